@@ -1,0 +1,14 @@
+"""The attention family for Keras 3, on TensorFlow, JAX and torch."""
+
+from keras_attention import callbacks, layers, models, ops
+from keras_attention.layers import record_attention
+from keras_attention.version import __version__
+
+__all__ = [
+    "__version__",
+    "callbacks",
+    "layers",
+    "models",
+    "ops",
+    "record_attention",
+]

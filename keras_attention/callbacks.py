@@ -1,0 +1,126 @@
+"""Callbacks: only what Keras has not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+
+class LinearStart(keras.callbacks.Callback):
+    """Puts the softmax of the memory into a model that was started without it.
+
+    A model with `linear_start=True` trains its hops without softmax first, which
+    keeps it out of poor local minima. This callback ends that phase: after a fixed
+    number of epochs, as in the authors' code, or once the validation loss has stopped
+    falling, as in the paper. It works on any model that holds a `MemoryHop`, at any
+    depth, and throws the switch in a variable that a compiled step sees.
+
+    Args:
+        epochs: how many epochs to train without softmax; None to watch the loss.
+        monitor: the loss to watch.
+        patience: how many epochs in a row it may fail to fall.
+
+    Raises:
+        ValueError: (in `fit`) if the model has no hop with a linear start; if
+            `monitor` is not among the logs.
+
+    Example:
+
+    >>> from keras_attention.callbacks import LinearStart
+    >>> callbacks = [LinearStart(epochs=20)]   # model.fit(…, callbacks=callbacks)
+
+    Reference:
+        Sukhbaatar et al., "End-to-end memory networks" (2015), section 4.2.
+    """
+
+    def __init__(
+        self, epochs: int | None = None, monitor: str = "val_loss", patience: int = 1
+    ) -> None:
+        super().__init__()
+        if epochs is not None and epochs < 0:
+            raise ValueError(f"`epochs` must not be negative. Received: {epochs=}")
+        if patience < 1:
+            raise ValueError(f"`patience` must be at least 1. Received: {patience=}")
+        self.epochs = epochs
+        self.monitor = monitor
+        self.patience = patience
+        self.switched_at: int | None = None
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self._best = float("inf")
+        self._waited = 0
+        if not self._switches():
+            raise ValueError(
+                "`LinearStart` needs a model with a hop that has `linear_start=True`. "
+                f"Received: model={self.model.name!r}"
+            )
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        if self.epochs is not None and epoch >= self.epochs:
+            self._switch(epoch)
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        if self.epochs is not None or self.switched_at is not None:
+            return
+        if self.monitor not in (logs or {}):
+            raise ValueError(
+                f"`monitor` must be one of the logs {sorted(logs or {})}; does `fit` "
+                f"have validation data? Received: monitor={self.monitor!r}"
+            )
+        if logs[self.monitor] < self._best:
+            self._best, self._waited = logs[self.monitor], 0
+            return
+        self._waited += 1
+        if self._waited >= self.patience:
+            self._switch(epoch + 1)
+
+    def _switches(self) -> list[Any]:
+        return [v for v in self.model.non_trainable_variables if is_switch(v)]
+
+    def _switch(self, epoch: int) -> None:
+        if self.switched_at is None:
+            self.switched_at = epoch
+            for variable in self._switches():
+                variable.assign(False)
+
+
+def is_switch(variable: Any) -> bool:
+    """Whether a variable says if a hop goes without its softmax."""
+    return variable.name == "linear_start"
+
+
+class HalveLearningRate(keras.callbacks.Callback):
+    """Halves the learning rate every few epochs.
+
+    At the start of epoch e the rate is  r · ½^⌊(e − start) / every⌋,  with r the
+    optimizer's rate when `fit` was called; r itself before epoch `start`. In epochs,
+    unlike a Keras schedule, which counts steps and so has to know the data's size.
+
+    Args:
+        every: the number of epochs between two halvings; the paper takes 25 for
+            single tasks and 15 for all of them together.
+        start: the epoch from which to count, such as the end of a linear start.
+
+    Example:
+
+    >>> from keras_attention.callbacks import HalveLearningRate
+    >>> callbacks = [HalveLearningRate(every=25)]  # model.fit(…, callbacks=callbacks)
+
+    Reference:
+        Sukhbaatar et al., "End-to-end memory networks" (2015), section 4.2.
+    """
+
+    def __init__(self, every: int = 25, start: int = 0) -> None:
+        super().__init__()
+        if every < 1:
+            raise ValueError(f"`every` must be at least 1. Received: {every=}")
+        self.every = every
+        self.start = start
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self._rate = float(self.model.optimizer.learning_rate)
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        halvings = max(epoch - self.start, 0) // self.every
+        self.model.optimizer.learning_rate = self._rate * 0.5**halvings

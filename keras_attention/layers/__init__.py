@@ -1,0 +1,29 @@
+"""Keras layers: weights around the mathematics of `keras_attention.ops`."""
+
+from keras_attention.layers.attention import Attention
+from keras_attention.layers.memory import MemoryAge, MemoryHop, SentenceEncoder
+from keras_attention.layers.recording import record_attention
+from keras_attention.layers.scores import (
+    AdditiveScore,
+    ConcatScore,
+    CosineScore,
+    DotScore,
+    GeneralScore,
+    RBFScore,
+    Score,
+)
+
+__all__ = [
+    "AdditiveScore",
+    "Attention",
+    "ConcatScore",
+    "CosineScore",
+    "DotScore",
+    "GeneralScore",
+    "MemoryAge",
+    "MemoryHop",
+    "RBFScore",
+    "Score",
+    "SentenceEncoder",
+    "record_attention",
+]

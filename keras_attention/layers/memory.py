@@ -1,0 +1,352 @@
+"""The parts of a memory network: sentences as vectors, their age, and the hop.
+
+Shapes: B batch, M memory slots, L words, D width.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.layers.attention import check_memory, one_query
+from keras_attention.layers.export import export
+from keras_attention.layers.recording import record
+from keras_attention.ops import attend, masks, normalizers, positions
+
+Tensor = Any
+
+
+@export
+class SentenceEncoder(keras.layers.Layer):
+    """A sentence as the sum of its words' embeddings, plain or position-weighted.
+
+        bag       m = Σⱼ A xⱼ
+        position  m = Σⱼ lⱼ ∘ A xⱼ,  l_kj = (1 − j/J) − (k/d)(1 − 2j/J)
+
+    Token 0 is padding and counts for nothing.
+
+    Args:
+        vocabulary_size: V, the number of different tokens, padding included.
+        embedding_dim: d, the width of an embedding.
+        encoding: "position" or "bag".
+        sentence_length: J of the position encoding: a number for all sentences, or
+            None for each sentence's own number of words, as in the paper.
+        embeddings_initializer: of A; by default normal with deviation 0.1.
+
+    Call arguments:
+        inputs: integers (..., L), or with `reverse=True` vectors (..., d).
+        reverse: whether to score every word of the vocabulary against a vector, Aᵀu,
+            instead of encoding words.
+
+    Returns:
+        (..., d); with `reverse=True` (..., V).
+
+    Masking:
+        Sentences (B, M, L) give a mask (B, M), False where a sentence has no word.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.layers import SentenceEncoder
+    >>> story = np.array([[[1, 2, 3], [4, 0, 0], [0, 0, 0]]])
+    >>> tuple(SentenceEncoder(vocabulary_size=5, embedding_dim=2)(story).shape)
+    (1, 3, 2)
+
+    Reference:
+        Sukhbaatar et al., "End-to-end memory networks" (2015), section 4.1.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        embedding_dim: int,
+        encoding: str = "position",
+        sentence_length: int | None = None,
+        embeddings_initializer: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if encoding not in ("bag", "position"):
+            raise ValueError(
+                "`encoding` must be 'bag' or 'position'. "
+                f"Received: encoding={encoding!r}"
+            )
+        self.vocabulary_size = vocabulary_size
+        self.embedding_dim = embedding_dim
+        self.encoding = encoding
+        self.sentence_length = sentence_length
+        self.embedding = keras.layers.ReversibleEmbedding(
+            vocabulary_size,
+            embedding_dim,
+            embeddings_initializer=embeddings_initializer or normal(),
+            dtype=self.dtype_policy,
+            name="embedding",
+        )
+        self.embeddings_initializer = self.embedding.embeddings_initializer
+        self.supports_masking = True
+
+    def build(self, input_shape: Any) -> None:
+        self.embedding.build(input_shape)
+        self.built = True
+
+    def call(self, inputs: Tensor, reverse: bool = False) -> Tensor:
+        if reverse:
+            return self.embedding(inputs, reverse=True)  # (..., V)
+        words = self.embedding(inputs)  # (..., L, D)
+        there = masks.padding(inputs)  # (..., L)
+        weights = ops.cast(there, words.dtype)[..., None]
+        if self.encoding == "position":
+            weights = weights * self._positions(there, words.dtype)
+        return ops.sum(weights * words, axis=-2)  # (..., D)
+
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
+        if len(inputs.shape) != 3 or not keras.backend.is_int_dtype(inputs.dtype):
+            return None
+        return ops.any(masks.padding(inputs), axis=-1)  # (B, M)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "embedding_dim": self.embedding_dim,
+            "encoding": self.encoding,
+            "sentence_length": self.sentence_length,
+            "embeddings_initializer": keras.initializers.serialize(
+                self.embeddings_initializer
+            ),
+        }
+
+    def _positions(self, there: Tensor, dtype: str) -> Tensor:
+        there = ops.cast(there, "int32")
+        word = ops.cumsum(there, axis=-1)  # j
+        words = self.sentence_length  # J
+        if words is None:
+            words = ops.maximum(ops.sum(there, axis=-1, keepdims=True), 1)
+        l_kj = positions.sentence_position(word, words, self.embedding_dim)
+        return ops.cast(l_kj, dtype)  # (..., L, D)
+
+
+@export
+class MemoryAge(keras.layers.Layer):
+    """How far back each sentence of a story lies: 1 for the last, 0 for no sentence.
+
+    An embedding of these numbers is the temporal encoding T_A(i) of a memory network.
+    While training, `noise` slips random gaps between them, so that a network learns
+    time as "before" and "after" rather than by heart.
+
+    Args:
+        memory_size: the greatest age; what is older counts as of this age.
+        noise: how many empty memories are slipped in at most, as a part of the
+            story's length; the paper takes 0.1.
+        seed: of the noise.
+
+    Call arguments:
+        inputs: integers (B, M, L), sentences in reading order, token 0 is padding.
+        training: whether there is noise.
+
+    Returns:
+        int32 (B, M).
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.layers import MemoryAge
+    >>> story = np.array([[[5, 2], [4, 0], [3, 1], [0, 0]]])
+    >>> np.asarray(MemoryAge(memory_size=50)(story)).tolist()
+    [[3, 2, 1, 0]]
+
+    Reference:
+        Sukhbaatar et al., "End-to-end memory networks" (2015), section 4.1.
+    """
+
+    def __init__(
+        self,
+        memory_size: int,
+        noise: float = 0.0,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if noise < 0:
+            raise ValueError(f"`noise` must not be negative. Received: noise={noise}")
+        self.memory_size = memory_size
+        self.noise = noise
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed) if noise else None
+        self.built = True
+
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
+        ages = positions.age(ops.any(masks.padding(inputs), axis=-1))  # (B, M)
+        if self.noise and training:
+            batch, slots = ops.shape(inputs)[:2]
+            size = inputs.shape[1] if inputs.shape[1] is not None else slots
+            places = 1 + size + self._most(size)
+            draws = keras.random.uniform((batch, places), seed=self.seed_generator)
+            ages = positions.gaps(ages, draws, self.noise)
+        return ops.minimum(ages, self.memory_size)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "memory_size": self.memory_size,
+            "noise": self.noise,
+            "seed": self.seed,
+        }
+
+    def _most(self, slots: Any) -> Any:
+        if isinstance(slots, int):
+            return math.ceil(self.noise * slots)
+        return ops.cast(ops.ceil(self.noise * ops.cast(slots, "float32")), "int32")
+
+
+@export
+class MemoryHop(keras.layers.Layer):
+    """One hop over a memory that has an input side and an output side.
+
+        pᵢ = softmax(uᵀ mᵢ)         how much memory i matters to the state u
+        o  = Σᵢ pᵢ cᵢ
+        u′ = f(H u + o)
+
+    The call is that of every attention layer: the query is the state u, the key is
+    the input memory m and the value is the output memory c. The layer may be called
+    several times, once a hop.
+
+    Args:
+        transform: whether the state is mapped by H; else H is the identity.
+        activation: f, by name or as a function; None for none.
+        linear_start: whether the hop begins without its softmax, p = uᵀm. The
+            non-trainable variable `linear` says which holds; set it to False, as the
+            callback `LinearStart` does, to put the softmax in.
+        kernel_initializer: of H; by default normal with deviation 0.1.
+
+    Call arguments:
+        query: u, (B, D) or (B, T, D).
+        value: c, (B, M, D).
+        key: m, (B, M, D), by default the value.
+        query_mask: booleans (B,) or (B, T).
+        value_mask: booleans (B, M).
+        key_mask: booleans (B, M).
+        attention_mask: booleans (B, M) or (B, T, M).
+        return_attention_scores: whether to return the weights p, too.
+        training: not used; every attention layer has it.
+        use_causal_mask: whether query t may see only memories 0 … t.
+
+    Returns:
+        u′, of the query's shape; with `return_attention_scores=True` also the weights
+        (B, M) or (B, T, M).
+
+    Masking:
+        Boolean, True = may attend. Where nothing may be attended to, o is 0.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.layers import MemoryHop
+    >>> u, m = np.ones((2, 3), "float32"), np.ones((2, 5, 3), "float32")
+    >>> c = np.zeros((2, 5, 3), "float32")
+    >>> u, p = MemoryHop()(u, c, m, return_attention_scores=True)
+    >>> tuple(u.shape), tuple(p.shape)
+    ((2, 3), (2, 5))
+
+    Reference:
+        Sukhbaatar et al., "End-to-end memory networks" (2015), equations 1, 2 and 4;
+        section 2.2 for H; section 4.2 for linear start.
+    """
+
+    def __init__(
+        self,
+        transform: bool = False,
+        activation: Any = None,
+        linear_start: bool = False,
+        kernel_initializer: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.transform = transform
+        self.activation = keras.activations.get(activation)
+        self.linear_start = linear_start
+        self.kernel_initializer = keras.initializers.get(kernel_initializer or normal())
+        self.supports_masking = True
+
+    def build(
+        self, query_shape: Any, value_shape: Any = None, key_shape: Any = None
+    ) -> None:
+        if self.transform:
+            self.state_dense = keras.layers.Dense(
+                query_shape[-1],
+                use_bias=False,
+                kernel_initializer=self.kernel_initializer,
+                dtype=self.dtype_policy,
+                name="state",
+            )
+            self.state_dense.build(query_shape)
+        if self.linear_start:
+            self.linear = self.add_weight(
+                name="linear_start",
+                shape=(),
+                dtype="bool",
+                initializer=lambda shape, dtype: ops.ones(shape, dtype),
+                trainable=False,
+            )
+        self.built = True
+
+    def call(
+        self,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+    ) -> Any:
+        state, key = query, value if key is None else key
+        query, query_mask, attention_mask = one_query(query, query_mask, attention_mask)
+        check_memory(query, value, key)
+        mask = masks.attention_mask(
+            tuple(query.shape[:2]),
+            tuple(key.shape[:2]),
+            query_mask,
+            value_mask,
+            key_mask,
+            attention_mask,
+            use_causal_mask,
+            (ops.shape(query)[1], ops.shape(key)[1]),
+        )
+        found, weights = attend(query, key, value, "dot", self._normalize, mask)
+        if len(state.shape) == 2:
+            found, weights = (ops.squeeze(x, axis=1) for x in (found, weights))
+        record(self.path, weights)
+        state = self.state_dense(state) if self.transform else state
+        state = self.activation(state + found)
+        return (state, weights) if return_attention_scores else state
+
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
+        return previous_mask
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "transform": self.transform,
+            "activation": keras.activations.serialize(self.activation),
+            "linear_start": self.linear_start,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+
+    def _normalize(self, scores: Tensor, mask: Tensor | None) -> Tensor:
+        weights = normalizers.softmax(scores, mask)
+        if not self.linear_start:
+            return weights
+        linear = ops.convert_to_tensor(self.linear)
+        return ops.where(linear, normalizers.linear(scores, mask), weights)
+
+
+def normal() -> keras.initializers.Initializer:
+    """The initializer of a memory network's weights: normal, deviation 0.1."""
+    return keras.initializers.RandomNormal(stddev=0.1)

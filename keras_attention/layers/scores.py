@@ -1,0 +1,367 @@
+"""Scores as layers: the weights of a similarity, around the functions of `ops.scores`.
+
+Shapes: B batch, T queries, S keys, Dq and Dk widths, U units.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.layers.export import export
+from keras_attention.ops import scores
+
+Tensor = Any
+
+
+class Score(keras.layers.Layer):
+    """How alike queries and keys are: what every score has in common.
+
+    A score projects queries and keys, each by itself, and compares them. Keys that
+    are met many times are projected once. Abstract: `compare` is a subclass's own.
+
+    Call arguments:
+        query: (B, T, Dq).
+        key: (B, S, Dk).
+
+    Output shape:
+        (B, T, S).
+    """
+
+    def build(self, query_shape: Any, key_shape: Any = None) -> None:
+        self.built = True
+
+    def call(self, query: Tensor, key: Tensor) -> Tensor:
+        return self.compare(self.project_query(query), self.project_key(key))
+
+    def compute_output_spec(self, query: Tensor, key: Tensor) -> keras.KerasTensor:
+        shape = (*query.shape[:-1], key.shape[-2])
+        return keras.KerasTensor(shape, dtype=self.compute_dtype)
+
+    def project_query(self, query: Tensor) -> Tensor:
+        """What a query becomes before it is compared: (B, T, ·)."""
+        return query
+
+    def project_key(self, key: Tensor) -> Tensor:
+        """What a key becomes before it is compared: (B, S, ·)."""
+        return key
+
+    def compare(self, query: Tensor, key: Tensor) -> Tensor:
+        """Scores (B, T, S) of projected queries and keys."""
+        raise TypeError(f"{type(self).__name__} has to define `compare`")
+
+
+@export
+class DotScore(Score):
+    """qᵀk, or qᵀk / √D.
+
+    Args:
+        scaled: whether to divide by √D (Vaswani et al. 2017).
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.layers import DotScore
+    >>> x = np.eye(2, dtype="float32")[None]
+    >>> np.asarray(DotScore()(x, x))[0].tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+
+    def __init__(self, scaled: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.scaled = scaled
+
+    def compare(self, query: Tensor, key: Tensor) -> Tensor:
+        return (scores.scaled_dot if self.scaled else scores.dot)(query, key)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "scaled": self.scaled}
+
+
+@export
+class CosineScore(Score):
+    """qᵀk / (‖q‖ ‖k‖), between −1 and 1.
+
+    Args:
+        scale: what multiplies the cosine, since a softmax over numbers between −1
+            and 1 is nearly uniform.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.layers import CosineScore
+    >>> x = np.array([[[3.0, 4.0]]], "float32")
+    >>> round(float(CosineScore()(x, 2 * x)[0, 0, 0]), 6)
+    1.0
+    """
+
+    def __init__(self, scale: float = 1.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.scale = scale
+
+    def compare(self, query: Tensor, key: Tensor) -> Tensor:
+        return self.scale * scores.cosine(query, key)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "scale": self.scale}
+
+
+@export
+class RBFScore(Score):
+    """−γ ‖q − k‖²: its softmax is the RBF kernel, normalized over the keys.
+
+    Args:
+        gamma: one over twice the squared bandwidth, positive.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.layers import RBFScore
+    >>> q, k = np.zeros((1, 1, 2), "float32"), np.ones((1, 1, 2), "float32")
+    >>> float(RBFScore(gamma=0.5)(q, k)[0, 0, 0])
+    -1.0
+
+    Reference:
+        Nadaraya, "On estimating regression" (1964); Watson (1964).
+    """
+
+    def __init__(self, gamma: float = 1.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if gamma <= 0:
+            raise ValueError(f"`gamma` must be positive. Received: gamma={gamma}")
+        self.gamma = gamma
+
+    def compare(self, query: Tensor, key: Tensor) -> Tensor:
+        return scores.rbf(query, key, self.gamma)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "gamma": self.gamma}
+
+
+@export
+class GeneralScore(Score):
+    """qᵀ W k, Luong's "general" score; queries and keys may differ in width.
+
+    Args:
+        kernel_initializer: of W.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.layers import GeneralScore
+    >>> q, k = np.ones((1, 2, 3), "float32"), np.ones((1, 5, 4), "float32")
+    >>> tuple(GeneralScore()(q, k).shape)
+    (1, 2, 5)
+
+    Reference:
+        Luong et al., "Effective approaches to attention-based neural machine
+        translation" (2015), equation 8.
+    """
+
+    def __init__(self, kernel_initializer: Any = "glorot_uniform", **kwargs: Any):
+        super().__init__(**kwargs)
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    def build(self, query_shape: Any, key_shape: Any = None) -> None:
+        key_shape = query_shape if key_shape is None else key_shape
+        self.kernel = _dense(self, query_shape[-1], "kernel")
+        self.kernel.build(key_shape)
+        self.built = True
+
+    def project_key(self, key: Tensor) -> Tensor:
+        return self.kernel(key)  # (B, S, Dq)
+
+    def compare(self, query: Tensor, key: Tensor) -> Tensor:
+        return scores.dot(query, key)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), **_initializers(self)}
+
+
+@export
+class AdditiveScore(Score):
+    """vᵀ tanh(W_q q + W_k k + b), Bahdanau's score.
+
+    Args:
+        units: U, the width of the hidden layer.
+        use_bias: whether there is b.
+        kernel_initializer: of W_q, W_k and v.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.layers import AdditiveScore
+    >>> q, k = np.ones((1, 2, 3), "float32"), np.ones((1, 5, 4), "float32")
+    >>> tuple(AdditiveScore(units=7)(q, k).shape)
+    (1, 2, 5)
+
+    Reference:
+        Bahdanau et al., "Neural machine translation by jointly learning to align and
+        translate" (2015), appendix A.1.2.
+    """
+
+    def __init__(
+        self,
+        units: int,
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.units = _positive("units", units)
+        self.use_bias = use_bias
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    def build(self, query_shape: Any, key_shape: Any = None) -> None:
+        key_shape = query_shape if key_shape is None else key_shape
+        self.query_dense = _dense(self, self.units, "query")
+        self.query_dense.build(query_shape)
+        self.key_dense = _dense(self, self.units, "key", self.use_bias)
+        self.key_dense.build(key_shape)
+        self.scale = _scale(self)
+        self.built = True
+
+    def project_query(self, query: Tensor) -> Tensor:
+        return self.query_dense(query)  # (B, T, U)
+
+    def project_key(self, key: Tensor) -> Tensor:
+        return self.key_dense(key)  # (B, S, U)
+
+    def compare(self, query: Tensor, key: Tensor) -> Tensor:
+        return scores.additive(query, key, ops.cast(self.scale, query.dtype))
+
+    def get_config(self) -> dict[str, Any]:
+        config = {"units": self.units, "use_bias": self.use_bias}
+        return {**super().get_config(), **config, **_initializers(self)}
+
+
+@export
+class ConcatScore(Score):
+    """vᵀ tanh(W [q; k]), Luong's "concat" score.
+
+    W is one matrix for the pair, as in the paper; multiplied in two halves, it is
+    applied to each query and each key once and never to each pair.
+
+    Args:
+        units: U, the width of the hidden layer.
+        kernel_initializer: of W and v.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.layers import ConcatScore
+    >>> q, k = np.ones((1, 2, 3), "float32"), np.ones((1, 5, 4), "float32")
+    >>> tuple(ConcatScore(units=7)(q, k).shape)
+    (1, 2, 5)
+
+    Reference:
+        Luong et al., "Effective approaches to attention-based neural machine
+        translation" (2015), equation 8.
+    """
+
+    def __init__(
+        self, units: int, kernel_initializer: Any = "glorot_uniform", **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.units = _positive("units", units)
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    def build(self, query_shape: Any, key_shape: Any = None) -> None:
+        key_shape = query_shape if key_shape is None else key_shape
+        self.query_width = query_shape[-1]
+        self.kernel = self.add_weight(
+            name="kernel",
+            shape=(query_shape[-1] + key_shape[-1], self.units),
+            initializer=self.kernel_initializer,
+        )
+        self.scale = _scale(self)
+        self.built = True
+
+    def project_query(self, query: Tensor) -> Tensor:
+        kernel = ops.cast(self.kernel[: self.query_width], query.dtype)
+        return ops.matmul(query, kernel)  # (B, T, U)
+
+    def project_key(self, key: Tensor) -> Tensor:
+        kernel = ops.cast(self.kernel[self.query_width :], key.dtype)
+        return ops.matmul(key, kernel)  # (B, S, U)
+
+    def compare(self, query: Tensor, key: Tensor) -> Tensor:
+        return scores.additive(query, key, ops.cast(self.scale, query.dtype))
+
+    def get_config(self) -> dict[str, Any]:
+        config = {"units": self.units}
+        return {**super().get_config(), **config, **_initializers(self)}
+
+
+NAMES = ("cosine", "dot", "general", "rbf", "scaled_dot")
+
+
+def get(identifier: Any, dtype: Any = None) -> Score:
+    """Finds a score by name, by its config, or takes it as it is.
+
+    Args:
+        identifier: "dot", "scaled_dot", "cosine", "rbf" or "general"; a `Score`; or
+            what `keras.saving.serialize_keras_object` made of one.
+        dtype: the dtype policy of a score that is made here.
+
+    Raises:
+        ValueError: if there is no such score.
+    """
+    if isinstance(identifier, Score):
+        return identifier
+    if isinstance(identifier, dict):
+        identifier = keras.saving.deserialize_keras_object(identifier)
+        return get(identifier)
+    if identifier == "dot":
+        return DotScore(dtype=dtype, name="score")
+    if identifier == "scaled_dot":
+        return DotScore(scaled=True, dtype=dtype, name="score")
+    if identifier == "cosine":
+        return CosineScore(dtype=dtype, name="score")
+    if identifier == "rbf":
+        return RBFScore(dtype=dtype, name="score")
+    if identifier == "general":
+        return GeneralScore(dtype=dtype, name="score")
+    raise ValueError(
+        f"`score` must be one of {list(NAMES)} or a score such as "
+        f"AdditiveScore(units=…). Received: score={identifier!r}"
+    )
+
+
+def _positive(name: str, value: int) -> int:
+    if value < 1:
+        raise ValueError(f"`{name}` must be at least 1. Received: {name}={value}")
+    return value
+
+
+def _dense(layer: Any, units: int, name: str, bias: bool = False) -> keras.layers.Dense:
+    return keras.layers.Dense(
+        units,
+        use_bias=bias,
+        kernel_initializer=_clone(layer.kernel_initializer),
+        dtype=layer.dtype_policy,
+        name=name,
+    )
+
+
+def _scale(layer: Any) -> Any:
+    """V, a vector of U numbers, drawn as the column of a kernel (U, 1) would be."""
+    initializer = _clone(layer.kernel_initializer)
+    return layer.add_weight(
+        name="scale",
+        shape=(layer.units,),
+        initializer=lambda shape, dtype: ops.reshape(
+            initializer((*shape, 1), dtype=dtype), shape
+        ),
+    )
+
+
+def _clone(initializer: Any) -> Any:
+    return initializer.__class__.from_config(initializer.get_config())
+
+
+def _initializers(layer: Any) -> dict[str, Any]:
+    initializer = keras.initializers.serialize(layer.kernel_initializer)
+    return {"kernel_initializer": initializer}

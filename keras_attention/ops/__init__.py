@@ -1,0 +1,13 @@
+"""The mathematics of attention: pure functions of tensors, on every backend."""
+
+from keras_attention.ops import masks, normalizers, positions, scores
+from keras_attention.ops.attention import attend, dot_product_attention
+
+__all__ = [
+    "attend",
+    "dot_product_attention",
+    "masks",
+    "normalizers",
+    "positions",
+    "scores",
+]

@@ -1,0 +1,35 @@
+"""Kernels in `keras.ops` alone, for every backend without better ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.ops import masks, normalizers
+
+Tensor = Any
+
+
+def dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    is_causal: bool,
+) -> Tensor:
+    """Two batched products over contiguous heads; see `ops.dot_product_attention`."""
+    q = ops.transpose(query * scale, (0, 2, 1, 3))  # (B, H, T, E)
+    k = ops.transpose(key, (0, 2, 3, 1))  # (B, H, E, S)
+    v = ops.transpose(value, (0, 2, 1, 3))  # (B, H, S, V)
+    if is_causal:
+        mask = masks.merge(mask, masks.causal(ops.shape(q)[2], ops.shape(v)[2]))
+    weights = normalizers.softmax(ops.matmul(q, k), mask)  # (B, H, T, S)
+    return ops.transpose(ops.matmul(weights, v), (0, 2, 1, 3))  # (B, T, H, V)
+
+
+def is_traced(tensor: Tensor) -> bool:
+    """Whether the tensor is symbolic; nothing is compiled on these backends."""
+    return isinstance(tensor, keras.KerasTensor)

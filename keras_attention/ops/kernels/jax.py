@@ -1,0 +1,40 @@
+"""Kernels for JAX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import keras
+from keras import ops
+
+from keras_attention.ops.kernels import generic
+
+Tensor = Any
+
+
+def dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    is_causal: bool,
+) -> Tensor:
+    """cuDNN's attention where it applies (a GPU, half precision), else products."""
+    fused = (
+        jax.default_backend() == "gpu"
+        and keras.backend.standardize_dtype(query.dtype) in ("float16", "bfloat16")
+        and query.shape[-1] == value.shape[-1]
+        and mask is None
+    )
+    if fused:
+        return ops.dot_product_attention(
+            query, key, value, scale=scale, is_causal=is_causal
+        )
+    return generic.dot_product_attention(query, key, value, mask, scale, is_causal)
+
+
+def is_traced(tensor: Tensor) -> bool:
+    """Whether the tensor is a tracer or symbolic."""
+    return isinstance(tensor, (jax.core.Tracer, keras.KerasTensor))

@@ -1,0 +1,47 @@
+"""Kernels for torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import torch
+import torch.nn.functional as F
+
+from keras_attention.ops import masks
+
+Tensor = Any
+
+
+def dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    is_causal: bool,
+) -> Tensor:
+    """torch's own fused attention, on strided views of the heads."""
+    q, k, v = (keras.ops.convert_to_tensor(x) for x in (query, key, value))
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # (B, H, ·, E)
+    if mask is not None and is_causal:
+        mask = masks.merge(mask, masks.causal(q.shape[2], k.shape[2]))
+        is_causal = False
+    if mask is None:
+        out = F.scaled_dot_product_attention(q, k, v, is_causal=is_causal, scale=scale)
+        return out.transpose(1, 2)  # (B, T, H, V)
+    # A row of nothing but masked scores has no softmax. It is opened, computed and
+    # zeroed, so that neither it nor its gradient can hold a NaN.
+    alive = mask.any(dim=-1, keepdim=True)
+    out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask | ~alive, scale=scale)
+    return torch.where(alive, out, torch.zeros_like(out)).transpose(1, 2)
+
+
+def is_traced(tensor: Tensor) -> bool:
+    """Whether the tensor is symbolic or inside a compiled or exported function."""
+    return (
+        isinstance(tensor, keras.KerasTensor)
+        or torch.compiler.is_compiling()
+        or torch.jit.is_tracing()
+        or keras.ops.convert_to_tensor(tensor).is_meta
+    )

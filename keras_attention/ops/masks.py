@@ -1,0 +1,170 @@
+"""Masks: which query may attend to which key.
+
+Boolean, True = may attend. A mask says nothing about numbers; the one place that
+turns it into weights is :mod:`keras_attention.ops.normalizers`.
+
+Shapes: B batch, T queries, S keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+Tensor = Any
+
+
+def padding(tokens: Tensor, padding_token: int = 0) -> Tensor:
+    """Marks what is not padding.
+
+    Args:
+        tokens: integers of any shape (...).
+        padding_token: the integer that stands for "nothing here".
+
+    Returns:
+        Booleans of the same shape, True where there is a token.
+    """
+    return ops.not_equal(tokens, padding_token)
+
+
+def causal(queries: int | Tensor, keys: int | Tensor) -> Tensor:
+    """Query t may attend to keys 0 … t (both counted from the first).
+
+    Args:
+        queries: T, the number of queries.
+        keys: S, the number of keys.
+
+    Returns:
+        Booleans (T, S).
+    """
+    t = ops.arange(queries)[:, None]
+    s = ops.arange(keys)[None, :]
+    return s <= t  # (T, S)
+
+
+def sliding_window(queries: int | Tensor, keys: int | Tensor, window: int) -> Tensor:
+    """Query t may attend to the keys less than `window` steps away, either side.
+
+    Merged with :func:`causal` it leaves the `window` most recent keys.
+
+    Args:
+        queries: T, the number of queries.
+        keys: S, the number of keys.
+        window: a positive number of steps; 1 leaves a query its own position.
+
+    Returns:
+        Booleans (T, S).
+    """
+    if window < 1:
+        raise ValueError(f"`window` must be at least 1. Received: window={window}")
+    t = ops.arange(queries)[:, None]
+    s = ops.arange(keys)[None, :]
+    return ops.abs(t - s) < window  # (T, S)
+
+
+def merge(*masks: Tensor | None) -> Tensor | None:
+    """Allows only what every mask allows.
+
+    Args:
+        *masks: booleans whose shapes broadcast against each other, or None for
+            "everything is allowed".
+
+    Returns:
+        Their conjunction, or None where every one is None.
+    """
+    merged = None
+    for mask in masks:
+        if mask is not None:
+            merged = mask if merged is None else ops.logical_and(merged, mask)
+    return merged
+
+
+def check(name: str, mask: Tensor | None, shape: Sequence[int | None]) -> Tensor | None:
+    """Holds a user's mask to the shape it must have.
+
+    Args:
+        name: the argument's name, for the message.
+        mask: what the user gave, or None.
+        shape: what it must broadcast to; None where a size is not known.
+
+    Returns:
+        The mask as a tensor of booleans.
+
+    Raises:
+        ValueError: if its dtype is not boolean, or its rank or a size does not fit.
+    """
+    if mask is None:
+        return None
+    if not hasattr(mask, "dtype"):
+        mask = ops.convert_to_tensor(mask)
+    dtype = keras.backend.standardize_dtype(mask.dtype)
+    if dtype != "bool":
+        raise ValueError(
+            f"`{name}` must be boolean, True where attention is allowed. "
+            f"Received: dtype={dtype}"
+        )
+    received = tuple(mask.shape)
+    if len(received) != len(shape):
+        raise ValueError(
+            f"`{name}` must have rank {len(shape)}, shape {_show(shape)}. "
+            f"Received: shape={_show(received)}"
+        )
+    for size, wanted in zip(received, shape):
+        if size is not None and wanted is not None and size not in (1, wanted):
+            raise ValueError(
+                f"`{name}` must have shape {_show(shape)}, or 1 where a size is to "
+                f"be repeated. Received: shape={_show(received)}"
+            )
+    return ops.convert_to_tensor(mask)
+
+
+def attention_mask(
+    query_shape: Sequence[int | None],
+    key_shape: Sequence[int | None],
+    query_mask: Tensor | None = None,
+    value_mask: Tensor | None = None,
+    key_mask: Tensor | None = None,
+    attention_mask: Tensor | None = None,
+    use_causal_mask: bool = False,
+    sizes: tuple[Any, Any] | None = None,
+) -> Tensor | None:
+    """Checks and merges every mask that a call of an attention layer may bring.
+
+    Args:
+        query_shape: (B, T), None where unknown.
+        key_shape: (B, S), None where unknown.
+        query_mask: (B, T); a query that is False attends to nothing.
+        value_mask: (B, S); nobody attends to a value that is False.
+        key_mask: (B, S); the same, of the keys.
+        attention_mask: (T, S) or (B, T, S), query by query.
+        use_causal_mask: whether query t may see only keys 0 … t.
+        sizes: (T, S) as numbers or tensors, for the causal mask where the static
+            shapes do not know them.
+
+    Returns:
+        Booleans of rank 3 that broadcast to (B, T, S), no larger than needed, or None
+        where everything is allowed.
+    """
+    (batch, queries), (_, keys) = query_shape, key_shape
+    query_mask = check("query_mask", query_mask, (batch, queries))
+    value_mask = check("value_mask", value_mask, (batch, keys))
+    key_mask = check("key_mask", key_mask, (batch, keys))
+    if attention_mask is not None and len(attention_mask.shape) == 2:
+        attention_mask = check("attention_mask", attention_mask, (queries, keys))[None]
+    else:
+        shape = (batch, queries, keys)
+        attention_mask = check("attention_mask", attention_mask, shape)
+    return merge(
+        None if query_mask is None else query_mask[:, :, None],  # (B, T, 1)
+        None if value_mask is None else value_mask[:, None, :],  # (B, 1, S)
+        None if key_mask is None else key_mask[:, None, :],  # (B, 1, S)
+        attention_mask,
+        causal(*(sizes or (queries, keys)))[None] if use_causal_mask else None,
+    )
+
+
+def _show(shape: Sequence[int | None]) -> str:
+    return "(" + ", ".join("?" if n is None else str(n) for n in shape) + ")"

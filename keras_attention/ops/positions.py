@@ -1,0 +1,83 @@
+"""Positions: what a sum over words or a set of memories would lose.
+
+Shapes: B batch, M memory slots, L words, D width.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from keras import ops
+
+Tensor = Any
+
+
+def sentence_position(word: Tensor, words: Tensor, width: int) -> Tensor:
+    """The position encoding of MemN2N: how much word j counts in dimension k.
+
+        l_kj = (1 − j/J) − (k/d) (1 − 2j/J)        j = 1 … J,  k = 1 … d
+
+    Summed over words with these weights, a sentence keeps the order of its words.
+
+    Args:
+        word: j, numbers (..., L).
+        words: J, the length of the sentence, broadcast against `word`.
+        width: d, the width of an embedding.
+
+    Returns:
+        (..., L, d), floats.
+
+    Reference:
+        Sukhbaatar et al., "End-to-end memory networks" (2015), section 4.1.
+    """
+    j = (ops.cast(word, "float32") / ops.cast(words, "float32"))[..., None]
+    k = ops.arange(1, width + 1, dtype="float32") / width
+    return (1 - j) - k * (1 - 2 * j)  # (..., L, d)
+
+
+def age(filled: Tensor) -> Tensor:
+    """How far back a memory lies: 1 for the last one written, 0 for an empty slot.
+
+    Args:
+        filled: booleans (B, M), True where a slot holds something.
+
+    Returns:
+        Integers (B, M).
+    """
+    filled = ops.cast(filled, "int32")
+    after = ops.flip(ops.cumsum(ops.flip(filled, axis=1), axis=1), axis=1)
+    return after * filled  # (B, M)
+
+
+def gaps(age: Tensor, draws: Tensor, rate: float) -> Tensor:
+    """Random noise in time: ages as if empty memories had been slipped in between.
+
+    A story of n facts is given u empty memories, u drawn from 0 … ⌈rate·n⌉, at
+    places drawn among the n + u; the facts keep their order and none is dropped.
+
+    Args:
+        age: integers (B, M): 1 … n for the facts of a story, 0 for empty slots.
+        draws: numbers between 0 and 1, (B, 1 + M + ⌈rate·M⌉). The first decides how
+            many empty memories there are, the others where.
+        rate: how many there may be at most, as a part of n.
+
+    Returns:
+        Integers (B, M), each at least as large as the age it replaces.
+
+    Reference:
+        Sukhbaatar et al., "End-to-end memory networks" (2015), section 4.1, "Learning
+        time invariance by injecting random noise".
+    """
+    facts = ops.cast(ops.max(age, axis=1, keepdims=True), "float32")  # n, (B, 1)
+    most = ops.ceil(rate * facts)
+    blanks = ops.floor(draws[:, :1] * (most + 1))  # u, (B, 1)
+    lots = draws[:, 1:]  # (B, P), P places
+    places = ops.cumsum(ops.ones_like(lots), axis=1)  # 1 … P
+    lots = ops.where(places <= facts + blanks, lots, 2.0)
+    # The facts take the places of the n lowest lots; a rank counts the lower ones.
+    rank = ops.sum(ops.cast(lots[:, :, None] > lots[:, None, :], "float32"), axis=2)
+    taken = ops.cast(rank < facts, "float32")  # (B, P)
+    # The a-th fact sits behind every place at which fewer than a are taken.
+    before = ops.cumsum(taken, axis=1)[:, None, :] < ops.cast(age, "float32")[..., None]
+    moved = 1 + ops.sum(ops.cast(before, "int32"), axis=2)  # (B, M)
+    return ops.where(age > 0, moved, 0)

@@ -1,0 +1,173 @@
+"""Scores: how alike each query is to each key.
+
+Every function takes queries (..., T, D) and keys (..., S, D) and returns scores
+(..., T, S) in their dtype. What a score must learn comes in as an argument.
+
+Shapes: B batch, T queries, S keys, D width, U units of a score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+from keras import ops
+
+Tensor = Any
+Score = Callable[[Tensor, Tensor], Tensor]
+
+
+def dot(query: Tensor, key: Tensor) -> Tensor:
+    """qᵀk.
+
+    Args:
+        query: (..., T, D).
+        key: (..., S, D).
+
+    Returns:
+        (..., T, S).
+
+    Raises:
+        ValueError: if queries and keys are not of one width.
+    """
+    _check_widths(query, key)
+    return ops.matmul(query, ops.swapaxes(key, -1, -2))  # (..., T, S)
+
+
+def scaled_dot(query: Tensor, key: Tensor) -> Tensor:
+    """qᵀk / √D, whose variance does not grow with the width.
+
+    Args:
+        query: (..., T, D).
+        key: (..., S, D).
+
+    Returns:
+        (..., T, S).
+
+    Reference:
+        Vaswani et al., "Attention is all you need" (2017), equation 1.
+    """
+    return dot(query * query.shape[-1] ** -0.5, key)
+
+
+def cosine(query: Tensor, key: Tensor) -> Tensor:
+    """qᵀk / (‖q‖ ‖k‖), between −1 and 1; 0 where either is a zero vector.
+
+    Args:
+        query: (..., T, D).
+        key: (..., S, D).
+
+    Returns:
+        (..., T, S).
+    """
+    return dot(_unit(query), _unit(key))
+
+
+def rbf(query: Tensor, key: Tensor, gamma: float | Tensor = 1.0) -> Tensor:
+    """−γ ‖q − k‖², the logarithm of the RBF kernel.
+
+    Its softmax is therefore the kernel itself, normalized over the keys: the weights
+    K(q, kᵢ) / Σⱼ K(q, kⱼ) of Nadaraya–Watson regression, K = exp(−γ ‖q − k‖²).
+
+    Args:
+        query: (..., T, D).
+        key: (..., S, D).
+        gamma: one over twice the squared bandwidth.
+
+    Returns:
+        (..., T, S), never positive.
+
+    Reference:
+        Nadaraya, "On estimating regression" (1964); Watson (1964).
+    """
+    squares = (
+        ops.sum(query**2, axis=-1)[..., :, None]
+        + ops.sum(key**2, axis=-1)[..., None, :]
+        - 2 * dot(query, key)
+    )  # (..., T, S)
+    return -gamma * ops.maximum(squares, 0)
+
+
+def bilinear(query: Tensor, key: Tensor, kernel: Tensor) -> Tensor:
+    """qᵀ W k, Luong's "general" score; the widths of q and k may differ.
+
+    Args:
+        query: (..., T, Dq).
+        key: (..., S, Dk).
+        kernel: W, (Dk, Dq).
+
+    Returns:
+        (..., T, S).
+
+    Reference:
+        Luong et al., "Effective approaches to attention-based neural machine
+        translation" (2015), equation 8.
+    """
+    return dot(query, ops.matmul(key, kernel))
+
+
+def additive(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
+    """vᵀ tanh(q + k) of queries and keys that have been projected to U units.
+
+    Bahdanau's score and Luong's "concat" both end in it.
+
+    Args:
+        query: (..., T, U), W_q q.
+        key: (..., S, U), W_k k (+ b).
+        scale: v, (U,).
+
+    Returns:
+        (..., T, S).
+
+    Reference:
+        Bahdanau et al., "Neural machine translation by jointly learning to align and
+        translate" (2015), appendix A.1.2.
+    """
+    _check_widths(query, key)
+    units = ops.tanh(query[..., :, None, :] + key[..., None, :, :])  # (..., T, S, U)
+    return ops.sum(units * scale, axis=-1)
+
+
+KNOWN: dict[str, Score] = {
+    "dot": dot,
+    "scaled_dot": scaled_dot,
+    "cosine": cosine,
+    "rbf": rbf,
+}
+
+
+def get(identifier: str | Score) -> Score:
+    """Finds a score that needs no weights by its name.
+
+    Args:
+        identifier: one of "dot", "scaled_dot", "cosine" and "rbf", or a callable
+            `f(query, key)` that returns scores (..., T, S).
+
+    Raises:
+        ValueError: if there is none of that name.
+    """
+    if callable(identifier):
+        return identifier
+    if identifier in KNOWN:
+        return KNOWN[identifier]
+    raise ValueError(
+        f"`score` must be one of {sorted(KNOWN)} or a callable f(query, key). "
+        f"Received: score={identifier!r}"
+    )
+
+
+def _check_widths(query: Tensor, key: Tensor) -> None:
+    if query.shape[-1] != key.shape[-1]:
+        raise ValueError(
+            "`query` and `key` must have the same width (last axis) for this score. "
+            f"Received: query.shape={tuple(query.shape)}, key.shape={tuple(key.shape)}"
+        )
+
+
+def _unit(x: Tensor) -> Tensor:
+    """x / ‖x‖ with a finite gradient at 0, its squares summed in float32."""
+    dtype = keras.backend.standardize_dtype(x.dtype)
+    wide = ops.cast(x, "float32") if dtype in ("float16", "bfloat16") else x
+    squares = ops.sum(wide**2, axis=-1, keepdims=True)
+    return ops.cast(wide * ops.rsqrt(ops.maximum(squares, 1e-24)), dtype)
