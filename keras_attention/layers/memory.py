@@ -92,14 +92,21 @@ class SentenceEncoder(keras.layers.Layer):
         self.embedding.build(input_shape)
         self.built = True
 
-    def call(self, inputs: Tensor, reverse: bool = False) -> Tensor:
+    def call(
+        self, inputs: Tensor, reverse: bool = False, training: bool | None = None
+    ) -> Tensor:
         if reverse:
             return self.embedding(inputs, reverse=True)  # (..., V)
+        if training and self._counts_pay:
+            table = ops.cast(self.embedding.embeddings, self.compute_dtype)
+            word, words = self._places(masks.padding(inputs))
+            return positions.position_weighted_sum(word, words, inputs, table)
         words = self.embedding(inputs)  # (..., L, D)
         there = masks.padding(inputs)  # (..., L)
         weights = ops.cast(there, words.dtype)[..., None]
         if self.encoding == "position":
-            weights = weights * self._positions(there, words.dtype)
+            l_kj = positions.sentence_position(*self._places(there), words.shape[-1])
+            weights = weights * ops.cast(l_kj, words.dtype)
         return ops.sum(weights * words, axis=-2)  # (..., D)
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
@@ -119,14 +126,23 @@ class SentenceEncoder(keras.layers.Layer):
             ),
         }
 
-    def _positions(self, there: Tensor, dtype: str) -> Tensor:
+    @property
+    def _counts_pay(self) -> bool:
+        """Whether to train on counts of words; see docs/decisions.md."""
+        return (
+            self.encoding == "position"
+            and self.vocabulary_size <= 256
+            and not self.embedding.quantization_mode
+        )
+
+    def _places(self, there: Tensor) -> tuple[Tensor, Tensor]:
+        """The place j of each word, 0 where there is none, and their number J."""
         there = ops.cast(there, "int32")
-        word = ops.cumsum(there, axis=-1)  # j
-        words = self.sentence_length  # J
-        if words is None:
-            words = ops.maximum(ops.sum(there, axis=-1, keepdims=True), 1)
-        l_kj = positions.sentence_position(word, words, self.embedding_dim)
-        return ops.cast(l_kj, dtype)  # (..., L, D)
+        word = ops.cumsum(there, axis=-1) * there  # (..., L)
+        if self.sentence_length is not None:
+            return word, self.sentence_length
+        words = ops.sum(there, axis=-1, keepdims=True)  # (..., 1)
+        return word, ops.maximum(words, 1)
 
 
 @export

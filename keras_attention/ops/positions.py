@@ -9,6 +9,8 @@ from typing import Any
 
 from keras import ops
 
+from keras_attention.ops import kernels
+
 Tensor = Any
 
 
@@ -33,6 +35,39 @@ def sentence_position(word: Tensor, words: Tensor, width: int) -> Tensor:
     j = (ops.cast(word, "float32") / ops.cast(words, "float32"))[..., None]
     k = ops.arange(1, width + 1, dtype="float32") / width
     return (1 - j) - k * (1 - 2 * j)  # (..., L, d)
+
+
+def position_weighted_sum(
+    word: Tensor, words: Tensor, tokens: Tensor, table: Tensor
+) -> Tensor:
+    """Σⱼ lⱼ ∘ A xⱼ without an embedding for each word: the encoding has rank 2.
+
+        m = C₁ A − (k/d) ∘ C₂ A,   C₁ = Σⱼ (1 − j/J) xⱼ,   C₂ = Σⱼ (1 − 2j/J) xⱼ
+
+    C₁ and C₂ are counts of words, (..., V), so that the sum and its gradient are
+    products of matrices. That pays where the vocabulary is small, and above all in
+    the gradient: that of looking up every word is a scatter.
+
+    Args:
+        word: j, numbers (..., L), 0 where there is no word.
+        words: J, broadcast against `word`.
+        tokens: integers (..., L).
+        table: A, (V, d).
+
+    Returns:
+        (..., d), in the dtype of the table.
+
+    Reference:
+        Sukhbaatar et al., "End-to-end memory networks" (2015), section 4.1.
+    """
+    size, width = table.shape
+    j = ops.cast(word, "float32") / ops.cast(words, "float32")
+    there = ops.cast(word > 0, "float32")
+    c_1 = kernels.word_counts(tokens, there * (1 - j), size)  # (..., V)
+    c_2 = kernels.word_counts(tokens, there * (1 - 2 * j), size)
+    k = ops.arange(1, width + 1, dtype="float32") / width
+    c_1, c_2, k = (ops.cast(x, table.dtype) for x in (c_1, c_2, k))
+    return ops.matmul(c_1, table) - k * ops.matmul(c_2, table)  # (..., d)
 
 
 def age(filled: Tensor) -> Tensor:

@@ -30,6 +30,15 @@ def dot_product_attention(
     return ops.transpose(ops.matmul(weights, v), (0, 2, 1, 3))  # (B, T, H, V)
 
 
+def word_counts(tokens: Tensor, weights: Tensor, size: int) -> Tensor:
+    """One comparison a word, which XLA fuses into a single pass; L must be static."""
+    words = ops.arange(size, dtype=tokens.dtype)
+    return sum(
+        ops.where(tokens[..., i, None] == words, weights[..., i, None], 0)
+        for i in range(tokens.shape[-1])
+    )  # (..., V)
+
+
 def is_traced(tensor: Tensor) -> bool:
     """Whether the tensor is symbolic; nothing is compiled on these backends."""
     return isinstance(tensor, keras.KerasTensor)

@@ -9,8 +9,11 @@ import keras
 from keras import ops
 
 from keras_attention.ops.kernels import generic
+from keras_attention.ops.kernels.generic import word_counts
 
 Tensor = Any
+
+__all__ = ["dot_product_attention", "is_traced", "word_counts"]
 
 
 def dot_product_attention(

@@ -11,7 +11,18 @@ from keras_attention.ops.kernels.generic import dot_product_attention
 
 Tensor = Any
 
-__all__ = ["dot_product_attention", "is_traced"]
+__all__ = ["dot_product_attention", "is_traced", "word_counts"]
+
+
+def word_counts(tokens: Tensor, weights: Tensor, size: int) -> Tensor:
+    """Sums over segments, one segment for each word of each sentence."""
+    shape = tf.shape(tokens)
+    sentences = tf.size(tokens) // shape[-1]
+    places = tf.reshape(tokens, (sentences, -1)) + size * tf.range(sentences)[:, None]
+    counts = tf.math.unsorted_segment_sum(
+        tf.reshape(weights, [-1]), tf.reshape(places, [-1]), sentences * size
+    )
+    return tf.reshape(counts, tf.concat([shape[:-1], [size]], 0))  # (..., V)
 
 
 def is_traced(tensor: Tensor) -> bool:

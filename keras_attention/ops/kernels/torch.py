@@ -37,6 +37,12 @@ def dot_product_attention(
     return torch.where(alive, out, torch.zeros_like(out)).transpose(1, 2)
 
 
+def word_counts(tokens: Tensor, weights: Tensor, size: int) -> Tensor:
+    """Adds each word's weight at its place."""
+    counts = weights.new_zeros((*tokens.shape[:-1], size))
+    return counts.scatter_add(-1, tokens.long(), weights)  # (..., V)
+
+
 def is_traced(tensor: Tensor) -> bool:
     """Whether the tensor is symbolic or inside a compiled or exported function."""
     return (
