@@ -109,6 +109,12 @@ class SentenceEncoder(keras.layers.Layer):
             weights = weights * ops.cast(l_kj, words.dtype)
         return ops.sum(weights * words, axis=-2)  # (..., D)
 
+    def compute_output_spec(
+        self, inputs: Tensor, reverse: bool = False, training: bool | None = None
+    ) -> keras.KerasTensor:
+        width = self.vocabulary_size if reverse else self.embedding_dim
+        return keras.KerasTensor((*inputs.shape[:-1], width), self.compute_dtype)
+
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         if len(inputs.shape) != 3 or not keras.backend.is_int_dtype(inputs.dtype):
             return None
@@ -203,6 +209,11 @@ class MemoryAge(keras.layers.Layer):
             draws = keras.random.uniform((batch, places), seed=self.seed_generator)
             ages = positions.gaps(ages, draws, self.noise)
         return ops.minimum(ages, self.memory_size)
+
+    def compute_output_spec(
+        self, inputs: Tensor, training: bool | None = None
+    ) -> keras.KerasTensor:
+        return keras.KerasTensor(inputs.shape[:2], "int32")
 
     def get_config(self) -> dict[str, Any]:
         return {

@@ -30,8 +30,16 @@ class Score(keras.layers.Layer):
         (B, T, S).
     """
 
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        # Queries and keys may carry masks; scores (B, T, S) have none to carry on.
+        self.supports_masking = True
+
     def build(self, query_shape: Any, key_shape: Any = None) -> None:
         self.built = True
+
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> None:
+        return None
 
     def call(self, query: Tensor, key: Tensor) -> Tensor:
         return self.compare(self.project_query(query), self.project_key(key))
@@ -102,7 +110,7 @@ class CosineScore(Score):
         self.scale = scale
 
     def compare(self, query: Tensor, key: Tensor) -> Tensor:
-        return self.scale * scores.cosine(query, key)
+        return ops.multiply(self.scale, scores.cosine(query, key))
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "scale": self.scale}

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+from keras import ops
 
 from keras_attention.layers import MemoryAge, MemoryHop, SentenceEncoder
 from keras_attention.layers.export import export
 from keras_attention.layers.memory import normal
+from keras_attention.ops import masks
 
 Tensor = Any
 
@@ -83,7 +85,6 @@ class MemN2N(keras.Model):
         time_noise: float = 0.0,
         linear_start: bool = False,
         activation: Any = None,
-        seed: int | None = None,
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
@@ -126,7 +127,9 @@ class MemN2N(keras.Model):
             add = keras.layers.Add(dtype=dtype, name=f"{encoder.name}_memory")
             return add([encoder(story), times(age)])  # (B, M, D)
 
-        age = MemoryAge(memory_size, time_noise, seed, name="age")(story)  # (B, M)
+        # Keras' Add drops the mask where one of its inputs has none, so it is passed on.
+        filled = ops.any(masks.padding(story), axis=-1)  # (B, M)
+        age = MemoryAge(memory_size, time_noise, name="age")(story)  # (B, M)
         hop = MemoryHop(
             not adjacent, activation, linear_start, dtype=dtype, name="hop"
         )
@@ -135,13 +138,15 @@ class MemN2N(keras.Model):
             memories = [memory(encoder) for encoder in encoders]
             state = encoders[0](question)  # B = A1
             for k in range(hops):
-                state = hop(state, memories[k + 1], memories[k])  # A_{k+1} = C_k
+                state = hop(  # A_{k+1} = C_k
+                    state, memories[k + 1], memories[k], value_mask=filled
+                )
             logits = encoders[-1](state, reverse=True)  # Wᵀ = CK
         else:
             output, inputs = memory(words("output")), memory(words("input"))
             state = words("question_encoder")(question)
             for _ in range(hops):
-                state = hop(state, output, inputs)
+                state = hop(state, output, inputs, value_mask=filled)
             answer = keras.layers.Dense(
                 vocabulary_size,
                 use_bias=False,
@@ -166,7 +171,6 @@ class MemN2N(keras.Model):
         self.time_noise = time_noise
         self.linear_start = linear_start
         self.activation = keras.activations.get(activation)
-        self.seed = seed
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -183,7 +187,6 @@ class MemN2N(keras.Model):
             "time_noise": self.time_noise,
             "linear_start": self.linear_start,
             "activation": keras.activations.serialize(self.activation),
-            "seed": self.seed,
         }
 
     @classmethod

@@ -62,6 +62,7 @@ def attend(
     """
     similar = scores.get(score)(query, key)  # (..., T, S)
     weights = normalizers.get(normalizer)(similar, mask)  # (..., T, S)
+    weights = ops.cast(weights, value.dtype)
     used = keras.random.dropout(weights, dropout, seed=seed) if dropout else weights
     return ops.matmul(used, value), weights  # (..., T, V)
 

@@ -37,7 +37,7 @@ def softmax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tenso
         # The lowest finite number, halved, vanishes in the softmax of any row that
         # has something to attend to; the other rows are zeroed below.
         z = ops.where(mask, z, _lowest(z))
-    return _finish(ops.softmax(z, axis=axis), mask, scores)
+    return _finish(_softmax(z, axis), mask, scores)
 
 
 def softmax1(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tensor:
@@ -203,6 +203,11 @@ def get(identifier: str | Normalizer) -> Normalizer:
 def _wide(scores: Tensor) -> Tensor:
     dtype = keras.backend.standardize_dtype(scores.dtype)
     return ops.cast(scores, "float32") if dtype in ("float16", "bfloat16") else scores
+
+
+def _softmax(z: Tensor, axis: int) -> Tensor:
+    """Keras' softmax, which warns where a row is a single score; a memory may be."""
+    return ops.softmax(z, axis=axis) if z.shape[axis] != 1 else ops.exp(z - z)
 
 
 def _lowest(z: Tensor) -> float:

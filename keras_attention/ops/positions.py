@@ -104,7 +104,8 @@ def gaps(age: Tensor, draws: Tensor, rate: float) -> Tensor:
         time invariance by injecting random noise".
     """
     facts = ops.cast(ops.max(age, axis=1, keepdims=True), "float32")  # n, (B, 1)
-    most = ops.ceil(rate * facts)
+    # In float32, rate·n may lie a rounding above the whole number that it is.
+    most = ops.ceil(rate * (1 - 1e-6) * facts)
     blanks = ops.floor(draws[:, :1] * (most + 1))  # u, (B, 1)
     lots = draws[:, 1:]  # (B, P), P places
     places = ops.cumsum(ops.ones_like(lots), axis=1)  # 1 … P

@@ -48,11 +48,13 @@ def scaled_dot(query: Tensor, key: Tensor) -> Tensor:
     Reference:
         Vaswani et al., "Attention is all you need" (2017), equation 1.
     """
-    return dot(query * query.shape[-1] ** -0.5, key)
+    return dot(ops.multiply(query, query.shape[-1] ** -0.5), key)
 
 
 def cosine(query: Tensor, key: Tensor) -> Tensor:
     """qᵀk / (‖q‖ ‖k‖), between −1 and 1; 0 where either is a zero vector.
+
+    A vector shorter than 1e-12 counts as a zero vector, whose gradient is 0.
 
     Args:
         query: (..., T, D).
@@ -86,7 +88,7 @@ def rbf(query: Tensor, key: Tensor, gamma: float | Tensor = 1.0) -> Tensor:
         + ops.sum(key**2, axis=-1)[..., None, :]
         - 2 * dot(query, key)
     )  # (..., T, S)
-    return -gamma * ops.maximum(squares, 0)
+    return ops.multiply(-gamma, ops.maximum(squares, 0))
 
 
 def bilinear(query: Tensor, key: Tensor, kernel: Tensor) -> Tensor:
@@ -166,8 +168,10 @@ def _check_widths(query: Tensor, key: Tensor) -> None:
 
 
 def _unit(x: Tensor) -> Tensor:
-    """x / ‖x‖ with a finite gradient at 0, its squares summed in float32."""
+    """x / ‖x‖, 0 with gradient 0 where x is 0; its squares are summed in float32."""
     dtype = keras.backend.standardize_dtype(x.dtype)
     wide = ops.cast(x, "float32") if dtype in ("float16", "bfloat16") else x
     squares = ops.sum(wide**2, axis=-1, keepdims=True)
-    return ops.cast(wide * ops.rsqrt(ops.maximum(squares, 1e-24)), dtype)
+    there = squares > 1e-24
+    unit = wide * ops.rsqrt(ops.where(there, squares, 1))
+    return ops.cast(ops.where(there, unit, 0), dtype)

@@ -21,7 +21,7 @@ def dot_product_attention(
     is_causal: bool,
 ) -> Tensor:
     """Two batched products over contiguous heads; see `ops.dot_product_attention`."""
-    q = ops.transpose(query * scale, (0, 2, 1, 3))  # (B, H, T, E)
+    q = ops.transpose(ops.multiply(query, scale), (0, 2, 1, 3))  # (B, H, T, E)
     k = ops.transpose(key, (0, 2, 3, 1))  # (B, H, E, S)
     v = ops.transpose(value, (0, 2, 1, 3))  # (B, H, S, V)
     if is_causal:

@@ -1,0 +1,55 @@
+"""What the build adds to the pages: pictures drawn by code, and links to the API."""
+
+import io
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from mkdocs.structure.files import File
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "docs"))
+# Of the package, only the pictures are needed: a bare parent in its place keeps Keras
+# and a backend out of the documentation's environment.
+package = ModuleType("keras_attention")
+package.__path__ = [str(ROOT / "keras_attention")]
+sys.modules.setdefault("keras_attention", package)
+
+import lines
+
+from keras_attention.visualization import plot_hops
+
+
+def on_files(files, config):
+    """Adds the picture of the guide, drawn from weights that were chosen by hand."""
+    figure = plot_hops(
+        [[0.02, 0.05, 0.93, 0.0], [0.03, 0.9, 0.04, 0.03]],
+        [
+            "mary went to the garden",
+            "mary moved to the kitchen",
+            "mary picked up the milk",
+            "john went back to the office",
+        ],
+        question="where is the milk?",
+        answer="kitchen",
+        supporting=[1, 2],
+    )
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=160, metadata={"Software": None})
+    files.append(File.generated(config, "guides/hops.png", content=picture.getvalue()))
+    return files
+
+
+def on_page_markdown(markdown, page, config, files):
+    """Turns links to lines of code, which the site does not hold, into API links."""
+    return lines.LINK.sub(_api_link, markdown)
+
+
+def _api_link(link):
+    name, path = link["name"], link["path"]
+    line = lines.line_of(path, name)
+    public = path.startswith("keras_attention/") and "/kernels/" not in path
+    if public and not name.startswith("_"):
+        module = path.removesuffix(".py").replace("/", ".")
+        return f"[`{name}`][{module}.{name.split('.')[0]}]<br><small>{path}:{line}</small>"
+    return f"`{name}`<br><small>{path}:{line}</small>"

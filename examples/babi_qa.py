@@ -1,0 +1,265 @@
+"""A memory network answers questions about stories, and shows where it looked.
+
+    python examples/babi_qa.py                        # task 1, a few seconds
+    python examples/babi_qa.py --task 2 --size 10k    # another task of the 20
+    python examples/babi_qa.py --data simulated       # tasks 1 to 3, no download
+    python examples/babi_qa.py --backend torch        # or tensorflow
+    python examples/babi_qa.py --story my_story.txt   # your own story and question
+    python examples/babi_qa.py --ask                  # the same, typed in
+    python examples/babi_qa.py --model babi_qa --ask  # with the network saved before
+
+A story file has one sentence a line; a line that ends in "?" asks about the lines
+above it, and an empty line begins a new story.
+
+The model is MemN2N: Sukhbaatar et al., "End-to-end memory networks" (2015),
+https://arxiv.org/abs/1503.08895. Its equations: keras_attention/models/memn2n.py.
+The tasks are bAbI: Weston et al. (2015), https://arxiv.org/abs/1502.05698.
+"""
+
+import argparse
+import importlib.util
+import os
+import sys
+import time
+import warnings
+from pathlib import Path
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--task", type=int, default=1, choices=range(1, 21), metavar="1…20")
+    add("--size", default="1k", choices=("1k", "10k"), help="training questions")
+    add(
+        "--data",
+        default="auto",
+        choices=("auto", "real", "simulated"),
+        help="auto: the real archive where it can be had, else simulated stories",
+    )
+    add("--backend", choices=("jax", "tensorflow", "torch"), help="default: jax")
+    add("--epochs", type=int, default=100)
+    add("--hops", type=int, default=3)
+    add("--dim", type=int, default=20, help="width of the memory")
+    add("--seed", type=int, default=0)
+    add("--story", type=Path, help="a text file with your own story and questions")
+    add("--ask", action="store_true", help="type in your own story and questions")
+    add("--model", type=Path, help="a folder saved before, instead of training")
+    add("--out", type=Path, default=Path("babi_qa"), help="where to write")
+    return parser.parse_args()
+
+
+# Keras chooses its backend when it is imported.
+arguments = parse_arguments()
+if arguments.backend:
+    os.environ["KERAS_BACKEND"] = arguments.backend
+os.environ.setdefault("KERAS_BACKEND", "jax")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+if importlib.util.find_spec(os.environ["KERAS_BACKEND"]) is None:
+    name = os.environ["KERAS_BACKEND"]
+    sys.exit(f'{name} is not installed: python -m pip install ".[{name},viz]"')
+
+import keras
+import numpy as np
+
+import keras_attention
+from keras_attention import callbacks, models, visualization
+from keras_attention.datasets import DataNotFoundError, babi
+
+
+def main():
+    check_writable(arguments.out)
+    if arguments.model:
+        model, vocabulary = load(arguments.model)
+    else:
+        model, vocabulary = train_and_show()
+    if arguments.story:
+        answer_lines(model, vocabulary, read_lines(arguments.story))
+    if arguments.ask:
+        print('\nTell a story line by line; end a question with "?". Ctrl-D ends.')
+        answer_lines(model, vocabulary, (line.rstrip("\n") for line in sys.stdin))
+
+
+def train_and_show():
+    train, test, source = load_examples()
+    print(f"bAbI task {arguments.task} ({babi.TASKS[arguments.task]}), {source}:")
+    print(f"{len(train)} questions to train on, {len(test)} to test", flush=True)
+    vocabulary = babi.Vocabulary.from_examples(train + test)
+    longest = max(len(example.story) for example in train + test)
+    memory_size = min(50, longest)
+    train, test_vectors = (
+        vectorize(examples, vocabulary, memory_size) for examples in (train, test)
+    )
+
+    keras.utils.set_random_seed(arguments.seed)
+    model = models.MemN2N(
+        vocabulary_size=len(vocabulary),
+        embedding_dim=arguments.dim,
+        hops=arguments.hops,
+        memory_size=memory_size,
+        time_noise=0.1,
+        linear_start=True,
+    )
+    model.compile(
+        optimizer=keras.optimizers.SGD(0.01, clipnorm=40.0),
+        loss=keras.losses.SparseCategoricalCrossentropy(
+            from_logits=True, reduction="sum"
+        ),
+        metrics=["accuracy"],
+    )
+    start = time.perf_counter()
+    linear = min(10, arguments.epochs // 4)
+    model.fit(
+        train.inputs,
+        train.answers,
+        batch_size=32,
+        epochs=arguments.epochs,
+        verbose=0,
+        callbacks=[
+            callbacks.LinearStart(epochs=linear),
+            callbacks.HalveLearningRate(every=25, start=linear),
+            keras.callbacks.LambdaCallback(on_epoch_end=show_epoch),
+        ],
+    )
+    print(f"trained in {time.perf_counter() - start:.0f} s on {keras.backend.backend()}")
+    _, accuracy = model.evaluate(test_vectors.inputs, test_vectors.answers, verbose=0)
+    print(f"test accuracy: {100 * accuracy:.1f} %")
+
+    example = next(e for e in test if len(e.story) >= min(6, longest))
+    answer = show(model, vocabulary, example, example.answer, example.supporting_facts)
+    save(model, vocabulary)
+    loaded, _ = load(arguments.out)
+    again, _ = look(loaded, vocabulary, example)
+    if again != answer:
+        sys.exit(f"the loaded model answers {again!r}, not {answer!r}")
+    print(f"saved, loaded again, and the answer is the same: {again}")
+    return model, vocabulary
+
+
+def load_examples():
+    """Real questions where they can be had, else simulated ones."""
+    task, size = arguments.task, arguments.size
+    if arguments.data != "simulated":
+        try:
+            train = babi.load(task, "train", size)
+            return train, babi.load(task, "test", size), "the real data"
+        except DataNotFoundError as error:
+            if arguments.data == "real" or task > 3:
+                sys.exit(str(error))
+            print("The real data cannot be had here, so the stories are simulated.")
+    if task > 3:
+        sys.exit(f"only tasks 1, 2 and 3 can be simulated. Received: --task {task}")
+    count = 10_000 if size == "10k" else 1_000
+    train = babi.simulate(task, count, seed=arguments.seed)
+    return train, babi.simulate(task, 1_000, seed=arguments.seed + 1), "simulated"
+
+
+def vectorize(examples, vocabulary, memory_size):
+    """Arrays from examples; says how many stories were cut."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        vectors = babi.vectorize(examples, vocabulary, memory_size)
+    for warning in caught:
+        print(f"note: {warning.message}")
+    return vectors
+
+
+def show_epoch(epoch, logs):
+    if (epoch + 1) % 10 == 0:
+        print(
+            f"epoch {epoch + 1:3d}  training accuracy {100 * logs['accuracy']:5.1f} %",
+            flush=True,
+        )
+
+
+def look(model, vocabulary, example):
+    """The answer to one question, and where each hop looked: weights (K, M)."""
+    inputs = vectorize([example], vocabulary, model.memory_size).inputs
+    with keras_attention.record_attention() as maps:
+        logits = model(inputs)
+    scores = keras.ops.convert_to_numpy(logits)[0]
+    scores[:2] = -np.inf  # padding and the unknown word are no answers
+    weights = np.stack([weights[0] for weights in maps.values()])
+    return vocabulary.words[int(scores.argmax())], weights
+
+
+def show(model, vocabulary, example, truth=None, supporting=None, picture="hops.png"):
+    """Prints story, question, answer and table; draws the same as a picture."""
+    answer, weights = look(model, vocabulary, example)
+    story = example.story[-model.memory_size :]
+    cut = len(example.story) - len(story)
+    facts = [fact - cut for fact in supporting or () if fact >= cut] or None
+    print("\n" + visualization.hops_table(weights, story, supporting=facts))
+    print(f"question: {' '.join(example.question)}?")
+    print(f"answer:   {answer}" + (f"   (the truth: {truth})" if truth else ""))
+    figure = visualization.plot_hops(
+        weights,
+        story,
+        question=" ".join(example.question) + "?",
+        answer=answer,
+        supporting=facts,
+    )
+    path = arguments.out / picture
+    figure.savefig(path, dpi=150)
+    print(f"picture:  {path}")
+    return answer
+
+
+def answer_lines(model, vocabulary, lines):
+    """Answers each question of a story told in lines."""
+    story, count = [], 0
+    for line in lines:
+        words = babi.tokenize(line)
+        if not words:
+            story = []
+            continue
+        unknown = vocabulary.unknown_words(words)
+        if unknown:
+            print(f"note: never seen in training: {', '.join(unknown)}")
+        if not line.rstrip().endswith("?"):
+            story.append(words)
+            continue
+        if not story:
+            print(f"There is no story before this question: {line.strip()}")
+            continue
+        count += 1
+        example = babi.Example(arguments.task, tuple(story), words, answer=None)
+        show(model, vocabulary, example, picture=f"own_{count}.png")
+    if not count:
+        print('No question was answered: a question is a line that ends in "?".')
+
+
+def read_lines(path):
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        sys.exit(f"cannot read the story {path}: {error.strerror}")
+
+
+def check_writable(folder):
+    """Better now than after training."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / ".write").touch()
+        (folder / ".write").unlink()
+    except OSError as error:
+        sys.exit(f"cannot write to {folder}: {error.strerror}. Choose another --out.")
+
+
+def save(model, vocabulary):
+    model.save(arguments.out / "model.keras")
+    vocabulary.save(arguments.out / "vocabulary.txt")
+    print(f"\nmodel:    {arguments.out / 'model.keras'}")
+
+
+def load(folder):
+    for name in ("model.keras", "vocabulary.txt"):
+        if not (folder / name).is_file():
+            sys.exit(f"{folder} holds no {name}: train without --model first.")
+    model = keras.saving.load_model(folder / "model.keras")
+    return model, babi.Vocabulary.load(folder / "vocabulary.txt")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""The command line: `python -m keras_attention.benchmarks COMMAND …`.
+
+A command is a module with `add_arguments(parser)` and `main(args)`, which
+returns the exit status. Only the module of the command that is asked for is
+imported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from keras_attention.benchmarks.errors import UsageError
+
+COMMANDS = {
+    "speed": (
+        "keras_attention.benchmarks.speed.command",
+        "time our code against its peers, side by side",
+    ),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit status."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    parser = argparse.ArgumentParser(prog="python -m keras_attention.benchmarks")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    chosen = None
+    for name, (module, summary) in COMMANDS.items():
+        command = commands.add_parser(name, help=summary, description=summary)
+        if arguments[:1] == [name]:
+            chosen = importlib.import_module(module)
+            chosen.add_arguments(command)
+    return _run(chosen, parser.parse_args(arguments))
+
+
+def _run(module: Any, args: argparse.Namespace) -> int:
+    """`module.main`, with its errors of usage as one line instead of a trace."""
+    try:
+        return module.main(args)
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""The speed cases by name, and how some of them are chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from keras_attention.benchmarks.errors import UsageError
+from keras_attention.benchmarks.harness import Case
+from keras_attention.benchmarks.speed import attention, memn2n
+
+BACKENDS = ("jax", "torch", "tensorflow")
+CASES = {
+    "attention_fused": attention.fused_cases(),
+    "attention_explicit": attention.explicit_cases(),
+    "memn2n_step": memn2n.cases(),
+}
+
+
+def select(
+    names: Sequence[str] | None = None,
+    sizes: Sequence[str] = (),
+    quick: bool = False,
+    known: Mapping[str, Sequence[Case]] | None = None,
+) -> list[Case]:
+    """The cases of the given names and sizes.
+
+    Args:
+        names: Names of cases; by default all.
+        sizes: Strings "KEY=VALUE"; a case is left out if it has the key with
+            another value.
+        quick: Whether only the few cases of a quick run are wanted.
+        known: Cases by name; by default `CASES`.
+
+    Returns:
+        A list of `Case`.
+
+    Raises:
+        UsageError: If a name is unknown, a size has no "=", or no case is left.
+    """
+    known = CASES if known is None else known
+    for name in names or ():
+        if name not in known:
+            raise UsageError(
+                f"unknown case {name!r}. Known cases: {', '.join(sorted(known))}"
+            )
+    wanted = dict(_split(size) for size in sizes)
+    chosen = [
+        case
+        for name in names or known
+        for case in known[name]
+        if _fits(case, wanted) and (case.quick or not quick)
+    ]
+    if not chosen:
+        raise UsageError(
+            "no case is left with "
+            f"case={list(names or known)}, size={list(sizes)}, quick={quick}"
+        )
+    return chosen
+
+
+def _fits(case: Case, wanted: dict[str, str]) -> bool:
+    values = ((str(case.sizes.get(key, value)), value) for key, value in wanted.items())
+    return all(has == value for has, value in values)
+
+
+def _split(size: str) -> tuple[str, str]:
+    key, separator, value = size.partition("=")
+    if not separator:
+        raise UsageError(f"a size must look like T=256. Received: size={size!r}")
+    return key, value

@@ -1,0 +1,254 @@
+"""What the speed cases need of a backend: compile, differentiate, wait, measure.
+
+Compiled means what the backend's users do: `jax.jit`, `tf.function` without
+XLA, and nothing on torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+NAMES = ("query", "key", "value")  # of the arguments that gradients are taken of
+Compiled = tuple[Callable[[], Any], Callable[[], Any] | None]
+PEAK_PRODUCT = (1, 1024, 1024, 1024)
+LEAST_FLOPS = 2e7  # of one timed product
+
+
+def compiled(function: Callable[..., Any], arguments: Any, backend: str) -> Compiled:
+    """A function without arguments that calls `function` as users would.
+
+    Args:
+        function: From tensors to a dict of tensors, differentiable.
+        arguments: Tensors.
+        backend: "jax", "tensorflow" or "torch".
+
+    Returns:
+        The function, and either a function that returns the scratch bytes of
+        its compiled form or None.
+    """
+    if backend == "jax":
+        jitted = importlib.import_module("jax").jit(function)
+        return lambda: jitted(*arguments), lambda: _scratch_bytes(jitted, arguments)
+    if backend == "tensorflow":
+        graph = importlib.import_module("tensorflow").function(function)
+        return lambda: graph(*arguments), None
+    torch = importlib.import_module("torch")
+
+    def eager() -> Any:
+        with torch.no_grad():
+            return function(*arguments)
+
+    return eager, None
+
+
+def compiled_with_gradients(
+    function: Callable[..., Any], arguments: Any, cotangent: Any, backend: str
+) -> Compiled:
+    """As `compiled`, but the function also returns gradients.
+
+    Args:
+        function: From query, key and value to a dict with the key "output".
+        arguments: The three tensors.
+        cotangent: A tensor of the output's shape; the gradients are those of
+            the sum of output times cotangent.
+        backend: "jax", "tensorflow" or "torch".
+
+    Returns:
+        As `compiled`; the dict has "dquery", "dkey" and "dvalue" besides.
+    """
+    if backend == "torch":
+        return _torch_gradients(function, arguments, cotangent), None
+    differentiate = _jax_gradients if backend == "jax" else _tensorflow_gradients
+    return compiled(differentiate(function, cotangent), arguments, backend)
+
+
+def _named(result: dict[str, Any], gradients: Any) -> dict[str, Any]:
+    return {**result, **{f"d{n}": g for n, g in zip(NAMES, gradients, strict=True)}}
+
+
+def _jax_gradients(function: Callable[..., Any], cotangent: Any) -> Callable[..., Any]:
+    import jax
+
+    def loss(*arguments: Any) -> Any:
+        result = function(*arguments)
+        return (result["output"] * cotangent).sum(), result
+
+    def run(*arguments: Any) -> Any:
+        differentiated = jax.value_and_grad(loss, argnums=(0, 1, 2), has_aux=True)
+        (_, result), gradients = differentiated(*arguments)
+        return _named(result, gradients)
+
+    return run
+
+
+def _tensorflow_gradients(
+    function: Callable[..., Any], cotangent: Any
+) -> Callable[..., Any]:
+    import tensorflow as tf
+
+    def run(*arguments: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(arguments)
+            result = function(*arguments)
+            loss = tf.reduce_sum(result["output"] * cotangent)
+        return _named(result, tape.gradient(loss, arguments))
+
+    return run
+
+
+def _torch_gradients(
+    function: Callable[..., Any], arguments: Any, cotangent: Any
+) -> Callable[[], Any]:
+    import torch
+
+    leaves = [tensor.detach().clone().requires_grad_() for tensor in arguments]
+
+    def run() -> Any:
+        result = function(*leaves)
+        loss = (result["output"] * cotangent).sum()
+        gradients = torch.autograd.grad(loss, leaves)
+        detached = {name: tensor.detach() for name, tensor in result.items()}
+        return _named(detached, gradients)
+
+    return run
+
+
+def _scratch_bytes(jitted: Any, arguments: Any) -> int | None:
+    analysis = jitted.lower(*arguments).compile().memory_analysis()
+    return None if analysis is None else int(analysis.temp_size_in_bytes)
+
+
+def _leaves(result: Any) -> list[Any]:
+    if isinstance(result, dict):
+        return [leaf for value in result.values() for leaf in _leaves(value)]
+    if isinstance(result, (list, tuple)):
+        return [leaf for value in result for leaf in _leaves(value)]
+    return [result]
+
+
+def wait(result: Any) -> None:
+    """Returns once all tensors of `result` are computed."""
+    for leaf in _leaves(result):
+        if hasattr(leaf, "block_until_ready"):  # jax
+            leaf.block_until_ready()
+        elif hasattr(leaf, "is_cuda"):  # torch, which is synchronous on the CPU
+            if leaf.is_cuda:
+                sys.modules["torch"].cuda.synchronize()
+        elif "tensorflow" in sys.modules and sys.modules["tensorflow"].is_tensor(leaf):
+            sys.modules["tensorflow"].test.experimental.sync_devices()
+
+
+def to_numpy(result: dict[str, Any]) -> dict[str, np.ndarray]:
+    """A dict of tensors of any backend as a dict of arrays."""
+    return {
+        name: np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+        for name, value in result.items()
+    }
+
+
+def blocking(call: Callable[[], Any]) -> Callable[[], Any]:
+    """The same function, but it returns only when its result is computed."""
+
+    def run() -> Any:
+        result = call()
+        wait(result)
+        return result
+
+    return run
+
+
+class Rates:
+    """Rates of this machine, measured where they are first asked for.
+
+    Args:
+        backend: Whose matrix product is measured.
+        threads: How many threads may copy.
+        clock: Returns the time in seconds.
+    """
+
+    def __init__(
+        self, backend: str, threads: int, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self._backend, self._threads, self._clock = backend, threads, clock
+        self._products: dict[tuple[int, int, int, int], float] = {}
+        self._copies: dict[int, float] = {}
+
+    def product(self, shape: tuple[int, int, int, int]) -> float:
+        """Operations a second of a product of (batch, rows, inner, columns).
+
+        Small products are measured many at once, so that what is measured is
+        the product and not the call.
+        """
+        if shape not in self._products:
+            from keras import ops
+
+            batch, rows, inner, columns = shape
+            flops = 2 * batch * rows * inner * columns
+            many = batch * max(1, round(LEAST_FLOPS / flops))
+            generator = np.random.default_rng(0)
+            factors = [
+                ops.convert_to_tensor(generator.random(size, dtype="float32"))
+                for size in ((many, rows, inner), (many, inner, columns))
+            ]
+            call, _ = compiled(ops.matmul, factors, self._backend)
+            seconds = self._best(blocking(call))
+            self._products[shape] = many / batch * flops / seconds
+        return self._products[shape]
+
+    def copy(self, size: float) -> float:
+        """Bytes a second, read and written, of a copy that moves `size` bytes."""
+        count = max(int(size) // 8, 64)  # of float32; each is read and written
+        if count not in self._copies:
+            source, target = np.ones(count, "float32"), np.empty(count, "float32")
+            seconds = self._best(lambda: np.copyto(target, source))
+            if self._threads > 1 and count > 2**18:
+                seconds = min(seconds, self._best_shared_copy(target, source))
+            self._copies[count] = 8 * count / seconds
+        return self._copies[count]
+
+    def _best_shared_copy(self, target: np.ndarray, source: np.ndarray) -> float:
+        parts = list(
+            zip(
+                np.array_split(target, self._threads),
+                np.array_split(source, self._threads),
+                strict=True,
+            )
+        )
+        with ThreadPoolExecutor(self._threads) as pool:
+            return self._best(lambda: list(pool.map(lambda x: np.copyto(*x), parts)))
+
+    def _best(
+        self, call: Callable[[], Any], repeats: int = 7, at_least: float = 0.005
+    ) -> float:
+        """Seconds of one call, the best of some timings after a warm-up."""
+        for _ in range(2):
+            call()
+        start = self._clock()
+        call()
+        calls = max(1, int(at_least / max(self._clock() - start, 1e-9)))
+        best = float("inf")
+        for _ in range(repeats):
+            start = self._clock()
+            for _ in range(calls):
+                call()
+            best = min(best, (self._clock() - start) / calls)
+        return max(best, 1e-9)
+
+    def to_json(self) -> dict[str, dict[str, float]]:
+        """What was measured, in GFLOP/s and GB/s."""
+        return {
+            "product_gflops": {
+                "x".join(map(str, shape)): rate / 1e9
+                for shape, rate in self._products.items()
+            },
+            "copy_gbytes": {
+                str(8 * count): rate / 1e9 for count, rate in self._copies.items()
+            },
+        }

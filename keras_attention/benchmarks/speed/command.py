@@ -1,0 +1,162 @@
+"""The command `speed`: a process a backend, then a table and a JSON file."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+from keras_attention.benchmarks.errors import UsageError
+from keras_attention.benchmarks.harness import MIN_PAIRS
+from keras_attention.benchmarks.speed import BACKENDS, CASES, report, select
+
+QUICK_PAIRS = 5
+# The processors are fixed before anything is imported, since thread pools ask for
+# their number then; torch comes before tensorflow, as they need to.
+BOOTSTRAP = """
+import importlib, json, os, sys
+arguments = json.loads(sys.argv[1])
+if hasattr(os, "sched_setaffinity"):
+    allowed = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, allowed[: arguments["threads"]])
+for module in arguments.pop("first"):
+    importlib.import_module(module)
+from keras_attention.benchmarks.speed import worker
+worker.main(**arguments)
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's options to an `argparse` parser."""
+    parser.add_argument(
+        "--case",
+        nargs="+",
+        metavar="NAME",
+        help=f"what to time, of {', '.join(CASES)}; default: all",
+    )
+    parser.add_argument(
+        "--size",
+        nargs="+",
+        default=[],
+        metavar="KEY=VALUE",
+        help="only the cases of this size, for instance T=256 mode=fwd",
+    )
+    parser.add_argument(
+        "--backend",
+        nargs="+",
+        choices=BACKENDS,
+        default=list(BACKENDS),
+        help="default: all three; those not installed are said to be so",
+    )
+    parser.add_argument(
+        "--pairs",
+        type=int,
+        help=f"interleaved pairs a comparison, at least {MIN_PAIRS} (the default)",
+    )
+    parser.add_argument(
+        "--threads", type=int, help="default: all processors this process may use"
+    )
+    parser.add_argument("--json", metavar="FILE", help="write all numbers here")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help=f"few sizes, {QUICK_PAIRS} pairs: to see that it runs, not to be quoted",
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    """Runs the benchmark; returns 1 if something failed or computed wrongly."""
+    select(args.case, args.size, args.quick)  # so that a wrong name ends it here
+    options = _options(args)
+    facts = report.machine(options["threads"])
+    print(report.idle_line(facts), file=sys.stderr)
+    runs = [_run_backend(backend, options) for backend in args.backend]
+    print(report.table(runs))
+    if args.json:
+        with open(args.json, "w") as file:
+            json.dump(report.build(options, facts, runs), file, indent=1)
+            file.write("\n")
+    statuses = [run["status"] for run in runs]
+    statuses += [result["status"] for run in runs for result in run["results"]]
+    return 1 if {"failed", "wrong"} & set(statuses) else 0
+
+
+def _options(args: argparse.Namespace) -> dict[str, Any]:
+    available = _processors()
+    threads = available if args.threads is None else args.threads
+    if not 1 <= threads <= available:
+        raise UsageError(
+            f"--threads must be from 1 to {available}, the processors this process "
+            f"may use. Received: {threads}"
+        )
+    least = 2 if args.quick else MIN_PAIRS
+    default = QUICK_PAIRS if args.quick else MIN_PAIRS
+    pairs = default if args.pairs is None else args.pairs
+    if pairs < least:
+        raise UsageError(f"--pairs must be at least {least}. Received: {pairs}")
+    return {
+        "pairs": pairs,
+        "threads": threads,
+        "names": args.case,
+        "sizes": args.size,
+        "quick": args.quick,
+    }
+
+
+def _processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _run_backend(backend: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Runs the worker and gathers what it wrote, also if it ended early."""
+    run = {"backend": backend, "status": "measured", "results": []}
+    if importlib.util.find_spec(backend) is None:
+        reason = f"install it with: pip install {backend}"
+        return {**run, "status": "not installed", "reason": reason}
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "results.jsonl")
+        arguments = {**options, "backend": backend, "path": path}
+        arguments["first"] = _first_imports(options)
+        process = subprocess.run(
+            [sys.executable, "-c", BOOTSTRAP, json.dumps(arguments)],
+            env=_environment(backend, options["threads"]),
+        )
+        lines = []
+        if os.path.exists(path):
+            with open(path) as file:
+                lines = [json.loads(line) for line in file]
+    run["results"] = [line["result"] for line in lines if "result" in line]
+    for line in lines:
+        run |= line.get("facts", {})
+    if process.returncode:
+        reason = f"its process ended with status {process.returncode}, see above"
+        run |= {"status": "failed", "reason": reason}
+    return run
+
+
+def _first_imports(options: dict[str, Any]) -> list[str]:
+    cases = select(options["names"], options["sizes"], options["quick"])
+    needed = sorted({module for case in cases for module in case.needs})
+    return [module for module in needed if importlib.util.find_spec(module)]
+
+
+def _environment(backend: str, threads: int) -> dict[str, str]:
+    count = str(threads)
+    return {
+        **os.environ,
+        "KERAS_BACKEND": backend,
+        "OMP_NUM_THREADS": count,
+        "MKL_NUM_THREADS": count,
+        "OPENBLAS_NUM_THREADS": count,
+        "TF_NUM_INTRAOP_THREADS": count,
+        "TF_NUM_INTEROP_THREADS": "1",
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+    }

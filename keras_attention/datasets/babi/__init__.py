@@ -1,0 +1,37 @@
+"""The bAbI tasks: the official archive, vectors, and a simulator of tasks 1 to 3.
+
+Weston et al., 2015, *Towards AI-Complete Question Answering: A Set of Prerequisite
+Toy Tasks*, https://arxiv.org/abs/1502.05698. The data are under the Creative
+Commons Attribution 3.0 licence.
+
+```python
+from keras_attention.datasets import babi
+
+examples = babi.simulate(task=1, count=100)     # or babi.load(task=1)
+vocabulary = babi.Vocabulary.from_examples(examples)
+vectors = babi.vectorize(examples, vocabulary, memory_size=10)
+vectors.inputs["story"].shape                    # (100, 10, 6)
+```
+"""
+
+from keras_attention.datasets.babi.archive import (
+    TASKS,
+    Example,
+    load,
+    parse,
+    tokenize,
+)
+from keras_attention.datasets.babi.simulator import simulate
+from keras_attention.datasets.babi.vectors import Vectors, Vocabulary, vectorize
+
+__all__ = [
+    "TASKS",
+    "Example",
+    "Vectors",
+    "Vocabulary",
+    "load",
+    "parse",
+    "simulate",
+    "tokenize",
+    "vectorize",
+]

@@ -1,0 +1,302 @@
+"""Reading the bAbI tasks from the official archive, and text in its format."""
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from numbers import Integral
+from pathlib import Path
+
+from keras_attention.datasets import files
+
+TASKS = {
+    1: "single-supporting-fact",
+    2: "two-supporting-facts",
+    3: "three-supporting-facts",
+    4: "two-arg-relations",
+    5: "three-arg-relations",
+    6: "yes-no-questions",
+    7: "counting",
+    8: "lists-sets",
+    9: "simple-negation",
+    10: "indefinite-knowledge",
+    11: "basic-coreference",
+    12: "conjunction",
+    13: "compound-coreference",
+    14: "time-reasoning",
+    15: "basic-deduction",
+    16: "basic-induction",
+    17: "positional-reasoning",
+    18: "size-reasoning",
+    19: "path-finding",
+    20: "agents-motivations",
+}
+
+_RELATIVE = "babi/tasks_1-20_v1-2.tar.gz"
+# The authors' own address. Size and SHA-256 as recorded by Hugging Face, in
+# datasets/babi_qa/dataset_infos.json of github.com/huggingface/datasets.
+_OFFICIAL = files.Source(
+    "https://www.thespermwhale.com/jaseweston/babi/tasks_1-20_v1-2.tar.gz",
+    sha256="0364ebde659f14d11bc21744516c5ec49d3d06cb692733f66680771244998898",
+    size=15_719_851,
+)
+# The copy that Keras' own examples use: an older packing of the same version.
+# No checksum of it is published; its size is what those examples' logs show.
+_MIRROR = files.Source(
+    "https://s3.amazonaws.com/text-datasets/babi_tasks_1-20_v1-2.tar.gz",
+    size=11_745_123,
+)
+# The name under which Keras' old examples keep the archive in the same cache.
+_CACHE_NAME = "babi-tasks-v1-2.tar.gz"
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One question, and all the facts told before it in its story.
+
+    Attributes:
+        task: The task's number, 1 to 20.
+        story: The facts in reading order, each a tuple of lower-case words.
+        question: The question's words.
+        answer: One word. A list is one word too, as `"apple,milk"`. None where it is
+            not known, as in a user's own question.
+        supporting_facts: Indices into `story`, from 0, in the order in which the
+            file names them; empty where it names none.
+    """
+
+    task: int
+    story: tuple[tuple[str, ...], ...]
+    question: tuple[str, ...]
+    answer: str | None
+    supporting_facts: tuple[int, ...] = ()
+
+
+def tokenize(text: str) -> tuple[str, ...]:
+    """Splits a sentence at white space into lower-case words.
+
+    Marks (`. ? ! ,`) around a word are left out; those within it stay, so that
+    `"apple,milk"` is one word.
+
+    Example:
+        ```python
+        tokenize("Where is Mary?")  # ("where", "is", "mary")
+        ```
+    """
+    words = (word.strip(".?!,") for word in text.lower().split())
+    return tuple(word for word in words if word)
+
+
+# The same sentences come again and again: split each once, and share its words.
+_tokenize = functools.lru_cache(maxsize=2**14)(tokenize)
+
+
+def load(
+    task: int | str | Iterable[int] = 1,
+    split: str = "train",
+    size: str = "1k",
+    path=None,
+    holdout: bool = False,
+) -> list[Example]:
+    """Loads the questions of one or more tasks from the official files.
+
+    Without a `path`, the archive is looked up as `babi/tasks_1-20_v1-2.tar.gz` in
+    the folder named by `KERAS_ATTENTION_DATA`, then in Keras' cache, then
+    downloaded.
+
+    Args:
+        task: A number from 1 to 20, several of them, or `"all"`.
+        split: `"train"`, `"valid"` or `"test"`. `"train"` is the whole training
+            file (folder `en`); `"valid"` is a tenth of it (folder `en-valid`).
+        size: `"1k"` or `"10k"` training questions a task. The test questions are
+            the same for both.
+        path: An archive, or a folder into which one was unpacked.
+        holdout: With `split="train"`, leave out the questions of
+            `split="valid"`: the training file of `en-valid`. Has no effect on the
+            other splits.
+
+    Returns:
+        A list of `Example`, in the order of the tasks and of the files.
+
+    Raises:
+        ValueError: An unknown `task`, `split` or `size`; a file that does not
+            follow the format (the message gives file and line); a damaged
+            (`DamagedDataError`) or unsafe (`UnsafeArchiveError`) archive.
+        DataNotFoundError: No archive, or a file is not in it.
+
+    Example:
+        ```python
+        train = load(task=1)
+        joint = load(task="all", split="test")
+        ```
+    """
+    members = {
+        number: _member(number, split, size, holdout) for number in _numbers(task)
+    }
+    if path is None:
+        path = files.find(
+            _RELATIVE,
+            _OFFICIAL.url,
+            _OFFICIAL.sha256,
+            size=_OFFICIAL.size,
+            mirrors=[_MIRROR],
+            cache_name=_CACHE_NAME,
+        )
+    contents = _read(Path(path), list(members.values()))
+    examples = []
+    for number, member in members.items():
+        source = f"{path}: {member}"
+        found = parse(_decode(contents[member], source), number, source)
+        if not found:
+            raise ValueError(f"{source} has no question: it is empty or cut off.")
+        examples.extend(found)
+    return examples
+
+
+def parse(
+    lines: str | Iterable[str], task: int = 1, source: str = "<text>"
+) -> list[Example]:
+    r"""Parses text in bAbI's format, be it of the archive or the user's own.
+
+    Each line begins with its number in the story, from 1; a 1 begins a new story.
+    A fact is a sentence. A question is followed by a tab and its answer, and may
+    be followed by another tab and the numbers of the lines that support it. Empty
+    lines are passed over.
+
+    Args:
+        lines: The text, or its lines.
+        task: The number put into the examples.
+        source: What errors call the text, such as a file's name.
+
+    Returns:
+        A list of `Example`, one a question.
+
+    Raises:
+        ValueError: A line that does not follow the format; the message gives
+            `source` and the line.
+
+    Example:
+        ```python
+        parse("1 Mary went to the kitchen.\n2 Where is Mary?\tkitchen\t1")
+        ```
+    """
+    if isinstance(lines, str):
+        lines = lines.splitlines()
+    examples, story, positions, previous = [], [], {}, 0
+    for count, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        where = f"{source}, line {count}"
+        number, text = _split_number(line, where)
+        if number == 1:
+            story, positions = [], {}
+        elif number != previous + 1:
+            raise ValueError(
+                f"{where}: a line's number must be 1 or follow the one before, "
+                f"{previous}. Received: {line.strip()!r}"
+            )
+        previous = number
+        if "\t" in text:
+            question, answer, support = _split_question(text, positions, where)
+            examples.append(Example(task, tuple(story), question, answer, support))
+        else:
+            positions[number] = len(story)
+            story.append(_split_fact(text, where))
+    return examples
+
+
+def _numbers(task):
+    if isinstance(task, str) and task == "all":
+        return list(TASKS)
+    numbers = list(task) if isinstance(task, Iterable) else [task]
+    wrong = [n for n in numbers if not isinstance(n, Integral) or n not in TASKS]
+    if wrong or not numbers or isinstance(task, str | bool):
+        raise ValueError(
+            "`task` must be a number from 1 to 20, several of them, or 'all'. "
+            f"Received: task={task!r}"
+        )
+    return [int(number) for number in numbers]
+
+
+def _member(task, split, size, holdout):
+    """The name of a task's file within the archive's own folder."""
+    if split not in ("train", "valid", "test"):
+        raise ValueError(
+            f"`split` must be 'train', 'valid' or 'test'. Received: split={split!r}"
+        )
+    if size not in ("1k", "10k"):
+        raise ValueError(f"`size` must be '1k' or '10k'. Received: size={size!r}")
+    suffix = "-10k" if size == "10k" else ""
+    if split == "valid" or (split == "train" and holdout):
+        return f"en-valid{suffix}/qa{task}_{split}.txt"
+    return f"en{suffix}/qa{task}_{TASKS[task]}_{split}.txt"
+
+
+def _read(path, members):
+    if path.is_dir():
+        roots = (path, path / "tasks_1-20_v1-2")
+        candidates = {
+            member: [root / member for root in roots if (root / member).is_file()]
+            for member in members
+        }
+        contents = {m: c[0].read_bytes() for m, c in candidates.items() if c}
+    else:
+        contents = files.read_members(path, frozenset(members))
+    missing = [member for member in members if member not in contents]
+    if missing:
+        held_out = any(member.startswith("en-valid") for member in missing)
+        hint = " Older packings have no en-valid folders at all." if held_out else ""
+        raise files.DataNotFoundError(
+            f"{path} has no file {', '.join(missing)}.{hint} Choose another `task`, "
+            "`split` or `size`, or download the whole archive from "
+            f"{_OFFICIAL.url}."
+        )
+    return contents
+
+
+def _decode(content, source):
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"{source}, line {line}: not UTF-8 text ({error}).") from error
+
+
+def _split_number(line, where):
+    number, _, text = line.strip(" \r\n").partition(" ")
+    if not (number.isascii() and number.isdigit()) or not text.strip():
+        raise ValueError(
+            f"{where}: a line must be a number, a space and a sentence. "
+            f"Received: {line.strip()!r}"
+        )
+    return int(number), text
+
+
+def _split_fact(text, where):
+    words = _tokenize(text)
+    if not words:
+        raise ValueError(f"{where}: a sentence has no words. Received: {text!r}")
+    if text.rstrip().endswith("?"):
+        raise ValueError(
+            f"{where}: a question must be followed by a tab and its answer. "
+            f"Received: {text!r}"
+        )
+    return words
+
+
+def _split_question(text, positions, where):
+    question, answer, *rest = (field.strip() for field in text.split("\t"))
+    words, answers = _tokenize(question), _tokenize(answer)
+    if not words or len(answers) != 1 or len(rest) > 1:
+        raise ValueError(
+            f"{where}: a question must be followed by a tab, an answer of one word, "
+            "and at most one more tab with the numbers of its supporting lines. "
+            f"Received: {text!r}"
+        )
+    support = []
+    for number in rest[0].split() if rest else ():
+        if not number.isdigit() or int(number) not in positions:
+            raise ValueError(
+                f"{where}: a supporting line must be the number of a fact told "
+                f"before in this story. Received: {number!r}"
+            )
+        support.append(positions[int(number)])
+    return words, answers[0], tuple(support)

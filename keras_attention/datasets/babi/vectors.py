@@ -1,0 +1,274 @@
+"""From words to arrays: a vocabulary, and the inputs of a memory network."""
+
+import warnings
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+PADDING = ""
+UNKNOWN = "<unk>"
+
+
+class Vocabulary:
+    """Words and their indices. Index 0 is padding, index 1 the unknown word.
+
+    Args:
+        words: The words proper, in the order of their indices, which begin at 2.
+
+    Raises:
+        ValueError: A word that is empty, has white space in it, is `"<unk>"`, or
+            comes twice.
+
+    Example:
+        ```python
+        vocabulary = Vocabulary(["is", "mary", "where"])
+        vocabulary.encode(["where", "is", "zoe"])  # [4, 2, 1]
+        vocabulary.unknown_words(["where", "is", "zoe"])  # ["zoe"]
+        ```
+    """
+
+    def __init__(self, words: Iterable[str]):
+        self._words = (PADDING, UNKNOWN, *words)
+        self._index = {}
+        for index, word in enumerate(self._words):
+            if word in self._index or (index > 1 and word.split() != [word]):
+                raise ValueError(
+                    "`words` must be distinct and without white space, and may not "
+                    f"hold '' or '{UNKNOWN}'. Received: words[{index - 2}]={word!r}"
+                )
+            self._index[word] = index
+
+    @classmethod
+    def from_examples(cls, examples: Iterable) -> "Vocabulary":
+        """All words of the examples' stories, questions and answers, sorted.
+
+        Take the test questions in as well: of the 1k tasks, one test answer (a
+        list in task 8) does not occur in training, and `vectorize` refuses it.
+        """
+        words = set()
+        sentences = set()
+        for example in examples:
+            sentences.update(example.story)
+            sentences.add(example.question)
+            words.add(example.answer)
+        return cls(sorted(words.union(*sentences) - {None}))
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All words by index, padding and unknown word included."""
+        return self._words
+
+    def __len__(self):
+        return len(self._words)
+
+    def __contains__(self, word):
+        return self._index.get(word, 0) > 1
+
+    def __eq__(self, other):
+        return isinstance(other, Vocabulary) and self._words == other._words
+
+    def __hash__(self):
+        return hash(self._words)
+
+    def __repr__(self):
+        return f"<Vocabulary of {len(self)} words>"
+
+    def encode(self, words: Sequence[str]) -> list[int]:
+        """The index of each word; 1 for a word that is not in the vocabulary."""
+        self._refuse_text(words)
+        return [self._index.get(word, 1) for word in words]
+
+    def decode(self, indices: Iterable[int]) -> list[str]:
+        """The word of each index, `""` for padding.
+
+        Raises:
+            ValueError: An index below 0 or not below `len(self)`.
+        """
+        indices = [int(index) for index in indices]
+        for index in indices:
+            if not 0 <= index < len(self):
+                raise ValueError(
+                    f"An index must be at least 0 and below {len(self)}. "
+                    f"Received: {index}"
+                )
+        return [self._words[index] for index in indices]
+
+    def unknown_words(self, words: Sequence[str]) -> list[str]:
+        """The words that are not in the vocabulary, each once, in their order."""
+        self._refuse_text(words)
+        return [word for word in dict.fromkeys(words) if word not in self._index]
+
+    def save(self, path) -> None:
+        """Writes one word a line, in UTF-8.
+
+        Line n, from 0, is word n; the first line is empty, for padding.
+        """
+        text = "".join(f"{word}\n" for word in self._words)
+        Path(path).write_text(text, encoding="utf-8", newline="\n")
+
+    @classmethod
+    def load(cls, path) -> "Vocabulary":
+        """Reads what `save` wrote.
+
+        Raises:
+            ValueError: The file does not begin with an empty line and `<unk>`, or
+                a later line is not one new word.
+        """
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        if lines[:2] != [PADDING, UNKNOWN]:
+            raise ValueError(
+                f"{path} is not a saved vocabulary: its first line must be empty and "
+                f"its second '{UNKNOWN}'. Received: {lines[:2]}"
+            )
+        try:
+            return cls(lines[2:])
+        except ValueError as error:
+            raise ValueError(f"{path} is not a saved vocabulary: {error}") from error
+
+    @staticmethod
+    def _refuse_text(words):
+        if isinstance(words, str):
+            raise ValueError(
+                "`words` must be a sequence of words; `tokenize` makes one of a "
+                f"text. Received: words={words!r}"
+            )
+
+
+class Vectors(NamedTuple):
+    """What `vectorize` returns.
+
+    Attributes:
+        inputs: `"story"`, (N, M, L) int32, and `"question"`, (N, L) int32.
+        answers: (N,) int32, indices into the vocabulary; 0 where the example has none.
+        truncated: How many stories had more than M sentences.
+        supporting: (N, M) bool, True where a slot holds a supporting fact.
+    """
+
+    inputs: dict[str, np.ndarray]
+    answers: np.ndarray
+    truncated: int
+    supporting: np.ndarray
+
+
+def vectorize(
+    examples: Sequence,
+    vocabulary: Vocabulary,
+    memory_size: int = 50,
+    sentence_length: int | None = None,
+) -> Vectors:
+    """Turns N examples into arrays of M memory slots by L words.
+
+    A story is laid out in reading order from slot 0, with padding (0) behind it and
+    behind each sentence. Of a story with more than M sentences the most recent M
+    are kept, and a `UserWarning` says how many stories were cut; a supporting fact
+    that was cut off is not marked. Words that are not in the vocabulary become 1.
+
+    Args:
+        examples: The examples.
+        vocabulary: Gives the indices.
+        memory_size: M.
+        sentence_length: L; by default the longest sentence or question's.
+
+    Returns:
+        `Vectors`.
+
+    Raises:
+        ValueError: No examples; a size below 1; an answer outside the vocabulary;
+            an empty story, sentence or question; a sentence longer than
+            `sentence_length`.
+
+    Example:
+        ```python
+        vectors = vectorize(examples, Vocabulary.from_examples(examples))
+        model.fit(vectors.inputs, vectors.answers)
+        ```
+    """
+    _check_sizes(memory_size, sentence_length)
+    examples = list(examples)
+    if not examples:
+        raise ValueError("`examples` must hold at least one. Received: examples=[]")
+    sentences = _Sentences(vocabulary, sentence_length)
+    story = np.zeros((len(examples), memory_size), np.int32)  # (N, M), rows of a table
+    question = np.zeros(len(examples), np.int32)  # (N,)
+    answers = np.zeros(len(examples), np.int32)  # (N,)
+    supporting = np.zeros((len(examples), memory_size), bool)  # (N, M)
+    truncated = 0
+    for i, example in enumerate(examples):
+        where = f"examples[{i}]"
+        if not example.story:
+            raise ValueError(f"{where} has an empty story. Received: {example}")
+        if example.answer is not None and example.answer not in vocabulary:
+            raise ValueError(
+                f"The answer of {where} is not in the vocabulary. "
+                f"Received: answer={example.answer!r}"
+            )
+        cut = max(len(example.story) - memory_size, 0)
+        truncated += cut > 0
+        kept = example.story[cut:]
+        story[i, : len(kept)] = [sentences.row(words, where) for words in kept]
+        question[i] = sentences.row(example.question, where)
+        if example.answer is not None:
+            (answers[i],) = vocabulary.encode([example.answer])
+        for fact in example.supporting_facts:
+            if fact >= cut:
+                supporting[i, fact - cut] = True
+    if truncated:
+        warnings.warn(
+            f"{truncated} of {len(examples)} stories have more than "
+            f"memory_size={memory_size} sentences; their oldest were left out.",
+            UserWarning,
+            stacklevel=2,
+        )
+    table = sentences.table()  # (S, L)
+    inputs = {"story": table[story], "question": table[question]}
+    return Vectors(inputs, answers, truncated, supporting)
+
+
+class _Sentences:
+    """Each distinct sentence once, as a row of a table; row 0 is padding."""
+
+    def __init__(self, vocabulary, length):
+        self.vocabulary = vocabulary
+        self.length = length
+        self.rows = {(): 0}
+
+    def row(self, words, where):
+        row = self.rows.get(words, 0)
+        if row == 0:
+            self._check(words, where)
+            row = self.rows[words] = len(self.rows)
+        return row
+
+    def _check(self, words, where):
+        if not words:
+            raise ValueError(f"{where} has a sentence or question without words.")
+        if self.length is not None and len(words) > self.length:
+            raise ValueError(
+                f"{where} has a sentence of {len(words)} words, more than "
+                f"`sentence_length`. Received: sentence_length={self.length}, "
+                f"sentence={' '.join(words)!r}"
+            )
+
+    def table(self):
+        length = self.length or max(len(words) for words in self.rows)
+        table = np.zeros((len(self.rows), length), np.int32)  # (S, L)
+        for words, row in self.rows.items():
+            table[row, : len(words)] = self.vocabulary.encode(words)
+        return table
+
+
+def _check_sizes(memory_size, sentence_length):
+    if not isinstance(memory_size, int) or memory_size < 1:
+        raise ValueError(
+            "`memory_size` must be a whole number of at least 1. "
+            f"Received: memory_size={memory_size!r}"
+        )
+    if sentence_length is not None and (
+        not isinstance(sentence_length, int) or sentence_length < 1
+    ):
+        raise ValueError(
+            "`sentence_length` must be None or a whole number of at least 1. "
+            f"Received: sentence_length={sentence_length!r}"
+        )

@@ -1,0 +1,375 @@
+"""Finding, downloading and reading the files behind the loaders.
+
+`find` returns the path of a file: from the folder named by the environment
+variable `KERAS_ATTENTION_DATA`, else from Keras' cache, else downloaded into it.
+`read_members` reads files out of a tar archive without unpacking it.
+"""
+
+import gzip
+import hashlib
+import http.client
+import os
+import posixpath
+import queue
+import socket
+import tarfile
+import tempfile
+import threading
+import urllib.error
+import urllib.request
+import zlib
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+DATA_VARIABLE = "KERAS_ATTENTION_DATA"
+PROBE_SECONDS = 5.0  # how long an address may take to answer at all
+STALL_SECONDS = 30.0  # how long a download that has begun may stand still
+ARCHIVE_LIMIT = 2**30  # bytes of one archive once decompressed
+_CHUNK = 2**20
+
+
+class DataNotFoundError(FileNotFoundError):
+    """No place that was looked at has the file; the message lists them all."""
+
+
+class DamagedDataError(ValueError):
+    """A file is truncated, altered, or not of the format its name says."""
+
+
+class UnsafeArchiveError(ValueError):
+    """An archive has a member that would be written outside its folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An address, and what is known of the file it serves.
+
+    Args:
+        url: The address.
+        sha256: The file's SHA-256, in hexadecimal, if one is published.
+        size: The file's size in bytes, if known. One of the two must be given.
+    """
+
+    url: str
+    sha256: str | None = None
+    size: int | None = None
+
+    def __post_init__(self):
+        if self.sha256 is None and self.size is None:
+            raise ValueError(
+                "A source needs a `sha256` or a `size` to be checked by. "
+                f"Received: url={self.url!r}, sha256=None, size=None"
+            )
+
+    def mismatch(self, path):
+        """Returns what is wrong with the file at `path`, or `None`."""
+        size = os.path.getsize(path)
+        if self.size is not None and size != self.size:
+            return f"it has {size} bytes, not {self.size}"
+        if self.sha256 is not None:
+            digest = _sha256(path)
+            if digest != self.sha256:
+                return f"its SHA-256 is {digest}, not {self.sha256}"
+        return None
+
+
+def find(
+    relative: str,
+    url: str,
+    sha256: str | None = None,
+    *,
+    size: int | None = None,
+    mirrors: Iterable[Source] = (),
+    cache_name: str | None = None,
+) -> Path:
+    """Returns the path of a data file, downloading it if it is nowhere at hand.
+
+    A file in the folder named by `KERAS_ATTENTION_DATA` is the user's own: it is
+    taken as it is. A file in Keras' cache must match `sha256` or `size` (or those
+    of a mirror), and so must a downloaded one.
+
+    Args:
+        relative: Where the file lies in the data folder, with forward slashes.
+        url: The official address.
+        sha256: The SHA-256 of the file at `url`, in hexadecimal.
+        size: Its size in bytes. At least one of `sha256` and `size` is needed.
+        mirrors: Further sources, tried in turn when `url` does not serve.
+        cache_name: The file's name in Keras' cache; by default the last part of
+            `relative`.
+
+    Returns:
+        A `pathlib.Path` to an existing file.
+
+    Raises:
+        DataNotFoundError: Nowhere to be had: no such folder or file, no network,
+            or a cache that cannot be written. The message lists what was tried
+            and names the next thing to try.
+        DamagedDataError: A downloaded file is not the one that was expected, and
+            no other source served.
+
+    Example:
+        ```python
+        path = find("babi/tasks.tar.gz", "https://example.org/t.tar.gz", size=11)
+        ```
+    """
+    sources = [Source(url, sha256, size), *mirrors]
+    tried = []
+    path = _in_data_folder(relative, tried)
+    if path is not None:
+        return path
+    target = _cache_folder() / (cache_name or posixpath.basename(relative))
+    if _in_cache(target, sources, tried):
+        return target
+    damaged = False
+    for source in sources:
+        try:
+            return _download(source, target)
+        except DamagedDataError as error:
+            damaged = True
+            tried.append(str(error))
+        except DataNotFoundError as error:
+            tried.append(str(error))
+    steps = "\n".join(f"  {i}. {step}" for i, step in enumerate(tried, 1))
+    message = (
+        f"{relative} could not be had. What was tried:\n{steps}\n"
+        f"Next: download {url} by hand and put it at {relative} in a folder named "
+        f"by the environment variable {DATA_VARIABLE}, or at {target}."
+    )
+    raise (DamagedDataError if damaged else DataNotFoundError)(message)
+
+
+def read_members(path, names: Collection[str]) -> dict[str, bytes]:
+    """Reads files out of a `.tar` or `.tar.gz` without unpacking it.
+
+    Nothing is written to the disk. The archive is first read through to its end,
+    where gzip compares its checksum, and only then searched.
+
+    Args:
+        path: The archive.
+        names: The members wanted; `"en/a.txt"` also stands for
+            `"any/folder/en/a.txt"`.
+
+    Returns:
+        From each wanted name that is in the archive as a regular file to its
+        bytes. Absent names are left out.
+
+    Raises:
+        DamagedDataError: The archive is truncated, altered or no archive.
+        UnsafeArchiveError: Any member, wanted or not, has an absolute path, a
+            `..`, a link out of the folder, or is a device.
+    """
+    path = Path(path)
+    found = {}
+    try:
+        _read_through(path)
+        with (
+            _open_decompressed(path) as stream,
+            tarfile.open(fileobj=stream, mode="r:") as archive,
+        ):
+            for member in archive:
+                _refuse_unsafe(member, path)
+                name = _wanted(member, names)
+                if name is not None:
+                    found[name] = archive.extractfile(member).read()
+    except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise DamagedDataError(
+            f"{path} is damaged or is no tar archive ({error}). "
+            "Delete it and download it again."
+        ) from error
+    return found
+
+
+def _in_data_folder(relative, tried):
+    folder = os.environ.get(DATA_VARIABLE)
+    if not folder:
+        tried.append(f"The environment variable {DATA_VARIABLE} is not set.")
+        return None
+    if not os.path.isdir(folder):
+        tried.append(f"{DATA_VARIABLE} names a folder that is not there: {folder}")
+        return None
+    path = Path(folder, *relative.split("/"))
+    if not path.is_file():
+        tried.append(f"The folder named by {DATA_VARIABLE} has no file {path}.")
+        return None
+    return path
+
+
+def _cache_folder():
+    home = os.environ.get("KERAS_HOME") or os.path.join("~", ".keras")
+    return Path(home).expanduser() / "datasets"
+
+
+def _in_cache(target, sources, tried):
+    if not target.is_file():
+        tried.append(f"Keras' cache has no file {target}.")
+        return False
+    problems = [source.mismatch(target) for source in sources]
+    if None in problems:
+        return True
+    tried.append(
+        f"Keras' cache has {target}, but it is truncated or altered: "
+        f"{problems[0]}. Delete it."
+    )
+    return False
+
+
+def _download(source, target):
+    """Fetches `source` beside `target`, checks it, then moves it into place."""
+    problem = _probe(source.url, PROBE_SECONDS)
+    if problem is not None:
+        raise DataNotFoundError(f"{source.url} cannot be reached: {problem}.")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        folder = tempfile.TemporaryDirectory(dir=target.parent, prefix=".download-")
+    except OSError as error:
+        raise DataNotFoundError(
+            f"Keras' cache {target.parent} cannot be written ({error}): set the "
+            "environment variable KERAS_HOME to a folder that can."
+        ) from error
+    with folder as temporary:
+        part = _fetch(source, target.name, temporary)
+        problem = source.mismatch(part)
+        if problem is not None:
+            raise _altered(source, problem)
+        os.replace(part, target)
+    return target
+
+
+def _fetch(source, name, folder):
+    import keras
+
+    with _FetchErrors(source):
+        return keras.utils.get_file(
+            fname=name,
+            origin=source.url,
+            file_hash=source.sha256,
+            hash_algorithm="sha256",
+            cache_dir=folder,
+            cache_subdir="",
+        )
+
+
+class _FetchErrors:
+    """Turns what `get_file` raises into the errors of this module.
+
+    `get_file` raises `ValueError` for a wrong checksum, a plain `Exception` for
+    what `urllib` calls a `URLError`, and lets a stalled or broken connection
+    through. It sets no timeout, so the sockets' default stands in for one.
+    """
+
+    def __init__(self, source):
+        self.source = source
+
+    def __enter__(self):
+        self.timeout = socket.getdefaulttimeout()
+        socket.setdefaulttimeout(STALL_SECONDS)
+
+    def __exit__(self, kind, error, trace):
+        socket.setdefaulttimeout(self.timeout)
+        if kind is None:
+            return
+        if kind is ValueError:
+            raise _altered(self.source, error) from error
+        broken = (OSError, http.client.HTTPException)
+        if kind is Exception or issubclass(kind, broken):
+            raise DataNotFoundError(
+                f"The download of {self.source.url} broke off ({error}): try again."
+            ) from error
+
+
+def _altered(source, problem):
+    return DamagedDataError(
+        f"What {source.url} serves is not the expected file: {problem}. "
+        "It was not kept."
+    )
+
+
+def _probe(url, seconds):
+    """Returns why `url` does not answer within `seconds`, or `None` if it does.
+
+    A thread asks, for the look-up of a host's name knows no timeout.
+    """
+    answer = queue.SimpleQueue()
+
+    def ask():
+        try:
+            with urllib.request.urlopen(url, timeout=seconds):
+                answer.put(None)
+        except urllib.error.HTTPError as error:
+            error.close()
+            answer.put(f"it answers {error.code} {error.reason}")
+        except (OSError, http.client.HTTPException) as error:
+            answer.put(f"no network, or no server there ({error})")
+
+    threading.Thread(target=ask, daemon=True).start()
+    try:
+        return answer.get(timeout=seconds)
+    except queue.Empty:
+        return f"no answer within {seconds:g} s"
+
+
+def _sha256(path):
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _open_decompressed(path):
+    if not path.is_file():
+        raise DataNotFoundError(f"There is no file {path}.")
+    with open(path, "rb") as file:
+        is_gzip = file.read(2) == b"\x1f\x8b"
+    return gzip.open(path, "rb") if is_gzip else open(path, "rb")
+
+
+def _wanted(member, names):
+    if not member.isreg():
+        return None
+    parts = posixpath.normpath(member.name).split("/")
+    tails = ("/".join(parts[start:]) for start in range(len(parts)))
+    return next((tail for tail in tails if tail in names), None)
+
+
+def _refuse_unsafe(member, path):
+    target = member.linkname  # a symbolic link's starts at the link's own folder
+    if member.issym():
+        target = posixpath.join(posixpath.dirname(member.name), target)
+    is_link = member.issym() or member.islnk()
+    if _leaves(member.name):
+        reason = "its path leaves the archive's folder"
+    elif is_link and _leaves(target):
+        reason = f"it links to {member.linkname!r}, outside the archive's folder"
+    elif not (is_link or member.isreg() or member.isdir()):
+        reason = "it is neither a file, a folder nor a link"
+    else:
+        return
+    raise UnsafeArchiveError(
+        f"{path} is refused because of its member {member.name!r}: {reason}. "
+        "Delete the archive and download it from the official address."
+    )
+
+
+def _leaves(name):
+    """Whether a path, taken from inside a folder, may lead out of it."""
+    name = name.replace("\\", "/")
+    drive = len(name) > 1 and name[1] == ":"
+    depth = 0
+    for part in name.split("/"):
+        depth += {"..": -1, ".": 0, "": 0}.get(part, 1)
+        if depth < 0:
+            return True
+    return name.startswith("/") or drive
+
+
+def _read_through(path):
+    """Reads to the end, where gzip compares its checksum, before any is used."""
+    with _open_decompressed(path) as stream:
+        while stream.read(_CHUNK):
+            if stream.tell() > ARCHIVE_LIMIT:
+                raise UnsafeArchiveError(
+                    f"{path} is refused: decompressed, it has more than "
+                    f"{ARCHIVE_LIMIT} bytes."
+                )

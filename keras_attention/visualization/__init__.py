@@ -1,0 +1,9 @@
+"""Pictures and tables of attention weights, from NumPy arrays and words."""
+
+from keras_attention.visualization.plots import (
+    hops_table,
+    plot_alignment,
+    plot_hops,
+)
+
+__all__ = ["hops_table", "plot_alignment", "plot_hops"]

@@ -1,0 +1,293 @@
+"""Attention weights as pictures (matplotlib) and as text for a terminal.
+
+Shapes: K hops, M memory slots, T queries, S keys. Nothing here knows a model:
+weights come in as arrays, sentences and tokens as text.
+"""
+
+from __future__ import annotations
+
+import operator
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from keras_attention.visualization.table import MARKER, Table, draw
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_TOLERANCE = 1e-3  # half-precision weights may pass 1 by a rounding error
+
+
+def plot_hops(
+    weights: Any,
+    sentences: Sequence[str | Sequence[str]],
+    question: str | Sequence[str] | None = None,
+    answer: str | Sequence[str] | None = None,
+    supporting: Iterable[int] | None = None,
+    ax: Any = None,
+) -> Figure:
+    """Draws what each hop of a memory network attends to, as a table.
+
+    One row a sentence, one column a hop; each cell shows the weight in per
+    cent, on a blue that is darker the larger the weight. Sentences that are
+    empty (padding) are left out; if weight lies on them, a note says how much.
+
+    Args:
+        weights: Array (K, M) of floats in [0, 1]: K hops over M memory slots.
+        sentences: At most M sentences, the i-th one that of slot i; each a
+            string or a sequence of words.
+        question: A string or a sequence of words, written above the table.
+        answer: A string or a sequence of words, written below the table.
+        supporting: Indices (from 0) of the sentences that are needed for the
+            answer. They are marked with a triangle.
+        ax: A `matplotlib.axes.Axes` to draw in, its labels outside it. By
+            default a figure of a fitting size is made.
+
+    Returns:
+        The `matplotlib.figure.Figure`; `figure.savefig("hops.png")` writes it.
+        Pyplot is not used, so there is nothing to close.
+
+    Raises:
+        ValueError: If the weights are not a (K, M) array of numbers in [0, 1],
+            if there are more sentences than slots, if none has words, or if
+            `supporting` holds something else than indices of sentences.
+        ImportError: If matplotlib is not installed.
+
+    Example:
+    ```python
+    figure = plot_hops(
+        [[0.9, 0.1], [0.2, 0.8]],
+        ["Mary took the milk.", "Mary went to the hall."],
+        question="Where is the milk?",
+        answer="hall",
+        supporting=[0, 1],
+    )
+    figure.savefig("hops.png")
+    ```
+    """
+    weights = _check_weights(weights, "(K, M), hops by memory slots")
+    texts = _check_texts("sentences", sentences, "slot", weights.shape[1])
+    marked = _check_supporting(supporting, texts)
+    shown = [slot for slot, text in enumerate(texts) if text]
+    labels = [textwrap.fill(texts[slot], 60) for slot in shown]
+    notes = [
+        "A hop is one look at all the sentences.",
+        "Cells: its attention to each of them, in per cent.",
+    ]
+    if marked:
+        notes.append(f"{MARKER} Supporting fact: the answer needs it.")
+    left_out = np.sum(np.delete(weights, shown, axis=1), axis=1)  # (K,)
+    notes += _note_left_out(left_out, "hop", "slots without a sentence")
+    table = Table(
+        shares=weights[:, shown].T,  # (M, K)
+        rows=labels,
+        columns=[f"hop {hop + 1}" for hop in range(len(weights))],
+        cell_width=0.8,
+        unit="%",
+        marked=[slot in marked for slot in shown],
+        above=_captions("Question", question),
+        below=_captions("Answer", answer),
+        notes=notes,
+    )
+    return draw(table, ax)
+
+
+def plot_alignment(
+    weights: Any,
+    query_tokens: Sequence[str],
+    key_tokens: Sequence[str],
+    query_label: str = "query",
+    key_label: str = "key",
+    title: str | None = None,
+    ax: Any = None,
+) -> Figure:
+    """Draws which key tokens each query token attends to.
+
+    One row a query token, one column a key token; each cell shows the weight
+    in per cent, on a blue that is darker the larger the weight. Tokens that
+    are empty strings (padding) are left out.
+
+    Args:
+        weights: Array (T, S) of floats in [0, 1].
+        query_tokens: At most T strings, for the rows from the top.
+        key_tokens: At most S strings, for the columns from the left.
+        query_label: What the rows are, for instance `"English"`.
+        key_label: What the columns are, for instance `"German"`.
+        title: A line above the picture.
+        ax: A `matplotlib.axes.Axes` to draw in, its labels outside it. By
+            default a figure of a fitting size is made.
+
+    Returns:
+        The `matplotlib.figure.Figure`.
+
+    Raises:
+        ValueError: If the weights are not a (T, S) array of numbers in [0, 1],
+            or if there are more tokens than rows or columns, or none.
+        ImportError: If matplotlib is not installed.
+
+    Example:
+    ```python
+    figure = plot_alignment(
+        [[0.9, 0.1], [0.2, 0.8]], ["a", "house"], ["ein", "Haus"]
+    )
+    figure.savefig("alignment.png")
+    ```
+    """
+    weights = _check_weights(weights, "(T, S), queries by keys")
+    queries = _check_texts("query_tokens", query_tokens, "row", weights.shape[0])
+    keys = _check_texts("key_tokens", key_tokens, "column", weights.shape[1])
+    rows = [index for index, text in enumerate(queries) if text]
+    columns = [index for index, text in enumerate(keys) if text]
+    notes = [
+        f"Rows: {query_label}. Columns: {key_label}.",
+        "Cells: the row's attention to each column, in per cent.",
+    ]
+    left_out = np.sum(np.delete(weights[rows], columns, axis=1), axis=1)  # (T,)
+    notes += _note_left_out(left_out, "row", "columns without a token")
+    table = Table(
+        shares=weights[np.ix_(rows, columns)],  # (T, S)
+        rows=[queries[index] for index in rows],
+        columns=[keys[index] for index in columns],
+        cell_width=0.42,
+        unit="",
+        marked=[False] * len(rows),
+        above=[] if title is None else _captions(None, title),
+        below=[],
+        notes=notes,
+    )
+    return draw(table, ax)
+
+
+def hops_table(
+    weights: Any,
+    sentences: Sequence[str | Sequence[str]],
+    supporting: Iterable[int] | None = None,
+) -> str:
+    """Writes what each hop attends to as a table of text, in per cent.
+
+    Args:
+        weights: Array (K, M) of floats in [0, 1]: K hops over M memory slots.
+        sentences: At most M sentences, the i-th one that of slot i; each a
+            string or a sequence of words. Empty ones are left out.
+        supporting: Indices (from 0) of the sentences that are needed for the
+            answer. They are marked with a star.
+
+    Returns:
+        A string of lines without a newline at the end.
+
+    Raises:
+        ValueError: As `plot_hops`.
+
+    Example:
+    >>> print(hops_table([[0.9, 0.1], [0.2, 0.8]], ["Mary ran.", "She fell."]))
+    attention in %  hop 1  hop 2
+    Mary ran.          90     20
+    She fell.          10     80
+    """
+    weights = _check_weights(weights, "(K, M), hops by memory slots")
+    texts = _check_texts("sentences", sentences, "slot", weights.shape[1])
+    marked = _check_supporting(supporting, texts)
+    rows = []
+    for slot, text in enumerate(texts):
+        if text:
+            mark = ("* " if slot in marked else "  ") if marked else ""
+            lines = textwrap.wrap(text, 60, initial_indent=mark)
+            numbers = [f"{100 * weight:.0f}" for weight in weights[:, slot]]
+            rows.append((lines[0], numbers))
+            rows += [(" " * len(mark) + line, []) for line in lines[1:]]
+    headings = [f"hop {hop + 1}" for hop in range(len(weights))]
+    rows.insert(0, ("attention in %", headings))
+    width = max(len(text) for text, _ in rows)
+    lines = [
+        text.ljust(width) + "".join(f"  {cell:>5}" for cell in cells)
+        for text, cells in rows
+    ]
+    if marked:
+        lines.append("* supporting fact: the answer needs it")
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _check_weights(weights: Any, shape: str) -> np.ndarray:
+    weights = np.asarray(weights, dtype="float64")
+    if weights.ndim != 2 or 0 in weights.shape:
+        raise ValueError(
+            f"`weights` must be an array {shape}, neither of them 0. "
+            f"Received: weights.shape={weights.shape}"
+        )
+    if np.isnan(weights).any():
+        raise ValueError(
+            "`weights` must not hold NaN. "
+            f"Received: {np.isnan(weights).sum()} NaN of {weights.size}"
+        )
+    if weights.min() < -_TOLERANCE or weights.max() > 1 + _TOLERANCE:
+        raise ValueError(
+            "`weights` must lie in [0, 1], as they do after a softmax. "
+            f"Received: min={weights.min():.4g}, max={weights.max():.4g}"
+        )
+    return np.clip(weights, 0.0, 1.0)
+
+
+def _as_text(words: str | Sequence[str]) -> str:
+    """A string or a sequence of words as one line of text."""
+    words = words.split() if isinstance(words, str) else [str(w) for w in words]
+    return " ".join(word for word in words if word)
+
+
+def _check_texts(
+    name: str, texts: Sequence[str | Sequence[str]], place: str, places: int
+) -> list[str]:
+    if isinstance(texts, str):
+        raise ValueError(
+            f"`{name}` must be a sequence, one item a {place}, not one string. "
+            f"Received: {name}={texts!r}"
+        )
+    lines = [_as_text(text) for text in texts]
+    if len(lines) > places:
+        raise ValueError(
+            f"`{name}` must have at most one item a {place} of `weights`. "
+            f"Received: len({name})={len(lines)}, {places} {place}(s)"
+        )
+    if not any(lines):
+        raise ValueError(
+            f"`{name}` must hold at least one item that is not empty. "
+            f"Received: {name}={lines}"
+        )
+    return lines
+
+
+def _check_supporting(
+    supporting: Iterable[int] | None, texts: list[str]
+) -> frozenset[int]:
+    if supporting is None:
+        return frozenset()
+    indices = list(supporting)
+    for index in indices:
+        valid = not isinstance(index, (bool, np.bool_)) and hasattr(index, "__index__")
+        if not valid or not 0 <= operator.index(index) < len(texts):
+            raise ValueError(
+                "`supporting` must hold indices of sentences, from 0 to "
+                f"{len(texts) - 1}. Received: supporting={indices}"
+            )
+        if not texts[index]:
+            raise ValueError(
+                "`supporting` must not name an empty sentence. "
+                f"Received: supporting={indices}, sentence {index} is empty"
+            )
+    return frozenset(operator.index(index) for index in indices)
+
+
+def _captions(name: str | None, text: str | Sequence[str] | None) -> list[str]:
+    if text is None:
+        return []
+    text = _as_text(text)
+    return textwrap.wrap(f"{name}: {text}" if name else text, 80)
+
+
+def _note_left_out(left_out: np.ndarray, name: str, where: str) -> list[str]:
+    """A note if at least 1 % of some distribution lies where nothing is shown."""
+    if left_out.max() < 0.01:
+        return []
+    return [f"Up to {100 * left_out.max():.0f} % of a {name} lies on {where}."]

@@ -1,0 +1,219 @@
+"""The one picture behind the plots: a heat map with text around it.
+
+Lengths are in inches, sizes of type in points. The picture is a plain
+`matplotlib.figure.Figure`, so that nothing is left behind in pyplot.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MARKER = "\u25b6"  # a triangle that points at a row
+
+_TEXT_SIZE = 10.5
+_NUMBER_SIZE = 9.5
+_NOTE_SIZE = 9.0
+_LINE = 0.19  # a line of text
+_PAD = 0.15  # around the picture
+_INK, _MUTED, _GRID, _MARK = "#1a1a1a", "#5f5f5f", "#c9d3de", "#b34700"
+_COLORMAP = "Blues"
+
+
+class Table(NamedTuple):
+    """What is drawn: shares (rows, columns) and all the text around them."""
+
+    shares: np.ndarray  # floats in [0, 1]
+    rows: list[str]  # a label each, of one line or more
+    columns: list[str]  # a label each
+    cell_width: float
+    unit: str  # written behind each number
+    marked: list[bool]  # a boolean a row
+    above: list[str]  # lines in bold above the table
+    below: list[str]  # lines in bold below it
+    notes: list[str]  # small lines at the bottom
+
+
+def _matplotlib() -> tuple[Any, Any, Any]:
+    try:
+        import matplotlib
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError(
+            "Pictures need matplotlib. Install it with: "
+            'pip install "keras-attention-family[viz]"'
+        ) from error
+    return matplotlib, FigureCanvasAgg, Figure
+
+
+def _width(text: str, size: float, bold: bool = False) -> float:
+    """Inches that the longest line of `text` takes, or a little more.
+
+    Outlines are measured; what is drawn is fitted to pixels and may be wider.
+    """
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextToPath
+
+    font = FontProperties(size=size, weight="bold" if bold else "normal")
+    measure = TextToPath().get_text_width_height_descent
+    lines = text.split("\n")
+    return 1.04 * max(measure(line, font, False)[0] for line in lines) / 72
+
+
+def draw(table: Table, ax: Any) -> Figure:
+    """Puts the table into `ax`, or into a new figure of just the right size."""
+    _matplotlib()
+    heights = [0.12 + _LINE * (1 + text.count("\n")) for text in table.rows]
+    edges = np.concatenate([[0.0], np.cumsum(heights)])  # (rows + 1,)
+    labels = max(_width(text, _TEXT_SIZE) for text in table.rows) + 0.12
+    margin = labels + (0.2 if any(table.marked) else 0.0)
+    widest = max(_width(text, _TEXT_SIZE) for text in table.columns)
+    turned = widest > table.cell_width - 0.06
+    heading = (widest if turned else _LINE) + 0.08
+    if ax is None:
+        ax = _new_axes(table, edges[-1], margin, heading)
+    _draw_cells(ax, table, edges)
+    _draw_headings(ax, table, turned)
+    _draw_rows(ax, table, edges, labels)
+    _draw_captions(ax, table, margin, heading)
+    return ax.figure
+
+
+def _new_axes(table: Table, height: float, margin: float, heading: float) -> Any:
+    _, canvas, figure_class = _matplotlib()
+    width = len(table.columns) * table.cell_width
+    texts = [(text, _TEXT_SIZE, True) for text in table.above + table.below]
+    texts += [(text, _NOTE_SIZE, False) for text in table.notes]
+    widest = max(_width(*text) for text in texts)
+    total_width = max(margin + width, widest) + 2 * _PAD
+    above = _PAD + _above_height(table) + heading
+    below = _PAD + _below_height(table)
+    total_height = above + height + below
+    figure = figure_class(
+        figsize=(total_width, total_height), dpi=120, facecolor="white"
+    )
+    canvas(figure)
+    left, bottom = (_PAD + margin) / total_width, below / total_height
+    size = width / total_width, height / total_height
+    return figure.add_axes((left, bottom, *size))
+
+
+def _above_height(table: Table) -> float:
+    return len(table.above) * (_LINE + 0.03) + (0.08 if table.above else 0.0)
+
+
+def _below_height(table: Table) -> float:
+    answer = len(table.below) * (_LINE + 0.03) + (0.06 if table.below else 0.0)
+    return answer + len(table.notes) * _LINE + 0.08
+
+
+def _draw_cells(ax: Any, table: Table, edges: np.ndarray) -> None:
+    matplotlib, _, _ = _matplotlib()
+    colormap = matplotlib.colormaps[_COLORMAP]
+    columns = np.arange(len(table.columns) + 1) * table.cell_width
+    ax.pcolormesh(
+        columns,
+        edges,
+        table.shares,
+        cmap=colormap,
+        vmin=0.0,
+        vmax=1.0,
+        edgecolors=_GRID,
+        linewidth=0.6,
+    )
+    ax.set_facecolor("white")
+    ax.set_xlim(0.0, columns[-1])
+    ax.set_ylim(edges[-1], 0.0)
+    ax.set_xticks([])
+    ax.set_yticks([])
+    for spine in ax.spines.values():
+        spine.set_color(_GRID)
+    for (row, column), share in np.ndenumerate(table.shares):
+        ax.text(
+            (column + 0.5) * table.cell_width,
+            (edges[row] + edges[row + 1]) / 2,
+            f"{100 * share:.0f}{table.unit}",
+            color=_number_color(share, colormap),
+            size=_NUMBER_SIZE,
+            ha="center",
+            va="center",
+        )
+
+
+def _number_color(share: float, colormap: Any) -> str:
+    """Black or white, whichever differs more from the cell; grey for a zero."""
+    if share < 0.005:
+        return _MUTED
+    return "black" if _luminance(colormap(float(share))) > 0.179 else "white"
+
+
+def _luminance(color: Any) -> float:
+    """Relative luminance of an sRGB colour, as WCAG 2 defines it."""
+    channels = np.asarray(color[:3])
+    linear = np.where(
+        channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4
+    )
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+def _write(
+    ax: Any,
+    text: str,
+    corner: tuple[float, float],
+    offset: tuple[float, float],
+    **style: Any,
+) -> None:
+    """Text at an offset in inches from a place in `ax`; "$" is a plain sign."""
+    style = {"size": _TEXT_SIZE, "color": _INK, **style}
+    x_coordinates = "axes fraction"
+    y_coordinates = style.pop("y_coordinates", "axes fraction")
+    ax.annotate(
+        text,
+        xy=corner,
+        xycoords=(x_coordinates, y_coordinates),
+        xytext=(72 * offset[0], 72 * offset[1]),
+        textcoords="offset points",
+        annotation_clip=False,
+        parse_math=False,
+        **style,
+    )
+
+
+def _draw_headings(ax: Any, table: Table, turned: bool) -> None:
+    rotation = {"rotation": 90} if turned else {}
+    for column, text in enumerate(table.columns):
+        x = (column + 0.5) / len(table.columns)
+        _write(ax, text, (x, 1.0), (0.0, 0.05), ha="center", va="bottom", **rotation)
+
+
+def _draw_rows(ax: Any, table: Table, edges: np.ndarray, labels: float) -> None:
+    for row, text in enumerate(table.rows):
+        place = (0.0, (edges[row] + edges[row + 1]) / 2)
+        style = {"va": "center", "y_coordinates": "data"}
+        _write(ax, text, place, (-labels, 0.0), ha="left", **style)
+        if table.marked[row]:
+            style["color"] = _MARK
+            _write(ax, MARKER, place, (-labels - 0.2, 0.0), ha="left", **style)
+
+
+def _draw_captions(ax: Any, table: Table, margin: float, heading: float) -> None:
+    y = heading + _above_height(table)
+    for text in table.above:
+        y -= _LINE + 0.03
+        place = (-margin, y)
+        _write(ax, text, (0.0, 1.0), place, weight="bold", va="bottom")
+    y = -0.1
+    for text in table.below:
+        _write(ax, text, (0.0, 0.0), (-margin, y), weight="bold", va="top")
+        y -= _LINE + 0.03
+    y -= 0.06 if table.below else 0.0
+    for text in table.notes:
+        color = _MARK if text.startswith(MARKER) else _MUTED
+        style = {"size": _NOTE_SIZE, "color": color, "va": "top"}
+        _write(ax, text, (0.0, 0.0), (-margin, y), **style)
+        y -= _LINE

@@ -1,0 +1,61 @@
+"""Gradients on whatever backend runs, as NumPy arrays."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+
+def tensor(x, dtype="float32"):
+    return ops.cast(ops.convert_to_tensor(np.asarray(x)), dtype)
+
+
+def to_numpy(x, dtype="float64"):
+    """A tensor of any float dtype as a NumPy array (bfloat16 by way of float32)."""
+    x = ops.convert_to_tensor(x)
+    if keras.backend.standardize_dtype(x.dtype) in ("bfloat16", "float16"):
+        x = ops.cast(x, "float32")
+    return np.asarray(ops.convert_to_numpy(x)).astype(dtype)
+
+
+def gradient(f, *arrays, dtype="float32"):
+    """The gradients of a scalar f at arrays, one for each of them.
+
+    Skips the test on a backend that has no gradients.
+    """
+    name = keras.config.backend()
+    if name not in _GRADIENTS:
+        pytest.skip(f"the {name} backend has no gradients")
+    found = _GRADIENTS[name](f, [tensor(x, dtype) for x in arrays])
+    return [to_numpy(g) for g in found]
+
+
+def _jax(f, tensors):
+    import jax
+
+    def stateless(*x):
+        with keras.StatelessScope():  # or a seed would keep a tracer
+            return f(*x)
+
+    slope = jax.grad(stateless, argnums=tuple(range(len(tensors))))
+    return jax.jit(slope)(*tensors)  # compiled once, not operation by operation
+
+
+def _torch(f, tensors):
+    import torch
+
+    leaves = [x.detach().clone().requires_grad_(True) for x in tensors]
+    found = torch.autograd.grad(f(*leaves), leaves, allow_unused=True)
+    return [torch.zeros_like(x) if g is None else g for x, g in zip(leaves, found)]
+
+
+def _tensorflow(f, tensors):
+    import tensorflow as tf
+
+    with tf.GradientTape() as tape:
+        tape.watch(tensors)
+        y = f(*tensors)
+    return tape.gradient(y, tensors, unconnected_gradients="zero")
+
+
+_GRADIENTS = {"jax": _jax, "torch": _torch, "tensorflow": _tensorflow}

@@ -1,0 +1,149 @@
+"""Masks against NumPy, and the messages for those that do not fit."""
+
+import numpy as np
+import pytest
+import references
+from gradients import to_numpy
+from hypothesis import given
+from hypothesis import strategies as st
+from keras import ops
+
+from keras_attention.ops import masks
+
+
+def as_bool(mask):
+    return to_numpy(mask, "bool")
+
+
+def test_padding():
+    tokens = np.array([[3, 0, 1], [0, 0, -1]])
+    np.testing.assert_array_equal(as_bool(masks.padding(tokens)), tokens != 0)
+    np.testing.assert_array_equal(as_bool(masks.padding(tokens, -1)), tokens != -1)
+
+
+@pytest.mark.parametrize("sizes", [(3, 5), (5, 3), (7, 7), (1, 1)])
+def test_causal_and_sliding_window(sizes):
+    t, s = np.indices(sizes)
+    np.testing.assert_array_equal(as_bool(masks.causal(*sizes)), s <= t)
+    for window in (1, 2, 11):
+        band = as_bool(masks.sliding_window(*sizes, window))
+        np.testing.assert_array_equal(band, np.abs(t - s) < window)
+        recent = as_bool(masks.merge(masks.causal(*sizes), ops.convert_to_tensor(band)))
+        np.testing.assert_array_equal(recent, (s <= t) & (s > t - window))
+
+
+def test_window_must_be_positive():
+    with pytest.raises(ValueError, match="`window` must be at least 1.*window=0"):
+        masks.sliding_window(3, 5, 0)
+
+
+def test_merge():
+    a, b = np.array([[True], [False]]), np.array([[True, False, True]])
+    assert masks.merge() is None
+    assert masks.merge(None, None) is None
+    np.testing.assert_array_equal(as_bool(masks.merge(None, a)), a)
+    np.testing.assert_array_equal(as_bool(masks.merge(a, None, b)), a & b)
+
+
+B, T, S = 2, 3, 5
+SHAPES = {
+    "query_mask": (B, T),
+    "value_mask": (B, S),
+    "key_mask": (B, S),
+}
+
+
+@references.examples
+@given(data=st.data())
+def test_attention_mask_allows_what_every_mask_allows(data):
+    given_ = {
+        name: data.draw(st.none() | references.booleans(shape), label=name)
+        for name, shape in SHAPES.items()
+    }
+    shape = data.draw(st.sampled_from([(T, S), (B, T, S), (1, T, 1)]))
+    attention_mask = data.draw(st.none() | references.booleans(shape))
+    causal = data.draw(st.booleans())
+    merged = masks.attention_mask(
+        (B, T),
+        (B, S),
+        **given_,
+        attention_mask=attention_mask,
+        use_causal_mask=causal,
+    )
+    expected = np.ones((B, T, S), bool)
+    if given_["query_mask"] is not None:
+        expected &= given_["query_mask"][:, :, None]
+    for name in ("value_mask", "key_mask"):
+        if given_[name] is not None:
+            expected &= given_[name][:, None, :]
+    if attention_mask is not None:
+        expected &= attention_mask
+    if causal:
+        expected &= np.tri(T, S, dtype=bool)
+    if merged is None:
+        assert expected.all()
+        return
+    assert len(merged.shape) == 3
+    merged = np.broadcast_to(as_bool(merged), (B, T, S))
+    np.testing.assert_array_equal(merged, expected)
+
+
+def test_attention_mask_is_no_larger_than_needed():
+    value_mask = np.ones((B, S), bool)
+    merged = masks.attention_mask((B, T), (B, S), value_mask=value_mask)
+    assert tuple(merged.shape) == (B, 1, S)
+    merged = masks.attention_mask((B, None), (B, None), None, value_mask)
+    assert tuple(merged.shape) == (B, 1, S)
+    sizes = (ops.convert_to_tensor(T), ops.convert_to_tensor(S))
+    sizes = tuple(int(n) for n in sizes)
+    merged = masks.attention_mask(
+        (B, None), (B, None), use_causal_mask=True, sizes=sizes
+    )
+    np.testing.assert_array_equal(as_bool(merged)[0], np.tri(T, S, dtype=bool))
+
+
+def test_check_takes_lists_arrays_and_ones_that_repeat():
+    assert masks.check("mask", None, (2, 3)) is None
+    mask = masks.check("mask", [[True, False, True]], (2, 3))
+    np.testing.assert_array_equal(as_bool(mask), [[True, False, True]])
+    assert tuple(masks.check("mask", np.ones((7, 3), bool), (None, 3)).shape) == (7, 3)
+
+
+@pytest.mark.parametrize(
+    ("mask", "message"),
+    [
+        (
+            np.ones((B, S)),
+            "`value_mask` must be boolean, True where attention is allowed. "
+            "Received: dtype=float64",
+        ),
+        (
+            np.ones((B, S), "int32"),
+            "`value_mask` must be boolean.*Received: dtype=int32",
+        ),
+        (
+            np.ones((B, T, S), bool),
+            r"`value_mask` must have rank 2, shape \(2, 5\). "
+            r"Received: shape=\(2, 3, 5\)",
+        ),
+        (
+            np.ones((B, T), bool),
+            r"`value_mask` must have shape \(2, 5\), or 1 where a size is to be "
+            r"repeated. Received: shape=\(2, 3\)",
+        ),
+    ],
+)
+def test_masks_that_do_not_fit(mask, message):
+    with pytest.raises(ValueError, match=message):
+        masks.attention_mask((B, T), (B, S), value_mask=mask)
+
+
+def test_attention_mask_of_another_shape():
+    with pytest.raises(ValueError, match=r"`attention_mask` must have rank 3"):
+        masks.attention_mask((B, T), (B, S), attention_mask=np.ones(S, bool))
+    with pytest.raises(ValueError, match=r"`attention_mask` must have shape \(3, 5\)"):
+        masks.attention_mask((B, T), (B, S), attention_mask=np.ones((S, T), bool))
+    with pytest.raises(ValueError, match=r"shape \(\?, 3, 5\).*shape=\(2, 5, 3\)"):
+        masks.attention_mask(
+            (None, T), (None, S), attention_mask=np.ones((B, S, T), bool)
+        )

@@ -1,0 +1,185 @@
+"""Normalizers against float64 references, over values, dtypes and masks."""
+
+import keras
+import numpy as np
+import pytest
+import references
+from gradients import gradient, tensor, to_numpy
+from hypothesis import given
+from hypothesis import strategies as st
+from keras import ops
+
+from keras_attention.ops import normalizers
+
+NAMES = list(references.NORMALIZERS)
+SHAPES = [(3, 5), (2, 3, 7)]
+SUM_TO_ONE = ["softmax", "sparsemax", "entmax15", "hardmax"]
+
+
+def call(name, scores, mask=None, dtype="float32", axis=-1):
+    mask = None if mask is None else ops.convert_to_tensor(mask)
+    return normalizers.get(name)(tensor(scores, dtype), mask, axis)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@references.examples
+@given(data=st.data())
+def test_equals_reference(name, data):
+    shape = data.draw(st.sampled_from(SHAPES))
+    scores = data.draw(references.arrays(shape))
+    mask = data.draw(st.none() | references.booleans(shape))
+    dtype = data.draw(st.sampled_from(references.DTYPES))
+    weights = call(name, scores, mask, dtype)
+    assert keras.backend.standardize_dtype(weights.dtype) == dtype
+    expected = references.NORMALIZERS[name](references.rounded(scores, dtype), mask)
+    # Of a sparse weight the threshold, of the size of the scores, is rounded first.
+    references.assert_rounds_to(weights, expected, dtype, floor=3e-6)
+    if mask is not None:
+        assert np.all(to_numpy(weights)[~mask] == 0)
+    if name in SUM_TO_ONE:
+        rows = np.ones(shape[:-1]) if mask is None else mask.any(-1).astype("float64")
+        loss = references.ROUNDING[dtype] * shape[-1] + 1e-5
+        np.testing.assert_allclose(to_numpy(weights).sum(-1), rows, atol=loss)
+
+
+@pytest.mark.parametrize("dtype", references.DTYPES)
+@pytest.mark.parametrize("name", NAMES)
+def test_row_of_nothing_is_exactly_zero(name, dtype):
+    scores = references.normal(3, 5)
+    mask = np.array([[True, False, True, True, False], [False] * 5, [True] * 5])
+    weights = to_numpy(call(name, scores, mask, dtype))
+    assert np.all(weights[1] == 0)
+    assert np.all(weights[~mask] == 0)
+    assert weights[0].any()
+    assert weights[2].any()
+    probe = tensor(references.normal(3, 5, seed=1), dtype)
+    if keras.config.backend() != "numpy":
+        (slope,) = gradient(lambda z: _probe(name, z, mask, probe), scores, dtype=dtype)
+        assert np.all(np.isfinite(slope))
+        assert np.all(slope[~mask] == 0)
+        assert slope[2].any()
+
+
+def _probe(name, z, mask, probe):
+    weights = normalizers.get(name)(z, ops.convert_to_tensor(mask))
+    return ops.sum(ops.cast(probe, z.dtype) * weights)
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n != "hardmax"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_gradient_equals_finite_differences(name, seed):
+    scores = 1.5 * references.normal(3, 5, seed=seed)
+    mask = np.random.default_rng(seed).random((3, 5)) < 0.7
+    probe = references.normal(3, 5, seed=seed + 2)
+    (slope,) = gradient(lambda z: _probe(name, z, mask, probe), scores)
+    reference = references.NORMALIZERS[name]
+    expected = references.differences(
+        lambda z: (probe * reference(z, mask)).sum(), scores
+    )
+    np.testing.assert_allclose(slope, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_gradient_of_hardmax_is_that_of_softmax():
+    scores, probe = references.normal(3, 5), references.normal(3, 5, seed=1)
+    mask = np.array([[True] * 5, [True, False, True, True, False], [False] * 5])
+    (hard,) = gradient(lambda z: _probe("hardmax", z, mask, probe), scores)
+    (soft,) = gradient(lambda z: _probe("softmax", z, mask, probe), scores)
+    assert soft[:2].any()
+    np.testing.assert_allclose(hard, soft, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size"), [("float32", 1e4), ("bfloat16", 1e4), ("float16", 6e4)]
+)
+@pytest.mark.parametrize("name", NAMES)
+def test_large_scores_do_not_overflow(name, dtype, size):
+    scores = np.array([[1, -1, 0, 0.5], [-1, -1, -1, -1], [1, 1, -1, 1]]) * size
+    mask = np.array([[True] * 4, [True, True, False, False], [False, True, True, True]])
+    for allowed in (None, mask):
+        weights = call(name, scores, allowed, dtype)
+        expected = references.NORMALIZERS[name](
+            references.rounded(scores, dtype), allowed
+        )
+        references.assert_rounds_to(weights, expected, dtype)
+    if keras.config.backend() != "numpy":
+        probe = references.normal(3, 4)
+        (slope,) = gradient(lambda z: _probe(name, z, mask, probe), scores, dtype=dtype)
+        assert np.all(np.isfinite(slope))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_axis(name):
+    scores = references.normal(2, 5, 3)
+    mask = np.random.default_rng(0).random((2, 5, 3)) < 0.7
+    weights = to_numpy(call(name, scores, mask, axis=1))
+    expected = references.NORMALIZERS[name](
+        np.swapaxes(scores, 1, 2), np.swapaxes(mask, 1, 2)
+    )
+    np.testing.assert_allclose(np.swapaxes(weights, 1, 2), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_memory_of_a_single_slot(name):
+    """Keras warns of a softmax over one score, and warnings are errors here."""
+    scores, mask = np.array([[3.0], [-2.0]]), np.array([[True], [False]])
+    for allowed in (None, mask):
+        weights = to_numpy(call(name, scores, allowed))
+        expected = references.NORMALIZERS[name](scores, allowed)
+        np.testing.assert_allclose(weights, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_mask_broadcasts(name):
+    scores = references.normal(3, 5)
+    for mask in (
+        np.array([True, True, False, True, False]),
+        np.array([[True], [False], [True]]),
+    ):
+        np.testing.assert_array_equal(
+            to_numpy(call(name, scores, mask)),
+            to_numpy(call(name, scores, np.broadcast_to(mask, (3, 5)))),
+        )
+
+
+def test_softmax1_is_softmax_with_one_more_score_of_zero():
+    scores = 3 * references.normal(3, 5)
+    wider = np.concatenate([scores, np.zeros((3, 1))], axis=-1)
+    weights = to_numpy(call("softmax1", scores))
+    np.testing.assert_allclose(
+        weights, to_numpy(call("softmax", wider))[:, :-1], rtol=1e-5, atol=1e-7
+    )
+    assert np.all(weights.sum(-1) < 1)
+    assert to_numpy(call("softmax1", [[-1e4, -1e4]])).sum() == 0
+
+
+@pytest.mark.parametrize("name", ["sparsemax", "entmax15"])
+def test_sparse_weights_have_exact_zeros_and_sum_to_one(name):
+    scores = 4 * references.normal(13, 11)
+    weights = to_numpy(call(name, scores))
+    assert np.mean(weights == 0) > 0.3
+    np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-6)
+    np.testing.assert_array_equal(
+        weights == 0, references.NORMALIZERS[name](scores) == 0
+    )
+
+
+@pytest.mark.parametrize("name", ["softmax", "sparsemax", "entmax15"])
+def test_equal_scores_share(name):
+    np.testing.assert_allclose(to_numpy(call(name, [[3.0] * 7])), 1 / 7, rtol=1e-5)
+
+
+def test_hand_made_cases():
+    np.testing.assert_allclose(
+        to_numpy(call("sparsemax", [[1.0, 0.5, -1.0]])), [[0.75, 0.25, 0]], atol=1e-7
+    )
+    np.testing.assert_array_equal(
+        to_numpy(call("hardmax", [[1.0, 3.0, 3.0]])), [[0, 1, 0]]
+    )
+
+
+def test_get_takes_callables_and_names_what_it_knows():
+    mine = lambda scores, mask=None, axis=-1: scores  # noqa: E731
+    assert normalizers.get(mine) is mine
+    known = "entmax15.*hardmax.*linear.*softmax.*softmax1.*sparsemax"
+    with pytest.raises(ValueError, match=f"{known}.*Received: normalizer='softmin'"):
+        normalizers.get("softmin")

@@ -1,0 +1,129 @@
+"""Positions: the formula by hand, and properties of ages and gaps."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import references
+from gradients import tensor, to_numpy
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from keras import ops
+
+from keras_attention.ops import positions
+
+RATES = ["0.1", "0.3", "1.0"]
+
+
+def test_sentence_position_by_hand():
+    # J = 2, d = 4: l_k1 = 1/2 whatever k is; l_k2 = k/4.
+    weights = to_numpy(positions.sentence_position(np.array([1, 2]), 2, 4))
+    np.testing.assert_allclose(
+        weights, [[0.5, 0.5, 0.5, 0.5], [0.25, 0.5, 0.75, 1.0]], atol=1e-7
+    )
+    # J = 1: (1 − 1) − (k/d)(1 − 2) = k/d.
+    weights = to_numpy(positions.sentence_position(np.array([1]), 1, 2))
+    np.testing.assert_allclose(weights, [[0.5, 1.0]], atol=1e-7)
+
+
+def test_sentence_position_equals_the_formula():
+    lengths = np.array([[7], [3]])  # two sentences, each with its own J
+    words = np.stack([np.arange(1, 8), np.arange(1, 8)])
+    weights = to_numpy(positions.sentence_position(words, lengths, 5))
+    assert weights.shape == (2, 7, 5)
+    for n, w, d in np.ndindex(weights.shape):
+        j, J, k = w + 1, lengths[n, 0], d + 1
+        expected = (1 - j / J) - (k / 5) * (1 - 2 * j / J)
+        assert weights[n, w, d] == pytest.approx(expected, abs=1e-5)
+
+
+@references.examples
+@given(data=st.data())
+def test_position_weighted_sum_equals_the_sum_over_words(data):
+    numbers = st.integers(0, 6)
+    tokens = data.draw(hnp.arrays(np.int32, (2, 3, 5), elements=numbers))
+    table = references.normal(7, 3)
+    there = tokens != 0
+    j = np.cumsum(there, -1) * there
+    lengths = np.maximum(there.sum(-1, keepdims=True), 1)
+    found = positions.position_weighted_sum(
+        *(ops.convert_to_tensor(x.astype("int32")) for x in (j, lengths, tokens)),
+        tensor(table),
+    )
+    expected = np.zeros((2, 3, 3))
+    for b, m, w in zip(*np.nonzero(there)):
+        part, k = j[b, m, w] / lengths[b, m, 0], np.arange(1, 4) / 3
+        expected[b, m] += ((1 - part) - k * (1 - 2 * part)) * table[tokens[b, m, w]]
+    np.testing.assert_allclose(to_numpy(found), expected, rtol=1e-4, atol=1e-5)
+
+
+@references.examples
+@given(filled=references.booleans((3, 7)))
+def test_age_counts_what_came_after(filled):
+    ages = to_numpy(positions.age(ops.convert_to_tensor(filled)), "int64")
+    for row, there in zip(ages, filled):
+        assert np.all(row[~there] == 0)
+        assert row[there].tolist() == list(range(there.sum(), 0, -1))
+
+
+def most(rate, n):
+    """⌈rate·n⌉ of a decimal fraction, without floating point."""
+    return math.ceil(Fraction(rate) * n)
+
+
+@pytest.mark.parametrize("rate", RATES)
+@references.examples
+@given(data=st.data())
+def test_gaps_keep_order_and_drop_nothing(rate, data):
+    slots = 11
+    filled = data.draw(references.booleans((2, slots)))
+    seed = data.draw(st.integers(0, 2**32 - 1))
+    ages = positions.age(ops.convert_to_tensor(filled))
+    draws = np.random.default_rng(seed).random((2, 1 + slots + most(rate, slots)))
+    moved = positions.gaps(ages, ops.convert_to_tensor(draws.astype("f")), float(rate))
+    moved, ages = to_numpy(moved, "int64"), to_numpy(ages, "int64")
+    assert np.all((moved == 0) == (ages == 0))
+    assert np.all(moved >= ages)
+    for row, there in zip(moved, filled):
+        n = there.sum()
+        assert np.all(np.diff(row[there]) < 0)
+        assert np.all(row <= n + most(rate, n))
+
+
+@pytest.mark.parametrize("rate", RATES)
+def test_number_of_gaps_is_uniform(rate):
+    """A first draw of (u + ½) / (⌈rate·n⌉ + 1) gives u empty memories, for every n."""
+    slots = 53
+    cases = [(n, u) for n in range(1, slots + 1) for u in range(most(rate, n) + 1)]
+    ages = np.zeros((len(cases), slots), "int32")
+    draws = np.full((len(cases), 1 + slots + most(rate, slots)), 0.5, "float32")
+    # Lots that fall: the facts lie beyond all empty memories and age by every one.
+    draws[:, 1:] = np.linspace(0.9, 0.1, draws.shape[1] - 1)
+    for row, (n, u) in enumerate(cases):
+        ages[row, :n] = np.arange(n, 0, -1)
+        draws[row, 0] = (u + 0.5) / (most(rate, n) + 1)
+    moved = positions.gaps(_int(ages), ops.convert_to_tensor(draws), float(rate))
+    grown = to_numpy(moved)[:, 0] - ages[:, 0]
+    np.testing.assert_array_equal(grown, [u for _, u in cases])
+
+
+def _int(x):
+    return ops.convert_to_tensor(x.astype("int32"))
+
+
+def test_places_of_gaps_are_uniform():
+    """With two facts and up to one gap, outcomes are as likely as they should."""
+    rng, trials = np.random.default_rng(0), 6000
+    ages = _int(np.tile([2, 1], (trials, 1)))
+    draws = ops.convert_to_tensor(rng.random((trials, 4)).astype("float32"))
+    moved = to_numpy(positions.gaps(ages, draws, 0.5), "int64")
+    counts = {case: np.mean(np.all(moved == case, axis=1)) for case in OUTCOMES}
+    assert sum(counts.values()) == pytest.approx(1)
+    for case, share in OUTCOMES.items():
+        assert counts[case] == pytest.approx(share, abs=0.03)
+
+
+# No gap in half of the cases; else one, before, between or after the two facts.
+OUTCOMES = {(2, 1): 1 / 2 + 1 / 6, (3, 1): 1 / 6, (3, 2): 1 / 6}

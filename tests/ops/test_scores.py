@@ -1,0 +1,154 @@
+"""Scores against float64 references, over values and dtypes."""
+
+import keras
+import numpy as np
+import pytest
+import references
+from gradients import gradient, tensor, to_numpy
+from hypothesis import given
+from hypothesis import strategies as st
+from keras import ops
+
+from keras_attention.ops import normalizers, scores
+
+NAMES = list(references.SCORES)
+# (..., T, D) and (..., S, D)
+SHAPES = [((3, 5), (7, 5)), ((2, 3, 5), (2, 7, 5))]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@references.examples
+@given(data=st.data())
+def test_equals_reference(name, data):
+    shapes = data.draw(st.sampled_from(SHAPES))
+    query, key = (data.draw(references.arrays(shape, size=4)) for shape in shapes)
+    dtype = data.draw(st.sampled_from(references.DTYPES))
+    similar = scores.get(name)(tensor(query, dtype), tensor(key, dtype))
+    assert keras.backend.standardize_dtype(similar.dtype) == dtype
+    query, key = references.rounded(query, dtype), references.rounded(key, dtype)
+    expected = references.SCORES[name](query, key)
+    # A sum of products is as exact as its largest part.
+    q, k = np.linalg.norm(query, axis=-1), np.linalg.norm(key, axis=-1)
+    sizes = (q[..., :, None] + k[..., None, :]) ** 2 + 1
+    sizes = np.ones_like(sizes) if name == "cosine" else sizes
+    error = (4 * references.ROUNDING[dtype] + 1e-6) * sizes
+    assert np.all(np.abs(to_numpy(similar) - expected) <= error)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gradient_equals_finite_differences(name):
+    query, key = references.normal(2, 3, 5), references.normal(2, 7, 5, seed=1)
+    probe = references.normal(2, 3, 7, seed=2)
+    found = gradient(
+        lambda q, k: ops.sum(tensor(probe) * scores.get(name)(q, k)), query, key
+    )
+    reference = references.SCORES[name]
+    expected = (
+        references.differences(lambda q: (probe * reference(q, key)).sum(), query),
+        references.differences(lambda k: (probe * reference(query, k)).sum(), key),
+    )
+    for slope, wanted in zip(found, expected):
+        np.testing.assert_allclose(slope, wanted, rtol=1e-4, atol=1e-5)
+
+
+def _bilinear(query, key, kernel):
+    return references.each_pair(lambda q, k: k @ kernel @ q)(query, key)
+
+
+def _additive(query, key, scale):
+    return references.each_pair(lambda q, k: scale @ np.tanh(q + k))(query, key)
+
+
+WEIGHTED = [  # score, reference, shapes of query, key and weight
+    (scores.bilinear, _bilinear, [(2, 3, 5), (2, 7, 4), (4, 5)]),
+    (scores.additive, _additive, [(2, 3, 5), (2, 7, 5), (5,)]),
+]
+
+
+@pytest.mark.parametrize(("score", "reference", "shapes"), WEIGHTED)
+@references.examples
+@given(data=st.data())
+def test_weighted_score_equals_reference(score, reference, shapes, data):
+    given_ = [data.draw(references.arrays(shape, size=2)) for shape in shapes]
+    dtype = data.draw(st.sampled_from(references.DTYPES))
+    similar = score(*(tensor(x, dtype) for x in given_))
+    assert keras.backend.standardize_dtype(similar.dtype) == dtype
+    query, key, weight = (references.rounded(x, dtype) for x in given_)
+    expected = reference(query, key, weight)
+    sizes = reference(np.abs(query), np.abs(key), np.abs(weight)) + 1
+    if score is scores.additive:
+        sizes = np.abs(weight).sum() * 4 + 1  # tanh of a sum that is rounded first
+    error = (8 * references.ROUNDING[dtype] + 1e-6) * sizes
+    assert np.all(np.abs(to_numpy(similar) - expected) <= error)
+
+
+@pytest.mark.parametrize(("score", "reference", "shapes"), WEIGHTED)
+def test_weighted_gradient_equals_finite_differences(score, reference, shapes):
+    inputs = [references.normal(*shape, seed=i) for i, shape in enumerate(shapes)]
+    probe = references.normal(2, 3, 7, seed=9)
+    found = gradient(lambda *x: ops.sum(tensor(probe) * score(*x)), *inputs)
+    for i, slope in enumerate(found):
+
+        def moved(x, i=i):
+            there = [*inputs[:i], x, *inputs[i + 1 :]]
+            return (probe * reference(*there)).sum()
+
+        expected = references.differences(moved, inputs[i])
+        np.testing.assert_allclose(slope, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", references.DTYPES)
+def test_cosine_of_a_zero_vector(dtype):
+    query, key = references.normal(3, 5), references.normal(7, 5, seed=1)
+    query[1] = 0
+    key[4] = 0
+    similar = to_numpy(scores.cosine(tensor(query, dtype), tensor(key, dtype)))
+    assert np.all(similar[1] == 0)
+    assert np.all(similar[:, 4] == 0)
+    assert np.all(similar[[0, 2]][:, :4] != 0)
+    found = gradient(lambda q, k: ops.sum(scores.cosine(q, k)), query, key, dtype=dtype)
+    assert all(np.all(np.isfinite(slope)) for slope in found)
+
+
+@pytest.mark.parametrize("dtype", references.DTYPES)
+def test_cosine_of_long_vectors_does_not_overflow(dtype):
+    long = np.array([[3e4, 4e4], [3e-4, 4e-4]])
+    similar = to_numpy(scores.cosine(tensor(long, dtype), tensor(long, dtype)))
+    np.testing.assert_allclose(similar, 1, rtol=2e-2 if dtype != "float32" else 1e-6)
+
+
+@references.examples
+@given(gamma=st.floats(0.1, 2.0), size=st.floats(0.1, 3.0))
+def test_softmax_of_rbf_is_the_normalized_kernel(gamma, size):
+    query, key = size * references.normal(3, 5), size * references.normal(7, 5, seed=1)
+    similar = scores.rbf(tensor(query), tensor(key), gamma)
+    weights = to_numpy(normalizers.softmax(similar))
+    distances = np.linalg.norm(query[:, None] - key[None], axis=-1)
+    kernel = np.exp(-gamma * distances**2)  # (3, 7)
+    expected = kernel / kernel.sum(-1, keepdims=True)
+    np.testing.assert_allclose(weights, expected, rtol=1e-3, atol=1e-6)
+
+
+def test_rbf_is_never_positive_and_takes_a_tensor():
+    x = tensor(100 * references.normal(3, 5))
+    similar = to_numpy(scores.rbf(x, x, ops.convert_to_tensor(0.5)))
+    assert np.all(similar <= 0)
+    np.testing.assert_allclose(np.diag(similar), 0, atol=1e-2)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_queries_and_keys_of_two_widths(name):
+    message = (
+        r"`query` and `key` must have the same width \(last axis\) for this score\. "
+        r"Received: query\.shape=\(3, 5\), key\.shape=\(7, 4\)"
+    )
+    with pytest.raises(ValueError, match=message):
+        scores.get(name)(tensor(np.ones((3, 5))), tensor(np.ones((7, 4))))
+
+
+def test_get_takes_callables_and_names_what_it_knows():
+    mine = lambda query, key: None  # noqa: E731
+    assert scores.get(mine) is mine
+    known = "cosine.*dot.*rbf.*scaled_dot"
+    with pytest.raises(ValueError, match=f"{known}.*Received: score='dott'"):
+        scores.get("dott")

@@ -1,0 +1,428 @@
+"""The contract that every public layer and model keeps, on each backend.
+
+The rows come from `catalogue.py`. What needs other backends in the same test (export,
+files that travel from one backend to another) is in `tests/interop`.
+"""
+
+import inspect
+import os
+import pathlib
+import subprocess
+import sys
+
+import catalogue
+import keras
+import numpy as np
+import pytest
+from catalogue import ROWS
+from gradients import gradient, to_numpy
+from keras import ops
+
+import keras_attention
+
+BACKEND = keras.config.backend()
+TRAINS = BACKEND in ("jax", "tensorflow", "torch")
+needs_training = pytest.mark.skipif(
+    not TRAINS, reason=f"the {BACKEND} backend does not train"
+)
+
+
+def rows(**wanted):
+    """The rows for which these attributes hold, as parameters of a test."""
+    chosen = [r for r in ROWS if all(bool(getattr(r, k)) == v for k, v in wanted.items())]
+    return pytest.mark.parametrize("row", chosen, ids=lambda row: row.name)
+
+
+def arrays(row, seed=0):
+    return row.inputs(np.random.default_rng(seed))
+
+
+def wrapped(row, inputs, unknown=True, **more):
+    """A functional model around a layer; a model as it is."""
+    keras.utils.set_random_seed(0)
+    made = row.make(**more)
+    if row.is_model:
+        return made
+    symbolic = {}
+    for name, array in inputs.items():
+        shape = list(array.shape[1:])
+        if unknown:
+            # Batch is always unknown here; time, too, all axes but the last.
+            axes = row.unknown.get(name, tuple(range(1, array.ndim - 1)))
+            for axis in axes:
+                if axis:
+                    shape[axis - 1] = None
+            if name.endswith("mask"):
+                shape = [None] * len(shape)
+        symbolic[name] = keras.Input(shape, dtype=str(array.dtype), name=name)
+    return keras.Model(symbolic, row.call(made, symbolic))
+
+
+def eager(row, made, inputs, **more):
+    tensors = {name: ops.convert_to_tensor(array) for name, array in inputs.items()}
+    return row.call(made, tensors, **more)
+
+
+def numpy(tensor):
+    tensor = ops.convert_to_tensor(tensor)
+    dtype = keras.backend.standardize_dtype(tensor.dtype)
+    return to_numpy(tensor, "float32") if "float" in dtype else _plain(tensor)
+
+
+def _plain(tensor):
+    return np.asarray(ops.convert_to_numpy(tensor))
+
+
+def close(a, b, **tolerance):
+    np.testing.assert_allclose(a, b, **{"rtol": 1e-5, "atol": 1e-5, **tolerance})
+
+
+@rows()
+def test_symbolic_eager_and_compiled_agree(row):
+    inputs = arrays(row)
+    model = wrapped(row, inputs)
+    made = model if row.is_model else model.layers[-1]
+    found = eager(row, made, inputs)
+    predicted = model.predict(inputs, verbose=0)
+    close(numpy(found), predicted)
+    assert len(model.output.shape) == found.ndim
+    for known, real in zip(model.output.shape, found.shape):
+        assert known in (None, real)
+    expected = keras.backend.standardize_dtype(model.output.dtype)
+    assert keras.backend.standardize_dtype(found.dtype) == expected
+    static = wrapped(row, inputs, unknown=False)
+    assert tuple(static.output.shape[1:]) == predicted.shape[1:] or row.is_model
+    if row.attention:
+        with_scores = eager(row, made, inputs, return_attention_scores=True)
+        symbolic = row.call(
+            row.make(),
+            {k: keras.KerasTensor(v.shape, str(v.dtype)) for k, v in inputs.items()},
+            return_attention_scores=True,
+        )
+        for real, known in zip(with_scores, symbolic):
+            assert tuple(real.shape) == tuple(known.shape)
+            assert keras.backend.standardize_dtype(real.dtype) == known.dtype
+
+
+@rows()
+def test_every_constructor_argument_survives(row):
+    made = row.make(name="mine", dtype="mixed_bfloat16")
+    config = made.get_config()
+    again = row.cls.from_config(config)
+    assert again.get_config() == config
+    assert again.name == "mine"
+    assert again.dtype_policy.name == "mixed_bfloat16"
+    for name, parameter in inspect.signature(row.cls.__init__).parameters.items():
+        if parameter.kind is not parameter.VAR_KEYWORD and name not in ("self", "dtype"):
+            assert name in config, f"`{name}` is not in the config"
+    for name, given in row.arguments.items():
+        if "init" not in name and name not in ("activation", "score"):
+            assert getattr(again, name) == given, name
+    if row.is_model:
+        shapes = [tuple(w.shape) for w in made.weights]
+        assert [tuple(w.shape) for w in again.weights] == shapes
+
+
+LOADER = """
+import pathlib, sys
+import numpy as np, keras, keras_attention
+folder = pathlib.Path(sys.argv[1])
+for path in sorted(folder.glob("*.keras")):
+    inputs = dict(np.load(path.with_suffix(".npz")))
+    expected = inputs.pop("expected"), inputs.pop("classes"), inputs.pop("mask")
+    model = keras.saving.load_model(path)
+    names = [type(x).__name__ for x in (model, *model.layers)]
+    assert names == expected[1].tolist(), (path.name, names)
+    np.testing.assert_allclose(
+        model.predict(inputs, verbose=0), expected[0], rtol=1e-6, atol=1e-6)
+    output = model(inputs)
+    carried = getattr(output, "_keras_mask", None)
+    carried = np.zeros(0) if carried is None else keras.ops.convert_to_numpy(carried)
+    np.testing.assert_array_equal(carried, expected[2])
+    print(path.name)
+"""
+
+
+def carried_mask(tensor):
+    mask = getattr(tensor, "_keras_mask", None)
+    return np.zeros(0) if mask is None else _plain(mask)
+
+
+def test_files_load_in_a_fresh_process(tmp_path):
+    for row in ROWS:
+        inputs = arrays(row)
+        model = wrapped(row, inputs)
+        model.save(tmp_path / f"{row.name}.keras")
+        np.savez(
+            tmp_path / f"{row.name}.npz",
+            expected=model.predict(inputs, verbose=0),
+            classes=np.array([type(x).__name__ for x in (model, *model.layers)]),
+            mask=carried_mask(model(inputs)),
+            **inputs,
+        )
+    environment = {**os.environ, "KERAS_BACKEND": BACKEND}
+    command = [sys.executable, "-W", "ignore", "-c", LOADER, str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert len(done.stdout.split()) == len(ROWS)
+
+
+@needs_training
+@rows(trains=True)
+def test_one_step_of_fit_moves_every_weight(row):
+    for inputs in (arrays(row), row.hidden(arrays(row)) if row.hidden else None):
+        if inputs is None:
+            continue
+        model = wrapped(row, inputs)
+        model.compile(keras.optimizers.SGD(0.1), "mse")
+        target = np.random.default_rng(1).normal(
+            size=model.predict(inputs, verbose=0).shape
+        )
+        before = [_plain(w.value).copy() for w in model.trainable_weights]
+        model.fit(inputs, target, verbose=0)
+        assert before
+        for weight, old in zip(model.trainable_weights, before):
+            new = _plain(weight.value)
+            assert np.isfinite(new).all(), weight.path
+            assert not np.array_equal(new, old), f"{weight.path} did not move"
+
+
+@rows(masked=True)
+def test_what_is_masked_changes_nothing(row):
+    one, other = row.masked(arrays(row))
+    made = row.make()
+    close(numpy(eager(row, made, one)), numpy(eager(row, made, other)))
+    if row.attention:
+        for inputs in (one, other):
+            scores = numpy(eager(row, made, inputs, return_attention_scores=True)[1])
+            mask = inputs["value_mask"]
+            mask = mask if scores.ndim == 2 else mask[:, None, :]
+            assert (scores[~np.broadcast_to(mask, scores.shape)] == 0).all()
+
+
+@rows(attention=True)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_a_row_with_nothing_to_attend_to_is_zero(row, dtype):
+    inputs = row.hidden(arrays(row))
+    made = row.make(dtype=dtype)
+    if isinstance(made, keras_attention.layers.MemoryHop):
+        eager(row, made, inputs)  # builds it
+        output, scores = eager(row, made, inputs, return_attention_scores=True)
+        without = made.activation(
+            made.state_dense(inputs["query"]) if made.transform else inputs["query"]
+        )
+        close(numpy(output)[0], numpy(ops.cast(without, dtype))[0], atol=1e-2)
+    else:
+        output, scores = eager(row, made, inputs, return_attention_scores=True)
+        assert (numpy(output)[0] == 0).all()
+        assert (numpy(eager(row, made, inputs))[0] == 0).all()
+    assert (numpy(scores)[0] == 0).all()
+    assert np.isfinite(numpy(output)).all()
+
+
+@needs_training
+@rows(attention=True)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_a_row_with_nothing_to_attend_to_has_no_gradient(row, dtype):
+    inputs = row.hidden(arrays(row))
+    made = row.make(dtype=dtype)
+    eager(row, made, inputs)
+
+    def loss(value, key):
+        tensors = {**inputs, "value": value, "key": key}
+        output = row.call(made, tensors)
+        return ops.sum(ops.cast(output, "float32") ** 2)
+
+    for found in gradient(loss, inputs["value"], inputs["key"], dtype=dtype):
+        assert (found[0] == 0).all()
+        assert np.isfinite(found).all()
+
+
+@needs_training
+@rows(attention=True)
+def test_causal_attention_does_not_look_ahead(row):
+    inputs = arrays(row)
+    query = np.random.default_rng(1).normal(size=(catalogue.B, catalogue.T, catalogue.D))
+    made = row.make()
+    inputs = {**inputs, "query": query.astype("float32")}
+    inputs.pop("value_mask")
+    eager(row, made, inputs)
+    for t in range(catalogue.T):
+
+        def seen(value, key, t=t):
+            tensors = {**inputs, "value": value, "key": key}
+            output = row.call(made, tensors, use_causal_mask=True)
+            return ops.sum(output[:, t])
+
+        value, key = gradient(seen, inputs["value"], inputs["key"])
+        assert (value[:, t + 1 :] == 0).all()
+        assert (key[:, t + 1 :] == 0).all()
+        assert (value[:, : t + 1] != 0).any()
+
+
+@rows(attention=True)
+def test_returned_scores_times_values_are_the_output(row):
+    inputs = arrays(row)
+    made = row.make()
+    fused = numpy(eager(row, made, inputs))
+    output, scores = eager(row, made, inputs, return_attention_scores=True)
+    close(fused, numpy(output))
+    if not isinstance(made, keras_attention.layers.MemoryHop):
+        close(numpy(output), numpy(scores) @ inputs["value"])
+
+
+@rows(attention=True)
+def test_a_single_query_leaves_its_axis_out(row):
+    inputs = arrays(row)
+    made = row.make()
+    query = np.random.default_rng(1).normal(size=(catalogue.B, catalogue.D))
+    query = query.astype("float32")
+    one = eager(row, made, {**inputs, "query": query}, return_attention_scores=True)
+    many = eager(
+        row, made, {**inputs, "query": query[:, None]}, return_attention_scores=True
+    )
+    for a, b in zip(one, many):
+        close(numpy(a), numpy(b)[:, 0])
+
+
+@rows(attention=True)
+def test_a_prepared_memory_gives_the_same(row):
+    made = row.make()
+    if not hasattr(made, "prepare"):
+        pytest.skip("meets each memory once")
+    inputs = arrays(row)
+    tensors = {k: ops.convert_to_tensor(v) for k, v in inputs.items()}
+    expected = row.call(made, tensors, return_attention_scores=True)
+    prepared = made.prepare(tensors["value"], tensors["key"], tensors["value_mask"])
+    output, scores, state = made.attend(tensors["query"], prepared)
+    assert state == ()
+    close(numpy(output), numpy(expected[0]))
+    close(numpy(scores), numpy(expected[1]))
+
+
+@rows()
+@pytest.mark.parametrize(
+    "policy", ["float16", "bfloat16", "mixed_float16", "mixed_bfloat16"]
+)
+def test_dtype_policies(row, policy):
+    inputs = arrays(row)
+    made, exact = row.make(dtype=policy), row.make()
+    expected = numpy(eager(row, exact, inputs))
+    eager(row, made, inputs)  # builds it
+    for weight, source in zip(made.weights, exact.weights):
+        weight.assign(ops.cast(source.value, weight.dtype))
+        wanted = made.dtype_policy.variable_dtype
+        assert weight.dtype in (wanted, "bool", "uint32"), weight.path
+    found = eager(row, made, inputs)
+    dtype = keras.backend.standardize_dtype(found.dtype)
+    if "float" in dtype:
+        assert dtype == made.dtype_policy.compute_dtype
+    assert np.isfinite(numpy(found)).all()
+    coarse = 0.01 if "float16" == policy.removeprefix("mixed_") else 0.08
+    np.testing.assert_allclose(
+        numpy(found), expected, rtol=coarse, atol=coarse * (1 + np.abs(expected).max())
+    )
+
+
+@rows(attention=True)
+def test_input_masks_are_left_alone(row):
+    inputs = arrays(row)
+    made = row.make()
+    eager(row, made, inputs)  # builds it
+    tensors = {k: ops.convert_to_tensor(v) for k, v in inputs.items()}
+    masks = {}
+    for name in ("query", "value", "key"):
+        masks[name] = ops.convert_to_tensor(np.ones(inputs[name].shape[:-1], bool))
+        tensors[name]._keras_mask = masks[name]
+    output = row.call(made, tensors)
+    for name, mask in masks.items():
+        assert tensors[name]._keras_mask is mask
+    np.testing.assert_array_equal(carried_mask(output), _plain(masks["query"]))
+
+
+@rows(output_mask=True)
+def test_the_output_carries_its_mask(row):
+    inputs = arrays(row)
+    output = eager(row, row.make(), inputs)
+    np.testing.assert_array_equal(carried_mask(output), row.output_mask(inputs))
+
+
+class Batches(keras.utils.PyDataset):
+    """Ten batches of the same inputs, as a user's generator gives them."""
+
+    def __init__(self, inputs, target, weights):
+        super().__init__()
+        self.batch = (inputs, target, weights)
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return self.batch
+
+
+def sources(inputs, target, weights):
+    """The same data as each backend's users bring them."""
+    yield "numpy", {"x": inputs, "y": target, "sample_weight": weights}
+    yield "dataset", {"x": Batches(inputs, target, weights)}
+    if BACKEND == "tensorflow":
+        import tensorflow as tf
+
+        data = tf.data.Dataset.from_tensor_slices((inputs, target, weights))
+        yield "tf.data", {"x": data.batch(2)}
+    if BACKEND == "torch":
+        import torch
+
+        items = [
+            ({k: v[i] for k, v in inputs.items()}, target[i], weights[i])
+            for i in range(len(target))
+        ]
+        yield "DataLoader", {"x": torch.utils.data.DataLoader(items, batch_size=2)}
+
+
+@needs_training
+@rows(trains=True)
+def test_every_kind_of_data(row):
+    inputs = arrays(row)
+    model = wrapped(row, inputs)
+    model.compile(keras.optimizers.SGD(0.1), "mse")
+    start = model.get_weights()
+    shape = model.predict(inputs, verbose=0).shape
+    target = np.random.default_rng(1).normal(size=shape).astype("float32")
+    weights = np.array([0.0, 2.0], "float32")
+    for name, data in sources(inputs, target, weights):
+        model.set_weights(start)
+        model.fit(**data, verbose=0)
+        moved = [not np.array_equal(a, b) for a, b in zip(model.get_weights(), start)]
+        assert any(moved), name
+    # A sample of weight 0 teaches nothing.
+    model.set_weights(start)
+    model.fit(inputs, target, sample_weight=np.zeros(2, "float32"), verbose=0)
+    for new, old, variable in zip(model.get_weights(), start, model.weights):
+        if variable.trainable:
+            np.testing.assert_array_equal(new, old)
+
+
+GOLDEN = pathlib.Path(__file__).parent / "fixtures" / "golden.npz"
+
+
+def golden_output(row):
+    """The row's output from weights that are drawn by NumPy, not by the backend."""
+    inputs = arrays(row)
+    made = row.make()
+    eager(row, made, inputs)  # builds it
+    rng = np.random.default_rng(7)
+    for weight in sorted(made.trainable_weights, key=lambda w: w.path):
+        weight.assign(0.5 * rng.normal(size=weight.shape))
+    return numpy(eager(row, made, inputs))
+
+
+@rows()
+def test_the_same_numbers_on_every_backend(row):
+    with np.load(GOLDEN) as golden:
+        close(golden_output(row), golden[row.name])
+
+
+if __name__ == "__main__":  # python tests/test_contract.py: write the golden arrays
+    GOLDEN.parent.mkdir(exist_ok=True)
+    np.savez_compressed(GOLDEN, **{row.name: golden_output(row) for row in ROWS})

@@ -1,0 +1,159 @@
+"""Holds the package to its own house rules (docs/architecture.md), by reading it."""
+
+import ast
+import importlib
+import inspect
+import pathlib
+
+import catalogue
+import keras
+import pytest
+
+import keras_attention
+
+PACKAGE = pathlib.Path(keras_attention.__file__).parent
+FILES = sorted(PACKAGE.rglob("*.py"))
+# A folder may use those before it, never those behind it.
+ORDER = [
+    "ops",
+    "layers",
+    "samplers",
+    "models",
+    "losses",
+    "metrics",
+    "callbacks",
+    "schedules",
+    "text",
+    "datasets",
+    "visualization",
+    "benchmarks",
+]
+APART = {"datasets", "visualization"}  # use nothing of the package but themselves
+BACKENDS = {"torch", "jax", "tensorflow"}
+
+
+def name_of(path):
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def room(path):
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports(path):
+    """The modules that a file imports, with the line of each."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: a relative import"
+            if node.module == "keras_attention":
+                for alias in node.names:
+                    yield f"keras_attention.{alias.name}", node.lineno
+            else:
+                yield node.module, node.lineno
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_imports_point_the_right_way(path):
+    here = room(path)
+    if here in ("__init__", "version"):
+        return
+    for module, line in imports(path):
+        parts = module.split(".")
+        where = f"{path.relative_to(PACKAGE)}:{line} imports {module}"
+        if parts[0] == "keras_attention" and len(parts) > 1 and parts[1] != "version":
+            there = parts[1]
+            if here in APART:
+                assert there == here, f"{where}: {here}/ stands alone"
+            elif there != here:
+                assert there in ORDER, f"{where}: no such room"
+                assert ORDER.index(there) < ORDER.index(here), f"{where}: wrong way"
+        in_kernels = "kernels" in path.parts
+        if parts[0] in BACKENDS:
+            assert in_kernels or here in ("benchmarks", "text"), f"{where}: a backend"
+        assert parts[:2] != ["keras", "src"] or in_kernels, f"{where}: private Keras"
+        if here == "visualization":
+            assert parts[0] != "keras", f"{where}: pictures see arrays alone"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_a_file_is_one_room(path):
+    text = path.read_text("utf-8")
+    assert len(text.splitlines()) <= 450
+    if "kernels" not in path.parts and room(path) != "benchmarks":
+        assert "config.backend()" not in text, "asks which backend runs"
+        assert "backend.backend()" not in text, "asks which backend runs"
+    for number, line in enumerate(text.splitlines(), 1):
+        for word in ("TODO", "FIXME", "NotImplementedError", "-1e9", "-1e30"):
+            assert word not in line, f"{path.name}:{number}: {line.strip()}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_nothing_is_swallowed(path):
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ExceptHandler):
+            caught = getattr(node.type, "id", None)
+            assert node.type is not None, f"line {node.lineno} catches everything"
+            assert caught not in ("Exception", "BaseException"), f"line {node.lineno}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_what_is_public_is_documented(path):
+    tree = ast.parse(path.read_text("utf-8"))
+    assert ast.get_docstring(tree), "a file says what it is for"
+    for node in tree.body:
+        public = isinstance(node, (ast.FunctionDef, ast.ClassDef))
+        if public and not node.name.startswith("_"):
+            assert ast.get_docstring(node), f"{node.name} has no docstring"
+
+
+def public_modules():
+    for path in FILES:
+        if path.name == "__init__.py" and path.parent != PACKAGE:
+            dotted = ".".join(path.parent.relative_to(PACKAGE).parts)
+            yield f"keras_attention.{dotted}"
+
+
+@pytest.mark.parametrize("name", [n for n in public_modules() if "benchmarks" not in n])
+def test_what_is_listed_is_there(name):
+    module = importlib.import_module(name)
+    for public in getattr(module, "__all__", ()):
+        assert hasattr(module, public), f"{name}.{public}"
+
+
+def exported():
+    """The public Keras classes, by the name under which users import them."""
+    found = []
+    for module in (keras_attention.layers, keras_attention.models):
+        for name in module.__all__:
+            thing = getattr(module, name)
+            if isinstance(thing, type) and thing is not keras_attention.layers.Score:
+                found.append(thing)
+    return found
+
+
+@pytest.mark.parametrize("cls", exported(), ids=lambda cls: cls.__name__)
+def test_each_class_is_registered_and_in_the_catalogue(cls):
+    registered = keras.saving.get_registered_name(cls)
+    assert registered == f"keras_attention>{cls.__name__}"
+    rows = [row for row in catalogue.ROWS if row.cls is cls]
+    assert rows, "no row in tests/catalogue.py"
+    seen = set().union(*(row.arguments for row in rows))
+    for name, parameter in inspect.signature(cls.__init__).parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD or name in ("self", "dtype"):
+            continue
+        assert name in seen, f"no row gives `{name}`"
+
+
+@pytest.mark.parametrize("cls", exported(), ids=lambda cls: cls.__name__)
+def test_constructors_are_small(cls):
+    names = [
+        name
+        for name, p in inspect.signature(cls.__init__).parameters.items()
+        if p.kind is not p.VAR_KEYWORD and name not in ("self", "dtype")
+    ]
+    twin = getattr(keras.layers, cls.__name__, None)
+    most = max(10, len(inspect.signature(twin.__init__).parameters) if twin else 0)
+    assert len(names) <= most, names
