@@ -251,6 +251,7 @@ ROWS = [
         {
             "transform": True,
             "activation": "tanh",
+            "normalizer": "softmax1",
             "linear_start": True,
             "kernel_initializer": "he_normal",
         },
@@ -278,7 +279,7 @@ ROWS = [
             "memory_size": M,
             "tying": "layer_wise",
             "encoding": "bag",
-            "sentence_length": L,
+            "normalizer": "softmax1",
             "time_noise": 0.3,
             "linear_start": True,
             "activation": "tanh",

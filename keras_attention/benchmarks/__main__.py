@@ -16,6 +16,10 @@ from typing import Any
 from keras_attention.benchmarks.errors import UsageError
 
 COMMANDS = {
+    "babi": (
+        "keras_attention.benchmarks.babi",
+        "train MemN2N on all bAbI tasks and print our errors beside the paper's",
+    ),
     "speed": (
         "keras_attention.benchmarks.speed.command",
         "time our code against its peers, side by side",

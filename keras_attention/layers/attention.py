@@ -14,6 +14,7 @@ from keras_attention.layers import scores
 from keras_attention.layers.export import export
 from keras_attention.layers.recording import is_recording, record
 from keras_attention.ops import attend, dot_product_attention, masks, normalizers
+from keras_attention.ops.scores import check_widths
 
 Tensor = Any
 
@@ -90,7 +91,7 @@ class Attention(keras.layers.Layer):
     ) -> None:
         super().__init__(**kwargs)
         self.score = scores.get(score, dtype=self.dtype_policy)
-        self.normalizer = _normalizer(normalizer)
+        self.normalizer = resolve_normalizer(normalizer)
         self._normalize = normalizers.get(self.normalizer)
         if not 0 <= dropout < 1:
             raise ValueError(
@@ -201,13 +202,13 @@ class Attention(keras.layers.Layer):
         return output, weights, ()
 
     def get_config(self) -> dict[str, Any]:
-        normalizer = self.normalizer
-        if callable(normalizer):
-            normalizer = keras.saving.serialize_keras_object(normalizer)
+        score = keras.saving.serialize_keras_object(self.score)
+        # The layer that is made from this builds its score, under its own name.
+        score.pop("build_config", None)
         return {
             **super().get_config(),
-            "score": keras.saving.serialize_keras_object(self.score),
-            "normalizer": normalizer,
+            "score": score,
+            "normalizer": serialize_normalizer(self.normalizer),
             "dropout": self.dropout,
             "seed": self.seed,
         }
@@ -220,6 +221,7 @@ class Attention(keras.layers.Layer):
         return self.normalizer == "softmax" and isinstance(self.score, scores.DotScore)
 
     def _fused(self, query: Tensor, prepared: Prepared, mask: Tensor | None) -> Tensor:
+        check_widths(query, prepared.key)
         scale = None if self.score.scaled else 1.0
         output = dot_product_attention(
             query[:, :, None, :],  # one head: (B, T, 1, D)
@@ -288,8 +290,16 @@ def check_memory(query: Tensor, value: Tensor, key: Tensor) -> None:
         )
 
 
-def _normalizer(identifier: Any) -> Any:
+def resolve_normalizer(identifier: Any) -> Any:
+    """A normalizer's name, or the callable itself, from either or its config."""
     if isinstance(identifier, dict):
         identifier = keras.saving.deserialize_keras_object(identifier)
     normalizers.get(identifier)
     return identifier
+
+
+def serialize_normalizer(normalizer: Any) -> Any:
+    """What a config holds of a normalizer: its name, or where to find the callable."""
+    if callable(normalizer):
+        return keras.saving.serialize_keras_object(normalizer)
+    return normalizer

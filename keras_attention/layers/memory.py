@@ -11,7 +11,12 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attention.layers.attention import check_memory, one_query
+from keras_attention.layers.attention import (
+    check_memory,
+    one_query,
+    resolve_normalizer,
+    serialize_normalizer,
+)
 from keras_attention.layers.export import export
 from keras_attention.layers.recording import record
 from keras_attention.ops import attend, masks, normalizers, positions
@@ -96,7 +101,9 @@ class SentenceEncoder(keras.layers.Layer):
         self, inputs: Tensor, reverse: bool = False, training: bool | None = None
     ) -> Tensor:
         if reverse:
-            return self.embedding(inputs, reverse=True)  # (..., V)
+            # Keras multiplies by the table in its own dtype, not the compute dtype.
+            logits = self.embedding(inputs, reverse=True)
+            return ops.cast(logits, self.compute_dtype)  # (..., V)
         if training and self._counts_pay:
             table = ops.cast(self.embedding.embeddings, self.compute_dtype)
             word, words = self._places(masks.padding(inputs))
@@ -244,9 +251,11 @@ class MemoryHop(keras.layers.Layer):
     Args:
         transform: whether the state is mapped by H; else H is the identity.
         activation: f, by name or as a function; None for none.
-        linear_start: whether the hop begins without its softmax, p = uᵀm. The
+        normalizer: "softmax", or another as in `Attention`; with "softmax1" a hop may
+            also look at nothing.
+        linear_start: whether the hop begins without its normalizer, p = uᵀm. The
             non-trainable variable `linear` says which holds; set it to False, as the
-            callback `LinearStart` does, to put the softmax in.
+            callback `LinearStart` does, to put the normalizer in.
         kernel_initializer: of H; by default normal with deviation 0.1.
 
     Call arguments:
@@ -287,6 +296,7 @@ class MemoryHop(keras.layers.Layer):
         self,
         transform: bool = False,
         activation: Any = None,
+        normalizer: Any = "softmax",
         linear_start: bool = False,
         kernel_initializer: Any = None,
         **kwargs: Any,
@@ -294,6 +304,7 @@ class MemoryHop(keras.layers.Layer):
         super().__init__(**kwargs)
         self.transform = transform
         self.activation = keras.activations.get(activation)
+        self.normalizer = resolve_normalizer(normalizer)
         self.linear_start = linear_start
         self.kernel_initializer = keras.initializers.get(kernel_initializer or normal())
         self.supports_masking = True
@@ -362,12 +373,13 @@ class MemoryHop(keras.layers.Layer):
             **super().get_config(),
             "transform": self.transform,
             "activation": keras.activations.serialize(self.activation),
+            "normalizer": serialize_normalizer(self.normalizer),
             "linear_start": self.linear_start,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }
 
     def _normalize(self, scores: Tensor, mask: Tensor | None) -> Tensor:
-        weights = normalizers.softmax(scores, mask)
+        weights = normalizers.get(self.normalizer)(scores, mask)
         if not self.linear_start:
             return weights
         linear = ops.convert_to_tensor(self.linear)

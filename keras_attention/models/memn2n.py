@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from keras_attention.layers import MemoryAge, MemoryHop, SentenceEncoder
+from keras_attention.layers.attention import serialize_normalizer
 from keras_attention.layers.export import export
 from keras_attention.layers.memory import normal
 from keras_attention.ops import masks
@@ -38,7 +39,9 @@ class MemN2N(keras.Model):
         memory_size: the age up to which sentences are told apart.
         tying: "adjacent" or "layer_wise".
         encoding: "position" or "bag", see `SentenceEncoder`.
-        sentence_length: J of the position encoding, see `SentenceEncoder`.
+        normalizer: of the hops, see `MemoryHop`. "softmax1" lets a hop look at nothing,
+            as the empty memories of the authors' code do, which padding cannot, since
+            it is masked here.
         time_noise: random noise in time while training, see `MemoryAge`; the paper's
             "RN" is 0.1.
         linear_start: whether the hops begin without softmax, see `MemoryHop`; the
@@ -81,7 +84,7 @@ class MemN2N(keras.Model):
         memory_size: int = 50,
         tying: str = "adjacent",
         encoding: str = "position",
-        sentence_length: int | None = None,
+        normalizer: Any = "softmax",
         time_noise: float = 0.0,
         linear_start: bool = False,
         activation: Any = None,
@@ -110,7 +113,6 @@ class MemN2N(keras.Model):
                 vocabulary_size,
                 embedding_dim,
                 encoding,
-                sentence_length,
                 dtype=dtype,
                 name=name,
             )
@@ -131,7 +133,12 @@ class MemN2N(keras.Model):
         filled = ops.any(masks.padding(story), axis=-1)  # (B, M)
         age = MemoryAge(memory_size, time_noise, name="age")(story)  # (B, M)
         hop = MemoryHop(
-            not adjacent, activation, linear_start, dtype=dtype, name="hop"
+            transform=not adjacent,
+            activation=activation,
+            normalizer=normalizer,
+            linear_start=linear_start,
+            dtype=dtype,
+            name="hop",
         )
         if adjacent:
             encoders = [words(f"encoder_{k}") for k in range(hops + 1)]  # A1, C1 … CK
@@ -167,7 +174,7 @@ class MemN2N(keras.Model):
         self.memory_size = memory_size
         self.tying = tying
         self.encoding = encoding
-        self.sentence_length = sentence_length
+        self.normalizer = hop.normalizer
         self.time_noise = time_noise
         self.linear_start = linear_start
         self.activation = keras.activations.get(activation)
@@ -183,7 +190,7 @@ class MemN2N(keras.Model):
             "memory_size": self.memory_size,
             "tying": self.tying,
             "encoding": self.encoding,
-            "sentence_length": self.sentence_length,
+            "normalizer": serialize_normalizer(self.normalizer),
             "time_noise": self.time_noise,
             "linear_start": self.linear_start,
             "activation": keras.activations.serialize(self.activation),

@@ -10,6 +10,7 @@ Half-precision scores are normalized in float32.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -206,8 +207,14 @@ def _wide(scores: Tensor) -> Tensor:
 
 
 def _softmax(z: Tensor, axis: int) -> Tensor:
-    """Keras' softmax, which warns where a row is a single score; a memory may be."""
-    return ops.softmax(z, axis=axis) if z.shape[axis] != 1 else ops.exp(z - z)
+    """Keras' softmax, without its warning about an axis of size 1.
+
+    A memory of one sentence is nothing to warn of. (No other formula for that size:
+    an export that is traced at size 1 would keep it for every size.)
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "You are using a softmax over axis")
+        return ops.softmax(z, axis=axis)
 
 
 def _lowest(z: Tensor) -> float:

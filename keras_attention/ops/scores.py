@@ -31,7 +31,7 @@ def dot(query: Tensor, key: Tensor) -> Tensor:
     Raises:
         ValueError: if queries and keys are not of one width.
     """
-    _check_widths(query, key)
+    check_widths(query, key)
     return ops.matmul(query, ops.swapaxes(key, -1, -2))  # (..., T, S)
 
 
@@ -126,7 +126,7 @@ def additive(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
         Bahdanau et al., "Neural machine translation by jointly learning to align and
         translate" (2015), appendix A.1.2.
     """
-    _check_widths(query, key)
+    check_widths(query, key)
     units = ops.tanh(query[..., :, None, :] + key[..., None, :, :])  # (..., T, S, U)
     return ops.sum(units * scale, axis=-1)
 
@@ -159,7 +159,8 @@ def get(identifier: str | Score) -> Score:
     )
 
 
-def _check_widths(query: Tensor, key: Tensor) -> None:
+def check_widths(query: Tensor, key: Tensor) -> None:
+    """Raises a ValueError where queries and keys are not of one width."""
     if query.shape[-1] != key.shape[-1]:
         raise ValueError(
             "`query` and `key` must have the same width (last axis) for this score. "

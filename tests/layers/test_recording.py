@@ -116,6 +116,8 @@ def test_compiled_predict():
 
 
 def test_symbolic_calls_have_nothing_to_record():
+    if keras.config.backend() == "torch":
+        pytest.skip("torch tries a symbolic call on numbers when it fails without")
     with pytest.raises(RuntimeError, match=r"called eagerly"), record_attention():
         two_hops()
 

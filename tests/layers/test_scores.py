@@ -93,7 +93,7 @@ def test_equation_gradient_and_config(case):
     )
     assert type(again) is type(score)
     assert again.get_config() == score.get_config()
-    again.build(query.shape, key.shape)
+    again(tensor(query), tensor(key))  # builds it, if it is not built yet
     again.set_weights(score.get_weights())
     np.testing.assert_array_equal(
         to_numpy(again(tensor(query), tensor(key))), to_numpy(similar)

@@ -120,7 +120,7 @@ def test_what_is_masked_counts_for_exactly_nothing(path, dtype):
     output = to_numpy(_output(path, [tensor(x, dtype) for x in given_], mask))
     assert np.all(output[~mask.any(-1)] == 0)
     assert np.all(output[0, [0, 2]] != 0)
-    query, key, value = given_
+    _, key, value = given_
     key[0, 3], value[0, 3], key[1], value[1] = 1e4, 1e4, 1e4, 1e4
     changed = to_numpy(_output(path, [tensor(x, dtype) for x in given_], mask))
     np.testing.assert_array_equal(changed, output)
@@ -186,5 +186,5 @@ def test_tensors_that_do_not_fit():
         dot_product_attention(x, x[..., :4], x)
     with pytest.raises(ValueError, match=r"`mask` must have rank 4, shape \(2, 1, 3"):
         dot_product_attention(x, x, x, np.ones((2, 3, 3), bool))
-    with pytest.raises(ValueError, match="`mask` must be boolean.*dtype=float32"):
+    with pytest.raises(ValueError, match=r"`mask` must be boolean.*dtype=float32"):
         dot_product_attention(x, x, x, np.ones((2, 1, 3, 3), "float32"))

@@ -33,7 +33,7 @@ def test_causal_and_sliding_window(sizes):
 
 
 def test_window_must_be_positive():
-    with pytest.raises(ValueError, match="`window` must be at least 1.*window=0"):
+    with pytest.raises(ValueError, match=r"`window` must be at least 1.*window=0"):
         masks.sliding_window(3, 5, 0)
 
 

@@ -1,0 +1,191 @@
+"""Holds the pages to the code: their examples run, their links and names are right."""
+
+import importlib
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import keras
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+TEXTS = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+FENCE = re.compile(
+    r"^(?P<skip><!-- not run: .+ -->\n)?```(?P<language>\w*)\n(?P<code>.*?)^```$",
+    re.M | re.S,
+)
+CLAIM = re.compile(r"^ *print\(.*\)  # (?P<claim>.*)$")
+TRAINS = keras.config.backend() in ("jax", "tensorflow", "torch")
+
+
+def name_of(page):
+    return page.relative_to(ROOT).as_posix()
+
+
+def load_lines():
+    """The module docs/lines.py, which is not part of the package."""
+    spec = importlib.util.spec_from_file_location("lines", DOCS / "lines.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+lines = load_lines()
+
+
+def blocks(page, language):
+    """(line of the first code line, code, whether it is to run) of each block."""
+    text = page.read_text("utf-8")
+    for fence in FENCE.finditer(text):
+        if fence["language"] == language:
+            line = text.count("\n", 0, fence.start("code")) + 1
+            yield line, fence["code"], not fence["skip"]
+
+
+WITH_CODE = [page for page in PAGES if any(True for _ in blocks(page, "python"))]
+
+
+@pytest.mark.skipif(not TRAINS, reason="the pages train, this backend does not")
+@pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
+def test_examples_run_and_print_what_they_say(page, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    source = page.read_text("utf-8").splitlines()
+    said = {}
+
+    def note(*values):
+        said[sys._getframe(1).f_lineno] = " ".join(str(value) for value in values)
+
+    space = {"__name__": "__main__", "print": note}
+    for line, code, run in blocks(page, "python"):
+        compiled = compile("\n" * (line - 1) + code, name_of(page), "exec")
+        if run:
+            exec(compiled, space)
+    for line, text in said.items():
+        claim = CLAIM.match(source[line - 1])
+        if claim:
+            assert text == claim["claim"], f"{name_of(page)}:{line}"
+    told = "\n".join(said.values())
+    for line, text, _ in blocks(page, "text"):
+        assert text.strip() in told, f"{name_of(page)}:{line} is not printed"
+
+
+@pytest.mark.parametrize("page", lines.PAGES)
+def test_links_hold_the_lines_of_the_functions(page):
+    text = (ROOT / page).read_text("utf-8")
+    assert lines.LINK.search(text), f"{page} links to no line of code"
+    for link in lines.LINK.finditer(text):
+        line = lines.line_of(link["path"], link["name"])
+        assert int(link["line"]) == line, (
+            f"{page}: {link['name']} is on line {line} of {link['path']}; "
+            "`python docs/lines.py` puts all of them right"
+        )
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=name_of)
+def test_relative_links_lead_somewhere(page):
+    text = FENCE.sub("", page.read_text("utf-8"))
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        path = target.partition("#")[0]
+        if "://" in target or not path or path == "hops.png":  # drawn by the build
+            continue
+        assert (page.parent / path).exists(), f"{name_of(page)}: {target}"
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=name_of)
+def test_names_in_code_exist(page):
+    """Dotted names of the package, and paths of the repository, in `code`."""
+    text = FENCE.sub("", page.read_text("utf-8"))
+    for code in re.findall(r"`([^`\n]+)`", text):
+        if re.fullmatch(r"keras_attention(\.\w+)+", code):
+            parts = code.split(".")
+            found = importlib.import_module(parts[0])
+            for depth, part in enumerate(parts[1:], 2):
+                if not hasattr(found, part):
+                    found = importlib.import_module(".".join(parts[:depth]))
+                else:
+                    found = getattr(found, part)
+        rooms = r"(?:keras_attention|tests|examples|docs)/[\w./-]*"
+        if re.fullmatch(rooms, code):
+            assert (ROOT / code).exists(), f"{name_of(page)}: {code}"
+
+
+def letters(table):
+    """The first column of a table of Markdown, one entry a letter."""
+    rows = [row.split("|")[1].strip() for row in table if row.startswith("| ")]
+    return [row for row in rows[1:] if set(row) != {"-"}]
+
+
+def sections(page):
+    """The lines below each heading."""
+    found, heading = {}, ""
+    for line in page.read_text("utf-8").splitlines():
+        if line.startswith("#"):
+            heading = line.lstrip("# ")
+        found.setdefault(heading, []).append(line)
+    return found
+
+
+@pytest.mark.parametrize(
+    "heading", [h for h, text in sections(DOCS / "notation.md").items() if letters(text)]
+)
+def test_a_letter_means_one_thing(heading):
+    found = letters(sections(DOCS / "notation.md")[heading])
+    assert len(found) == len(set(found)), found
+
+
+def test_letters_of_shapes_are_in_the_notation():
+    known = set()
+    for text in sections(DOCS / "notation.md").values():
+        known.update(entry.strip("`$*") for entry in letters(text))
+    known.update(("Dq", "Dk", "...", "·", "1"))
+    for path in sorted((ROOT / "keras_attention").rglob("*.py")):
+        if path.relative_to(ROOT).parts[1] == "benchmarks":
+            continue
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+            for shape in re.findall(r"# .*?\(((?:[\w.·]+, ?)+[\w.·]*)\)", line):
+                used = {size.strip() for size in shape.split(",")} - {""}
+                assert used <= known, f"{name_of(path)}:{number}: {used - known}"
+
+
+def public_names():
+    """What a user imports, and where the API pages must show it."""
+    yield from ("keras_attention.record_attention",)
+    for module in ("layers", "models", "visualization", "datasets", "datasets.babi"):
+        dotted = f"keras_attention.{module}"
+        for name in importlib.import_module(dotted).__all__:
+            yield f"{dotted}.{name}"
+    for name in importlib.import_module("keras_attention.ops").__all__:
+        yield f"keras_attention.ops.{name}"
+    yield "keras_attention.callbacks.LinearStart"
+    yield "keras_attention.callbacks.HalveLearningRate"
+
+
+# Shown under the headings of the module that holds them, or one by one.
+ELSEWHERE = {
+    "keras_attention.record_attention": "keras_attention.layers.record_attention",
+    "keras_attention.datasets.babi": "keras_attention.datasets.babi.load",
+    "keras_attention.datasets.babi.TASKS": "keras_attention.datasets.babi.load",
+}
+
+
+@pytest.mark.parametrize("name", list(public_names()))
+def test_every_public_name_has_its_place_in_the_api_pages(name):
+    shown = "\n".join(page.read_text("utf-8") for page in (DOCS / "api").glob("*.md"))
+    assert f"::: {ELSEWHERE.get(name, name)}\n" in shown + "\n"
+
+
+@pytest.mark.parametrize("heading", ["Quick start", "Tests"])
+def test_first_block_of_the_readme_is_one_command(heading):
+    text = (ROOT / "README.md").read_text("utf-8")
+    section = text.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    assert FENCE.search(section)["code"].count("\n") == 1
+
+
+def test_formulas_are_closed():
+    for page in PAGES:
+        text = re.sub(r"`[^`\n]*`", "", FENCE.sub("", page.read_text("utf-8")))
+        assert text.count("$") % 2 == 0, name_of(page)
