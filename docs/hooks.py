@@ -51,5 +51,8 @@ def _api_link(link):
     public = path.startswith("keras_attention/") and "/kernels/" not in path
     if public and not name.startswith("_"):
         module = path.removesuffix(".py").replace("/", ".")
-        return f"[`{name}`][{module}.{name.split('.')[0]}]<br><small>{path}:{line}</small>"
-    return f"`{name}`<br><small>{path}:{line}</small>"
+        target = f"{module}.{name.split('.')[0]}"
+        return f"[`{name}`][{target}]<br><small>{path}:{line}</small>"
+    # Long names break behind an underscore rather than anywhere.
+    breakable = name.replace("_", "_<wbr>")
+    return f"<code>{breakable}</code><br><small>{path}:{line}</small>"

@@ -9,7 +9,7 @@ import references
 from gradients import gradient, tensor, to_numpy
 from keras import ops
 
-from keras_attention import layers, record_attention
+from keras_attention import layers
 from keras_attention.ops import normalizers
 
 B, T, S, D, V = 2, 3, 5, 7, 11
@@ -282,14 +282,6 @@ def test_gradient_of_what_is_masked_is_exactly_zero(score, normalizer, dropout, 
         assert np.all(slope[1] == 0)
         assert np.all(slope[0, 3] == 0)
     assert of_value[0].any()
-
-
-def test_recording_makes_the_fused_path_give_way():
-    q, v, k = inputs()
-    layer = layers.Attention(name="attention")
-    with record_attention() as maps:
-        layer(q, v, k)
-    np.testing.assert_allclose(maps["attention"], expected_for()[1], atol=1e-5)
 
 
 def test_dropout():

@@ -16,6 +16,7 @@ __all__ = ["dot_product_attention", "is_traced", "word_counts"]
 
 def word_counts(tokens: Tensor, weights: Tensor, size: int) -> Tensor:
     """Sums over segments, one segment for each word of each sentence."""
+    tokens = tf.cast(tokens, tf.int32)
     shape = tf.shape(tokens)
     sentences = tf.size(tokens) // shape[-1]
     places = tf.reshape(tokens, (sentences, -1)) + size * tf.range(sentences)[:, None]

@@ -1,0 +1,189 @@
+"""Callbacks: the switch that a compiled step sees, and the rates of learning."""
+
+import keras
+import numpy as np
+import pytest
+import references
+
+from keras_attention import callbacks, layers
+
+B, M, D = 8, 5, 3
+trains = pytest.mark.skipif(
+    keras.config.backend() == "numpy", reason="the NumPy backend does not train"
+)
+
+
+def data():
+    memory = 0.5 * references.normal(B, M, D).astype("float32")
+    question = references.normal(B, D, seed=1).astype("float32")
+    return {"u": question, "m": memory}, question[:, :1] * memory[:, 0, :1]
+
+
+def model_of(linear_start=True, rate=0.01):
+    """Two hops that share a switch, one of them inside another model."""
+    keras.utils.set_random_seed(3)
+    u, m = keras.Input((D,), name="u"), keras.Input((M, D), name="m")
+    hop = layers.MemoryHop(transform=True, linear_start=linear_start, name="hop")
+    inner = keras.Model({"u": u, "m": m}, hop(u, m), name="inner")
+    state = inner({"u": u, "m": m})
+    last = layers.MemoryHop(transform=True, linear_start=linear_start, name="last")
+    answer = keras.layers.Dense(1, name="answer")(last(state, m))
+    model = keras.Model({"u": u, "m": m}, answer)
+    model.compile(keras.optimizers.SGD(rate), "mse")
+    return model
+
+
+def switches(model):
+    return [v for v in model.non_trainable_variables if callbacks.is_switch(v)]
+
+
+def fit(model, epochs, *more, **keywords):
+    x, y = data()
+    return model.fit(
+        x,
+        y,
+        epochs=epochs,
+        batch_size=4,
+        shuffle=False,
+        verbose=0,
+        callbacks=list(more),
+        **keywords,
+    )
+
+
+@trains
+def test_compiled_step_sees_the_switch():
+    """One fit with the switch thrown between its epochs = two fits around it."""
+    switched, never, by_hand = model_of(), model_of(), model_of()
+    callback = callbacks.LinearStart(epochs=1)
+    losses = fit(switched, 3, callback).history["loss"]
+    assert callback.switched_at == 1
+    assert len(switches(switched)) == 2
+    assert not any(bool(v.numpy()) for v in switches(switched))
+    without = fit(never, 3).history["loss"]
+    assert all(bool(v.numpy()) for v in switches(never))
+    expected = fit(by_hand, 1).history["loss"]
+    for variable in switches(by_hand):
+        variable.assign(False)
+    expected += fit(by_hand, 2).history["loss"]
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
+    for weight, wanted in zip(switched.get_weights(), by_hand.get_weights()):
+        np.testing.assert_allclose(weight, wanted, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(losses[0], without[0], rtol=1e-5)
+    assert abs(losses[1] - without[1]) > 1e-3 * losses[1]
+    # Evaluation and prediction, compiled anew, see it, too.
+    x, _ = data()
+    np.testing.assert_allclose(
+        switched.predict(x, verbose=0), by_hand.predict(x, verbose=0), atol=1e-5
+    )
+
+
+@trains
+def test_no_epochs_without_softmax():
+    model, plain = model_of(), model_of(linear_start=False)
+    losses = fit(model, 2, callbacks.LinearStart(epochs=0)).history["loss"]
+    np.testing.assert_allclose(losses, fit(plain, 2).history["loss"], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("patience", "losses", "expected"),
+    [
+        (1, [3.0, 2.0, 2.5, 1.0, 0.5], 3),
+        (1, [3.0, 3.0, 1.0, 1.0, 1.0], 2),  # to stay is not to fall
+        (2, [3.0, 2.0, 2.5, 1.0, 1.5], None),
+        (2, [3.0, 2.0, 2.5, 2.2, 0.1], 4),
+        (1, [5.0, 4.0, 3.0, 2.0, 1.0], None),
+    ],
+)
+def test_switch_when_the_loss_stops_falling(patience, losses, expected):
+    callback = callbacks.LinearStart(patience=patience)
+    model = model_of()
+    callback.set_model(model)
+    callback.on_train_begin()
+    for epoch, loss in enumerate(losses):
+        callback.on_epoch_begin(epoch, {})
+        callback.on_epoch_end(epoch, {"loss": 9.0, "val_loss": loss})
+    assert callback.switched_at == expected
+    assert [bool(v.numpy()) for v in switches(model)] == [expected is None] * 2
+
+
+@trains
+def test_errors_of_linear_start():
+    with pytest.raises(
+        ValueError,
+        match=r"`LinearStart` needs a model with a hop that has `linear_start=True`\. "
+        r"Received: model=",
+    ):
+        fit(model_of(linear_start=False), 1, callbacks.LinearStart(epochs=1))
+    with pytest.raises(
+        ValueError,
+        match=r"`monitor` must be one of the logs \['loss'\]; does `fit` have "
+        r"validation data\? Received: monitor='val_loss'",
+    ):
+        fit(model_of(), 1, callbacks.LinearStart())
+    callback = callbacks.LinearStart(monitor="loss")
+    fit(model_of(), 1, callback)
+    assert callback.switched_at is None
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: callbacks.LinearStart(epochs=-1),
+            r"`epochs` must not be negative\. Received: epochs=-1",
+        ),
+        (
+            lambda: callbacks.LinearStart(patience=0),
+            r"`patience` must be at least 1\. Received: patience=0",
+        ),
+        (
+            lambda: callbacks.HalveLearningRate(every=0),
+            r"`every` must be at least 1\. Received: every=0",
+        ),
+    ],
+)
+def test_arguments_that_do_not_fit(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+class Rates(keras.callbacks.Callback):
+    """Notes the rate with which each epoch is trained."""
+
+    def on_train_begin(self, logs=None):
+        self.rates = []
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.rates.append(float(self.model.optimizer.learning_rate))
+
+
+@trains
+@pytest.mark.parametrize(
+    ("every", "start", "halvings"),
+    [(2, 0, [0, 0, 1, 1, 2, 2, 3]), (2, 3, [0, 0, 0, 0, 0, 1, 1])],
+)
+def test_rates_are_halved(every, start, halvings):
+    rates = Rates()
+    model = model_of(rate=0.08)
+    fit(model, 7, callbacks.HalveLearningRate(every, start), rates)
+    np.testing.assert_allclose(rates.rates, 0.08 * 0.5 ** np.array(halvings), rtol=1e-6)
+
+
+@trains
+def test_compiled_step_sees_the_rate():
+    """A step of half the rate moves a weight half as far: SGD on the same batch."""
+    x, y = data()
+    model = keras.Sequential([keras.Input((D,)), keras.layers.Dense(1)])
+    model.compile(keras.optimizers.SGD(0.1), lambda y, z: z)  # a constant slope
+
+    class Kernels(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            seen.append(model.get_weights()[0])
+
+    seen = [model.get_weights()[0]]
+    halve = callbacks.HalveLearningRate(every=1)
+    model.fit(x["u"], y, epochs=3, verbose=0, callbacks=[halve, Kernels()])
+    steps = np.diff(seen, axis=0)
+    np.testing.assert_allclose(steps[1], steps[0] / 2, rtol=1e-3, atol=1e-7)
+    np.testing.assert_allclose(steps[2], steps[0] / 4, rtol=1e-3, atol=1e-7)
