@@ -5,23 +5,27 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import lines
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "docs"))
-# Of the package, only the pictures are needed: a bare parent in its place keeps Keras
-# and a backend out of the documentation's environment.
-package = ModuleType("keras_attention")
-package.__path__ = [str(ROOT / "keras_attention")]
-sys.modules.setdefault("keras_attention", package)
 
-import lines
 
-from keras_attention.visualization import plot_hops
+def on_startup(command, dirty):
+    """Makes the pictures' code importable, and it alone.
+
+    A bare parent in the package's place keeps Keras, and so a backend, out of the
+    environment in which the pages are built.
+    """
+    package = ModuleType("keras_attention")
+    package.__path__ = [str(ROOT / "keras_attention")]
+    sys.modules.setdefault("keras_attention", package)
 
 
 def on_files(files, config):
     """Adds the picture of the guide, drawn from weights that were chosen by hand."""
+    from keras_attention.visualization import plot_hops
+
     figure = plot_hops(
         [[0.02, 0.05, 0.93, 0.0], [0.03, 0.9, 0.04, 0.03]],
         [
@@ -46,8 +50,7 @@ def on_page_markdown(markdown, page, config, files):
 
 
 def _api_link(link):
-    name, path = link["name"], link["path"]
-    line = lines.line_of(path, name)
+    name, path, line = link["name"], link["path"], link["line"]
     public = path.startswith("keras_attention/") and "/kernels/" not in path
     if public and not name.startswith("_"):
         module = path.removesuffix(".py").replace("/", ".")

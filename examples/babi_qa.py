@@ -122,7 +122,9 @@ def train_and_show():
             keras.callbacks.LambdaCallback(on_epoch_end=show_epoch),
         ],
     )
-    print(f"trained in {time.perf_counter() - start:.0f} s on {keras.backend.backend()}")
+    print(
+        f"trained in {time.perf_counter() - start:.0f} s on {keras.backend.backend()}"
+    )
     _, accuracy = model.evaluate(test_vectors.inputs, test_vectors.answers, verbose=0)
     print(f"test accuracy: {100 * accuracy:.1f} %")
 

@@ -29,7 +29,9 @@ needs_training = pytest.mark.skipif(
 
 def rows(**wanted):
     """The rows for which these attributes hold, as parameters of a test."""
-    chosen = [r for r in ROWS if all(bool(getattr(r, k)) == v for k, v in wanted.items())]
+    chosen = [
+        r for r in ROWS if all(bool(getattr(r, k)) == v for k, v in wanted.items())
+    ]
     return pytest.mark.parametrize("row", chosen, ids=lambda row: row.name)
 
 
@@ -113,7 +115,10 @@ def test_every_constructor_argument_survives(row):
     assert again.name == "mine"
     assert again.dtype_policy.name == "mixed_bfloat16"
     for name, parameter in inspect.signature(row.cls.__init__).parameters.items():
-        if parameter.kind is not parameter.VAR_KEYWORD and name not in ("self", "dtype"):
+        if parameter.kind is not parameter.VAR_KEYWORD and name not in (
+            "self",
+            "dtype",
+        ):
             assert name in config, f"`{name}` is not in the config"
     for name, given in row.arguments.items():
         if "init" not in name and name not in ("activation", "score"):
@@ -242,7 +247,9 @@ def test_a_row_with_nothing_to_attend_to_has_no_gradient(row, dtype):
 @rows(attention=True)
 def test_causal_attention_does_not_look_ahead(row):
     inputs = arrays(row)
-    query = np.random.default_rng(1).normal(size=(catalogue.B, catalogue.T, catalogue.D))
+    query = np.random.default_rng(1).normal(
+        size=(catalogue.B, catalogue.T, catalogue.D)
+    )
     made = row.make()
     inputs = {**inputs, "query": query.astype("float32")}
     inputs.pop("value_mask")
@@ -318,7 +325,7 @@ def test_dtype_policies(row, policy):
     if "float" in dtype:
         assert dtype == made.dtype_policy.compute_dtype
     assert np.isfinite(numpy(found)).all()
-    coarse = 0.01 if "float16" == policy.removeprefix("mixed_") else 0.08
+    coarse = 0.01 if policy.removeprefix("mixed_") == "float16" else 0.08
     np.testing.assert_allclose(
         numpy(found), expected, rtol=coarse, atol=coarse * (1 + np.abs(expected).max())
     )
@@ -348,7 +355,7 @@ def test_the_output_carries_its_mask(row):
 
 
 class Batches(keras.utils.PyDataset):
-    """Ten batches of the same inputs, as a user's generator gives them."""
+    """Two batches of the same inputs, as a user's generator gives them."""
 
     def __init__(self, inputs, target, weights):
         super().__init__()
@@ -389,15 +396,16 @@ def test_every_kind_of_data(row):
     start = model.get_weights()
     shape = model.predict(inputs, verbose=0).shape
     target = np.random.default_rng(1).normal(size=shape).astype("float32")
-    weights = np.array([0.0, 2.0], "float32")
+    # Keras wants a weight for each number of the loss: (B,), (B, 1), …
+    weights = np.array([0.0, 2.0], "float32").reshape(2, *[1] * (len(shape) - 2))
     for name, data in sources(inputs, target, weights):
         model.set_weights(start)
-        model.fit(**data, verbose=0)
+        model.fit(**data, shuffle=False, verbose=0)
         moved = [not np.array_equal(a, b) for a, b in zip(model.get_weights(), start)]
         assert any(moved), name
     # A sample of weight 0 teaches nothing.
     model.set_weights(start)
-    model.fit(inputs, target, sample_weight=np.zeros(2, "float32"), verbose=0)
+    model.fit(inputs, target, sample_weight=0 * weights, verbose=0)
     for new, old, variable in zip(model.get_weights(), start, model.weights):
         if variable.trainable:
             np.testing.assert_array_equal(new, old)

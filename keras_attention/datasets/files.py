@@ -8,6 +8,7 @@ variable `KERAS_ATTENTION_DATA`, else from Keras' cache, else downloaded into it
 import gzip
 import hashlib
 import http.client
+import io
 import os
 import posixpath
 import queue
@@ -21,6 +22,7 @@ import zlib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 
 DATA_VARIABLE = "KERAS_ATTENTION_DATA"
 PROBE_SECONDS = 5.0  # how long an address may take to answer at all
@@ -55,14 +57,14 @@ class Source:
     sha256: str | None = None
     size: int | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.sha256 is None and self.size is None:
             raise ValueError(
                 "A source needs a `sha256` or a `size` to be checked by. "
                 f"Received: url={self.url!r}, sha256=None, size=None"
             )
 
-    def mismatch(self, path):
+    def mismatch(self, path: str | os.PathLike[str]) -> str | None:
         """Returns what is wrong with the file at `path`, or `None`."""
         size = os.path.getsize(path)
         if self.size is not None and size != self.size:
@@ -114,7 +116,7 @@ def find(
         ```
     """
     sources = [Source(url, sha256, size), *mirrors]
-    tried = []
+    tried: list[str] = []
     path = _in_data_folder(relative, tried)
     if path is not None:
         return path
@@ -139,7 +141,9 @@ def find(
     raise (DamagedDataError if damaged else DataNotFoundError)(message)
 
 
-def read_members(path, names: Collection[str]) -> dict[str, bytes]:
+def read_members(
+    path: str | os.PathLike[str], names: Collection[str]
+) -> dict[str, bytes]:
     """Reads files out of a `.tar` or `.tar.gz` without unpacking it.
 
     Nothing is written to the disk. The archive is first read through to its end,
@@ -160,7 +164,7 @@ def read_members(path, names: Collection[str]) -> dict[str, bytes]:
             `..`, a link out of the folder, or is a device.
     """
     path = Path(path)
-    found = {}
+    found: dict[str, bytes] = {}
     try:
         _read_through(path)
         with (
@@ -170,8 +174,9 @@ def read_members(path, names: Collection[str]) -> dict[str, bytes]:
             for member in archive:
                 _refuse_unsafe(member, path)
                 name = _wanted(member, names)
-                if name is not None:
-                    found[name] = archive.extractfile(member).read()
+                content = None if name is None else archive.extractfile(member)
+                if name is not None and content is not None:
+                    found[name] = content.read()
     except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise DamagedDataError(
             f"{path} is damaged or is no tar archive ({error}). "
@@ -180,7 +185,7 @@ def read_members(path, names: Collection[str]) -> dict[str, bytes]:
     return found
 
 
-def _in_data_folder(relative, tried):
+def _in_data_folder(relative: str, tried: list[str]) -> Path | None:
     folder = os.environ.get(DATA_VARIABLE)
     if not folder:
         tried.append(f"The environment variable {DATA_VARIABLE} is not set.")
@@ -195,12 +200,12 @@ def _in_data_folder(relative, tried):
     return path
 
 
-def _cache_folder():
+def _cache_folder() -> Path:
     home = os.environ.get("KERAS_HOME") or os.path.join("~", ".keras")
     return Path(home).expanduser() / "datasets"
 
 
-def _in_cache(target, sources, tried):
+def _in_cache(target: Path, sources: Iterable[Source], tried: list[str]) -> bool:
     if not target.is_file():
         tried.append(f"Keras' cache has no file {target}.")
         return False
@@ -214,7 +219,7 @@ def _in_cache(target, sources, tried):
     return False
 
 
-def _download(source, target):
+def _download(source: Source, target: Path) -> Path:
     """Fetches `source` beside `target`, checks it, then moves it into place."""
     problem = _probe(source.url, PROBE_SECONDS)
     if problem is not None:
@@ -236,7 +241,7 @@ def _download(source, target):
     return target
 
 
-def _fetch(source, name, folder):
+def _fetch(source: Source, name: str, folder: str) -> str:
     import keras
 
     with _FetchErrors(source):
@@ -258,14 +263,19 @@ class _FetchErrors:
     through. It sets no timeout, so the sockets' default stands in for one.
     """
 
-    def __init__(self, source):
+    def __init__(self, source: Source) -> None:
         self.source = source
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self.timeout = socket.getdefaulttimeout()
         socket.setdefaulttimeout(STALL_SECONDS)
 
-    def __exit__(self, kind, error, trace):
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         socket.setdefaulttimeout(self.timeout)
         if kind is None:
             return
@@ -278,21 +288,21 @@ class _FetchErrors:
             ) from error
 
 
-def _altered(source, problem):
+def _altered(source: Source, problem: str | BaseException | None) -> DamagedDataError:
     return DamagedDataError(
         f"What {source.url} serves is not the expected file: {problem}. "
         "It was not kept."
     )
 
 
-def _probe(url, seconds):
+def _probe(url: str, seconds: float) -> str | None:
     """Returns why `url` does not answer within `seconds`, or `None` if it does.
 
     A thread asks, for the look-up of a host's name knows no timeout.
     """
-    answer = queue.SimpleQueue()
+    answer: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
-    def ask():
+    def ask() -> None:
         try:
             with urllib.request.urlopen(url, timeout=seconds):
                 answer.put(None)
@@ -309,7 +319,7 @@ def _probe(url, seconds):
         return f"no answer within {seconds:g} s"
 
 
-def _sha256(path):
+def _sha256(path: str | os.PathLike[str]) -> str:
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while chunk := file.read(_CHUNK):
@@ -317,7 +327,7 @@ def _sha256(path):
     return digest.hexdigest()
 
 
-def _open_decompressed(path):
+def _open_decompressed(path: Path) -> gzip.GzipFile | io.BufferedReader:
     if not path.is_file():
         raise DataNotFoundError(f"There is no file {path}.")
     with open(path, "rb") as file:
@@ -325,7 +335,7 @@ def _open_decompressed(path):
     return gzip.open(path, "rb") if is_gzip else open(path, "rb")
 
 
-def _wanted(member, names):
+def _wanted(member: tarfile.TarInfo, names: Collection[str]) -> str | None:
     if not member.isreg():
         return None
     parts = posixpath.normpath(member.name).split("/")
@@ -333,7 +343,7 @@ def _wanted(member, names):
     return next((tail for tail in tails if tail in names), None)
 
 
-def _refuse_unsafe(member, path):
+def _refuse_unsafe(member: tarfile.TarInfo, path: Path) -> None:
     target = member.linkname  # a symbolic link's starts at the link's own folder
     if member.issym():
         target = posixpath.join(posixpath.dirname(member.name), target)
@@ -352,7 +362,7 @@ def _refuse_unsafe(member, path):
     )
 
 
-def _leaves(name):
+def _leaves(name: str) -> bool:
     """Whether a path, taken from inside a folder, may lead out of it."""
     name = name.replace("\\", "/")
     drive = len(name) > 1 and name[1] == ":"
@@ -364,7 +374,7 @@ def _leaves(name):
     return name.startswith("/") or drive
 
 
-def _read_through(path):
+def _read_through(path: Path) -> None:
     """Reads to the end, where gzip compares its checksum, before any is used."""
     with _open_decompressed(path) as stream:
         while stream.read(_CHUNK):

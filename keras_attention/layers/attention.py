@@ -267,11 +267,12 @@ def one_query(
     if len(query.shape) != 2:
         return query, query_mask, attention_mask
     if query_mask is not None:
-        query_mask = masks.check("query_mask", query_mask, query.shape[:1])[:, None]
+        checked: Tensor = masks.check("query_mask", query_mask, query.shape[:1])
+        query_mask = checked[:, None]  # (B, 1)
     if attention_mask is not None:
         shape = (query.shape[0], None)
-        attention_mask = masks.check("attention_mask", attention_mask, shape)
-        attention_mask = attention_mask[:, None, :]  # (B, 1, S)
+        checked = masks.check("attention_mask", attention_mask, shape)
+        attention_mask = checked[:, None, :]  # (B, 1, S)
     return query[:, None, :], query_mask, attention_mask
 
 

@@ -165,7 +165,7 @@ class GeneralScore(Score):
 
     Reference:
         Luong et al., "Effective approaches to attention-based neural machine
-        translation" (2015), equation 8.
+        translation" (2015), section 3.1.
     """
 
     def __init__(self, kernel_initializer: Any = "glorot_uniform", **kwargs: Any):
@@ -266,7 +266,7 @@ class ConcatScore(Score):
 
     Reference:
         Luong et al., "Effective approaches to attention-based neural machine
-        translation" (2015), equation 8.
+        translation" (2015), section 3.1.
     """
 
     def __init__(

@@ -102,7 +102,9 @@ class MemN2N(keras.Model):
             ("memory_size", memory_size),
         ):
             if size < 1:
-                raise ValueError(f"`{name}` must be at least 1. Received: {name}={size}")
+                raise ValueError(
+                    f"`{name}` must be at least 1. Received: {name}={size}"
+                )
 
         story = keras.Input((None, None), dtype="int32", name="story")  # (B, M, L)
         question = keras.Input((None,), dtype="int32", name="question")  # (B, L)
@@ -129,7 +131,7 @@ class MemN2N(keras.Model):
             add = keras.layers.Add(dtype=dtype, name=f"{encoder.name}_memory")
             return add([encoder(story), times(age)])  # (B, M, D)
 
-        # Keras' Add drops the mask where one of its inputs has none, so it is passed on.
+        # Keras' Add drops a mask where another input has none, so it is passed on.
         filled = ops.any(masks.padding(story), axis=-1)  # (B, M)
         age = MemoryAge(memory_size, time_noise, name="age")(story)  # (B, M)
         hop = MemoryHop(

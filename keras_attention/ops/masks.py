@@ -153,7 +153,8 @@ def attention_mask(
     value_mask = check("value_mask", value_mask, (batch, keys))
     key_mask = check("key_mask", key_mask, (batch, keys))
     if attention_mask is not None and len(attention_mask.shape) == 2:
-        attention_mask = check("attention_mask", attention_mask, (queries, keys))[None]
+        both: Tensor = check("attention_mask", attention_mask, (queries, keys))
+        attention_mask = both[None]  # (1, T, S)
     else:
         shape = (batch, queries, keys)
         attention_mask = check("attention_mask", attention_mask, shape)

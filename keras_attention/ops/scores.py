@@ -104,7 +104,7 @@ def bilinear(query: Tensor, key: Tensor, kernel: Tensor) -> Tensor:
 
     Reference:
         Luong et al., "Effective approaches to attention-based neural machine
-        translation" (2015), equation 8.
+        translation" (2015), section 3.1.
     """
     return dot(query, ops.matmul(key, kernel))
 

@@ -1,8 +1,8 @@
 """What each process of the interop tests does; its backend is in KERAS_BACKEND.
 
-    python worker.py train FOLDER      train, save, export, and write down the answers
-    python worker.py predict FOLDER    answer with every file that the others saved
-    python worker.py serve FOLDER      run every export where this package is missing
+python worker.py train FOLDER      train, save, export, and write down the answers
+python worker.py predict FOLDER    answer with every file that the others saved
+python worker.py serve FOLDER      run every export where this package is missing
 """
 
 import os

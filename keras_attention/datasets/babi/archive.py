@@ -1,7 +1,8 @@
 """Reading the bAbI tasks from the official archive, and text in its format."""
 
 import functools
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
@@ -93,7 +94,7 @@ def load(
     task: int | str | Iterable[int] = 1,
     split: str = "train",
     size: str = "1k",
-    path=None,
+    path: str | os.PathLike[str] | None = None,
     holdout: bool = False,
 ) -> list[Example]:
     """Loads the questions of one or more tasks from the official files.
@@ -141,7 +142,7 @@ def load(
             cache_name=_CACHE_NAME,
         )
     contents = _read(Path(path), list(members.values()))
-    examples = []
+    examples: list[Example] = []
     for number, member in members.items():
         source = f"{path}: {member}"
         found = parse(_decode(contents[member], source), number, source)
@@ -180,7 +181,10 @@ def parse(
     """
     if isinstance(lines, str):
         lines = lines.splitlines()
-    examples, story, positions, previous = [], [], {}, 0
+    examples: list[Example] = []
+    story: list[tuple[str, ...]] = []
+    positions: dict[int, int] = {}  # line number: index into the story
+    previous = 0
     for count, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -203,10 +207,10 @@ def parse(
     return examples
 
 
-def _numbers(task):
+def _numbers(task: int | str | Iterable[int]) -> list[int]:
     if isinstance(task, str) and task == "all":
         return list(TASKS)
-    numbers = list(task) if isinstance(task, Iterable) else [task]
+    numbers: list[int | str] = list(task) if isinstance(task, Iterable) else [task]
     wrong = [n for n in numbers if not isinstance(n, Integral) or n not in TASKS]
     if wrong or not numbers or isinstance(task, str | bool):
         raise ValueError(
@@ -216,7 +220,7 @@ def _numbers(task):
     return [int(number) for number in numbers]
 
 
-def _member(task, split, size, holdout):
+def _member(task: int, split: str, size: str, holdout: bool) -> str:
     """The name of a task's file within the archive's own folder."""
     if split not in ("train", "valid", "test"):
         raise ValueError(
@@ -230,7 +234,7 @@ def _member(task, split, size, holdout):
     return f"en{suffix}/qa{task}_{TASKS[task]}_{split}.txt"
 
 
-def _read(path, members):
+def _read(path: Path, members: Sequence[str]) -> dict[str, bytes]:
     if path.is_dir():
         roots = (path, path / "tasks_1-20_v1-2")
         candidates = {
@@ -252,7 +256,7 @@ def _read(path, members):
     return contents
 
 
-def _decode(content, source):
+def _decode(content: bytes, source: str) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -260,7 +264,7 @@ def _decode(content, source):
         raise ValueError(f"{source}, line {line}: not UTF-8 text ({error}).") from error
 
 
-def _split_number(line, where):
+def _split_number(line: str, where: str) -> tuple[int, str]:
     number, _, text = line.strip(" \r\n").partition(" ")
     if not (number.isascii() and number.isdigit()) or not text.strip():
         raise ValueError(
@@ -270,7 +274,7 @@ def _split_number(line, where):
     return int(number), text
 
 
-def _split_fact(text, where):
+def _split_fact(text: str, where: str) -> tuple[str, ...]:
     words = _tokenize(text)
     if not words:
         raise ValueError(f"{where}: a sentence has no words. Received: {text!r}")
@@ -282,7 +286,9 @@ def _split_fact(text, where):
     return words
 
 
-def _split_question(text, positions, where):
+def _split_question(
+    text: str, positions: Mapping[int, int], where: str
+) -> tuple[tuple[str, ...], str, tuple[int, ...]]:
     question, answer, *rest = (field.strip() for field in text.split("\t"))
     words, answers = _tokenize(question), _tokenize(answer)
     if not words or len(answers) != 1 or len(rest) > 1:

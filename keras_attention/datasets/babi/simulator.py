@@ -8,8 +8,9 @@ vocabulary, answers, supporting facts and length; the random draws are other one
 Weston et al., 2015, https://arxiv.org/abs/1502.05698, sections 3 and 4.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -27,8 +28,14 @@ _FACTS_BETWEEN = 2  # facts told before each attempt to ask
 _WINDOW = 5  # a question is about one of the last facts, so many of them
 _THERE = 0.2  # how often "there" ends a sentence where it may be left out
 
+_T = TypeVar("_T")
 
-def simulate(task: int = 1, count: int = 1000, seed=0) -> list[Example]:
+
+def simulate(
+    task: int = 1,
+    count: int = 1000,
+    seed: int | Sequence[int] | np.random.SeedSequence | np.random.Generator = 0,
+) -> list[Example]:
     """Makes questions of task 1, 2 or 3.
 
     1: "Where is Mary?" (one supporting fact). 2: "Where is the milk?" (two).
@@ -58,7 +65,7 @@ def simulate(task: int = 1, count: int = 1000, seed=0) -> list[Example]:
             f"`count` must be a whole number of at least 0. Received: count={count!r}"
         )
     dice = _Dice(np.random.default_rng(seed))
-    examples = []
+    examples: list[Example] = []
     while len(examples) < count:
         questions = min(QUESTIONS_PER_STORY, count - len(examples))
         examples.extend(_story(task, questions, dice))
@@ -82,12 +89,12 @@ class _Question(NamedTuple):
     supporting_facts: tuple[int, ...]
 
 
-def _story(task, questions, dice):
+def _story(task: int, questions: int, dice: "_Dice") -> list[Example]:
     world = _World(dice)
     notes = _Notes()
     actions = ("go",) if task == 1 else ("go", "get", "drop")
-    examples = []
-    sentences = []
+    examples: list[Example] = []
+    sentences: list[tuple[str, ...]] = []
     while len(examples) < questions:
         for _ in range(_FACTS_BETWEEN):
             fact = world.act(actions)
@@ -102,28 +109,28 @@ def _story(task, questions, dice):
 class _Dice:
     """Uniform draws, taken from a NumPy generator in blocks."""
 
-    def __init__(self, generator):
+    def __init__(self, generator: np.random.Generator) -> None:
         self._generator = generator
-        self._block = []
+        self._block: list[float] = []
 
-    def draw(self):
+    def draw(self) -> float:
         if not self._block:
             self._block = self._generator.random(4096).tolist()
         return self._block.pop()
 
-    def choose(self, options):
+    def choose(self, options: Sequence[_T]) -> _T:
         return options[int(self.draw() * len(options))]
 
 
 class _World:
     """Who and what is where, whether told or not."""
 
-    def __init__(self, dice):
+    def __init__(self, dice: _Dice) -> None:
         self.dice = dice
         self.place = {name: dice.choose(PLACES) for name in PEOPLE + OBJECTS}
-        self.carrier = dict.fromkeys(OBJECTS)
+        self.carrier: dict[str, str | None] = dict.fromkeys(OBJECTS)
 
-    def act(self, actions):
+    def act(self, actions: Sequence[str]) -> _Fact:
         """Draws a person and an action until the two can be, and does it."""
         while True:
             person = self.dice.choose(PEOPLE)
@@ -143,7 +150,7 @@ class _World:
                 self.place[target] = self.place[person]
             return _Fact(person, action, target)
 
-    def _targets(self, person, action):
+    def _targets(self, person: str, action: str) -> Sequence[str]:
         if action == "go":
             return PLACES
         if action == "drop":
@@ -169,12 +176,12 @@ class _Object:
 class _Notes:
     """What a reader knows after each fact, and which facts say so."""
 
-    def __init__(self):
-        self.facts = []
-        self.people = {}  # person: last _Move
-        self.objects = {}  # object: _Object
+    def __init__(self) -> None:
+        self.facts: list[_Fact] = []
+        self.people: dict[str, _Move] = {}  # each person's last move
+        self.objects: dict[str, _Object] = {}
 
-    def add(self, fact):
+    def add(self, fact: _Fact) -> None:
         index = len(self.facts)
         self.facts.append(fact)
         if fact.action == "go":
@@ -192,10 +199,10 @@ class _Notes:
             known.event = index
             known.place = self.people.get(fact.person)
 
-    def recent(self):
+    def recent(self) -> list[_Fact]:
         return self.facts[-_WINDOW:]
 
-    def recent_objects(self, answerable):
+    def recent_objects(self, answerable: Callable[[_Object], bool]) -> list[str]:
         """Objects of recent facts, as often as they come, if they are answerable."""
         return [
             fact.target
@@ -204,26 +211,27 @@ class _Notes:
         ]
 
 
-def _ask_person(notes, dice):
+def _ask_person(notes: _Notes, dice: _Dice) -> _Question:
     """Task 1: where is someone of the recent facts?"""
     person = dice.choose(notes.recent()).person
     move = notes.people[person]
     return _Question(("where", "is", person), move.place, (move.fact,))
 
 
-def _ask_object(notes, dice):
+def _ask_object(notes: _Notes, dice: _Dice) -> _Question | None:
     """Task 2: where is an object whose place since its last event is known?"""
     names = notes.recent_objects(lambda known: known.place is not None)
     if not names:
         return None
     name = dice.choose(names)
     known = notes.objects[name]
+    move = known.place
+    assert move is not None, name  # only objects with a known place are in `names`
     words = ("where", "is", "the", name)
-    support = (known.event, known.place.fact)
-    return _Question(words, known.place.place, support)
+    return _Question(words, move.place, (known.event, move.fact))
 
 
-def _ask_place_before(notes, dice):
+def _ask_place_before(notes: _Notes, dice: _Dice) -> _Question | None:
     """Task 3: of two moves with the object in hand, where did the second begin?"""
     names = notes.recent_objects(lambda known: len(known.moves) > 1)
     if not names:
@@ -237,10 +245,14 @@ def _ask_place_before(notes, dice):
     return _Question(words, before.place, (known.event, after.fact, before.fact))
 
 
-_ASK = {1: _ask_person, 2: _ask_object, 3: _ask_place_before}
+_ASK: dict[int, Callable[[_Notes, _Dice], _Question | None]] = {
+    1: _ask_person,
+    2: _ask_object,
+    3: _ask_place_before,
+}
 
 
-def _say(fact, task, dice):
+def _say(fact: _Fact, task: int, dice: _Dice) -> tuple[str, ...]:
     person, action, target = fact
     if action == "go":
         return (person, *dice.choose(_GO), "to", "the", target)

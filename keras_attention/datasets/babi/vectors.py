@@ -1,11 +1,14 @@
 """From words to arrays: a vocabulary, and the inputs of a memory network."""
 
+import os
 import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+
+from keras_attention.datasets.babi.archive import Example
 
 PADDING = ""
 UNKNOWN = "<unk>"
@@ -29,9 +32,9 @@ class Vocabulary:
         ```
     """
 
-    def __init__(self, words: Iterable[str]):
+    def __init__(self, words: Iterable[str]) -> None:
         self._words = (PADDING, UNKNOWN, *words)
-        self._index = {}
+        self._index: dict[str, int] = {}
         for index, word in enumerate(self._words):
             if word in self._index or (index > 1 and word.split() != [word]):
                 raise ValueError(
@@ -41,38 +44,39 @@ class Vocabulary:
             self._index[word] = index
 
     @classmethod
-    def from_examples(cls, examples: Iterable) -> "Vocabulary":
+    def from_examples(cls, examples: Iterable[Example]) -> "Vocabulary":
         """All words of the examples' stories, questions and answers, sorted.
 
         Take the test questions in as well: of the 1k tasks, one test answer (a
         list in task 8) does not occur in training, and `vectorize` refuses it.
         """
-        words = set()
-        sentences = set()
+        words: set[str] = set()
+        sentences: set[tuple[str, ...]] = set()
         for example in examples:
             sentences.update(example.story)
             sentences.add(example.question)
-            words.add(example.answer)
-        return cls(sorted(words.union(*sentences) - {None}))
+            if example.answer is not None:
+                words.add(example.answer)
+        return cls(sorted(words.union(*sentences)))
 
     @property
     def words(self) -> tuple[str, ...]:
         """All words by index, padding and unknown word included."""
         return self._words
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._words)
 
-    def __contains__(self, word):
+    def __contains__(self, word: str) -> bool:
         return self._index.get(word, 0) > 1
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, Vocabulary) and self._words == other._words
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self._words)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<Vocabulary of {len(self)} words>"
 
     def encode(self, words: Sequence[str]) -> list[int]:
@@ -100,7 +104,7 @@ class Vocabulary:
         self._refuse_text(words)
         return [word for word in dict.fromkeys(words) if word not in self._index]
 
-    def save(self, path) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Writes one word a line, in UTF-8.
 
         Line n, from 0, is word n; the first line is empty, for padding.
@@ -109,7 +113,7 @@ class Vocabulary:
         Path(path).write_text(text, encoding="utf-8", newline="\n")
 
     @classmethod
-    def load(cls, path) -> "Vocabulary":
+    def load(cls, path: str | os.PathLike[str]) -> "Vocabulary":
         """Reads what `save` wrote.
 
         Raises:
@@ -128,7 +132,7 @@ class Vocabulary:
             raise ValueError(f"{path} is not a saved vocabulary: {error}") from error
 
     @staticmethod
-    def _refuse_text(words):
+    def _refuse_text(words: Iterable[str]) -> None:
         if isinstance(words, str):
             raise ValueError(
                 "`words` must be a sequence of words; `tokenize` makes one of a "
@@ -153,7 +157,7 @@ class Vectors(NamedTuple):
 
 
 def vectorize(
-    examples: Sequence,
+    examples: Iterable[Example],
     vocabulary: Vocabulary,
     memory_size: int = 50,
     sentence_length: int | None = None,
@@ -229,19 +233,19 @@ def vectorize(
 class _Sentences:
     """Each distinct sentence once, as a row of a table; row 0 is padding."""
 
-    def __init__(self, vocabulary, length):
+    def __init__(self, vocabulary: Vocabulary, length: int | None) -> None:
         self.vocabulary = vocabulary
         self.length = length
-        self.rows = {(): 0}
+        self.rows: dict[tuple[str, ...], int] = {(): 0}
 
-    def row(self, words, where):
+    def row(self, words: tuple[str, ...], where: str) -> int:
         row = self.rows.get(words, 0)
         if row == 0:
             self._check(words, where)
             row = self.rows[words] = len(self.rows)
         return row
 
-    def _check(self, words, where):
+    def _check(self, words: tuple[str, ...], where: str) -> None:
         if not words:
             raise ValueError(f"{where} has a sentence or question without words.")
         if self.length is not None and len(words) > self.length:
@@ -251,7 +255,7 @@ class _Sentences:
                 f"sentence={' '.join(words)!r}"
             )
 
-    def table(self):
+    def table(self) -> np.ndarray:
         length = self.length or max(len(words) for words in self.rows)
         table = np.zeros((len(self.rows), length), np.int32)  # (S, L)
         for words, row in self.rows.items():
@@ -259,7 +263,7 @@ class _Sentences:
         return table
 
 
-def _check_sizes(memory_size, sentence_length):
+def _check_sizes(memory_size: int, sentence_length: int | None) -> None:
     if not isinstance(memory_size, int) or memory_size < 1:
         raise ValueError(
             "`memory_size` must be a whole number of at least 1. "
