@@ -58,8 +58,6 @@ def test_sentence_equals_its_equation(encoding, length, size, training):
     expected = encode(tokens, table, encoding, length)
     np.testing.assert_allclose(to_numpy(found), expected, rtol=1e-4, atol=1e-6)
     assert np.all(to_numpy(found)[1, 3] == 0)
-    question = to_numpy(encoder(tokens[:, 1], training=training))
-    np.testing.assert_allclose(question, expected[:, 1], rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -86,7 +84,7 @@ def test_training_moves_the_words_that_were_read(size):
     encoder = layers.SentenceEncoder(size, D)
     model = keras.Sequential([keras.Input((M, 5), dtype="int32"), encoder])
     table = to_numpy(encoder.embedding.embeddings)
-    model.compile(keras.optimizers.SGD(1.0), "mse", jit_compile=False)
+    model.compile(keras.optimizers.SGD(1.0), "mse")
     model.fit(tokens, np.ones((1, M, D)), verbose=0)
 
     def loss(a):
