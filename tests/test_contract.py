@@ -396,8 +396,9 @@ def test_every_kind_of_data(row):
     start = model.get_weights()
     shape = model.predict(inputs, verbose=0).shape
     target = np.random.default_rng(1).normal(size=shape).astype("float32")
-    # Keras wants a weight for each number of the loss: (B,), (B, 1), …
-    weights = np.array([0.0, 2.0], "float32").reshape(2, *[1] * (len(shape) - 2))
+    # Keras wants a weight for each number of the loss: (B,), (B, T), …
+    weights = np.zeros(shape[:-1], "float32")
+    weights[1] = 2
     for name, data in sources(inputs, target, weights):
         model.set_weights(start)
         model.fit(**data, shuffle=False, verbose=0)
