@@ -85,6 +85,7 @@ def test_no_epochs_without_softmax():
     np.testing.assert_allclose(losses, fit(plain, 2).history["loss"], rtol=1e-5)
 
 
+@trains
 @pytest.mark.parametrize(
     ("patience", "losses", "expected"),
     [

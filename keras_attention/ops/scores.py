@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 Tensor = Any
@@ -83,12 +84,17 @@ def rbf(query: Tensor, key: Tensor, gamma: float | Tensor = 1.0) -> Tensor:
     Reference:
         Nadaraya, "On estimating regression" (1964); Watson (1964).
     """
+    q, k = _wide(query), _wide(key)
     squares = (
-        ops.sum(query**2, axis=-1)[..., :, None]
-        + ops.sum(key**2, axis=-1)[..., None, :]
-        - 2 * dot(query, key)
+        ops.sum(q**2, axis=-1)[..., :, None]
+        + ops.sum(k**2, axis=-1)[..., None, :]
+        - 2 * dot(q, k)
     )  # (..., T, S)
-    return ops.multiply(-gamma, ops.maximum(squares, 0))
+    similar = ops.multiply(-gamma, ops.maximum(squares, 0))
+    if keras.backend.standardize_dtype(query.dtype) == "float16":
+        # What lies farther than the dtype can say is as far as it can say.
+        similar = ops.maximum(similar, float(np.finfo("float16").min))
+    return ops.cast(similar, query.dtype)
 
 
 def bilinear(query: Tensor, key: Tensor, kernel: Tensor) -> Tensor:
@@ -168,11 +174,16 @@ def check_widths(query: Tensor, key: Tensor) -> None:
         )
 
 
+def _wide(x: Tensor) -> Tensor:
+    """Half precision in float32, for sums of squares and what they cancel."""
+    dtype = keras.backend.standardize_dtype(x.dtype)
+    return ops.cast(x, "float32") if dtype in ("float16", "bfloat16") else x
+
+
 def _unit(x: Tensor) -> Tensor:
     """x / ‖x‖, 0 with gradient 0 where x is 0; its squares are summed in float32."""
-    dtype = keras.backend.standardize_dtype(x.dtype)
-    wide = ops.cast(x, "float32") if dtype in ("float16", "bfloat16") else x
+    wide = _wide(x)
     squares = ops.sum(wide**2, axis=-1, keepdims=True)
     there = squares > 1e-24
     unit = wide * ops.rsqrt(ops.where(there, squares, 1))
-    return ops.cast(ops.where(there, unit, 0), dtype)
+    return ops.cast(ops.where(there, unit, 0), x.dtype)

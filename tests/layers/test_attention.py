@@ -76,19 +76,13 @@ def assert_attends(result, mask=None, **more):
 
 def test_signature_is_that_of_every_attention_layer():
     names = list(inspect.signature(layers.Attention.call).parameters)
-    assert names == [
-        "self",
-        "query",
-        "value",
-        "key",
-        "query_mask",
-        "value_mask",
-        "key_mask",
-        "attention_mask",
-        "return_attention_scores",
-        "training",
-        "use_causal_mask",
-    ]
+    assert (
+        names
+        == (
+            "self query value key query_mask value_mask key_mask attention_mask "
+            "return_attention_scores training use_causal_mask"
+        ).split()
+    )
     hop = inspect.signature(layers.MemoryHop.call).parameters
     assert list(hop) == names
 
@@ -170,7 +164,9 @@ def test_single_query():
     np.testing.assert_allclose(
         to_numpy(layer(q[:, 0], v, k, **given)), to_numpy(output), rtol=1e-4, atol=1e-5
     )
-    symbolic = layer(keras.Input((D,)), keras.Input((None, V)), keras.Input((None, D)))
+    with np.errstate(all="ignore"):  # NumPy traces on memory that nobody has set
+        q, v, k = keras.Input((D,)), keras.Input((None, V)), keras.Input((None, D))
+        symbolic = layer(q, v, k)
     assert symbolic.shape == (None, V)
 
 
@@ -215,7 +211,9 @@ def test_layers_that_share_a_memory_all_respect_its_mask(kind, symbolic):
 
     if symbolic:
         q, tokens = keras.Input((T, D)), keras.Input((S,), dtype="int32")
-        found = keras.Model([q, tokens], read(q, tokens))([query, WORDS])
+        with np.errstate(all="ignore"):  # NumPy traces on memory that nobody has set
+            model = keras.Model([q, tokens], read(q, tokens))
+        found = model([query, WORDS])
     else:
         found = read(query, WORDS)
     for weights in found:
@@ -258,9 +256,11 @@ PAIRS = [
 @pytest.mark.parametrize(
     ("score", "normalizer", "dropout", "dtype"),
     [
-        *((*pair, 0.0, "float32") for pair in PAIRS),
         *((*pair, 0.4, "float16") for pair in PAIRS),
-        *(("dot", n, 0.4, "bfloat16") for n in ("softmax", "entmax15")),
+        ("dot", "entmax15", 0.4, "bfloat16"),
+        ("additive", "softmax", 0.0, "bfloat16"),
+        ("cosine", "softmax", 0.0, "float32"),
+        ("dot", "softmax", 0.0, "float32"),
         ("dot", "softmax", 0.0, "float16"),  # the fused path
         ("dot", "softmax", 0.0, "bfloat16"),
     ],
@@ -377,12 +377,12 @@ def test_config_round_trip(score, normalizer):
     assert other(x, x).shape == (B, T, 2)
 
 
-def bad(message, exception=ValueError, make=layers.Attention, **given):
-    return pytest.param(make, given, exception, message, id=message[:40])
+def bad(message, **given):
+    return pytest.param(given, message, id=message[:40])
 
 
 @pytest.mark.parametrize(
-    ("make", "given", "exception", "message"),
+    ("given", "message"),
     [
         bad(
             r"`query_mask` must have rank 2, shape \(2, 3\)\. Received: shape=\(2, 3",
@@ -418,10 +418,10 @@ def bad(message, exception=ValueError, make=layers.Attention, **given):
         ),
     ],
 )
-def test_inputs_that_do_not_fit(make, given, exception, message):
+def test_inputs_that_do_not_fit(given, message):
     q, v, k = inputs()
-    with pytest.raises(exception, match=message):
-        make()(**{"query": q, "value": v, "key": k, **given})
+    with pytest.raises(ValueError, match=message):
+        layers.Attention()(**{"query": q, "value": v, "key": k, **given})
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ def inputs():
 def two_hops():
     query, memory = keras.Input((D,), name="u"), keras.Input((None, D), name="m")
     hop = layers.MemoryHop(name="hop")
-    out = hop(hop(query, memory), memory)
-    return keras.Model([query, memory], out)
+    with np.errstate(all="ignore"):  # NumPy traces on memory that nobody has set
+        return keras.Model([query, memory], hop(hop(query, memory), memory))
 
 
 def test_records_what_is_returned_and_only_inside():
@@ -116,8 +116,8 @@ def test_compiled_predict():
 
 
 def test_symbolic_calls_have_nothing_to_record():
-    if keras.config.backend() == "torch":
-        pytest.skip("torch tries a symbolic call on numbers when it fails without")
+    if keras.config.backend() in ("torch", "numpy"):
+        pytest.skip("symbolic calls run on numbers there, at the latest when they fail")
     with pytest.raises(RuntimeError, match=r"called eagerly"), record_attention():
         two_hops()
 

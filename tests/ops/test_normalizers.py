@@ -12,7 +12,7 @@ from keras import ops
 from keras_attention.ops import normalizers
 
 NAMES = list(references.NORMALIZERS)
-SHAPES = [(3, 5), (2, 3, 7)]
+SHAPES = [(3, 5), (2, 3, 5)]
 SUM_TO_ONE = ["softmax", "sparsemax", "entmax15", "hardmax"]
 
 

@@ -90,8 +90,8 @@ def run_case(case: Case, options: Options, rates: Any) -> list[dict[str, Any]]:
         "memory": _memory(contestants, ours, calls),
         "tolerance": case.tolerance,
     }
-    null = _pairs(ours, ours, (counts["ours"],) * 2, options)
-    null = harness.spread(harness.pair_ratios(null))
+    same = _pairs(ours, ours, (counts["ours"],) * 2, options)
+    null = harness.spread(harness.pair_ratios(same))
     results = []
     for name, theirs in calls.items():
         count = (counts["ours"], counts[name])
