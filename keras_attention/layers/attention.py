@@ -151,6 +151,22 @@ class Attention(keras.layers.Layer):
             record(self.path, weights)
         return (output, weights) if return_attention_scores else output
 
+    def compute_output_spec(
+        self,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor | None = None,
+        return_attention_scores: bool = False,
+        **arguments: Any,
+    ) -> Any:
+        key = value if key is None else key
+        check_call(query, value, key, arguments)
+        weights = self.score.compute_output_spec(query, key)
+        shape = (*query.shape[:-1], value.shape[-1])
+        output = keras.KerasTensor(shape, self.compute_dtype)
+        weights = keras.KerasTensor(weights.shape, self.compute_dtype)
+        return (output, weights) if return_attention_scores else output
+
     def prepare(
         self, value: Tensor, key: Tensor | None = None, mask: Tensor | None = None
     ) -> Prepared:
@@ -274,6 +290,28 @@ def one_query(
         checked = masks.check("attention_mask", attention_mask, shape)
         attention_mask = checked[:, None, :]  # (B, 1, S)
     return query[:, None, :], query_mask, attention_mask
+
+
+def check_call(
+    query: Tensor, value: Tensor, key: Tensor, arguments: dict[str, Any]
+) -> None:
+    """Holds a symbolic call to its ranks and its masks to theirs."""
+    single = len(query.shape) == 2
+    batch, queries = query.shape[0], 1 if single else query.shape[1]
+    check_memory(
+        keras.KerasTensor((batch, queries, query.shape[-1])) if single else query,
+        value,
+        key,
+    )
+    keys = key.shape[1]
+    one = (batch,) if single else (batch, queries)
+    masks.check("query_mask", arguments.get("query_mask"), one)
+    masks.check("value_mask", arguments.get("value_mask"), (batch, keys))
+    masks.check("key_mask", arguments.get("key_mask"), (batch, keys))
+    mask = arguments.get("attention_mask")
+    if mask is not None:
+        shape = (*one, keys) if single or len(mask.shape) != 2 else (queries, keys)
+        masks.check("attention_mask", mask, shape)
 
 
 def check_memory(query: Tensor, value: Tensor, key: Tensor) -> None:

@@ -12,6 +12,7 @@ import keras
 from keras import ops
 
 from keras_attention.layers.attention import (
+    check_call,
     check_memory,
     one_query,
     resolve_normalizer,
@@ -20,6 +21,7 @@ from keras_attention.layers.attention import (
 from keras_attention.layers.export import export
 from keras_attention.layers.recording import record
 from keras_attention.ops import attend, masks, normalizers, positions
+from keras_attention.ops.scores import check_widths
 
 Tensor = Any
 
@@ -363,6 +365,22 @@ class MemoryHop(keras.layers.Layer):
         record(self.path, weights)
         state = self.state_dense(state) if self.transform else state
         state = self.activation(state + found)
+        return (state, weights) if return_attention_scores else state
+
+    def compute_output_spec(
+        self,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor | None = None,
+        return_attention_scores: bool = False,
+        **arguments: Any,
+    ) -> Any:
+        key = value if key is None else key
+        check_call(query, value, key, arguments)
+        check_widths(query, key)
+        state = keras.KerasTensor(query.shape, self.compute_dtype)
+        shape = (*query.shape[:-1], key.shape[1])
+        weights = keras.KerasTensor(shape, self.compute_dtype)
         return (state, weights) if return_attention_scores else state
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:

@@ -30,6 +30,8 @@ class Score(keras.layers.Layer):
         (B, T, S).
     """
 
+    widths_may_differ = False
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         # Queries and keys may carry masks; scores (B, T, S) have none to carry on.
@@ -45,6 +47,8 @@ class Score(keras.layers.Layer):
         return self.compare(self.project_query(query), self.project_key(key))
 
     def compute_output_spec(self, query: Tensor, key: Tensor) -> keras.KerasTensor:
+        if not self.widths_may_differ:
+            scores.check_widths(query, key)
         shape = (*query.shape[:-1], key.shape[-2])
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
@@ -168,6 +172,8 @@ class GeneralScore(Score):
         translation" (2015), section 3.1.
     """
 
+    widths_may_differ = True
+
     def __init__(self, kernel_initializer: Any = "glorot_uniform", **kwargs: Any):
         super().__init__(**kwargs)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
@@ -209,6 +215,8 @@ class AdditiveScore(Score):
         Bahdanau et al., "Neural machine translation by jointly learning to align and
         translate" (2015), appendix A.1.2.
     """
+
+    widths_may_differ = True
 
     def __init__(
         self,
@@ -268,6 +276,8 @@ class ConcatScore(Score):
         Luong et al., "Effective approaches to attention-based neural machine
         translation" (2015), section 3.1.
     """
+
+    widths_may_differ = True
 
     def __init__(
         self, units: int, kernel_initializer: Any = "glorot_uniform", **kwargs: Any

@@ -118,7 +118,7 @@ def check(name: str, mask: Tensor | None, shape: Sequence[int | None]) -> Tensor
                 f"`{name}` must have shape {_show(shape)}, or 1 where a size is to "
                 f"be repeated. Received: shape={_show(received)}"
             )
-    return ops.convert_to_tensor(mask)
+    return mask if isinstance(mask, keras.KerasTensor) else ops.convert_to_tensor(mask)
 
 
 def attention_mask(
