@@ -150,6 +150,8 @@ def load_examples():
             if arguments.data == "real" or task > 3:
                 sys.exit(str(error))
             print("The real data cannot be had here, so the stories are simulated.")
+        except ValueError as error:  # a damaged or unsafe archive
+            sys.exit(str(error))
     if task > 3:
         sys.exit(f"only tasks 1, 2 and 3 can be simulated. Received: --task {task}")
     count = 10_000 if size == "10k" else 1_000
@@ -237,6 +239,8 @@ def read_lines(path):
         return path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
         sys.exit(f"cannot read the story {path}: {error.strerror}")
+    except UnicodeDecodeError as error:
+        sys.exit(f"cannot read the story {path}: it is not UTF-8 text ({error})")
 
 
 def check_writable(folder):

@@ -48,6 +48,7 @@ class LinearStart(keras.callbacks.Callback):
         self.switched_at: int | None = None
 
     def on_train_begin(self, logs: Any = None) -> None:
+        self.switched_at = None
         self._best = float("inf")
         self._waited = 0
         if not self._switches():
@@ -94,14 +95,14 @@ class HalveLearningRate(keras.callbacks.Callback):
     """Halves the learning rate every few epochs.
 
     At the start of epoch e the rate is  r · ½^⌊(e − start) / every⌋,  with r the
-    optimizer's rate when `fit` was called. In epochs,
-    unlike a Keras schedule, which counts steps and so has to know the data's size.
+    optimizer's rate when `fit` was called; r itself before epoch `start`. It counts
+    epochs, unlike a Keras schedule, which counts steps and so has to know the data's
+    size. To go on with an earlier `fit`, set the optimizer's rate back to r first.
 
     Args:
         every: the number of epochs between two halvings; the paper takes 25 for
             single tasks and 15 for all of them together.
         start: the epoch from which to count, such as the end of a linear start.
-        before: the rate in the epochs before `start`; None for r.
 
     Example:
 
@@ -112,22 +113,16 @@ class HalveLearningRate(keras.callbacks.Callback):
         Sukhbaatar et al., "End-to-end memory networks" (2015), section 4.2.
     """
 
-    def __init__(
-        self, every: int = 25, start: int = 0, before: float | None = None
-    ) -> None:
+    def __init__(self, every: int = 25, start: int = 0) -> None:
         super().__init__()
         if every < 1:
             raise ValueError(f"`every` must be at least 1. Received: {every=}")
         self.every = every
         self.start = start
-        self.before = before
 
     def on_train_begin(self, logs: Any = None) -> None:
         self._rate = float(self.model.optimizer.learning_rate)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        if epoch < self.start:
-            rate = self._rate if self.before is None else self.before
-        else:
-            rate = self._rate * 0.5 ** ((epoch - self.start) // self.every)
-        self.model.optimizer.learning_rate = rate
+        halvings = max(epoch - self.start, 0) // self.every
+        self.model.optimizer.learning_rate = self._rate * 0.5**halvings

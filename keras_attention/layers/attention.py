@@ -65,7 +65,7 @@ class Attention(keras.layers.Layer):
     Masking:
         Boolean, True = may attend. Masks that the tensors carry are used where none
         is given. A query that may attend to nothing gets weights 0 and output 0. The
-        output carries the query's mask.
+        output carries the mask that the query tensor carries.
 
     Raises:
         ValueError: for an unknown score or normalizer, a mask of another dtype, rank

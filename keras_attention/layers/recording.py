@@ -31,8 +31,9 @@ def record_attention() -> Iterator[Maps]:
         axis where the query had none.
 
     Raises:
-        RuntimeError: when a layer is called in a compiled function (`predict`, `fit`,
-            a jitted call), where there are no numbers to record.
+        RuntimeError: when a layer is called in a compiled function (`predict` or
+            `fit` where the backend compiles them), where there are no numbers to
+            record; and at the end, when no layer was called.
 
     Example:
 
@@ -49,6 +50,11 @@ def record_attention() -> Iterator[Maps]:
     token = _maps.set(maps)
     try:
         yield maps
+        if not maps:
+            raise RuntimeError(
+                "`record_attention` has recorded nothing: no attention layer was called "
+                "eagerly inside. Call `model(inputs)` instead of `predict` or `fit`."
+            )
     finally:
         _maps.reset(token)
 

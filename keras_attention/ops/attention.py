@@ -60,6 +60,8 @@ def attend(
     >>> tuple(output.shape), tuple(weights.shape)
     ((1, 3, 3), (1, 3, 3))
     """
+    if mask is not None:
+        mask = masks.check_boolean("mask", mask)
     similar = scores.get(score)(query, key)  # (..., T, S)
     weights = normalizers.get(normalizer)(similar, mask)  # (..., T, S)
     weights = ops.cast(weights, value.dtype)

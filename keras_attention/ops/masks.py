@@ -98,14 +98,7 @@ def check(name: str, mask: Tensor | None, shape: Sequence[int | None]) -> Tensor
     """
     if mask is None:
         return None
-    if not hasattr(mask, "dtype"):
-        mask = ops.convert_to_tensor(mask)
-    dtype = keras.backend.standardize_dtype(mask.dtype)
-    if dtype != "bool":
-        raise ValueError(
-            f"`{name}` must be boolean, True where attention is allowed. "
-            f"Received: dtype={dtype}"
-        )
+    mask = check_boolean(name, mask)
     received = tuple(mask.shape)
     if len(received) != len(shape):
         raise ValueError(
@@ -119,6 +112,30 @@ def check(name: str, mask: Tensor | None, shape: Sequence[int | None]) -> Tensor
                 f"be repeated. Received: shape={_show(received)}"
             )
     return mask if isinstance(mask, keras.KerasTensor) else ops.convert_to_tensor(mask)
+
+
+def check_boolean(name: str, mask: Tensor) -> Tensor:
+    """Refuses a mask of numbers, whose 0 and −∞ would be read the wrong way round.
+
+    Args:
+        name: the argument's name, for the message.
+        mask: what the user gave.
+
+    Returns:
+        The mask, as something that has a dtype.
+
+    Raises:
+        ValueError: if its dtype is not boolean.
+    """
+    if not hasattr(mask, "dtype"):
+        mask = ops.convert_to_tensor(mask)
+    dtype = keras.backend.standardize_dtype(mask.dtype)
+    if dtype != "bool":
+        raise ValueError(
+            f"`{name}` must be boolean, True where attention is allowed. "
+            f"Received: dtype={dtype}"
+        )
+    return mask
 
 
 def attention_mask(

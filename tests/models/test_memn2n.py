@@ -96,8 +96,19 @@ def test_layer_wise_tying(inputs):
 
 
 def test_a_longer_story_than_the_memory_shares_the_greatest_age(inputs):
-    model = MemN2N(V, D, memory_size=2)
-    assert np.isfinite(array(model(inputs))).all()
+    model = MemN2N(V, D, memory_size=3)
+    enlarge(model)
+    story = inputs["story"][:1]  # five sentences, aged 5 4 3 2 1
+
+    def swapped(i, j):
+        order = np.arange(M)
+        order[[i, j]] = j, i
+        return array(model({"story": story[:, order], "question": question}))
+
+    question = inputs["question"][:1]
+    expected = swapped(0, 0)
+    np.testing.assert_allclose(swapped(0, 2), expected, rtol=1e-4, atol=1e-4)
+    assert not np.allclose(swapped(3, 4), expected, rtol=1e-2)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,10 @@ def word_counts(tokens: Tensor, weights: Tensor, size: int) -> Tensor:
     tokens = tf.cast(tokens, tf.int32)
     shape = tf.shape(tokens)
     sentences = tf.size(tokens) // shape[-1]
-    places = tf.reshape(tokens, (sentences, -1)) + size * tf.range(sentences)[:, None]
+    rows = tf.reshape(tokens, (sentences, -1))
+    places = rows + size * tf.range(sentences, dtype=rows.dtype)[:, None]
+    # A negative place is left out; without this, such a word would be its neighbour's.
+    places = tf.where((rows >= 0) & (rows < size), places, -1)
     counts = tf.math.unsorted_segment_sum(
         tf.reshape(weights, [-1]), tf.reshape(places, [-1]), sentences * size
     )

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from keras_attention.ops import masks
+from keras_attention.ops.kernels import generic
 
 Tensor = Any
 
@@ -22,6 +23,8 @@ def dot_product_attention(
     is_causal: bool,
 ) -> Tensor:
     """torch's own fused attention, on strided views of the heads."""
+    if any(isinstance(x, keras.KerasTensor) for x in (query, key, value)):
+        return generic.dot_product_attention(query, key, value, mask, scale, is_causal)
     q, k, v = (keras.ops.convert_to_tensor(x) for x in (query, key, value))
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # (B, H, ·, E)
     if mask is not None and is_causal:
@@ -33,6 +36,7 @@ def dot_product_attention(
     # A row of nothing but masked scores has no softmax. It is opened, computed and
     # zeroed, so that neither it nor its gradient can hold a NaN.
     alive = mask.any(dim=-1, keepdim=True)
+    q = torch.where(alive, q, torch.zeros_like(q))
     out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask | ~alive, scale=scale)
     return torch.where(alive, out, torch.zeros_like(out)).transpose(1, 2)
 

@@ -1,0 +1,51 @@
+"""The example as a user runs it, in a process of its own."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import keras
+import pytest
+
+SCRIPT = pathlib.Path(__file__).parents[2] / "examples" / "babi_qa.py"
+BACKEND = keras.config.backend()
+pytestmark = pytest.mark.skipif(
+    BACKEND not in ("jax", "tensorflow", "torch"), reason="does not train"
+)
+
+
+def run(folder, *arguments):
+    environment = {**os.environ, "KERAS_BACKEND": BACKEND}
+    command = [sys.executable, "-W", "ignore", str(SCRIPT), *arguments]
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True
+    )
+
+
+def test_from_training_to_a_story_of_ones_own(tmp_path):
+    (tmp_path / "story.txt").write_text(
+        "Where is Mary?\nMary went to the kitchen.\nJohn went to the zoo.\n"
+        "Where is Mary?\n"
+    )
+    done = run(
+        *(tmp_path, "--data", "simulated", "--epochs", "40", "--story", "story.txt")
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    (line,) = [x for x in done.stdout.splitlines() if x.startswith("test accuracy: ")]
+    assert float(line.split()[2]) >= 90
+    assert "attention in %" in done.stdout
+    assert "saved, loaded again, and the answer is the same" in done.stdout
+    assert "There is no story before this question: Where is Mary?" in done.stdout
+    assert "note: never seen in training: zoo" in done.stdout
+    for name in ("model.keras", "vocabulary.txt", "hops.png", "own_1.png"):
+        assert (tmp_path / "babi_qa" / name).stat().st_size > 100
+
+
+def test_what_goes_wrong_is_said_before_training(tmp_path):
+    (tmp_path / "file").touch()
+    done = run(tmp_path, "--out", "file")
+    assert "cannot write to file: " in done.stderr
+    assert "Choose another --out." in done.stderr
+    done = run(tmp_path, "--model", ".")
+    assert "holds no model.keras" in done.stderr
