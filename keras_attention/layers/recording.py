@@ -52,8 +52,8 @@ def record_attention() -> Iterator[Maps]:
         yield maps
         if not maps:
             raise RuntimeError(
-                "`record_attention` has recorded nothing: no attention layer was called "
-                "eagerly inside. Call `model(inputs)` instead of `predict` or `fit`."
+                "`record_attention` has recorded nothing: no attention layer was "
+                "called eagerly inside. Call `model(inputs)` instead of `predict` or `fit`."
             )
     finally:
         _maps.reset(token)
