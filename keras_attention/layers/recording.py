@@ -53,7 +53,8 @@ def record_attention() -> Iterator[Maps]:
         if not maps:
             raise RuntimeError(
                 "`record_attention` has recorded nothing: no attention layer was "
-                "called eagerly inside. Call `model(inputs)` instead of `predict` or `fit`."
+                "called eagerly inside. Call `model(inputs)` instead of `predict` or "
+                "`fit`."
             )
     finally:
         _maps.reset(token)
