@@ -149,7 +149,8 @@ def load_examples():
         except DataNotFoundError as error:
             if arguments.data == "real" or task > 3:
                 sys.exit(str(error))
-            print("The real data cannot be had here, so the stories are simulated.")
+            why = error.tried[-1].rstrip(".")
+            print(f"No real data here ({why}), so the stories are simulated.")
         except ValueError as error:  # a damaged or unsafe archive
             sys.exit(str(error))
     if task > 3:

@@ -79,6 +79,15 @@ def test_compiled_step_sees_the_switch():
 
 
 @trains
+def test_the_same_callback_in_two_fits():
+    callback = callbacks.LinearStart(epochs=1)
+    for model in (model_of(), model_of()):
+        fit(model, 2, callback)
+        assert callback.switched_at == 1
+        assert not any(bool(v.numpy()) for v in switches(model))
+
+
+@trains
 def test_no_epochs_without_softmax():
     model, plain = model_of(), model_of(linear_start=False)
     losses = fit(model, 2, callbacks.LinearStart(epochs=0)).history["loss"]

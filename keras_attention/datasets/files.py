@@ -32,7 +32,13 @@ _CHUNK = 2**20
 
 
 class DataNotFoundError(FileNotFoundError):
-    """No place that was looked at has the file; the message lists them all."""
+    """No place that was looked at has the file; the message lists them all.
+
+    Attributes:
+        tried: what was tried and why it failed, a sentence each.
+    """
+
+    tried: tuple[str, ...] = ()
 
 
 class DamagedDataError(ValueError):
@@ -138,7 +144,11 @@ def find(
         f"Next: download {url} by hand and put it at {relative} in a folder named "
         f"by the environment variable {DATA_VARIABLE}, or at {target}."
     )
-    raise (DamagedDataError if damaged else DataNotFoundError)(message)
+    if damaged:
+        raise DamagedDataError(message)
+    nowhere = DataNotFoundError(message)
+    nowhere.tried = tuple(tried)
+    raise nowhere
 
 
 def read_members(

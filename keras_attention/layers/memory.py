@@ -11,17 +11,14 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attention.layers.attention import (
-    check_call,
-    check_memory,
-    one_query,
+from keras_attention.layers.arguments import (
+    positive,
     resolve_normalizer,
     serialize_normalizer,
 )
+from keras_attention.layers.base import AttentionLayer, Prepared
 from keras_attention.layers.export import export
-from keras_attention.layers.recording import record
-from keras_attention.ops import attend, masks, normalizers, positions
-from keras_attention.ops.scores import check_widths
+from keras_attention.ops import attend, masks, normalizers, positions, scores
 
 Tensor = Any
 
@@ -81,9 +78,11 @@ class SentenceEncoder(keras.layers.Layer):
                 "`encoding` must be 'bag' or 'position'. "
                 f"Received: encoding={encoding!r}"
             )
-        self.vocabulary_size = vocabulary_size
-        self.embedding_dim = embedding_dim
+        self.vocabulary_size = positive("vocabulary_size", vocabulary_size)
+        self.embedding_dim = positive("embedding_dim", embedding_dim)
         self.encoding = encoding
+        if sentence_length is not None:
+            positive("sentence_length", sentence_length)
         self.sentence_length = sentence_length
         self.embedding = keras.layers.ReversibleEmbedding(
             vocabulary_size,
@@ -203,7 +202,7 @@ class MemoryAge(keras.layers.Layer):
         super().__init__(**kwargs)
         if noise < 0:
             raise ValueError(f"`noise` must not be negative. Received: noise={noise}")
-        self.memory_size = memory_size
+        self.memory_size = positive("memory_size", memory_size)
         self.noise = noise
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed) if noise else None
@@ -239,7 +238,7 @@ class MemoryAge(keras.layers.Layer):
 
 
 @export
-class MemoryHop(keras.layers.Layer):
+class MemoryHop(AttentionLayer):
     """One hop over a memory that has an input side and an output side.
 
         pᵢ = softmax(uᵀ mᵢ)         how much memory i matters to the state u
@@ -309,7 +308,6 @@ class MemoryHop(keras.layers.Layer):
         self.normalizer = resolve_normalizer(normalizer)
         self.linear_start = linear_start
         self.kernel_initializer = keras.initializers.get(kernel_initializer or normal())
-        self.supports_masking = True
 
     def build(
         self, query_shape: Any, value_shape: Any = None, key_shape: Any = None
@@ -333,58 +331,28 @@ class MemoryHop(keras.layers.Layer):
             )
         self.built = True
 
-    def call(
+    def check_widths(self, query: Tensor, value: Tensor, key: Tensor) -> None:
+        scores.check_widths(query, key)
+        if query.shape[-1] != value.shape[-1]:
+            raise ValueError(
+                "`value` must be as wide as `query`, to which what is found is added. "
+                f"Received: query.shape={tuple(query.shape)}, "
+                f"value.shape={tuple(value.shape)}"
+            )
+
+    def look(
         self,
         query: Tensor,
-        value: Tensor,
-        key: Tensor | None = None,
-        query_mask: Tensor | None = None,
-        value_mask: Tensor | None = None,
-        key_mask: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-        use_causal_mask: bool = False,
-    ) -> Any:
-        state, key = query, value if key is None else key
-        query, query_mask, attention_mask = one_query(query, query_mask, attention_mask)
-        check_memory(query, value, key)
-        mask = masks.attention_mask(
-            tuple(query.shape[:2]),
-            tuple(key.shape[:2]),
-            query_mask,
-            value_mask,
-            key_mask,
-            attention_mask,
-            use_causal_mask,
-            (ops.shape(query)[1], ops.shape(key)[1]),
+        memory: Prepared,
+        mask: Tensor | None,
+        explicit: bool,
+        training: bool | None,
+    ) -> tuple[Tensor, Tensor | None]:
+        found, weights = attend(
+            query, memory.key, memory.value, "dot", self._normalize, mask
         )
-        found, weights = attend(query, key, value, "dot", self._normalize, mask)
-        if len(state.shape) == 2:
-            found, weights = (ops.squeeze(x, axis=1) for x in (found, weights))
-        record(self.path, weights)
-        state = self.state_dense(state) if self.transform else state
-        state = self.activation(state + found)
-        return (state, weights) if return_attention_scores else state
-
-    def compute_output_spec(
-        self,
-        query: Tensor,
-        value: Tensor,
-        key: Tensor | None = None,
-        return_attention_scores: bool = False,
-        **arguments: Any,
-    ) -> Any:
-        key = value if key is None else key
-        check_call(query, value, key, arguments)
-        check_widths(query, key)
-        state = keras.KerasTensor(query.shape, self.compute_dtype)
-        shape = (*query.shape[:-1], key.shape[1])
-        weights = keras.KerasTensor(shape, self.compute_dtype)
-        return (state, weights) if return_attention_scores else state
-
-    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
-        return previous_mask
+        state = self.state_dense(query) if self.transform else query
+        return self.activation(state + found), weights  # (B, T, D)
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -396,12 +364,12 @@ class MemoryHop(keras.layers.Layer):
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }
 
-    def _normalize(self, scores: Tensor, mask: Tensor | None) -> Tensor:
-        weights = normalizers.get(self.normalizer)(scores, mask)
+    def _normalize(self, similar: Tensor, mask: Tensor | None) -> Tensor:
+        weights = normalizers.get(self.normalizer)(similar, mask)
         if not self.linear_start:
             return weights
         linear = ops.convert_to_tensor(self.linear)
-        return ops.where(linear, normalizers.linear(scores, mask), weights)
+        return ops.where(linear, normalizers.linear(similar, mask), weights)
 
 
 def normal() -> keras.initializers.Initializer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,7 @@ def record(path: str, weights: Tensor) -> None:
         maps[f"{path}/0"] = maps.pop(path)
         maps[f"{path}/1"] = array
     elif f"{path}/0" in maps:
-        calls = sum(key.startswith(f"{path}/") for key in maps)
-        maps[f"{path}/{calls}"] = array
+        call = next(n for n in count() if f"{path}/{n}" not in maps)
+        maps[f"{path}/{call}"] = array
     else:
         maps[path] = array

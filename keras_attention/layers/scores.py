@@ -10,6 +10,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attention.layers.arguments import clone_initializer, positive
 from keras_attention.layers.export import export
 from keras_attention.ops import scores
 
@@ -226,7 +227,7 @@ class AdditiveScore(Score):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.units = _positive("units", units)
+        self.units = positive("units", units)
         self.use_bias = use_bias
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
@@ -283,7 +284,7 @@ class ConcatScore(Score):
         self, units: int, kernel_initializer: Any = "glorot_uniform", **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
-        self.units = _positive("units", units)
+        self.units = positive("units", units)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, query_shape: Any, key_shape: Any = None) -> None:
@@ -313,7 +314,13 @@ class ConcatScore(Score):
         return {**super().get_config(), **config, **_initializers(self)}
 
 
-NAMES = ("cosine", "dot", "general", "rbf", "scaled_dot")
+NAMED: dict[str, tuple[type[Score], dict[str, Any]]] = {
+    "dot": (DotScore, {}),
+    "scaled_dot": (DotScore, {"scaled": True}),
+    "cosine": (CosineScore, {}),
+    "rbf": (RBFScore, {}),
+    "general": (GeneralScore, {}),
+}
 
 
 def get(identifier: Any, dtype: Any = None) -> Score:
@@ -332,33 +339,20 @@ def get(identifier: Any, dtype: Any = None) -> Score:
     if isinstance(identifier, dict):
         identifier = keras.saving.deserialize_keras_object(identifier)
         return get(identifier)
-    if identifier == "dot":
-        return DotScore(dtype=dtype, name="score")
-    if identifier == "scaled_dot":
-        return DotScore(scaled=True, dtype=dtype, name="score")
-    if identifier == "cosine":
-        return CosineScore(dtype=dtype, name="score")
-    if identifier == "rbf":
-        return RBFScore(dtype=dtype, name="score")
-    if identifier == "general":
-        return GeneralScore(dtype=dtype, name="score")
+    if identifier in NAMED:
+        cls, arguments = NAMED[identifier]
+        return cls(**arguments, dtype=dtype, name="score")
     raise ValueError(
-        f"`score` must be one of {list(NAMES)} or a score such as "
+        f"`score` must be one of {sorted(NAMED)} or a score such as "
         f"AdditiveScore(units=…). Received: score={identifier!r}"
     )
-
-
-def _positive(name: str, value: int) -> int:
-    if value < 1:
-        raise ValueError(f"`{name}` must be at least 1. Received: {name}={value}")
-    return value
 
 
 def _dense(layer: Any, units: int, name: str, bias: bool = False) -> keras.layers.Dense:
     return keras.layers.Dense(
         units,
         use_bias=bias,
-        kernel_initializer=_clone(layer.kernel_initializer),
+        kernel_initializer=clone_initializer(layer.kernel_initializer),
         dtype=layer.dtype_policy,
         name=name,
     )
@@ -366,7 +360,7 @@ def _dense(layer: Any, units: int, name: str, bias: bool = False) -> keras.layer
 
 def _scale(layer: Any) -> Any:
     """V, a vector of U numbers, drawn as the column of a kernel (U, 1) would be."""
-    initializer = _clone(layer.kernel_initializer)
+    initializer = clone_initializer(layer.kernel_initializer)
     return layer.add_weight(
         name="scale",
         shape=(layer.units,),
@@ -374,10 +368,6 @@ def _scale(layer: Any) -> Any:
             initializer((*shape, 1), dtype=dtype), shape
         ),
     )
-
-
-def _clone(initializer: Any) -> Any:
-    return initializer.__class__.from_config(initializer.get_config())
 
 
 def _initializers(layer: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from keras_attention.layers import MemoryAge, MemoryHop, SentenceEncoder
-from keras_attention.layers.attention import serialize_normalizer
+from keras_attention.layers.arguments import positive, serialize_normalizer
 from keras_attention.layers.export import export
 from keras_attention.layers.memory import normal
 from keras_attention.ops import masks
@@ -101,10 +101,7 @@ class MemN2N(keras.Model):
             ("hops", hops),
             ("memory_size", memory_size),
         ):
-            if size < 1:
-                raise ValueError(
-                    f"`{name}` must be at least 1. Received: {name}={size}"
-                )
+            positive(name, size)
 
         story = keras.Input((None, None), dtype="int32", name="story")  # (B, M, L)
         question = keras.Input((None,), dtype="int32", name="question")  # (B, L)

@@ -49,7 +49,8 @@ def attend(
 
     Returns:
         The output (..., T, V) and the weights (..., T, S), which are 0 where masked;
-        a query that may attend to nothing gets weights 0 and output 0.
+        a query that may attend to nothing gets weights 0 and output 0. What is masked
+        must still be finite: 0 times NaN is NaN.
 
     Example:
 

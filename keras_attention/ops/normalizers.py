@@ -18,6 +18,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_attention.ops.precision import wide
+
 Tensor = Any
 Normalizer = Callable[..., Tensor]
 
@@ -33,7 +35,7 @@ def softmax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tenso
     Returns:
         Weights, of the scores' shape and dtype.
     """
-    z = _wide(scores)
+    z = wide(scores)
     if mask is not None:
         # The lowest finite number, halved, vanishes in the softmax of any row that
         # has something to attend to; the other rows are zeroed below.
@@ -58,7 +60,7 @@ def softmax1(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tens
     Reference:
         Miller, "Attention is off by one" (2023).
     """
-    z = _wide(scores)
+    z = wide(scores)
     if mask is not None:
         z = ops.where(mask, z, _lowest(z))
     top = ops.stop_gradient(ops.maximum(ops.max(z, axis=axis, keepdims=True), 0))
@@ -110,7 +112,7 @@ def entmax15(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tens
         Peters, Niculae & Martins, "Sparse sequence-to-sequence models" (2019),
         algorithm 2.
     """
-    z = _below_zero(_wide(scores) / 2, mask, axis)
+    z = _below_zero(wide(scores) / 2, mask, axis)
     k, ordered = _ranks(z, axis)
     tau = _entmax15_threshold(
         k, ops.cumsum(ordered, axis=axis), ops.cumsum(ordered**2, axis=axis)
@@ -145,7 +147,7 @@ def hardmax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tenso
         Bengio, Léonard & Courville, "Estimating or propagating gradients through
         stochastic neurons for conditional computation" (2013).
     """
-    z = _wide(scores)
+    z = wide(scores)
     if mask is not None:
         z = ops.where(mask, z, _lowest(z))
     soft = softmax(z, mask, axis)
@@ -201,11 +203,6 @@ def get(identifier: str | Normalizer) -> Normalizer:
     )
 
 
-def _wide(scores: Tensor) -> Tensor:
-    dtype = keras.backend.standardize_dtype(scores.dtype)
-    return ops.cast(scores, "float32") if dtype in ("float16", "bfloat16") else scores
-
-
 def _softmax(z: Tensor, axis: int) -> Tensor:
     """Keras' softmax, without its warning about an axis of size 1.
 
@@ -234,7 +231,7 @@ def _below_zero(scores: Tensor, mask: Tensor | None, axis: int) -> Tensor:
     Neither the projection nor its gradient sees a score that is more than 1 below
     the greatest, so this keeps sums small and masked places out of the support.
     """
-    z = _wide(scores)
+    z = wide(scores)
     if mask is not None:
         z = ops.where(mask, z, _lowest(z))
     z = z - ops.stop_gradient(ops.max(z, axis=axis, keepdims=True))

@@ -15,6 +15,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_attention.ops.precision import wide
+
 Tensor = Any
 Score = Callable[[Tensor, Tensor], Tensor]
 
@@ -84,7 +86,7 @@ def rbf(query: Tensor, key: Tensor, gamma: float | Tensor = 1.0) -> Tensor:
     Reference:
         Nadaraya, "On estimating regression" (1964); Watson (1964).
     """
-    q, k = _wide(query), _wide(key)
+    q, k = wide(query), wide(key)
     squares = (
         ops.sum(q**2, axis=-1)[..., :, None]
         + ops.sum(k**2, axis=-1)[..., None, :]
@@ -174,16 +176,10 @@ def check_widths(query: Tensor, key: Tensor) -> None:
         )
 
 
-def _wide(x: Tensor) -> Tensor:
-    """Half precision in float32, for sums of squares and what they cancel."""
-    dtype = keras.backend.standardize_dtype(x.dtype)
-    return ops.cast(x, "float32") if dtype in ("float16", "bfloat16") else x
-
-
 def _unit(x: Tensor) -> Tensor:
     """x / ‖x‖, 0 with gradient 0 where x is 0; its squares are summed in float32."""
-    wide = _wide(x)
-    squares = ops.sum(wide**2, axis=-1, keepdims=True)
+    full = wide(x)
+    squares = ops.sum(full**2, axis=-1, keepdims=True)
     there = squares > 1e-24
-    unit = wide * ops.rsqrt(ops.where(there, squares, 1))
+    unit = full * ops.rsqrt(ops.where(there, squares, 1))
     return ops.cast(ops.where(there, unit, 0), x.dtype)

@@ -284,6 +284,28 @@ def test_config_round_trip(make):
             r"`encoding` must be 'bag' or 'position'\. Received: encoding='sum'",
         ),
         (
+            lambda: layers.SentenceEncoder(0, D),
+            "`vocabulary_size` must be at least 1. Received: vocabulary_size=0",
+        ),
+        (
+            lambda: layers.SentenceEncoder(V, -1),
+            "`embedding_dim` must be at least 1. Received: embedding_dim=-1",
+        ),
+        (
+            lambda: layers.SentenceEncoder(V, D, sentence_length=0),
+            "`sentence_length` must be at least 1. Received: sentence_length=0",
+        ),
+        (
+            lambda: layers.MemoryAge(0),
+            "`memory_size` must be at least 1. Received: memory_size=0",
+        ),
+        (
+            lambda: layers.MemoryHop()(
+                np.ones((B, D)), np.ones((B, M, 2)), np.ones((B, M, D))
+            ),
+            r"`value` must be as wide as `query`.*value\.shape=\(2, 5, 2\)",
+        ),
+        (
             lambda: layers.MemoryAge(50, noise=-0.1),
             r"`noise` must not be negative\. Received: noise=-0\.1",
         ),

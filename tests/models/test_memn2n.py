@@ -117,7 +117,10 @@ def test_a_longer_story_than_the_memory_shares_the_greatest_age(inputs):
         ({"tying": "none"}, r"`tying` must be one of \['adjacent', 'layer_wise'\]"),
         ({"encoding": "words"}, "`encoding` must be 'bag' or 'position'"),
         ({"normalizer": "max"}, r"`normalizer` must be one of \['entmax15'"),
+        ({"vocabulary_size": 0}, "`vocabulary_size` must be at least 1"),
+        ({"embedding_dim": 0}, "`embedding_dim` must be at least 1"),
         ({"hops": 0}, "`hops` must be at least 1. Received: hops=0"),
+        ({"memory_size": -2}, "`memory_size` must be at least 1. Received: memory_s"),
         ({"time_noise": -1}, "`noise` must not be negative"),
     ],
 )

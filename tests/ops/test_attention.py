@@ -16,6 +16,7 @@ from keras_attention.ops import attend, dot_product_attention
 PAIRS = list(itertools.product(references.SCORES, references.NORMALIZERS))
 B, T, S, D, V = 2, 3, 5, 7, 11
 H = 3
+NO_GRADIENTS = keras.config.backend() == "numpy"
 
 
 def inputs(seed=0):
@@ -124,7 +125,7 @@ def test_what_is_masked_counts_for_exactly_nothing(path, dtype):
     key[0, 3], value[0, 3], key[1], value[1] = 1e4, 1e4, 1e4, 1e4
     changed = to_numpy(_output(path, [tensor(x, dtype) for x in given_], mask))
     np.testing.assert_array_equal(changed, output)
-    if keras.config.backend() != "numpy":
+    if not NO_GRADIENTS:
         slopes = gradient(lambda *x: _loss(path, x, mask), *inputs(), dtype=dtype)
         assert all(np.all(np.isfinite(slope)) for slope in slopes)
         assert np.all(slopes[0][~mask.any(-1)] == 0)
@@ -133,6 +134,19 @@ def test_what_is_masked_counts_for_exactly_nothing(path, dtype):
             assert np.all(slope[0, 3] == 0)
         assert slopes[0][0, 0].any()
         assert slopes[2][0, 0].any()
+
+
+@pytest.mark.skipif(NO_GRADIENTS, reason="the NumPy backend has no gradients")
+@pytest.mark.parametrize("path", ["explicit", "fused"])
+def test_rows_with_nothing_are_still_where_scores_overflow(path):
+    query, key, value = inputs()
+    query[1], key[1] = 1e19, 1e19  # their product is more than float32 holds
+    mask = holed_mask()
+    given_ = [query, key, value]
+    assert np.all(to_numpy(_output(path, [tensor(x) for x in given_], mask))[1] == 0)
+    for slope in gradient(lambda *x: _loss(path, x, mask), *given_):
+        assert np.all(slope[1] == 0)
+        assert np.all(np.isfinite(slope))
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(3, 5), (5, 3)])
@@ -186,5 +200,7 @@ def test_tensors_that_do_not_fit():
         dot_product_attention(x, x[..., :4], x)
     with pytest.raises(ValueError, match=r"`mask` must have rank 4, shape \(2, 1, 3"):
         dot_product_attention(x, x, x, np.ones((2, 3, 3), bool))
+    with pytest.raises(ValueError, match=r"`mask` must be boolean.*dtype=int32"):
+        attend(x, x, x, mask=np.ones((3, 3), "int32"))
     with pytest.raises(ValueError, match=r"`mask` must be boolean.*dtype=float32"):
         dot_product_attention(x, x, x, np.ones((2, 1, 3, 3), "float32"))

@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 
+import keras
 import numpy as np
 import pytest
 import references
@@ -57,6 +58,20 @@ def test_position_weighted_sum_equals_the_sum_over_words(data):
         part, k = j[b, m, w] / lengths[b, m, 0], np.arange(1, 4) / 3
         expected[b, m] += ((1 - part) - k * (1 - 2 * part)) * table[tokens[b, m, w]]
     np.testing.assert_allclose(to_numpy(found), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_word_out_of_range_is_no_other_word():
+    arguments = ([[1, 2], [1, 2]], [[2], [2]], [[3, 7], [-1, 3]])
+    arguments = [ops.convert_to_tensor(np.array(x, "int32")) for x in arguments]
+    table = references.normal(7, 3)
+    if keras.config.backend() == "torch":
+        with pytest.raises(RuntimeError, match="out of bounds"):
+            positions.position_weighted_sum(*arguments, tensor(table))
+        return
+    found = positions.position_weighted_sum(*arguments, tensor(table))
+    k = np.arange(1, 4) / 3
+    expected = [table[3] / 2, k * table[3]]  # only the words that there are
+    np.testing.assert_allclose(to_numpy(found), expected, rtol=1e-5, atol=1e-6)
 
 
 @references.examples

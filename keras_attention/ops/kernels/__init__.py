@@ -16,10 +16,9 @@ from importlib import import_module
 
 import keras
 
-_MODULES = {"torch": "torch", "jax": "jax", "tensorflow": "tensorflow"}
-_kernels = import_module(
-    f"{__name__}.{_MODULES.get(keras.config.backend(), 'generic')}"
-)
+_backend = keras.config.backend()
+_own = _backend in ("torch", "jax", "tensorflow")
+_kernels = import_module(f"{__name__}.{_backend if _own else 'generic'}")
 
 dot_product_attention = _kernels.dot_product_attention
 word_counts = _kernels.word_counts
