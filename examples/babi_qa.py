@@ -213,15 +213,14 @@ def show(model, vocabulary, example, truth=None, supporting=None, picture="hops.
 
 def answer_lines(model, vocabulary, lines):
     """Answers each question of a story told in lines."""
-    story, count = [], 0
+    story, count, unknown, asked = [], 0, [], True
     for line in lines:
         words = babi.tokenize(line)
         if not words:
             story = []
             continue
-        unknown = vocabulary.unknown_words(words)
-        if unknown:
-            print(f"note: never seen in training: {', '.join(unknown)}")
+        unknown += [w for w in vocabulary.unknown_words(words) if w not in unknown]
+        asked = line.rstrip().endswith("?")
         if not line.rstrip().endswith("?"):
             story.append(words)
             continue
@@ -229,10 +228,18 @@ def answer_lines(model, vocabulary, lines):
             print(f"There is no story before this question: {line.strip()}")
             continue
         count += 1
+        if unknown:
+            print(
+                f"\nnote: never seen in training: {', '.join(unknown)}. All such words "
+                "are one and the same\nto the network, so do not trust an answer that "
+                "hangs on them."
+            )
         example = babi.Example(arguments.task, tuple(story), words, answer=None)
         show(model, vocabulary, example, picture=f"own_{count}.png")
     if not count:
-        print('No question was answered: a question is a line that ends in "?".')
+        sys.exit('No question was answered: a question is a line that ends in "?".')
+    if not asked:
+        print("note: nothing is asked after the last sentences.")
 
 
 def read_lines(path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import keras
@@ -10,10 +11,23 @@ from keras_attention.ops import normalizers
 
 
 def positive(name: str, value: int) -> int:
-    """Returns a size that is at least 1, or raises a ValueError."""
+    """Returns a whole number that is at least 1, or raises a ValueError."""
+    if not isinstance(value, Integral):
+        raise ValueError(f"`{name}` must be a whole number. Received: {name}={value!r}")
     if value < 1:
         raise ValueError(f"`{name}` must be at least 1. Received: {name}={value}")
     return value
+
+
+def only_of_models(name: str, keywords: dict[str, Any]) -> dict[str, Any]:
+    """Returns a model's further keywords, or raises where Keras would drop them."""
+    unknown = sorted(set(keywords) - {"name", "trainable"})
+    if unknown:
+        raise ValueError(
+            f"`{name}` has no such argument. Received: "
+            + ", ".join(f"{key}={keywords[key]!r}" for key in unknown)
+        )
+    return keywords
 
 
 def clone_initializer(initializer: Any) -> Any:

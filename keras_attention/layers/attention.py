@@ -38,6 +38,9 @@ class Attention(AttentionLayer):
         dropout: the fraction of weights that are dropped while training.
         seed: of the dropout.
 
+    Called as `keras.layers.MultiHeadAttention` is: `layer(query, value, key)`, not with
+    a list.
+
     Call arguments:
         query: (B, T, Dq), or (B, Dq) for one query, whose T axis is then left out of
             everything that is returned.

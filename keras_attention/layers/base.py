@@ -252,6 +252,14 @@ def check_memory(query: Tensor, value: Tensor, key: Tensor) -> None:
                 f"`{name}` must have shape (batch, length, width). "
                 f"Received: {name}.shape={tuple(tensor.shape)}"
             )
+    for name, tensor in (("value", value), ("key", key)):
+        batches = (query.shape[0], tensor.shape[0])
+        if None not in batches and batches[0] != batches[1]:
+            raise ValueError(
+                f"`query` and `{name}` must have the same batch size (axis 0). "
+                f"Received: query.shape={tuple(query.shape)}, "
+                f"{name}.shape={tuple(tensor.shape)}"
+            )
     if None not in (key.shape[1], value.shape[1]) and key.shape[1] != value.shape[1]:
         raise ValueError(
             "`key` and `value` must have the same length (axis 1). "

@@ -348,11 +348,13 @@ class MemoryHop(AttentionLayer):
         explicit: bool,
         training: bool | None,
     ) -> tuple[Tensor, Tensor | None]:
+        # (1) p = softmax(uᵀ m), (2) o = Σ p c
         found, weights = attend(
             query, memory.key, memory.value, "dot", self._normalize, mask
-        )
+        )  # (B, T, D), (B, T, M)
+        # (4) u′ = f(H u + o), where H is the identity if there is no transform
         state = self.state_dense(query) if self.transform else query
-        return self.activation(state + found), weights  # (B, T, D)
+        return self.activation(state + found), weights
 
     def get_config(self) -> dict[str, Any]:
         return {

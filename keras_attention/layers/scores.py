@@ -344,7 +344,7 @@ def get(identifier: Any, dtype: Any = None) -> Score:
         return cls(**arguments, dtype=dtype, name="score")
     raise ValueError(
         f"`score` must be one of {sorted(NAMED)} or a score such as "
-        f"AdditiveScore(units=…). Received: score={identifier!r}"
+        f"AdditiveScore(units=…), which is Bahdanau's. Received: score={identifier!r}"
     )
 
 

@@ -8,7 +8,11 @@ import keras
 from keras import ops
 
 from keras_attention.layers import MemoryAge, MemoryHop, SentenceEncoder
-from keras_attention.layers.arguments import positive, serialize_normalizer
+from keras_attention.layers.arguments import (
+    only_of_models,
+    positive,
+    serialize_normalizer,
+)
 from keras_attention.layers.export import export
 from keras_attention.layers.memory import normal
 from keras_attention.ops import masks
@@ -60,7 +64,8 @@ class MemN2N(keras.Model):
         share one age.
 
     Raises:
-        ValueError: for an unknown tying or encoding, or sizes below 1.
+        ValueError: for an argument that there is not, an unknown tying or encoding,
+            or sizes below 1.
 
     Example:
 
@@ -91,6 +96,7 @@ class MemN2N(keras.Model):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
+        only_of_models("MemN2N", kwargs)
         if tying not in TYINGS:
             raise ValueError(
                 f"`tying` must be one of {list(TYINGS)}. Received: tying={tying!r}"
@@ -147,7 +153,7 @@ class MemN2N(keras.Model):
                 state = hop(  # A_{k+1} = C_k
                     state, memories[k + 1], memories[k], value_mask=filled
                 )
-            logits = encoders[-1](state, reverse=True)  # Wᵀ = CK
+            logits = encoders[-1](state, reverse=True)  # (3) with Wᵀ = CK: (B, V)
         else:
             output, inputs = memory(words("output")), memory(words("input"))
             state = words("question_encoder")(question)
@@ -160,7 +166,7 @@ class MemN2N(keras.Model):
                 dtype=dtype,
                 name="answer",
             )
-            logits = answer(state)  # (B, V)
+            logits = answer(state)  # (3) W u: (B, V)
 
         super().__init__(
             inputs={"story": story, "question": question}, outputs=logits, **kwargs

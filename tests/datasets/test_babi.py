@@ -50,8 +50,11 @@ def test_parse():
     [
         ("Zoe sat.", "a number, a space and a sentence. Received: 'Zoe sat.'"),
         ("1", "a number, a space and a sentence"),
-        ("2 Zoe sat.", "1 or follow the one before, 0"),
-        ("1 Zoe sat.\n3 Zoe sat.", "mine.txt, line 2: .* the one before, 1"),
+        ("2 Zoe sat.", "number must be 1. Received"),
+        (
+            "1 Zoe sat.\n3 Zoe sat.",
+            "mine.txt, line 2: .* must be 2, or 1 for a new story",
+        ),
         ("1 Zoe sat.\n\n2 Where is Zoe?", "line 3: a question must .* a tab and its"),
         ("1 .", "no words"),
         ("1 Zoe sat.\n2 Where?\t", "an answer of one word"),

@@ -26,7 +26,7 @@ def run(folder, *arguments):
 def test_from_training_to_a_story_of_ones_own(tmp_path):
     (tmp_path / "story.txt").write_text(
         "Where is Mary?\nMary went to the kitchen.\nJohn went to the zoo.\n"
-        "Where is Mary?\n"
+        "Where is Mary?\nMary went back to the office.\n"
     )
     done = run(
         *(tmp_path, "--data", "simulated", "--epochs", "40", "--story", "story.txt")
@@ -37,7 +37,8 @@ def test_from_training_to_a_story_of_ones_own(tmp_path):
     assert "attention in %" in done.stdout
     assert "saved, loaded again, and the answer is the same" in done.stdout
     assert "There is no story before this question: Where is Mary?" in done.stdout
-    assert "note: never seen in training: zoo" in done.stdout
+    assert "note: never seen in training: zoo. All such words" in done.stdout
+    assert "note: nothing is asked after the last sentences" in done.stdout
     for name in ("model.keras", "vocabulary.txt", "hops.png", "own_1.png"):
         assert (tmp_path / "babi_qa" / name).stat().st_size > 100
 

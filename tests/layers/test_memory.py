@@ -314,6 +314,10 @@ def test_config_round_trip(make):
             r"`value` must have shape \(batch, length, width\).*value\.shape=\(2, 3\)",
         ),
         (
+            lambda: layers.MemoryHop()(np.ones((1, D)), np.ones((B, M, D))),
+            r"`query` and `value` must have the same batch size.*query.shape=\(1, 1, 3",
+        ),
+        (
             lambda: layers.MemoryHop()(np.ones((B, 2)), np.ones((B, M, D))),
             r"`query` and `key` must have the same width",
         ),

@@ -119,6 +119,8 @@ def test_a_longer_story_than_the_memory_shares_the_greatest_age(inputs):
         ({"normalizer": "max"}, r"`normalizer` must be one of \['entmax15'"),
         ({"vocabulary_size": 0}, "`vocabulary_size` must be at least 1"),
         ({"embedding_dim": 0}, "`embedding_dim` must be at least 1"),
+        ({"hop": 7}, "`MemN2N` has no such argument. Received: hop=7"),
+        ({"vocabulary_size": "20"}, "`vocabulary_size` must be a whole number.*'20'"),
         ({"hops": 0}, "`hops` must be at least 1. Received: hops=0"),
         ({"memory_size": -2}, "`memory_size` must be at least 1. Received: memory_s"),
         ({"time_noise": -1}, "`noise` must not be negative"),

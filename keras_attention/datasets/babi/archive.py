@@ -193,9 +193,9 @@ def parse(
         if number == 1:
             story, positions = [], {}
         elif number != previous + 1:
+            next_ = f"{previous + 1}, or 1 for a new story" if previous else "1"
             raise ValueError(
-                f"{where}: a line's number must be 1 or follow the one before, "
-                f"{previous}. Received: {line.strip()!r}"
+                f"{where}: a line's number must be {next_}. Received: {line.strip()!r}"
             )
         previous = number
         if "\t" in text:
