@@ -17,8 +17,16 @@ from keras_attention.benchmarks.errors import UsageError
 
 COMMANDS = {
     "babi": (
-        "keras_attention.benchmarks.babi",
-        "train MemN2N on all bAbI tasks and print our errors beside the paper's",
+        "keras_attention.benchmarks.babi.command",
+        "train on the bAbI tasks and print our errors beside the papers'",
+    ),
+    "memnn": (
+        "keras_attention.benchmarks.memnn",
+        "train MemNN with supporting facts; answer from a memory of a million facts",
+    ),
+    "metaqa": (
+        "keras_attention.benchmarks.metaqa",
+        "train KeyValueMemNN on MetaQA and print our hits@1 beside a regression's",
     ),
     "speed": (
         "keras_attention.benchmarks.speed.command",

@@ -6,11 +6,18 @@ or `datasets` in the folder named by `KERAS_HOME`), and the official address.
 `DataNotFoundError` says what was tried and what to try next.
 """
 
-from keras_attention.datasets import babi
+from keras_attention.datasets import babi, simulated_world, triples
 from keras_attention.datasets.files import (
     DamagedDataError,
     DataNotFoundError,
     UnsafeArchiveError,
 )
 
-__all__ = ["DamagedDataError", "DataNotFoundError", "UnsafeArchiveError", "babi"]
+__all__ = [
+    "DamagedDataError",
+    "DataNotFoundError",
+    "UnsafeArchiveError",
+    "babi",
+    "simulated_world",
+    "triples",
+]

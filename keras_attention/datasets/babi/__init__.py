@@ -1,4 +1,4 @@
-"""The bAbI tasks: the official archive, vectors, and a simulator of tasks 1 to 3.
+"""The bAbI tasks: the official archive, vectors, and a simulator of all 20.
 
 Weston et al., 2015, *Towards AI-Complete Question Answering: A Set of Prerequisite
 Toy Tasks*, https://arxiv.org/abs/1502.05698. The data are under the Creative
@@ -21,14 +21,17 @@ from keras_attention.datasets.babi.archive import (
     parse,
     tokenize,
 )
+from keras_attention.datasets.babi.renaming import Renamer, interchangeable
 from keras_attention.datasets.babi.simulator import simulate
 from keras_attention.datasets.babi.vectors import Vectors, Vocabulary, vectorize
 
 __all__ = [
     "TASKS",
     "Example",
+    "Renamer",
     "Vectors",
     "Vocabulary",
+    "interchangeable",
     "load",
     "parse",
     "simulate",

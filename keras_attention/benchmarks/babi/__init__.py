@@ -1,0 +1,10 @@
+"""bAbI: our test errors beside the published ones, task by task.
+
+    python -m keras_attention.benchmarks babi --recipe memn2n --seeds 0 1 2
+
+- `recipes.py`: which model, with what arguments, trained how; by name
+- `training.py`: one run: a seed, a task or all of them together
+- `store.py`: the file of results, a line a run, from which a stopped benchmark goes on
+- `report.py`: the tables
+- `published.py`: what papers report
+"""

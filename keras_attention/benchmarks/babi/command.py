@@ -1,0 +1,148 @@
+"""bAbI: our test errors beside the published ones, task by task.
+
+    python -m keras_attention.benchmarks babi --seeds 0 1 2 --out runs.jsonl
+    python -m keras_attention.benchmarks babi --recipe memn2n --restarts 10 --jobs 2
+
+Each finished run is a line of the file `--out`; the same command goes on from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import sys
+from dataclasses import replace
+from typing import Any
+
+import keras
+
+from keras_attention.benchmarks.babi import report, workers
+from keras_attention.benchmarks.babi.recipes import RECIPES, Recipe
+from keras_attention.benchmarks.babi.store import Store
+from keras_attention.benchmarks.errors import UsageError
+from keras_attention.datasets import DataNotFoundError, babi
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `babi`."""
+    add = parser.add_argument
+    add(
+        "--recipe",
+        default="memn2n-joint",
+        choices=sorted(RECIPES),
+        help="which model, trained how; default: %(default)s",
+    )
+    add("--size", default="1k", choices=("1k", "10k"), help="training questions a task")
+    add(
+        "--tasks",
+        type=int,
+        nargs="+",
+        default=list(babi.TASKS),
+        metavar="TASK",
+        help="of a recipe with one network a task; default: all 20",
+    )
+    seeds = parser.add_mutually_exclusive_group()
+    seeds.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    seeds.add_argument("--restarts", type=int, help="the same as --seeds 0 1 2 …")
+    add("--epochs", type=int, help="instead of the recipe's")
+    add("--jobs", type=int, default=1, help="how many runs side by side")
+    add("--out", type=pathlib.Path, help="runs as they end, and to go on from")
+    add("--json", type=pathlib.Path, help="where to write settings, runs and means")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Does the runs that are missing, prints the table and writes the results."""
+    recipe = RECIPES[args.recipe]
+    if args.epochs is not None:
+        recipe = replace(recipe, epochs=args.epochs)
+    seeds = args.seeds if args.restarts is None else list(range(args.restarts))
+    tasks: list[int | None] = [None] if recipe.mode == "joint" else list(args.tasks)
+    _check(args, tasks, seeds)
+    store = Store(args.out)
+    if store.dropped is not None:
+        print(f"{args.out}: the last line was half-written and was dropped.")
+    jobs = missing(store, recipe, args.size, tasks, seeds)
+    try:
+        _do(jobs, args.jobs, store)
+    except DataNotFoundError as error:
+        raise UsageError(str(error)) from error
+    runs = [
+        run
+        for task in tasks
+        for seed in seeds
+        for run in store.find(recipe=recipe.name, size=args.size, task=task, seed=seed)
+    ]
+    print(report.table(runs, recipe, args.size))
+    if args.json:
+        text = json.dumps(report.summary(runs, recipe, args.size), indent=1)
+        args.json.write_text(text + "\n", encoding="utf-8")
+    return 0
+
+
+def missing(
+    store: Store,
+    recipe: Recipe,
+    size: str,
+    tasks: list[int | None],
+    seeds: list[int],
+) -> list[workers.Job]:
+    """The runs that the store has not, with the network of each task in a row.
+
+    Raises:
+        UsageError: if it has one of them, with other settings.
+    """
+    settings = json.loads(json.dumps(recipe.settings()))
+    jobs = []
+    for task in tasks:
+        for seed in seeds:
+            found = store.find(recipe=recipe.name, size=size, task=task, seed=seed)
+            if not found:
+                jobs.append(workers.Job(recipe, task, size, seed))
+            elif found[0]["settings"] != settings:
+                theirs, given = found[0]["settings"], settings
+                changed = sorted(k for k in given if theirs.get(k) != given[k])
+                raise UsageError(
+                    f"--out {store.path} has runs of {recipe.name} with other "
+                    f"settings ({', '.join(changed)}). Name another file."
+                )
+    return jobs
+
+
+def _check(args: argparse.Namespace, tasks: list[Any], seeds: list[int]) -> None:
+    unknown = [task for task in tasks if task is not None and task not in babi.TASKS]
+    if unknown:
+        raise UsageError(f"--tasks must be from 1 to 20. Received: {unknown}")
+    if not seeds:
+        raise UsageError(f"--restarts must be at least 1. Received: {args.restarts}")
+    available = workers.count_processors()
+    if not 1 <= args.jobs <= available:
+        raise UsageError(
+            f"--jobs must be from 1 to {available}, the processors this process may "
+            f"use. Received: {args.jobs}"
+        )
+
+
+def _do(jobs: list[workers.Job], processes: int, store: Store) -> None:
+    if not jobs:
+        return
+    total = sum(job.recipe.epochs for job in jobs)
+    bar = keras.utils.Progbar(total, unit_name="epoch")
+
+    def on_epoch(count: int) -> None:
+        if count and sys.stdout.isatty():
+            bar.add(count)
+
+    for run in workers.run(jobs, min(processes, len(jobs)), on_epoch):
+        store.add(run)
+        print(f"\n{line(run)}", flush=True)
+
+
+def line(run: dict[str, Any]) -> str:
+    """One line about a run."""
+    what = "all tasks" if run["task"] is None else f"task {run['task']}"
+    mean = sum(run["errors"].values()) / len(run["errors"])
+    return (
+        f"{what}, seed {run['seed']}: test error {mean:.2f} %, training error "
+        f"{run['train_error']:.2f} %, fit took {run['fit_seconds']:.0f} s"
+    )

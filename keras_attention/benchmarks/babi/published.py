@@ -1,0 +1,29 @@
+"""What papers report on bAbI: test error in per cent, a column a model.
+
+The columns come from Sukhbaatar et al. 2015 (tables 1 to 3), Weston et al. 2015, Graves
+et al. 2016, Dehghani et al. 2019 and others; docs/results/babi.md says which is which.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+from importlib import resources
+
+
+@functools.cache
+def columns(size: str) -> dict[str, tuple[float, ...]]:
+    """All columns for one size of the training data.
+
+    Args:
+        size: "1k" or "10k".
+
+    Returns:
+        From a column's name to its errors on tasks 1 … 20, NaN where none is known.
+    """
+    file = resources.files(__package__) / f"published_{size}.csv"
+    with file.open(encoding="utf-8", newline="") as lines:
+        rows = [row for row in csv.DictReader(lines) if row["task"].isdecimal()]
+    rows.sort(key=lambda row: int(row["task"]))
+    names = [name for name in rows[0] if name != "task"]
+    return {name: tuple(float(row[name] or "nan") for row in rows) for name in names}

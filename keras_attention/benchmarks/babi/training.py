@@ -1,0 +1,207 @@
+"""One run: a network is trained from one seed and tested on each task it has seen."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_attention import callbacks, models
+from keras_attention.benchmarks.babi.recipes import Recipe
+from keras_attention.datasets import babi
+
+
+class Trainer:
+    """Trains a recipe's network on one task, or on all, as often as it is asked to.
+
+    The network is compiled once; each run draws its weights anew from its seed.
+
+    Args:
+        recipe: the recipe.
+        task: a task's number; None for all together.
+        size: "1k" or "10k".
+
+    Raises:
+        DataNotFoundError: where the archive, or this part of it, is not to be had.
+    """
+
+    def __init__(self, recipe: Recipe, task: int | None, size: str) -> None:
+        self.load(recipe, task, size)
+        self.model = self._build()
+        self.model.compile(
+            getattr(keras.optimizers, recipe.optimizer)(
+                recipe.rate, clipnorm=recipe.clipnorm
+            ),
+            keras.losses.SparseCategoricalCrossentropy(
+                from_logits=True, reduction="sum"
+            ),
+            metrics=["accuracy"],
+        )
+        # Keras' first `fit` draws random numbers that later ones do not.
+        self.model.fit(Batches(self, np.arange(recipe.batch_size), 0), verbose=0)
+
+    def load(self, recipe: Recipe, task: int | None, size: str) -> None:
+        """Gets the questions, as arrays."""
+        self.recipe = recipe
+        self.task = task
+        self.size = size
+        tasks: Any = "all" if task is None else task
+        train = babi.load(tasks, "train", size)
+        test = babi.load(tasks, "test", size)
+        vocabulary = babi.Vocabulary.from_examples(train + test)
+        self.vocabulary_size = len(vocabulary)
+        longest = max(len(example.story) for example in train + test)
+        slots = min(longest, recipe.memory_size)
+        with warnings.catch_warnings():
+            # Stories of more sentences are cut, as in the paper.
+            warnings.simplefilter("ignore", UserWarning)
+            self.train = babi.vectorize(train, vocabulary, slots)
+            self.test = babi.vectorize(test, vocabulary, slots)
+        self.train_tasks = np.array([example.task for example in train])
+        self.test_tasks = np.array([example.task for example in test])
+        self.vocabulary = vocabulary
+        self.groups = _groups(train) if recipe.rename else {}
+
+    def run(self, seed: int, progress: Any = None) -> dict[str, Any]:
+        """Trains from `seed`.
+
+        Args:
+            seed: of the weights, the noise and the order of the questions.
+            progress: called with (epoch, logs) after each epoch.
+
+        Returns:
+            The run as the file of results keeps it.
+        """
+        recipe = self.recipe
+        keras.utils.set_random_seed(seed)
+        self._begin_anew()
+        order = np.random.default_rng(seed).permutation(len(self.train.answers))
+        held, used = np.split(order, [round(len(order) * recipe.held_out)])
+        linear = recipe.linear_epochs
+        start = time.perf_counter()
+        history = self.model.fit(
+            Batches(self, used, seed),
+            epochs=recipe.epochs,
+            verbose=0,
+            callbacks=[
+                *([callbacks.LinearStart(epochs=linear)] if linear else []),
+                callbacks.HalveLearningRate(recipe.halve_every, start=linear),
+                keras.callbacks.LambdaCallback(on_epoch_end=progress),
+            ],
+        ).history
+        seconds = time.perf_counter() - start
+        wrong = self._wrong(self.test.inputs, self.test.answers)
+        return {
+            "recipe": recipe.name,
+            "size": self.size,
+            "task": self.task,
+            "seed": seed,
+            "errors": {
+                int(task): round(100 * float(wrong[self.test_tasks == task].mean()), 2)
+                for task in np.unique(self.test_tasks)
+            },
+            "train_error": self._error(used),
+            "train_loss": round(history["loss"][-1], 4),
+            "validation_error": self._error(held),
+            "fit_seconds": round(seconds, 1),
+            "settings": recipe.settings(),
+            "backend": keras.config.backend(),
+            "keras": keras.__version__,
+        }
+
+    def _build(self) -> Any:
+        cls = getattr(models, self.recipe.cls)
+        return cls(self.vocabulary_size, **self.recipe.arguments)
+
+    def _begin_anew(self) -> None:
+        """Puts freshly drawn weights in, without compiling anything again."""
+        fresh = self._build()
+        for layer, source in zip(self.model.layers, fresh.layers, strict=True):
+            for variable, value in zip(layer.variables, source.variables, strict=True):
+                variable.assign(value)
+        optimizer = self.model.optimizer
+        for variable in optimizer.variables:
+            variable.assign(np.zeros(variable.shape, variable.dtype))
+        optimizer.learning_rate = self.recipe.rate
+
+    def _wrong(self, inputs: dict[str, np.ndarray], answers: np.ndarray) -> np.ndarray:
+        logits = self.model.predict(inputs, batch_size=500, verbose=0)
+        return logits.argmax(-1) != answers
+
+    def _error(self, which: np.ndarray) -> float | None:
+        """The error in per cent on some of the training questions, without noise."""
+        if not len(which):
+            return None
+        inputs = {name: array[which] for name, array in self.train.inputs.items()}
+        wrong = self._wrong(inputs, self.train.answers[which])
+        return round(100 * float(wrong.mean()), 2)
+
+
+class Batches(keras.utils.PyDataset):
+    """Training questions in batches, in another order and renamed anew in each epoch.
+
+    Stories of like length go together, so that few slots are empty: a batch has as many
+    slots as the smallest of the recipe's buckets that holds its stories.
+
+    Args:
+        trainer: whose questions.
+        used: the indices of those that are trained on.
+        seed: of order and names.
+    """
+
+    def __init__(self, trainer: Trainer, used: np.ndarray, seed: int) -> None:
+        super().__init__()
+        self._train, self._tasks = trainer.train, trainer.train_tasks
+        self._size = trainer.recipe.batch_size
+        self._used = used
+        self._generator = np.random.default_rng(seed)
+        self._rename = babi.Renamer(trainer.groups, trainer.vocabulary, seed=seed)
+        longest = self._train.inputs["story"].shape[1]
+        buckets = [slots for slots in trainer.recipe.buckets if slots < longest]
+        self._buckets = [*sorted(buckets), longest]
+        self.on_epoch_end()
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __getitem__(self, index: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        rows, slots = self._batches[index]
+        story, question, answers = self._rename(
+            self._tasks[rows],
+            self._train.inputs["story"][rows, :slots],
+            self._train.inputs["question"][rows],
+            self._train.answers[rows],
+        )
+        return {"story": story, "question": question}, answers
+
+    def on_epoch_end(self) -> None:
+        left = np.empty(0, int)
+        batches: list[tuple[np.ndarray, int]] = []
+        for rows, slots in zip(self._by_bucket(), self._buckets):
+            # What fills no batch goes with the longer stories.
+            rows = np.concatenate([left, rows])
+            whole = len(rows) // self._size * self._size
+            left = rows[whole:]
+            batches += [(part, slots) for part in rows[:whole].reshape(-1, self._size)]
+        if len(left):
+            batches.append((left, self._buckets[-1]))
+        order = self._generator.permutation(len(batches))
+        self._batches = [batches[i] for i in order]
+
+    def _by_bucket(self) -> list[np.ndarray]:
+        """The questions that go into each bucket, shuffled."""
+        rows = self._generator.permutation(self._used)
+        lengths = self._train.inputs["story"][rows].any(-1).sum(-1)
+        bucket = np.searchsorted(self._buckets, lengths)
+        return [rows[bucket == number] for number in range(len(self._buckets))]
+
+
+def _groups(examples: list[babi.Example]) -> dict[int, tuple[tuple[str, ...], ...]]:
+    """Interchangeable words, task by task."""
+    tasks: dict[int, list[babi.Example]] = {}
+    for example in examples:
+        tasks.setdefault(example.task, []).append(example)
+    return {task: babi.interchangeable(own) for task, own in tasks.items()}

@@ -1,0 +1,112 @@
+"""Runs spread over processes, one processor each; results as they come."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from typing import Any, NamedTuple
+
+from keras_attention.benchmarks.babi.recipes import Recipe
+
+
+class Job(NamedTuple):
+    """One run that is still to be done."""
+
+    recipe: Recipe
+    task: int | None  # None: all together
+    size: str
+    seed: int
+
+
+def run(
+    jobs: Sequence[Job], processes: int, on_epoch: Callable[[int], None]
+) -> Iterator[dict[str, Any]]:
+    """Does all jobs.
+
+    Args:
+        jobs: those that train the same network one after the other, since a process
+            compiles it once.
+        processes: how many run side by side.
+        on_epoch: called now and then with the number of epochs done since.
+
+    Yields:
+        Each run as it ends, in no particular order.
+    """
+    context = multiprocessing.get_context("spawn")
+    epochs: Any = context.Queue()
+    processors: Any = context.Queue()
+    for number in _processors()[:processes]:
+        processors.put(number)
+    with (
+        _one_thread_each(),
+        ProcessPoolExecutor(processes, context, _begin, (processors, epochs)) as pool,
+    ):
+        pending = {pool.submit(_do, job) for job in jobs}
+        try:
+            while pending:
+                done, pending = wait(pending, 0.5, FIRST_COMPLETED)
+                on_epoch(_drain(epochs))
+                for future in done:
+                    yield future.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def count_processors() -> int:
+    """How many processors this process may use."""
+    return len(_processors())
+
+
+def _processors() -> list[int]:
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+@contextlib.contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """What the processes that are started inside read from their environment."""
+    names = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(dict.fromkeys(names, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _drain(epochs: Any) -> int:
+    count = 0
+    while not epochs.empty():
+        epochs.get()
+        count += 1
+    return count
+
+
+_epochs: Any = None
+_trainer: Any = None
+
+
+def _begin(processors: Any, epochs: Any) -> None:
+    """Ties a process to a processor before its backend makes any thread."""
+    global _epochs
+    _epochs = epochs
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {processors.get()})
+
+
+def _do(job: Job) -> dict[str, Any]:
+    global _trainer
+    from keras_attention.benchmarks.babi.training import Trainer
+
+    wanted = (job.recipe, job.task, job.size)
+    if _trainer is None or (_trainer.recipe, _trainer.task, _trainer.size) != wanted:
+        _trainer = Trainer(*wanted)
+    return _trainer.run(job.seed, lambda epoch, logs: _epochs.put(1))

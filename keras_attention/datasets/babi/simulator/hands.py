@@ -1,0 +1,119 @@
+"""Tasks 5, 7 and 8: who gave what to whom, and who carries how many, and which."""
+
+from keras_attention.datasets.babi.archive import Example
+from keras_attention.datasets.babi.simulator.dice import Dice
+from keras_attention.datasets.babi.simulator.world import (
+    WINDOW,
+    Fact,
+    Question,
+    Words,
+    World,
+    tell,
+)
+
+_EXCHANGE = ("go", "get", "drop", "give")
+# In the order in which one of several takes an object that is given.
+_CAST = {5: ("mary", "fred", "bill", "jeff"), 7: ("john", "mary", "sandra", "daniel")}
+_NUMBERS = ("none", "one", "two", "three")
+
+
+def story(task: int, dice: Dice) -> list[Example]:
+    """A story of task 5, 7 or 8, with five questions."""
+    if task == 8:
+        return tell(task, World(dice), _HandNotes(), _ask_which)
+    world = World(dice, people=_CAST[task], actions=_EXCHANGE)
+    if task == 5:
+        return tell(task, world, _GiftNotes(), _ask_gift)
+    return tell(task, world, _HandNotes(), _ask_how_many)
+
+
+class _GiftNotes:
+    """When each object was given last."""
+
+    def __init__(self) -> None:
+        self.facts: list[Fact] = []
+        self.last: dict[str, int] = {}
+
+    def add(self, fact: Fact) -> None:
+        if fact.action == "give":
+            self.last[fact.target] = len(self.facts)
+        self.facts.append(fact)
+
+
+def _ask_gift(notes: _GiftNotes, dice: Dice) -> Question | None:
+    """Task 5: of an object given in the last facts, who gave it to whom at last?"""
+    recent = notes.facts[-WINDOW:]
+    given = [fact.target for fact in recent if fact.action == "give"]
+    if not given:
+        return None
+    index = notes.last[dice.choose(given)]
+    words, answer = _word_gift(notes.facts[index], dice)
+    return Question(words, answer, (index,))
+
+
+def _word_gift(fact: Fact, dice: Dice) -> tuple[Words, str]:
+    """Asks for the object in a third of the cases, else for one of the two people."""
+    giver, _, name, recipient = fact
+    form = dice.below(6)
+    if form < 2:
+        return ("what", "did", giver, "give", "to", recipient), name
+    if form == 2:
+        return ("who", "gave", "the", name), giver
+    if form == 3:
+        return ("who", "gave", "the", name, "to", recipient), giver
+    if form == 4:
+        return ("who", "received", "the", name), recipient
+    return ("who", "did", giver, "give", "the", name, "to"), recipient
+
+
+class _HandNotes:
+    """Which objects each person had in hand, and the facts that tell it."""
+
+    def __init__(self) -> None:
+        self.facts: list[Fact] = []
+        self.events: dict[str, dict[str, list[int]]] = {}  # person: object: facts
+        self.held: dict[str, dict[str, bool]] = {}  # person: object: whether now
+
+    def add(self, fact: Fact) -> None:
+        if fact.action != "go":
+            self._note(fact.person, fact.target, fact.action == "get")
+        if fact.action == "give":
+            self._note(fact.recipient, fact.target, True)
+        self.facts.append(fact)
+
+    def _note(self, person: str, name: str, held: bool) -> None:
+        events = self.events.setdefault(person, {})
+        events.setdefault(name, []).append(len(self.facts))
+        self.held.setdefault(person, {})[name] = held
+
+    def recent_hands(self) -> list[str]:
+        """Who picked up, put down or gave away an object in the last facts."""
+        recent = self.facts[-WINDOW:]
+        return [fact.person for fact in recent if fact.action != "go"]
+
+
+def _ask_how_many(notes: _HandNotes, dice: Dice) -> Question | None:
+    """Task 7. All that the person ever had in hand supports the number."""
+    people = notes.recent_hands()
+    if not people:
+        return None
+    person = dice.choose(people)
+    number = sum(notes.held[person].values())
+    facts = sorted(fact for facts in notes.events[person].values() for fact in facts)
+    words = ("how", "many", "objects", "is", person, "carrying")
+    return Question(words, _NUMBERS[number], tuple(facts))
+
+
+def _ask_which(notes: _HandNotes, dice: Dice) -> Question | None:
+    """Task 8. Objects come in the order in which the person first picked them up.
+
+    The supporting facts do, too: all those of one object, then those of the next.
+    """
+    people = notes.recent_hands()
+    if not people:
+        return None
+    person = dice.choose(people)
+    names = [name for name, held in notes.held[person].items() if held]
+    facts = tuple(fact for facts in notes.events[person].values() for fact in facts)
+    words = ("what", "is", person, "carrying")
+    return Question(words, ",".join(names) or "nothing", facts)

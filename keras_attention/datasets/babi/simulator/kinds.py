@@ -1,0 +1,122 @@
+"""Tasks 15 and 16: what holds of a kind holds of one of its kind, and back."""
+
+from keras_attention.datasets.babi.archive import Example
+from keras_attention.datasets.babi.simulator.dice import Dice
+from keras_attention.datasets.babi.simulator.world import Words
+
+_ANIMALS = {"mouse": "mice", "wolf": "wolves", "cat": "cats", "sheep": "sheep"}
+_NAMES = ("gertrude", "winona", "jessica", "emily")
+_DEDUCTIONS = 4  # questions a story
+
+_KINDS = ("lion", "rhino", "frog", "swan")
+_CREATURES = ("lily", "bernhard", "greg", "julius", "brian")
+_COLORS = ("gray", "white", "yellow", "green")
+
+
+def story(task: int, dice: Dice) -> list[Example]:
+    """A story of task 15, with four questions, or of task 16, with one."""
+    return _deductions(task, dice) if task == 15 else [_induction(task, dice)]
+
+
+def _deductions(task: int, dice: Dice) -> list[Example]:
+    """Asks what some of four named animals fear; all that is told comes before."""
+    herd = _Herd(dice)
+    examples = []
+    for _ in range(_DEDUCTIONS):
+        name = dice.choose(_NAMES)
+        named, kind = herd.kinds[name]
+        feared, answer = herd.fears[kind]
+        words = ("what", "is", name, "afraid", "of")
+        support = (named, feared)
+        examples.append(Example(task, tuple(herd.sentences), words, answer, support))
+    return examples
+
+
+class _Herd:
+    """Four kinds that fear one another, and four animals of these kinds.
+
+    An animal comes after the fear of its kind. Kinds and animals are drawn until all
+    are told; so animals are more often of kinds that are told early.
+    """
+
+    def __init__(self, dice: Dice) -> None:
+        self.dice = dice
+        self.sentences: list[Words] = []
+        self.fears: dict[str, tuple[int, str]] = {}  # kind: the fact, and whom it fears
+        self.kinds: dict[str, tuple[int, str]] = {}  # name: the fact, and its kind
+        while len(self.sentences) < len(_ANIMALS) + len(_NAMES):
+            subject = dice.choose((*_ANIMALS, *_NAMES))
+            if subject in _ANIMALS:
+                self._tell_fear(subject)
+            else:
+                self._tell_kind(subject)
+
+    def _tell_fear(self, kind: str) -> None:
+        if kind not in self.fears:
+            other = self.dice.other(tuple(_ANIMALS), kind)
+            self.fears[kind] = len(self.sentences), other
+            words = (_ANIMALS[kind], "are", "afraid", "of", _ANIMALS[other])
+            self.sentences.append(words)
+
+    def _tell_kind(self, name: str) -> None:
+        kind = self.dice.choose(tuple(_ANIMALS))
+        if name not in self.kinds and kind in self.fears:
+            self.kinds[name] = len(self.sentences), kind
+            self.sentences.append((name, "is", "a", kind))
+
+
+def _induction(task: int, dice: Dice) -> Example:
+    """Asks for the color of the one of which none is told.
+
+    The answer is the color of the one of its kind that was named last. As in the
+    real files, there may be one, three or four of its kind, never two.
+    """
+    menagerie = _Menagerie(dice)
+    while len(menagerie.mates()) in (0, 2):
+        menagerie = _Menagerie(dice)
+    target = menagerie.target
+    mate = max(menagerie.mates(), key=lambda name: menagerie.kinds[name][0])
+    colored, answer = menagerie.colors[mate]
+    support = (menagerie.kinds[target][0], menagerie.kinds[mate][0], colored)
+    words = ("what", "color", "is", target)
+    return Example(task, tuple(menagerie.sentences), words, answer, support)
+
+
+class _Menagerie:
+    """Five creatures, the kinds of all and the colors of four, in random order."""
+
+    def __init__(self, dice: Dice) -> None:
+        self.dice = dice
+        self.sentences: list[Words] = []
+        self.kinds: dict[str, tuple[int, str]] = {}  # name: the fact, and its kind
+        self.colors: dict[str, tuple[int, str]] = {}  # name: the fact, and its color
+        self.held: dict[str, str] = {}  # kind: the color that its next one has, too
+        while len(self.sentences) < 2 * len(_CREATURES) - 1:
+            name = dice.choose(_CREATURES)
+            if dice.draw() < 0.5:
+                self._tell_kind(name)
+            else:
+                self._tell_color(name)
+        (self.target,) = set(self.kinds) - set(self.colors)
+
+    def mates(self) -> list[str]:
+        """Those of the kind of the one whose color is not told."""
+        _, kind = self.kinds[self.target]
+        return [name for name in self.colors if self.kinds[name][1] == kind]
+
+    def _tell_kind(self, name: str) -> None:
+        """From now on, the color of this kind is open again."""
+        if name not in self.kinds:
+            kind = self.dice.choose(_KINDS)
+            self.kinds[name] = len(self.sentences), kind
+            self.sentences.append((name, "is", "a", kind))
+            self.held.pop(kind, None)
+
+    def _tell_color(self, name: str) -> None:
+        """Until another of its kind is named, others of it have this color, too."""
+        if name in self.kinds and name not in self.colors:
+            _, kind = self.kinds[name]
+            color = self.held.get(kind) or self.dice.choose(_COLORS)
+            self.colors[name] = len(self.sentences), color
+            self.sentences.append((name, "is", color))
+            self.held[kind] = color

@@ -1,0 +1,96 @@
+"""Tasks 4 and 19: which place is north of which, and how to go there."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from keras_attention.datasets.babi.archive import Example
+from keras_attention.datasets.babi.simulator.dice import Dice
+from keras_attention.datasets.babi.simulator.world import PLACES, Words
+
+_OPPOSITE = {"north": "south", "south": "north", "east": "west", "west": "east"}
+_DIRECTIONS = tuple(_OPPOSITE)
+_PASSAGES = 5  # facts of a story of task 19
+
+
+def story(task: int, dice: Dice) -> list[Example]:
+    """A story of task 4 or 19, with one question."""
+    return [_neighbour(task, dice) if task == 4 else _way(task, dice)]
+
+
+class _Fact(NamedTuple):
+    """The subject is in this direction of the object."""
+
+    subject: str
+    direction: str
+    object: str
+
+    def turned(self) -> "_Fact":
+        return _Fact(self.object, _OPPOSITE[self.direction], self.subject)
+
+    def words(self) -> Words:
+        return ("the", self.subject, "is", self.direction, "of", "the", self.object)
+
+
+def _tell(facts: Sequence[_Fact], dice: Dice) -> list[_Fact]:
+    """The same facts in random order, some turned.
+
+    A place is drawn, and one next to it, until all is told; the place drawn first is
+    the sentence's subject. So those with few neighbours come earlier, and as
+    subjects more often.
+    """
+    around: dict[str, list[int]] = {}
+    for index, fact in enumerate(facts):
+        around.setdefault(fact.subject, []).append(index)
+        around.setdefault(fact.object, []).append(index)
+    places = tuple(around)
+    told: dict[int, _Fact] = {}
+    while len(told) < len(facts):
+        place = dice.choose(places)
+        index = dice.choose(around[place])
+        if index not in told:
+            fact = facts[index]
+            told[index] = fact if fact.subject == place else fact.turned()
+    return list(told.values())
+
+
+def _neighbour(task: int, dice: Dice) -> Example:
+    """Three places in a row; one is asked for by its direction of another."""
+    before, middle, after = dice.some(PLACES, 3)
+    direction = dice.choose(_DIRECTIONS)
+    row = [_Fact(before, direction, middle), _Fact(middle, direction, after)]
+    facts = _tell(row, dice)
+    index = dice.below(len(facts))
+    answer, direction, place = facts[index]
+    words: Words = ("what", "is", direction, "of", "the", place)
+    if dice.draw() < 0.5:
+        words = ("what", "is", "the", place, _OPPOSITE[direction], "of")
+    story = tuple(fact.words() for fact in facts)
+    return Example(task, story, words, answer, (index,))
+
+
+def _way(task: int, dice: Dice) -> Example:
+    """Two steps between three places; three more places lie next to these.
+
+    Directions from one place differ, but two places may come to lie at one spot, as
+    in the real files.
+    """
+    names = dice.some(PLACES, len(PLACES))
+    start, middle, end = names[:3]
+    first = dice.choose(_DIRECTIONS)
+    second = dice.other(_DIRECTIONS, _OPPOSITE[first])
+    path = [_Fact(middle, first, start), _Fact(end, second, middle)]
+    used = {(fact.object, fact.direction) for fact in path}
+    used |= {(fact.subject, _OPPOSITE[fact.direction]) for fact in path}
+    exits = [(p, d) for p in names[:3] for d in _DIRECTIONS if (p, d) not in used]
+    chosen = dice.some(exits, _PASSAGES - len(path))
+    blind = [_Fact(name, d, p) for name, (p, d) in zip(names[3:], chosen)]
+    facts = _tell(path + blind, dice)
+    support = tuple(_index(fact, facts) for fact in path)
+    words = ("how", "do", "you", "go", "from", "the", start, "to", "the", end)
+    story = tuple(fact.words() for fact in facts)
+    return Example(task, story, words, f"{first[0]},{second[0]}", support)
+
+
+def _index(fact: _Fact, facts: Sequence[_Fact]) -> int:
+    """Where a fact is told, be it turned or not."""
+    return facts.index(fact) if fact in facts else facts.index(fact.turned())

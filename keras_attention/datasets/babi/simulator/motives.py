@@ -1,0 +1,68 @@
+"""Task 20: why did Jason go to the kitchen?"""
+
+from dataclasses import dataclass
+
+from keras_attention.datasets.babi.archive import Example
+from keras_attention.datasets.babi.simulator.dice import Dice
+from keras_attention.datasets.babi.simulator.world import GET, Words, go
+
+_PEOPLE = ("sumit", "yann", "jason", "antoine")
+# What someone in this state goes to, and gets there.
+_MOTIVES = {
+    "hungry": ("kitchen", "apple"),
+    "thirsty": ("kitchen", "milk"),
+    "bored": ("garden", "football"),
+    "tired": ("bedroom", "pajamas"),
+}
+
+
+def story(task: int, dice: Dice) -> list[Example]:
+    """A story of task 20: each fact is followed by a question about it.
+
+    Each person's state is told, then their way, then what they get, unless another
+    has got it before. Whose turn it is, is drawn, until nobody has anything to do.
+    """
+    people = [_Person(name) for name in _PEOPLE]
+    got: set[str] = set()
+    sentences: list[Words] = []
+    examples = []
+    while people:
+        person = dice.choose(people)
+        step = _step(person, got, len(sentences), dice)
+        if step is None:
+            people.remove(person)
+            continue
+        sentence, question, answer = step
+        sentences.append(sentence)
+        told = (person.told,)
+        examples.append(Example(task, tuple(sentences), question, answer, told))
+    return examples
+
+
+@dataclass(slots=True)
+class _Person:
+    name: str
+    state: str = ""
+    told: int = -1  # the fact that tells the state
+    gone: bool = False
+
+
+def _step(
+    person: _Person, got: set[str], fact: int, dice: Dice
+) -> tuple[Words, Words, str] | None:
+    """What someone does next, a question about it, and the answer."""
+    name = person.name
+    if not person.state:
+        person.state, person.told = dice.choose(tuple(_MOTIVES)), fact
+        place, _ = _MOTIVES[person.state]
+        return (name, "is", person.state), ("where", "will", name, "go"), place
+    place, thing = _MOTIVES[person.state]
+    if not person.gone:
+        person.gone = True
+        question: Words = ("why", "did", name, "go", "to", "the", place)
+        return go(name, place, dice), question, person.state
+    if thing in got:
+        return None
+    got.add(thing)
+    question = ("why", "did", name, "get", "the", thing)
+    return (name, *dice.choose(GET), "the", thing, "there"), question, person.state

@@ -1,0 +1,157 @@
+"""Tasks 1, 2, 3 and 6: where people and objects are, and were."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from keras_attention.datasets.babi.archive import Example
+from keras_attention.datasets.babi.simulator.dice import Dice
+from keras_attention.datasets.babi.simulator.world import (
+    PLACES,
+    WINDOW,
+    Fact,
+    Question,
+    World,
+    tell,
+)
+
+
+def story(task: int, dice: Dice) -> list[Example]:
+    """A story of task 1, 2, 3 or 6, with five questions."""
+    actions = ("go",) if task == 1 else ("go", "get", "drop")
+    world = World(dice, actions=actions)
+    return tell(task, world, PlaceNotes(), _ASK[task], always_there=task != 3)
+
+
+class Move(NamedTuple):
+    """Where someone went, and the index of the fact that tells it."""
+
+    fact: int
+    place: str
+
+
+@dataclass(slots=True)
+class Trace:
+    """What a reader knows of an object since it was last picked up.
+
+    Attributes:
+        carrier: Who picked it up.
+        event: The fact that tells of its getting or dropping, the later one.
+        carried: Whether it still is.
+        moves: The moves that were made with it in hand.
+        place: The move that tells where it is; none until one does.
+    """
+
+    carrier: str
+    event: int
+    carried: bool = True
+    moves: list[Move] = field(default_factory=list)
+    place: Move | None = None
+
+
+class PlaceNotes:
+    """Where a reader knows people and objects to be, and which facts say so.
+
+    Attributes:
+        facts: All that is told.
+        people: Each person's last move.
+        objects: The trace of each object that was picked up.
+    """
+
+    def __init__(self) -> None:
+        self.facts: list[Fact] = []
+        self.people: dict[str, Move] = {}
+        self.objects: dict[str, Trace] = {}
+
+    def add(self, fact: Fact) -> None:
+        """Takes in the next fact: someone goes, picks up or puts down."""
+        index = len(self.facts)
+        self.facts.append(fact)
+        if fact.action == "go":
+            self._follow(fact.person, Move(index, fact.target))
+        elif fact.action == "get":
+            self.objects[fact.target] = Trace(fact.person, index)
+        else:
+            trace = self.objects[fact.target]
+            trace.carried = False
+            trace.event = index
+            trace.place = self.people.get(fact.person)
+
+    def _follow(self, person: str, move: Move) -> None:
+        self.people[person] = move
+        for trace in self.objects.values():
+            if trace.carried and trace.carrier == person:
+                trace.moves.append(move)
+                trace.place = move
+
+    def recent_movers(self) -> list[str]:
+        """Who moved in the last facts, as often as they did."""
+        recent = self.facts[-WINDOW:]
+        return [fact.person for fact in recent if fact.action == "go"]
+
+    def recent_objects(self, answerable: Callable[[Trace], bool]) -> list[str]:
+        """Objects of the last facts, as often as they come, if they are answerable."""
+        return [
+            fact.target
+            for fact in self.facts[-WINDOW:]
+            if fact.action != "go" and answerable(self.objects[fact.target])
+        ]
+
+
+def ask_person(person: str, notes: PlaceNotes) -> Question:
+    """Where is someone who has moved?"""
+    move = notes.people[person]
+    return Question(("where", "is", person), move.place, (move.fact,))
+
+
+def ask_object(name: str, notes: PlaceNotes) -> Question:
+    """Where is an object whose place is known?"""
+    trace = notes.objects[name]
+    move = trace.place
+    assert move is not None, name
+    words = ("where", "is", "the", name)
+    return Question(words, move.place, (trace.event, move.fact))
+
+
+def _ask_1(notes: PlaceNotes, dice: Dice) -> Question:
+    return ask_person(dice.choose(notes.recent_movers()), notes)
+
+
+def _ask_2(notes: PlaceNotes, dice: Dice) -> Question | None:
+    names = notes.recent_objects(lambda trace: trace.place is not None)
+    return ask_object(dice.choose(names), notes) if names else None
+
+
+def _ask_3(notes: PlaceNotes, dice: Dice) -> Question | None:
+    """Of two moves with an object in hand, where did the second begin?"""
+    names = notes.recent_objects(lambda trace: len(trace.moves) > 1)
+    if not names:
+        return None
+    name = dice.choose(names)
+    trace = notes.objects[name]
+    last_visit = {move.place: index for index, move in enumerate(trace.moves)}
+    second = dice.choose([index for index in last_visit.values() if index > 0])
+    before, after = trace.moves[second - 1], trace.moves[second]
+    words = ("where", "was", "the", name, "before", "the", after.place)
+    return Question(words, before.place, (trace.event, after.fact, before.fact))
+
+
+def _ask_6(notes: PlaceNotes, dice: Dice) -> Question | None:
+    """Is someone in a place? As often yes as no."""
+    movers = notes.recent_movers()
+    if not movers:
+        return None
+    person = dice.choose(movers)
+    move = notes.people[person]
+    place, answer = move.place, "yes"
+    if dice.draw() < 0.5:
+        place, answer = dice.other(PLACES, move.place), "no"
+    return Question(("is", person, "in", "the", place), answer, (move.fact,))
+
+
+_ASK: dict[int, Callable[[PlaceNotes, Dice], Question | None]] = {
+    1: _ask_1,
+    2: _ask_2,
+    3: _ask_3,
+    6: _ask_6,
+}

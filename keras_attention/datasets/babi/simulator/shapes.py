@@ -1,0 +1,67 @@
+"""Task 17: is the triangle to the right of the red sphere?"""
+
+from collections.abc import Sequence
+
+from keras_attention.datasets.babi.archive import Example
+from keras_attention.datasets.babi.simulator.dice import Dice
+from keras_attention.datasets.babi.simulator.world import Words
+
+_SHAPES = (
+    ("triangle",),
+    ("pink", "rectangle"),
+    ("blue", "square"),
+    ("red", "square"),
+    ("yellow", "square"),
+    ("red", "sphere"),
+)
+_SIDES: dict[Words, tuple[int, int]] = {  # right and up
+    ("above",): (0, 1),
+    ("below",): (0, -1),
+    ("to", "the", "left", "of"): (-1, 0),
+    ("to", "the", "right", "of"): (1, 0),
+}
+_QUESTIONS = 8  # a story
+_MIDDLE_FIRST = 2 / 3  # how often the shape in the middle is a fact's subject
+
+
+def story(task: int, dice: Dice) -> list[Example]:
+    """A story of task 17: two shapes at sides of a third, and eight questions."""
+    middle, *ends = dice.some(_SHAPES, 3)
+    sides = dice.some(tuple(_SIDES), 2)
+    facts = []
+    for shape, side in zip(ends, sides):
+        if dice.draw() < _MIDDLE_FIRST:
+            facts.append(_fact(middle, _across(side), shape))
+        else:
+            facts.append(_fact(shape, side, middle))
+    examples = []
+    for _ in range(_QUESTIONS):
+        first = dice.below(2)
+        right, wrong = _relations(sides[first], sides[1 - first])
+        side, answer = dice.choose(right), "yes"
+        if dice.draw() < 0.5:
+            side, answer = dice.choose(wrong), "no"
+        words = ("is", "the", *ends[first], *side, "the", *ends[1 - first])
+        support = (first, 1 - first)
+        examples.append(Example(task, tuple(facts), words, answer, support))
+    return examples
+
+
+def _fact(subject: Words, side: Words, other: Words) -> Words:
+    return ("the", *subject, "is", *side, "the", *other)
+
+
+def _across(side: Words) -> Words:
+    x, y = _SIDES[side]
+    return next(name for name, step in _SIDES.items() if step == (-x, -y))
+
+
+def _relations(first: Words, second: Words) -> tuple[Sequence[Words], Sequence[Words]]:
+    """At which sides of the second shape the first is, and at which it is not."""
+    (x, y), (other_x, other_y) = _SIDES[first], _SIDES[second]
+    right: list[Words] = []
+    wrong: list[Words] = []
+    for name, (step_x, step_y) in _SIDES.items():
+        along = (x - other_x) * step_x + (y - other_y) * step_y
+        (right if along > 0 else wrong).append(name)
+    return right, wrong

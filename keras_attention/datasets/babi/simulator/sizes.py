@@ -1,0 +1,93 @@
+"""Task 18: does the chocolate fit in the suitcase?"""
+
+from typing import NamedTuple
+
+from keras_attention.datasets.babi.archive import Example
+from keras_attention.datasets.babi.simulator.dice import Dice
+from keras_attention.datasets.babi.simulator.world import Words
+
+_SWEETS: tuple[Words, ...] = (("chocolate",), ("box", "of", "chocolates"))
+_BOXES: tuple[Words, ...] = (("box",), ("chest",), ("suitcase",), ("container",))
+_BLOCK = 5  # facts told before questions are tried, and questions after them
+_TRIES = 100  # after so many, more facts are told
+
+
+class _Fact(NamedTuple):
+    """One thing is bigger than another."""
+
+    big: Words
+    small: Words
+
+
+def story(task: int, dice: Dice) -> list[Example]:
+    """A story of task 18: five facts and five questions, or more of both.
+
+    The sweets are smaller than the boxes, whose order is drawn; each fact compares
+    two things, drawn at random. A question needs two facts. When a hundred tries do
+    not give five questions, five more facts are told, and five more asked.
+    """
+    ranks = {thing: rank for rank, thing in enumerate(_order(dice))}
+    facts: list[_Fact] = []
+    sentences: list[Words] = []
+    examples: list[Example] = []
+    while True:
+        for _ in range(_BLOCK):
+            pair = dice.some(tuple(ranks), 2)
+            small, big = sorted(pair, key=ranks.__getitem__)
+            facts.append(_Fact(big, small))
+            sentences.append(_say(facts[-1], dice))
+        supports = _draw_supports(facts, dice)
+        for support in supports:
+            words, answer = _ask(facts, support, dice)
+            example = Example(task, tuple(sentences), words, answer, support)
+            examples.append(example)
+        if len(supports) == _BLOCK:
+            return examples
+
+
+def _order(dice: Dice) -> tuple[Words, ...]:
+    """All things, small ones first."""
+    return (*_SWEETS, *dice.some(_BOXES, len(_BOXES)))
+
+
+def _say(fact: _Fact, dice: Dice) -> Words:
+    if dice.draw() < 0.5:
+        return ("the", *fact.big, "is", "bigger", "than", "the", *fact.small)
+    return ("the", *fact.small, "fits", "inside", "the", *fact.big)
+
+
+def _draw_supports(facts: list[_Fact], dice: Dice) -> list[tuple[int, int]]:
+    """The facts behind each question that a hundred tries give, five at most."""
+    supports: list[tuple[int, int]] = []
+    for _ in range(_TRIES):
+        support = _draw_support(facts, dice)
+        if support is not None:
+            supports.append(support)
+        if len(supports) == _BLOCK:
+            break
+    return supports
+
+
+def _draw_support(facts: list[_Fact], dice: Dice) -> tuple[int, int] | None:
+    """A fact, and the first other one about one of its two things, if they chain."""
+    index = dice.below(len(facts))
+    fact = facts[index]
+    middle = dice.choose(fact)
+    for other, candidate in enumerate(facts):
+        if other != index and middle in candidate:
+            if middle == fact.small:
+                return (index, other) if candidate.big == middle else None
+            return (index, other) if candidate.small == middle else None
+    return None
+
+
+def _ask(facts: list[_Fact], support: tuple[int, int], dice: Dice) -> tuple[Words, str]:
+    """Is what only the first fact tells of bigger than what only the second does?"""
+    first, second = (facts[index] for index in support)
+    if first.small == second.big:
+        left, right, answer = first.big, second.small, "yes"
+    else:
+        left, right, answer = first.small, second.big, "no"
+    if dice.draw() < 0.5:
+        return ("is", "the", *left, "bigger", "than", "the", *right), answer
+    return ("does", "the", *right, "fit", "in", "the", *left), answer

@@ -1,0 +1,100 @@
+"""Task 14: where people were on parts of two days, told out of order."""
+
+from typing import NamedTuple
+
+from keras_attention.datasets.babi.archive import Example
+from keras_attention.datasets.babi.simulator.dice import Dice
+from keras_attention.datasets.babi.simulator.walks import OTHER_PEOPLE, OTHER_PLACES
+from keras_attention.datasets.babi.simulator.world import (
+    QUESTIONS,
+    WINDOW,
+    Question,
+    Words,
+    go,
+)
+
+_TIMES = (
+    ("yesterday",),
+    ("this", "morning"),
+    ("this", "afternoon"),
+    ("this", "evening"),
+)
+_FACTS_BETWEEN = 2
+
+
+def story(task: int, dice: Dice) -> list[Example]:
+    """A story of task 14: before each question, what has happened is told shuffled.
+
+    Someone's next visit is drawn, twice for each question; before the first, until
+    someone has made two. Then the visits since the last question are told, each at
+    another index than that at which it was made.
+    """
+    diary = _Diary(dice)
+    sentences: list[Words] = []
+    examples: list[Example] = []
+    while len(examples) < QUESTIONS:
+        for _ in range(_FACTS_BETWEEN):
+            diary.go_on()
+        if not diary.askable():
+            continue
+        for index in diary.tell():
+            sentences.append(_say(diary.visits[index], dice))
+        examples.append(Example(task, tuple(sentences), *diary.ask()))
+    return examples
+
+
+class _Visit(NamedTuple):
+    person: str
+    time: int  # an index into _TIMES
+    place: str
+
+
+class _Diary:
+    """Who was where and when, in the order in which it is drawn."""
+
+    def __init__(self, dice: Dice) -> None:
+        self.dice = dice
+        self.visits: list[_Visit] = []
+        self.made: dict[tuple[str, int], int] = {}  # person and time: the visit
+        self.told: dict[int, int] = {}  # the visit: the fact that tells it
+
+    def go_on(self) -> None:
+        """Draws someone's visit at the time after that of their last one."""
+        while True:
+            person = self.dice.choose(OTHER_PEOPLE)
+            time = sum((person, earlier) in self.made for earlier in range(4))
+            if time < len(_TIMES):
+                break
+        before = [self.visits[self.made[person, time - 1]].place] if time else []
+        place = self.dice.other(OTHER_PLACES, *before)
+        self.made[person, time] = len(self.visits)
+        self.visits.append(_Visit(person, time, place))
+
+    def askable(self) -> list[_Visit]:
+        """Those of the last visits before which the person was elsewhere."""
+        return [visit for visit in self.visits[-WINDOW:] if visit.time > 0]
+
+    def tell(self) -> list[int]:
+        """The visits not told yet, in the order in which they are told."""
+        first = len(self.told)
+        untold = list(range(first, len(self.visits)))
+        self.dice.cycle(untold)
+        for fact, visit in enumerate(untold, first):
+            self.told[visit] = fact
+        return untold
+
+    def ask(self) -> Question:
+        """Where was someone before a visit? Before the last, if there are two such."""
+        person, _, place = self.dice.choose(self.askable())
+        visits = [v for v in self.visits if v.person == person and v.place == place]
+        time = max(visit.time for visit in visits)
+        after, before = self.made[person, time], self.made[person, time - 1]
+        words = ("where", "was", person, "before", "the", place)
+        support = (self.told[after], self.told[before])
+        return Question(words, self.visits[before].place, support)
+
+
+def _say(visit: _Visit, dice: Dice) -> Words:
+    time = _TIMES[visit.time]
+    sentence = go(visit.person, visit.place, dice)
+    return (*time, *sentence) if dice.draw() < 0.5 else (*sentence, *time)

@@ -1,0 +1,206 @@
+"""Tasks 9 to 13: people alone, told in other ways than "Mary went to the office"."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from keras_attention.datasets.babi.archive import Example
+from keras_attention.datasets.babi.simulator.dice import Dice
+from keras_attention.datasets.babi.simulator.world import (
+    GO,
+    PEOPLE,
+    PLACES,
+    QUESTIONS,
+    WINDOW,
+    Question,
+    Words,
+    go,
+)
+
+OTHER_PEOPLE = ("fred", "bill", "julie", "mary")
+OTHER_PLACES = ("bedroom", "kitchen", "office", "school", "park", "cinema")
+_NOT = (("not",), ("no", "longer"))
+_NEXT = (("then",), ("after", "that"), ("afterwards",), ("following", "that"))
+_PRONOUNS = {"mary": "she", "sandra": "she", "john": "he", "daniel": "he"}
+
+
+def story(task: int, dice: Dice) -> list[Example]:
+    """A story of one of the tasks 9 to 13: five times two facts and a question."""
+    cast = (OTHER_PEOPLE, OTHER_PLACES) if task == 10 else (PEOPLE, PLACES)
+    walkers = _Walkers(dice, *cast)
+    tell_two, ask = _TELL[task], _ASK[task]
+    examples = []
+    for _ in range(QUESTIONS):
+        tell_two(walkers)
+        question = ask(walkers)
+        sentences = tuple(fact.words for fact in walkers.facts)
+        examples.append(Example(task, sentences, *question))
+    return examples
+
+
+class _Told(NamedTuple):
+    """A fact: its words, whom it is about, and where it says or implies they are."""
+
+    words: Words
+    people: tuple[str, ...]
+    place: str
+    kind: str  # "in", "not in" or "either"
+    decoy: str = ""  # of "either": the other place
+
+
+class _Walkers:
+    """Where people are, whether told or not, and what is told of it."""
+
+    def __init__(
+        self, dice: Dice, people: Sequence[str], places: Sequence[str]
+    ) -> None:
+        self.dice = dice
+        self.people = people
+        self.places = places
+        self.place = {name: dice.choose(places) for name in people}
+        self.facts: list[_Told] = []
+        self.mentions: list[str] = []  # the people of each fact, one after another
+        self.last: dict[str, int] = {}  # the last fact about each person
+
+    def move(self, *people: str) -> str:
+        """Brings people to a place where none of them is."""
+        here = [self.place[name] for name in people]
+        target = self.dice.other(self.places, *here)
+        for name in people:
+            self.place[name] = target
+        return target
+
+    def tell(self, fact: _Told) -> None:
+        for name in fact.people:
+            self.last[name] = len(self.facts)
+            self.mentions.append(name)
+        self.facts.append(fact)
+
+    def recent(self) -> tuple[str, int]:
+        """Someone mentioned of late, and the last fact about them."""
+        person = self.dice.choose(self.mentions[-WINDOW:])
+        return person, self.last[person]
+
+
+def _tell_denials(walkers: _Walkers) -> None:
+    """Task 9: a fact may say where someone no longer is."""
+    for _ in range(2):
+        person = walkers.dice.choose(walkers.people)
+        left = walkers.place[person]
+        place = walkers.move(person)
+        kind = walkers.dice.draw()
+        if kind < 0.75:
+            _tell_plainly(walkers, person, place, goes=kind < 0.5)
+        else:
+            words = (person, "is", *walkers.dice.choose(_NOT), "in", "the", left)
+            walkers.tell(_Told(words, (person,), left, "not in"))
+
+
+def _tell_choices(walkers: _Walkers) -> None:
+    """Task 10: a fact may leave open which of two places someone is in.
+
+    The second place is drawn from all, so that now and then it is the first again,
+    as in the real files.
+    """
+    for _ in range(2):
+        person = walkers.dice.choose(walkers.people)
+        place = walkers.move(person)
+        kind = walkers.dice.draw()
+        if kind < 0.75:
+            _tell_plainly(walkers, person, place, goes=kind < 0.5)
+            continue
+        decoy = walkers.dice.choose(walkers.places)
+        first, second = (place, decoy) if kind < 0.875 else (decoy, place)
+        words = (person, *f"is either in the {first} or the {second}".split())
+        walkers.tell(_Told(words, (person,), place, "either", decoy))
+
+
+def _tell_plainly(walkers: _Walkers, person: str, place: str, goes: bool) -> None:
+    words: Words = (person, "is", "in", "the", place)
+    if goes:
+        words = go(person, place, walkers.dice)
+    walkers.tell(_Told(words, (person,), place, "in"))
+
+
+def _tell_pronoun(walkers: _Walkers) -> None:
+    """Task 11: the second fact calls the person of the first "he" or "she"."""
+    person = walkers.dice.choose(walkers.people)
+    place = walkers.move(person)
+    words = go(person, place, walkers.dice)
+    walkers.tell(_Told(words, (person,), place, "in"))
+    _tell_next(walkers, _PRONOUNS[person], (person,))
+
+
+def _tell_pairs(walkers: _Walkers) -> None:
+    """Task 12: each fact is about two people."""
+    for _ in range(2):
+        _tell_pair(walkers)
+
+
+def _tell_they(walkers: _Walkers) -> None:
+    """Task 13: the second fact calls the two people of the first "they"."""
+    _tell_next(walkers, "they", _tell_pair(walkers))
+
+
+def _tell_pair(walkers: _Walkers) -> tuple[str, ...]:
+    dice = walkers.dice
+    first, second = dice.some(walkers.people, 2)
+    place = walkers.move(first, second)
+    words = (first, "and", second, *dice.choose(GO), "to", "the", place)
+    walkers.tell(_Told(words, (first, second), place, "in"))
+    return first, second
+
+
+def _tell_next(walkers: _Walkers, pronoun: str, people: tuple[str, ...]) -> None:
+    place = walkers.move(*people)
+    sentence = go(pronoun, place, walkers.dice)
+    words = (*walkers.dice.choose(_NEXT), *sentence)
+    walkers.tell(_Told(words, people, place, "in"))
+
+
+def _ask_whether(walkers: _Walkers) -> Question:
+    """Tasks 9 and 10: is someone in a place? Half of the time, it is the true one.
+
+    Of someone who is not in a place, the question is about that place. Of someone
+    who is in one of two, the answer is "maybe" for both, even if they are the same.
+    """
+    person, index = walkers.recent()
+    fact = walkers.facts[index]
+    place = fact.place
+    if fact.kind != "not in" and walkers.dice.draw() < 0.5:
+        place = walkers.dice.other(walkers.places, place)
+    words = ("is", person, "in", "the", place)
+    return Question(words, _judge(fact, place), (index,))
+
+
+def _judge(fact: _Told, place: str) -> str:
+    if fact.kind == "not in" or place not in (fact.place, fact.decoy):
+        return "no"
+    return "maybe" if fact.kind == "either" else "yes"
+
+
+def _ask_where(walkers: _Walkers) -> Question:
+    """Task 12: where is someone?"""
+    person, index = walkers.recent()
+    return Question(("where", "is", person), walkers.facts[index].place, (index,))
+
+
+def _ask_where_next(walkers: _Walkers) -> Question:
+    """Tasks 11 and 13: the same, supported by the fact with the names, too."""
+    words, answer, (index,) = _ask_where(walkers)
+    return Question(words, answer, (index - 1, index))
+
+
+_TELL: dict[int, Callable[[_Walkers], None]] = {
+    9: _tell_denials,
+    10: _tell_choices,
+    11: _tell_pronoun,
+    12: _tell_pairs,
+    13: _tell_they,
+}
+_ASK: dict[int, Callable[[_Walkers], Question]] = {
+    9: _ask_whether,
+    10: _ask_whether,
+    11: _ask_where_next,
+    12: _ask_where,
+    13: _ask_where_next,
+}

@@ -1,0 +1,183 @@
+"""People who walk between places, and pick up, put down and hand on objects."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol, TypeVar
+
+from keras_attention.datasets.babi.archive import Example
+from keras_attention.datasets.babi.simulator.dice import Dice
+
+PEOPLE = ("mary", "john", "sandra", "daniel")
+PLACES = ("bedroom", "bathroom", "kitchen", "office", "garden", "hallway")
+OBJECTS = ("apple", "football", "milk")
+GO = (("moved",), ("went",), ("journeyed",), ("travelled",), ("went", "back"))
+GET = (("got",), ("took",), ("grabbed",), ("picked", "up"))
+DROP = (("dropped",), ("left",), ("discarded",), ("put", "down"))
+GIVE = ("gave", "handed", "passed")
+
+QUESTIONS = 5  # a story
+WINDOW = 5  # a question is about one of the last facts, so many of them
+_FACTS_BETWEEN = 2  # facts told before each attempt to ask
+_THERE = 0.2  # how often "there" ends a sentence where it may be left out
+
+Words = tuple[str, ...]
+
+
+class Fact(NamedTuple):
+    """Something that someone did."""
+
+    person: str
+    action: str  # "go", "get", "drop" or "give"
+    target: str  # a place or an object
+    recipient: str = ""  # of an object that is given
+
+
+class Question(NamedTuple):
+    """What an `Example` holds besides its task and story, in the same order."""
+
+    words: Words
+    answer: str
+    supporting_facts: tuple[int, ...]
+
+
+class Notes(Protocol):
+    """What a reader of a story knows after each fact."""
+
+    def add(self, fact: Fact) -> None:
+        """Takes in the next fact."""
+
+
+_Notes = TypeVar("_Notes", bound=Notes)
+
+
+class World:
+    """Who and what is where, whether told or not.
+
+    Args:
+        dice: Where the draws come from.
+        people: Their names. Objects are given to the first of them who is there.
+        places: Names of places.
+        actions: Those of `"go"`, `"get"`, `"drop"` and `"give"` that happen.
+    """
+
+    def __init__(
+        self,
+        dice: Dice,
+        people: Sequence[str] = PEOPLE,
+        places: Sequence[str] = PLACES,
+        actions: Sequence[str] = ("go", "get", "drop"),
+    ) -> None:
+        self.dice = dice
+        self.people = people
+        self.places = places
+        self.actions = actions
+        self.place = {name: dice.choose(places) for name in (*people, *OBJECTS)}
+        self.carrier: dict[str, str | None] = dict.fromkeys(OBJECTS)
+
+    def act(self) -> Fact:
+        """Draws a person and an action until the two can be, and does it."""
+        while True:
+            person = self.dice.choose(self.people)
+            action = self.dice.choose(self.actions)
+            fact = self._gift() if action == "give" else self._deed(person, action)
+            if fact is not None:
+                self._do(fact)
+                return fact
+
+    def _deed(self, person: str, action: str) -> Fact | None:
+        targets = self._targets(person, action)
+        if not targets:
+            return None
+        target = self.dice.choose(targets)
+        if action == "go" and target == self.place[person]:
+            return None
+        return Fact(person, action, target)
+
+    def _targets(self, person: str, action: str) -> Sequence[str]:
+        if action == "go":
+            return self.places
+        if action == "drop":
+            return [name for name in OBJECTS if self.carrier[name] == person]
+        return [
+            name
+            for name in OBJECTS
+            if self.carrier[name] is None and self.place[name] == self.place[person]
+        ]
+
+    def _gift(self) -> Fact | None:
+        """The first object that can be given, to the first who is there to take it.
+
+        Not drawn, but looked for in a fixed order, as it was for the real files.
+        """
+        for name in OBJECTS:
+            giver = self.carrier[name]
+            if giver is None:
+                continue
+            for person in self.people:
+                if person != giver and self.place[person] == self.place[giver]:
+                    return Fact(giver, "give", name, person)
+        return None
+
+    def _do(self, fact: Fact) -> None:
+        person, action, target, recipient = fact
+        if action == "go":
+            self.place[person] = target
+        elif action == "get":
+            self.carrier[target] = person
+        elif action == "give":
+            self.carrier[target] = recipient
+        else:
+            self.carrier[target] = None
+            self.place[target] = self.place[person]
+
+
+def go(person: str, place: str, dice: Dice) -> Words:
+    """A sentence in which someone goes to a place."""
+    return (person, *dice.choose(GO), "to", "the", place)
+
+
+def say(fact: Fact, dice: Dice, always_there: bool = True) -> Words:
+    """A fact as a sentence.
+
+    Args:
+        fact: What happened.
+        dice: Draws the verb.
+        always_there: Whether "there" always ends a sentence in which an object is
+            picked up, or only now and then.
+    """
+    person, action, target, recipient = fact
+    if action == "go":
+        return go(person, target, dice)
+    if action == "give":
+        return (person, dice.choose(GIVE), "the", target, "to", recipient)
+    there = (action == "get" and always_there) or dice.draw() < _THERE
+    verb = dice.choose(GET if action == "get" else DROP)
+    return (person, *verb, "the", target, *(("there",) if there else ()))
+
+
+def tell(
+    task: int,
+    world: World,
+    notes: _Notes,
+    ask: Callable[[_Notes, Dice], Question | None],
+    always_there: bool = True,
+) -> list[Example]:
+    """A story of five questions, each asked after every second fact if it can be.
+
+    Args:
+        task: The task's number.
+        world: What happens.
+        notes: Takes in what is told.
+        ask: Gives a question that the notes can answer, or None.
+        always_there: See `say`.
+    """
+    examples: list[Example] = []
+    sentences: list[Words] = []
+    while len(examples) < QUESTIONS:
+        for _ in range(_FACTS_BETWEEN):
+            fact = world.act()
+            notes.add(fact)
+            sentences.append(say(fact, world.dice, always_there))
+        question = ask(notes, world.dice)
+        if question is not None:
+            examples.append(Example(task, tuple(sentences), *question))
+    return examples

@@ -1,0 +1,193 @@
+"""The simulated world of Weston et al., 2014: four people, three objects, five rooms.
+
+People go from room to room, get objects and drop them; the questions ask where
+someone or something is. How far back one must look for the answer is set by the
+`difficulty`. Weston et al., *Memory Networks*, 2014, https://arxiv.org/abs/1410.3916,
+section 5.2.
+
+```python
+from keras_attention.datasets import simulated_world
+
+train = simulated_world.simulate(difficulty=5, questions="actor+object")
+```
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_attention.datasets.babi.archive import Example
+from keras_attention.datasets.babi.simulator.dice import Dice
+from keras_attention.datasets.babi.simulator.world import (
+    OBJECTS,
+    PEOPLE,
+    PLACES,
+    Fact,
+    Words,
+    World,
+    say,
+)
+
+_ROOMS = PLACES[:5]
+_KINDS = {"actor": ("actor",), "actor+object": ("actor", "object")}
+_STATEMENTS_PER_STORY = 35
+_RATIO = 7 / 3  # statements a question
+_HARDEST = 10
+_WAITING = 10  # draws of what to ask that wait until the story allows them
+
+
+def simulate(
+    count: int = 3000,
+    difficulty: int = 1,
+    questions: str = "actor",
+    seed: int | Sequence[int] | np.random.SeedSequence | np.random.Generator = 0,
+) -> list[Example]:
+    """Makes stories of the simulated world, and questions about them.
+
+    There are seven statements for every three questions: 7,000 and, by default,
+    3,000, as far as the paper says. For each question a number from 1 to
+    `difficulty` is drawn, which tells how many statements ago the last one was told
+    that the answer needs; 1 is the last statement of the story so far.
+
+    As far as the paper says, it has difficulty 1 and 5, counts from where someone or
+    something was last mentioned, and also asks where someone was before. The names
+    here are those of bAbI, a story has 35 statements, and half of the questions of
+    `"actor+object"` are about objects: choices of this module.
+
+    Args:
+        count: How many questions.
+        difficulty: From 1 to 10.
+        questions: `"actor"`: "Where is Mary?", answered by one statement.
+            `"actor+object"`: also "Where is the milk?", answered by two.
+        seed: A seed of `numpy.random.default_rng`. A seed gives the same questions
+            each time.
+
+    Returns:
+        A list of `count` babi `Example`s. Their `task` is 1 where they ask for a
+        person, and 2 where they ask for an object, as bAbI's first tasks do. The
+        supporting facts of an object are the statement that tells of its getting or
+        dropping, and the move that tells where this leaves it.
+
+    Raises:
+        ValueError: A `count` below 0, another `difficulty` or other `questions`.
+
+    Example:
+        ```python
+        examples = simulate(count=300, difficulty=5, seed=7)
+        ```
+    """
+    _check(count, difficulty, questions)
+    dice = Dice(np.random.default_rng(seed))
+    asker = _Asker(dice, _KINDS[questions], difficulty)
+    examples: list[Example] = []
+    statements = 0
+    while len(examples) < count:
+        world = World(dice, PEOPLE, _ROOMS)
+        notes = _Notes()
+        story: list[Words] = []
+        for _ in range(_STATEMENTS_PER_STORY):
+            fact = world.act()
+            notes.add(fact)
+            story.append(say(fact, dice, always_there=False))
+            statements += 1
+            due = statements // _RATIO > len(examples)
+            known = asker.choose(notes) if due else None
+            if known is not None:
+                examples.append(_ask(known, tuple(story)))
+    return examples[:count]
+
+
+def _check(count: int, difficulty: int, questions: str) -> None:
+    if not isinstance(count, int) or count < 0:
+        raise ValueError(
+            f"`count` must be a whole number of at least 0. Received: count={count!r}"
+        )
+    if not isinstance(difficulty, int) or not 1 <= difficulty <= _HARDEST:
+        raise ValueError(
+            f"`difficulty` must be a whole number from 1 to {_HARDEST}. "
+            f"Received: difficulty={difficulty!r}"
+        )
+    if questions not in tuple(_KINDS):
+        raise ValueError(
+            "`questions` must be 'actor' or 'actor+object'. "
+            f"Received: questions={questions!r}"
+        )
+
+
+class _Known(NamedTuple):
+    kind: str  # "actor" or "object"
+    name: str
+    room: str
+    facts: tuple[int, ...]  # that support the room
+
+
+class _Notes:
+    """What a reader knows: the last moves, and what became of the objects."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.moves: dict[str, tuple[int, str]] = {}  # person: the fact, and the room
+        self.events: dict[str, int] = {}  # object: its last getting or dropping
+        self.holders: dict[str, str] = {}  # object: who has it
+        self.left: dict[str, tuple[int, str] | None] = {}  # object: the dropper's move
+
+    def add(self, fact: Fact) -> None:
+        person, action, target, _ = fact
+        if action == "go":
+            self.moves[person] = self.count, target
+        else:
+            self.events[target] = self.count
+            if action == "get":
+                self.holders[target] = person
+            else:
+                self.left[target] = self.moves.get(self.holders.pop(target))
+        self.count += 1
+
+    def known(self) -> list[_Known]:
+        """Everyone and everything whose room follows from the story."""
+        found = [
+            _Known("actor", person, room, (fact,))
+            for person, (fact, room) in self.moves.items()
+        ]
+        for name in OBJECTS:
+            if name in self.holders:
+                move = self.moves.get(self.holders[name])
+            else:
+                move = self.left.get(name)
+            if move is not None:
+                fact, room = move
+                found.append(_Known("object", name, room, (self.events[name], fact)))
+        return found
+
+
+class _Asker:
+    """Draws what to ask; what cannot be asked yet waits, so that no draw is lost."""
+
+    def __init__(self, dice: Dice, kinds: Sequence[str], difficulty: int) -> None:
+        self.dice = dice
+        self.kinds = kinds
+        self.difficulty = difficulty
+        self.waiting: list[tuple[str, int]] = []  # kind and age
+
+    def choose(self, notes: _Notes) -> _Known | None:
+        """What to ask now; None if none of those that wait can be asked."""
+        while len(self.waiting) < _WAITING:
+            kind = self.dice.choose(self.kinds)
+            self.waiting.append((kind, 1 + self.dice.below(self.difficulty)))
+        known = notes.known()
+        for index, (kind, age) in enumerate(self.waiting):
+            last = notes.count - age
+            fitting = [k for k in known if k.kind == kind and max(k.facts) == last]
+            if fitting:
+                del self.waiting[index]
+                return self.dice.choose(fitting)
+        return None
+
+
+def _ask(known: _Known, story: tuple[Words, ...]) -> Example:
+    if known.kind == "actor":
+        words: Words = ("where", "is", known.name)
+        return Example(1, story, words, known.room, known.facts)
+    words = ("where", "is", "the", known.name)
+    return Example(2, story, words, known.room, known.facts)

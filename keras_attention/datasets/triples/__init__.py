@@ -1,0 +1,61 @@
+"""Knowledge bases of triples, questions about their entities, and MetaQA.
+
+The knowledge base of WikiMovies and MetaQA's questions are under the Creative Commons
+Attribution 3.0 licence.
+
+```python
+from keras_attention.datasets import triples
+
+knowledge = triples.KnowledgeBase(triples.load_metaqa_facts())
+questions = triples.load_metaqa(hops=1, split="dev")
+linker = triples.EntityLinker(knowledge.entities)
+vocabulary = triples.question_vocabulary(questions, linker)
+vectors = triples.vectorize(questions, knowledge, vocabulary, unknown="empty")
+```
+"""
+
+from keras_attention.datasets.triples.knowledge import (
+    Fact,
+    KnowledgeBase,
+    Neighbourhood,
+    load,
+    parse,
+)
+from keras_attention.datasets.triples.questions import (
+    ENTITY,
+    EntityLinker,
+    Link,
+    Question,
+    UnknownEntityError,
+    load_metaqa,
+    load_metaqa_facts,
+    load_questions,
+    parse_questions,
+)
+from keras_attention.datasets.triples.vectors import (
+    Vectors,
+    decode,
+    question_vocabulary,
+    vectorize,
+)
+
+__all__ = [
+    "ENTITY",
+    "EntityLinker",
+    "Fact",
+    "KnowledgeBase",
+    "Link",
+    "Neighbourhood",
+    "Question",
+    "UnknownEntityError",
+    "Vectors",
+    "decode",
+    "load",
+    "load_metaqa",
+    "load_metaqa_facts",
+    "load_questions",
+    "parse",
+    "parse_questions",
+    "question_vocabulary",
+    "vectorize",
+]

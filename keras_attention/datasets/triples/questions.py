@@ -1,0 +1,275 @@
+"""Questions about the entities of a knowledge base, and MetaQA's."""
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from keras_attention.datasets import files
+from keras_attention.datasets.babi import tokenize
+from keras_attention.datasets.triples.knowledge import Fact, load, read_lines
+
+ENTITY = "<entity>"  # stands in a question's words where its entity was named
+
+METAQA = "https://github.com/yuyuz/MetaQA"
+_MARKS = ".?!,"  # what `tokenize` leaves out around a word
+_BRACKETS = re.compile(r"\[([^\[\]]+)\]")
+
+
+class UnknownEntityError(ValueError):
+    """A question names no entity of the knowledge base."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question and its answers.
+
+    Attributes:
+        text: The question, as it was written. Brackets may mark its entity, as in
+            `"who directed [Heat]"`.
+        answers: The names of all right answers; empty where they are not known, as
+            in a user's own question.
+    """
+
+    text: str
+    answers: tuple[str, ...] = ()
+
+
+class Link(NamedTuple):
+    """What `EntityLinker.link` found, and what it went by.
+
+    Attributes:
+        entity: The entity's name.
+        words: The question's words in lower case, `"<entity>"` for the entity.
+        by: `"brackets"` if the question marks its entity, so that nothing had to be
+            found, else `"name"`.
+        others: Other entities whose names are the same words; empty with brackets.
+    """
+
+    entity: str
+    words: tuple[str, ...]
+    by: str
+    others: tuple[str, ...] = ()
+
+
+class EntityLinker:
+    """Finds the entity that a question is about.
+
+    Brackets, as MetaQA's questions have them, give the entity away: they are used
+    where they are there, and `Link.by` says so. Else the entity is the longest name
+    (in letters) that the question holds word for word, the case of letters aside. But
+    a name with a capital letter or a digit that the question spells as the knowledge
+    base does goes before the others, since a question may hold words such as "actors"
+    that are the names of tags. Of several names with the same words, the one in the
+    question's spelling is taken, then the first; `Link.others` has the rest. Nothing
+    is guessed from a misspelt or shortened name.
+
+    Args:
+        entities: The names of all entities, as in `KnowledgeBase.entities`.
+
+    Example:
+        ```python
+        linker = EntityLinker(["Heat", "Michael Mann"])
+        linker.link("who directed [Heat]")
+        # Link("Heat", ("who", "directed", "<entity>"), "brackets", ())
+        linker.link("what did michael mann direct").by  # "name"
+        ```
+    """
+
+    def __init__(self, entities: Iterable[str]) -> None:
+        self._known = set(entities)
+        self._names: dict[tuple[str, ...], list[str]] = {}
+        for name in sorted(self._known):
+            words = tokenize(name)
+            if words:
+                self._names.setdefault(words, []).append(name)
+        self._longest = max(map(len, self._names), default=0)
+
+    def link(self, text: str) -> Link:
+        """The entity of a question.
+
+        Args:
+            text: The question.
+
+        Returns:
+            `Link`.
+
+        Raises:
+            UnknownEntityError: The name in brackets is not known; there are several
+                pairs of brackets; or there are none and no known name either.
+        """
+        marked = _BRACKETS.findall(text)
+        if not marked:
+            return self._by_name(text)
+        if len(marked) > 1:
+            raise UnknownEntityError(
+                "A question may have one entity in brackets. "
+                f"Received: {len(marked)} in {text!r}"
+            )
+        name = marked[0].strip()
+        if name not in self._known:
+            raise UnknownEntityError(
+                f"The entity in brackets is not in the knowledge base: {name!r}. "
+                f"Received: {text!r}"
+            )
+        before, after = _BRACKETS.split(text)[::2]
+        return Link(name, (*tokenize(before), ENTITY, *tokenize(after)), "brackets")
+
+    def _by_name(self, text: str) -> Link:
+        words = tokenize(text)
+        # As `tokenize`, but with the case of letters.
+        spelt = [w for w in (word.strip(_MARKS) for word in text.split()) if w]
+        best: tuple[tuple[bool, int], int, int, str] | None = None
+        for start in range(len(words)):
+            last = min(start + self._longest, len(words))
+            for end in range(start + 1, last + 1):
+                span = words[start:end]
+                name, proper = self._spelling(span, spelt[start:end], text)
+                rank = (proper, len(" ".join(span)))
+                if name and (best is None or rank > best[0]):  # the first of equals
+                    best = rank, start, end, name
+        if best is None:
+            raise UnknownEntityError(
+                "The question holds no name of the knowledge base's entities; put the "
+                f"entity in brackets, spelt as there. Received: {text!r}"
+            )
+        _, start, end, name = best
+        others = tuple(n for n in self._names[words[start:end]] if n != name)
+        return Link(name, (*words[:start], ENTITY, *words[end:]), "name", others)
+
+    def _spelling(
+        self, words: tuple[str, ...], spelt: list[str], text: str
+    ) -> tuple[str, bool]:
+        """The name of these words, and whether it is a proper name and spelt so."""
+        names = self._names.get(words, [])
+        same = [n for n in names if [w.strip(_MARKS) for w in n.split()] == spelt]
+        if not same:
+            return (names or [""])[0], False
+        name = max(same, key=lambda n: (n in text, len(n)))
+        return name, name != name.lower() or any(c.isdigit() for c in name)
+
+
+def parse_questions(
+    lines: str | Iterable[str], source: str = "<text>"
+) -> list[Question]:
+    r"""Parses text in MetaQA's format: a question, a tab, its answers with `|` between.
+
+    Args:
+        lines: The text, or its lines; empty ones are passed over.
+        source: What errors call the text, such as a file's name.
+
+    Returns:
+        A list of `Question`.
+
+    Raises:
+        ValueError: A line that does not follow the format; the message gives `source`
+            and the line.
+
+    Example:
+        ```python
+        parse_questions("who acted in [Heat]\tAl Pacino|Robert De Niro")
+        ```
+    """
+    if isinstance(lines, str):
+        lines = lines.split("\n")
+    questions = []
+    for count, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        text, _, rest = line.partition("\t")
+        answers = tuple(answer.strip() for answer in rest.split("|"))
+        if not text.strip() or not all(answers) or "\t" in rest:
+            raise ValueError(
+                f"{source}, line {count}: a line must be a question, a tab and its "
+                f"answers with '|' between them. Received: {line.strip()!r}"
+            )
+        questions.append(Question(text.strip(), answers))
+    return questions
+
+
+def load_questions(path: str | os.PathLike[str]) -> list[Question]:
+    """Reads questions in MetaQA's format from a UTF-8 file, which may be gzipped.
+
+    Raises:
+        ValueError: A line that does not follow the format, or is not UTF-8; the
+            message gives the file and the line.
+        DataNotFoundError: No such file.
+        DamagedDataError: A gzipped file that is truncated or altered.
+    """
+    return parse_questions(read_lines(path), str(path))
+
+
+def load_metaqa(hops: int = 1, split: str = "test") -> list[Question]:
+    """Loads MetaQA's questions ("vanilla": as text) of one, two or three hops.
+
+    The files are looked up in the folder `kb/metaqa` of the folder named by
+    `KERAS_ATTENTION_DATA`, then in the folder `metaqa` of Keras' cache. There is no
+    address to download them from: the authors share them by a page for people.
+
+    Args:
+        hops: 1, 2 or 3.
+        split: `"train"`, `"dev"` or `"test"`.
+
+    Returns:
+        A list of `Question`.
+
+    Raises:
+        ValueError: An unknown `hops` or `split`, or a line that does not follow the
+            format.
+        DataNotFoundError: No such file; the message names what to download by hand.
+
+    Reference:
+        Zhang, Dai, Kozareva, Smola & Song, "Variational reasoning for question
+        answering with knowledge graph" (2018).
+    """
+    if hops not in (1, 2, 3):
+        raise ValueError(f"`hops` must be 1, 2 or 3. Received: hops={hops!r}")
+    if split not in ("train", "dev", "test"):
+        raise ValueError(
+            f"`split` must be 'train', 'dev' or 'test'. Received: split={split!r}"
+        )
+    names = (f"{hops}-hop/vanilla/qa_{split}.txt", f"{hops}-hop_{split}.txt.gz")
+    return load_questions(_at_hand(names))
+
+
+def load_metaqa_facts() -> list[Fact]:
+    """Loads the knowledge base of MetaQA's questions, that of WikiMovies.
+
+    It is looked up where `load_metaqa` looks: the authors' `kb.txt` (134,741 facts),
+    else a file `kb_reconstructed.txt.gz` of those facts that could be had elsewhere.
+
+    Returns:
+        A list of `Fact`.
+
+    Raises:
+        ValueError: A line that is not a fact; the message gives the file and the line.
+        DataNotFoundError: No such file; the message names what to download by hand.
+    """
+    return load(_at_hand(("kb.txt", "kb_reconstructed.txt.gz")))
+
+
+def _at_hand(names: tuple[str, ...]) -> Path:
+    """The first of these files that is in the data folder, or in Keras' cache."""
+    home = os.environ.get("KERAS_HOME") or os.path.join("~", ".keras")
+    folders = [Path(home).expanduser() / "datasets" / "metaqa"]
+    data = os.environ.get(files.DATA_VARIABLE)
+    if data:
+        folders.insert(0, Path(data) / "kb" / "metaqa")
+    paths = [folder / name for folder in folders for name in names]
+    for path in paths:
+        if path.is_file():
+            return path
+    tried = [f"There is no file {path}." for path in paths]
+    if not data:
+        tried.insert(0, f"The environment variable {files.DATA_VARIABLE} is not set.")
+    steps = "\n".join(f"  {i}. {step}" for i, step in enumerate(tried, 1))
+    nowhere = files.DataNotFoundError(
+        f"MetaQA's {names[0]} could not be had. What was tried:\n{steps}\n"
+        f"Next: download MetaQA by hand from the folder that {METAQA} links to, and "
+        f"put {names[0]} at {paths[0]}, or into the folder kb/metaqa of a folder named "
+        f"by the environment variable {files.DATA_VARIABLE}."
+    )
+    nowhere.tried = tuple(tried)
+    raise nowhere

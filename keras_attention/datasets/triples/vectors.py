@@ -1,0 +1,205 @@
+"""From questions and facts to arrays: the inputs of a key-value memory network."""
+
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_attention.datasets.babi import Vocabulary
+from keras_attention.datasets.triples.knowledge import KnowledgeBase, check_size
+from keras_attention.datasets.triples.questions import (
+    EntityLinker,
+    Link,
+    Question,
+    UnknownEntityError,
+)
+
+
+class Vectors(NamedTuple):
+    """What `vectorize` returns.
+
+    An entity has a number in its own question's memory alone: 0 is padding, 1 the
+    question's entity, and 2 … M + 1 are dealt out at random to the others.
+
+    Attributes:
+        inputs: `"question"`, (N, L) int32, words; `"keys"`, (N, M, 2) int32, the
+            entity and the relation of each fact's key; `"values"`, (N, M) int32, the
+            entity that is each fact's value.
+        answers: (N, M + 2) float32, shared equally among the right answers that the
+            memory holds; all 0 where it holds none.
+        entities: (N, M + 2) int32, which entity of the knowledge base each number
+            stands for, −1 where none.
+        truncated: How many memories had more than M facts.
+        unanswerable: How many questions have no right answer in their memory.
+        unknown: How many questions have no known entity, and an empty memory.
+        by_brackets: How many questions gave their entity away by brackets.
+    """
+
+    inputs: dict[str, np.ndarray]
+    answers: np.ndarray
+    entities: np.ndarray
+    truncated: int
+    unanswerable: int
+    unknown: int
+    by_brackets: int
+
+
+def question_vocabulary(
+    questions: Iterable[Question], linker: EntityLinker
+) -> Vocabulary:
+    """All words of the questions but the names of their entities, sorted.
+
+    Questions without a known entity are passed over.
+    """
+    words: set[str] = set()
+    for question in questions:
+        link = _link(question, linker, "empty")
+        words.update(link.words if link else ())
+    return Vocabulary(sorted(words))
+
+
+def vectorize(
+    questions: Iterable[Question],
+    knowledge: KnowledgeBase,
+    vocabulary: Vocabulary,
+    memory_size: int = 64,
+    hops: int = 1,
+    linker: EntityLinker | None = None,
+    unknown: str = "raise",
+    seed: int = 0,
+) -> Vectors:
+    """Turns N questions into arrays, each with a memory of at most M facts.
+
+    The memory holds the facts that `KnowledgeBase.around` picks for the question's
+    entity; where they are more than M, a `UserWarning` says in how many questions.
+
+    Args:
+        questions: The questions.
+        knowledge: Gives the facts.
+        vocabulary: Gives the indices of words; see `question_vocabulary`.
+        memory_size: M.
+        hops: How many facts a path from the question's entity may have.
+        linker: Finds the questions' entities; by default an `EntityLinker` of all
+            entities of the knowledge base.
+        unknown: What becomes of a question without a known entity: `"raise"`, or
+            `"empty"` for an empty memory.
+        seed: Of the random numbers that entities get.
+
+    Returns:
+        `Vectors`.
+
+    Raises:
+        ValueError: No questions, a size below 1, or an unknown `unknown`.
+        UnknownEntityError: With `unknown="raise"`, a question without a known entity;
+            the message gives its index.
+
+    Example:
+        ```python
+        linker = EntityLinker(knowledge.entities)
+        vocabulary = question_vocabulary(questions, linker)
+        vectors = vectorize(questions, knowledge, vocabulary, linker=linker)
+        model.fit(vectors.inputs, vectors.answers)
+        ```
+    """
+    check_size("memory_size", memory_size)
+    check_size("hops", hops)
+    if unknown not in ("raise", "empty"):
+        raise ValueError(
+            f"`unknown` must be 'raise' or 'empty'. Received: unknown={unknown!r}"
+        )
+    questions = list(questions)
+    if not questions:
+        raise ValueError("`questions` must hold at least one. Received: questions=[]")
+    linker = linker or EntityLinker(knowledge.entities)
+    links = [
+        _link(question, linker, unknown, f"questions[{i}]: ")
+        for i, question in enumerate(questions)
+    ]
+    keys = np.zeros((len(questions), memory_size, 2), np.int32)  # (N, M, 2)
+    values = np.zeros((len(questions), memory_size), np.int32)  # (N, M)
+    entities = np.full((len(questions), memory_size + 2), -1, np.int32)  # (N, M + 2)
+    answers = np.zeros(entities.shape, np.float32)
+    numbers = np.random.default_rng(seed)
+    truncated = 0
+    for i, (question, link) in enumerate(zip(questions, links)):
+        if link is None:
+            continue
+        facts, cut = knowledge.around(link.entity, hops, memory_size)
+        truncated += cut > 0
+        met = dict.fromkeys(e for key, _, value in facts for e in (key, value))
+        met.pop(start := knowledge.index(link.entity), None)
+        dealt = 2 + numbers.permutation(memory_size)[: len(met)]
+        number = {start: 1, **dict(zip(met, dealt.tolist()))}
+        entities[i, list(number.values())] = list(number)
+        for slot, (key, relation, value) in enumerate(facts):
+            keys[i, slot] = number[key], relation
+            values[i, slot] = number[value]
+        right = {knowledge.index(a) for a in question.answers if a in knowledge}
+        for value in right & {value for _, _, value in facts}:
+            answers[i, number[value]] = 1
+    total = answers.sum(1, keepdims=True)
+    if truncated:
+        warnings.warn(
+            f"The memories of {truncated} of {len(questions)} questions would have "
+            f"more than memory_size={memory_size} facts; those of the entities with "
+            "the most facts were left out.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return Vectors(
+        {"question": _words(links, vocabulary), "keys": keys, "values": values},
+        answers / np.maximum(total, 1),
+        entities,
+        truncated,
+        unanswerable=int((total == 0).sum()),
+        unknown=sum(link is None for link in links),
+        by_brackets=sum(link is not None and link.by == "brackets" for link in links),
+    )
+
+
+def decode(
+    predictions: np.ndarray, entities: np.ndarray, knowledge: KnowledgeBase
+) -> list[str | None]:
+    """The name of the best answer of each row, None where nothing could be found.
+
+    Args:
+        predictions: (N, M + 2), such as `model.predict(vectors.inputs)`.
+        entities: (N, M + 2), `Vectors.entities`.
+        knowledge: Gives the names.
+
+    Returns:
+        A list of N names.
+
+    Raises:
+        ValueError: Shapes that differ.
+    """
+    if predictions.shape != entities.shape:
+        raise ValueError(
+            "`predictions` and `entities` must have the same shape. Received: "
+            f"predictions.shape={predictions.shape}, entities.shape={entities.shape}"
+        )
+    best = predictions.argmax(1)
+    rows = np.arange(len(best))
+    found = np.where(predictions[rows, best] > 0, entities[rows, best], -1)
+    return [None if e < 0 else knowledge.entities[e] for e in found]
+
+
+def _link(
+    question: Question, linker: EntityLinker, unknown: str, where: str = ""
+) -> Link | None:
+    try:
+        return linker.link(question.text)
+    except UnknownEntityError as error:
+        if unknown == "empty":
+            return None
+        raise UnknownEntityError(f"{where}{error}") from error
+
+
+def _words(links: Sequence[Link | None], vocabulary: Vocabulary) -> np.ndarray:
+    """The questions' words as an array (N, L), 0 behind each question's last."""
+    rows = [vocabulary.encode(link.words) if link else [] for link in links]
+    table = np.zeros((len(rows), max(1, *map(len, rows))), np.int32)  # (N, L)
+    for row, words in zip(table, rows):
+        row[: len(words)] = words
+    return table

@@ -1,0 +1,237 @@
+"""The benchmark of bAbI: its file of results, its tables, and one small run."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from dataclasses import replace
+
+import keras
+import numpy as np
+import pytest
+
+from keras_attention.benchmarks.babi import command, published, report, training
+from keras_attention.benchmarks.babi.recipes import RECIPES
+from keras_attention.benchmarks.babi.store import Store
+from keras_attention.benchmarks.errors import UsageError
+from keras_attention.datasets import babi
+
+BACKEND = keras.config.backend()
+needs_data = pytest.mark.skipif(
+    not os.environ.get("KERAS_ATTENTION_DATA"),
+    reason="KERAS_ATTENTION_DATA names no folder with the bAbI archive",
+)
+needs_training = pytest.mark.skipif(
+    BACKEND not in ("jax", "tensorflow", "torch"), reason="does not train"
+)
+RECIPE = RECIPES["memn2n"]
+
+
+def a_run(task=1, seed=0, error=10.0, train=1.0, loss=1.0, recipe=RECIPE):
+    return {
+        **{"recipe": recipe.name, "size": "1k", "task": task, "seed": seed},
+        **{"errors": {str(task): error}, "train_error": train, "train_loss": loss},
+        **{"fit_seconds": 2.0, "backend": "jax", "keras": "3"},
+        "settings": recipe.settings(),
+    }
+
+
+def test_published_columns_have_the_means_that_the_papers_state():
+    paper = published.columns("1k")
+    for column, mean in {
+        **{"BoW": 25.1, "PE": 20.3, "PE_LS": 16.3, "PE_LS_RN": 13.9},
+        **{"joint_1hop_PE_LS": 25.8, "joint_PE_LS_RN": 12.4, "LSTM": 51.3},
+        **{"MemNN_strong": 6.7, "UT_joint": 7.78},
+    }.items():
+        assert len(paper[column]) == 20
+        assert np.mean(paper[column]) == pytest.approx(mean, abs=0.06), column
+    assert np.mean(published.columns("10k")["DNC1_best"]) == pytest.approx(4.3, abs=0.1)
+    for recipe in RECIPES.values():
+        assert recipe.column in paper
+
+
+def test_a_store_is_read_again(tmp_path):
+    path = tmp_path / "new" / "runs.jsonl"
+    store = Store(path)
+    runs = [a_run(task=1), a_run(task=2, seed=3)]
+    for run in runs:
+        store.add(run)
+    again = Store(path)
+    assert again.dropped is None
+    assert again.runs == json.loads(json.dumps(runs)) == store.runs
+    assert [run["task"] for run in again.find(seed=3)] == [2]
+    assert again.find(task=2, seed=0) == []
+
+
+def test_a_half_written_line_is_dropped_and_nothing_else(tmp_path):
+    path = tmp_path / "runs.jsonl"
+    store = Store(path)
+    store.add(a_run(seed=0))
+    store.add(a_run(seed=1))
+    path.write_text(path.read_text()[:-9])
+    again = Store(path)
+    assert again.dropped.startswith('{"recipe"')
+    assert [run["seed"] for run in again.runs] == [0]
+    again.add(a_run(seed=1))
+    last = Store(path)
+    assert [run["seed"] for run in last.runs] == [0, 1]
+    assert last.dropped is None
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("hello\n", r"runs.jsonl, line 1 is no run of this benchmark"),
+        ('{"recipe": "memn2n"}\n', r"line 1 is a run without \['errors', 'seed', "),
+    ],
+)
+def test_another_file_is_left_alone(tmp_path, content, message):
+    path = tmp_path / "runs.jsonl"
+    path.write_text(content)
+    with pytest.raises(UsageError, match=message):
+        Store(path)
+    assert path.read_text() == content
+    with pytest.raises(UsageError, match=r"--out .* cannot be used"):
+        Store(tmp_path)
+
+
+def test_the_runs_that_are_missing(tmp_path):
+    store = Store(tmp_path / "runs.jsonl")
+    store.add(a_run(task=1, seed=0))
+    store.add(a_run(task=2, seed=1))
+    jobs = command.missing(store, RECIPE, "1k", [1, 2], [0, 1])
+    assert [(job.task, job.seed) for job in jobs] == [(1, 1), (2, 0)]
+    assert len(command.missing(store, RECIPE, "10k", [1, 2], [0, 1])) == 4
+    other = replace(RECIPE, epochs=7, rate=0.5)
+    with pytest.raises(UsageError, match=r"other settings \(epochs, rate\). Name ano"):
+        command.missing(store, other, "1k", [1], [0])
+
+
+def test_the_best_run_is_chosen_by_training_error_alone():
+    runs = [
+        a_run(seed=0, error=9.0, train=0.5),
+        a_run(seed=1, error=20.0, train=0.1, loss=5.0),
+        a_run(seed=2, error=4.0, train=0.1, loss=6.0),
+        a_run(task=3, seed=0, error=50.0),
+    ]
+    assert report.best(runs[:3])["seed"] == 1
+    assert report.errors_of_best(runs) == {1: 20.0, 3: 50.0}
+    assert report.errors(runs)[1] == [9.0, 20.0, 4.0]
+
+
+def test_the_table_and_what_json_holds():
+    runs = [
+        *(a_run(1, 0, 2.0, 0.0), a_run(1, 1, 4.0, 1.0)),
+        *(a_run(3, 0, 6.0, 1.0), a_run(3, 1, 10.0, 0.0)),
+    ]
+    lines = report.table(runs, RECIPE, "1k").splitlines()
+    # best by training error, mean and deviation, Sukhbaatar et al. 2015
+    assert lines[1].split()[-5:] == ["2.0", "3.0", "±", "1.4", "0.0"]
+    assert lines[2].split()[-5:] == ["10.0", "8.0", "±", "2.8", "40.3"]
+    assert lines[3].split() == ["mean", "6.0", "5.5", "±", "2.1", "20.1"]
+    # the means of the two seeds are 4 and 7; each has one failed task
+    assert lines[4].split()[-5:] == ["1.0", "1.0", "±", "0.0", "1.0"]
+    found = report.summary(runs, RECIPE, "1k")
+    assert (found["best_mean"], found["best_failed"], found["mean"]) == (6.0, 1, 5.5)
+    assert found["sd"] == pytest.approx(2.12)
+    assert found["settings"] == RECIPE.settings()
+    assert len(json.dumps(found)) > 100
+    assert [(run["task"], run["seed"]) for run in found["runs"]] == [
+        *((1, 0), (1, 1), (3, 0), (3, 1))
+    ]
+
+
+@needs_training
+def test_a_run_depends_on_its_seed_alone(monkeypatch):
+    """The second run with the same compiled network equals one with a fresh network."""
+
+    def load(task, split, size):
+        return babi.simulate(1, 300, seed=0 if split == "train" else 1)
+
+    monkeypatch.setattr(babi, "load", load)
+    recipe = replace(RECIPE, epochs=3, linear_epochs=1, rate=0.02)
+    trainer = training.Trainer(recipe, 1, "1k")
+    other, one, again = trainer.run(5), trainer.run(1), trainer.run(1)
+    fresh = training.Trainer(recipe, 1, "1k").run(1)
+    for run in (one, again, fresh, other):
+        del run["fit_seconds"]
+    assert one == again
+    assert one["train_loss"] == pytest.approx(fresh["train_loss"], rel=1e-3)
+    assert one["train_loss"] != pytest.approx(other["train_loss"], rel=1e-3)
+    assert set(one["errors"]) == {1}
+    assert 0 < one["errors"][1] < 100
+
+
+def run_command(folder, *arguments):
+    root = pathlib.Path(__file__).parents[2]
+    path = [str(root), *sys.path]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "keras_attention.benchmarks", "babi"]
+        + [str(argument) for argument in arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+
+
+@needs_training
+@needs_data
+def test_a_stopped_benchmark_goes_on(tmp_path):
+    common = ["--recipe", "memn2n", "--tasks", 1, "--epochs", 2, "--out", "runs.jsonl"]
+    first = run_command(tmp_path, *common, "--seeds", 0)
+    assert first.returncode == 0, first.stderr[-2000:]
+    assert "task 1, seed 0: test error" in first.stdout
+    second = run_command(tmp_path, *common, "--restarts", 2, "--json", "all.json")
+    assert second.returncode == 0, second.stderr[-2000:]
+    assert "seed 0:" not in second.stdout
+    assert "task 1, seed 1: test error" in second.stdout
+    assert "test error in % (2 runs)" in second.stdout
+    found = json.loads((tmp_path / "all.json").read_text())
+    assert [run["seed"] for run in found["runs"]] == [0, 1]
+    assert found["settings"]["epochs"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--tasks", 21], "--tasks must be from 1 to 20. Received: [21]"),
+        (["--restarts", 0], "--restarts must be at least 1. Received: 0"),
+        (["--jobs", 0], "--jobs must be from 1 to"),
+    ],
+)
+def test_what_cannot_be_done(tmp_path, arguments, message):
+    done = run_command(tmp_path, "--recipe", "memn2n", *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_batches_hold_each_question_once_in_a_bucket_that_fits(monkeypatch):
+    monkeypatch.setattr(babi, "load", lambda task, split, size: babi.simulate(2, 250))
+    recipe = replace(RECIPE, buckets=(5, 10, 1000), memory_size=20, batch_size=16)
+    trainer = training.Trainer.__new__(training.Trainer)
+    trainer.load(recipe, 2, "1k")
+    used = np.arange(10, 240)
+    batches = training.Batches(trainer, used, seed=3)
+    stories = trainer.train.inputs["story"]
+    lengths = stories.any(-1).sum(-1)
+    orders = []
+    for _ in range(2):
+        seen, slots = [], []
+        for index in range(len(batches)):
+            rows, _ = batches._batches[index]
+            inputs, answers = batches[index]
+            seen += rows.tolist()
+            slots.append(inputs["story"].shape[1])
+            assert lengths[rows].max() <= slots[-1]
+            np.testing.assert_array_equal(inputs["story"], stories[rows, : slots[-1]])
+            np.testing.assert_array_equal(answers, trainer.train.answers[rows])
+            assert len(rows) == 16 or slots[-1] == 20
+        assert sorted(seen) == used.tolist()
+        assert set(slots) == {5, 10, 20}
+        orders.append(seen)
+        batches.on_epoch_end()
+    assert orders[0] != orders[1]
