@@ -26,11 +26,13 @@ needs_training = pytest.mark.skipif(
     BACKEND not in ("jax", "tensorflow", "torch"), reason="does not train"
 )
 RECIPE = RECIPES["memn2n"]
+HERE = {"recipe": "memn2n", "size": "1k", "data": "real"}
 
 
 def a_run(task=1, seed=0, error=10.0, train=1.0, loss=1.0, recipe=RECIPE):
     return {
-        **{"recipe": recipe.name, "size": "1k", "task": task, "seed": seed},
+        **{"recipe": recipe.name, "size": "1k", "data": "real"},
+        **{"task": task, "seed": seed},
         **{"errors": {str(task): error}, "train_error": train, "train_loss": loss},
         **{"fit_seconds": 2.0, "backend": "jax", "keras": "3"},
         "settings": recipe.settings(),
@@ -83,7 +85,7 @@ def test_a_half_written_line_is_dropped_and_nothing_else(tmp_path):
     ("content", "message"),
     [
         ("hello\n", r"runs.jsonl, line 1 is no run of this benchmark"),
-        ('{"recipe": "memn2n"}\n', r"line 1 is a run without \['errors', 'seed', "),
+        ('{"recipe": "memn2n"}\n', r"line 1 is a run without \['data', 'errors', "),
     ],
 )
 def test_another_file_is_left_alone(tmp_path, content, message):
@@ -100,12 +102,14 @@ def test_the_runs_that_are_missing(tmp_path):
     store = Store(tmp_path / "runs.jsonl")
     store.add(a_run(task=1, seed=0))
     store.add(a_run(task=2, seed=1))
-    jobs = command.missing(store, RECIPE, "1k", [1, 2], [0, 1])
+    jobs = command.missing(store, RECIPE, HERE, [1, 2], [0, 1])
     assert [(job.task, job.seed) for job in jobs] == [(1, 1), (2, 0)]
-    assert len(command.missing(store, RECIPE, "10k", [1, 2], [0, 1])) == 4
+    assert (
+        len(command.missing(store, RECIPE, HERE | {"size": "10k"}, [1, 2], [0, 1])) == 4
+    )
     other = replace(RECIPE, epochs=7, rate=0.5)
     with pytest.raises(UsageError, match=r"other settings \(epochs, rate\). Name ano"):
-        command.missing(store, other, "1k", [1], [0])
+        command.missing(store, other, HERE, [1], [0])
 
 
 def test_the_best_run_is_chosen_by_training_error_alone():
@@ -177,6 +181,18 @@ def run_command(folder, *arguments):
     )
 
 
+@needs_data
+def test_simulated_questions_are_for_training_only():
+    trainer = training.Trainer.__new__(training.Trainer)
+    trainer.load(RECIPE, 6, "1k", "simulated")
+    other = training.Trainer.__new__(training.Trainer)
+    other.load(RECIPE, 6, "1k", "real")
+    assert trainer.vocabulary == other.vocabulary
+    np.testing.assert_array_equal(trainer.test.answers, other.test.answers)
+    assert len(trainer.train.answers) == len(other.train.answers) == 1000
+    assert (trainer.train.answers != other.train.answers).any()
+
+
 @needs_training
 @needs_data
 def test_a_stopped_benchmark_goes_on(tmp_path):
@@ -213,7 +229,7 @@ def test_batches_hold_each_question_once_in_a_bucket_that_fits(monkeypatch):
     monkeypatch.setattr(babi, "load", lambda task, split, size: babi.simulate(2, 250))
     recipe = replace(RECIPE, buckets=(5, 10, 1000), memory_size=20, batch_size=16)
     trainer = training.Trainer.__new__(training.Trainer)
-    trainer.load(recipe, 2, "1k")
+    trainer.load(recipe, 2, "1k", "real")
     used = np.arange(10, 240)
     batches = training.Batches(trainer, used, seed=3)
     stories = trainer.train.inputs["story"]

@@ -35,6 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--size", default="1k", choices=("1k", "10k"), help="training questions a task")
     add(
+        "--data",
+        default="real",
+        choices=("real", "simulated"),
+        help="what to train on; the test is always real",
+    )
+    add(
         "--tasks",
         type=int,
         nargs="+",
@@ -62,7 +68,8 @@ def main(args: argparse.Namespace) -> int:
     store = Store(args.out)
     if store.dropped is not None:
         print(f"{args.out}: the last line was half-written and was dropped.")
-    jobs = missing(store, recipe, args.size, tasks, seeds)
+    where = {"recipe": recipe.name, "size": args.size, "data": args.data}
+    jobs = missing(store, recipe, where, tasks, seeds)
     try:
         _do(jobs, args.jobs, store)
     except DataNotFoundError as error:
@@ -71,7 +78,7 @@ def main(args: argparse.Namespace) -> int:
         run
         for task in tasks
         for seed in seeds
-        for run in store.find(recipe=recipe.name, size=args.size, task=task, seed=seed)
+        for run in store.find(**where, task=task, seed=seed)
     ]
     print(report.table(runs, recipe, args.size))
     if args.json:
@@ -83,7 +90,7 @@ def main(args: argparse.Namespace) -> int:
 def missing(
     store: Store,
     recipe: Recipe,
-    size: str,
+    where: dict[str, str],
     tasks: list[int | None],
     seeds: list[int],
 ) -> list[workers.Job]:
@@ -96,9 +103,10 @@ def missing(
     jobs = []
     for task in tasks:
         for seed in seeds:
-            found = store.find(recipe=recipe.name, size=size, task=task, seed=seed)
+            found = store.find(**where, task=task, seed=seed)
             if not found:
-                jobs.append(workers.Job(recipe, task, size, seed))
+                job = workers.Job(recipe, task, where["size"], where["data"], seed)
+                jobs.append(job)
             elif found[0]["settings"] != settings:
                 theirs, given = found[0]["settings"], settings
                 changed = sorted(k for k in given if theirs.get(k) != given[k])

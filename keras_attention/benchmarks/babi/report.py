@@ -66,6 +66,7 @@ def summary(runs: list[Run], recipe: Recipe, size: str) -> dict[str, Any]:
     paper = published.columns(size).get(recipe.column)
     return {
         "what": f"bAbI v1-2, {recipe.mode}, {size} training questions a task",
+        "training_data": sorted({run["data"] for run in runs}),
         "recipe": recipe.name,
         "settings": runs[0]["settings"],
         "backend": sorted({run["backend"] for run in runs}),
@@ -77,7 +78,11 @@ def summary(runs: list[Run], recipe: Recipe, size: str) -> dict[str, Any]:
         "sd": round(float(np.std(means, ddof=1)), 2) if len(means) > 1 else None,
         "paper": {"column": recipe.column, "errors": paper},
         "runs": [
-            {k: v for k, v in run.items() if k not in ("settings", "recipe", "size")}
+            {
+                k: v
+                for k, v in run.items()
+                if k not in ("settings", "recipe", "size", "data")
+            }
             for run in sorted(runs, key=lambda r: (r["task"] or 0, r["seed"]))
         ],
     }

@@ -78,7 +78,7 @@ def _parse(line: str, where: str) -> Run:
             f"{where} is no run of this benchmark ({error}). Name another file with "
             "--out, or mend that line."
         ) from error
-    missing = {"recipe", "size", "seed", "task", "errors"} - set(run)
+    missing = {"recipe", "size", "data", "seed", "task", "errors"} - set(run)
     if missing:
         raise UsageError(f"{where} is a run without {sorted(missing)}.")
     return run

@@ -23,13 +23,17 @@ class Trainer:
         recipe: the recipe.
         task: a task's number; None for all together.
         size: "1k" or "10k".
+        data: "real", or "simulated" to train on simulated questions and to test on
+            real ones.
 
     Raises:
         DataNotFoundError: where the archive, or this part of it, is not to be had.
     """
 
-    def __init__(self, recipe: Recipe, task: int | None, size: str) -> None:
-        self.load(recipe, task, size)
+    def __init__(
+        self, recipe: Recipe, task: int | None, size: str, data: str = "real"
+    ) -> None:
+        self.load(recipe, task, size, data)
         self.model = self._build()
         self.model.compile(
             getattr(keras.optimizers, recipe.optimizer)(
@@ -43,13 +47,14 @@ class Trainer:
         # Keras' first `fit` draws random numbers that later ones do not.
         self.model.fit(Batches(self, np.arange(recipe.batch_size), 0), verbose=0)
 
-    def load(self, recipe: Recipe, task: int | None, size: str) -> None:
+    def load(self, recipe: Recipe, task: int | None, size: str, data: str) -> None:
         """Gets the questions, as arrays."""
         self.recipe = recipe
         self.task = task
         self.size = size
-        tasks: Any = "all" if task is None else task
-        train = babi.load(tasks, "train", size)
+        self.data = data
+        tasks = list(babi.TASKS) if task is None else [task]
+        train = _questions(tasks, size, data)
         test = babi.load(tasks, "test", size)
         vocabulary = babi.Vocabulary.from_examples(train + test)
         self.vocabulary_size = len(vocabulary)
@@ -97,6 +102,7 @@ class Trainer:
         return {
             "recipe": recipe.name,
             "size": self.size,
+            "data": self.data,
             "task": self.task,
             "seed": seed,
             "errors": {
@@ -197,6 +203,16 @@ class Batches(keras.utils.PyDataset):
         lengths = self._train.inputs["story"][rows].any(-1).sum(-1)
         bucket = np.searchsorted(self._buckets, lengths)
         return [rows[bucket == number] for number in range(len(self._buckets))]
+
+
+def _questions(tasks: list[int], size: str, data: str) -> list[babi.Example]:
+    """The training questions."""
+    if data == "real":
+        return babi.load(tasks, "train", size)
+    count = 1_000 if size == "1k" else 10_000
+    return [
+        example for task in tasks for example in babi.simulate(task, count, seed=task)
+    ]
 
 
 def _groups(examples: list[babi.Example]) -> dict[int, tuple[tuple[str, ...], ...]]:

@@ -18,6 +18,7 @@ class Job(NamedTuple):
     recipe: Recipe
     task: int | None  # None: all together
     size: str
+    data: str
     seed: int
 
 
@@ -92,6 +93,7 @@ def _drain(epochs: Any) -> int:
 
 _epochs: Any = None
 _trainer: Any = None
+_last: Any = None  # what it trains
 
 
 def _begin(processors: Any, epochs: Any) -> None:
@@ -103,10 +105,10 @@ def _begin(processors: Any, epochs: Any) -> None:
 
 
 def _do(job: Job) -> dict[str, Any]:
-    global _trainer
+    global _trainer, _last
     from keras_attention.benchmarks.babi.training import Trainer
 
-    wanted = (job.recipe, job.task, job.size)
-    if _trainer is None or (_trainer.recipe, _trainer.task, _trainer.size) != wanted:
-        _trainer = Trainer(*wanted)
+    wanted = job[:-1]
+    if _trainer is None or _last != wanted:
+        _trainer, _last = Trainer(*wanted), wanted
     return _trainer.run(job.seed, lambda epoch, logs: _epochs.put(1))
