@@ -18,6 +18,7 @@ from keras_attention import layers, models
 
 B, T, S, D, V, U = 2, 3, 5, 7, 11, 13  # batch, queries, keys, widths, units
 M, L, WORDS = 5, 3, 17  # memory slots, words of a sentence, vocabulary
+RELATIONS = 11
 
 Arrays = dict[str, np.ndarray]
 
@@ -36,6 +37,8 @@ class Row:
             by default all but the last.
         call: how to call it with tensors by name; by default `layer(**tensors)`.
         attention: whether it has the family's call signature.
+        residual: whether it adds what it finds to the query, so that what it returns
+            is not 0 where there is nothing to attend to.
         trains: whether it has weights to train.
         masked: from inputs to (inputs, inputs) that differ only in what is masked.
         hidden: from inputs to inputs of which the first sample is masked throughout.
@@ -48,6 +51,7 @@ class Row:
     inputs: Callable[[np.random.Generator], Arrays]
     unknown: dict[str, tuple[int, ...]] = field(default_factory=dict)
     attention: bool = False
+    residual: bool = False
     trains: bool = False
     masked: Callable[[Arrays], tuple[Arrays, Arrays]] | None = None
     hidden: Callable[[Arrays], Arrays] | None = None
@@ -72,6 +76,28 @@ class Row:
         # Keras takes the mask of an output from the first argument by position.
         first = next(iter(tensors))
         return made(tensors.pop(first), **tensors, **more)
+
+
+@dataclass(frozen=True)
+class OutputRow(Row):
+    """A row about one output of what returns a dict of them.
+
+    A model, too, is called as a layer in another model, so that there is one output.
+
+    Attributes:
+        output: the output's name.
+    """
+
+    output: str = ""
+
+    @property
+    def is_model(self) -> bool:
+        return False
+
+    def call(self, made: Any, tensors: dict[str, Any], **more: Any) -> Any:
+        if super().is_model:
+            return made(dict(tensors), **more)[self.output]
+        return super().call(made, tensors, **more)[self.output]
 
 
 def _floats(rng: np.random.Generator, *shape: int) -> np.ndarray:
@@ -162,8 +188,75 @@ def _filled(inputs: Arrays) -> np.ndarray:
     return (inputs["inputs"] != 0).any(-1)
 
 
+def _triples(rng: np.random.Generator) -> Arrays:
+    """Questions and facts of entities 1 … M; the second memory has an empty slot."""
+    keys = np.stack(
+        [rng.integers(1, M + 2, (B, M)), rng.integers(1, RELATIONS, (B, M))], -1
+    )
+    values = np.stack([rng.permutation(M) + 2 for _ in range(B)])
+    keys[:, :2, 0] = 1  # facts about the question's entity
+    keys[1, 3] = values[1, 3] = 0
+    return {
+        "question": rng.integers(1, WORDS, (B, L)).astype("int32"),
+        "keys": keys.astype("int32"),
+        "values": values.astype("int32"),
+    }
+
+
+def _fill_empty_slots(inputs: Arrays) -> tuple[Arrays, Arrays]:
+    """Keys in slots without a value, and a longer question."""
+    empty = inputs["values"][:, :, None] == 0
+    keys = np.where(empty, np.int32(1), inputs["keys"])
+    question = np.pad(inputs["question"], ((0, 0), (0, 1)))
+    return inputs, {**inputs, "question": question, "keys": keys}
+
+
+def _no_facts(inputs: Arrays) -> Arrays:
+    values = inputs["values"].copy()
+    values[0] = 0
+    return {**inputs, "values": values}
+
+
+def _records(rng: np.random.Generator) -> Arrays:
+    """A question and a memory of M records, each a time and L features."""
+    times = np.broadcast_to(np.arange(1, M + 1)[None, :, None], (B, M, 1))
+    features = rng.integers(1, WORDS, (B, M, L))
+    return {
+        "question": rng.integers(1, WORDS, (B, L)).astype("int32"),
+        "memory": np.concatenate([times, features], axis=-1).astype("int32"),
+    }
+
+
+def _supported(rng: np.random.Generator) -> Arrays:
+    """Records, and the two of them that are to be found."""
+    facts = np.stack([rng.permutation(M)[:2] for _ in range(B)])
+    return {**_records(rng), "supporting_facts": facts.astype("int32")}
+
+
+def _found(rng: np.random.Generator) -> Arrays:
+    return {**_records(rng), "found": np.array([[3, 0], [1, -1]], "int32")}
+
+
+def _told(rng: np.random.Generator) -> Arrays:
+    """Full stories, questions and their supporting facts."""
+    inputs = _supported(rng)
+    return {
+        "story": inputs["memory"][:, :, 1:],
+        "question": inputs["question"],
+        "supporting_facts": inputs["supporting_facts"],
+    }
+
+
+def _told_less(rng: np.random.Generator) -> Arrays:
+    """The same with empty slots, and of one question a single supporting fact."""
+    facts = np.array([[2, 0], [1, -1]], "int32")
+    return {**_told(rng), "story": _sentences(rng), "supporting_facts": facts}
+
+
 _ATTENTION = {"attention": True, "masked": _change_masked, "hidden": _hide_all}
+_HOP = {**_ATTENTION, "residual": True}
 _ANY_LENGTH = {"story": (0, 1, 2), "question": (0, 1)}
+_ANY_QUESTION = {"question": (0, 1), "keys": (0,), "values": (0,)}
 
 ROWS = [
     Row("dot_score", layers.DotScore, {"scaled": True}, _pair),
@@ -244,7 +337,7 @@ ROWS = [
         _tokens,
         unknown={"inputs": (0, 1, 2)},
     ),
-    Row("memory_hop", layers.MemoryHop, {}, _hop, **_ATTENTION),
+    Row("memory_hop", layers.MemoryHop, {}, _hop, **_HOP),
     Row(
         "memory_hop_linear",
         layers.MemoryHop,
@@ -257,7 +350,7 @@ ROWS = [
         },
         _hop,
         trains=True,
-        **_ATTENTION,
+        **_HOP,
     ),
     Row(
         "memn2n",
@@ -289,6 +382,129 @@ ROWS = [
         trains=True,
         masked=_pad_story,
         hidden=_no_story,
+    ),
+    Row(
+        "key_value_hop",
+        layers.KeyValueHop,
+        {},
+        _hop,
+        trains=True,
+        **_HOP,
+    ),
+    Row(
+        "key_value_hop_features",
+        layers.KeyValueHop,
+        {"features": 3, "normalizer": "softmax1", "kernel_initializer": "he_normal"},
+        _hop,
+        trains=True,
+        **_HOP,
+    ),
+    Row(
+        "key_value_memnn",
+        models.KeyValueMemNN,
+        {"vocabulary_size": WORDS, "relations": RELATIONS, "memory_size": M},
+        _triples,
+        unknown=_ANY_QUESTION,
+        trains=True,
+        masked=_fill_empty_slots,
+        hidden=_no_facts,
+    ),
+    Row(
+        "key_value_memnn_two_hops",
+        models.KeyValueMemNN,
+        {
+            "vocabulary_size": WORDS,
+            "relations": RELATIONS,
+            "embedding_dim": D,
+            "hops": 2,
+            "memory_size": M,
+            "encoding": "bag",
+            "normalizer": "softmax1",
+            "kernel_initializer": "he_normal",
+        },
+        _triples,
+        unknown=_ANY_QUESTION,
+        trains=True,
+        masked=_fill_empty_slots,
+        hidden=_no_facts,
+    ),
+    Row(
+        "sentence_features",
+        layers.SentenceFeatures,
+        {"vocabulary_size": WORDS, "ngrams": 3, "buckets": 101},
+        _tokens,
+        unknown={"inputs": (0, 1, 2)},
+    ),
+    Row(
+        "memory_writer",
+        layers.MemoryWriter,
+        {"nothing": WORDS},
+        _tokens,
+        unknown={"inputs": (0, 1, 2)},
+    ),
+    OutputRow(
+        "fact_finder",
+        layers.FactFinder,
+        {"features": WORDS, "embedding_dim": D},
+        _supported,
+        trains=True,
+        output="facts",
+    ),
+    OutputRow(
+        "fact_finder_nonlinear",
+        layers.FactFinder,
+        {
+            "features": WORDS,
+            "embedding_dim": D,
+            "supports": 2,
+            "time": False,
+            "nonlinear": True,
+            "hop_versions": True,
+        },
+        _supported,
+        trains=True,
+        output="facts",
+    ),
+    Row(
+        "word_responder",
+        layers.WordResponder,
+        {
+            "features": WORDS,
+            "vocabulary_size": U,
+            "embedding_dim": D,
+            "supports": 2,
+            "nonlinear": True,
+            "hop_versions": True,
+        },
+        _found,
+        trains=True,
+    ),
+    # What is trained by two outputs together is in tests/models/test_memnn.py.
+    OutputRow(
+        "memnn",
+        models.MemNN,
+        {"vocabulary_size": WORDS, "embedding_dim": D},
+        _told,
+        unknown=_ANY_LENGTH,
+        output="facts",
+    ),
+    OutputRow(
+        "memnn_adaptive",
+        models.MemNN,
+        {
+            "vocabulary_size": WORDS,
+            "supports": 2,
+            "time": False,
+            "adaptive": True,
+            "ngrams": 2,
+            "buckets": 101,
+            "nonlinear": True,
+            "hop_versions": True,
+        },
+        _told_less,
+        unknown=_ANY_LENGTH,
+        masked=_pad_story,
+        output="answer",
     ),
 ]
 

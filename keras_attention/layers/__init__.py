@@ -1,8 +1,11 @@
 """Keras layers: weights around the mathematics of `keras_attention.ops`."""
 
 from keras_attention.layers.attention import Attention
+from keras_attention.layers.key_value import KeyValueHop
+from keras_attention.layers.memnn import FactFinder, WordResponder
 from keras_attention.layers.memory import MemoryAge, MemoryHop, SentenceEncoder
 from keras_attention.layers.recording import record_attention
+from keras_attention.layers.records import MemoryWriter, SentenceFeatures
 from keras_attention.layers.scores import (
     AdditiveScore,
     ConcatScore,
@@ -19,11 +22,16 @@ __all__ = [
     "ConcatScore",
     "CosineScore",
     "DotScore",
+    "FactFinder",
     "GeneralScore",
+    "KeyValueHop",
     "MemoryAge",
     "MemoryHop",
+    "MemoryWriter",
     "RBFScore",
     "Score",
     "SentenceEncoder",
+    "SentenceFeatures",
+    "WordResponder",
     "record_attention",
 ]

@@ -1,5 +1,7 @@
 """Models: `keras.Model` subclasses put together from layers."""
 
+from keras_attention.models.key_value import KeyValueMemNN
 from keras_attention.models.memn2n import MemN2N
+from keras_attention.models.memnn import MemNN
 
-__all__ = ["MemN2N"]
+__all__ = ["KeyValueMemNN", "MemN2N", "MemNN"]

@@ -22,8 +22,8 @@ def columns(size: str) -> dict[str, tuple[float, ...]]:
         From a column's name to its errors on tasks 1 … 20, NaN where none is known.
     """
     file = resources.files(__package__) / f"published_{size}.csv"
-    with file.open(encoding="utf-8", newline="") as lines:
-        rows = [row for row in csv.DictReader(lines) if row["task"].isdecimal()]
+    lines = file.read_text(encoding="utf-8").splitlines()
+    rows = [row for row in csv.DictReader(lines) if row["task"].isdecimal()]
     rows.sort(key=lambda row: int(row["task"]))
     names = [name for name in rows[0] if name != "task"]
     return {name: tuple(float(row[name] or "nan") for row in rows) for name in names}

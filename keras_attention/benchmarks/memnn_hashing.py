@@ -1,0 +1,157 @@
+"""A memory of very many facts: how many a hash leaves to be scored, and how fast.
+
+Thousands of people go to rooms and take objects; the question is where an object is.
+The network learns from short stories, and is then asked about one long one.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+
+from keras_attention.losses import SupportingFactLoss
+from keras_attention.models import MemNN
+from keras_attention.models.hashing import ClusterHash, Hash, WordHash
+from keras_attention.models.large_memory import LargeMemory
+
+WHERE, IS, THE, WENT, TO, TOOK = range(1, 7)
+ROOMS, PEOPLE, OBJECTS = 50, 500, 500
+FIRST_ROOM = 7
+FIRST_PERSON = FIRST_ROOM + ROOMS
+FIRST_OBJECT = FIRST_PERSON + PEOPLE
+VOCABULARY = FIRST_OBJECT + OBJECTS
+STORIES, STORY, CAST = 20_000, 20, 5  # to learn from; facts and names in each
+QUESTIONS = 200
+EPOCHS = 8
+
+
+class World(NamedTuple):
+    """A story (N, 5) of words, and what can be asked about it."""
+
+    facts: np.ndarray
+    objects: np.ndarray  # those whose place is known
+    took: np.ndarray  # for each of them, the fact that tells who has it
+    went: np.ndarray  # and the fact that tells where that one is
+
+
+def world(
+    rng: np.random.Generator, size: int, people: np.ndarray, objects: np.ndarray
+) -> World:
+    """Tells `size` facts of some people and objects."""
+    who = rng.choice(people, size)
+    goes = rng.random(size) < 0.6
+    where = rng.integers(FIRST_ROOM, FIRST_ROOM + ROOMS, size)
+    what = rng.choice(objects, size)
+    going = np.stack(np.broadcast_arrays(who, WENT, TO, THE, where), axis=1)
+    taking = np.stack(np.broadcast_arrays(who, TOOK, THE, what, 0), axis=1)
+    last_move = np.full(VOCABULARY, -1)
+    last_taking = np.full(VOCABULARY, -1)
+    order = np.arange(size)
+    np.maximum.at(last_move, who[goes], order[goes])
+    np.maximum.at(last_taking, what[~goes], order[~goes])
+    known = objects[last_taking[objects] >= 0]
+    known = known[last_move[who[last_taking[known]]] >= 0]
+    took = last_taking[known]
+    return World(
+        np.where(goes[:, None], going, taking), known, took, last_move[who[took]]
+    )
+
+
+def asked(objects: np.ndarray) -> np.ndarray:
+    """The questions where these objects are, (B, 4), or where one of them is, (4,)."""
+    return np.stack(np.broadcast_arrays(WHERE, IS, THE, objects), axis=-1)
+
+
+def trained(seed: int) -> MemNN:
+    """A network that has learned all names from short stories."""
+    rng = np.random.default_rng(seed)
+    keras.utils.set_random_seed(seed)
+    stories: list[Any] = []
+    questions: list[Any] = []
+    facts: list[Any] = []
+    answers: list[Any] = []
+    while len(stories) < STORIES:
+        people = rng.choice(PEOPLE, CAST, replace=False) + FIRST_PERSON
+        objects = rng.choice(OBJECTS, CAST, replace=False) + FIRST_OBJECT
+        story = world(rng, STORY, people, objects)
+        if len(story.objects):
+            pick = rng.integers(len(story.objects))
+            stories.append(story.facts)
+            questions.append(asked(story.objects[pick]))
+            facts.append((story.took[pick], story.went[pick]))
+            answers.append(story.facts[story.went[pick], -1])
+    x = {"story": np.stack(stories), "question": np.stack(questions)}
+    y = {"facts": np.array(facts), "answer": np.array(answers)}
+    model = MemNN(VOCABULARY, embedding_dim=64, supports=2)
+    loss = SupportingFactLoss(0.1)
+    model.compile(keras.optimizers.Adam(0.01), {"facts": loss, "answer": loss})
+    x["supporting_facts"] = y["facts"]
+    model.fit(x, y, batch_size=64, epochs=EPOCHS, verbose=0)
+    return model
+
+
+def hashing(seed: int, size: int) -> dict[str, Any]:
+    """Asks about a memory of `size` facts without a hash, and with either one."""
+    start = time.perf_counter()
+    model = trained(seed)
+    print(f"hashing: trained in {time.perf_counter() - start:.0f} s", flush=True)
+    rng = np.random.default_rng([seed, 1])
+    people = np.arange(FIRST_PERSON, FIRST_PERSON + PEOPLE)
+    objects = np.arange(FIRST_OBJECT, FIRST_OBJECT + OBJECTS)
+    story = world(rng, size, people, objects)
+    picks = rng.integers(len(story.objects), size=QUESTIONS)
+    right = story.facts[story.went[picks], -1]
+    questions = asked(story.objects[picks])
+    makers: dict[str, Any] = {
+        "none": lambda: None,
+        "word": lambda: WordHash(story.facts),
+        "cluster": lambda: ClusterHash(
+            story.facts, model.word_vectors(), clusters=300, seed=seed
+        ),
+    }
+    rows: list[dict[str, Any]] = []
+    first = None
+    for name, make in makers.items():
+        start = time.perf_counter()
+        index: Hash | None = make()
+        built = time.perf_counter() - start
+        memory = model.remember(story.facts, index)
+        row = ask(memory, questions, right, first)
+        first = row.pop("words") if first is None else (row.pop("words"), first)[1]
+        row = {"hash": name, "build_seconds": round(built, 2), **row}
+        row["fewer"] = round(rows[0]["scored"] / row["scored"], 1) if rows else 1.0
+        rows.append(row)
+        print(
+            f"hash {name:8s} scored {row['scored']:9.0f} facts a question "
+            f"({row['fewer']:.0f} times fewer)  same answer {row['same']:6.1f} %  "
+            f"right {row['right']:6.1f} %  {row['milliseconds']:7.2f} ms a question",
+            flush=True,
+        )
+    return {"seed": seed, "facts": size, "questions": QUESTIONS, "rows": rows}
+
+
+def ask(
+    memory: LargeMemory,
+    questions: np.ndarray,
+    right: np.ndarray,
+    first: np.ndarray | None,
+) -> dict[str, Any]:
+    """Answers the questions one by one; how many facts were scored, and how fast."""
+    memory.answer(questions[:1])  # compiles
+    found, times = [], []
+    for question in questions:
+        start = time.perf_counter()
+        found.append(memory.answer(question[None]))
+        times.append(time.perf_counter() - start)
+    words = np.concatenate([answers.words for answers in found])
+    same = 100.0 if first is None else 100 * float((words == first).mean())
+    return {
+        "words": words,
+        "scored": float(np.mean([answers.scored[0] for answers in found])),
+        "same": round(same, 2),
+        "right": round(100 * float((words == right).mean()), 2),
+        "milliseconds": round(1000 * float(np.median(times)), 2),
+    }

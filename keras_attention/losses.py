@@ -1,0 +1,87 @@
+"""Losses: only what Keras has not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.layers.export import export
+from keras_attention.ops.ranking import margin_ranking
+
+Tensor = Any
+
+
+@export
+class SupportingFactLoss(keras.losses.Loss):
+    """Margin ranking over all classes: the right one is to be ahead by the margin.
+
+        Σ_{j ≠ r} max(0, γ − s_r + s_j)
+
+    It fits both outputs of a `MemNN`, the ranking of facts at each hop and that of
+    the answer's words.
+
+    Args:
+        margin: γ.
+
+    Call arguments:
+        y_true: integers, (B,) for one ranking a sample, (B, K) for one a hop. In
+            rows of K, −1 is "no fact": the first of a row stands for the last class,
+            the memory "nothing more", and what follows it does not count.
+        y_pred: scores (B, N) or (B, K, N).
+
+    Returns:
+        (B,), summed over hops; then reduced as `reduction` says.
+
+    Raises:
+        ValueError: for a margin that is not positive, or shapes that do not fit.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.losses import SupportingFactLoss
+    >>> loss = SupportingFactLoss(margin=0.5)
+    >>> round(float(loss(np.array([1]), np.array([[0.0, 1.0, 0.75]]))), 4)
+    0.25
+
+    Reference:
+        Weston, Chopra & Bordes, "Memory networks" (2014), equations 6 to 8.
+    """
+
+    def __init__(
+        self,
+        margin: float = 0.1,
+        reduction: str = "sum_over_batch_size",
+        name: str = "supporting_fact_loss",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(name=name, reduction=reduction, dtype=dtype)
+        if not margin > 0:
+            raise ValueError(f"`margin` must be above 0. Received: margin={margin}")
+        self.margin = margin
+
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        if len(y_true.shape) == len(y_pred.shape) and y_true.shape[-1] == 1:
+            y_true = ops.squeeze(y_true, axis=-1)
+        if len(y_pred.shape) not in (2, 3) or len(y_true.shape) + 1 != len(
+            y_pred.shape
+        ):
+            raise ValueError(
+                "`y_pred` must have shape (batch, classes) or (batch, hops, classes), "
+                "and `y_true` the same without the classes. Received: "
+                f"y_true.shape={tuple(y_true.shape)}, "
+                f"y_pred.shape={tuple(y_pred.shape)}"
+            )
+        label = ops.cast(y_true, "int32")
+        if len(y_pred.shape) == 2:
+            return margin_ranking(label, y_pred, self.margin)  # (B,)
+        nothing = label < 0  # (B, K)
+        missing = ops.cast(nothing, "int32")
+        counts = ops.equal(ops.cumsum(missing, axis=1), missing)  # none before
+        label = ops.where(nothing, ops.shape(y_pred)[-1] - 1, label)
+        cost = margin_ranking(label, y_pred, self.margin)  # (B, K)
+        return ops.sum(ops.where(counts, cost, ops.zeros_like(cost)), axis=1)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "margin": self.margin}

@@ -1,0 +1,88 @@
+"""The benchmark on MetaQA, on a few facts and questions in its format."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from keras_attention.benchmarks import __main__, metaqa
+
+TRAINS = keras.config.backend() in ("jax", "tensorflow", "torch")
+FACTS = [
+    (f"Film {i}", relation, f"{who} {i // share}")
+    for i in range(40)
+    for relation, who, share in (("directed_by", "Ann", 2), ("release_year", "19", 5))
+]
+
+
+def write(folder):
+    """Films with one director and one year each; two films are called Film 0."""
+    root = folder / "kb" / "metaqa"
+    root.mkdir(parents=True)
+    lines = ["|".join(fact) for fact in [*FACTS, ("Film 0", "directed_by", "Bo 1")]]
+    (root / "kb.txt").write_text("\n".join(lines))
+    asked = {"directed_by": "who directed [{}]", "release_year": "when was [{}] shown"}
+    questions = [f"{asked[r].format(s)}\t{o}" for s, r, o in FACTS]
+    for name in ("1-hop/vanilla/qa_dev.txt", "1-hop/vanilla/qa_test.txt"):
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join(questions))
+
+
+@pytest.mark.skipif(not TRAINS, reason="this backend does not train")
+def test_command(tmp_path, monkeypatch, capsys):
+    write(tmp_path)
+    monkeypatch.setenv("KERAS_ATTENTION_DATA", str(tmp_path))
+    path = tmp_path / "results.json"
+    arguments = ["metaqa", "--seeds", "3", "--epochs", "6", "--json", str(path)]
+    assert __main__.main([*arguments, "--without-brackets"]) == 0
+    results = json.loads(path.read_text("utf-8"))
+    (run,) = results["runs"]
+    assert run["seed"] == 3
+    assert run["test_questions"] == 80
+    assert run["one_set_questions"] == 79  # not: who directed Film 0
+    assert run["ceiling"] == 99.38  # 79 questions, and one of two directors
+    assert run["network"] > 90
+    assert run["right_path"]["network"] >= run["network"]
+    assert run["regression"] > 90
+    assert results["data"]["test"]["entity_by_brackets"] == 0
+    assert results["entities"] == "found by their names"
+    printed = capsys.readouterr().out
+    assert "seed 3: hits@1" in printed
+    assert "KV-MemNN" in printed
+
+
+def test_without_data_the_command_says_what_to_do(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("KERAS_ATTENTION_DATA", str(tmp_path))
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+    assert __main__.main(["metaqa"]) == 2
+    assert "download MetaQA by hand" in capsys.readouterr().err
+
+
+def test_paths_and_the_best_of_them():
+    keys = np.array([[1, 1], [1, 1], [1, 2], [3, 1], [4, 1], [4, 2], [0, 0]])
+    values = np.array([3, 4, 5, 6, 6, 7, 0])
+    one = metaqa.paths_of(keys, values, 1)
+    assert one == {(1,): [3, 4], (2,): [5]}
+    assert metaqa.paths_of(keys, values, 2) == {(1, 1): [6], (1, 2): [7]}
+    answers = np.zeros(8)
+    answers[[3, 4]] = 0.5
+    assert metaqa.best_path(one, answers) == ((1,), 1)
+    answers[:] = np.arange(8) == 4
+    assert metaqa.best_path(one, answers) == ((1,), 0.5)
+    assert metaqa.best_path(one, 0 * answers) == (None, 0)
+    assert metaqa.best_path({}, answers) == (None, 0)
+
+
+def test_an_answer_may_be_wrong_and_yet_of_the_right_relation():
+    paths = [{(1,): [3, 4], (2,): [5]}] * 3 + [{}]
+    best = [((1,), 0.5)] * 3 + [(None, 0.0)]
+    found = metaqa.on_path(np.array([3, 4, 5, 3]), paths, best)
+    assert found.tolist() == [True, True, False, False]
+
+
+def test_bigrams_are_counted():
+    columns = {(0, 5): 0, (5, 5): 1, (5, 0): 2, (7, 7): 3}
+    found = metaqa.counts(np.array([[5, 5, 5, 0], [5, 6, 0, 0]]), columns)
+    assert found.tolist() == [[1, 2, 1, 0], [1, 0, 0, 0]]

@@ -1,0 +1,183 @@
+"""MemNN: what it learns, what it is taught by, and what it keeps of it."""
+
+import os
+
+import keras
+import numpy as np
+import pytest
+
+from keras_attention.datasets import babi
+from keras_attention.losses import SupportingFactLoss
+from keras_attention.models import MemNN
+
+trains = pytest.mark.skipif(
+    keras.config.backend() not in ("jax", "tensorflow", "torch"),
+    reason="this backend does not train",
+)
+B, M, L, K, WORDS = 4, 5, 3, 2, 17
+
+
+def random_inputs():
+    rng = np.random.default_rng(0)
+    facts = np.stack([rng.permutation(M)[:K] for _ in range(B)]).astype("int32")
+    x = {
+        "story": rng.integers(1, WORDS, (B, M, L)).astype("int32"),
+        "question": rng.integers(1, WORDS, (B, L)).astype("int32"),
+        "supporting_facts": facts,
+    }
+    return x, {"facts": facts, "answer": rng.integers(0, WORDS, B)}
+
+
+def compiled(model, rate=0.01):
+    loss = SupportingFactLoss(0.1)
+    model.compile(keras.optimizers.Adam(rate), {"facts": loss, "answer": loss})
+    return model
+
+
+def arrays(examples, vocabulary, slots):
+    vectors = babi.vectorize(examples, vocabulary, slots, 7)
+    facts = np.full((len(examples), K), -1, "int32")
+    for row, example in zip(facts, examples):
+        row[: len(example.supporting_facts)] = example.supporting_facts
+    return vectors.inputs, facts, vectors.answers
+
+
+def short(examples, slots=24):
+    return [example for example in examples if len(example.story) <= slots]
+
+
+@trains
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_two_supporting_facts_are_learned(adaptive):
+    """The simulated task 2, with task 1 where the number of facts may vary."""
+    train, test = (short(babi.simulate(2, n, seed=n)) for n in (700, 200))
+    if adaptive:
+        train += short(babi.simulate(1, 200, seed=1))
+        test += short(babi.simulate(1, 100, seed=2))
+    vocabulary = babi.Vocabulary.from_examples(train + test)
+    keras.utils.set_random_seed(1)
+    model = MemNN(len(vocabulary), 20, supports=K, adaptive=adaptive)
+    x, facts, answers = arrays(train, vocabulary, 24)
+    compiled(model, 0.02).fit(
+        {**x, "supporting_facts": facts},
+        {"facts": facts, "answer": answers},
+        epochs=12,
+        verbose=0,
+    )
+    x, facts, answers = arrays(test, vocabulary, 24)
+    found = model.predict(x, batch_size=100, verbose=0)
+    assert (found["answer"].argmax(-1) == answers).mean() > 0.95
+    assert (found["found"] == facts).all(-1).mean() > 0.95
+
+
+@trains
+def test_every_weight_is_taught_by_facts_and_answers():
+    x, y = random_inputs()
+    model = MemNN(WORDS, 7, ngrams=2, buckets=53, nonlinear=True, hop_versions=True)
+    loss = SupportingFactLoss(9.0)
+    model.compile(keras.optimizers.SGD(0.1), {"facts": loss, "answer": loss})
+    before = [np.array(keras.ops.convert_to_numpy(w.value)) for w in model.weights]
+    model.fit(x, y, verbose=0)
+    for weight, old in zip(model.weights, before):
+        new = keras.ops.convert_to_numpy(weight.value)
+        assert np.isfinite(new).all(), weight.path
+        assert not np.array_equal(new, old), f"{weight.path} did not move"
+    # A sample of weight 0 teaches nothing.
+    before = [np.array(keras.ops.convert_to_numpy(w.value)) for w in model.weights]
+    model.fit(x, y, sample_weight=np.zeros(B), verbose=0)
+    for weight, old in zip(model.weights, before):
+        np.testing.assert_array_equal(keras.ops.convert_to_numpy(weight.value), old)
+
+
+@trains
+def test_metrics_and_evaluation_without_the_facts():
+    """`evaluate` goes by the facts found, given or not."""
+    x, y = random_inputs()
+    y["found"] = y["facts"]  # Keras' metrics want a target for each output
+    model = MemNN(WORDS, 7, adaptive=True)
+    loss = SupportingFactLoss(0.1)
+    model.compile(
+        "adam",
+        {"facts": loss, "answer": loss},
+        metrics={"answer": "accuracy", "found": keras.metrics.Accuracy()},
+    )
+    history = model.fit(x, y, verbose=0).history
+    assert history["found_accuracy"] == [1.0]  # those given
+    given = model.evaluate(x, y, verbose=0, return_dict=True)
+    del x["supporting_facts"]
+    alone = model.evaluate(x, y, verbose=0, return_dict=True)
+    assert given.keys() == alone.keys()
+    for name, value in alone.items():
+        assert float(value) == pytest.approx(float(given[name])), name
+        assert np.isfinite(float(value)), name
+    model.fit(x, y, verbose=0)  # without the facts, it trains on those it finds
+
+
+def test_saved_with_all_outputs(tmp_path):
+    x, _ = random_inputs()
+    model = MemNN(WORDS, 7, supports=K, adaptive=True, ngrams=2, buckets=53)
+    expected = model.predict(x, verbose=0)
+    assert {name: a.shape for name, a in expected.items()} == {
+        "facts": (B, K, M + 1),
+        "found": (B, K),
+        "answer": (B, WORDS),
+    }
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    assert type(again) is MemNN
+    assert [again.get_layer(part).name for part in "IGOR"] == list("IGOR")
+    del x["supporting_facts"]
+    for name, found in again.predict(x, verbose=0).items():
+        np.testing.assert_allclose(found, expected[name], rtol=1e-6, atol=1e-6)
+
+
+def test_time_tells_facts_of_the_same_words_apart():
+    """The third feature of time alone says which of two equal facts is taken."""
+    model = MemNN(WORDS, 7, supports=1)
+    finder = model.get_layer("O")
+    story = np.array([[[3, 4, 5], [3, 4, 5], [0, 0, 0], [3, 4, 5], [0, 0, 0]]])
+    x = {"story": story, "question": np.array([[6, 1, 2]])}
+    query = keras.ops.convert_to_numpy(finder.question(x["question"]))[0]
+    kernel = finder.times.weights[0]
+    for sign, slot in ((1, 0), (-1, 3)):
+        weights = np.zeros((7, 3))
+        weights[:, 2] = sign * query  # "y older than y′" is worth sign · ‖query‖²
+        kernel.assign(weights)
+        assert model.predict(x, verbose=0)["found"].tolist() == [[slot]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"vocabulary_size": 0}, "`vocabulary_size` must be at least 1"),
+        ({"embedding_dim": 0}, "`embedding_dim` must be at least 1"),
+        ({"supports": 0}, "`supports` must be at least 1. Received: supports=0"),
+        ({"ngrams": 0}, "`ngrams` must be at least 1"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        MemNN(**{"vocabulary_size": WORDS, **arguments})
+
+
+@trains
+@pytest.mark.skipif(
+    "KERAS_ATTENTION_DATA" not in os.environ,
+    reason="KERAS_ATTENTION_DATA does not say where bAbI is",
+)
+def test_yes_or_no_on_the_real_task():
+    """Task 6 wants the nonlinear R: a sum of scores cannot say whether two agree."""
+    train, test = (short(babi.load(6, split)) for split in ("train", "test"))
+    vocabulary = babi.Vocabulary.from_examples(train + test)
+    keras.utils.set_random_seed(0)
+    model = MemNN(len(vocabulary), 50, supports=K, adaptive=True, nonlinear=True)
+    x, facts, answers = arrays(train, vocabulary, 24)
+    compiled(model).fit(
+        {**x, "supporting_facts": facts},
+        {"facts": facts, "answer": answers},
+        epochs=12,
+        verbose=0,
+    )
+    x, _, answers = arrays(test, vocabulary, 24)
+    found = model.predict(x, batch_size=200, verbose=0)
+    assert (found["answer"].argmax(-1) == answers).mean() > 0.95

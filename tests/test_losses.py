@@ -1,0 +1,61 @@
+"""The margin ranking loss of facts and answers."""
+
+import keras
+import numpy as np
+import pytest
+import references
+
+from keras_attention.losses import SupportingFactLoss
+
+
+def number(x):
+    return float(keras.ops.convert_to_numpy(x))
+
+
+def test_one_ranking_a_sample():
+    """γ = 0.5: only what is less than 0.5 below the right score costs."""
+    scores = np.array([[2.0, 1.8, 0.0], [1.0, 3.0, 2.75]])
+    loss = SupportingFactLoss(margin=0.5)
+    assert number(loss(np.array([0, 2]), scores)) == pytest.approx((0.3 + 0.75) / 2)
+    # Keras may give labels an axis of their own.
+    assert number(loss(np.array([[0], [2]]), scores)) == pytest.approx(1.05 / 2)
+    weights = np.array([0.0, 2.0])
+    found = number(loss(np.array([0, 2]), scores, sample_weight=weights))
+    assert found == pytest.approx(2 * 0.75 / 2)
+
+
+def test_a_ranking_a_hop():
+    """The first −1 stands for the last class; what follows it does not count."""
+    scores = references.normal(1, 4, 3)
+    loss = SupportingFactLoss(margin=0.5, reduction="sum")
+
+    def one(hop, label):
+        return number(loss(np.array([label]), scores[:, hop]))
+
+    found = number(loss(np.array([[1, 0, -1, -1]]), scores))
+    assert found == pytest.approx(one(0, 1) + one(1, 0) + one(2, 2), rel=1e-5)
+    found = number(loss(np.array([[-1, -1, -1, -1]]), scores))
+    assert found == pytest.approx(one(0, 2), rel=1e-5)
+    found = number(loss(np.array([[1, 0, 2, 1]]), scores))
+    assert found == pytest.approx(sum(one(*x) for x in enumerate((1, 0, 2, 1))), 1e-5)
+
+
+def test_config():
+    loss = SupportingFactLoss(0.3, reduction="sum", name="mine")
+    config = keras.losses.serialize(loss)
+    assert config["registered_name"] == "keras_attention>SupportingFactLoss"
+    again = keras.losses.deserialize(config)
+    assert isinstance(again, SupportingFactLoss)
+    assert again.get_config() == loss.get_config()
+    assert (again.margin, again.reduction, again.name) == (0.3, "sum", "mine")
+
+
+def test_errors():
+    with pytest.raises(ValueError, match=r"`margin` must be above 0\. Received: marg"):
+        SupportingFactLoss(margin=0)
+    with pytest.raises(
+        ValueError,
+        match=r"`y_pred` must have shape \(batch, classes\) or \(batch, hops, classes\)"
+        r".* Received: y_true\.shape=\(2, 3\), y_pred\.shape=\(2, 5\)",
+    ):
+        SupportingFactLoss()(np.zeros((2, 3)), np.zeros((2, 5)))
