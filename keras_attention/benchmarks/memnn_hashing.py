@@ -25,7 +25,7 @@ FIRST_OBJECT = FIRST_PERSON + PEOPLE
 VOCABULARY = FIRST_OBJECT + OBJECTS
 STORIES, STORY, CAST = 20_000, 20, 5  # to learn from; facts and names in each
 QUESTIONS = 200
-EPOCHS = 8
+EPOCHS, BATCH, RATE, MARGIN, WIDTH = 8, 64, 0.01, 1.0, 64
 
 
 class World(NamedTuple):
@@ -85,11 +85,13 @@ def trained(seed: int) -> MemNN:
             answers.append(story.facts[story.went[pick], -1])
     x = {"story": np.stack(stories), "question": np.stack(questions)}
     y = {"facts": np.array(facts), "answer": np.array(answers)}
-    model = MemNN(VOCABULARY, embedding_dim=64, supports=2)
-    loss = SupportingFactLoss(0.1)
-    model.compile(keras.optimizers.Adam(0.01), {"facts": loss, "answer": loss})
+    model = MemNN(VOCABULARY, embedding_dim=WIDTH, supports=2)
+    loss = SupportingFactLoss(MARGIN)
+    steps = EPOCHS * -(-STORIES // BATCH)
+    rate = keras.optimizers.schedules.CosineDecay(RATE, steps)
+    model.compile(keras.optimizers.Adam(rate), {"facts": loss, "answer": loss})
     x["supporting_facts"] = y["facts"]
-    model.fit(x, y, batch_size=64, epochs=EPOCHS, verbose=0)
+    model.fit(x, y, batch_size=BATCH, epochs=EPOCHS, verbose=0)
     return model
 
 
