@@ -18,7 +18,7 @@ from keras_attention.models.hashing import ClusterHash, Hash, WordHash
 from keras_attention.models.large_memory import LargeMemory
 
 WHERE, IS, THE, WENT, TO, TOOK = range(1, 7)
-ROOMS, PEOPLE, OBJECTS = 50, 500, 500
+ROOMS, PEOPLE, OBJECTS = 50, 300, 300
 FIRST_ROOM = 7
 FIRST_PERSON = FIRST_ROOM + ROOMS
 FIRST_OBJECT = FIRST_PERSON + PEOPLE

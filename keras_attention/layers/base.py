@@ -11,7 +11,7 @@ import keras
 from keras import ops
 
 from keras_attention.layers.recording import is_recording, record
-from keras_attention.ops import masks
+from keras_attention.ops import masks, scores
 
 Tensor = Any
 
@@ -264,4 +264,15 @@ def check_memory(query: Tensor, value: Tensor, key: Tensor) -> None:
         raise ValueError(
             "`key` and `value` must have the same length (axis 1). "
             f"Received: key.shape={tuple(key.shape)}, value.shape={tuple(value.shape)}"
+        )
+
+
+def check_hop(query: Tensor, value: Tensor, key: Tensor) -> None:
+    """Holds keys and values to the width of the query, to which a hop adds."""
+    scores.check_widths(query, key)
+    if query.shape[-1] != value.shape[-1]:
+        raise ValueError(
+            "`value` must be as wide as `query`, to which what is found is added. "
+            f"Received: query.shape={tuple(query.shape)}, "
+            f"value.shape={tuple(value.shape)}"
         )

@@ -15,9 +15,9 @@ from keras_attention.layers.arguments import (
     resolve_normalizer,
     serialize_normalizer,
 )
-from keras_attention.layers.base import AttentionLayer, Prepared
+from keras_attention.layers.base import AttentionLayer, Prepared, check_hop
 from keras_attention.layers.export import export
-from keras_attention.ops import attend, scores
+from keras_attention.ops import attend
 
 Tensor = Any
 
@@ -118,13 +118,7 @@ class KeyValueHop(AttentionLayer):
         self.built = True
 
     def check_widths(self, query: Tensor, value: Tensor, key: Tensor) -> None:
-        scores.check_widths(query, key)
-        if query.shape[-1] != value.shape[-1]:
-            raise ValueError(
-                "`value` must be as wide as `query`, to which what is found is added. "
-                f"Received: query.shape={tuple(query.shape)}, "
-                f"value.shape={tuple(value.shape)}"
-            )
+        check_hop(query, value, key)
 
     def look(
         self,

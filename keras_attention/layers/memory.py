@@ -16,9 +16,9 @@ from keras_attention.layers.arguments import (
     resolve_normalizer,
     serialize_normalizer,
 )
-from keras_attention.layers.base import AttentionLayer, Prepared
+from keras_attention.layers.base import AttentionLayer, Prepared, check_hop
 from keras_attention.layers.export import export
-from keras_attention.ops import attend, masks, normalizers, positions, scores
+from keras_attention.ops import attend, masks, normalizers, positions
 
 Tensor = Any
 
@@ -332,13 +332,7 @@ class MemoryHop(AttentionLayer):
         self.built = True
 
     def check_widths(self, query: Tensor, value: Tensor, key: Tensor) -> None:
-        scores.check_widths(query, key)
-        if query.shape[-1] != value.shape[-1]:
-            raise ValueError(
-                "`value` must be as wide as `query`, to which what is found is added. "
-                f"Received: query.shape={tuple(query.shape)}, "
-                f"value.shape={tuple(value.shape)}"
-            )
+        check_hop(query, value, key)
 
     def look(
         self,

@@ -14,11 +14,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import keras
-import numpy as np
 from keras import ops
 
-from keras_attention.ops.precision import wide
+from keras_attention.ops.precision import lowest, wide
 
 Tensor = Any
 Normalizer = Callable[..., Tensor]
@@ -39,7 +37,7 @@ def softmax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tenso
     if mask is not None:
         # The lowest finite number, halved, vanishes in the softmax of any row that
         # has something to attend to; the other rows are zeroed below.
-        z = ops.where(mask, z, _lowest(z))
+        z = ops.where(mask, z, lowest(z.dtype))
     return _finish(_softmax(z, axis), mask, scores)
 
 
@@ -62,7 +60,7 @@ def softmax1(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tens
     """
     z = wide(scores)
     if mask is not None:
-        z = ops.where(mask, z, _lowest(z))
+        z = ops.where(mask, z, lowest(z.dtype))
     top = ops.stop_gradient(ops.maximum(ops.max(z, axis=axis, keepdims=True), 0))
     e = ops.exp(z - top)
     w = e / (ops.exp(-top) + ops.sum(e, axis=axis, keepdims=True))
@@ -149,7 +147,7 @@ def hardmax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tenso
     """
     z = wide(scores)
     if mask is not None:
-        z = ops.where(mask, z, _lowest(z))
+        z = ops.where(mask, z, lowest(z.dtype))
     soft = softmax(z, mask, axis)
     best = ops.expand_dims(ops.argmax(z, axis=axis), axis)
     places = ops.cumsum(ops.ones_like(z), axis=axis) - 1
@@ -214,11 +212,6 @@ def _softmax(z: Tensor, axis: int) -> Tensor:
         return ops.softmax(z, axis=axis)
 
 
-def _lowest(z: Tensor) -> float:
-    """Half of the lowest finite number, which leaves room to subtract a maximum."""
-    return float(np.finfo(keras.backend.standardize_dtype(z.dtype)).min) / 2
-
-
 def _finish(weights: Tensor, mask: Tensor | None, scores: Tensor) -> Tensor:
     if mask is not None:
         weights = ops.where(mask, weights, ops.zeros_like(weights))
@@ -233,7 +226,7 @@ def _below_zero(scores: Tensor, mask: Tensor | None, axis: int) -> Tensor:
     """
     z = wide(scores)
     if mask is not None:
-        z = ops.where(mask, z, _lowest(z))
+        z = ops.where(mask, z, lowest(z.dtype))
     z = z - ops.stop_gradient(ops.max(z, axis=axis, keepdims=True))
     out = ops.where(z > -2, z, -2)
     return out if mask is None else ops.where(mask, out, -2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 Tensor = Any
@@ -14,3 +15,14 @@ def wide(x: Tensor) -> Tensor:
     """Half precision in float32, for exponentials, sums of squares and the like."""
     dtype = keras.backend.standardize_dtype(x.dtype)
     return ops.cast(x, "float32") if dtype in ("float16", "bfloat16") else x
+
+
+def lowest(dtype: Any) -> float:
+    """Half of the lowest finite number: hidden, and a difference with it is finite.
+
+    Args:
+        dtype: of floating point. Of bfloat16, which NumPy alone does not know, it is
+            that of float32, rounded.
+    """
+    name = keras.backend.standardize_dtype(dtype)
+    return float(np.finfo("float32" if name == "bfloat16" else name).min) / 2

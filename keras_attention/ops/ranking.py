@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
-import numpy as np
 from keras import ops
+
+from keras_attention.ops.precision import lowest
 
 Tensor = Any
 
@@ -39,8 +39,6 @@ def margin_ranking(label: Tensor, scores: Tensor, margin: float) -> Tensor:
 def hide(scores: Tensor, there: Tensor) -> Tensor:
     """Scores that no ranking picks and no margin reaches, where nothing is.
 
-    The lowest finite number, halved, so that a difference with it stays finite.
-
     Args:
         scores: (...).
         there: booleans that broadcast to the scores, False for what is hidden.
@@ -48,10 +46,7 @@ def hide(scores: Tensor, there: Tensor) -> Tensor:
     Returns:
         (...), in the dtype of the scores.
     """
-    dtype = keras.backend.standardize_dtype(scores.dtype)
-    # What float32 holds, bfloat16 holds, too, which NumPy alone does not know.
-    lowest = float(np.finfo("float32" if dtype == "bfloat16" else dtype).min)
-    return ops.where(there, scores, ops.cast(lowest / 2, dtype))
+    return ops.where(there, scores, ops.cast(lowest(scores.dtype), scores.dtype))
 
 
 def time_features(x: Tensor, y: Tensor, other: Tensor) -> Tensor:
