@@ -1,6 +1,6 @@
 """A memory of very many facts: how many a hash leaves to be scored, and how fast.
 
-Thousands of people go to rooms and take objects; the question is where an object is.
+Hundreds of people go to rooms and take objects; the question is where an object is.
 The network learns from short stories, and is then asked about one long one.
 """
 
@@ -23,9 +23,10 @@ FIRST_ROOM = 7
 FIRST_PERSON = FIRST_ROOM + ROOMS
 FIRST_OBJECT = FIRST_PERSON + PEOPLE
 VOCABULARY = FIRST_OBJECT + OBJECTS
-STORIES, STORY, CAST = 20_000, 20, 5  # to learn from; facts and names in each
+STORIES, STORY, CAST = 15_000, 100, 30  # to learn from; facts and names in each
 QUESTIONS = 200
-EPOCHS, BATCH, RATE, MARGIN, WIDTH = 8, 64, 0.01, 1.0, 64
+CLUSTERS = 300
+EPOCHS, BATCH, RATE, MARGIN, WIDTH = 10, 64, 0.01, 3.0, 128
 
 
 class World(NamedTuple):
@@ -111,7 +112,7 @@ def hashing(seed: int, size: int) -> dict[str, Any]:
         "none": lambda: None,
         "word": lambda: WordHash(story.facts),
         "cluster": lambda: ClusterHash(
-            story.facts, model.word_vectors(), clusters=300, seed=seed
+            story.facts, model.word_vectors(), clusters=CLUSTERS, seed=seed
         ),
     }
     rows: list[dict[str, Any]] = []

@@ -148,7 +148,7 @@ def one_pass(
     weights = ops.stop_gradient(weights)
     start = (
         ops.full_like(x, -1),  # t, a place in the order
-        ops.zeros_like(similar[:, 0]),  # s_O(x, t)
+        ops.zeros_like(similar[:, 0]),  # how alike x and t are
         ops.zeros_like(x),  # when t was written
     )
 
