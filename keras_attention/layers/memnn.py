@@ -100,10 +100,10 @@ class FactFinder(keras.layers.Layer):
         self.time = time
         self.nonlinear = nonlinear
         self.hop_versions = hop_versions
-        self.question = block(self, "question")
-        self.candidate = block(self, "candidate")
-        self.found = found_blocks(self, supports - 1)
-        self.map = hidden_layer(self) if nonlinear else None
+        self.question = _block(self, "question")
+        self.candidate = _block(self, "candidate")
+        self.found = _found_blocks(self, supports - 1)
+        self.map = _hidden_layer(self) if nonlinear else None
         self.times = None
         if time:
             self.times = keras.layers.Dense(
@@ -266,9 +266,9 @@ class WordResponder(keras.layers.Layer):
         self.supports = positive("supports", supports)
         self.nonlinear = nonlinear
         self.hop_versions = hop_versions
-        self.question = block(self, "question")
-        self.found = found_blocks(self, supports)
-        self.map = hidden_layer(self) if nonlinear else None
+        self.question = _block(self, "question")
+        self.found = _found_blocks(self, supports)
+        self.map = _hidden_layer(self) if nonlinear else None
         self.words = SentenceEncoder(
             vocabulary_size, embedding_dim, "bag", dtype=self.dtype_policy, name="words"
         )
@@ -313,7 +313,7 @@ class WordResponder(keras.layers.Layer):
         }
 
 
-def block(layer: FactFinder | WordResponder, name: str) -> SentenceEncoder:
+def _block(layer: FactFinder | WordResponder, name: str) -> SentenceEncoder:
     """One version of all features: a block of U that turns sentences into sums."""
     return SentenceEncoder(
         layer.features,
@@ -324,13 +324,13 @@ def block(layer: FactFinder | WordResponder, name: str) -> SentenceEncoder:
     )
 
 
-def found_blocks(layer: FactFinder | WordResponder, hops: int) -> list[SentenceEncoder]:
+def _found_blocks(layer: FactFinder | WordResponder, hops: int) -> list[SentenceEncoder]:
     """The versions of what has been found: one for each hop, or one for all."""
     versions = hops if layer.hop_versions else min(hops, 1)
-    return [block(layer, f"found_{hop}") for hop in range(versions)]
+    return [_block(layer, f"found_{hop}") for hop in range(versions)]
 
 
-def hidden_layer(layer: FactFinder | WordResponder) -> keras.layers.Dense:
+def _hidden_layer(layer: FactFinder | WordResponder) -> keras.layers.Dense:
     """W of tanh(W tanh(U Φ) + b)."""
     return keras.layers.Dense(
         layer.embedding_dim,
