@@ -324,7 +324,9 @@ def _block(layer: FactFinder | WordResponder, name: str) -> SentenceEncoder:
     )
 
 
-def _found_blocks(layer: FactFinder | WordResponder, hops: int) -> list[SentenceEncoder]:
+def _found_blocks(
+    layer: FactFinder | WordResponder, hops: int
+) -> list[SentenceEncoder]:
     """The versions of what has been found: one for each hop, or one for all."""
     versions = hops if layer.hop_versions else min(hops, 1)
     return [_block(layer, f"found_{hop}") for hop in range(versions)]
