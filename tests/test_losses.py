@@ -4,8 +4,10 @@ import keras
 import numpy as np
 import pytest
 import references
+from keras import ops
 
 from keras_attention.losses import SupportingFactLoss
+from keras_attention.ops import ranking
 
 
 def number(x):
@@ -38,6 +40,18 @@ def test_a_ranking_a_hop():
     assert found == pytest.approx(one(0, 2), rel=1e-5)
     found = number(loss(np.array([[1, 0, 2, 1]]), scores))
     assert found == pytest.approx(sum(one(*x) for x in enumerate((1, 0, 2, 1))), 1e-5)
+
+
+def test_a_hidden_label_teaches_nothing():
+    scores = ranking.hide(
+        ops.convert_to_tensor(references.normal(2, 5).astype("float32")),
+        ops.convert_to_tensor([[True, True, True, True, False]] * 2),
+    )
+    loss = SupportingFactLoss(margin=0.5, reduction=None)
+    found = ops.convert_to_numpy(loss(np.array([4, 1]), scores))
+    assert found[0] == 0
+    assert np.isfinite(found[1])
+    assert found[1] > 0
 
 
 def test_config():

@@ -32,7 +32,7 @@ from keras_attention.datasets.babi.simulator.world import (
 _ROOMS = PLACES[:5]
 _KINDS = {"actor": ("actor",), "actor+object": ("actor", "object")}
 _STATEMENTS_PER_STORY = 35
-_RATIO = 7 / 3  # statements a question
+_STATEMENTS, _QUESTIONS = 7, 3  # so many statements to so many questions
 _HARDEST = 10
 _WAITING = 10  # draws of what to ask that wait until the story allows them
 
@@ -91,7 +91,7 @@ def simulate(
             notes.add(fact)
             story.append(say(fact, dice, always_there=False))
             statements += 1
-            due = statements // _RATIO > len(examples)
+            due = statements * _QUESTIONS // _STATEMENTS > len(examples)
             known = asker.choose(notes) if due else None
             if known is not None:
                 examples.append(_ask(known, tuple(story)))

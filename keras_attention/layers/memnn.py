@@ -166,7 +166,12 @@ class FactFinder(keras.layers.Layer):
             done = ops.logical_or(done, taken < 0)
             taken = ops.where(done, slots - 1, taken)
             score = ranking.preference_over(taken, similar, weights, x, times)
-            facts.append(ranking.hide(score, there))
+            shown = there
+            if training and supporting_facts is not None:
+                # Where there is no record "nothing more", −1 is no label to learn.
+                named = ops.logical_or(supporting_facts[:, hop] >= 0, times[:, -1] == 0)
+                shown = ops.logical_and(there, named[:, None])
+            facts.append(ranking.hide(score, shown))
             x = ops.take_along_axis(times, taken[:, None], axis=1)[:, 0]
             done = ops.logical_or(done, x <= 0)
             found.append(ops.where(done, -1, taken))

@@ -63,6 +63,8 @@ class LargeMemory:
 
     def __init__(self, model: Any, facts: np.ndarray, index: Hash | None) -> None:
         facts = checked(facts)
+        if not len(facts):
+            raise ValueError("`facts` must hold at least one. Received: none")
         if index is not None and index.size != len(facts):
             raise ValueError(
                 "`index` must be a hash of the same facts. Received: "

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention.layers.arguments import positive
+from keras_attention.layers.arguments import only_of_models, positive
 from keras_attention.layers.export import export
 from keras_attention.layers.memnn import FactFinder, WordResponder
 from keras_attention.layers.records import MemoryWriter, SentenceFeatures
@@ -54,7 +54,8 @@ class MemNN(keras.Model):
             sentence of nothing but padding is an empty slot wherever it stands.
             "question" (B, L).
             "supporting_facts" (B, K): slots of the story in the order in which they
-            are to be found, −1 behind the last one. May be left out, and then has no
+            are to be found; with `adaptive=True`, −1 behind the last one. May be left
+            out, and then has no
             effect on training either.
         training: whether to go by "supporting_facts".
 
@@ -104,6 +105,7 @@ class MemNN(keras.Model):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
+        only_of_models("MemNN", kwargs)
         positive("supports", supports)
         story = keras.Input((None, None), dtype="int32", name="story")  # (B, M, L)
         question = keras.Input((None,), dtype="int32", name="question")  # (B, L)

@@ -25,15 +25,16 @@ def margin_ranking(label: Tensor, scores: Tensor, margin: float) -> Tensor:
         margin: γ.
 
     Returns:
-        (...), in the dtype of the scores.
+        (...), in the dtype of the scores; 0 where the right class is hidden (`hide`).
 
     Reference:
         Weston, Chopra & Bordes, "Memory networks" (2014), equations 6 to 8.
     """
     right = ops.one_hot(label, ops.shape(scores)[-1], dtype="bool")  # (..., N)
     ours = ops.take_along_axis(scores, label[..., None], axis=-1)  # (..., 1)
-    behind = ops.relu(margin - ours + scores)
-    return ops.sum(ops.where(right, ops.zeros_like(behind), behind), axis=-1)
+    counts = ops.logical_and(ours > lowest(scores.dtype), ops.logical_not(right))
+    behind = ops.relu(margin - ops.where(counts, ours, 0) + scores)
+    return ops.sum(ops.where(counts, behind, ops.zeros_like(behind)), axis=-1)
 
 
 def hide(scores: Tensor, there: Tensor) -> Tensor:

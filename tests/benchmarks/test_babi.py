@@ -24,7 +24,7 @@ needs_training = pytest.mark.skipif(
     BACKEND not in ("jax", "tensorflow", "torch"), reason="does not train"
 )
 RECIPE = RECIPES["memn2n"]
-HERE = {"recipe": "memn2n", "size": "1k", "data": "real"}
+HERE = {"recipe": "memn2n", "size": "1k", "data": "real", "backend": "jax"}
 
 
 def a_run(task=1, seed=0, error=10.0, train=1.0, loss=1.0, recipe=RECIPE):
@@ -79,11 +79,25 @@ def test_a_half_written_line_is_dropped_and_nothing_else(tmp_path):
     assert last.dropped is None
 
 
+def test_a_line_that_lacks_only_its_end_is_kept(tmp_path):
+    path = tmp_path / "runs.jsonl"
+    Store(path).add(a_run(seed=4))
+    path.write_text(path.read_text()[:-1])
+    again = Store(path)
+    assert again.dropped is None
+    again.add(a_run(seed=5))
+    assert [run["seed"] for run in Store(path).runs] == [4, 5]
+    assert list(tmp_path.iterdir()) == [path]
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         ("hello\n", r"runs.jsonl, line 1 is no run of this benchmark"),
-        ('{"recipe": "memn2n"}\n', r"line 1 is a run without \['data', 'errors', "),
+        ("hello", r"runs.jsonl, line 1 is no run of this benchmark"),
+        ('{"my": "only copy"}', r"line 1 is a run without \['recipe', 'size', "),
+        ("5\n", r"line 1 is no run of this benchmark. Received: '5'"),
+        ('{"recipe": "memn2n"}\n', r"line 1 is a run without \['size', 'data', "),
     ],
 )
 def test_another_file_is_left_alone(tmp_path, content, message):
@@ -134,6 +148,9 @@ def test_the_table_and_what_json_holds():
     assert lines[3].split() == ["mean", "6.0", "5.5", "±", "2.1", "20.1"]
     # the means of the two seeds are 4 and 7; each has one failed task
     assert lines[4].split()[-5:] == ["1.0", "1.0", "±", "0.0", "1.0"]
+    unknown = report.table(runs, RECIPE, "10k")  # a column that 10k has not
+    assert "nothing published" in unknown
+    assert "nan" not in unknown
     found = report.summary(runs, RECIPE, "1k")
     assert (found["best_mean"], found["best_failed"], found["mean"]) == (6.0, 1, 5.5)
     assert found["sd"] == pytest.approx(2.12)

@@ -328,3 +328,16 @@ def test_real_validation_split():
     assert [len(part) for part in parts] == [900, 100]
     assert sorted(map(repr, whole)) == sorted(map(repr, [*parts[0], *parts[1]]))
     assert len(babi.load(1, size="10k")) == 10_000
+
+
+@pytest.mark.parametrize("fact", [2, -1])
+def test_a_supporting_fact_outside_its_story(fact):
+    story = (("zoe", "sat"), ("zoe", "stood"))
+    example = babi.Example(1, story, ("where", "is", "zoe"), "zoe", (0, fact))
+    vocabulary = babi.Vocabulary.from_examples([example])
+    with pytest.raises(
+        ValueError,
+        match=r"examples\[0\] has a supporting fact outside its story of 2 sentences.*"
+        rf"supporting_facts=\(0, {fact}\)",
+    ):
+        babi.vectorize([example], vocabulary)

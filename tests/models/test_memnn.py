@@ -71,6 +71,20 @@ def test_two_supporting_facts_are_learned(adaptive):
 
 
 @trains
+def test_a_fact_that_is_not_there_teaches_nothing():
+    """Where the number of facts is fixed, −1 and an empty slot cost nothing."""
+    keras.utils.set_random_seed(0)
+    x, y = random_inputs()
+    x["story"][:, -1] = 0
+    facts = np.array([[0, -1], [0, -1], [1, M - 1], [2, 0]], "int32")
+    x, y = {**x, "supporting_facts": facts}, {**y, "facts": facts}
+    model = compiled(MemNN(WORDS, 6, supports=K))
+    history = model.fit(x, y, verbose=0, epochs=2, shuffle=False).history
+    assert np.isfinite(history["loss"]).all()
+    assert all(np.isfinite(w).all() for w in model.get_weights())
+
+
+@trains
 def test_every_weight_is_taught_by_facts_and_answers():
     x, y = random_inputs()
     model = MemNN(WORDS, 7, ngrams=2, buckets=53, nonlinear=True, hop_versions=True)
@@ -150,6 +164,7 @@ def test_time_tells_facts_of_the_same_words_apart():
     ("arguments", "message"),
     [
         ({"vocabulary_size": 0}, "`vocabulary_size` must be at least 1"),
+        ({"hops": 3}, "`MemNN` has no such argument. Received: hops=3"),
         ({"embedding_dim": 0}, "`embedding_dim` must be at least 1"),
         ({"supports": 0}, "`supports` must be at least 1. Received: supports=0"),
         ({"ngrams": 0}, "`ngrams` must be at least 1"),

@@ -62,13 +62,17 @@ def main(args: argparse.Namespace) -> int:
     recipe = RECIPES[args.recipe]
     if args.epochs is not None:
         recipe = replace(recipe, epochs=args.epochs)
-    seeds = args.seeds if args.restarts is None else list(range(args.restarts))
-    tasks: list[int | None] = [None] if recipe.mode == "joint" else list(args.tasks)
+    seeds = args.seeds if args.restarts is None else range(args.restarts)
+    seeds = list(dict.fromkeys(seeds))  # each once
+    tasks: list[int | None] = [None]
+    if recipe.mode == "single":
+        tasks = list(dict.fromkeys(args.tasks))
     _check(args, tasks, seeds)
     store = Store(args.out)
     if store.dropped is not None:
         print(f"{args.out}: the last line was half-written and was dropped.")
     where = {"recipe": recipe.name, "size": args.size, "data": args.data}
+    where["backend"] = keras.config.backend()
     jobs = missing(store, recipe, where, tasks, seeds)
     try:
         _do(jobs, args.jobs, store)

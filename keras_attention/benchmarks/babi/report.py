@@ -43,7 +43,8 @@ def table(runs: list[Run], recipe: Recipe, size: str) -> str:
     chosen, every = errors_of_best(runs), errors(runs)
     seeds = len({run["seed"] for run in runs})
     head = f"test error in % ({seeds} runs)"
-    lines = [f"{head:30s}    best        mean ± sd   paper's {recipe.column}"]
+    published_as = f"paper's {recipe.column}" if paper else "nothing published"
+    lines = [f"{head:30s}    best        mean ± sd   {published_as}"]
     for task, found in every.items():
         theirs = paper[task - 1] if paper else float("nan")
         lines.append(_row(f"{task:2d} {TASKS[task]}", chosen[task], found, theirs))
@@ -103,4 +104,5 @@ def _by_seed(every: dict[int, list[float]]) -> list[tuple[float, ...]]:
 
 def _row(name: str, chosen: float, found: list[float], theirs: float) -> str:
     spread = f"{np.std(found, ddof=1):5.1f}" if len(found) > 1 else "    –"
-    return f"{name:30s}{chosen:8.1f}{np.mean(found):9.1f} ± {spread}{theirs:10.1f}"
+    beside = "         –" if np.isnan(theirs) else f"{theirs:10.1f}"
+    return f"{name:30s}{chosen:8.1f}{np.mean(found):9.1f} ± {spread}{beside}"

@@ -14,6 +14,10 @@ from keras_attention.benchmarks.errors import UsageError
 
 Run = dict[str, Any]
 
+NEEDED = ("recipe", "size", "data", "task", "seed", "errors", "train_error")
+NEEDED += ("train_loss", "fit_seconds", "settings", "backend", "keras")
+BEGINNING = '{"recipe": '  # of every line that was written here
+
 
 class Store:
     """Runs in a file, and in memory where there is none.
@@ -44,13 +48,19 @@ class Store:
             raise UsageError(f"--out {path} cannot be used: {error}") from error
 
     def _read(self, path: pathlib.Path) -> None:
-        text = path.read_text(encoding="utf-8")
-        *whole, rest = text.split("\n")
+        *whole, rest = path.read_text(encoding="utf-8").split("\n")
         for number, line in enumerate(whole, 1):
             self.runs.append(_parse(line, f"{path}, line {number}"))
-        if rest:
+        if not rest:
+            return
+        try:
+            self.runs.append(_parse(rest, f"{path}, line {len(whole) + 1}"))
+            whole.append(rest)  # all of it but the end of the line was written
+        except UsageError:
+            if not rest.startswith(BEGINNING[: len(rest)]):
+                raise
             self.dropped = rest
-            path.write_text("".join(f"{line}\n" for line in whole), encoding="utf-8")
+        _rewrite(path, whole)
 
     def find(self, **wanted: Any) -> list[Run]:
         """The runs that have all these values."""
@@ -63,7 +73,7 @@ class Store:
     def add(self, run: Run) -> None:
         """Keeps a run, on the disk before this returns."""
         # As it will be read: tuples become lists, for one.
-        line = json.dumps(run)
+        line = json.dumps({name: run[name] for name in NEEDED})
         self.runs.append(json.loads(line))
         if self.path is not None:
             with self.path.open("a", encoding="utf-8") as file:
@@ -78,7 +88,16 @@ def _parse(line: str, where: str) -> Run:
             f"{where} is no run of this benchmark ({error}). Name another file with "
             "--out, or mend that line."
         ) from error
-    missing = {"recipe", "size", "data", "seed", "task", "errors"} - set(run)
+    if not isinstance(run, dict):
+        raise UsageError(f"{where} is no run of this benchmark. Received: {line!r}")
+    missing = [name for name in NEEDED if name not in run]
     if missing:
-        raise UsageError(f"{where} is a run without {sorted(missing)}.")
+        raise UsageError(f"{where} is a run without {missing}.")
     return run
+
+
+def _rewrite(path: pathlib.Path, lines: list[str]) -> None:
+    """In one step, so that a process that dies meanwhile loses nothing."""
+    new = path.with_name(path.name + ".new")
+    new.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    new.replace(path)

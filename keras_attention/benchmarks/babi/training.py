@@ -17,7 +17,8 @@ from keras_attention.datasets import babi
 class Trainer:
     """Trains a recipe's network on one task, or on all, as often as it is asked to.
 
-    The network is compiled once; each run draws its weights anew from its seed.
+    The network of one task is compiled once; each run draws its weights anew from its
+    seed. That of all tasks, whose runs are long, is made anew each time.
 
     Args:
         recipe: the recipe.
@@ -34,18 +35,11 @@ class Trainer:
         self, recipe: Recipe, task: int | None, size: str, data: str = "real"
     ) -> None:
         self.load(recipe, task, size, data)
-        self.model = self._build()
-        self.model.compile(
-            getattr(keras.optimizers, recipe.optimizer)(
-                recipe.rate, clipnorm=recipe.clipnorm
-            ),
-            keras.losses.SparseCategoricalCrossentropy(
-                from_logits=True, reduction="sum"
-            ),
-            metrics=["accuracy"],
-        )
-        # Keras' first `fit` draws random numbers that later ones do not.
-        self.model.fit(Batches(self, np.arange(recipe.batch_size), 0), verbose=0)
+        if task is not None:
+            self.model = self._compiled()
+            # Keras' first `fit` draws random numbers that later ones do not.
+            first = np.arange(recipe.batch_size)
+            self.model.fit(Batches(self, first, seed=0), verbose=0)
 
     def load(self, recipe: Recipe, task: int | None, size: str, data: str) -> None:
         """Gets the questions, as arrays."""
@@ -82,13 +76,16 @@ class Trainer:
         """
         recipe = self.recipe
         keras.utils.set_random_seed(seed)
-        self._begin_anew()
+        if self.task is None:
+            self.model = self._compiled()
+        else:
+            self._begin_anew()
         order = np.random.default_rng(seed).permutation(len(self.train.answers))
         held, used = np.split(order, [round(len(order) * recipe.held_out)])
         linear = recipe.linear_epochs
         start = time.perf_counter()
         history = self.model.fit(
-            Batches(self, used, seed),
+            **self._questions_for_fit(used, seed),
             epochs=recipe.epochs,
             verbose=0,
             callbacks=[
@@ -121,6 +118,27 @@ class Trainer:
     def _build(self) -> Any:
         cls = getattr(models, self.recipe.cls)
         return cls(self.vocabulary_size, **self.recipe.arguments)
+
+    def _compiled(self) -> Any:
+        recipe, model = self.recipe, self._build()
+        model.compile(
+            getattr(keras.optimizers, recipe.optimizer)(
+                recipe.rate, clipnorm=recipe.clipnorm
+            ),
+            keras.losses.SparseCategoricalCrossentropy(
+                from_logits=True, reduction="sum"
+            ),
+            metrics=["accuracy"],
+        )
+        return model
+
+    def _questions_for_fit(self, used: np.ndarray, seed: int) -> dict[str, Any]:
+        """Plain arrays where they will do, else batches made for each epoch."""
+        if self.recipe.rename or self.recipe.buckets:
+            return {"x": Batches(self, used, seed)}
+        inputs = {name: array[used] for name, array in self.train.inputs.items()}
+        size = self.recipe.batch_size
+        return {"x": inputs, "y": self.train.answers[used], "batch_size": size}
 
     def _begin_anew(self) -> None:
         """Puts freshly drawn weights in, without compiling anything again."""

@@ -152,10 +152,6 @@ class Renamer:
         return ",".join(new.get(part, part) for part in word.split(","))
 
 
-class _Asked(tuple):
-    """A story's new facts and what was asked about them."""
-
-
 def _by_story(examples: Sequence[Example]) -> list[list[Example]]:
     """The questions of each story together."""
     stories: list[list[Example]] = []

@@ -179,7 +179,8 @@ def vectorize(
         `Vectors`.
 
     Raises:
-        ValueError: No examples; a size below 1; an answer outside the vocabulary;
+        ValueError: No examples; a size below 1; an answer outside the vocabulary; a
+            supporting fact outside its story;
             an empty story, sentence or question; a sentence longer than
             `sentence_length`.
 
@@ -216,6 +217,12 @@ def vectorize(
         if example.answer is not None:
             (answers[i],) = vocabulary.encode([example.answer])
         for fact in example.supporting_facts:
+            if not 0 <= fact < len(example.story):
+                raise ValueError(
+                    f"{where} has a supporting fact outside its story of "
+                    f"{len(example.story)} sentences, counted from 0. "
+                    f"Received: supporting_facts={example.supporting_facts}"
+                )
             if fact >= cut:
                 supporting[i, fact - cut] = True
     if truncated:
