@@ -14,8 +14,10 @@ from keras_attention.benchmarks.errors import UsageError
 
 Run = dict[str, Any]
 
-NEEDED = ("recipe", "size", "data", "task", "seed", "errors", "train_error")
-NEEDED += ("train_loss", "fit_seconds", "settings", "backend", "keras")
+NEEDED = (
+    *("recipe", "size", "data", "task", "seed", "errors", "train_error"),
+    *("train_loss", "fit_seconds", "settings", "backend", "keras"),
+)
 BEGINNING = '{"recipe": '  # of every line that was written here
 
 
@@ -73,7 +75,7 @@ class Store:
     def add(self, run: Run) -> None:
         """Keeps a run, on the disk before this returns."""
         # As it will be read: tuples become lists, for one.
-        line = json.dumps({name: run[name] for name in NEEDED})
+        line = json.dumps({"recipe": run["recipe"], **run})
         self.runs.append(json.loads(line))
         if self.path is not None:
             with self.path.open("a", encoding="utf-8") as file:
