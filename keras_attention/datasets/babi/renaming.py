@@ -165,7 +165,7 @@ def _by_story(examples: Sequence[Example]) -> list[list[Example]]:
 
 
 def _contexts(stories: list[list[Example]]) -> dict[str, set[Hashable]]:
-    """The sentences each word stands in, the word left out, and lists it is part of."""
+    """The sentences each word stands in, the word left out."""
     found: dict[str, set[Hashable]] = defaultdict(set)
     for story in stories:
         sentences = {*story[-1].story, *(example.question for example in story)}
