@@ -28,7 +28,9 @@ class SupportingFactLoss(keras.losses.Loss):
     Call arguments:
         y_true: integers, (B,) for one ranking a sample, (B, K) for one a hop. In
             rows of K, −1 is "no fact": the first of a row stands for the last class,
-            the memory "nothing more", and what follows it does not count.
+            the memory "nothing more", and what follows it does not count. A label
+            that is none of the N classes costs nothing, and in rows of K neither
+            does what follows it.
         y_pred: scores (B, N) or (B, K, N).
 
     Returns:
@@ -74,13 +76,17 @@ class SupportingFactLoss(keras.losses.Loss):
                 f"y_pred.shape={tuple(y_pred.shape)}"
             )
         label = ops.cast(y_true, "int32")
+        classes = ops.shape(y_pred)[-1]
+        nothing, beyond = label < 0, label >= classes
+        missing = ops.logical_or(nothing, beyond)  # (B,) or (B, K)
+        cost = margin_ranking(
+            ops.where(missing, classes - 1, label), y_pred, self.margin
+        )
         if len(y_pred.shape) == 2:
-            return margin_ranking(label, y_pred, self.margin)  # (B,)
-        nothing = label < 0  # (B, K)
-        missing = ops.cast(nothing, "int32")
-        counts = ops.equal(ops.cumsum(missing, axis=1), missing)  # none before
-        label = ops.where(nothing, ops.shape(y_pred)[-1] - 1, label)
-        cost = margin_ranking(label, y_pred, self.margin)  # (B, K)
+            return ops.where(missing, ops.zeros_like(cost), cost)  # (B,)
+        so_far = ops.cumsum(ops.cast(missing, "int32"), axis=1)
+        first = ops.logical_and(nothing, so_far == 1)  # (B, K)
+        counts = ops.logical_or(so_far == 0, first)
         return ops.sum(ops.where(counts, cost, ops.zeros_like(cost)), axis=1)
 
     def get_config(self) -> dict[str, Any]:

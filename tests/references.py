@@ -64,21 +64,28 @@ def differences(f, x, step=1e-6):
 
 def softmax(z, mask=None):
     """exp(zᵢ) / Σⱼ exp(zⱼ) over what is allowed, 0 elsewhere."""
-    return _exponential(z, mask, np.array([]))
+    return _exponential(z, mask, lambda allowed: 0)
 
 
 def softmax1(z, mask=None):
     """A softmax with one more score of 0 whose weight is thrown away."""
-    return _exponential(z, mask, np.array([0.0]))
+    return _exponential(z, mask, lambda allowed: 1)
 
 
-def _exponential(z, mask, more):
+def null_softmax(z, mask=None, slots=1):
+    """A softmax with one more score of 0 for each slot that is not filled."""
+    return _exponential(z, mask, lambda allowed: max(slots - allowed, 0))
+
+
+def _exponential(z, mask, zeros):
+    """A softmax with so many more scores of 0; zeros is a function of what is there."""
     z = np.asarray(z, "float64")
     mask = np.broadcast_to(True if mask is None else mask, z.shape)
     out = np.zeros(z.shape)
     for row in np.ndindex(z.shape[:-1]):
         allowed = z[row][mask[row]]
         if allowed.size:
+            more = np.zeros(zeros(allowed.size))
             top = max([*allowed, *more])
             e = np.exp(allowed - top)
             out[row][mask[row]] = e / (e.sum() + np.exp(more - top).sum())

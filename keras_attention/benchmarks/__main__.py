@@ -21,7 +21,7 @@ COMMANDS = {
         "train on the bAbI tasks and print our errors beside the papers'",
     ),
     "memnn": (
-        "keras_attention.benchmarks.memnn",
+        "keras_attention.benchmarks.memnn.command",
         "train MemNN with supporting facts; answer from a memory of a million facts",
     ),
     "metaqa": (

@@ -1,10 +1,11 @@
 """MetaQA: our hits@1 beside a logistic regression's and the published ones.
 
     python -m keras_attention.benchmarks metaqa --seeds 0 1 2 --json results.json
-    python -m keras_attention.benchmarks metaqa --hops 2
+    python -m keras_attention.benchmarks metaqa --hops 2 --out runs.jsonl
 
 A KeyValueMemNN is trained on the development questions, a tenth of them held back. It
-is tested on the test questions of one hop; of two hops, on the tenth.
+is tested on the test questions of one hop; of two hops, on the tenth. Each finished run
+is a line of the file `--out`; the same command goes on from there.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import numpy as np
 
 from keras_attention import callbacks, models
 from keras_attention.benchmarks.errors import UsageError
+from keras_attention.benchmarks.store import opened
 from keras_attention.datasets import DataNotFoundError, triples
 from keras_attention.version import __version__
 
@@ -41,6 +43,8 @@ TRAINING: dict[str, Any] = {
 # Miller et al. (2016), table 2: test hits@1 in per cent with the knowledge base, after
 # training on WikiMovies' own questions, about ten times as many as are used here.
 PUBLISHED = {"KV-MemNN": 93.9, "MemN2N": 78.5}
+# What a line of `--out` has.
+NEEDED = ("hops", "brackets", "seed", "backend", "keras", "settings", "result")
 
 Path = tuple[int, ...]  # relations, one a hop
 Paths = dict[Path, list[int]]  # from a path to the entities at its end
@@ -79,25 +83,48 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="find the questions' entities by their names",
     )
+    add("--out", type=pathlib.Path, help="runs as they end, and to go on from")
     add("--json", type=pathlib.Path, help="where to write the results")
 
 
 def main(args: argparse.Namespace) -> int:
-    """Runs each seed, prints the table and writes the results."""
+    """Does the runs that are missing, prints the table and writes the results."""
     training = {**TRAINING, "epochs": args.epochs}
+    brackets = not args.without_brackets
+    store = opened(args.out, NEEDED)
     try:
-        data = load(args.hops, not args.without_brackets)
+        data = load(args.hops, brackets)
     except DataNotFoundError as error:
         raise UsageError(str(error)) from error
+    about = {"training": training, "model": model_of(args.hops), "data": facts_of(data)}
+    where = {"hops": args.hops, "brackets": brackets}
+    where["backend"] = keras.config.backend()
+    seeds = list(dict.fromkeys(args.seeds))  # each once
+    # All of them are looked up before any is done, so that an error comes at once.
+    found = {s: store.done("metaqa", about, **where, seed=s) for s in seeds}
     runs = []
-    for seed in args.seeds:
-        runs.append(run(seed, data, args.hops, training))
-        print(summary(runs[-1]), flush=True)
+    for seed, done in found.items():
+        if done is None:
+            result = run(seed, data, args.hops, training)
+            line = {**where, "seed": seed, "keras": keras.__version__}
+            done = store.add({**line, "settings": about, "result": result})
+            print(summary(result), flush=True)
+        runs.append(done["result"])
     print(table(runs, args.hops))
     if args.json:
-        results = report(runs, data, args.hops, not args.without_brackets, training)
+        results = report(runs, data, args.hops, brackets, training)
         args.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     return 0
+
+
+def model_of(hops: int) -> dict[str, Any]:
+    """The network's arguments, save those that the data give."""
+    return {**RECIPE, "hops": hops, "memory_size": MEMORY_SIZE[hops]}
+
+
+def facts_of(data: dict[str, Any]) -> dict[str, dict[str, int]]:
+    """What is known of the memories of each split."""
+    return {name: data[name].facts for name in ("dev", "test") if name in data}
 
 
 def load(hops: int, brackets: bool = True) -> dict[str, Any]:
@@ -163,11 +190,7 @@ def run(
     train, held_back = dev.pick(used), dev.pick(held)
     test = data.get("test", held_back)
     model = models.KeyValueMemNN(
-        data["vocabulary_size"],
-        data["relations"],
-        hops=hops,
-        memory_size=MEMORY_SIZE[hops],
-        **RECIPE,
+        data["vocabulary_size"], data["relations"], **model_of(hops)
     )
     model.compile(
         keras.optimizers.Adam(training["rate"]),
@@ -358,14 +381,9 @@ def report(
     return {
         "what": f"MetaQA, {hops}-hop questions, hits@1 in per cent",
         "entities": "given by brackets" if brackets else "found by their names",
-        "model": {
-            "class": "KeyValueMemNN",
-            **RECIPE,
-            "hops": hops,
-            "memory_size": MEMORY_SIZE[hops],
-        },
+        "model": {"class": "KeyValueMemNN", **model_of(hops)},
         "training": training,
-        "data": {name: data[name].facts for name in ("dev", "test") if name in data},
+        "data": facts_of(data),
         "runs": runs,
         "mean": {
             name: round(float(np.mean([r[name] for r in runs])), 2)

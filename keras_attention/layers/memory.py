@@ -22,6 +22,8 @@ from keras_attention.ops import attend, masks, normalizers, positions
 
 Tensor = Any
 
+ENCODINGS = ("bag", *positions.ENCODINGS)
+
 
 @export
 class SentenceEncoder(keras.layers.Layer):
@@ -29,13 +31,15 @@ class SentenceEncoder(keras.layers.Layer):
 
         bag       m = Σⱼ A xⱼ
         position  m = Σⱼ lⱼ ∘ A xⱼ,  l_kj = (1 − j/J) − (k/d)(1 − 2j/J)
+        centered_position            l_kj = 1 + 4(k − (d + 1)/2)(j − (J + 1)/2)/(dJ)
 
     Token 0 is padding and counts for nothing.
 
     Args:
         vocabulary_size: V, the number of different tokens, padding included.
         embedding_dim: d, the width of an embedding.
-        encoding: "position" or "bag".
+        encoding: "bag", "position" as in the paper, or "centered_position" as in its
+            authors' code, about twice as high.
         sentence_length: J of the position encoding: a number for all sentences, or
             None for each sentence's own number of words, as in the paper.
         embeddings_initializer: of A; by default normal with deviation 0.1.
@@ -73,9 +77,9 @@ class SentenceEncoder(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if encoding not in ("bag", "position"):
+        if encoding not in ENCODINGS:
             raise ValueError(
-                "`encoding` must be 'bag' or 'position'. "
+                f"`encoding` must be one of {list(ENCODINGS)}. "
                 f"Received: encoding={encoding!r}"
             )
         self.vocabulary_size = positive("vocabulary_size", vocabulary_size)
@@ -108,12 +112,16 @@ class SentenceEncoder(keras.layers.Layer):
         if training and self._counts_pay:
             table = ops.cast(self.embedding.embeddings, self.compute_dtype)
             word, words = self._places(masks.padding(inputs))
-            return positions.position_weighted_sum(word, words, inputs, table)
+            return positions.position_weighted_sum(
+                word, words, inputs, table, self.encoding
+            )
         words = self.embedding(inputs)  # (..., L, D)
         there = masks.padding(inputs)  # (..., L)
         weights = ops.cast(there, words.dtype)[..., None]
-        if self.encoding == "position":
-            l_kj = positions.sentence_position(*self._places(there), words.shape[-1])
+        if self.encoding != "bag":
+            l_kj = positions.sentence_position(
+                *self._places(there), words.shape[-1], self.encoding
+            )
             weights = weights * ops.cast(l_kj, words.dtype)
         return ops.sum(weights * words, axis=-2)  # (..., D)
 
@@ -144,7 +152,7 @@ class SentenceEncoder(keras.layers.Layer):
     def _counts_pay(self) -> bool:
         """Whether to train on counts of words; see docs/decisions.md."""
         return (
-            self.encoding == "position"
+            self.encoding != "bag"
             and self.vocabulary_size <= 256
             and not self.embedding.quantization_mode
         )
@@ -254,6 +262,9 @@ class MemoryHop(AttentionLayer):
         activation: f, by name or as a function; None for none.
         normalizer: "softmax", or another as in `Attention`; with "softmax1" a hop may
             also look at nothing.
+        slots: how many memories there are; those that are not filled are null: they
+            score 0 and hold 0, as in the paper, so that a hop may look at nothing.
+            Needs the softmax. None if there are none but those that are filled.
         linear_start: whether the hop begins without its normalizer, p = uᵀm. The
             non-trainable variable `linear` says which holds; set it to False, as the
             callback `LinearStart` does, to put the normalizer in.
@@ -298,6 +309,7 @@ class MemoryHop(AttentionLayer):
         transform: bool = False,
         activation: Any = None,
         normalizer: Any = "softmax",
+        slots: int | None = None,
         linear_start: bool = False,
         kernel_initializer: Any = None,
         **kwargs: Any,
@@ -306,6 +318,14 @@ class MemoryHop(AttentionLayer):
         self.transform = transform
         self.activation = keras.activations.get(activation)
         self.normalizer = resolve_normalizer(normalizer)
+        if slots is not None:
+            positive("slots", slots)
+            if self.normalizer != "softmax":
+                raise ValueError(
+                    "`slots` needs normalizer='softmax', since a null memory is one "
+                    f"whose score is 0 in it. Received: normalizer={normalizer!r}"
+                )
+        self.slots = slots
         self.linear_start = linear_start
         self.kernel_initializer = keras.initializers.get(kernel_initializer or normal())
 
@@ -356,12 +376,16 @@ class MemoryHop(AttentionLayer):
             "transform": self.transform,
             "activation": keras.activations.serialize(self.activation),
             "normalizer": serialize_normalizer(self.normalizer),
+            "slots": self.slots,
             "linear_start": self.linear_start,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }
 
     def _normalize(self, similar: Tensor, mask: Tensor | None) -> Tensor:
-        weights = normalizers.get(self.normalizer)(similar, mask)
+        if self.slots is None:
+            weights = normalizers.get(self.normalizer)(similar, mask)
+        else:
+            weights = normalizers.null_softmax(similar, mask, slots=self.slots)
         if not self.linear_start:
             return weights
         linear = ops.convert_to_tensor(self.linear)

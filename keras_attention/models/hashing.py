@@ -8,7 +8,16 @@ Shapes: N facts, L words of a fact, V words of the vocabulary, D width of their 
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
+
+from keras_attention.ops.hashing import (
+    inverted_index,
+    k_means,
+    sharing,
+    telling_words,
+)
 
 
 class Hash:
@@ -26,15 +35,7 @@ class Hash:
     def __init__(self, facts: np.ndarray, buckets: np.ndarray) -> None:
         self.size = len(facts)
         self._buckets = buckets
-        fact, place = np.nonzero(facts)
-        bucket = buckets[facts[fact, place]]
-        fact, bucket = fact[bucket >= 0], bucket[bucket >= 0]
-        # Each pair once, sorted by bucket, then by fact.
-        pairs = np.unique(bucket.astype("int64") * max(self.size, 1) + fact)
-        bucket, fact = np.divmod(pairs, max(self.size, 1))
-        self._facts = fact.astype("int64")
-        ends = np.arange(buckets.max(initial=-1) + 2)
-        self._starts = np.searchsorted(bucket, ends)
+        self._members, self._starts = inverted_index(facts, buckets)
 
     def candidates(self, words: np.ndarray) -> np.ndarray | None:
         """The facts that share a bucket with one of these words.
@@ -46,14 +47,43 @@ class Hash:
         Returns:
             int64, rows of `facts` in ascending order; None for all of them.
         """
-        words = np.unique(words)
-        words = words[(words > 0) & (words < len(self._buckets))]
-        buckets = np.unique(self._buckets[words])
-        buckets = buckets[buckets >= 0]
-        if not len(buckets):
-            return None
-        found = [self._facts[self._starts[b] : self._starts[b + 1]] for b in buckets]
-        return found[0] if len(found) == 1 else np.unique(np.concatenate(found))
+        return sharing(words, self._buckets, self._members, self._starts)
+
+    def tables(self) -> dict[str, np.ndarray]:
+        """What the hash has worked out of its facts: integers, to be stored."""
+        return {
+            "buckets": self._buckets,
+            "members": self._members,
+            "starts": self._starts,
+        }
+
+    @classmethod
+    def from_tables(cls, size: int, tables: dict[str, np.ndarray]) -> Self:
+        """The hash of `size` facts that has these `tables`.
+
+        Raises:
+            ValueError: if they are not the tables of a hash of so many facts.
+        """
+        buckets, members, starts = (
+            tables[name] for name in ("buckets", "members", "starts")
+        )
+        if (
+            any(t.ndim != 1 or t.dtype.kind != "i" for t in (buckets, members, starts))
+            or len(starts) != buckets.max(initial=-1) + 2
+            or starts[0] != 0
+            or starts[-1] != len(members)
+            or (np.diff(starts) < 0).any()
+            or members.min(initial=0) < 0
+            or members.max(initial=-1) >= size
+        ):
+            raise ValueError(
+                f"`tables` must be those of a hash of {size} facts. Received: "
+                + ", ".join(f"{name}.shape={t.shape}" for name, t in tables.items())
+            )
+        made = cls.__new__(cls)
+        made.size = size
+        made._buckets, made._members, made._starts = buckets, members, starts
+        return made
 
 
 class WordHash(Hash):
@@ -142,70 +172,6 @@ class ClusterHash(Hash):
         if len(words):
             buckets[words] = k_means(vectors[words], min(clusters, len(words)), seed)
         super().__init__(facts, buckets)
-
-
-def k_means(
-    points: np.ndarray, clusters: int, seed: int = 0, rounds: int = 25
-) -> np.ndarray:
-    """Lloyd's algorithm, from centres that are drawn far from each other.
-
-    The first centre is a point drawn at random, each further one a point drawn with a
-    probability in proportion to its squared distance from the nearest centre so far.
-
-    Args:
-        points: numbers (N, D).
-        clusters: how many.
-        seed: of the draws.
-        rounds: how often the centres move, at most; it ends when nothing changes.
-
-    Returns:
-        int64 (N,), the cluster of each point.
-
-    Reference:
-        Arthur & Vassilvitskii, "k-means++: the advantages of careful seeding" (2007).
-    """
-    rng = np.random.default_rng(seed)
-    centres = points[rng.integers(len(points))][None]
-    nearest = squared_distances(points, centres)[:, 0]
-    while len(centres) < clusters:
-        # Where all points are centres already, any of them will do.
-        odds = nearest if nearest.sum() > 0 else np.ones(len(points))
-        new = points[rng.choice(len(points), p=odds / odds.sum())][None]
-        centres = np.concatenate([centres, new])
-        nearest = np.minimum(nearest, squared_distances(points, new)[:, 0])
-    found = squared_distances(points, centres).argmin(1)
-    for _ in range(rounds):
-        count = np.bincount(found, minlength=clusters)
-        total = np.zeros_like(centres)
-        np.add.at(total, found, points)
-        filled = count > 0  # a cluster without points keeps its centre
-        centres = np.where(
-            filled[:, None], total / np.maximum(count, 1)[:, None], centres
-        )
-        new = squared_distances(points, centres).argmin(1)
-        if np.array_equal(new, found):
-            break
-        found = new
-    return found
-
-
-def squared_distances(points: np.ndarray, centres: np.ndarray) -> np.ndarray:
-    """‖p − c‖² for all points (N, D) and all centres, one column each."""
-    squares = (points**2).sum(1)[:, None] + (centres**2).sum(1)
-    return np.maximum(squares - 2 * points @ centres.T, 0)
-
-
-def telling_words(facts: np.ndarray, max_share: float) -> np.ndarray:
-    """The words that stand in few enough facts to say something, in ascending order."""
-    if not max_share > 0:
-        raise ValueError(
-            f"`max_share` must be above 0. Received: max_share={max_share}"
-        )
-    ordered = np.sort(facts, axis=1)
-    # Each word of a fact once.
-    first = np.diff(ordered, axis=1, prepend=0) != 0
-    count = np.bincount(ordered[first])
-    return np.flatnonzero((count > 0) & (count <= max_share * len(facts)))
 
 
 def checked(facts: np.ndarray) -> np.ndarray:

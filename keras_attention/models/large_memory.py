@@ -6,14 +6,26 @@ sentence.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import hashlib
+import json
+import os
+import zipfile
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from keras import ops
 
-from keras_attention.models.hashing import Hash, checked
+from keras_attention.models.hashing import ClusterHash, Hash, WordHash, checked
 
 BLOCK = 2**16  # facts that are embedded at a time
+
+# A file of `LargeMemory.save`.
+FORMAT = "keras_attention.LargeMemory 1"
+ARRAYS = ("facts", "features", "keys")
+TABLES = ("buckets", "members", "starts")  # of a hash
+HASHES: dict[str, type[Hash]] = {"WordHash": WordHash, "ClusterHash": ClusterHash}
+# What of a model's sizes makes the features of a fact, and their embeddings.
+SIZES = ("vocabulary_size", "ngrams", "buckets", "embedding_dim", "nonlinear")
 
 
 class Answers(NamedTuple):
@@ -35,7 +47,8 @@ class LargeMemory:
 
     Same parts, same answers as those of the model on a story of these facts; but the
     facts are stored with their embeddings, one question is answered after another, and
-    with a hash only its candidates are scored. Made by `MemNN.remember`.
+    with a hash only its candidates are scored. Made by `MemNN.remember`; `save` writes
+    it to a file, and `load` reads it again, without embedding or hashing anything anew.
 
     Args:
         model: a `MemNN`, trained.
@@ -70,10 +83,7 @@ class LargeMemory:
                 "`index` must be a hash of the same facts. Received: "
                 f"index.size={index.size}, len(facts)={len(facts)}"
             )
-        self.index = index
-        self.facts = facts
-        self._model = model
-        self._i, self._o, self._r = (model.get_layer(name) for name in "IOR")
+        self._know(model, facts, index)
         blocks = [facts[i : i + BLOCK] for i in range(0, len(facts), BLOCK)]
         width = self._i.ngrams * facts.shape[1]
         self._features = np.zeros((len(facts), width), "int32")
@@ -82,11 +92,92 @@ class LargeMemory:
             here = slice(n * BLOCK, n * BLOCK + len(block))
             self._features[here] = numpy(self._i(block))
             self._keys[here] = self._embedded(self._features[here])
+        self._embedding = fingerprint(model)
+
+    def _know(self, model: Any, facts: np.ndarray, index: Hash | None) -> None:
+        """What takes no time to find out of the facts."""
+        self.index = index
+        self.facts = facts
+        self._model = model
+        self._i, self._o, self._r = (model.get_layer(name) for name in "IOR")
         filled = (facts != 0).any(1)
         self._all = np.flatnonzero(filled)
         self._times = np.where(filled, np.cumsum(filled), -1)  # (N,)
         if model.adaptive:
             self._nothing = self._embedded(np.array([[self._i.size]]))[0]  # (D,)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes facts, embeddings and the hash to one file, a NumPy archive.
+
+        The model is not in it: save that too, by `model.save`.
+
+        Args:
+            path: of the file, such as "memory.npz"; one that is there is replaced.
+
+        Raises:
+            ValueError: if the hash is neither a `WordHash` nor a `ClusterHash`.
+        """
+        name = None if self.index is None else type(self.index).__name__
+        if self.index is not None and HASHES.get(str(name)) is not type(self.index):
+            raise ValueError(
+                "`index` must be a WordHash, a ClusterHash or None to be saved. "
+                f"Received: index={self.index!r}"
+            )
+        about = {
+            "format": FORMAT,
+            "sizes": {size: int(getattr(self._model, size)) for size in SIZES},
+            "embedding": self._embedding,
+            "hash": name,
+        }
+        arrays: dict[str, Any] = {
+            "about": np.array(json.dumps(about)),
+            "facts": self.facts,
+            "features": self._features,
+            "keys": self._keys,
+        }
+        if self.index is not None:
+            for table, array in self.index.tables().items():
+                arrays[f"hash_{table}"] = array
+        with open(path, "wb") as file:
+            np.savez(file, **arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], model: Any) -> Self:
+        """Reads what `save` wrote.
+
+        Args:
+            path: of the file.
+            model: the `MemNN` that the memory was made with, as it was then: loaded
+                from a file of its own, on any backend.
+
+        Returns:
+            The `LargeMemory`.
+
+        Raises:
+            OSError: if there is no such file.
+            ValueError: if the file is not a saved memory, or a damaged one, or the
+                model is of other sizes or embeds facts by other weights than the one
+                that the memory was made with.
+        """
+        about, arrays, index = _read(path)
+        for name, size in about["sizes"].items():
+            if getattr(model, name, None) != size:
+                raise ValueError(
+                    f"`model` must be the one that the memory in {path} was made "
+                    f"with, of {name}={size!r}. Received: "
+                    f"model.{name}={getattr(model, name, None)!r}"
+                )
+        if fingerprint(model) != about["embedding"]:
+            raise ValueError(
+                f"`model` must be the one that the memory in {path} was made with; "
+                "this one has other weights, or was trained since. `model.remember` "
+                f"makes the memory anew. Received: model={model!r}"
+            )
+        memory = cls.__new__(cls)
+        memory._know(model, arrays["facts"], index)
+        memory._features, memory._keys = arrays["features"], arrays["keys"]
+        memory._embedding = about["embedding"]
+        return memory
 
     def answer(self, questions: np.ndarray) -> Answers:
         """Finds the facts, and answers by a word.
@@ -185,3 +276,56 @@ def numpy(tensor: Any) -> np.ndarray:
     """A tensor's numbers; those of half precision in float32."""
     array = ops.convert_to_numpy(tensor)
     return array.astype("float32") if array.dtype.itemsize == 2 else array
+
+
+def fingerprint(model: Any) -> str:
+    """A digest of the weights by which a `MemNN` embeds facts: 64 hexadecimal digits.
+
+    It is the same on every backend, and another one once the weights have moved.
+    """
+    finder, digest = model.get_layer("O"), hashlib.sha256()
+    for part in (finder.candidate, finder.map):
+        for weight in () if part is None else part.weights:
+            array = np.ascontiguousarray(numpy(weight.value))
+            digest.update(f"{array.dtype} {array.shape} ".encode() + array.tobytes())
+    return digest.hexdigest()
+
+
+def _read(
+    path: str | os.PathLike[str],
+) -> tuple[dict[str, Any], dict[str, np.ndarray], Hash | None]:
+    """What a file says about its memory, the arrays, and the hash."""
+    with open(path, "rb") as file:
+        if not zipfile.is_zipfile(file):
+            raise ValueError(f"{path} is not a saved memory: it is no NumPy archive.")
+        file.seek(0)
+        try:
+            with np.load(file, allow_pickle=False) as archive:
+                about = json.loads(str(archive["about"]))
+                if about["format"] != FORMAT:
+                    raise ValueError(f"its format is {about['format']!r}")
+                arrays = {name: archive[name] for name in ARRAYS}
+                _check(about, **arrays)
+                index = None
+                if about["hash"] is not None:
+                    tables = {name: archive[f"hash_{name}"] for name in TABLES}
+                    hash_class = HASHES[about["hash"]]
+                    index = hash_class.from_tables(len(arrays["facts"]), tables)
+        except (KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
+            raise ValueError(f"{path} is not a saved memory: {error}") from error
+    return about, arrays, index
+
+
+def _check(
+    about: dict[str, Any], facts: np.ndarray, features: np.ndarray, keys: np.ndarray
+) -> None:
+    """Holds the arrays of a file to each other, and to the sizes it tells of."""
+    number, length = checked(facts).shape
+    sizes, _ = about["sizes"], about["embedding"]
+    wanted = (number, length * sizes["ngrams"]), (number, sizes["embedding_dim"])
+    if (features.shape, keys.shape) != wanted:
+        raise ValueError(
+            "its arrays do not fit each other: "
+            f"facts.shape={facts.shape}, features.shape={features.shape}, "
+            f"keys.shape={keys.shape}"
+        )

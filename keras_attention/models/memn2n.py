@@ -20,6 +20,7 @@ from keras_attention.ops import masks
 Tensor = Any
 
 TYINGS = ("adjacent", "layer_wise")
+TIMES = ("table", "word")
 
 
 @export
@@ -36,16 +37,23 @@ class MemN2N(keras.Model):
     one, B is the first A and W the last C, transposed. With `tying="layer_wise"` all
     hops share A and C, and u ← H u + o.
 
+    A memory has `memory_size` slots. Those that a story leaves empty are null: their
+    score is 0 and so is what they hold, which lets a hop look at nothing.
+
     Args:
         vocabulary_size: V, the number of different words, padding (0) included.
         embedding_dim: d, the width of the memory.
         hops: K, how often the memory is read.
-        memory_size: the age up to which sentences are told apart.
+        memory_size: the number of slots, and the age up to which sentences are told
+            apart.
         tying: "adjacent" or "layer_wise".
-        encoding: "position" or "bag", see `SentenceEncoder`.
-        normalizer: of the hops, see `MemoryHop`. "softmax1" lets a hop look at nothing,
-            as the empty memories of the authors' code do, which padding cannot, since
-            it is masked here.
+        encoding: "position", "bag", or "centered_position" as in the authors' code,
+            see `SentenceEncoder`.
+        time: "table" adds T(i) to a memory; "word" writes the age behind the sentence
+            as one more word of the vocabulary, as in the authors' code.
+        normalizer: of the hops, see `MemoryHop`.
+        null_memories: whether the empty slots take part in the softmax; by default
+            they do if that is the normalizer.
         time_noise: random noise in time while training, see `MemoryAge`; the paper's
             "RN" is 0.1.
         linear_start: whether the hops begin without softmax, see `MemoryHop`; the
@@ -64,8 +72,8 @@ class MemN2N(keras.Model):
         share one age.
 
     Raises:
-        ValueError: for an argument that there is not, an unknown tying or encoding,
-            or sizes below 1.
+        ValueError: for an argument that there is not, an unknown tying, encoding or
+            time, null memories without the softmax, or sizes below 1.
 
     Example:
 
@@ -89,7 +97,9 @@ class MemN2N(keras.Model):
         memory_size: int = 50,
         tying: str = "adjacent",
         encoding: str = "position",
+        time: str = "table",
         normalizer: Any = "softmax",
+        null_memories: bool | None = None,
         time_noise: float = 0.0,
         linear_start: bool = False,
         activation: Any = None,
@@ -97,9 +107,17 @@ class MemN2N(keras.Model):
         **kwargs: Any,
     ) -> None:
         only_of_models("MemN2N", kwargs)
-        if tying not in TYINGS:
+        for name, value, known in (("tying", tying, TYINGS), ("time", time, TIMES)):
+            if value not in known:
+                raise ValueError(
+                    f"`{name}` must be one of {list(known)}. Received: {name}={value!r}"
+                )
+        if null_memories is None:
+            null_memories = normalizer == "softmax"
+        elif null_memories and normalizer != "softmax":
             raise ValueError(
-                f"`tying` must be one of {list(TYINGS)}. Received: tying={tying!r}"
+                "`null_memories` needs normalizer='softmax'. "
+                f"Received: normalizer={normalizer!r}"
             )
         for name, size in (
             ("vocabulary_size", vocabulary_size),
@@ -115,7 +133,7 @@ class MemN2N(keras.Model):
 
         def words(name: str) -> SentenceEncoder:
             return SentenceEncoder(
-                vocabulary_size,
+                vocabulary_size + (memory_size if time == "word" else 0),
                 embedding_dim,
                 encoding,
                 dtype=dtype,
@@ -124,6 +142,9 @@ class MemN2N(keras.Model):
 
         def memory(encoder: SentenceEncoder) -> Tensor:
             """Σⱼ lⱼ ∘ A xᵢⱼ + T_A(i)."""
+            if time == "word":
+                ages = ops.where(age > 0, age + (vocabulary_size - 1), 0)[..., None]
+                return encoder(ops.concatenate([story, ages], axis=-1))  # (B, M, D)
             times = keras.layers.Embedding(
                 memory_size + 1,
                 embedding_dim,
@@ -141,6 +162,7 @@ class MemN2N(keras.Model):
             transform=not adjacent,
             activation=activation,
             normalizer=normalizer,
+            slots=memory_size if null_memories else None,
             linear_start=linear_start,
             dtype=dtype,
             name="hop",
@@ -153,7 +175,8 @@ class MemN2N(keras.Model):
                 state = hop(  # A_{k+1} = C_k
                     state, memories[k + 1], memories[k], value_mask=filled
                 )
-            logits = encoders[-1](state, reverse=True)  # (3) with Wᵀ = CK: (B, V)
+            # (3) with Wᵀ = CK; a time is no answer
+            logits = encoders[-1](state, reverse=True)[:, :vocabulary_size]  # (B, V)
         else:
             output, inputs = memory(words("output")), memory(words("input"))
             state = words("question_encoder")(question)
@@ -179,7 +202,9 @@ class MemN2N(keras.Model):
         self.memory_size = memory_size
         self.tying = tying
         self.encoding = encoding
+        self.time = time
         self.normalizer = hop.normalizer
+        self.null_memories = null_memories
         self.time_noise = time_noise
         self.linear_start = linear_start
         self.activation = keras.activations.get(activation)
@@ -195,7 +220,9 @@ class MemN2N(keras.Model):
             "memory_size": self.memory_size,
             "tying": self.tying,
             "encoding": self.encoding,
+            "time": self.time,
             "normalizer": serialize_normalizer(self.normalizer),
+            "null_memories": self.null_memories,
             "time_noise": self.time_noise,
             "linear_start": self.linear_start,
             "activation": keras.activations.serialize(self.activation),

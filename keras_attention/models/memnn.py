@@ -54,8 +54,9 @@ class MemNN(keras.Model):
             sentence of nothing but padding is an empty slot wherever it stands.
             "question" (B, L).
             "supporting_facts" (B, K): slots of the story in the order in which they
-            are to be found; with `adaptive=True`, −1 behind the last one. May be left
-            out, and then has no
+            are to be found; with `adaptive=True`, −1 behind the last one. A number
+            that is no slot of the story counts as −1 in a compiled step, and is an
+            error in NumPy arrays that are trained on. May be left out, and then has no
             effect on training either.
         training: whether to go by "supporting_facts".
 
@@ -67,7 +68,8 @@ class MemNN(keras.Model):
         "found" int32 (B, K): the facts found, −1 once there is nothing more.
 
     Raises:
-        ValueError: if a size is below 1, or the supporting facts are not (B, K).
+        ValueError: if a size is below 1, or the supporting facts are not (B, K), or,
+            as NumPy arrays to be trained on, are neither slots of the story nor −1.
 
     Example:
 
@@ -151,11 +153,24 @@ class MemNN(keras.Model):
         self.hop_versions = hop_versions
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("training"):
+            check_facts(inputs)
         return super().__call__(completed(inputs), *args, **kwargs)
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
         # Where the model is called without state, as JAX does, this comes first.
-        return super().call(completed(inputs), training=training, mask=mask)
+        inputs = completed(inputs)
+        if isinstance(inputs, dict):
+            inputs = {**inputs, "supporting_facts": facts_of_the_story(inputs)}
+        return super().call(inputs, training=training, mask=mask)
+
+    def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
+        check_facts(x)
+        return super().fit(x, *args, **kwargs)
+
+    def train_on_batch(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        check_facts(x)
+        return super().train_on_batch(x, *args, **kwargs)
 
     def remember(self, facts: np.ndarray, index: Hash | None = None) -> LargeMemory:
         """Stores many facts once, to answer questions about them one after another.
@@ -167,13 +182,14 @@ class MemNN(keras.Model):
 
         Returns:
             A `LargeMemory`, whose `answer` takes questions. It keeps the embeddings
-            of now: train first.
+            of now: train first. Its `save` writes it to a file, for
+            `LargeMemory.load(path, model)`.
         """
         return LargeMemory(self, facts, index)
 
     def word_vectors(self) -> np.ndarray:
         """The columns of U_O for words that may be found, float32 (V, D)."""
-        table = ops.convert_to_numpy(self.get_layer("O").candidate.weights[0])
+        table = ops.convert_to_numpy(self.get_layer("O").candidate.weights[0].value)
         return np.asarray(table[: self.vocabulary_size]).astype("float32")
 
     def get_config(self) -> dict[str, Any]:
@@ -205,3 +221,33 @@ def completed(inputs: Any) -> Any:
     if isinstance(inputs, dict):
         return {"supporting_facts": None, **inputs}
     return inputs
+
+
+def facts_of_the_story(inputs: dict[str, Any]) -> Tensor | None:
+    """The supporting facts (B, K), −1 for those that are no slot of the story."""
+    facts = inputs["supporting_facts"]
+    if facts is None:
+        return None
+    return ops.where(facts < ops.shape(inputs["story"])[1], facts, -1)
+
+
+def check_facts(inputs: Any) -> None:
+    """Holds supporting facts, where they are a NumPy array, to slots of the story.
+
+    Raises:
+        ValueError: for a number that is neither a slot nor −1.
+    """
+    given = inputs if isinstance(inputs, dict) else {}
+    facts, story = given.get("supporting_facts"), given.get("story")
+    shape: Any = getattr(story, "shape", ())
+    if not isinstance(facts, np.ndarray) or len(shape) != 3:
+        return
+    slots = shape[1]
+    wrong = np.argwhere((facts < -1) | (facts >= slots))
+    if len(wrong):
+        where = tuple(wrong[0].tolist())
+        raise ValueError(
+            f"`supporting_facts` must be slots of the story, from 0 to {slots - 1}, or "
+            "−1 for none. Received: "
+            f"supporting_facts[{', '.join(map(str, where))}]={facts[where]}"
+        )

@@ -1,11 +1,12 @@
 """The mathematics of attention: pure functions of tensors, on every backend."""
 
-from keras_attention.ops import masks, normalizers, positions, scores
+from keras_attention.ops import hashing, masks, normalizers, positions, scores
 from keras_attention.ops.attention import attend, dot_product_attention
 
 __all__ = [
     "attend",
     "dot_product_attention",
+    "hashing",
     "masks",
     "normalizers",
     "positions",

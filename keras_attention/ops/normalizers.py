@@ -58,13 +58,38 @@ def softmax1(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tens
     Reference:
         Miller, "Attention is off by one" (2023).
     """
-    z = wide(scores)
-    if mask is not None:
-        z = ops.where(mask, z, lowest(z.dtype))
-    top = ops.stop_gradient(ops.maximum(ops.max(z, axis=axis, keepdims=True), 0))
-    e = ops.exp(z - top)
-    w = e / (ops.exp(-top) + ops.sum(e, axis=axis, keepdims=True))
-    return _finish(w, mask, scores)
+    return _beside_nothing(scores, mask, axis, ops.ones((), wide(scores).dtype))
+
+
+def null_softmax(
+    scores: Tensor, mask: Tensor | None = None, axis: int = -1, slots: int = 1
+) -> Tensor:
+    """exp(zᵢ) / (n₀ + Σⱼ exp(zⱼ)): a softmax over memories of which n₀ are null.
+
+    A memory has `slots` slots, and those that nothing is written to score 0 and hold
+    0. Their number n₀ = max(slots − n, 0), where n is how many may be attended to, does
+    not depend on how far the scores are padded.
+
+    Args:
+        scores: (..., S) numbers.
+        mask: booleans that broadcast to the scores, True = may attend; or None.
+        axis: the axis to normalize.
+        slots: how many memories there are, null ones included.
+
+    Returns:
+        Weights, of the scores' shape and dtype.
+
+    Reference:
+        Sukhbaatar et al., "End-to-end memory networks" (2015), section 4.2: stories are
+        padded to a fixed size with a null symbol, whose embedding is zero.
+    """
+    if mask is None:
+        filled = ops.shape(scores)[axis]
+    else:  # of any shape that broadcasts, such as one that hides whole rows
+        there = ops.where(mask, ops.ones_like(scores, dtype="int32"), 0)
+        filled = ops.sum(there, axis=axis, keepdims=True)
+    null = ops.cast(ops.maximum(slots - filled, 0), wide(scores).dtype)
+    return _beside_nothing(scores, mask, axis, null)
 
 
 def sparsemax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tensor:
@@ -199,6 +224,21 @@ def get(identifier: str | Normalizer) -> Normalizer:
         f"`normalizer` must be one of {sorted(KNOWN)} or a callable "
         f"f(scores, mask, axis). Received: normalizer={identifier!r}"
     )
+
+
+def _beside_nothing(
+    scores: Tensor, mask: Tensor | None, axis: int, null: Any
+) -> Tensor:
+    """exp(zᵢ) / (n₀ + Σⱼ exp(zⱼ)), where n₀ = `null` is 0 or more."""
+    z = wide(scores)
+    if mask is not None:
+        z = ops.where(mask, z, lowest(z.dtype))
+    # A null memory scores 0; the dtype is that of the scores, whose lowest it is.
+    least = ops.where(null > 0, ops.zeros_like(null), lowest(z.dtype))
+    top = ops.stop_gradient(ops.maximum(ops.max(z, axis=axis, keepdims=True), least))
+    e = ops.exp(z - top)
+    beside = null * ops.exp(-ops.maximum(top, 0))
+    return _finish(e / (beside + ops.sum(e, axis=axis, keepdims=True)), mask, scores)
 
 
 def _softmax(z: Tensor, axis: int) -> Tensor:

@@ -13,36 +13,50 @@ from keras_attention.ops import kernels
 
 Tensor = Any
 
+ENCODINGS = ("position", "centered_position")
 
-def sentence_position(word: Tensor, words: Tensor, width: int) -> Tensor:
+
+def sentence_position(
+    word: Tensor, words: Tensor, width: int, encoding: str = "position"
+) -> Tensor:
     """The position encoding of MemN2N: how much word j counts in dimension k.
 
-        l_kj = (1 − j/J) − (k/d) (1 − 2j/J)        j = 1 … J,  k = 1 … d
+        position           l_kj = (1 − j/J) − (k/d) (1 − 2j/J)
+        centered_position  l_kj = 1 + 4 (k − (d + 1)/2) (j − (J + 1)/2) / (d J)
 
-    Summed over words with these weights, a sentence keeps the order of its words.
+    with j = 1 … J and k = 1 … d. Summed over words with these weights, a sentence keeps
+    the order of its words.
 
     Args:
         word: j, numbers (..., L).
         words: J, the length of the sentence, broadcast against `word`.
         width: d, the width of an embedding.
+        encoding: "position", as in the paper, or "centered_position", as in its
+            authors' code: the same ramps about twice as high, and mean 1.
 
     Returns:
         (..., L, d), floats.
 
+    Raises:
+        ValueError: if there is no such encoding.
+
     Reference:
         Sukhbaatar et al., "End-to-end memory networks" (2015), section 4.1.
     """
-    j = (ops.cast(word, "float32") / ops.cast(words, "float32"))[..., None]
-    k = ops.arange(1, width + 1, dtype="float32") / width
-    return (1 - j) - k * (1 - 2 * j)  # (..., L, d)
+    constant, ramp, k = _parts(word, words, width, encoding)
+    return constant[..., None] + ramp[..., None] * k  # (..., L, d)
 
 
 def position_weighted_sum(
-    word: Tensor, words: Tensor, tokens: Tensor, table: Tensor
+    word: Tensor,
+    words: Tensor,
+    tokens: Tensor,
+    table: Tensor,
+    encoding: str = "position",
 ) -> Tensor:
     """Σⱼ lⱼ ∘ A xⱼ without an embedding for each word: the encoding has rank 2.
 
-        m = C₁ A − (k/d) ∘ C₂ A,   C₁ = Σⱼ (1 − j/J) xⱼ,   C₂ = Σⱼ (1 − 2j/J) xⱼ
+        l_kj = pⱼ + rⱼ κₖ   ⇒   m = C₁ A + κ ∘ C₂ A,   C₁ = Σⱼ pⱼ xⱼ,   C₂ = Σⱼ rⱼ xⱼ
 
     C₁ and C₂ are counts of words, (..., V), so that the sum and its gradient are
     products of matrices. That pays where the vocabulary is small, and above all in
@@ -53,21 +67,46 @@ def position_weighted_sum(
         words: J, broadcast against `word`.
         tokens: integers (..., L).
         table: A, (V, d).
+        encoding: as in `sentence_position`.
 
     Returns:
         (..., d), in the dtype of the table.
+
+    Raises:
+        ValueError: if there is no such encoding.
 
     Reference:
         Sukhbaatar et al., "End-to-end memory networks" (2015), section 4.1.
     """
     size, width = table.shape
-    j = ops.cast(word, "float32") / ops.cast(words, "float32")
+    constant, ramp, k = _parts(word, words, width, encoding)
     there = ops.cast(word > 0, "float32")
-    c_1 = kernels.word_counts(tokens, there * (1 - j), size)  # (..., V)
-    c_2 = kernels.word_counts(tokens, there * (1 - 2 * j), size)
-    k = ops.arange(1, width + 1, dtype="float32") / width
+    c_1 = kernels.word_counts(tokens, there * constant, size)  # (..., V)
+    c_2 = kernels.word_counts(tokens, there * ramp, size)
     c_1, c_2, k = (ops.cast(x, table.dtype) for x in (c_1, c_2, k))
-    return ops.matmul(c_1, table) - k * ops.matmul(c_2, table)  # (..., d)
+    return ops.matmul(c_1, table) + k * ops.matmul(c_2, table)  # (..., d)
+
+
+def _parts(
+    word: Tensor, words: Tensor, width: int, encoding: str
+) -> tuple[Tensor, Tensor, Tensor]:
+    """pⱼ and rⱼ, (..., L), and κₖ, (d,), of l_kj = pⱼ + rⱼ κₖ."""
+    if encoding not in ENCODINGS:
+        raise ValueError(
+            f"`encoding` must be one of {list(ENCODINGS)}. "
+            f"Received: encoding={encoding!r}"
+        )
+    word, words = ops.cast(word, "float32"), ops.cast(words, "float32")
+    k = ops.arange(1, width + 1, dtype="float32")
+    if encoding == "position":
+        j = word / words
+        return 1 - j, 2 * j - 1, k / width
+    constant = ops.ones_like(word)
+    return (
+        constant,
+        (word - (words + 1) / 2) / words,
+        4 * (k / width - (width + 1) / (2 * width)),
+    )
 
 
 def age(filled: Tensor) -> Tensor:

@@ -2,6 +2,9 @@
 
 import json
 import os
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 
 import keras
@@ -11,9 +14,9 @@ import pytest
 from keras_attention.benchmarks import __main__ as benchmarks
 from keras_attention.benchmarks.babi import command, published, report, training
 from keras_attention.benchmarks.babi.recipes import RECIPES
-from keras_attention.benchmarks.babi.store import Store
 from keras_attention.benchmarks.errors import UsageError
-from keras_attention.datasets import babi
+from keras_attention.benchmarks.store import Store
+from keras_attention.datasets import DataNotFoundError, babi
 
 BACKEND = keras.config.backend()
 needs_data = pytest.mark.skipif(
@@ -23,8 +26,8 @@ needs_data = pytest.mark.skipif(
 needs_training = pytest.mark.skipif(
     BACKEND not in ("jax", "tensorflow", "torch"), reason="does not train"
 )
-RECIPE = RECIPES["memn2n"]
-HERE = {"recipe": "memn2n", "size": "1k", "data": "real", "backend": "jax"}
+RECIPE = RECIPES["paper-pe-ls-rn"]
+HERE = {"recipe": "paper-pe-ls-rn", "size": "1k", "data": "real", "backend": "jax"}
 
 
 def a_run(task=1, seed=0, error=10.0, train=1.0, loss=1.0, recipe=RECIPE):
@@ -48,16 +51,18 @@ def test_published_columns_have_the_means_that_the_papers_state():
         assert np.mean(paper[column]) == pytest.approx(mean, abs=0.06), column
     assert np.mean(published.columns("10k")["DNC1_best"]) == pytest.approx(4.3, abs=0.1)
     for recipe in RECIPES.values():
-        assert recipe.column in paper
+        assert recipe.column in ("", *paper)
+        assert recipe.column_10k in ("", *published.columns("10k"))
+        assert recipe.column or recipe.column_10k
 
 
 def test_a_store_is_read_again(tmp_path):
     path = tmp_path / "new" / "runs.jsonl"
-    store = Store(path)
+    store = Store(path, command.NEEDED)
     runs = [a_run(task=1), a_run(task=2, seed=3)]
     for run in runs:
         store.add(run)
-    again = Store(path)
+    again = Store(path, command.NEEDED)
     assert again.dropped is None
     assert again.runs == json.loads(json.dumps(runs)) == store.runs
     assert [run["task"] for run in again.find(seed=3)] == [2]
@@ -66,27 +71,27 @@ def test_a_store_is_read_again(tmp_path):
 
 def test_a_half_written_line_is_dropped_and_nothing_else(tmp_path):
     path = tmp_path / "runs.jsonl"
-    store = Store(path)
+    store = Store(path, command.NEEDED)
     store.add(a_run(seed=0))
     store.add(a_run(seed=1))
     path.write_text(path.read_text()[:-9])
-    again = Store(path)
+    again = Store(path, command.NEEDED)
     assert again.dropped.startswith('{"recipe"')
     assert [run["seed"] for run in again.runs] == [0]
     again.add(a_run(seed=1))
-    last = Store(path)
+    last = Store(path, command.NEEDED)
     assert [run["seed"] for run in last.runs] == [0, 1]
     assert last.dropped is None
 
 
 def test_a_line_that_lacks_only_its_end_is_kept(tmp_path):
     path = tmp_path / "runs.jsonl"
-    Store(path).add(a_run(seed=4))
+    Store(path, command.NEEDED).add(a_run(seed=4))
     path.write_text(path.read_text()[:-1])
-    again = Store(path)
+    again = Store(path, command.NEEDED)
     assert again.dropped is None
     again.add(a_run(seed=5))
-    assert [run["seed"] for run in Store(path).runs] == [4, 5]
+    assert [run["seed"] for run in Store(path, command.NEEDED).runs] == [4, 5]
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -97,21 +102,24 @@ def test_a_line_that_lacks_only_its_end_is_kept(tmp_path):
         ("hello", r"runs.jsonl, line 1 is no run of this benchmark"),
         ('{"my": "only copy"}', r"line 1 is a run without \['recipe', 'size', "),
         ("5\n", r"line 1 is no run of this benchmark. Received: '5'"),
-        ('{"recipe": "memn2n"}\n', r"line 1 is a run without \['size', 'data', "),
+        (
+            '{"recipe": "paper-pe-ls-rn"}\n',
+            r"line 1 is a run without \['size', 'data', ",
+        ),
     ],
 )
 def test_another_file_is_left_alone(tmp_path, content, message):
     path = tmp_path / "runs.jsonl"
     path.write_text(content)
     with pytest.raises(UsageError, match=message):
-        Store(path)
+        Store(path, command.NEEDED)
     assert path.read_text() == content
     with pytest.raises(UsageError, match=r"--out .* cannot be used"):
-        Store(tmp_path)
+        Store(tmp_path, command.NEEDED)
 
 
 def test_the_runs_that_are_missing(tmp_path):
-    store = Store(tmp_path / "runs.jsonl")
+    store = Store(tmp_path / "runs.jsonl", command.NEEDED)
     store.add(a_run(task=1, seed=0))
     store.add(a_run(task=2, seed=1))
     jobs = command.missing(store, RECIPE, HERE, [1, 2], [0, 1])
@@ -122,6 +130,18 @@ def test_the_runs_that_are_missing(tmp_path):
     other = replace(RECIPE, epochs=7, rate=0.5)
     with pytest.raises(UsageError, match=r"other settings \(epochs, rate\). Name ano"):
         command.missing(store, other, HERE, [1], [0])
+
+
+def test_a_setting_that_one_of_two_has_is_another_setting(tmp_path):
+    store = Store(tmp_path / "runs.jsonl", ("seed", "settings"))
+    store.add({"settings": {"sizes": (2, 3), "rate": 0.5}, "seed": 7})
+    assert store.path.read_text("utf-8").startswith('{"seed": 7, ')
+    assert store.done("x", {"rate": 0.5, "sizes": (2, 3)}, seed=7) == store.runs[0]
+    assert store.done("x", {}, seed=8) is None
+    with pytest.raises(UsageError, match=r"has runs of x with other settings \(rate\)"):
+        store.done("x", {"sizes": (2, 3)}, seed=7)
+    with pytest.raises(UsageError, match=r"other settings \(more, sizes\)"):
+        store.done("x", {"rate": 0.5, "sizes": (2,), "more": None}, seed=7)
 
 
 def test_the_best_run_is_chosen_by_training_error_alone():
@@ -161,6 +181,59 @@ def test_the_table_and_what_json_holds():
     ]
 
 
+def test_a_task_trained_on_less_stands_apart():
+    def run(task, seed, error, questions):
+        made = a_run(task, seed, error, recipe=RECIPES["paper-10k"])
+        return made | {"questions": {str(task): questions}, "size": "10k"}
+
+    runs = [
+        *(run(2, 0, 1.0, 10_000), run(2, 1, 3.0, 10_000)),
+        *(run(3, 0, 40.0, 1_925), run(3, 1, 60.0, 1_925)),
+        *(run(4, 0, 6.0, 10_000), run(4, 1, 8.0, 10_000)),
+    ]
+    recipe = RECIPES["paper-10k"]
+    lines = report.table(runs, recipe, "10k").splitlines()
+    assert [line.split()[0] for line in lines] == [
+        *("test", "2", "4", "mean", "failed", "3", "fit")
+    ]
+    # MemN2N_RNstar_single: 0.3 and 0.0 on tasks 2 and 4, 2.1 on task 3
+    assert lines[3].split() == [
+        *("mean", "of", "these", "2", "3.5", "4.5", "±", "1.4", "0.1")
+    ]
+    assert lines[5].endswith("2.1   trained on 1,925 questions")
+    found = report.summary(runs, recipe, "10k")
+    assert found["trained_on_less"] == {3: 1925}
+    assert (found["best_mean"], found["mean"], found["best_failed"]) == (3.5, 4.5, 1)
+    only = report.summary(runs[2:4], recipe, "10k")
+    assert (only["best_mean"], only["mean"], only["sd"]) == (None, None, None)
+    assert "mean" not in report.table(runs[2:4], recipe, "10k").splitlines()[1]
+
+
+def test_what_is_left_of_a_missing_file(monkeypatch):
+    """A missing file of 10k is pieced together from those that hold parts of it."""
+    parts = {
+        ("train", "1k"): babi.simulate(3, 20, seed=0),
+        ("valid", "10k"): babi.simulate(3, 20, seed=0)[10:] + babi.simulate(3, 5, 1),
+    }
+
+    def load(task, split, size):
+        if (split, size) == ("train", "10k"):
+            raise DataNotFoundError("no file")
+        return parts[split, size]
+
+    monkeypatch.setattr(babi, "load", load)
+    found = training._questions(3, "10k", "real")
+    assert found == parts["train", "1k"] + parts["valid", "10k"][10:]
+
+    def nothing(task, split, size):
+        raise DataNotFoundError("no file")
+
+    monkeypatch.setattr(babi, "load", nothing)
+    for size in ("1k", "10k"):
+        with pytest.raises(DataNotFoundError):
+            training._questions(3, size, "real")
+
+
 @needs_training
 def test_a_run_depends_on_its_seed_alone(monkeypatch):
     """The second run with the same compiled network equals one with a fresh network."""
@@ -194,6 +267,43 @@ def test_simulated_questions_are_for_training_only():
     assert (trainer.train.answers != other.train.answers).any()
 
 
+KILLED = """
+import os
+import sys
+
+from keras_attention.benchmarks.babi import workers
+
+
+def busy():
+    print(os.getpid(), flush=True)
+    while True:
+        pass
+
+
+if __name__ == "__main__":
+    with workers.pool_of(1) as (pool, _):
+        pool.submit(busy).result()
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL is a signal of POSIX")
+@pytest.mark.skipif(
+    BACKEND != "jax", reason="no backend has a part in it; jax is quick"
+)
+def test_a_process_ends_when_the_one_that_began_it_is_killed(tmp_path):
+    (tmp_path / "killed.py").write_text(KILLED)
+    command = [sys.executable, str(tmp_path / "killed.py")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        worker = int(parent.stdout.readline())
+        parent.kill()
+        # All processes share one pipe: it ends when the last of them has.
+        try:
+            assert parent.communicate(timeout=60)[0] == ""
+        except subprocess.TimeoutExpired:
+            os.kill(worker, signal.SIGKILL)
+            raise
+
+
 def run_command(*arguments):
     return benchmarks.main(["babi", *(str(argument) for argument in arguments)])
 
@@ -202,7 +312,7 @@ def run_command(*arguments):
 @needs_data
 def test_a_stopped_benchmark_goes_on(tmp_path, capsys):
     out, summary = tmp_path / "runs.jsonl", tmp_path / "all.json"
-    common = ["--recipe", "memn2n", "--tasks", 1, "--epochs", 2, "--out", out]
+    common = ["--recipe", "paper-pe-ls-rn", "--tasks", 1, "--epochs", 2, "--out", out]
     assert run_command(*common, "--seeds", 0) == 0
     assert "task 1, seed 0: test error" in capsys.readouterr().out
     assert run_command(*common, "--restarts", 2, "--json", summary) == 0
@@ -224,7 +334,7 @@ def test_a_stopped_benchmark_goes_on(tmp_path, capsys):
     ],
 )
 def test_what_cannot_be_done(capsys, arguments, message):
-    assert run_command("--recipe", "memn2n", *arguments) == 2
+    assert run_command("--recipe", "paper-pe-ls-rn", *arguments) == 2
     assert message in capsys.readouterr().err
 
 

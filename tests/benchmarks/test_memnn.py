@@ -1,25 +1,45 @@
-"""What the MemNN benchmark asks, trains on and reports; nothing is trained here."""
+"""What the MemNN benchmark asks, trains on, keeps and reports."""
 
+import json
+
+import keras
 import numpy as np
 import pytest
 
-from keras_attention.benchmarks import memnn, memnn_hashing
-from keras_attention.datasets import babi
+from keras_attention.benchmarks import __main__ as benchmarks
+from keras_attention.benchmarks.memnn import (
+    command,
+    hashing,
+    readers,
+    report,
+    tasks,
+    training,
+)
+from keras_attention.datasets import babi, simulated_world
+
+# Keras' torch backend hands arrays to NumPy in a way that newer NumPy deprecates.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:__array__ implementation:DeprecationWarning"
+)
+needs_training = pytest.mark.skipif(
+    keras.config.backend() not in ("jax", "tensorflow", "torch"),
+    reason="does not train",
+)
 
 
 def test_the_papers_column_has_its_mean():
-    assert len(memnn.PAPER) == len(babi.TASKS)
-    assert np.mean(memnn.PAPER) == pytest.approx(6.65)  # printed as 6.7
+    assert len(tasks.PAPER) == len(babi.TASKS)
+    assert np.mean(tasks.PAPER) == pytest.approx(6.65)  # printed as 6.7
 
 
 def test_batches_hold_every_question_once_and_no_needless_slots():
     examples = babi.simulate(2, 97, seed=0) + babi.simulate(1, 31, seed=1)
     vocabulary = babi.Vocabulary.from_examples(examples)
-    x, y = memnn.arrays(examples, vocabulary, 2)
+    x, y = training.arrays(examples, vocabulary, 2)
     assert y["facts"][0].tolist() == list(examples[0].supporting_facts)
     assert y["facts"][-1].tolist() == [examples[-1].supporting_facts[0], -1]
     x["number"] = np.arange(len(examples))
-    batches = memnn.Batches(x, y, 8, seed=0)
+    batches = training.Batches(x, y, 8, seed=0, cut="story")
     seen = []
     for _ in range(2):
         numbers = []
@@ -39,37 +59,216 @@ def test_batches_hold_every_question_once_and_no_needless_slots():
     assert seen[0] != seen[1]
 
 
+def test_on_tensorflow_the_first_two_batches_differ_in_size(monkeypatch):
+    """Else Keras takes the size of both for that of all batches."""
+    lengths = np.array([40] * 2 + [10] * 60)
+    x = {"words": (np.arange(53) < lengths[:, None]).astype("int32")}
+    monkeypatch.setattr(keras.config, "backend", lambda: "tensorflow")
+    for seed in range(5):
+        batches = training.Batches(x, {}, 2, seed, cut="words")
+        sizes = [batches[i][0]["words"].shape[1] for i in range(len(batches))]
+        assert sorted(sizes) == [16] * 30 + [53]
+        assert sizes[0] != sizes[1]
+
+
+def test_readers_are_given_all_words_in_their_order():
+    examples = simulated_world.simulate(53, 5, "actor+object", seed=3)
+    vocabulary = babi.Vocabulary.from_examples(examples)
+    x, y = readers.sequences(examples, vocabulary)
+    for row, answer, example in zip(x["words"], y["answer"], examples):
+        words = [w for text in (*example.story, example.question) for w in text]
+        assert vocabulary.decode(row[: len(words)]) == words
+        assert not row[len(words) :].any()
+        assert vocabulary.decode([answer]) == [example.answer]
+    batches = training.Batches(x, y, 7, seed=0, cut="words")
+    batch = [batches[i] for i in range(len(batches))]
+    assert sum(inputs["words"].astype(bool).sum() for inputs, _ in batch) == np.sum(
+        x["words"] != 0
+    )
+    assert len({inputs["words"].shape[1] for inputs, _ in batch}) > 2
+
+
+@pytest.mark.parametrize("name", sorted(readers.READERS))
+def test_a_reader_does_not_see_the_padding(name):
+    recipe = {**readers.READERS[name], "embedding_dim": 3, "units": 5}
+    model = readers.reader(11, recipe)
+    words = np.array([[4, 2, 9, 0, 0, 0, 0], [1, 3, 5, 7, 2, 10, 6]])
+    (padded, _) = model.predict({"words": words}, verbose=0)["answer"]
+    (bare,) = model.predict({"words": words[:1, :3]}, verbose=0)["answer"]
+    np.testing.assert_allclose(padded, bare, rtol=1e-5, atol=1e-6)
+    (other,) = model.predict({"words": words[:1, [1, 0, 2]]}, verbose=0)["answer"]
+    assert np.abs(bare - other).max() > 1e-4
+
+
+def short_stories(count, questions, seed):
+    """Of eight sentences at most, so that a backend compiles for few sizes."""
+    examples = simulated_world.simulate(4 * count, 1, questions, seed=seed)
+    return [example for example in examples if len(example.story) <= 8][:count]
+
+
+@needs_training
+def test_a_reader_learns_where_the_last_one_went():
+    train, test = (short_stories(200, "actor", seed) for seed in (0, 1))
+    recipe = {**readers.READERS["rnn"], "rate": 0.003, "epochs": 6, "units": 20}
+    row = readers.read(train, test, 5, recipe)
+    assert row["error"] < 72  # 80 by chance
+    longest = max(train, key=lambda e: sum(map(len, e.story)) + len(e.question))
+    assert row["longest"] == sum(map(len, (*longest.story, longest.question)))
+
+
+@needs_training
+def test_with_one_fact_at_most_the_first_one_is_to_be_found():
+    examples = short_stories(32, "actor+object", 0)
+    assert {len(example.supporting_facts) for example in examples} == {1, 2}
+    once = {**training.TRAINING, "epochs": 1}
+    row = training.learn(examples, examples, [], 0, once, training.PLAIN, most=1)
+    assert row["supports"] == 1
+
+
 def test_the_large_world_is_told_and_asked_right():
     """Where each object is, by reading the story fact by fact."""
     rng = np.random.default_rng(0)
-    people = np.arange(7) + memnn_hashing.FIRST_PERSON
-    objects = np.arange(11) + memnn_hashing.FIRST_OBJECT
-    story = memnn_hashing.world(rng, 53, people, objects)
+    people = np.arange(7) + hashing.FIRST_PERSON
+    objects = np.arange(11) + hashing.FIRST_OBJECT
+    story = hashing.world(rng, 53, people, objects)
     holder, room = {}, {}
     for number, fact in enumerate(story.facts.tolist()):
-        if fact[1] == memnn_hashing.WENT:
-            assert fact[2:4] == [memnn_hashing.TO, memnn_hashing.THE]
+        if fact[1] == hashing.WENT:
+            assert fact[2:4] == [hashing.TO, hashing.THE]
             room[fact[0]] = number
         else:
-            assert fact[1:3] == [memnn_hashing.TOOK, memnn_hashing.THE]
+            assert fact[1:3] == [hashing.TOOK, hashing.THE]
             holder[fact[3]] = number
     known = {o for o, n in holder.items() if story.facts[n, 0] in room}
     assert set(story.objects.tolist()) == known
     for name, took, went in zip(story.objects.tolist(), story.took, story.went):
         assert took == holder[name]
         assert went == room[story.facts[took, 0]]
-    assert memnn_hashing.asked(objects[:2]).tolist() == [
-        [memnn_hashing.WHERE, memnn_hashing.IS, memnn_hashing.THE, name]
-        for name in objects[:2]
+    assert hashing.asked(objects[:2]).tolist() == [
+        [hashing.WHERE, hashing.IS, hashing.THE, name] for name in objects[:2]
     ]
+
+
+def world_row(model, difficulty, questions, seed, error):
+    return {
+        **{"model": model, "difficulty": difficulty, "questions": questions},
+        **{"seed": seed, "error": error, "train_error": 1.0, "fit_seconds": 2.0},
+    }
 
 
 def test_summary_and_report():
     rows = [{"error": 0.0, "paper": 0}, {"error": 8.0, "paper": 3}]
-    assert memnn.mean_of(rows) == (
+    assert report.mean_of(rows) == (
         "mean error of 2 tasks 4.00 %, paper 1.50 %; 1 tasks above 5 %"
     )
-    report = memnn.report({"babi": rows}, epochs=3)
-    assert report["babi"] is rows
-    assert report["training"]["epochs"] == 3
-    assert report["paper"]["mean"] == pytest.approx(6.65)
+    found = report.report({"babi": rows}, epochs=3)
+    assert found["babi"] is rows
+    assert found["training"]["epochs"] == 3
+    assert report.report({}, None)["training"]["epochs"] == 20
+    assert found["paper"]["mean"] == pytest.approx(6.65)
+    assert set(found["model"]["world_models"]) == set(tasks.MODELS)
+    assert set(report.NAMES) == set(tasks.MODELS)
+    assert len(json.dumps(found)) > 500
+
+
+def test_the_worlds_table_has_a_column_a_world_and_the_papers_figures():
+    rows = [
+        world_row("lstm", 1, "actor", 0, 3.0),
+        world_row("lstm", 1, "actor", 2, 5.0),
+        world_row("lstm", 5, "actor+object", 0, 70.0),
+    ]
+    head, ours, paper = report.world_table(rows).splitlines()
+    assert head.startswith("right in %, seeds 0 2  ")
+    assert ours.split() == ["LSTM", "96.00", "30.00"]
+    assert paper.split() == ["paper,", "LSTM", "29.0"]
+    assert len(head) == len(ours) == len(paper)
+    both = [*rows, world_row("memnn", 1, "actor", 0, 0.5)]
+    lines = report.world_table(both).splitlines()
+    assert lines[1].split()[-1] == "99.50"
+    assert lines[3].split()[-2:] == ["about", "100.0"]
+
+
+def run_command(*arguments):
+    return benchmarks.main(["memnn", *(str(argument) for argument in arguments)])
+
+
+def tell(monkeypatch, stop_after=None):
+    """Puts made-up rows in the place of trained ones; returns what was done."""
+    done = []
+
+    def in_world(model, difficulty, kind, seed, settings):
+        if len(done) == stop_after:
+            raise KeyboardInterrupt
+        done.append((model, difficulty, kind, seed))
+        return world_row(model, difficulty, kind, seed, float(len(done)))
+
+    monkeypatch.setattr(tasks, "in_world", in_world)
+    return done
+
+
+def test_a_stopped_benchmark_goes_on(tmp_path, monkeypatch, capsys):
+    out, summary = tmp_path / "runs.jsonl", tmp_path / "all.json"
+    common = ["--parts", "world", "--models", "rnn", "lstm", "--out", out]
+    first = tell(monkeypatch, stop_after=5)
+    with pytest.raises(KeyboardInterrupt):
+        run_command(*common)
+    assert len(first) == 5
+    whole = out.read_text("utf-8")
+    out.write_text(whole[:-9], encoding="utf-8")  # it died while it was writing
+    rest = tell(monkeypatch)
+    assert run_command(*common, "--seeds", 0, 0, "--json", summary) == 0
+    said = capsys.readouterr().out
+    assert "the last line was half-written and was dropped." in said
+    assert [first[-1], *rest[1:]] == rest
+    everything = [(m, *world, 0) for m in ("rnn", "lstm") for world in tasks.WORLDS]
+    assert first[:4] + rest == everything
+    rows = json.loads(summary.read_text("utf-8"))["world"]
+    assert [row["model"] for row in rows] == ["rnn"] * 4 + ["lstm"] * 4
+    assert [row["error"] for row in rows] == [1.0, 2.0, 3.0, 4.0, 1.0, 2.0, 3.0, 4.0]
+    assert all(json.loads(line)["part"] for line in out.read_text().splitlines())
+
+    nothing = tell(monkeypatch, stop_after=0)
+    again = tmp_path / "again.json"
+    assert run_command(*common, "--json", again) == 0
+    assert nothing == []
+    assert json.loads(again.read_text("utf-8"))["world"] == rows
+    with pytest.raises(KeyboardInterrupt):  # another seed is another run
+        run_command(*common, "--seeds", 1)
+
+
+def test_runs_with_other_settings_are_not_mixed(tmp_path, monkeypatch, capsys):
+    out = tmp_path / "runs.jsonl"
+    common = ["--parts", "world", "--out", out, "--models"]
+    done = tell(monkeypatch)
+    assert run_command(*common, "lstm") == 0
+    assert run_command(*common, "rnn", "lstm", "--epochs", 3) == 2
+    assert len(done) == 4  # the error comes before the first run
+    assert (
+        f"--out {out} has runs of lstm with other settings (reader). Name another file."
+    ) in capsys.readouterr().err
+    out.write_text('{"recipe": "memn2n"}\n')
+    assert run_command(*common, "rnn") == 2
+    assert "line 1 is a run without ['part', " in capsys.readouterr().err
+
+
+def test_settings_tell_one_recipe_from_another():
+    chosen, rich = (tasks.babi_settings(name, None) for name in ("chosen", "rich"))
+    assert list(chosen["recipes"]) == ["plain", "rich"]
+    assert list(rich["recipes"]) == ["rich"]
+    assert tasks.babi_settings("rich", 3)["training"]["epochs"] == 3
+    settings = [tasks.world_settings(model, None) for model in tasks.MODELS]
+    assert all(settings.count(each) == 1 for each in settings)
+    json.dumps([chosen, settings, hashing.SETTINGS])
+
+
+def test_an_unknown_task_and_all_that_can_be_asked(capsys):
+    assert run_command("--parts", "babi", "--tasks", 21) == 2
+    assert "--tasks must be from 1 to 20. Received: [21]" in capsys.readouterr().err
+    parts = {job.wanted["part"] for job in command.jobs_of(arguments("--seeds", 4))}
+    assert parts == set(command.PARTS)
+
+
+def arguments(*given):
+    parser = command.argparse.ArgumentParser()
+    command.add_arguments(parser)
+    return parser.parse_args([str(each) for each in given])

@@ -30,6 +30,8 @@ def write(folder):
         path.write_text("\n".join(questions))
 
 
+# Keras' torch backend hands arrays to NumPy in a way that newer NumPy deprecates.
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 @pytest.mark.skipif(not TRAINS, reason="this backend does not train")
 def test_command(tmp_path, monkeypatch, capsys):
     write(tmp_path)
@@ -51,6 +53,48 @@ def test_command(tmp_path, monkeypatch, capsys):
     printed = capsys.readouterr().out
     assert "seed 3: hits@1" in printed
     assert "KV-MemNN" in printed
+
+
+def test_a_stopped_benchmark_goes_on(tmp_path, monkeypatch, capsys):
+    write(tmp_path)
+    monkeypatch.setenv("KERAS_ATTENTION_DATA", str(tmp_path))
+    out, summary = tmp_path / "runs.jsonl", tmp_path / "all.json"
+    done = []
+
+    def run(seed, data, hops, training):
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        done.append(seed)
+        shares = {"network": 9.0, "regression": 8.0}
+        return {
+            **{"seed": seed, **shares, "ceiling": 7.0, "fit_seconds": 1.0},
+            **{"right_path": shares, "one_set": shares},
+        }
+
+    monkeypatch.setattr(metaqa, "run", run)
+    common = ["metaqa", "--out", str(out), "--json", str(summary)]
+    with pytest.raises(KeyboardInterrupt):
+        __main__.main([*common, "--seeds", "2", "5", "7"])
+    assert not summary.exists()
+    out.write_text(out.read_text("utf-8")[:-9], encoding="utf-8")
+    first, done = done, []
+    assert __main__.main([*common, "--seeds", "2", "5", "5"]) == 0
+    assert (first, done) == ([2, 5], [5])
+    assert "the last line was half-written" in capsys.readouterr().out
+    assert [run["seed"] for run in json.loads(summary.read_text())["runs"]] == [2, 5]
+
+    assert __main__.main([*common, "--seeds", "2", "--epochs", "3"]) == 2
+    assert "runs of metaqa with other settings (training)" in capsys.readouterr().err
+    done = []
+    assert __main__.main([*common, "--seeds", "2", "--without-brackets"]) == 0
+    assert done == [2]  # a run of its own
+
+    with (tmp_path / "kb" / "metaqa" / "1-hop" / "vanilla" / "qa_dev.txt").open(
+        "a"
+    ) as file:
+        file.write("\nwho directed [Film 3]\tAnn 1")
+    assert __main__.main([*common, "--seeds", "2"]) == 2
+    assert "runs of metaqa with other settings (data)" in capsys.readouterr().err
 
 
 def test_without_data_the_command_says_what_to_do(tmp_path, monkeypatch, capsys):

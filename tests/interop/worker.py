@@ -12,8 +12,14 @@ import warnings
 
 import numpy as np
 
-EXPORTS = {"tensorflow": ("saved_model", "onnx"), "jax": ("saved_model", "onnx")}
-EXPORTS["torch"] = ("onnx",)
+BOTH = ("saved_model", "onnx")
+EXPORTS = {  # model: backend: formats
+    "memn2n": {"tensorflow": BOTH, "jax": BOTH, "torch": ("onnx",)},
+    "key_value": {"tensorflow": BOTH, "jax": BOTH, "torch": ("onnx",)},
+    "memnn": {"tensorflow": BOTH, "jax": ("saved_model",)},
+}
+# OpenVINO cannot run a loop over tensors from outside of it, as MemNN's pass is.
+UNREAD = {("openvino", "memnn")}
 
 
 def questions(vocabulary, count, seed, memory_size, sentence_length=None):
@@ -28,9 +34,29 @@ def questions(vocabulary, count, seed, memory_size, sentence_length=None):
 def train(folder):
     import keras
 
+    backend = keras.config.backend()
+    for name, make in {
+        "memn2n": memn2n,
+        "memnn": memnn,
+        "key_value": key_value,
+    }.items():
+        model, inputs, answers = make()
+        stem = f"{backend}-{name}"
+        model.save(folder / f"{stem}.keras")
+        outputs = named(model.predict(inputs, verbose=0))
+        save(folder / f"{stem}.npz", inputs=inputs, outputs=outputs, answers=answers)
+        for kind in EXPORTS[name].get(backend, ()):
+            suffix = ".onnx" if kind == "onnx" else ".saved_model"
+            kind = "tf_saved_model" if kind == "saved_model" else kind
+            model.export(str(folder / f"{stem}{suffix}"), format=kind, verbose=False)
+
+
+def memn2n():
+    """A trained network; questions to answer, and the true answers."""
+    import keras
+
     from keras_attention import callbacks, models
 
-    backend = keras.config.backend()
     keras.utils.set_random_seed(0)
     vocabulary, inputs, answers = questions(None, 1000, 0, 10)
     model = models.MemN2N(
@@ -44,16 +70,65 @@ def train(folder):
     model.fit(
         inputs, answers, epochs=25, verbose=0, callbacks=[callbacks.LinearStart(5)]
     )
-    model.save(folder / f"{backend}.keras")
     # The questions to answer: another batch size, longer stories and sentences than
     # any that the model, or a trace of it, has seen.
-    _, inputs, answers = questions(vocabulary, 37, 1, 13, 11)
-    logits = model.predict(inputs, verbose=0)
-    np.savez(folder / f"{backend}.npz", logits=logits, answers=answers, **inputs)
-    for kind in EXPORTS[backend]:
-        suffix = ".onnx" if kind == "onnx" else "-saved_model"
-        kind = "tf_saved_model" if kind == "saved_model" else kind
-        model.export(str(folder / f"{backend}{suffix}"), format=kind, verbose=False)
+    return model, *questions(vocabulary, 37, 1, 13, 11)[1:]
+
+
+def memnn():
+    """A network with the same random weights everywhere, and questions."""
+    from keras_attention import models
+
+    rng = np.random.default_rng(0)
+    model = models.MemNN(19, 7, supports=2, adaptive=True, ngrams=2, buckets=53)
+    story = rng.integers(0, 19, (11, 13, 5))
+    story[3, 5:] = 0
+    inputs = {"story": story, "question": rng.integers(1, 19, (11, 3))}
+    return drawn(model, rng), integers(inputs), {}
+
+
+def key_value():
+    """The same, over facts of a knowledge base."""
+    from keras_attention import models
+
+    rng = np.random.default_rng(1)
+    model = models.KeyValueMemNN(19, 11, 7, hops=2, memory_size=5)
+    entities, relations = rng.integers(1, 6, (13, 5)), rng.integers(1, 11, (13, 5))
+    values = rng.integers(2, 7, (13, 5))
+    values[3, 2:] = values[4] = 0
+    inputs = {
+        "question": rng.integers(1, 19, (13, 3)),
+        "keys": np.stack([entities, relations], axis=-1),
+        "values": values,
+    }
+    return drawn(model, rng), integers(inputs), {}
+
+
+def drawn(model, rng):
+    for weight in model.trainable_weights:
+        weight.assign(rng.normal(scale=0.5, size=weight.shape))
+    return model
+
+
+def integers(inputs):
+    return {name: array.astype("int32") for name, array in inputs.items()}
+
+
+def named(outputs):
+    """The outputs of a model by name; one alone is called "output"."""
+    outputs = outputs if isinstance(outputs, dict) else {"output": outputs}
+    return {name: np.asarray(array) for name, array in outputs.items()}
+
+
+def save(path, answers, **groups):
+    arrays = {f"{g}/{n}": a for g, group in groups.items() for n, a in group.items()}
+    np.savez(path, answers=answers, **arrays)
+
+
+def load(path, group):
+    with np.load(path) as data:
+        names = [name for name in data.files if name.startswith(f"{group}/")]
+        return {name.removeprefix(f"{group}/"): data[name] for name in names}
 
 
 def predict(folder):
@@ -63,39 +138,43 @@ def predict(folder):
 
     reader = keras.config.backend()
     for path in sorted(folder.glob("*.keras")):
-        with np.load(path.with_suffix(".npz")) as data:
-            inputs = {name: data[name] for name in ("story", "question")}
-        logits = keras.saving.load_model(path).predict(inputs, verbose=0)
-        np.save(folder / f"{path.stem}-read-by-{reader}.npy", np.asarray(logits))
+        if (reader, path.stem.split("-")[1]) in UNREAD:
+            continue
+        inputs = load(path.with_suffix(".npz"), "inputs")
+        outputs = keras.saving.load_model(path).predict(inputs, verbose=0)
+        np.savez(folder / f"{path.stem}-read-by-{reader}.npz", **named(outputs))
 
 
 def serve(folder):
     for name in ("keras", "keras_attention", "jax", "torch"):
         sys.modules[name] = None  # importing it fails, as where it is not installed
-    for path in sorted(folder.glob("*.onnx")) + sorted(folder.glob("*-saved_model")):
-        backend = path.name.removesuffix(".onnx").removesuffix("-saved_model")
-        with np.load(folder / f"{backend}.npz") as data:
-            inputs = {name: data[name] for name in ("story", "question")}
+    for path in sorted(folder.glob("*.onnx")) + sorted(folder.glob("*.saved_model")):
+        inputs = load(path.with_suffix(".npz"), "inputs")
+        if path.stem.endswith("-memnn"):  # an export has no optional input
+            facts = np.full((len(inputs["question"]), 2), -1, "int32")
+            inputs["supporting_facts"] = facts
         run = run_onnx if path.suffix == ".onnx" else run_saved_model
-        np.save(folder / f"{path.name}-served.npy", run(path, inputs))
+        np.savez(folder / f"{path.name}-served.npz", **run(path, inputs))
 
 
 def run_onnx(path, inputs):
     import onnxruntime
 
     session = onnxruntime.InferenceSession(str(path))
-    # Exporters name inputs differently; the ranks of the two tell which is which.
-    by_rank = {array.ndim: array for array in inputs.values()}
-    feed = {node.name: by_rank[len(node.shape)] for node in session.get_inputs()}
-    return session.run(None, feed)[0]
+    feed = {node.name: inputs[node.name] for node in session.get_inputs()}
+    names = [node.name for node in session.get_outputs()]
+    if len(names) == 1:
+        names = ["output"]  # whatever the exporter calls it
+    return dict(zip(names, session.run(None, feed)))
 
 
 def run_saved_model(path, inputs):
     import tensorflow as tf
 
     loaded = tf.saved_model.load(str(path))
-    tensors = {name: tf.constant(array) for name, array in inputs.items()}
-    return loaded.serve(tensors).numpy()
+    return named(
+        loaded.serve({name: tf.constant(array) for name, array in inputs.items()})
+    )
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from keras_attention import layers
 
 B, M, L, D, V = 2, 5, 7, 3, 13
 NO_GRADIENTS = keras.config.backend() == "numpy"
+ENCODINGS = ["bag", "position", "centered_position"]
 
 
 # SentenceEncoder
@@ -29,13 +30,19 @@ def story(seed=0):
 def encode(tokens, table, encoding, length=None):
     """Σⱼ lⱼ ∘ A xⱼ, word by word; j counts words only."""
     out = np.zeros((*tokens.shape[:-1], table.shape[1]))
-    k = np.arange(1, table.shape[1] + 1) / table.shape[1]
+    d = table.shape[1]
+    k = np.arange(1, d + 1)
     for i in np.ndindex(tokens.shape[:-1]):
         words = tokens[i][tokens[i] != 0]
+        J = length or len(words)
         for j, word in enumerate(words, start=1):
-            part = j / (length or len(words))
-            l_j = (1 - part) - k * (1 - 2 * part)
-            out[i] += (1 if encoding == "bag" else l_j) * table[word]
+            l_j = {
+                "bag": 1,
+                "position": (1 - j / J) - (k / d) * (1 - 2 * j / J),
+                "centered_position": 1
+                + 4 * (k - (d + 1) / 2) * (j - (J + 1) / 2) / (d * J),
+            }
+            out[i] += l_j[encoding] * table[word]
     return out
 
 
@@ -47,6 +54,9 @@ def encode(tokens, table, encoding, length=None):
         ("position", None, V),
         ("position", 11, V),
         ("position", None, 257),  # beyond the size at which counts of words pay
+        ("centered_position", None, V),
+        ("centered_position", 11, V),
+        ("centered_position", None, 257),
     ],
 )
 def test_sentence_equals_its_equation(encoding, length, size, training):
@@ -62,8 +72,9 @@ def test_sentence_equals_its_equation(encoding, length, size, training):
 
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("length", [None, 11])
-def test_padding_counts_for_nothing_wherever(length, training):
-    encoder = layers.SentenceEncoder(V, D, sentence_length=length)
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_padding_counts_for_nothing_wherever(encoding, length, training):
+    encoder = layers.SentenceEncoder(V, D, encoding, sentence_length=length)
     places = ([3, 4, 5, 0, 0], [0, 3, 0, 4, 5], [0, 0, 3, 4, 5])
     rows = to_numpy(encoder(np.array(places), training=training))
     np.testing.assert_allclose(rows[1:], rows[:1].repeat(2, 0), rtol=1e-6, atol=1e-7)
@@ -78,17 +89,18 @@ def test_padding_counts_for_nothing_wherever(length, training):
 
 @pytest.mark.skipif(NO_GRADIENTS, reason="the NumPy backend does not train")
 @pytest.mark.parametrize("size", [V, 257])
-def test_training_moves_the_words_that_were_read(size):
+@pytest.mark.parametrize("encoding", ["position", "centered_position"])
+def test_training_moves_the_words_that_were_read(encoding, size):
     """On counts of words and on looked-up embeddings, one step of Σ (m − 1)²."""
     tokens = story()[:1, :, :5] % 6  # words 0 … 5 only
-    encoder = layers.SentenceEncoder(size, D)
+    encoder = layers.SentenceEncoder(size, D, encoding)
     model = keras.Sequential([keras.Input((M, 5), dtype="int32"), encoder])
     table = to_numpy(encoder.embedding.embeddings)
     model.compile(keras.optimizers.SGD(1.0), "mse")
     model.fit(tokens, np.ones((1, M, D)), verbose=0)
 
     def loss(a):
-        m = encode(tokens, np.concatenate([a, table[6:]]), "position")
+        m = encode(tokens, np.concatenate([a, table[6:]]), encoding)
         return np.mean((m - 1) ** 2)
 
     moved = to_numpy(encoder.embedding.embeddings) - table
@@ -193,7 +205,7 @@ def hop_once(u, c, m, mask, kernel=None, f=lambda x: x, normalizer="softmax"):
 def test_hop_equals_its_equations(transform, activation, normalizer, linear, masked):
     u, c, m = hop_inputs()
     mask = holed() if masked else None
-    hop = layers.MemoryHop(transform, activation, normalizer, linear)
+    hop = layers.MemoryHop(transform, activation, normalizer, linear_start=linear)
     state, p = hop(u, c, m, value_mask=mask, return_attention_scores=True)
     kernel = hop.state_dense.get_weights()[0] if transform else None
     f = relu if activation else lambda x: x
@@ -209,6 +221,47 @@ def test_hop_equals_its_equations(transform, activation, normalizer, linear, mas
         expected = hop_once(u, c, m, mask, kernel, f, normalizer)
         np.testing.assert_allclose(to_numpy(state), expected[0], rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(to_numpy(p), expected[1], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("slots", [1, M, 11])
+def test_hop_over_null_memories(slots, masked):
+    u, c, m = hop_inputs()
+    mask = holed() if masked else None
+    filled = mask if masked else np.ones((B, M), bool)
+    hop = layers.MemoryHop(slots=slots)
+    state, p = hop(u, c, m, value_mask=mask, return_attention_scores=True)
+    # As many memories of zeros as there are slots that nothing is written to.
+    extra = np.arange(slots) < slots - filled.sum(-1, keepdims=True)
+    zeros = np.zeros((B, slots, D))
+    expected, weights = hop_once(
+        u, *(np.concatenate([x, zeros], 1) for x in (c, m)), np.c_[filled, extra]
+    )
+    np.testing.assert_allclose(to_numpy(state), expected, rtol=1e-4, atol=1e-5)
+    weights = weights[:, :M]
+    np.testing.assert_allclose(to_numpy(p), weights, rtol=1e-4, atol=1e-6)
+    linear = layers.MemoryHop(slots=slots, linear_start=True)
+    p = linear(u, c, m, value_mask=mask, return_attention_scores=True)[1]
+    scores = np.einsum("bd,bmd->bm", u, m) * filled
+    np.testing.assert_allclose(to_numpy(p), scores, rtol=1e-4, atol=1e-5)
+    linear.linear.assign(False)
+    p = linear(u, c, m, value_mask=mask, return_attention_scores=True)[1]
+    np.testing.assert_allclose(to_numpy(p), weights, rtol=1e-4, atol=1e-6)
+
+
+def test_null_memories_are_counted_state_by_state():
+    """A mask of states alone says nothing of memories; other masks hide some."""
+    u, c, m = hop_inputs()
+    states = np.stack([u, 2 * u, -u], axis=1)  # (B, 3, D)
+    asked = np.array([[True, False, True], [True, True, True]])
+    hop = layers.MemoryHop(slots=4)
+    p = hop(states, c, m, query_mask=asked, return_attention_scores=True)[1]
+    scores = np.einsum("btd,bmd->btm", states, m)
+    expected = references.null_softmax(scores, asked[:, :, None], 4)
+    np.testing.assert_allclose(to_numpy(p), expected, rtol=1e-4, atol=1e-6)
+    p = hop(states, c, m, use_causal_mask=True, return_attention_scores=True)[1]
+    expected = references.null_softmax(scores, np.tri(3, M) > 0, 4)
+    np.testing.assert_allclose(to_numpy(p), expected, rtol=1e-4, atol=1e-6)
 
 
 def test_hop_with_many_states_and_by_default_one_memory():
@@ -232,12 +285,12 @@ def test_hop_with_many_states_and_by_default_one_memory():
     np.testing.assert_allclose(to_numpy(single), expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("linear", [False, True])
+@pytest.mark.parametrize(("linear", "slots"), [(False, None), (True, None), (False, 7)])
 @pytest.mark.parametrize("dtype", references.DTYPES)
-def test_hop_over_nothing(dtype, linear):
+def test_hop_over_nothing(dtype, linear, slots):
     u, c, m = hop_inputs()
     mask = holed()
-    hop = layers.MemoryHop(linear_start=linear, dtype=dtype)
+    hop = layers.MemoryHop(slots=slots, linear_start=linear, dtype=dtype)
     state, p = hop(u, c, m, value_mask=mask, return_attention_scores=True)
     np.testing.assert_array_equal(to_numpy(state)[1], references.rounded(u, dtype)[1])
     assert np.all(to_numpy(p)[~mask] == 0)
@@ -262,9 +315,11 @@ def test_hop_over_nothing(dtype, linear):
     "make",
     [
         lambda: layers.MemoryHop(
-            True, "tanh", "softmax1", True, "he_normal", name="hop"
+            True, "tanh", "softmax1", None, True, "he_normal", name="hop"
         ),
         lambda: layers.MemoryHop(name="hop"),
+        lambda: layers.MemoryHop(slots=7, name="hop"),
+        lambda: layers.SentenceEncoder(V, D, "centered_position", name="words"),
         lambda: layers.SentenceEncoder(V, D, "bag", 11, "he_normal", name="words"),
         lambda: layers.MemoryAge(50, 0.1, 3, name="age"),
     ],
@@ -281,7 +336,8 @@ def test_config_round_trip(make):
     [
         (
             lambda: layers.SentenceEncoder(V, D, "sum"),
-            r"`encoding` must be 'bag' or 'position'\. Received: encoding='sum'",
+            r"`encoding` must be one of \['bag', 'position', 'centered_position'\]\. "
+            "Received: encoding='sum'",
         ),
         (
             lambda: layers.SentenceEncoder(0, D),
@@ -304,6 +360,18 @@ def test_config_round_trip(make):
                 np.ones((B, D)), np.ones((B, M, 2)), np.ones((B, M, D))
             ),
             r"`value` must be as wide as `query`.*value\.shape=\(2, 5, 2\)",
+        ),
+        (
+            lambda: layers.MemoryHop(slots=0),
+            "`slots` must be at least 1. Received: slots=0",
+        ),
+        (
+            lambda: layers.MemoryHop(slots=2.5),
+            "`slots` must be a whole number. Received: slots=2.5",
+        ),
+        (
+            lambda: layers.MemoryHop(normalizer="softmax1", slots=7),
+            "`slots` needs normalizer='softmax'.*Received: normalizer='softmax1'",
         ),
         (
             lambda: layers.MemoryAge(50, noise=-0.1),

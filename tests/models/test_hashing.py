@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 
 from keras_attention.models import MemNN
-from keras_attention.models.hashing import ClusterHash, WordHash, k_means
+from keras_attention.models.hashing import ClusterHash, Hash, WordHash
+from keras_attention.models.large_memory import LargeMemory
+from keras_attention.ops.hashing import k_means
 
 N, L, WORDS = 211, 5, 61
 
@@ -65,16 +67,6 @@ def test_cluster_hash_picks_facts_with_a_word_of_the_same_cluster(facts):
     np.testing.assert_array_equal(index.candidates(np.array([words[0]])), one)
 
 
-def test_k_means_finds_what_is_apart():
-    rng = np.random.default_rng(0)
-    truth = rng.permutation(np.repeat(np.arange(5), 13))
-    points = np.array([[0, 0], [9, 0], [0, 9], [9, 9], [-9, 3]])[truth]
-    found = k_means(points + rng.normal(scale=0.3, size=points.shape), 5)
-    assert len(set(zip(truth.tolist(), found.tolist()))) == 5
-    # More clusters than different points.
-    assert len(k_means(np.zeros((4, 2)), 3)) == 4
-
-
 @pytest.mark.parametrize("adaptive", [False, True])
 @pytest.mark.parametrize("nonlinear", [False, True])
 def test_a_large_memory_answers_as_the_model(facts, adaptive, nonlinear):
@@ -114,6 +106,170 @@ def test_only_candidates_are_scored(facts):
     second = index.candidates(np.concatenate([question[0], facts[one]]))
     assert two in second
     assert scored == len(first) + len(second) < N
+
+
+def strong(**arguments):
+    """A network whose weights are large enough to tell facts apart."""
+    model = MemNN(WORDS, embedding_dim=7, supports=2, **arguments)
+    for weight in model.trainable_weights:
+        weight.assign(4 * weight)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments"),
+    [
+        (None, {"ngrams": 2, "buckets": 101}),
+        ("word", {"adaptive": True}),
+        ("cluster", {"nonlinear": True}),
+    ],
+)
+def test_a_memory_that_was_saved_answers_the_same(facts, tmp_path, kind, arguments):
+    model = strong(**arguments)
+    facts[7] = 0  # an empty slot
+    index = None
+    if kind == "word":
+        index = WordHash(facts, 0.15)
+    elif kind == "cluster":
+        index = ClusterHash(facts, model.word_vectors(), clusters=7, max_share=0.15)
+    memory = model.remember(facts, index)
+    memory.save(tmp_path / "memory")  # under that very name
+    model.save(tmp_path / "model.keras")
+    again = LargeMemory.load(
+        str(tmp_path / "memory"), keras.saving.load_model(tmp_path / "model.keras")
+    )
+    assert type(again.index) is type(index)
+    questions = np.random.default_rng(4).integers(1, WORDS, (11, L))
+    for question in questions:
+        if index is not None:
+            found, expected = (m.index.candidates(question) for m in (again, memory))
+            np.testing.assert_array_equal(found, expected)
+    for found, expected in zip(again.answer(questions), memory.answer(questions)):
+        np.testing.assert_array_equal(found, expected)
+    again.save(tmp_path / "again.npz")
+    with (
+        np.load(tmp_path / "memory") as one,
+        np.load(tmp_path / "again.npz") as two,
+    ):
+        assert one.files == two.files
+        for name in one.files:
+            np.testing.assert_array_equal(one[name], two[name])
+
+
+def test_what_is_saved_is_neither_embedded_nor_hashed_again(
+    facts, tmp_path, monkeypatch
+):
+    model = strong()
+    model.remember(facts, WordHash(facts, 0.15)).save(tmp_path / "memory.npz")
+
+    def never(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(LargeMemory, "_embedded", never)
+    monkeypatch.setattr(WordHash, "__init__", never)
+    again = LargeMemory.load(tmp_path / "memory.npz", model)
+    assert again.index.size == N
+
+
+def trained(model):
+    table = model.get_layer("O").candidate.weights[0]
+    table.assign(table + 0.01)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: MemNN(WORDS + 1, 7), "vocabulary_size=61. Received: model.vocabulary"),
+        (lambda: MemNN(WORDS, 5), "embedding_dim=7. Received: model.embedding_dim=5"),
+        (lambda: MemNN(WORDS, 7, ngrams=2), "ngrams=1. Received: model.ngrams=2"),
+        (lambda: MemNN(WORDS, 7), "this one has other weights, or was trained since"),
+    ],
+)
+def test_a_memory_wants_the_model_that_made_it(facts, tmp_path, make, message):
+    model = strong()
+    model.remember(facts).save(tmp_path / "memory.npz")
+    with pytest.raises(ValueError, match=f"`model` must be the one that .*{message}"):
+        LargeMemory.load(tmp_path / "memory.npz", make())
+    # The answer's weights may be other ones, those of the embeddings not.
+    words = model.get_layer("R").words.weights[0]
+    words.assign(words + 1)
+    LargeMemory.load(tmp_path / "memory.npz", model)
+    trained(model)
+    with pytest.raises(ValueError, match="or was trained since"):
+        LargeMemory.load(tmp_path / "memory.npz", model)
+
+
+def test_a_memory_of_old_embeddings_is_not_passed_off_as_new(facts, tmp_path):
+    model = strong()
+    memory = model.remember(facts)
+    trained(model)
+    memory.save(tmp_path / "memory.npz")
+    with pytest.raises(ValueError, match="or was trained since"):
+        LargeMemory.load(tmp_path / "memory.npz", model)
+
+
+def altered(change):
+    """Writes a saved memory again with some of its arrays changed."""
+
+    def write(path):
+        with np.load(path) as archive:
+            arrays = {**archive}
+        change(arrays)
+        with open(path, "wb") as file:
+            np.savez(file, **arrays)
+
+    return write
+
+
+def about(old, new):
+    def change(arrays):
+        text = str(arrays["about"])
+        assert old in text
+        arrays["about"] = np.array(text.replace(old, new))
+
+    return altered(change)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda path: path.write_text("facts"), "it is no NumPy archive"),
+        (lambda path: path.write_bytes(b""), "it is no NumPy archive"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-99]), "is no NumPy archive"),
+        (lambda path: np.savez(path, facts=np.ones(3)), "about is not a file in the"),
+        (lambda path: np.savez(path, about=np.ones(3)), "Expecting"),
+        (about("LargeMemory 1", "LargeMemory 2"), "its format is 'keras_attention.La"),
+        (about("WordHash", "OtherHash"), "OtherHash"),
+        (altered(lambda arrays: arrays.pop("keys")), "keys is not a file in the arch"),
+        (
+            altered(lambda arrays: arrays.update(keys=arrays["keys"][1:])),
+            r"its arrays do not fit each other: .*keys\.shape=\(210, 7\)",
+        ),
+        (
+            altered(lambda arrays: arrays["hash_members"].__imul__(2)),
+            "`tables` must be those of a hash of 211 facts",
+        ),
+    ],
+)
+def test_a_file_that_is_no_memory(facts, tmp_path, spoil, message):
+    model, path = strong(), tmp_path / "memory.npz"
+    model.remember(facts, WordHash(facts, 0.15)).save(path)
+    spoil(path)
+    with pytest.raises(
+        ValueError, match=f"memory.npz is not a saved memory: .*{message}"
+    ):
+        LargeMemory.load(path, model)
+
+
+def test_what_cannot_be_saved_or_found(facts, tmp_path):
+    model, path = strong(), tmp_path / "memory.npz"
+    own = type("Own", (Hash,), {})(facts, np.full(WORDS, -1))
+    with pytest.raises(ValueError, match="`index` must be a WordHash, a ClusterHash"):
+        model.remember(facts, own).save(path)
+    assert not path.exists()
+    with pytest.raises(FileNotFoundError):
+        LargeMemory.load(path, model)
 
 
 @pytest.mark.parametrize(

@@ -209,7 +209,7 @@ def test_learns_paths_and_answers_about_entities_it_never_met():
         ({"hops": 0}, "`hops` must be at least 1. Received: hops=0"),
         ({"hops": 1.5}, "`hops` must be a whole number. Received: hops=1.5"),
         ({"memory_size": -2}, "`memory_size` must be at least 1"),
-        ({"encoding": "words"}, "`encoding` must be 'bag' or 'position'"),
+        ({"encoding": "words"}, r"`encoding` must be one of \['bag', 'position'"),
         ({"normalizer": "max"}, r"`normalizer` must be one of \['entmax15'"),
         ({"entities": 9}, "`KeyValueMemNN` has no such argument. Received: entities=9"),
     ],

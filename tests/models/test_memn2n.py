@@ -1,5 +1,7 @@
 """MemN2N against the paper's equations, written plainly in NumPy."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -14,16 +16,24 @@ def array(variable):
     return np.asarray(ops.convert_to_numpy(variable), "float64")
 
 
-def encode(table, tokens):
-    """Σⱼ lⱼ ∘ A xⱼ, word by word."""
+def encode(table, tokens, encoding="position", age=None):
+    """Σⱼ lⱼ ∘ A xⱼ, word by word; an age is one more word, behind a sentence's last."""
     d = table.shape[1]
-    k = np.arange(1, d + 1) / d
+    k = np.arange(1, d + 1)
     out = np.zeros((*tokens.shape[:-1], d))
     for where in np.ndindex(tokens.shape[:-1]):
         words = [w for w in tokens[where] if w]
+        if age is not None and words:
+            words.append(V - 1 + age[where])
+        J = len(words)
         for j, word in enumerate(words, 1):
-            part = j / len(words)
-            out[where] += ((1 - part) - k * (1 - 2 * part)) * table[word]
+            l_j = {
+                "bag": 1,
+                "position": (1 - j / J) - (k / d) * (1 - 2 * j / J),
+                "centered_position": 1
+                + 4 * (k - (d + 1) / 2) * (j - (J + 1) / 2) / (d * J),
+            }
+            out[where] += l_j[encoding] * table[word]
     return out
 
 
@@ -32,15 +42,15 @@ def ages(story):
     return np.flip(np.cumsum(np.flip(filled, 1), 1), 1) * filled, filled
 
 
-def softmax(scores, filled):
-    e = np.where(filled, np.exp(scores - scores.max(-1, keepdims=True)), 0)
-    return e / e.sum(-1, keepdims=True)
-
-
-def read(state, keys, values, filled):
-    """O = Σᵢ softmax(uᵀm)ᵢ cᵢ."""
-    p = softmax(np.einsum("bd,bmd->bm", state, keys), filled)
-    return np.einsum("bm,bmd->bd", p, values)
+def read(state, keys, values, filled, slots):
+    """O = Σᵢ softmax(uᵀm)ᵢ cᵢ over so many slots, which are 0 where nothing is."""
+    out = np.zeros(state.shape)
+    for b, there in enumerate(filled):
+        m, c = np.zeros((2, max(slots, there.sum()), state.shape[1]))
+        m[: there.sum()], c[: there.sum()] = keys[b, there], values[b, there]
+        e = np.exp(m @ state[b] - (m @ state[b]).max())
+        out[b] = e / e.sum() @ c
+    return out
 
 
 @pytest.fixture
@@ -62,9 +72,18 @@ def enlarge(model):
         weight.assign(5 * weight)
 
 
-def test_adjacent_tying(inputs):
+def null_slots(slots, null):
+    """The slots of a memory that has null ones, or only as many as are filled."""
+    return slots if null else 0
+
+
+# The inputs' second story leaves two of five slots empty, and four of seven.
+@pytest.mark.parametrize(("slots", "null"), [(M, True), (M, False), (7, True)])
+def test_adjacent_tying(inputs, slots, null):
     keras.utils.set_random_seed(1)
-    model = MemN2N(V, D, hops=3, memory_size=M)
+    more = {} if null else {"null_memories": False}  # they are there by default
+    model = MemN2N(V, D, hops=3, memory_size=slots, **more)
+    assert model.null_memories is null
     enlarge(model)
     age, filled = ages(inputs["story"])
     words = [table(model, f"encoder_{k}") for k in range(4)]
@@ -72,15 +91,27 @@ def test_adjacent_tying(inputs):
     memories = [encode(a, inputs["story"]) + t[age] for a, t in zip(words, times)]
     state = encode(words[0], inputs["question"])  # B = A1
     for k in range(3):
-        state = state + read(state, memories[k], memories[k + 1], filled)
+        found = read(
+            state, memories[k], memories[k + 1], filled, null_slots(slots, null)
+        )
+        state = state + found
     expected = state @ words[3].T  # Wᵀ = C3
     np.testing.assert_allclose(array(model(inputs)), expected, rtol=1e-4, atol=1e-4)
     assert len(model.trainable_weights) == 8
 
 
-def test_layer_wise_tying(inputs):
+@pytest.mark.parametrize("null", [True, False])
+def test_layer_wise_tying(inputs, null):
     keras.utils.set_random_seed(1)
-    model = MemN2N(V, D, hops=2, memory_size=M, tying="layer_wise", activation="relu")
+    model = MemN2N(
+        V,
+        D,
+        hops=2,
+        memory_size=M,
+        tying="layer_wise",
+        activation="relu",
+        null_memories=null,
+    )
     enlarge(model)
     age, filled = ages(inputs["story"])
     m, c = (
@@ -90,9 +121,100 @@ def test_layer_wise_tying(inputs):
     state = encode(table(model, "question_encoder"), inputs["question"])
     hop = table(model, "hop")
     for _ in range(2):
-        state = np.maximum(state @ hop + read(state, m, c, filled), 0)
+        found = read(state, m, c, filled, null_slots(M, null))
+        state = np.maximum(state @ hop + found, 0)
     expected = state @ table(model, "answer")
     np.testing.assert_allclose(array(model(inputs)), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("encoding", ["bag", "position", "centered_position"])
+@pytest.mark.parametrize("tying", ["adjacent", "layer_wise"])
+def test_time_is_a_word(inputs, tying, encoding):
+    """Of five sentences, and of three with holes between their words."""
+    keras.utils.set_random_seed(1)
+    model = MemN2N(
+        V, D, hops=2, memory_size=7, tying=tying, encoding=encoding, time="word"
+    )
+    enlarge(model)
+    story = inputs["story"]
+    age, filled = ages(story)
+
+    def memory(name):
+        words = table(model, name)
+        assert words.shape == (V + 7, D)  # as many times as there are slots
+        return encode(words, story, encoding, age)
+
+    if tying == "adjacent":
+        names = [f"encoder_{k}" for k in range(3)]
+        memories = [memory(name) for name in names]
+        state = encode(table(model, names[0]), inputs["question"], encoding)
+        for m, c in itertools.pairwise(memories):
+            state = state + read(state, m, c, filled, 7)
+        expected = state @ table(model, names[2])[:V].T  # a time is no answer
+        assert len(model.trainable_weights) == 3
+    else:
+        m, c = memory("input"), memory("output")
+        state = encode(table(model, "question_encoder"), inputs["question"], encoding)
+        for _ in range(2):
+            state = state @ table(model, "hop") + read(state, m, c, filled, 7)
+        expected = state @ table(model, "answer")
+    logits = array(model(inputs))
+    assert logits.shape == (B, V)
+    np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("time", ["table", "word"])
+@pytest.mark.parametrize("null", [True, False])
+def test_padding_changes_nothing(inputs, time, null):
+    """Neither behind a sentence or a story nor in front of them."""
+    model = MemN2N(
+        V, D, memory_size=M, time=time, encoding="centered_position", null_memories=null
+    )
+    enlarge(model)
+    expected = array(model(inputs))
+    for story in (
+        ((0, 0), (0, 2), (0, 1)),
+        ((0, 0), (2, 0), (1, 0)),
+        ((0, 0), (3, 4), (2, 1)),
+    ):
+        padded = {**inputs, "story": np.pad(inputs["story"], story)}
+        np.testing.assert_allclose(array(model(padded)), expected, 1e-4, 1e-5)
+
+
+def test_more_slots_give_more_room_for_nothing(inputs):
+    """Times are words that are not read here, so that slots differ in nothing else."""
+    small, large = (MemN2N(V, D, memory_size=m, time="word") for m in (M, 53))
+    for a, b in zip(small.trainable_weights, large.trainable_weights):
+        words = array(b)
+        words[: V + M] = 5 * array(a)
+        a.assign(words[: V + M])
+        b.assign(words)
+    one, other = array(small(inputs)), array(large(inputs))
+    assert np.abs(one - other).max() > 0.01
+    bare = MemN2N(V, D, memory_size=53, time="word", null_memories=False)
+    bare.set_weights(large.get_weights())
+    full = {name: x[:1] for name, x in inputs.items()}  # all five slots are filled
+    np.testing.assert_allclose(array(bare(full)), one[:1], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "null"),
+    [
+        ({}, True),
+        ({"null_memories": False}, False),
+        ({"null_memories": True, "time": "word"}, True),
+        ({"normalizer": "softmax1"}, False),
+        ({"normalizer": "hardmax", "null_memories": False}, False),
+    ],
+)
+def test_config_holds_time_and_null_memories(arguments, null):
+    model = MemN2N(V, D, memory_size=M, **arguments)
+    config = model.get_config()
+    assert config["null_memories"] is null
+    assert config["time"] == arguments.get("time", "table")
+    again = MemN2N.from_config(config)
+    assert again.get_config() == config
+    assert model.get_layer("hop").slots == (M if null else None)
 
 
 def test_a_longer_story_than_the_memory_shares_the_greatest_age(inputs):
@@ -115,7 +237,15 @@ def test_a_longer_story_than_the_memory_shares_the_greatest_age(inputs):
     ("arguments", "message"),
     [
         ({"tying": "none"}, r"`tying` must be one of \['adjacent', 'layer_wise'\]"),
-        ({"encoding": "words"}, "`encoding` must be 'bag' or 'position'"),
+        ({"encoding": "words"}, r"`encoding` must be one of \['bag', 'position', 'c"),
+        (
+            {"time": "words"},
+            r"`time` must be one of \['table', 'word'\]\. Received: time='words'",
+        ),
+        (
+            {"normalizer": "softmax1", "null_memories": True},
+            "`null_memories` needs normalizer='softmax'. Received: normalizer='softm",
+        ),
         ({"normalizer": "max"}, r"`normalizer` must be one of \['entmax15'"),
         ({"vocabulary_size": 0}, "`vocabulary_size` must be at least 1"),
         ({"embedding_dim": 0}, "`embedding_dim` must be at least 1"),

@@ -84,6 +84,78 @@ def test_a_fact_that_is_not_there_teaches_nothing():
     assert all(np.isfinite(w).all() for w in model.get_weights())
 
 
+def fitted(x, y, adaptive):
+    """The weights after steps on a generator, whose arrays nobody can check ahead."""
+    keras.utils.set_random_seed(0)
+    model = compiled(MemNN(WORDS, 6, supports=K, adaptive=adaptive))
+    batches = ((x, y) for _ in range(2))
+    found = model.fit(batches, verbose=0, steps_per_epoch=2, shuffle=False)
+    assert np.isfinite(found.history["loss"]).all()
+    return [np.array(keras.ops.convert_to_numpy(w.value)) for w in model.weights]
+
+
+@trains
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_a_fact_past_the_story_counts_as_none(adaptive):
+    x, y = random_inputs()
+    wrong = np.array([[0, M + 1], [2, 999], [-7, 1], [M + 3, 2]], "int32")
+    right = np.where(wrong > M, -1, wrong)
+    right[2, 0] = -1
+    found = fitted({**x, "supporting_facts": wrong}, {**y, "facts": wrong}, adaptive)
+    # As targets they cost nothing, where −1 teaches an adaptive model to stop.
+    expected = fitted({**x, "supporting_facts": right}, {**y, "facts": wrong}, adaptive)
+    for ours, theirs in zip(found, expected):
+        assert np.isfinite(ours).all()
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+@trains
+def test_a_label_that_is_no_class_costs_nothing():
+    rng = np.random.default_rng(0)
+    loss = SupportingFactLoss(2.0, reduction="none")
+
+    def costs(labels, scores):
+        return keras.ops.convert_to_numpy(loss(np.array(labels), scores)).tolist()
+
+    words = rng.normal(size=(3, 5)).astype("float32")
+    alone = costs([2, 0, 0], words)[0]
+    assert costs([2, 5, -1], words) == [alone, 0, 0]
+    hops = rng.normal(size=(4, 3, 5)).astype("float32")
+    hops[1:] = hops[0]
+    one, two, end = costs([[2, 9, 1], [2, 3, 9], [2, -1, 1], [9, 2, -1]], hops)[:3]
+    first, second, last = (
+        costs([label], hops[0, hop][None])[0] for hop, label in ((0, 2), (1, 3), (1, 4))
+    )
+    assert one == pytest.approx(first)
+    assert two == pytest.approx(first + second)
+    assert end == pytest.approx(first + last)
+    assert costs([[9, 2, -1]] * 4, hops) == [0] * 4
+
+
+@trains
+def test_facts_in_arrays_are_slots_of_the_story():
+    x, y = random_inputs()
+    model = compiled(MemNN(WORDS, 6, supports=K))
+    for fact in (M, -2):
+        wrong = x["supporting_facts"].copy()
+        wrong[3, 1] = fact
+        message = (
+            r"`supporting_facts` must be slots of the story, from 0 to 4, or −1 .*"
+            rf"Received: supporting_facts\[3, 1\]={fact}"
+        )
+        bad = {**x, "supporting_facts": wrong}
+        with pytest.raises(ValueError, match=message):
+            model.fit(bad, y, verbose=0)
+        with pytest.raises(ValueError, match=message):
+            model.train_on_batch(bad, y)
+        with pytest.raises(ValueError, match=message):
+            model(bad, training=True)
+        found = model.predict(bad, verbose=0)  # which does not go by them
+        np.testing.assert_array_equal(
+            found["found"], model.predict(x, verbose=0)["found"]
+        )
+
+
 @trains
 def test_every_weight_is_taught_by_facts_and_answers():
     x, y = random_inputs()

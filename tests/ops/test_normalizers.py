@@ -187,3 +187,112 @@ def test_get_takes_callables_and_names_what_it_knows():
     known = "entmax15.*hardmax.*linear.*softmax.*softmax1.*sparsemax"
     with pytest.raises(ValueError, match=f"{known}.*Received: normalizer='softmin'"):
         normalizers.get("softmin")
+
+
+# null_softmax
+
+
+def null(scores, mask=None, slots=1, dtype="float32", axis=-1):
+    mask = None if mask is None else ops.convert_to_tensor(mask)
+    return normalizers.null_softmax(tensor(scores, dtype), mask, axis, slots)
+
+
+@references.examples
+@given(data=st.data())
+def test_null_softmax_equals_reference(data):
+    shape = data.draw(st.sampled_from(SHAPES))
+    scores = data.draw(references.arrays(shape))
+    masks = [shape, (5,), (*shape[:-1], 1), (*shape[:-2], 1, 5)]  # all broadcast
+    mask = data.draw(st.none() | st.sampled_from(masks).flatmap(references.booleans))
+    slots = data.draw(st.integers(1, 11))  # fewer, as many and more than scores
+    dtype = data.draw(st.sampled_from(references.DTYPES))
+    weights = null(scores, mask, slots, dtype)
+    assert keras.backend.standardize_dtype(weights.dtype) == dtype
+    expected = references.null_softmax(references.rounded(scores, dtype), mask, slots)
+    references.assert_rounds_to(weights, expected, dtype)
+    if mask is not None:
+        assert np.all(to_numpy(weights)[~np.broadcast_to(mask, shape)] == 0)
+
+
+@pytest.mark.parametrize("slots", [1, 3, 5, 7])
+@pytest.mark.parametrize("dtype", references.DTYPES)
+def test_null_softmax_of_a_row_of_nothing_is_exactly_zero(dtype, slots):
+    scores = references.normal(3, 5)
+    mask = np.array([[True, False, True, True, False], [False] * 5, [True] * 5])
+    weights = to_numpy(null(scores, mask, slots, dtype))
+    assert np.all(weights[~mask] == 0)
+    assert np.all(weights[mask] > 0)
+    if keras.config.backend() != "numpy":
+        probe = tensor(references.normal(3, 5, seed=1), dtype)
+        (slope,) = gradient(
+            lambda z: _null_probe(z, mask, slots, probe), scores, dtype=dtype
+        )
+        assert np.all(np.isfinite(slope))
+        assert np.all(slope[~mask] == 0)
+        assert slope[2].any()
+
+
+def _null_probe(z, mask, slots, probe):
+    weights = normalizers.null_softmax(z, ops.convert_to_tensor(mask), slots=slots)
+    return ops.sum(ops.cast(probe, z.dtype) * weights)
+
+
+@pytest.mark.parametrize("slots", [2, 5, 7])
+def test_gradient_of_null_softmax_equals_finite_differences(slots):
+    scores = 1.5 * references.normal(3, 5)
+    mask = np.random.default_rng(0).random((3, 5)) < 0.7
+    probe = references.normal(3, 5, seed=2)
+    (slope,) = gradient(lambda z: _null_probe(z, mask, slots, probe), scores)
+    expected = references.differences(
+        lambda z: (probe * references.null_softmax(z, mask, slots)).sum(), scores
+    )
+    np.testing.assert_allclose(slope, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [-1e4, 1e4])
+@pytest.mark.parametrize("dtype", references.DTYPES)
+def test_null_softmax_of_scores_far_from_zero(dtype, size):
+    """Rows without a null memory, of which one is full and one is too long."""
+    scores = np.array([[1, 1.1, 1, 1.2, 1], [1, 1, 1.1, 1, 1], [1, 1, 1, 1, 1]]) * size
+    mask = np.array([[True] * 4 + [False], [True] * 5, [True] * 3 + [False] * 2])
+    weights = null(scores, mask, 4, dtype)
+    expected = references.null_softmax(references.rounded(scores, dtype), mask, 4)
+    references.assert_rounds_to(weights, expected, dtype)
+    sums = [1, 1, 0 if size < 0 else 1]  # the last row has room for looking at nothing
+    loss = 5 * references.ROUNDING[dtype] + 1e-5
+    np.testing.assert_allclose(to_numpy(weights).sum(-1), sums, atol=loss)
+    unmasked = to_numpy(null(scores, None, 5, dtype))
+    np.testing.assert_allclose(unmasked.sum(-1), 1, atol=loss)
+    if keras.config.backend() != "numpy":
+        probe = tensor(references.normal(3, 5), dtype)
+        (slope,) = gradient(
+            lambda z: _null_probe(z, mask, 4, probe), scores, dtype=dtype
+        )
+        assert np.all(np.isfinite(slope))
+
+
+def test_null_softmax_does_not_see_padding():
+    scores = references.normal(3, 5)
+    mask = np.array([[True] * 5, [True, False, True, True, False], [False] * 5])
+    wider = np.pad(scores, ((0, 0), (0, 2)), constant_values=9.0)
+    padded = to_numpy(null(wider, np.pad(mask, ((0, 0), (0, 2))), 7))
+    np.testing.assert_allclose(padded[:, :5], to_numpy(null(scores, mask, 7)), 1e-6)
+    assert np.all(padded[:, 5:] == 0)
+
+
+def test_null_softmax_along_any_axis():
+    scores = references.normal(2, 5, 3)
+    mask = np.random.default_rng(0).random((2, 5, 1)) < 0.7
+    weights = to_numpy(null(scores, mask, 4, axis=1))
+    expected = references.null_softmax(
+        np.swapaxes(scores, 1, 2), np.swapaxes(mask, 1, 2), 4
+    )
+    np.testing.assert_allclose(np.swapaxes(weights, 1, 2), expected, atol=1e-5)
+
+
+def test_null_softmax_between_softmax_and_softmax1():
+    scores = 3 * references.normal(3, 5)
+    for slots, name in ((3, "softmax"), (5, "softmax"), (6, "softmax1")):
+        np.testing.assert_allclose(
+            to_numpy(null(scores, slots=slots)), to_numpy(call(name, scores)), 1e-5
+        )

@@ -40,9 +40,54 @@ def test_sentence_position_equals_the_formula():
         assert weights[n, w, d] == pytest.approx(expected, abs=1e-5)
 
 
+def test_centered_position_by_hand():
+    # J = 3, d = 2: 1 + 4 (k − 3/2) (j − 2) / 6.
+    weights = positions.sentence_position(np.arange(1, 4), 3, 2, "centered_position")
+    np.testing.assert_allclose(
+        to_numpy(weights), [[4 / 3, 2 / 3], [1, 1], [2 / 3, 4 / 3]], atol=1e-6
+    )
+    # J = 1: the only word is in the middle.
+    weights = positions.sentence_position(np.array([1]), 1, 2, "centered_position")
+    np.testing.assert_allclose(to_numpy(weights), [[1, 1]], atol=1e-6)
+
+
+def test_centered_position_equals_the_formula():
+    lengths = np.array([[7], [3]])
+    words = np.stack([np.arange(1, 8), np.arange(1, 8)])
+    weights = positions.sentence_position(words, lengths, 5, "centered_position")
+    weights = to_numpy(weights)
+    assert weights.shape == (2, 7, 5)
+    for n, w, d in np.ndindex(weights.shape):
+        j, J, k = w + 1, lengths[n, 0], d + 1
+        expected = 1 + 4 * (k - (5 + 1) / 2) * (j - (J + 1) / 2) / (5 * J)
+        assert weights[n, w, d] == pytest.approx(expected, abs=1e-5)
+    np.testing.assert_allclose(weights[0].mean(), 1, atol=1e-6)
+
+
+def test_centered_position_is_about_twice_that_of_the_paper():
+    J, d = 101, 53
+    paper, code = (
+        to_numpy(positions.sentence_position(np.arange(1, J + 1), J, d, encoding))
+        for encoding in positions.ENCODINGS
+    )
+    np.testing.assert_allclose(code, 2 * paper, atol=2 / d + 2 / J)
+
+
+def test_unknown_encoding():
+    arguments = np.array([1, 2]), 2
+    message = r"`encoding` must be one of \['position', 'ce.*Received: encoding='bag'"
+    with pytest.raises(ValueError, match=message):
+        positions.sentence_position(*arguments, 4, "bag")
+    with pytest.raises(ValueError, match=message):
+        positions.position_weighted_sum(
+            *arguments, np.array([3, 1]), tensor(np.ones((4, 3))), "bag"
+        )
+
+
+@pytest.mark.parametrize("encoding", positions.ENCODINGS)
 @references.examples
 @given(data=st.data())
-def test_position_weighted_sum_equals_the_sum_over_words(data):
+def test_position_weighted_sum_equals_the_sum_over_words(encoding, data):
     numbers = st.integers(0, 6)
     tokens = data.draw(hnp.arrays(np.int32, (2, 3, 5), elements=numbers))
     table = references.normal(7, 3)
@@ -52,11 +97,17 @@ def test_position_weighted_sum_equals_the_sum_over_words(data):
     found = positions.position_weighted_sum(
         *(ops.convert_to_tensor(x.astype("int32")) for x in (j, lengths, tokens)),
         tensor(table),
+        encoding,
     )
     expected = np.zeros((2, 3, 3))
+    k = np.arange(1, 4)
     for b, m, w in zip(*np.nonzero(there)):
-        part, k = j[b, m, w] / lengths[b, m, 0], np.arange(1, 4) / 3
-        expected[b, m] += ((1 - part) - k * (1 - 2 * part)) * table[tokens[b, m, w]]
+        J = lengths[b, m, 0]
+        part = j[b, m, w] / J
+        l_j = (1 - part) - k / 3 * (1 - 2 * part)
+        if encoding == "centered_position":
+            l_j = 1 + 4 * (k - 2) * (j[b, m, w] - (J + 1) / 2) / (3 * J)
+        expected[b, m] += l_j * table[tokens[b, m, w]]
     np.testing.assert_allclose(to_numpy(found), expected, rtol=1e-4, atol=1e-5)
 
 

@@ -4,7 +4,7 @@
 
 - `recipes.py`: which model, with what arguments, trained how; by name
 - `training.py`: one run: a seed, a task or all of them together
-- `store.py`: the file of results, a line a run, from which a stopped benchmark goes on
+- `command.py`: does the runs that are missing; `../store.py` keeps them
 - `report.py`: the tables
 - `published.py`: what papers report
 """

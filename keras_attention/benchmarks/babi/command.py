@@ -1,7 +1,7 @@
 """bAbI: our test errors beside the published ones, task by task.
 
     python -m keras_attention.benchmarks babi --seeds 0 1 2 --out runs.jsonl
-    python -m keras_attention.benchmarks babi --recipe memn2n --restarts 10 --jobs 2
+    python -m keras_attention.benchmarks babi --recipe paper-pe --restarts 10 --jobs 2
 
 Each finished run is a line of the file `--out`; the same command goes on from there.
 """
@@ -19,9 +19,15 @@ import keras
 
 from keras_attention.benchmarks.babi import report, workers
 from keras_attention.benchmarks.babi.recipes import RECIPES, Recipe
-from keras_attention.benchmarks.babi.store import Store
 from keras_attention.benchmarks.errors import UsageError
+from keras_attention.benchmarks.store import Store, opened
 from keras_attention.datasets import DataNotFoundError, babi
+
+# What a line of `--out` has.
+NEEDED = (
+    *("recipe", "size", "data", "task", "seed", "errors", "train_error"),
+    *("train_loss", "fit_seconds", "settings", "backend", "keras"),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--recipe",
-        default="memn2n-joint",
+        default="paper-joint",
         choices=sorted(RECIPES),
         help="which model, trained how; default: %(default)s",
     )
@@ -68,9 +74,7 @@ def main(args: argparse.Namespace) -> int:
     if recipe.mode == "single":
         tasks = list(dict.fromkeys(args.tasks))
     _check(args, tasks, seeds)
-    store = Store(args.out)
-    if store.dropped is not None:
-        print(f"{args.out}: the last line was half-written and was dropped.")
+    store = opened(args.out, NEEDED)
     where = {"recipe": recipe.name, "size": args.size, "data": args.data}
     where["backend"] = keras.config.backend()
     jobs = missing(store, recipe, where, tasks, seeds)
@@ -103,21 +107,14 @@ def missing(
     Raises:
         UsageError: if it has one of them, with other settings.
     """
-    settings = json.loads(json.dumps(recipe.settings()))
+    settings = recipe.settings()
     jobs = []
     for task in tasks:
         for seed in seeds:
-            found = store.find(**where, task=task, seed=seed)
-            if not found:
+            wanted = {**where, "task": task, "seed": seed}
+            if store.done(recipe.name, settings, **wanted) is None:
                 job = workers.Job(recipe, task, where["size"], where["data"], seed)
                 jobs.append(job)
-            elif found[0]["settings"] != settings:
-                theirs, given = found[0]["settings"], settings
-                changed = sorted(k for k in given if theirs.get(k) != given[k])
-                raise UsageError(
-                    f"--out {store.path} has runs of {recipe.name} with other "
-                    f"settings ({', '.join(changed)}). Name another file."
-                )
     return jobs
 
 

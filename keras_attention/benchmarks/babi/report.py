@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from keras_attention.benchmarks.babi import published
-from keras_attention.benchmarks.babi.recipes import Recipe
+from keras_attention.benchmarks.babi.recipes import QUESTIONS, Recipe
 from keras_attention.datasets.babi import TASKS
 
 FAILED = 5.0  # a task with a greater error, in per cent, has failed
@@ -38,46 +38,59 @@ def errors(runs: list[Run]) -> dict[int, list[float]]:
 
 
 def table(runs: list[Run], recipe: Recipe, size: str) -> str:
-    """A row a task: the best run by training error, mean ± sd of all, the paper's."""
-    paper = published.columns(size).get(recipe.column)
+    """A row a task: the best run by training error, mean ± sd of all, the paper's.
+
+    Tasks of whose training questions only a part was there stand below the means.
+    """
+    paper = published.columns(size).get(recipe.column_for(size))
     chosen, every = errors_of_best(runs), errors(runs)
+    short = incomplete(runs, size)
+    whole = [task for task in every if task not in short]
     seeds = len({run["seed"] for run in runs})
     head = f"test error in % ({seeds} runs)"
-    published_as = f"paper's {recipe.column}" if paper else "nothing published"
+    column = recipe.column_for(size)
+    published_as = f"paper's {column}" if paper else "nothing published"
     lines = [f"{head:30s}    best        mean ± sd   {published_as}"]
-    for task, found in every.items():
+
+    def row(task: int) -> str:
         theirs = paper[task - 1] if paper else float("nan")
-        lines.append(_row(f"{task:2d} {TASKS[task]}", chosen[task], found, theirs))
-    means = [float(np.mean(column)) for column in _by_seed(every)]
-    theirs = float(np.mean([paper[task - 1] for task in every])) if paper else np.nan
-    lines.append(_row("mean", float(np.mean(list(chosen.values()))), means, theirs))
-    failed = [float(np.sum(np.array(column) > FAILED)) for column in _by_seed(every)]
-    count = sum(paper[task - 1] > FAILED for task in every) if paper else np.nan
-    own = sum(error > FAILED for error in chosen.values())
-    lines.append(_row(f"failed (above {FAILED:.0f} %)", own, failed, count))
+        return _row(f"{task:2d} {TASKS[task]}", chosen[task], every[task], theirs)
+
+    lines += [row(task) for task in whole]
+    if whole:
+        lines += _means(chosen, every, whole, paper)
+    for task, count in short.items():
+        lines.append(f"{row(task)}   trained on {count:,} questions")
     seconds = sum(run["fit_seconds"] for run in runs)
     lines.append(f"fit took {seconds:.0f} s in all, {seconds / len(runs):.1f} s a run")
     return "\n".join(lines)
 
 
 def summary(runs: list[Run], recipe: Recipe, size: str) -> dict[str, Any]:
-    """What the JSON file holds: the settings once, then the runs."""
+    """What the JSON file holds: the settings once, then the runs.
+
+    The means are over the tasks whose training questions are whole.
+    """
+    short = incomplete(runs, size)
     chosen, every = errors_of_best(runs), errors(runs)
-    means = [float(np.mean(column)) for column in _by_seed(every)]
-    paper = published.columns(size).get(recipe.column)
+    whole = [task for task in every if task not in short]
+    means = [float(np.mean(column)) for column in _by_seed(every, whole)]
+    best_of = [chosen[task] for task in whole]
+    paper = published.columns(size).get(recipe.column_for(size))
     return {
         "what": f"bAbI v1-2, {recipe.mode}, {size} training questions a task",
         "training_data": sorted({run["data"] for run in runs}),
+        "trained_on_less": short,
         "recipe": recipe.name,
         "settings": runs[0]["settings"],
         "backend": sorted({run["backend"] for run in runs}),
         "keras": sorted({run["keras"] for run in runs}),
         "best_by_training_error": chosen,
-        "best_mean": round(float(np.mean(list(chosen.values()))), 2),
-        "best_failed": sum(error > FAILED for error in chosen.values()),
-        "mean": round(float(np.mean(means)), 2),
+        "best_mean": round(float(np.mean(best_of)), 2) if whole else None,
+        "best_failed": sum(error > FAILED for error in best_of),
+        "mean": round(float(np.mean(means)), 2) if whole else None,
         "sd": round(float(np.std(means, ddof=1)), 2) if len(means) > 1 else None,
-        "paper": {"column": recipe.column, "errors": paper},
+        "paper": {"column": recipe.column_for(size), "errors": paper},
         "runs": [
             {
                 k: v
@@ -89,6 +102,44 @@ def summary(runs: list[Run], recipe: Recipe, size: str) -> dict[str, Any]:
     }
 
 
+def incomplete(runs: list[Run], size: str) -> dict[int, int]:
+    """The tasks that were trained on fewer questions than there are, and how many."""
+    found = {}
+    for run in runs:
+        for task, count in run.get("questions", {}).items():
+            if count < QUESTIONS[size]:
+                found[int(task)] = count
+    return dict(sorted(found.items()))
+
+
+def _means(
+    chosen: dict[int, float],
+    every: dict[int, list[float]],
+    tasks: list[int],
+    paper: tuple[float, ...] | None,
+) -> list[str]:
+    """The rows of the mean and of the number of failed tasks."""
+    columns = _by_seed(every, tasks)
+    best_of = [chosen[task] for task in tasks]
+    theirs = [paper[task - 1] for task in tasks] if paper else [np.nan]
+    beside = float(sum(error > FAILED for error in theirs)) if paper else float(np.nan)
+    failed = [float(np.sum(np.array(column) > FAILED)) for column in columns]
+    return [
+        _row(
+            "mean" if len(tasks) == len(every) else f"mean of these {len(tasks)}",
+            float(np.mean(best_of)),
+            [float(np.mean(column)) for column in columns],
+            float(np.mean(theirs)),
+        ),
+        _row(
+            f"failed (above {FAILED:.0f} %)",
+            float(sum(error > FAILED for error in best_of)),
+            failed,
+            beside,
+        ),
+    ]
+
+
 def _groups(runs: list[Run]) -> list[list[Run]]:
     """Runs that compete with each other: those of one task, or all joint ones."""
     groups: dict[int | None, list[Run]] = {}
@@ -97,9 +148,11 @@ def _groups(runs: list[Run]) -> list[list[Run]]:
     return list(groups.values())
 
 
-def _by_seed(every: dict[int, list[float]]) -> list[tuple[float, ...]]:
-    """All tasks' errors with the first seed, with the second, …, while all have one."""
-    return list(zip(*every.values()))
+def _by_seed(
+    every: dict[int, list[float]], tasks: list[int]
+) -> list[tuple[float, ...]]:
+    """The tasks' errors with the first seed, with the second, …, while all have one."""
+    return list(zip(*(every[task] for task in tasks)))
 
 
 def _row(name: str, chosen: float, found: list[float], theirs: float) -> str:

@@ -10,8 +10,8 @@ import keras
 import numpy as np
 
 from keras_attention import callbacks, models
-from keras_attention.benchmarks.babi.recipes import Recipe
-from keras_attention.datasets import babi
+from keras_attention.benchmarks.babi.recipes import QUESTIONS, Recipe
+from keras_attention.datasets import DataNotFoundError, babi
 
 
 class Trainer:
@@ -48,12 +48,12 @@ class Trainer:
         self.size = size
         self.data = data
         tasks = list(babi.TASKS) if task is None else [task]
-        train = _questions(tasks, size, data)
+        train = [example for task in tasks for example in _questions(task, size, data)]
         test = babi.load(tasks, "test", size)
         vocabulary = babi.Vocabulary.from_examples(train + test)
         self.vocabulary_size = len(vocabulary)
         longest = max(len(example.story) for example in train + test)
-        slots = min(longest, recipe.memory_size)
+        self.slots = slots = min(longest, recipe.memory_size)
         with warnings.catch_warnings():
             # Stories of more sentences are cut, as in the paper.
             warnings.simplefilter("ignore", UserWarning)
@@ -106,6 +106,10 @@ class Trainer:
                 int(task): round(100 * float(wrong[self.test_tasks == task].mean()), 2)
                 for task in np.unique(self.test_tasks)
             },
+            "questions": {
+                int(task): int(np.sum(self.train_tasks == task))
+                for task in np.unique(self.train_tasks)
+            },
             "train_error": self._error(used),
             "train_loss": round(history["loss"][-1], 4),
             "validation_error": self._error(held),
@@ -117,7 +121,10 @@ class Trainer:
 
     def _build(self) -> Any:
         cls = getattr(models, self.recipe.cls)
-        return cls(self.vocabulary_size, **self.recipe.arguments)
+        # The memory has room for the longest story, but not for more, as in the paper.
+        return cls(
+            self.vocabulary_size, memory_size=self.slots, **self.recipe.arguments
+        )
 
     def _compiled(self) -> Any:
         recipe, model = self.recipe, self._build()
@@ -214,6 +221,13 @@ class Batches(keras.utils.PyDataset):
             batches.append((left, self._buckets[-1]))
         order = self._generator.permutation(len(batches))
         self._batches = [batches[i] for i in order]
+        if keras.config.backend() == "tensorflow":
+            # There Keras takes a size that the first two batches share for that of all.
+            first = self._batches[0][1]
+            for i, (_, slots) in enumerate(self._batches):
+                if slots != first:
+                    self._batches.insert(1, self._batches.pop(i))
+                    break
 
     def _by_bucket(self) -> list[np.ndarray]:
         """The questions that go into each bucket, shuffled."""
@@ -223,14 +237,18 @@ class Batches(keras.utils.PyDataset):
         return [rows[bucket == number] for number in range(len(self._buckets))]
 
 
-def _questions(tasks: list[int], size: str, data: str) -> list[babi.Example]:
-    """The training questions."""
-    if data == "real":
-        return babi.load(tasks, "train", size)
-    count = 1_000 if size == "1k" else 10_000
-    return [
-        example for task in tasks for example in babi.simulate(task, count, seed=task)
-    ]
+def _questions(task: int, size: str, data: str) -> list[babi.Example]:
+    """The training questions of a task."""
+    if data == "simulated":
+        return babi.simulate(task, QUESTIONS[size], seed=task)
+    try:
+        return babi.load(task, "train", size)
+    except DataNotFoundError:
+        if size != "10k":
+            raise
+    # Both of these are parts of the file that is missing, and may overlap.
+    parts = babi.load(task, "train", "1k") + babi.load(task, "valid", "10k")
+    return list(dict.fromkeys(parts))
 
 
 def _groups(examples: list[babi.Example]) -> dict[int, tuple[tuple[str, ...], ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from typing import Any, NamedTuple
@@ -36,15 +37,7 @@ def run(
     Yields:
         Each run as it ends, in no particular order.
     """
-    context = multiprocessing.get_context("spawn")
-    epochs: Any = context.Queue()
-    processors: Any = context.Queue()
-    for number in _processors()[:processes]:
-        processors.put(number)
-    with (
-        _one_thread_each(),
-        ProcessPoolExecutor(processes, context, _begin, (processors, epochs)) as pool,
-    ):
+    with pool_of(processes) as (pool, epochs):
         pending = {pool.submit(_do, job) for job in jobs}
         try:
             while pending:
@@ -54,6 +47,24 @@ def run(
                     yield future.result()
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+@contextlib.contextmanager
+def pool_of(processes: int) -> Iterator[tuple[ProcessPoolExecutor, Any]]:
+    """Processes of one processor and one thread each, and a queue that they fill.
+
+    They end when this process ends, however it does.
+    """
+    context = multiprocessing.get_context("spawn")
+    epochs: Any = context.Queue()
+    processors: Any = context.Queue()
+    for number in _processors()[:processes]:
+        processors.put(number)
+    with (
+        _one_thread_each(),
+        ProcessPoolExecutor(processes, context, _begin, (processors, epochs)) as pool,
+    ):
+        yield pool, epochs
 
 
 def count_processors() -> int:
@@ -100,8 +111,20 @@ def _begin(processors: Any, epochs: Any) -> None:
     """Ties a process to a processor before its backend makes any thread."""
     global _epochs
     _epochs = epochs
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {processors.get()})
+
+
+def _end_with(parent: Any) -> None:
+    """Waits for the process that began this one, and ends this one at once after it.
+
+    One that was killed cannot end those it began, and nobody would want their results.
+    """
+    parent.join()
+    os._exit(1)
 
 
 def _do(job: Job) -> dict[str, Any]:

@@ -27,6 +27,13 @@ STORIES, STORY, CAST = 15_000, 100, 30  # to learn from; facts and names in each
 QUESTIONS = 200
 CLUSTERS = 300
 EPOCHS, BATCH, RATE, MARGIN, WIDTH = 10, 64, 0.01, 3.0, 128
+# What a result depends on, besides the seed and the number of facts.
+SETTINGS = {
+    **{"rooms": ROOMS, "people": PEOPLE, "objects": OBJECTS},
+    **{"stories": STORIES, "story": STORY, "cast": CAST, "questions": QUESTIONS},
+    **{"clusters": CLUSTERS, "embedding_dim": WIDTH, "epochs": EPOCHS},
+    **{"batch_size": BATCH, "rate": RATE, "margin": MARGIN},
+}
 
 
 class World(NamedTuple):

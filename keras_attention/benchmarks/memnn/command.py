@@ -1,0 +1,151 @@
+"""MemNN: errors on bAbI and in the simulated world, and hashing of a large memory.
+
+    python -m keras_attention.benchmarks memnn --json memnn.json
+    python -m keras_attention.benchmarks memnn --parts babi --tasks 1 2 3 --seeds 0 1
+    python -m keras_attention.benchmarks memnn --parts world --out runs.jsonl
+
+On bAbI one network for each task, trained on 1,000 questions with their supporting
+facts and tested on 1,000 by the facts that it finds itself. Each finished run is a line
+of the file `--out`; the same command goes on from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import keras
+
+from keras_attention.benchmarks.errors import UsageError
+from keras_attention.benchmarks.memnn import hashing, report, tasks
+from keras_attention.benchmarks.memnn.report import Row
+from keras_attention.benchmarks.memnn.training import RECIPES
+from keras_attention.benchmarks.store import Run, Store, opened
+from keras_attention.datasets import DataNotFoundError, babi
+
+PARTS = ("babi", "world", "hashing")
+# What a line of `--out` has.
+NEEDED = ("part", "seed", "backend", "keras", "settings", "result")
+
+
+class Job(NamedTuple):
+    """One run that is asked for.
+
+    Attributes:
+        wanted: what finds it among the runs that are done.
+        settings: what its result depends on besides.
+        run: does it, and returns a row of results.
+        line: of text about such a row; None where the run itself prints.
+    """
+
+    wanted: dict[str, Any]
+    settings: dict[str, Any]
+    run: Callable[[], Row]
+    line: Callable[[Row], str] | None
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `memnn`."""
+    add = parser.add_argument
+    add("--parts", nargs="+", choices=PARTS, default=PARTS)
+    add(
+        "--recipe",
+        choices=[*RECIPES, "chosen"],
+        default="chosen",
+        help="on bAbI: bags of words and a linear score; n-grams and two layers; or "
+        "that of the two with the lower error on a tenth of the training questions",
+    )
+    add("--tasks", type=int, nargs="+", default=list(babi.TASKS), metavar="TASK")
+    add(
+        "--models",
+        nargs="+",
+        choices=tasks.MODELS,
+        default=tasks.MODELS,
+        help="in the simulated world; default: all",
+    )
+    add("--seeds", type=int, nargs="+", default=[0])
+    add("--epochs", type=int, help="instead of each model's, save for hashing")
+    add("--facts", type=int, default=10**6, help="of the large memory")
+    add("--out", type=pathlib.Path, help="runs as they end, and to go on from")
+    add("--json", type=pathlib.Path, help="where to write the results")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Does the runs that are missing, prints the tables and writes the results."""
+    _check(args)
+    store = opened(args.out, NEEDED)
+    # All of them are looked up before any is done, so that an error comes at once.
+    found = [(job, _done(store, job)) for job in jobs_of(args)]
+    results: dict[str, list[Row]] = {part: [] for part in args.parts}
+    for job, run in found:
+        if run is None:
+            run = _do(store, job)
+        results[job.wanted["part"]].append(run["result"])
+        if args.json:  # after each row, so that nothing is lost
+            text = json.dumps(report.report(results, args.epochs), indent=1)
+            args.json.write_text(text + "\n", encoding="utf-8")
+    for seed in dict.fromkeys(args.seeds) if "babi" in args.parts else ():
+        rows = [row for row in results["babi"] if row["seed"] == seed]
+        print(f"seed {seed}: {report.mean_of(rows)}")
+    if "world" in args.parts:
+        print(report.world_table(results["world"]))
+    return 0
+
+
+def jobs_of(args: argparse.Namespace) -> Iterator[Job]:
+    """All that is asked for, each once."""
+    here = {"backend": keras.config.backend()}
+    for seed in dict.fromkeys(args.seeds):
+        if "hashing" in args.parts:
+            yield Job(
+                {"part": "hashing", "facts": args.facts, "seed": seed, **here},
+                hashing.SETTINGS,
+                partial(hashing.hashing, seed, args.facts),
+                None,
+            )
+        for model in dict.fromkeys(args.models) if "world" in args.parts else ():
+            settings = tasks.world_settings(model, args.epochs)
+            for difficulty, kind in tasks.WORLDS:
+                world = {"difficulty": difficulty, "questions": kind}
+                yield Job(
+                    {"part": "world", "model": model, **world, "seed": seed, **here},
+                    settings,
+                    partial(tasks.in_world, model, difficulty, kind, seed, settings),
+                    report.world_line,
+                )
+        for task in dict.fromkeys(args.tasks) if "babi" in args.parts else ():
+            settings = tasks.babi_settings(args.recipe, args.epochs)
+            about = {"recipe": args.recipe, "task": task}
+            yield Job(
+                {"part": "babi", **about, "seed": seed, **here},
+                settings,
+                partial(tasks.on_babi, task, seed, args.recipe, settings),
+                report.babi_line,
+            )
+
+
+def _check(args: argparse.Namespace) -> None:
+    unknown = [task for task in args.tasks if task not in babi.TASKS]
+    if unknown:
+        raise UsageError(f"--tasks must be from 1 to 20. Received: {unknown}")
+
+
+def _done(store: Store, job: Job) -> Run | None:
+    what = job.wanted.get("model", job.wanted["part"])
+    return store.done(what, job.settings, **job.wanted)
+
+
+def _do(store: Store, job: Job) -> Run:
+    try:
+        row = job.run()
+    except DataNotFoundError as error:
+        raise UsageError(str(error)) from error
+    run = {**job.wanted, "keras": keras.__version__, "settings": job.settings}
+    run = store.add({**run, "result": row})
+    if job.line is not None:
+        print(job.line(run["result"]), flush=True)
+    return run

@@ -1,0 +1,129 @@
+"""Lines and tables of the MemNN benchmark, and what its JSON file holds."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_attention.benchmarks.memnn.readers import READERS
+from keras_attention.benchmarks.memnn.tasks import FINDERS, MODELS, PAPER, WORLDS
+from keras_attention.benchmarks.memnn.training import PLAIN, RECIPES, TRAINING
+from keras_attention.version import __version__
+
+Row = dict[str, Any]
+
+NAMES = {
+    "memnn": "MemNN, up to 2 facts, time",
+    "memnn-k1": "MemNN, the first fact, time",
+    "memnn-no-time": "MemNN, up to 2 facts, no time",
+    "rnn": "RNN",
+    "lstm": "LSTM",
+}
+# Weston et al. (2014), section 5.2: right answers in per cent at difficulty 5, actor
+# and object, of a world that is not ours in all (see `datasets.simulated_world`).
+# Quoted from memory; MemNN's is about so much.
+PAPERS_WORLD = {"memnn": 100.0, "rnn": 17.8, "lstm": 29.0}
+PAPERS_COLUMN = (5, "actor+object")
+
+
+def babi_line(row: Row) -> str:
+    """One line about a task of bAbI."""
+    return (
+        f"{row['task']:2d} {row['name']:24s} {row['recipe']:5s} seed {row['seed']}  "
+        f"error {row['error']:5.1f} %  paper {row['paper']:3.0f} %  "
+        f"facts wrong {row['facts_error']:5.1f} %  "
+        f"training error {row['train_error']:5.1f} %  {row['fit_seconds']:5.0f} s"
+    )
+
+
+def world_line(row: Row) -> str:
+    """One line about a model in a simulated world."""
+    return (
+        f"simulated world, difficulty {row['difficulty']}, {row['questions']:12s} "
+        f"{row['model']:13s} seed {row['seed']}  right {100 - row['error']:6.2f} %  "
+        f"in training {100 - row['train_error']:6.2f} %  {row['fit_seconds']:5.0f} s"
+    )
+
+
+def mean_of(rows: list[Row]) -> str:
+    """One line about all tasks of bAbI."""
+    ours = np.mean([row["error"] for row in rows])
+    paper = np.mean([row["paper"] for row in rows])
+    failed = sum(row["error"] > 5 for row in rows)
+    return (
+        f"mean error of {len(rows)} tasks {ours:.2f} %, paper {paper:.2f} %; {failed} "
+        "tasks above 5 %"
+    )
+
+
+def world_table(rows: list[Row]) -> str:
+    """A line a model, a column a world, the mean of all seeds; then the paper's."""
+    seeds = sorted({row["seed"] for row in rows})
+    head = f"right in %, seed{'s' * (len(seeds) > 1)} {' '.join(map(str, seeds))}"
+    titles = "".join(f"{f'{d} {kind}':>16s}" for d, kind in WORLDS)
+    lines = [f"{head:36s}{titles}"]
+    for model in MODELS:
+        cells = [_right(rows, model, *world) for world in WORLDS]
+        if any(cells):
+            lines.append(f"{NAMES[model]:36s}" + "".join(f"{c:>16s}" for c in cells))
+    before = 16 * WORLDS.index(PAPERS_COLUMN)
+    for model in [m for m in PAPERS_WORLD if any(row["model"] == m for row in rows)]:
+        about = "about " if model == "memnn" else ""
+        figure = f"{about}{PAPERS_WORLD[model]:.1f}"
+        lines.append(f"{f'paper, {NAMES[model]}':36s}{'':{before}s}{figure:>16s}")
+    return "\n".join(lines)
+
+
+def _right(rows: list[Row], model: str, difficulty: int, kind: str) -> str:
+    found = [
+        100 - row["error"]
+        for row in rows
+        if (row["model"], row["difficulty"], row["questions"])
+        == (model, difficulty, kind)
+    ]
+    return f"{np.mean(found):.2f}" if found else ""
+
+
+def report(results: dict[str, list[Row]], epochs: int | None) -> dict[str, Any]:
+    """What the JSON file holds; `epochs` are those that were asked for."""
+    return {
+        "what": "MemNN with supporting facts; bAbI v1-2, 1,000 questions a task",
+        "model": {
+            "class": "MemNN",
+            "world": PLAIN,
+            "world_models": {
+                **{
+                    name: {"supports": most, **arguments}
+                    for name, (most, arguments) in FINDERS.items()
+                },
+                **READERS,
+            },
+            "babi": RECIPES,
+        },
+        "training": TRAINING if epochs is None else {**TRAINING, "epochs": epochs},
+        "paper": {
+            "errors": PAPER,
+            "mean": float(np.mean(PAPER)),
+            "world": {
+                "difficulty": PAPERS_COLUMN[0],
+                "questions": PAPERS_COLUMN[1],
+                "right": PAPERS_WORLD,
+                "source": "Weston et al. (2014), quoted from memory",
+            },
+        },
+        **results,
+        "versions": {
+            "keras_attention": __version__,
+            "keras": keras.__version__,
+            "backend": keras.config.backend(),
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+        "processors": os.cpu_count(),
+        "date": datetime.date.today().isoformat(),
+    }

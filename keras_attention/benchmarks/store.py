@@ -1,0 +1,141 @@
+"""The file of results: a line of JSON a run, so that a stopped benchmark can go on.
+
+A run that was being written when the process died leaves half a line, which is dropped:
+at most one run is lost.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+from keras_attention.benchmarks.errors import UsageError
+
+Run = dict[str, Any]
+
+
+class Store:
+    """Runs in a file, and in memory where there is none.
+
+    Args:
+        path: the file, which need not exist; None to keep nothing.
+        needed: what every run of the benchmark has; the first of them is the first in
+            each line.
+
+    Raises:
+        UsageError: for a file that is not one of results, or that cannot be written.
+
+    Attributes:
+        runs: all that are there, the file's first.
+        dropped: the half-written line that was dropped, or None.
+    """
+
+    def __init__(self, path: pathlib.Path | None, needed: Sequence[str]) -> None:
+        self.path = path
+        self.needed = tuple(needed)
+        self.runs: list[Run] = []
+        self.dropped: str | None = None
+        if path is None:
+            return
+        try:
+            if path.exists():
+                self._read(path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        except OSError as error:
+            raise UsageError(f"--out {path} cannot be used: {error}") from error
+
+    def _read(self, path: pathlib.Path) -> None:
+        *whole, rest = path.read_text(encoding="utf-8").split("\n")
+        for number, line in enumerate(whole, 1):
+            self.runs.append(self._parse(line, f"{path}, line {number}"))
+        if not rest:
+            return
+        try:
+            self.runs.append(self._parse(rest, f"{path}, line {len(whole) + 1}"))
+            whole.append(rest)  # all of it but the end of the line was written
+        except UsageError:
+            beginning = f'{{"{self.needed[0]}": '  # of every line that was written here
+            if not rest.startswith(beginning[: len(rest)]):
+                raise
+            self.dropped = rest
+        _rewrite(path, whole)
+
+    def _parse(self, line: str, where: str) -> Run:
+        try:
+            run = json.loads(line)
+        except ValueError as error:
+            raise UsageError(
+                f"{where} is no run of this benchmark ({error}). Name another file "
+                "with --out, or mend that line."
+            ) from error
+        if not isinstance(run, dict):
+            raise UsageError(f"{where} is no run of this benchmark. Received: {line!r}")
+        missing = [name for name in self.needed if name not in run]
+        if missing:
+            raise UsageError(f"{where} is a run without {missing}.")
+        return run
+
+    def find(self, **wanted: Any) -> list[Run]:
+        """The runs that have all these values."""
+        return [
+            run
+            for run in self.runs
+            if all(run.get(name) == value for name, value in wanted.items())
+        ]
+
+    def done(self, what: str, settings: dict[str, Any], **wanted: Any) -> Run | None:
+        """The first run that has all these values, or None.
+
+        Args:
+            what: what the runs are of, for the error.
+            settings: with what the run is to have been done.
+            **wanted: its values.
+
+        Raises:
+            UsageError: if it was done with other settings.
+        """
+        found = self.find(**wanted)
+        if not found:
+            return None
+        theirs, given = found[0]["settings"], json.loads(json.dumps(settings))
+        if theirs != given:
+            changed = sorted(
+                name
+                for name in {*theirs, *given}
+                if (name in theirs, theirs.get(name))
+                != (name in given, given.get(name))
+            )
+            raise UsageError(
+                f"--out {self.path} has runs of {what} with other settings "
+                f"({', '.join(changed)}). Name another file."
+            )
+        return found[0]
+
+    def add(self, run: Run) -> Run:
+        """Keeps a run, on the disk before this returns, and gives it as kept."""
+        # As it will be read: tuples become lists, for one.
+        first = self.needed[0]
+        line = json.dumps({first: run[first], **run})
+        self.runs.append(json.loads(line))
+        if self.path is not None:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+        return self.runs[-1]
+
+
+def opened(path: pathlib.Path | None, needed: Sequence[str]) -> Store:
+    """A `Store`; if a half-written line was dropped, a line of text says so."""
+    store = Store(path, needed)
+    if store.dropped is not None:
+        print(f"{path}: the last line was half-written and was dropped.")
+    return store
+
+
+def _rewrite(path: pathlib.Path, lines: list[str]) -> None:
+    """In one step, so that a process that dies meanwhile loses nothing."""
+    new = path.with_name(path.name + ".new")
+    new.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    new.replace(path)
