@@ -183,7 +183,7 @@ def test_the_table_and_what_json_holds():
 
 def test_a_task_trained_on_less_stands_apart():
     def run(task, seed, error, questions):
-        made = a_run(task, seed, error, recipe=RECIPES["paper-10k"])
+        made = a_run(task, seed, error, recipe=RECIPES["single-renamed"])
         return made | {"questions": {str(task): questions}, "size": "10k"}
 
     runs = [
@@ -191,7 +191,7 @@ def test_a_task_trained_on_less_stands_apart():
         *(run(3, 0, 40.0, 1_925), run(3, 1, 60.0, 1_925)),
         *(run(4, 0, 6.0, 10_000), run(4, 1, 8.0, 10_000)),
     ]
-    recipe = RECIPES["paper-10k"]
+    recipe = RECIPES["single-renamed"]
     lines = report.table(runs, recipe, "10k").splitlines()
     assert [line.split()[0] for line in lines] == [
         *("test", "2", "4", "mean", "failed", "3", "fit")

@@ -1,6 +1,6 @@
 """bAbI: our test errors beside the published ones, task by task.
 
-    python -m keras_attention.benchmarks babi --recipe memn2n --seeds 0 1 2
+    python -m keras_attention.benchmarks babi --recipe paper-pe --restarts 10
 
 - `recipes.py`: which model, with what arguments, trained how; by name
 - `training.py`: one run: a seed, a task or all of them together

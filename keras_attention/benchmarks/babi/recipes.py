@@ -119,17 +119,21 @@ RECIPES: dict[str, Recipe] = {
             epochs=120,
             halve_every=22,
         ),
-        # Sukhbaatar et al. 2015, 10k: "PE LS RN*", a wider network with ReLU.
+        # As wide as the paper's network for 10k, and with its ReLU.
         _single(
-            "paper-10k",
-            "",
+            "single-renamed",
+            "PE_LS_RN",
             {"embedding_dim": 100, "activation": "relu"},
             *(_PE, _LS, _RN),
             column_10k="MemN2N_RNstar_single",
-            epochs=40,
+            rename=True,
+            optimizer="Adam",
+            rate=0.003,
+            batch_size=64,
+            epochs=150,
             linear_epochs=5,
-            rate=0.005,
-            halve_every=10,
+            halve_every=36,
+            buckets=(5, 10, 20),
         ),
     )
 }
