@@ -27,7 +27,7 @@ import numpy as np
 
 from keras_attention import callbacks, models
 from keras_attention.benchmarks.errors import UsageError
-from keras_attention.benchmarks.store import opened
+from keras_attention.benchmarks.store import Run, opened
 from keras_attention.datasets import DataNotFoundError, triples
 from keras_attention.version import __version__
 
@@ -102,17 +102,17 @@ def main(args: argparse.Namespace) -> int:
     seeds = list(dict.fromkeys(args.seeds))  # each once
     # All of them are looked up before any is done, so that an error comes at once.
     found = {s: store.done("metaqa", about, **where, seed=s) for s in seeds}
-    runs = []
+    lines = []
     for seed, done in found.items():
         if done is None:
             result = run(seed, data, args.hops, training)
-            line = {**where, "seed": seed, "keras": keras.__version__}
-            done = store.add({**line, "settings": about, "result": result})
+            new = {**where, "seed": seed, "keras": keras.__version__}
+            done = store.add({**new, "settings": about, "result": result})
             print(summary(result), flush=True)
-        runs.append(done["result"])
-    print(table(runs, args.hops))
+        lines.append(done)
+    print(table([line["result"] for line in lines], args.hops))
     if args.json:
-        results = report(runs, data, args.hops, brackets, training)
+        results = report(lines, data, args.hops, brackets, training)
         args.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     return 0
 
@@ -371,13 +371,17 @@ def table(runs: list[dict[str, Any]], hops: int) -> str:
 
 
 def report(
-    runs: list[dict[str, Any]],
+    lines: list[Run],
     data: dict[str, Any],
     hops: int,
     brackets: bool,
     training: dict[str, Any],
 ) -> dict[str, Any]:
-    """What the JSON file holds."""
+    """What the JSON file holds; `lines` are those of the file of runs.
+
+    Some of them may be of other processes than this.
+    """
+    runs = [line["result"] for line in lines]
     return {
         "what": f"MetaQA, {hops}-hop questions, hits@1 in per cent",
         "entities": "given by brackets" if brackets else "found by their names",
@@ -395,8 +399,8 @@ def report(
         },
         "versions": {
             "keras_attention": __version__,
-            "keras": keras.__version__,
-            "backend": keras.config.backend(),
+            "keras": sorted({line["keras"] for line in lines}),
+            "backend": sorted({line["backend"] for line in lines}),
             "numpy": np.__version__,
             "python": platform.python_version(),
         },

@@ -264,7 +264,8 @@ class MemoryHop(AttentionLayer):
             also look at nothing.
         slots: how many memories there are; those that are not filled are null: they
             score 0 and hold 0, as in the paper, so that a hop may look at nothing.
-            Needs the softmax. None if there are none but those that are filled.
+            Whatever may not be attended to counts as not filled, whichever mask
+            hides it. Needs the softmax. None if there are none but the filled ones.
         linear_start: whether the hop begins without its normalizer, p = uᵀm. The
             non-trainable variable `linear` says which holds; set it to False, as the
             callback `LinearStart` does, to put the normalizer in.

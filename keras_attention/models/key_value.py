@@ -51,7 +51,8 @@ class KeyValueMemNN(keras.Model):
         hops: H, how often the memory is read, each time with an R of its own.
         memory_size: M, the most facts that a memory may hold; its entities are
             numbered from 1 to M + 1.
-        encoding: of the question, "position" or "bag", see `SentenceEncoder`.
+        encoding: of the question, "position", "bag" or "centered_position", see
+            `SentenceEncoder`.
         normalizer: of the hops, see `KeyValueHop`.
         kernel_initializer: of each R; by default the identity.
 

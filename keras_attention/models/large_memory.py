@@ -6,6 +6,7 @@ sentence.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -112,7 +113,8 @@ class LargeMemory:
         The model is not in it: save that too, by `model.save`.
 
         Args:
-            path: of the file, such as "memory.npz"; one that is there is replaced.
+            path: of the file, such as "memory.npz"; one that is there is replaced
+                in one step, once all is written to `path + ".new"`.
 
         Raises:
             ValueError: if the hash is neither a `WordHash` nor a `ClusterHash`.
@@ -138,8 +140,14 @@ class LargeMemory:
         if self.index is not None:
             for table, array in self.index.tables().items():
                 arrays[f"hash_{table}"] = array
-        with open(path, "wb") as file:
-            np.savez(file, **arrays)
+        new = os.fspath(path) + ".new"
+        try:
+            with open(new, "wb") as file:
+                np.savez(file, **arrays)
+            os.replace(new, path)
+        finally:
+            with contextlib.suppress(FileNotFoundError):  # it is there no more
+                os.remove(new)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], model: Any) -> Self:
@@ -321,6 +329,13 @@ def _check(
 ) -> None:
     """Holds the arrays of a file to each other, and to the sizes it tells of."""
     number, length = checked(facts).shape
+    if not number:
+        raise ValueError("it holds no fact")
+    if (features.dtype.name, keys.dtype.name) != ("int32", "float32"):
+        raise ValueError(
+            "its features must be int32 and its keys float32: "
+            f"features.dtype={features.dtype}, keys.dtype={keys.dtype}"
+        )
     sizes, _ = about["sizes"], about["embedding"]
     wanted = (number, length * sizes["ngrams"]), (number, sizes["embedding_dim"])
     if (features.shape, keys.shape) != wanted:

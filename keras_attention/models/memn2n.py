@@ -53,7 +53,7 @@ class MemN2N(keras.Model):
             as one more word of the vocabulary, as in the authors' code.
         normalizer: of the hops, see `MemoryHop`.
         null_memories: whether the empty slots take part in the softmax; by default
-            they do if that is the normalizer.
+            they do if the normalizer is "softmax", by name.
         time_noise: random noise in time while training, see `MemoryAge`; the paper's
             "RN" is 0.1.
         linear_start: whether the hops begin without softmax, see `MemoryHop`; the
@@ -144,7 +144,10 @@ class MemN2N(keras.Model):
             """Σⱼ lⱼ ∘ A xᵢⱼ + T_A(i)."""
             if time == "word":
                 ages = ops.where(age > 0, age + (vocabulary_size - 1), 0)[..., None]
-                return encoder(ops.concatenate([story, ages], axis=-1))  # (B, M, D)
+                # A word outside the vocabulary must not be read as an age.
+                known = story < vocabulary_size
+                tokens = ops.where(known, story, story + memory_size)
+                return encoder(ops.concatenate([tokens, ages], axis=-1))  # (B, M, D)
             times = keras.layers.Embedding(
                 memory_size + 1,
                 embedding_dim,

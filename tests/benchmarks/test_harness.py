@@ -438,6 +438,8 @@ def test_plain_memn2n_computes_what_ours_does(call):
     import keras
 
     sizes = {"B": 3, "V": 11, "d": 5, "M": 7, "L": 4, "call": call}
+    story, *_ = memn2n.batch_of(sizes)
+    assert not story.any(-1).all()  # some slots are empty, that is null memories
     contestants = memn2n._make(sizes, keras.backend.backend())
     (error,) = contestants.check().values()
     assert error < 1e-5

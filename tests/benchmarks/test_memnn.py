@@ -161,14 +161,44 @@ def test_summary_and_report():
     assert report.mean_of(rows) == (
         "mean error of 2 tasks 4.00 %, paper 1.50 %; 1 tasks above 5 %"
     )
-    found = report.report({"babi": rows}, epochs=3)
-    assert found["babi"] is rows
-    assert found["training"]["epochs"] == 3
-    assert report.report({}, None)["training"]["epochs"] == 20
+    settings = tasks.babi_settings("rich", 3)
+    runs = [
+        {"backend": "jax", "keras": "3.15.1", "settings": settings, "result": row}
+        for row in rows
+    ]
+    found = report.report({"babi": runs, "world": []})
+    assert found["babi"] == rows
+    assert found["settings"] == {"babi": settings, "world": {}}
+    assert found["what"] == (
+        "MemNN with supporting facts; bAbI v1-2, 1,000 questions a task"
+    )
     assert found["paper"]["mean"] == pytest.approx(6.65)
-    assert set(found["model"]["world_models"]) == set(tasks.MODELS)
     assert set(report.NAMES) == set(tasks.MODELS)
+    assert set(report.WHAT) == set(command.PARTS)
     assert len(json.dumps(found)) > 500
+
+
+def test_the_report_tells_what_the_runs_were_made_with(tmp_path, monkeypatch):
+    """Not what the process has that resumes them."""
+    out, summary = tmp_path / "runs.jsonl", tmp_path / "all.json"
+    common = ["--parts", "world", "--epochs", 3, "--out", out, "--json", summary]
+    tell(monkeypatch)
+    monkeypatch.setattr(keras, "__version__", "3.99")
+    assert run_command(*common, "--models", "rnn") == 0
+    monkeypatch.undo()
+    tell(monkeypatch)
+    assert run_command(*common, "--models", "memnn", "lstm", "rnn") == 0
+    found = json.loads(summary.read_text("utf-8"))
+    assert found["versions"]["keras"] == sorted(["3.99", keras.__version__])
+    assert found["versions"]["backend"] == [keras.config.backend()]
+    assert found["what"] == (
+        "MemNN with supporting facts; simulated world, 3,000 questions to learn from"
+    )
+    settings = found["settings"]["world"]
+    assert set(settings) == {"memnn", "lstm", "rnn"}
+    assert settings["memnn"]["training"]["epochs"] == 3
+    for name in ("lstm", "rnn"):
+        assert settings[name]["reader"] == {**readers.READERS[name], "epochs": 3}
 
 
 def test_the_worlds_table_has_a_column_a_world_and_the_papers_figures():

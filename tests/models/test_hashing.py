@@ -247,6 +247,22 @@ def about(old, new):
             r"its arrays do not fit each other: .*keys\.shape=\(210, 7\)",
         ),
         (
+            altered(lambda arrays: arrays.update(keys=arrays["keys"].astype("S9"))),
+            r"its features must be int32 and its keys float32: .*keys\.dtype=\|S9",
+        ),
+        (
+            altered(lambda arrays: arrays.update(features=arrays["features"] / 2)),
+            r"its features must be int32 .*features\.dtype=float64",
+        ),
+        (
+            altered(
+                lambda arrays: arrays.update(
+                    {name: arrays[name][:0] for name in ("facts", "features", "keys")}
+                )
+            ),
+            "it holds no fact",
+        ),
+        (
             altered(lambda arrays: arrays["hash_members"].__imul__(2)),
             "`tables` must be those of a hash of 211 facts",
         ),
@@ -260,6 +276,27 @@ def test_a_file_that_is_no_memory(facts, tmp_path, spoil, message):
         ValueError, match=f"memory.npz is not a saved memory: .*{message}"
     ):
         LargeMemory.load(path, model)
+
+
+def test_a_crash_while_saving_loses_nothing(facts, tmp_path, monkeypatch):
+    model, path = strong(), tmp_path / "memory.npz"
+    memory = model.remember(facts)
+    memory.save(path)
+    before = path.read_bytes()
+
+    def crash(file, **_):
+        file.write(b"half")
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(np, "savez", crash)
+        with pytest.raises(OSError, match="no space left"):
+            memory.save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+    memory.save(path)
+    assert list(tmp_path.iterdir()) == [path]
+    LargeMemory.load(path, model)
 
 
 def test_what_cannot_be_saved_or_found(facts, tmp_path):

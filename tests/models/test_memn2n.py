@@ -259,3 +259,15 @@ def test_a_longer_story_than_the_memory_shares_the_greatest_age(inputs):
 def test_bad_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
         MemN2N(**{"vocabulary_size": V, "embedding_dim": D, **arguments})
+
+
+@pytest.mark.parametrize("time", ["table", "word"])
+def test_a_word_outside_the_vocabulary_is_not_read_as_an_age(time):
+    model = MemN2N(V, D, memory_size=7, time=time)
+    story, question = np.array([[[1, V + 2]]]), np.array([[1]])
+    if keras.config.backend() == "jax":
+        logits = ops.convert_to_numpy(model({"story": story, "question": question}))
+        assert np.isnan(logits).all()
+    else:
+        with pytest.raises(Exception, match=r"index|indices"):
+            model({"story": story, "question": question})

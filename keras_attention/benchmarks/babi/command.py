@@ -37,7 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--recipe",
         default="paper-joint",
         choices=sorted(RECIPES),
-        help="which model, trained how; default: %(default)s",
+        help="which model, trained how: "
+        + "; ".join(f"{name}: {one.what}" for name, one in RECIPES.items())
+        + " (default: %(default)s)",
     )
     add("--size", default="1k", choices=("1k", "10k"), help="training questions a task")
     add(
@@ -50,14 +52,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tasks",
         type=int,
         nargs="+",
-        default=list(babi.TASKS),
         metavar="TASK",
         help="of a recipe with one network a task; default: all 20",
     )
     seeds = parser.add_mutually_exclusive_group()
-    seeds.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    seeds.add_argument(
+        "--seeds", type=int, nargs="+", default=[0, 1, 2], help="a run each"
+    )
     seeds.add_argument("--restarts", type=int, help="the same as --seeds 0 1 2 …")
-    add("--epochs", type=int, help="instead of the recipe's")
+    add(
+        "--epochs", type=int, help="instead of the recipe's, linear start in proportion"
+    )
     add("--jobs", type=int, default=1, help="how many runs side by side")
     add("--out", type=pathlib.Path, help="runs as they end, and to go on from")
     add("--json", type=pathlib.Path, help="where to write settings, runs and means")
@@ -67,17 +72,19 @@ def main(args: argparse.Namespace) -> int:
     """Does the runs that are missing, prints the table and writes the results."""
     recipe = RECIPES[args.recipe]
     if args.epochs is not None:
-        recipe = replace(recipe, epochs=args.epochs)
+        linear = args.epochs * recipe.linear_epochs // recipe.epochs
+        recipe = replace(recipe, epochs=args.epochs, linear_epochs=linear)
     seeds = args.seeds if args.restarts is None else range(args.restarts)
     seeds = list(dict.fromkeys(seeds))  # each once
     tasks: list[int | None] = [None]
     if recipe.mode == "single":
-        tasks = list(dict.fromkeys(args.tasks))
+        tasks = list(dict.fromkeys(args.tasks or babi.TASKS))
     _check(args, tasks, seeds)
     store = opened(args.out, NEEDED)
     where = {"recipe": recipe.name, "size": args.size, "data": args.data}
     where["backend"] = keras.config.backend()
     jobs = missing(store, recipe, where, tasks, seeds)
+    print(f"{recipe.name}: {len(jobs)} runs of {recipe.epochs} epochs", flush=True)
     try:
         _do(jobs, args.jobs, store)
     except DataNotFoundError as error:
@@ -119,6 +126,14 @@ def missing(
 
 
 def _check(args: argparse.Namespace, tasks: list[Any], seeds: list[int]) -> None:
+    if args.tasks and tasks == [None]:
+        single = [name for name, one in RECIPES.items() if one.mode == "single"]
+        raise UsageError(
+            f"--tasks needs a recipe with one network a task: {', '.join(single)}. "
+            f"Received: --recipe {args.recipe}"
+        )
+    if args.epochs is not None and args.epochs < 1:
+        raise UsageError(f"--epochs must be at least 1. Received: {args.epochs}")
     unknown = [task for task in tasks if task is not None and task not in babi.TASKS]
     if unknown:
         raise UsageError(f"--tasks must be from 1 to 20. Received: {unknown}")

@@ -1,7 +1,8 @@
 """Recipes: which model, with what arguments, trained how, and beside which column.
 
-A recipe that bears a paper's name is the paper's; where ours differ, docs/decisions.md
-says why. Rates are per summed loss, as in the authors' code.
+A recipe whose name begins with "paper" is the paper's, with the position encoding of
+its authors' code; docs/decisions.md says why, and what the others change. Rates are per
+summed loss, as in that code.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Recipe:
         halve_every: after how many epochs it is halved, from `linear_epochs` on.
         memory_size: how many sentences of a story are kept.
         buckets: numbers of sentences; stories that have no more than one of them are
-            batched together. None of it means that all stories are padded alike.
+            batched together. Where it is empty all stories are padded alike.
         clipnorm: the greatest norm of a weight's gradient.
         batch_size: how many questions make a step.
         rename: whether interchangeable words are exchanged in every epoch, see
@@ -62,13 +63,20 @@ class Recipe:
         del names["name"], names["column"], names["column_10k"]
         return names
 
+    @property
+    def what(self) -> str:
+        """A few words about it."""
+        networks = "one network" if self.mode == "joint" else "one network a task"
+        beside = self.column or self.column_10k
+        return f"{networks}, beside the column {beside}"
+
     def column_for(self, size: str) -> str:
         """The published column for "1k" or "10k"."""
         return self.column_10k if size == "10k" else self.column
 
 
-# The authors' code differs from their paper in the height of the position encoding;
-# only with the code's are tasks 4 and 16 learned. See docs/decisions.md.
+# The authors' code differs from their paper in the height of the position encoding. In
+# single tasks with SGD and linear start, task 16 needs the code's: docs/decisions.md.
 _PE = {"encoding": "centered_position"}
 _LS = {"linear_start": True}
 _RN = {"time_noise": 0.1}

@@ -49,7 +49,7 @@ def table(runs: list[Run], recipe: Recipe, size: str) -> str:
     seeds = len({run["seed"] for run in runs})
     head = f"test error in % ({seeds} runs)"
     column = recipe.column_for(size)
-    published_as = f"paper's {column}" if paper else "nothing published"
+    published_as = f"paper's {column}" if paper else "no published column"
     lines = [f"{head:30s}    best        mean ± sd   {published_as}"]
 
     def row(task: int) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 
 from keras_attention import callbacks, models
 from keras_attention.benchmarks.babi.recipes import QUESTIONS, Recipe
+from keras_attention.benchmarks.batches import differ_first
 from keras_attention.datasets import DataNotFoundError, babi
 
 
@@ -121,7 +122,7 @@ class Trainer:
 
     def _build(self) -> Any:
         cls = getattr(models, self.recipe.cls)
-        # The memory has room for the longest story, but not for more, as in the paper.
+        # Null memories count up to the longest story of training and test.
         return cls(
             self.vocabulary_size, memory_size=self.slots, **self.recipe.arguments
         )
@@ -221,13 +222,7 @@ class Batches(keras.utils.PyDataset):
             batches.append((left, self._buckets[-1]))
         order = self._generator.permutation(len(batches))
         self._batches = [batches[i] for i in order]
-        if keras.config.backend() == "tensorflow":
-            # There Keras takes a size that the first two batches share for that of all.
-            first = self._batches[0][1]
-            for i, (_, slots) in enumerate(self._batches):
-                if slots != first:
-                    self._batches.insert(1, self._batches.pop(i))
-                    break
+        differ_first(self._batches, lambda batch: batch[1])
 
     def _by_bucket(self) -> list[np.ndarray]:
         """The questions that go into each bucket, shuffled."""
@@ -246,7 +241,8 @@ def _questions(task: int, size: str, data: str) -> list[babi.Example]:
     except DataNotFoundError:
         if size != "10k":
             raise
-    # Both of these are parts of the file that is missing, and may overlap.
+    # Both of these are parts of the file that is missing, and may overlap: of questions
+    # that are alike in everything one is kept.
     parts = babi.load(task, "train", "1k") + babi.load(task, "valid", "10k")
     return list(dict.fromkeys(parts))
 

@@ -80,19 +80,19 @@ def main(args: argparse.Namespace) -> int:
     store = opened(args.out, NEEDED)
     # All of them are looked up before any is done, so that an error comes at once.
     found = [(job, _done(store, job)) for job in jobs_of(args)]
-    results: dict[str, list[Row]] = {part: [] for part in args.parts}
+    runs: dict[str, list[Run]] = {part: [] for part in args.parts}
     for job, run in found:
         if run is None:
             run = _do(store, job)
-        results[job.wanted["part"]].append(run["result"])
+        runs[job.wanted["part"]].append(run)
         if args.json:  # after each row, so that nothing is lost
-            text = json.dumps(report.report(results, args.epochs), indent=1)
+            text = json.dumps(report.report(runs), indent=1)
             args.json.write_text(text + "\n", encoding="utf-8")
     for seed in dict.fromkeys(args.seeds) if "babi" in args.parts else ():
-        rows = [row for row in results["babi"] if row["seed"] == seed]
+        rows = [run["result"] for run in runs["babi"] if run["seed"] == seed]
         print(f"seed {seed}: {report.mean_of(rows)}")
     if "world" in args.parts:
-        print(report.world_table(results["world"]))
+        print(report.world_table([run["result"] for run in runs["world"]]))
     return 0
 
 

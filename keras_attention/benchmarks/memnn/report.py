@@ -7,12 +7,10 @@ import os
 import platform
 from typing import Any
 
-import keras
 import numpy as np
 
-from keras_attention.benchmarks.memnn.readers import READERS
-from keras_attention.benchmarks.memnn.tasks import FINDERS, MODELS, PAPER, WORLDS
-from keras_attention.benchmarks.memnn.training import PLAIN, RECIPES, TRAINING
+from keras_attention.benchmarks.memnn.tasks import MODELS, PAPER, WORLDS
+from keras_attention.benchmarks.store import Run
 from keras_attention.version import __version__
 
 Row = dict[str, Any]
@@ -29,6 +27,11 @@ NAMES = {
 # Quoted from memory; MemNN's is about so much.
 PAPERS_WORLD = {"memnn": 100.0, "rnn": 17.8, "lstm": 29.0}
 PAPERS_COLUMN = (5, "actor+object")
+WHAT = {
+    "babi": "bAbI v1-2, 1,000 questions a task",
+    "world": "simulated world, 3,000 questions to learn from",
+    "hashing": "hashing of a large memory",
+}
 
 
 def babi_line(row: Row) -> str:
@@ -89,23 +92,18 @@ def _right(rows: list[Row], model: str, difficulty: int, kind: str) -> str:
     return f"{np.mean(found):.2f}" if found else ""
 
 
-def report(results: dict[str, list[Row]], epochs: int | None) -> dict[str, Any]:
-    """What the JSON file holds; `epochs` are those that were asked for."""
+def report(runs: dict[str, list[Run]]) -> dict[str, Any]:
+    """What the JSON file holds: the settings once, then the results.
+
+    Args:
+        runs: of each part, as the file of runs keeps them. What they were made with is
+            taken from them, for they may be another process's.
+    """
+    every = [run for part in runs.values() for run in part]
+    done = [WHAT[part] for part in WHAT if runs.get(part)]
     return {
-        "what": "MemNN with supporting facts; bAbI v1-2, 1,000 questions a task",
-        "model": {
-            "class": "MemNN",
-            "world": PLAIN,
-            "world_models": {
-                **{
-                    name: {"supports": most, **arguments}
-                    for name, (most, arguments) in FINDERS.items()
-                },
-                **READERS,
-            },
-            "babi": RECIPES,
-        },
-        "training": TRAINING if epochs is None else {**TRAINING, "epochs": epochs},
+        "what": "; ".join(["MemNN with supporting facts", *done]),
+        "settings": {part: _settings(own) for part, own in runs.items()},
         "paper": {
             "errors": PAPER,
             "mean": float(np.mean(PAPER)),
@@ -116,14 +114,21 @@ def report(results: dict[str, list[Row]], epochs: int | None) -> dict[str, Any]:
                 "source": "Weston et al. (2014), quoted from memory",
             },
         },
-        **results,
+        **{part: [run["result"] for run in own] for part, own in runs.items()},
         "versions": {
             "keras_attention": __version__,
-            "keras": keras.__version__,
-            "backend": keras.config.backend(),
+            "keras": sorted({run["keras"] for run in every}),
+            "backend": sorted({run["backend"] for run in every}),
             "numpy": np.__version__,
             "python": platform.python_version(),
         },
         "processors": os.cpu_count(),
         "date": datetime.date.today().isoformat(),
     }
+
+
+def _settings(runs: list[Run]) -> dict[str, Any]:
+    """Those of a part; where it has several models, of each by its name."""
+    if any("model" in run for run in runs):
+        return {run["model"]: run["settings"] for run in runs}
+    return runs[0]["settings"] if runs else {}

@@ -12,6 +12,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_attention.benchmarks.batches import differ_first
 from keras_attention.datasets import babi
 from keras_attention.losses import SupportingFactLoss
 from keras_attention.models import MemNN
@@ -142,12 +143,7 @@ class Batches(keras.utils.PyDataset):
             cuts = range(self.batch_size, len(order), self.batch_size)
             self.batches += [(size, rows) for rows in np.split(order, cuts)]
         self.rng.shuffle(self.batches)
-        if keras.config.backend() == "tensorflow":
-            # There Keras takes a size that the first two batches share for that of all.
-            first = self.batches[0][0]
-            others = [i for i, (size, _) in enumerate(self.batches) if size != first]
-            if others:
-                self.batches.insert(1, self.batches.pop(others[0]))
+        differ_first(self.batches, lambda batch: batch[0])
 
     def __len__(self) -> int:
         return len(self.batches)

@@ -1,4 +1,8 @@
-"""One training step of MemN2N, ours against the same model plainly in torch."""
+"""One training step of MemN2N, ours against the same model plainly in torch.
+
+Both have null memories: `memory_size` is the number of slots of the stories, of which
+a story fills some.
+"""
 
 from __future__ import annotations
 
