@@ -83,12 +83,11 @@ def null_softmax(
         Sukhbaatar et al., "End-to-end memory networks" (2015), section 4.2: stories are
         padded to a fixed size with a null symbol, whose embedding is zero.
     """
-    if mask is None:
-        filled = ops.shape(scores)[axis]
-    else:  # of any shape that broadcasts, such as one that hides whole rows
-        there = ops.where(mask, ops.ones_like(scores, dtype="int32"), 0)
-        filled = ops.sum(there, axis=axis, keepdims=True)
-    null = ops.cast(ops.maximum(slots - filled, 0), wide(scores).dtype)
+    # Counted in floats: OpenVINO adds up whole numbers from a choice of two wrongly.
+    there = ops.ones_like(wide(scores))
+    if mask is not None:  # of any shape that broadcasts, such as one that hides rows
+        there = ops.where(mask, there, ops.zeros_like(there))
+    null = ops.maximum(slots - ops.sum(there, axis=axis, keepdims=True), 0)
     return _beside_nothing(scores, mask, axis, null)
 
 
