@@ -87,7 +87,8 @@ def null_softmax(
     there = ops.ones_like(wide(scores))
     if mask is not None:  # of any shape that broadcasts, such as one that hides rows
         there = ops.where(mask, there, ops.zeros_like(there))
-    null = ops.maximum(slots - ops.sum(there, axis=axis, keepdims=True), 0)
+    # 0.0, not 0: JAX' ONNX exporter takes two dtypes as they are.
+    null = ops.maximum(slots - ops.sum(there, axis=axis, keepdims=True), 0.0)
     return _beside_nothing(scores, mask, axis, null)
 
 
