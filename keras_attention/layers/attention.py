@@ -112,16 +112,21 @@ class Attention(AttentionLayer):
         if not self.score.widths_may_differ:
             check_widths(query, key)
 
+    def draw(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
+        if not (self.dropout and training):
+            return None
+        ones = ops.ones(shape, self.compute_dtype)
+        return keras.random.dropout(ones, self.dropout, seed=self.seed_generator)
+
     def look(
         self,
         query: Tensor,
         memory: Prepared,
         mask: Tensor | None,
         explicit: bool,
-        training: bool | None,
+        drawn: Any = None,
     ) -> tuple[Tensor, Tensor | None]:
-        dropout = self.dropout if training else 0.0
-        if self._is_fused and not explicit and not dropout:
+        if self._is_fused and not explicit and drawn is None:
             return self._fused(query, memory, mask), None
         return attend(
             self.score.project_query(query),
@@ -130,8 +135,7 @@ class Attention(AttentionLayer):
             self.score.compare,
             self._normalize,
             mask,
-            dropout,
-            self.seed_generator,
+            keep=drawn,
         )
 
     def get_config(self) -> dict[str, Any]:

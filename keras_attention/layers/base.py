@@ -67,7 +67,7 @@ class AttentionLayer(keras.layers.Layer):
         memory: Prepared,
         mask: Tensor | None,
         explicit: bool,
-        training: bool | None,
+        drawn: Any = None,
     ) -> tuple[Tensor, Tensor | None]:
         """The layer's equations.
 
@@ -76,13 +76,41 @@ class AttentionLayer(keras.layers.Layer):
             memory: keys (B, S, ·) and values (B, S, V).
             mask: booleans that broadcast to (B, T, S), or None.
             explicit: whether the weights are wanted.
-            training: whether to drop weights.
+            drawn: what `draw` returned.
 
         Returns:
             The output (B, T, ·) and the weights (B, T, S), or None where they are
             not wanted and not at hand.
         """
         raise TypeError(f"{type(self).__name__} has to define `look`")
+
+    def draw(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
+        """The random numbers that T queries need, drawn before any loop.
+
+        Args:
+            shape: (B, T, S), numbers or tensors.
+            training: whether this is a step of training.
+
+        Returns:
+            A structure of tensors (B, T, ·), or None where nothing is random.
+        """
+        return None
+
+    def initial_state(self, prepared: Prepared) -> Any:
+        """What the first step must know: a structure of tensors (B, ·), or `()`."""
+        return ()
+
+    def look_on(
+        self,
+        query: Tensor,
+        memory: Prepared,
+        mask: Tensor | None,
+        state: Any,
+        drawn: Any = None,
+    ) -> tuple[Tensor, Tensor, Any]:
+        """`look` from a state on; also returns the state behind the last query."""
+        output, weights = self.look(query, memory, mask, True, drawn)
+        return output, weights, ()
 
     def call(
         self,
@@ -114,7 +142,9 @@ class AttentionLayer(keras.layers.Layer):
         )  # (B, T, S), or what broadcasts to it
         memory = Prepared(self.project_key(key), value, None)
         explicit = return_attention_scores or is_recording()
-        output, weights = self.look(query, memory, mask, explicit, training)
+        sizes = (*ops.shape(query)[:2], ops.shape(key)[1])
+        drawn = self.draw(sizes, training)
+        output, weights = self.look(query, memory, mask, explicit, drawn)
         if single:
             output = ops.squeeze(output, axis=1)
             weights = None if weights is None else ops.squeeze(weights, axis=1)
@@ -167,18 +197,21 @@ class AttentionLayer(keras.layers.Layer):
         return Prepared(self.project_key(key), value, mask)
 
     def attend(
-        self, query: Tensor, prepared: Prepared, state: Any = None
+        self, query: Tensor, prepared: Prepared, state: Any = None, drawn: Any = None
     ) -> tuple[Tensor, Tensor, Any]:
-        """One step of attention over a prepared memory, without dropout.
+        """One step of attention over a prepared memory, or T of them.
 
         Args:
             query: (B, T, Dq) or (B, Dq).
             prepared: what `prepare` returned.
-            state: what the last step returned as its state; this layer has none.
+            state: what the last step returned as its state; by default that of
+                `initial_state`.
+            drawn: what `draw` returned for these queries, without the T axis where
+                they have none; by default nothing is random, and nothing dropped.
 
         Returns:
-            The output (B, T, ·), the weights (B, T, S) and the state `()`; without
-            the T axis where the query had none.
+            The output (B, T, ·), the weights (B, T, S), without the T axis where the
+            query had none, and the state: `()` where a step need not know of the last.
 
         Raises:
             RuntimeError: if this layer is not built, or the tensors are symbolic.
@@ -186,11 +219,15 @@ class AttentionLayer(keras.layers.Layer):
         self._check_usable("attend", query)
         single = len(query.shape) == 2
         query, _, _ = one_query(ops.cast(query, self.compute_dtype), None, None)
+        if single and drawn is not None:
+            drawn = keras.tree.map_structure(lambda x: x[:, None], drawn)
+        if state is None:
+            state = self.initial_state(prepared)
         mask = None if prepared.mask is None else prepared.mask[:, None, :]
-        output, weights = self.look(query, prepared, mask, True, False)
+        output, weights, state = self.look_on(query, prepared, mask, state, drawn)
         if single:
             output, weights = (ops.squeeze(x, axis=1) for x in (output, weights))
-        return output, weights, ()
+        return output, weights, state
 
     def _check_usable(self, method: str, tensor: Tensor) -> None:
         if not self.built:

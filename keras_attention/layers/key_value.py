@@ -126,7 +126,7 @@ class KeyValueHop(AttentionLayer):
         memory: Prepared,
         mask: Tensor | None,
         explicit: bool,
-        training: bool | None,
+        drawn: Any = None,
     ) -> tuple[Tensor, Tensor | None]:
         # p = softmax(qᵀ k), o = Σ p v
         found, weights = attend(

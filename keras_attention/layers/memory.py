@@ -361,7 +361,7 @@ class MemoryHop(AttentionLayer):
         memory: Prepared,
         mask: Tensor | None,
         explicit: bool,
-        training: bool | None,
+        drawn: Any = None,
     ) -> tuple[Tensor, Tensor | None]:
         # (1) p = softmax(uᵀ m), (2) o = Σ p c
         found, weights = attend(

@@ -32,6 +32,7 @@ def attend(
     mask: Tensor | None = None,
     dropout: float = 0.0,
     seed: Any = None,
+    keep: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Attention with any score and any normalizer, explicitly.
 
@@ -46,6 +47,8 @@ def attend(
         mask: booleans that broadcast to (..., T, S), True = may attend; or None.
         dropout: the fraction of weights to drop; the others are scaled up.
         seed: an integer or a `keras.random.SeedGenerator`, for the dropout.
+        keep: (..., T, S), what multiplies the weights before they meet the values,
+            such as a dropout that was drawn before a loop; or None.
 
     Returns:
         The output (..., T, V) and the weights (..., T, S), which are 0 where masked;
@@ -67,6 +70,7 @@ def attend(
     weights = normalizers.get(normalizer)(similar, mask)  # (..., T, S)
     weights = ops.cast(weights, value.dtype)
     used = keras.random.dropout(weights, dropout, seed=seed) if dropout else weights
+    used = used if keep is None else used * keep
     return ops.matmul(used, value), weights  # (..., T, V)
 
 

@@ -6,6 +6,16 @@ Each module offers the same functions, under the same names and terms:
   :func:`keras_attention.ops.dot_product_attention`
 - `word_counts(tokens, weights, size)`: how often each of `size` words stands in each
   sentence, weighted: (..., L) integers and (..., L) numbers give (..., size)
+- `scan(step, state, inputs)`, see :func:`keras_attention.ops.loop.scan`
+- `generate(step, state, start, stop, done)`, see
+  :func:`keras_attention.ops.decoding.generate`
+- `write(tensor, index, values)`: a tensor (B, T, ...) with the values (B, ...) at place
+  `index` of axis 1. The tensor given must not be used any more: on torch it is written
+  to. For use while decoding, where no gradient flows
+- `compiled(function, variables, jit_compile)`: a function that does the same with
+  structures of arrays, numbers and None, compiled once for each of their shapes and
+  dtypes. It reads the variables anew whenever it is called, and may assign to them.
+  `jit_compile` is whether TensorFlow has XLA compile its graph
 - `is_traced(tensor)`: whether a tensor is a stand-in for numbers that are not known
   yet (inside a compiled function, or while a graph is being built)
 
@@ -19,9 +29,22 @@ import keras
 _backend = keras.config.backend()
 _own = _backend in ("torch", "jax", "tensorflow")
 _kernels = import_module(f"{__name__}.{_backend if _own else 'generic'}")
+_decoding = import_module(f"{__name__}.decoding.{_backend if _own else 'generic'}")
 
 dot_product_attention = _kernels.dot_product_attention
 word_counts = _kernels.word_counts
+scan = _kernels.scan
+generate = _decoding.generate
+write = _decoding.write
+compiled = _decoding.compiled
 is_traced = _kernels.is_traced
 
-__all__ = ["dot_product_attention", "is_traced", "word_counts"]
+__all__ = [
+    "compiled",
+    "dot_product_attention",
+    "generate",
+    "is_traced",
+    "scan",
+    "word_counts",
+    "write",
+]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -37,6 +38,21 @@ def word_counts(tokens: Tensor, weights: Tensor, size: int) -> Tensor:
         ops.where(tokens[..., i, None] == words, weights[..., i, None], 0)
         for i in range(tokens.shape[-1])
     )  # (..., V)
+
+
+def scan(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
+    """A loop in Python: one step after the other, of a length that is known."""
+    length = keras.tree.flatten(inputs)[0].shape[0]
+    if length is None:
+        raise ValueError(
+            "A loop over time needs to know its length on this backend. "
+            "Received: inputs whose length (axis 0) is None"
+        )
+    outputs = []
+    for t in range(length):
+        state, output = step(state, keras.tree.map_structure(lambda x: x[t], inputs))  # noqa: B023
+        outputs.append(output)
+    return state, keras.tree.map_structure(lambda *y: ops.stack(y), *outputs)
 
 
 def is_traced(tensor: Tensor) -> bool:

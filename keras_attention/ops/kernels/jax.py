@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -13,7 +14,7 @@ from keras_attention.ops.kernels.generic import word_counts
 
 Tensor = Any
 
-__all__ = ["dot_product_attention", "is_traced", "word_counts"]
+__all__ = ["dot_product_attention", "is_traced", "scan", "word_counts"]
 
 
 def dot_product_attention(
@@ -36,6 +37,11 @@ def dot_product_attention(
             query, key, value, scale=scale, is_causal=is_causal
         )
     return generic.dot_product_attention(query, key, value, mask, scale, is_causal)
+
+
+def scan(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
+    """`jax.lax.scan`, which compiles the step once for all times."""
+    return jax.lax.scan(step, state, inputs)
 
 
 def is_traced(tensor: Tensor) -> bool:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from keras_attention.ops.kernels import generic
 from keras_attention.ops.kernels.generic import dot_product_attention
 
 Tensor = Any
 
-__all__ = ["dot_product_attention", "is_traced", "word_counts"]
+__all__ = ["dot_product_attention", "is_traced", "scan", "word_counts"]
 
 
 def word_counts(tokens: Tensor, weights: Tensor, size: int) -> Tensor:
@@ -27,6 +29,55 @@ def word_counts(tokens: Tensor, weights: Tensor, size: int) -> Tensor:
         tf.reshape(weights, [-1]), tf.reshape(places, [-1]), sentences * size
     )
     return tf.reshape(counts, tf.concat([shape[:-1], [size]], 0))  # (..., V)
+
+
+def scan(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
+    """A `tf.while_loop` over TensorArrays, which XLA can compile and differentiate."""
+    if tf.executing_eagerly():
+        return generic.scan(step, state, inputs)
+    tree = keras.tree
+    flat = [tf.convert_to_tensor(x) for x in tree.flatten(inputs)]
+    length = flat[0].shape[0]
+    length = tf.shape(flat[0])[0] if length is None else length
+    # A step whose numbers nobody uses says what structure and shapes a step returns;
+    # it is pruned from the graph.
+    first = tree.pack_sequence_as(inputs, [x[0] for x in flat])
+    after, output = step(state, first)
+    arrays = [tf.TensorArray(x.dtype, length).unstack(x) for x in flat]
+    outputs = [
+        tf.TensorArray(y.dtype, length, element_shape=y.shape)
+        for y in tree.flatten(output)
+    ]
+
+    def body(time: Any, states: list, outputs: list) -> tuple[Any, list, list]:
+        now = tree.pack_sequence_as(inputs, [a.read(time) for a in arrays])
+        new, output = step(tree.pack_sequence_as(state, states), now)
+        written = [a.write(time, y) for a, y in zip(outputs, tree.flatten(output))]
+        return time + 1, tree.flatten(new), written
+
+    states = [tf.convert_to_tensor(x) for x in tree.flatten(state)]
+    shapes = [_common(a, b) for a, b in zip(states, tree.flatten(after))]
+    _, states, outputs = tf.while_loop(
+        lambda time, *_: time < length,
+        body,
+        (tf.constant(0), states, outputs),
+        shape_invariants=(
+            tf.TensorShape([]),
+            shapes,
+            [tf.TensorShape(None)] * len(outputs),
+        ),
+        maximum_iterations=length,
+        parallel_iterations=32,
+    )
+    stacked = [a.stack() for a in outputs]
+    for array, given in zip(stacked, tree.flatten(output)):
+        array.set_shape([flat[0].shape[0], *given.shape])
+    return tree.pack_sequence_as(state, states), tree.pack_sequence_as(output, stacked)
+
+
+def _common(a: Any, b: Any) -> Any:
+    """The sizes that two tensors share, unknown where they differ."""
+    return tf.TensorShape([x if x == y else None for x, y in zip(a.shape, b.shape)])
 
 
 def is_traced(tensor: Tensor) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -45,6 +46,19 @@ def word_counts(tokens: Tensor, weights: Tensor, size: int) -> Tensor:
     """Adds each word's weight at its place."""
     counts = weights.new_zeros((*tokens.shape[:-1], size))
     return counts.scatter_add(-1, tokens.long(), weights)  # (..., V)
+
+
+def scan(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
+    """A loop in Python over views of the inputs, stacked once behind it."""
+    flat = [
+        keras.ops.convert_to_tensor(x).unbind(0) for x in keras.tree.flatten(inputs)
+    ]
+    outputs = []
+    for now in zip(*flat):
+        state, output = step(state, keras.tree.pack_sequence_as(inputs, list(now)))
+        outputs.append(keras.tree.flatten(output))
+    stacked = [torch.stack(y) for y in zip(*outputs)]
+    return state, keras.tree.pack_sequence_as(output, stacked)
 
 
 def is_traced(tensor: Tensor) -> bool:
