@@ -1,6 +1,6 @@
 """The attention family for Keras 3, on TensorFlow, JAX and torch."""
 
-from keras_attention import callbacks, layers, losses, models, ops
+from keras_attention import callbacks, layers, losses, models, ops, samplers
 from keras_attention.layers import record_attention
 from keras_attention.version import __version__
 
@@ -12,4 +12,5 @@ __all__ = [
     "models",
     "ops",
     "record_attention",
+    "samplers",
 ]

@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from keras_attention.layers.export import export
+from keras_attention.ops.alignments import coverage_cost
 from keras_attention.ops.ranking import margin_ranking
 
 Tensor = Any
@@ -91,3 +92,52 @@ class SupportingFactLoss(keras.losses.Loss):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "margin": self.margin}
+
+
+@export
+class CoverageLoss(keras.losses.Loss):
+    """How much is attended to that has been attended to already.
+
+        Σ_s min(a_ts, c_ts), with c_t = Σ_{i < t} a_i
+
+    A loss of the weights that an attention layer returns, for a model that has them
+    among its outputs; it is averaged over queries as Keras averages any loss.
+
+    Call arguments:
+        y_true: anything; it does not count. Keras wants an array for each output
+            that has a loss, such as zeros of the weights' shape.
+        y_pred: the weights a, (B, T, S).
+
+    Returns:
+        (B, T), then reduced as `reduction` says.
+
+    Raises:
+        ValueError: if the weights are not of rank 3.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.losses import CoverageLoss
+    >>> weights = np.array([[[1.0, 0.0], [0.75, 0.25]]], "float32")
+    >>> float(CoverageLoss()(np.zeros((1, 2, 2)), weights))
+    0.375
+
+    Reference:
+        See et al., "Get to the point" (2017), equation 12.
+    """
+
+    def __init__(
+        self,
+        reduction: str = "sum_over_batch_size",
+        name: str = "coverage_loss",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(name=name, reduction=reduction, dtype=dtype)
+
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        if len(y_pred.shape) != 3:
+            raise ValueError(
+                "`y_pred` must be weights of shape (batch, queries, keys). "
+                f"Received: y_pred.shape={tuple(y_pred.shape)}"
+            )
+        return coverage_cost(y_pred)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import keras
 import numpy as np
 
 from keras_attention import layers, models
@@ -40,6 +41,8 @@ class Row:
         residual: whether it adds what it finds to the query, so that what it returns
             is not 0 where there is nothing to attend to.
         trains: whether it has weights to train.
+        recurrent: whether it holds Keras' recurrent cells, whose weights
+            NumPy and torch cannot draw in half precision.
         masked: from inputs to (inputs, inputs) that differ only in what is masked.
         hidden: from inputs to inputs of which the first sample is masked throughout.
         output_mask: from inputs to the mask that the output must carry.
@@ -53,6 +56,7 @@ class Row:
     attention: bool = False
     residual: bool = False
     trains: bool = False
+    recurrent: bool = False
     masked: Callable[[Arrays], tuple[Arrays, Arrays]] | None = None
     hidden: Callable[[Arrays], Arrays] | None = None
     output_mask: Callable[[Arrays], np.ndarray] | None = None
@@ -88,7 +92,7 @@ class OutputRow(Row):
         output: the output's name.
     """
 
-    output: str = ""
+    output: Any = ""
 
     @property
     def is_model(self) -> bool:
@@ -251,6 +255,53 @@ def _told_less(rng: np.random.Generator) -> Arrays:
     """The same with empty slots, and of one question a single supporting fact."""
     facts = np.array([[2, 0], [1, -1]], "int32")
     return {**_told(rng), "story": _sentences(rng), "supporting_facts": facts}
+
+
+def _sequence(rng: np.random.Generator) -> Arrays:
+    """A sequence, and a memory of which something is hidden."""
+    mask = np.ones((B, S), bool)
+    mask[0, 1] = mask[1, 3:] = False
+    return {
+        "inputs": _floats(rng, B, T, D),
+        "memory": _floats(rng, B, S, V),
+        "memory_mask": mask,
+    }
+
+
+def _change_memory(inputs: Arrays) -> tuple[Arrays, Arrays]:
+    mask = inputs["memory_mask"][:, :, None]
+    changed = np.where(mask, inputs["memory"], np.float32(1e4))
+    return inputs, {**inputs, "memory": changed}
+
+
+def _no_memory(inputs: Arrays) -> Arrays:
+    mask = inputs["memory_mask"].copy()
+    mask[0] = False
+    return {**inputs, "memory_mask": mask}
+
+
+def _sentence_pairs(rng: np.random.Generator) -> Arrays:
+    source = rng.integers(1, WORDS, (B, S)).astype("int32")
+    source[1, 3:] = 0
+    return {"source": source, "target": rng.integers(1, U, (B, T)).astype("int32")}
+
+
+def _pad_source(inputs: Arrays) -> tuple[Arrays, Arrays]:
+    return inputs, {**inputs, "source": np.pad(inputs["source"], ((0, 0), (0, 2)))}
+
+
+def _no_source(inputs: Arrays) -> Arrays:
+    source = inputs["source"].copy()
+    source[0] = 0
+    return {**inputs, "source": source}
+
+
+def _gru_cell(dtype: Any = None) -> Any:
+    return keras.layers.GRUCell(U, dtype=dtype)
+
+
+def _lstm_cells(dtype: Any = None) -> Any:
+    return [keras.layers.LSTMCell(n, dtype=dtype) for n in (3, U)]
 
 
 _ATTENTION = {"attention": True, "masked": _change_masked, "hidden": _hide_all}
@@ -524,6 +575,177 @@ ROWS = [
         unknown=_ANY_LENGTH,
         masked=_pad_story,
         output="answer",
+    ),
+    Row(
+        "bahdanau_attention",
+        layers.BahdanauAttention,
+        {"units": U, "use_bias": False, "normalize": True, "normalizer": "sparsemax"},
+        _unequal_memory,
+        trains=True,
+        **_ATTENTION,
+    ),
+    Row(
+        "bahdanau_attention_coverage",
+        layers.BahdanauAttention,
+        {
+            "units": U,
+            "coverage": True,
+            "dropout": 0.3,
+            "exact": True,
+            "kernel_initializer": "he_normal",
+            "seed": 1,
+        },
+        _unequal_memory,
+        trains=True,
+        **_ATTENTION,
+    ),
+    Row(
+        "location_score",
+        layers.LocationScore,
+        {"max_length": 7, "kernel_initializer": "he_normal"},
+        _unequal_pair,
+        trains=True,
+    ),
+    Row(
+        "luong_attention",
+        layers.LuongAttention,
+        {"scale": True, "dropout": 0.3, "seed": 1},
+        _unequal_memory,
+        trains=True,
+        **_ATTENTION,
+    ),
+    Row(
+        "luong_attention_local_m",
+        layers.LuongAttention,
+        {
+            "score": "location",
+            "locality": "local-m",
+            "window": 2,
+            "max_length": 7,
+            "kernel_initializer": "he_normal",
+        },
+        _unequal_memory,
+        trains=True,
+        **_ATTENTION,
+    ),
+    Row(
+        "luong_attention_local_p",
+        layers.LuongAttention,
+        {
+            "score": "concat",
+            "locality": "local-p",
+            "window": 3,
+            "units": U,
+            "normalizer": "entmax15",
+        },
+        _unequal_memory,
+        trains=True,
+        **_ATTENTION,
+    ),
+    # Biased, so that each walk stops somewhere.
+    Row(
+        "monotonic_attention",
+        layers.MonotonicAttention,
+        {"units": U, "score_bias": 3.0},
+        _unequal_memory,
+        trains=True,
+        **_ATTENTION,
+    ),
+    Row(
+        "monotonic_attention_recursive",
+        layers.MonotonicAttention,
+        {
+            "score": "general",
+            "mode": "recursive",
+            "inference_mode": None,
+            "sigmoid_noise": 0.3,
+            "seed": 1,
+        },
+        _unequal_memory,
+        trains=True,
+        **_ATTENTION,
+    ),
+    Row(
+        "additive_score_normalized",
+        layers.AdditiveScore,
+        {"units": U, "normalize": True, "exact": True},
+        _unequal_pair,
+        trains=True,
+    ),
+    Row(
+        "concat_score_exact",
+        layers.ConcatScore,
+        {"units": U, "exact": True},
+        _unequal_pair,
+        trains=True,
+    ),
+    Row(
+        "attention_rnn",
+        layers.AttentionRNN,
+        {
+            "cell": _gru_cell,
+            "attention": partial(layers.BahdanauAttention, U),
+            "return_sequences": True,
+        },
+        _sequence,
+        trains=True,
+        recurrent=True,
+        masked=_change_memory,
+        hidden=_no_memory,
+    ),
+    OutputRow(
+        "attention_rnn_after",
+        layers.AttentionRNN,
+        {
+            "cell": _lstm_cells,
+            "attention": partial(layers.LuongAttention, "general"),
+            "order": "after",
+            "attention_units": D,
+            "input_feeding": True,
+            "return_state": True,
+        },
+        _sequence,
+        trains=True,
+        recurrent=True,
+        masked=_change_memory,
+        hidden=_no_memory,
+        output=0,
+    ),
+    Row(
+        "seq2seq",
+        models.Seq2Seq,
+        {
+            "source_vocabulary_size": WORDS,
+            "target_vocabulary_size": U,
+            "embedding_dim": D,
+            "units": V,
+        },
+        _sentence_pairs,
+        unknown={"source": (0, 1), "target": (0, 1)},
+        trains=True,
+        recurrent=True,
+        masked=_pad_source,
+        hidden=_no_source,
+    ),
+    Row(
+        "seq2seq_luong",
+        models.Seq2Seq,
+        {
+            "source_vocabulary_size": WORDS,
+            "target_vocabulary_size": U,
+            "embedding_dim": D,
+            "units": V,
+            "cell": "lstm",
+            "attention": "luong",
+            "bidirectional": False,
+            "dropout": 0.3,
+        },
+        _sentence_pairs,
+        unknown={"source": (0, 1), "target": (0, 1)},
+        trains=True,
+        recurrent=True,
+        masked=_pad_source,
+        hidden=_no_source,
     ),
 ]
 

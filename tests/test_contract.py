@@ -20,6 +20,7 @@ from keras import ops
 
 BACKEND = keras.config.backend()
 TRAINS = BACKEND in ("jax", "tensorflow", "torch")
+OBJECTS = ("activation", "score", "cell", "attention")  # arguments with a config
 needs_training = pytest.mark.skipif(
     not TRAINS, reason=f"the {BACKEND} backend does not train"
 )
@@ -119,7 +120,7 @@ def test_every_constructor_argument_survives(row):
         ):
             assert name in config, f"`{name}` is not in the config"
     for name, given in row.arguments.items():
-        if "init" not in name and name not in ("activation", "score"):
+        if "init" not in name and name not in OBJECTS:
             assert getattr(again, name) == given, name
     if row.is_model:
         shapes = [tuple(w.shape) for w in made.weights]
@@ -297,7 +298,7 @@ def test_a_prepared_memory_gives_the_same(row):
     expected = row.call(made, tensors, return_attention_scores=True)
     prepared = made.prepare(tensors["value"], tensors["key"], tensors["value_mask"])
     output, scores, state = made.attend(tensors["query"], prepared)
-    assert state == ()
+    keras.tree.assert_same_structure(state, made.initial_state(prepared))
     close(numpy(output), numpy(expected[0]))
     close(numpy(scores), numpy(expected[1]))
 
@@ -307,6 +308,8 @@ def test_a_prepared_memory_gives_the_same(row):
     "policy", ["float16", "bfloat16", "mixed_float16", "mixed_bfloat16"]
 )
 def test_dtype_policies(row, policy):
+    if BACKEND in ("numpy", "torch") and row.recurrent and "mixed" not in policy:
+        pytest.skip("Keras' orthogonal initializer decomposes in half precision there")
     inputs = arrays(row)
     made, exact = row.make(dtype=policy), row.make()
     expected = numpy(eager(row, exact, inputs))

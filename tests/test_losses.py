@@ -6,7 +6,8 @@ import pytest
 import references
 from keras import ops
 
-from keras_attention.losses import SupportingFactLoss
+from keras_attention.layers import BahdanauAttention
+from keras_attention.losses import CoverageLoss, SupportingFactLoss
 from keras_attention.ops import ranking
 
 
@@ -73,3 +74,36 @@ def test_errors():
         r".* Received: y_true\.shape=\(2, 3\), y_pred\.shape=\(2, 5\)",
     ):
         SupportingFactLoss()(np.zeros((2, 3)), np.zeros((2, 5)))
+
+
+def test_coverage_loss_by_hand():
+    """Steps look at 0; at 0 again with 0.75; at both, which are covered by then."""
+    weights = np.array([[[1.0, 0.0], [0.75, 0.25], [0.5, 0.5]]], "float32")
+    costs = [0.0, 0.75, 0.5 + 0.25]
+    nothing = np.zeros((1, 3, 2), "float32")
+    loss = CoverageLoss()
+    assert number(loss(nothing, weights)) == pytest.approx(np.mean(costs))
+    # What pads the queries can be left out, as of any loss.
+    there = np.array([[1.0, 1.0, 0.0]], "float32")
+    found = number(loss(nothing, weights, sample_weight=there))
+    assert found == pytest.approx(0.75 / 3)
+    assert CoverageLoss.from_config(loss.get_config()).name == "coverage_loss"
+    with pytest.raises(ValueError, match="`y_pred` must be weights of shape"):
+        loss(nothing, weights[0])
+
+
+@pytest.mark.skipif(
+    keras.config.backend() not in ("jax", "tensorflow", "torch"),
+    reason="this backend does not train",
+)
+def test_coverage_loss_in_compile():
+    query, value = keras.Input((3, 5)), keras.Input((7, 2))
+    layer = BahdanauAttention(11, coverage=True)
+    outputs = layer(query, value, return_attention_scores=True)
+    model = keras.Model([query, value], outputs)
+    model.compile(keras.optimizers.SGD(0.5), [None, CoverageLoss()])
+    inputs = [references.normal(2, 3, 5), references.normal(2, 7, 2, seed=1)]
+    target = [np.zeros((2, 3, 2)), np.zeros((2, 3, 7))]
+    before = model.evaluate(inputs, target, verbose=0)
+    model.fit(inputs, target, epochs=5, verbose=0)
+    assert np.ravel(model.evaluate(inputs, target, verbose=0))[0] < np.ravel(before)[0]

@@ -6,7 +6,15 @@ or `datasets` in the folder named by `KERAS_HOME`), and the official address.
 `DataNotFoundError` says what was tried and what to try next.
 """
 
-from keras_attention.datasets import babi, simulated_world, triples
+from keras_attention.datasets import (
+    babi,
+    canvases,
+    dates,
+    mnist,
+    simulated_world,
+    translation,
+    triples,
+)
 from keras_attention.datasets.files import (
     DamagedDataError,
     DataNotFoundError,
@@ -18,6 +26,10 @@ __all__ = [
     "DataNotFoundError",
     "UnsafeArchiveError",
     "babi",
+    "canvases",
+    "dates",
+    "mnist",
     "simulated_world",
+    "translation",
     "triples",
 ]

@@ -1,9 +1,14 @@
 """Keras layers: weights around the mathematics of `keras_attention.ops`."""
 
 from keras_attention.layers.attention import Attention
+from keras_attention.layers.attention_rnn import AttentionRNN
+from keras_attention.layers.bahdanau import BahdanauAttention
 from keras_attention.layers.key_value import KeyValueHop
+from keras_attention.layers.location import LocationScore
+from keras_attention.layers.luong import LuongAttention
 from keras_attention.layers.memnn import FactFinder, WordResponder
 from keras_attention.layers.memory import MemoryAge, MemoryHop, SentenceEncoder
+from keras_attention.layers.monotonic import MonotonicAttention
 from keras_attention.layers.recording import record_attention
 from keras_attention.layers.records import MemoryWriter, SentenceFeatures
 from keras_attention.layers.scores import (
@@ -19,15 +24,20 @@ from keras_attention.layers.scores import (
 __all__ = [
     "AdditiveScore",
     "Attention",
+    "AttentionRNN",
+    "BahdanauAttention",
     "ConcatScore",
     "CosineScore",
     "DotScore",
     "FactFinder",
     "GeneralScore",
     "KeyValueHop",
+    "LocationScore",
+    "LuongAttention",
     "MemoryAge",
     "MemoryHop",
     "MemoryWriter",
+    "MonotonicAttention",
     "RBFScore",
     "Score",
     "SentenceEncoder",

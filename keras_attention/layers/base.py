@@ -100,6 +100,10 @@ class AttentionLayer(keras.layers.Layer):
         """What the first step must know: a structure of tensors (B, ·), or `()`."""
         return ()
 
+    def state_shapes(self, shape: tuple[Any, Any]) -> list[tuple]:
+        """The shapes of `initial_state`, flat, from (B, S)."""
+        return []
+
     def look_on(
         self,
         query: Tensor,

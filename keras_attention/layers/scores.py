@@ -13,6 +13,7 @@ from keras import ops
 from keras_attention.layers.arguments import clone_initializer, positive
 from keras_attention.layers.export import export
 from keras_attention.ops import scores
+from keras_attention.ops.precision import wide
 
 Tensor = Any
 
@@ -202,6 +203,9 @@ class AdditiveScore(Score):
     Args:
         units: U, the width of the hidden layer.
         use_bias: whether there is b.
+        normalize: whether v is g·v/‖v‖ instead, with a learned number g that starts
+            at √(1/U) (TensorFlow Addons' normed Bahdanau score).
+        exact: whether tanh is computed for each pair; see `ops.scores.additive`.
         kernel_initializer: of W_q, W_k and v.
 
     Example:
@@ -214,7 +218,8 @@ class AdditiveScore(Score):
 
     Reference:
         Bahdanau et al., "Neural machine translation by jointly learning to align and
-        translate" (2015), appendix A.1.2.
+        translate" (2015), appendix A.1.2; the normalized form: Salimans and Kingma,
+        "Weight normalization" (2016), equation 2.
     """
 
     widths_may_differ = True
@@ -223,12 +228,16 @@ class AdditiveScore(Score):
         self,
         units: int,
         use_bias: bool = True,
+        normalize: bool = False,
+        exact: bool = False,
         kernel_initializer: Any = "glorot_uniform",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.units = positive("units", units)
         self.use_bias = use_bias
+        self.normalize = normalize
+        self.exact = exact
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, query_shape: Any, key_shape: Any = None) -> None:
@@ -238,6 +247,9 @@ class AdditiveScore(Score):
         self.key_dense = _dense(self, self.units, "key", self.use_bias)
         self.key_dense.build(key_shape)
         self.scale = _scale(self)
+        if self.normalize:
+            size = keras.initializers.Constant(self.units**-0.5)
+            self.gain = self.add_weight(name="gain", shape=(), initializer=size)
         self.built = True
 
     def project_query(self, query: Tensor) -> Tensor:
@@ -247,10 +259,20 @@ class AdditiveScore(Score):
         return self.key_dense(key)  # (B, S, U)
 
     def compare(self, query: Tensor, key: Tensor) -> Tensor:
-        return scores.additive(query, key, ops.cast(self.scale, query.dtype))
+        scale = self.scale
+        if self.normalize:
+            full = wide(scale)
+            length = ops.sqrt(ops.maximum(ops.sum(full**2), 1e-24))
+            scale = wide(self.gain) * full / length
+        return scores.additive(query, key, ops.cast(scale, query.dtype), self.exact)
 
     def get_config(self) -> dict[str, Any]:
-        config = {"units": self.units, "use_bias": self.use_bias}
+        config = {
+            "units": self.units,
+            "use_bias": self.use_bias,
+            "normalize": self.normalize,
+            "exact": self.exact,
+        }
         return {**super().get_config(), **config, **_initializers(self)}
 
 
@@ -263,6 +285,7 @@ class ConcatScore(Score):
 
     Args:
         units: U, the width of the hidden layer.
+        exact: whether tanh is computed for each pair; see `ops.scores.additive`.
         kernel_initializer: of W and v.
 
     Example:
@@ -281,10 +304,15 @@ class ConcatScore(Score):
     widths_may_differ = True
 
     def __init__(
-        self, units: int, kernel_initializer: Any = "glorot_uniform", **kwargs: Any
+        self,
+        units: int,
+        exact: bool = False,
+        kernel_initializer: Any = "glorot_uniform",
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.units = positive("units", units)
+        self.exact = exact
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, query_shape: Any, key_shape: Any = None) -> None:
@@ -307,10 +335,11 @@ class ConcatScore(Score):
         return ops.matmul(key, kernel)  # (B, S, U)
 
     def compare(self, query: Tensor, key: Tensor) -> Tensor:
-        return scores.additive(query, key, ops.cast(self.scale, query.dtype))
+        scale = ops.cast(self.scale, query.dtype)
+        return scores.additive(query, key, scale, self.exact)
 
     def get_config(self) -> dict[str, Any]:
-        config = {"units": self.units}
+        config = {"units": self.units, "exact": self.exact}
         return {**super().get_config(), **config, **_initializers(self)}
 
 

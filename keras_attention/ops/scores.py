@@ -15,6 +15,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_attention.ops import kernels
 from keras_attention.ops.precision import wide
 
 Tensor = Any
@@ -117,26 +118,58 @@ def bilinear(query: Tensor, key: Tensor, kernel: Tensor) -> Tensor:
     return dot(query, ops.matmul(key, kernel))
 
 
-def additive(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
+def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool = False) -> Tensor:
     """vᵀ tanh(q + k) of queries and keys that have been projected to U units.
 
     Bahdanau's score and Luong's "concat" both end in it.
+
+    By default it is computed as Σ v − 2 Σ v / (1 + e^{2q} e^{2k}), which is the same
+    number from far fewer exponentials, a chunk of pairs at a time, forwards and
+    backwards: the units (..., T, S, U) of all pairs are never held. This holds, to
+    about 1e-6 of Σ |v|, for numbers of q and k within ±43; one beyond counts as ±43.
+    That changes nothing unless it meets a number beyond ∓35, of the other sign, for
+    tanh(q + k) is ±1 otherwise. For such numbers there is `exact`; also for second
+    derivatives and derivatives forwards, which the default does not have.
+
+    The plain form is also taken for few pairs, where it is faster (so for the one
+    query of a decoder's step), on NumPy and OpenVINO, in exports, while torch is being
+    traced, and where JAX is given unknown sizes. Leading axes that are not the same in
+    queries and keys are broadcast by the plain form; unknown ones count as the same.
 
     Args:
         query: (..., T, U), W_q q.
         key: (..., S, U), W_k k (+ b).
         scale: v, (U,).
+        exact: whether to compute each tanh.
 
     Returns:
-        (..., T, S).
+        (..., T, S) in the dtype of the queries; half precision is computed in float32.
+
+    Raises:
+        ValueError: if queries, keys and scale are not of one width.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.ops import scores
+    >>> q, k = np.zeros((1, 2, 3), "float32"), np.ones((1, 5, 3), "float32")
+    >>> similar = scores.additive(q, k, np.ones(3, "float32"))
+    >>> tuple(similar.shape), round(float(similar[0, 0, 0]), 4)
+    ((1, 2, 5), 2.2848)
 
     Reference:
         Bahdanau et al., "Neural machine translation by jointly learning to align and
         translate" (2015), appendix A.1.2.
     """
     check_widths(query, key)
-    units = ops.tanh(query[..., :, None, :] + key[..., None, :, :])  # (..., T, S, U)
-    return ops.sum(units * scale, axis=-1)
+    if tuple(scale.shape) != (query.shape[-1],):
+        raise ValueError(
+            "`scale` must hold one number for each unit (last axis of `query`). "
+            f"Received: scale.shape={tuple(scale.shape)}, "
+            f"query.shape={tuple(query.shape)}"
+        )
+    similar = kernels.additive(wide(query), wide(key), wide(scale), exact)
+    return ops.cast(similar, query.dtype)
 
 
 KNOWN: dict[str, Score] = {

@@ -26,8 +26,12 @@ def additive(score, query, key):
     w = {weight.path.split("/", 1)[1]: to_numpy(weight) for weight in score.weights}
     bias = w.get("key/bias", 0)
 
+    scale = w["scale"]
+    if score.normalize:
+        scale = w["gain"] * scale / np.linalg.norm(scale)
+
     def vector(q, k):
-        return w["scale"] @ np.tanh(q @ w["query/kernel"] + k @ w["key/kernel"] + bias)
+        return scale @ np.tanh(q @ w["query/kernel"] + k @ w["key/kernel"] + bias)
 
     return references.each_pair(vector)(query, key)
 
@@ -67,7 +71,18 @@ CASES = {  # how to make it, its reference, the width of its keys
         additive,
         E,
     ),
+    "additive_normalized": (
+        lambda **k: layers.AdditiveScore(U, normalize=True, **k),
+        additive,
+        E,
+    ),
+    "additive_exact": (
+        lambda **k: layers.AdditiveScore(U, exact=True, **k),
+        additive,
+        E,
+    ),
     "concat": (lambda **k: layers.ConcatScore(U, **k), concat, E),
+    "concat_exact": (lambda **k: layers.ConcatScore(U, exact=True, **k), concat, E),
 }
 
 
@@ -133,6 +148,52 @@ def test_scale_vector_is_drawn_like_a_column():
     scale = np.abs(to_numpy(score.scale))
     limit = np.sqrt(6 / 1002)
     assert 0.95 * limit < scale.max() <= limit * 1.0001
+
+
+def test_normed_score_by_hand():
+    """TensorFlow Addons' normed Bahdanau: v = (3, 4), g = 10, so v becomes (6, 8)."""
+    score = layers.AdditiveScore(2, normalize=True, name="score")
+    score.build((1, 1, 2), (1, 1, 2))
+    np.testing.assert_allclose(to_numpy(score.gain), 2**-0.5, rtol=1e-6)
+    for name, value in [("gain", 10.0), ("scale", [3.0, 4.0])]:
+        getattr(score, name).assign(np.array(value, "float32"))
+    score.query_dense.set_weights([np.eye(2)])
+    score.key_dense.set_weights([np.eye(2), np.array([0.0, 0.25])])
+    similar = score(tensor([[[0.5, -1.0]]]), tensor([[[0.25, 1.5]]]))
+    expected = 6 * 0.6351489523872873 + 8 * 0.6351489523872873  # tanh(0.75), both
+    np.testing.assert_allclose(to_numpy(similar), [[[expected]]], rtol=1e-6)
+
+
+def test_normed_score_does_not_depend_on_the_length_of_its_vector():
+    query, key = (tensor(x) for x in inputs(E))
+    score = layers.AdditiveScore(U, normalize=True)
+    score(query, key)
+    move(score)
+    before = to_numpy(score(query, key))
+    score.scale.assign(7 * score.scale)
+    np.testing.assert_allclose(to_numpy(score(query, key)), before, atol=1e-5)
+    score.scale.assign(0 * score.scale)  # no direction: nothing, and no NaN
+    assert np.all(to_numpy(score(query, key)) == 0)
+
+
+def test_exact_score_takes_what_the_factored_form_does_not_reach():
+    """Queries and keys that cancel, far beyond ±43; many enough to be factored."""
+    rng = np.random.default_rng(3)
+    query, key = rng.normal(size=(2, 64, D)), rng.normal(size=(2, 80, D))
+    scores_ = [layers.ConcatScore(128, exact=exact) for exact in (True, False)]
+    for score in scores_:
+        score.build(query.shape, key.shape)
+    kernel, scale = rng.normal(size=(2 * D, 128)), rng.normal(size=128)
+    # The first of a query's numbers is 60 and of a key's −60, with a column of ones.
+    query[..., 0], key[..., 0] = 60, -60
+    kernel[0] = kernel[D] = 1
+    for score in scores_:
+        score.set_weights([kernel, scale])
+    projected = [query @ kernel[:D], key @ kernel[D:]]
+    expected = np.tanh(projected[0][:, :, None] + projected[1][:, None]) @ scale
+    exact, factored = (to_numpy(s(tensor(query), tensor(key))) for s in scores_)
+    np.testing.assert_allclose(exact, expected, atol=1e-3)  # of sums near 60
+    assert np.all(np.isfinite(factored))
 
 
 def test_get():

@@ -6,6 +6,7 @@ Each module offers the same functions, under the same names and terms:
   :func:`keras_attention.ops.dot_product_attention`
 - `word_counts(tokens, weights, size)`: how often each of `size` words stands in each
   sentence, weighted: (..., L) integers and (..., L) numbers give (..., size)
+- `additive(query, key, scale, exact)`, see :func:`keras_attention.ops.scores.additive`
 - `scan(step, state, inputs)`, see :func:`keras_attention.ops.loop.scan`
 - `generate(step, state, start, stop, done)`, see
   :func:`keras_attention.ops.decoding.generate`
@@ -16,6 +17,7 @@ Each module offers the same functions, under the same names and terms:
   structures of arrays, numbers and None, compiled once for each of their shapes and
   dtypes. It reads the variables anew whenever it is called, and may assign to them.
   `jit_compile` is whether TensorFlow has XLA compile its graph
+- `uncompiled(function, variables, jit_compile)`: the same, and nothing is compiled
 - `is_traced(tensor)`: whether a tensor is a stand-in for numbers that are not known
   yet (inside a compiled function, or while a graph is being built)
 
@@ -29,22 +31,28 @@ import keras
 _backend = keras.config.backend()
 _own = _backend in ("torch", "jax", "tensorflow")
 _kernels = import_module(f"{__name__}.{_backend if _own else 'generic'}")
+_additive = import_module(f"{__name__}.additive{f'_{_backend}' if _own else ''}")
 _decoding = import_module(f"{__name__}.decoding.{_backend if _own else 'generic'}")
+_plain = import_module(f"{__name__}.decoding.generic")
 
 dot_product_attention = _kernels.dot_product_attention
 word_counts = _kernels.word_counts
+additive = _additive.additive
 scan = _kernels.scan
 generate = _decoding.generate
 write = _decoding.write
 compiled = _decoding.compiled
+uncompiled = _plain.uncompiled
 is_traced = _kernels.is_traced
 
 __all__ = [
+    "additive",
     "compiled",
     "dot_product_attention",
     "generate",
     "is_traced",
     "scan",
+    "uncompiled",
     "word_counts",
     "write",
 ]

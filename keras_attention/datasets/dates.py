@@ -1,0 +1,310 @@
+"""Dates as people write them, in many formats, and as ISO 8601 does.
+
+What a text means is settled by these conventions:
+
+- Month and weekday names are English, in full or in three letters.
+- Where all is numbers, the year comes first, then month and day, if the text begins
+  with four digits; otherwise the day comes first, then month and year. So
+  "03/04/1998" is the 3rd of April.
+- A year of two digits from 50 to 99 is of 1950 to 1999, from 00 to 49 of 2000 to
+  2049. Dates go from 1950-01-01 to 2049-12-31, so that it loses nothing.
+
+```python
+from keras_attention.datasets import dates
+
+train = dates.generate(count=10_000, seed=1)
+inputs, labels = dates.vectorize(train)
+unseen_dates = dates.generate(count=1_000, seed=2, split="test")
+unseen_formats = dates.generate(1_000, seed=3, formats=dates.UNSEEN, split="test")
+dates.decode(labels[0])                  # train[0].target
+```
+"""
+
+import datetime
+import functools
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_attention.datasets.translation import vectors
+from keras_attention.datasets.vocabulary import Vocabulary
+
+FIRST = datetime.date(1950, 1, 1)
+LAST = datetime.date(2049, 12, 31)
+
+_MONTHS = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
+_WEEKDAYS = (
+    "Monday",
+    "Tuesday",
+    "Wednesday",
+    "Thursday",
+    "Friday",
+    "Saturday",
+    "Sunday",
+)
+# In a format, {d} is the day, {dd} the day of two digits, {nth} "27th"; {m} and {mm}
+# the month's number, {Month} and {Mon} its name; {yyyy} and {yy} the year; {Weekday}
+# and {Day} the weekday.
+_SEEN = {
+    "iso": "{yyyy}-{mm}-{dd}",
+    "year-dots": "{yyyy}.{mm}.{dd}",
+    "year-slashes": "{yyyy}/{mm}/{dd}",
+    "compact": "{yyyy}{mm}{dd}",
+    "slashes": "{dd}/{mm}/{yyyy}",
+    "slashes-bare": "{d}/{m}/{yyyy}",
+    "slashes-short-year": "{dd}/{mm}/{yy}",
+    "dots": "{dd}.{mm}.{yyyy}",
+    "dots-short-year": "{dd}.{mm}.{yy}",
+    "dashes": "{dd}-{mm}-{yyyy}",
+    "dashes-abbreviated": "{dd}-{Mon}-{yyyy}",
+    "day-month": "{d} {Month} {yyyy}",
+    "day-month-lower": "{d} {month} {yyyy}",
+    "day-abbreviated": "{d} {Mon} {yyyy}",
+    "day-abbreviated-upper": "{dd} {MON} {yyyy}",
+    "day-abbreviated-short-year": "{d} {Mon} {yy}",
+    "month-day": "{Month} {d}, {yyyy}",
+    "abbreviated-day": "{Mon} {d}, {yyyy}",
+    "abbreviated-day-short-year": "{Mon} {d}, {yy}",
+    "month-ordinal": "{Month} {nth}, {yyyy}",
+    "ordinal-month": "{nth} {Month} {yyyy}",
+    "the-ordinal-of": "the {nth} of {Month} {yyyy}",
+    "weekday-lower": "{weekday} {d} {month} {yyyy}",
+    "weekday-month-day": "{Weekday}, {Month} {d}, {yyyy}",
+    "weekday-abbreviated": "{Day} {d} {Mon} {yyyy}",
+    "weekday-abbreviated-comma": "{Day}, {dd} {Mon} {yyyy}",
+}
+_UNSEEN = {
+    "year-spaces": "{yyyy} {mm} {dd}",
+    "dots-bare": "{d}.{m}.{yyyy}",
+    "dashes-short-year": "{dd}-{mm}-{yy}",
+    "dashes-abbreviated-short-year": "{dd}-{Mon}-{yy}",
+    "year-month-day": "{yyyy} {Month} {d}",
+    "ordinal-abbreviated": "{nth} {Mon} {yyyy}",
+    "day-abbreviated-apostrophe": "{d} {Mon} '{yy}",
+    "weekday-the-ordinal-of": "{Weekday} the {nth} of {Month} {yyyy}",
+}
+
+FORMATS = {**_SEEN, **_UNSEEN}
+"""From each format's name to its pattern."""
+
+SEEN = tuple(_SEEN)
+"""The names of the formats meant for training."""
+
+UNSEEN = tuple(_UNSEEN)
+"""The names of the formats meant to be held out."""
+
+_TARGET_CHARACTERS = "0123456789-"
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+TARGET_VOCABULARY = Vocabulary(_TARGET_CHARACTERS, "character", lowercase=False)
+"""The digits and "-", from index 4."""
+
+SOURCE_VOCABULARY = Vocabulary(
+    _TARGET_CHARACTERS + " ,./'" + _LETTERS + _LETTERS.upper(),
+    "character",
+    lowercase=False,
+)
+"""The characters of `TARGET_VOCABULARY`, with the same indices, and all others."""
+
+SOURCE_LENGTH = 36  # "Wednesday the 27th of September 1998", the longest there is
+TARGET_LENGTH = 11  # ten characters, and the start or the end token
+
+_SPLITS = {"train": range(2, 10), "valid": range(1, 2), "test": range(1)}
+
+
+class Pair(NamedTuple):
+    """A date as written, and as ISO 8601 writes it.
+
+    Attributes:
+        source: The text, as `"Oct 27, 98"`.
+        target: Year, month and day, `"1998-10-27"`.
+        format: The name of the source's format, a key of `FORMATS`.
+    """
+
+    source: str
+    target: str
+    format: str
+
+
+def write(date: datetime.date, format: str) -> str:
+    """Writes a date in one of the formats.
+
+    Args:
+        date: From 1950-01-01 to 2049-12-31.
+        format: A key of `FORMATS`.
+
+    Returns:
+        The text.
+
+    Raises:
+        ValueError: No such format, or a date outside the range.
+
+    Example:
+        ```python
+        write(datetime.date(1998, 10, 27), "the-ordinal-of")
+        # "the 27th of October 1998"
+        ```
+    """
+    _check_formats([format])
+    if not FIRST <= date <= LAST:
+        raise ValueError(
+            f"`date` must be from {FIRST} to {LAST}. Received: date={date}"
+        )
+    month, weekday = _MONTHS[date.month - 1], _WEEKDAYS[date.weekday()]
+    return FORMATS[format].format(
+        d=date.day,
+        dd=f"{date.day:02}",
+        nth=f"{date.day}{_ending(date.day)}",
+        m=date.month,
+        mm=f"{date.month:02}",
+        yyyy=date.year,
+        yy=f"{date.year % 100:02}",
+        Month=month,
+        month=month.lower(),
+        Mon=month[:3],
+        MON=month[:3].upper(),
+        Weekday=weekday,
+        weekday=weekday.lower(),
+        Day=weekday[:3],
+    )
+
+
+def generate(
+    count: int = 10_000,
+    seed: int | Sequence[int] | np.random.SeedSequence | np.random.Generator = 0,
+    formats: Iterable[str] | None = None,
+    split: str = "train",
+) -> list[Pair]:
+    """Makes pairs of a date as written and the same date in ISO 8601.
+
+    Date and format are drawn independently, each with equal chances. A date belongs
+    to one split for ever, whatever the seed: about eight in ten to `"train"`, one
+    each to `"valid"` and `"test"`, so that no date of one occurs in another.
+
+    Args:
+        count: How many pairs.
+        seed: A seed of `numpy.random.default_rng`. A seed gives the same pairs each
+            time.
+        formats: Names out of `FORMATS`; by default `SEEN`. A model's way with
+            formats it was not trained on shows with `UNSEEN`.
+        split: `"train"`, `"valid"` or `"test"`.
+
+    Returns:
+        A list of `count` `Pair`s.
+
+    Raises:
+        ValueError: A `count` below 0, no such format or none, or another `split`.
+
+    Example:
+        ```python
+        pairs = generate(count=3, seed=7, formats=["slashes", "iso"])
+        ```
+    """
+    if not isinstance(count, int) or count < 0:
+        raise ValueError(
+            f"`count` must be a whole number of at least 0. Received: count={count!r}"
+        )
+    if split not in tuple(_SPLITS):
+        raise ValueError(
+            f"`split` must be 'train', 'valid' or 'test'. Received: split={split!r}"
+        )
+    names = SEEN if formats is None else _check_formats(formats)
+    days = _days(split)
+    rng = np.random.default_rng(seed)
+    chosen_days = rng.integers(len(days), size=count)  # (N,)
+    chosen_names = rng.integers(len(names), size=count)  # (N,)
+    pairs = []
+    for day, name in zip(chosen_days, chosen_names, strict=True):
+        date = days[day]
+        pairs.append(Pair(write(date, names[name]), date.isoformat(), names[name]))
+    return pairs
+
+
+def vectorize(
+    pairs: Iterable[Sequence[str]],
+    progress: Callable[[int, int], object] | None = None,
+) -> vectors.Vectors:
+    """Turns N pairs into arrays of the characters' indices.
+
+    Args:
+        pairs: Source and target, as `generate` gives them.
+        progress: Called with the number of pairs done, and of all.
+
+    Returns:
+        `Vectors`: the inputs `"source"`, (N, 36) int32, and `"target"`, (N, 11)
+        int32, which begins with the start token (2), and labels, (N, 11) int32,
+        which end with the end token (3). 0 is padding.
+
+    Raises:
+        ValueError: No pairs, an empty source, or a text that is too long.
+
+    Example:
+        ```python
+        inputs, labels = vectorize(generate(count=100))
+        ```
+    """
+    return vectors.vectorize(
+        pairs,
+        SOURCE_VOCABULARY,
+        TARGET_VOCABULARY,
+        source_length=SOURCE_LENGTH,
+        target_length=TARGET_LENGTH,
+        progress=progress,
+    )
+
+
+def decode(indices: Iterable[int]) -> str:
+    """The text of a target's indices, or of a source's, up to the end token.
+
+    Example:
+        ```python
+        inputs, labels = vectorize(generate(count=1))
+        decode(labels[0]), decode(inputs["source"][0])
+        ```
+    """
+    return SOURCE_VOCABULARY.decode(indices)
+
+
+def _ending(day: int) -> str:
+    if day in (11, 12, 13):
+        return "th"
+    return {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")
+
+
+def _check_formats(formats: Iterable[str]) -> tuple[str, ...]:
+    names = (formats,) if isinstance(formats, str) else tuple(formats)
+    unknown = [name for name in names if name not in tuple(FORMATS)]
+    if unknown or not names:
+        raise ValueError(
+            f"`formats` must be names out of {', '.join(FORMATS)}. "
+            f"Received: {unknown or names}"
+        )
+    return names
+
+
+@functools.cache
+def _days(split: str) -> tuple[datetime.date, ...]:
+    """All dates of a split, which a checksum of their ISO form decides."""
+    days = (
+        datetime.date.fromordinal(ordinal)
+        for ordinal in range(FIRST.toordinal(), LAST.toordinal() + 1)
+    )
+    shares = _SPLITS[split]
+    return tuple(
+        day for day in days if zlib.crc32(day.isoformat().encode()) % 10 in shares
+    )

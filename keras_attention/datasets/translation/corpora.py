@@ -1,0 +1,324 @@
+"""Reading pairs of sentences: Multi30k, Tatoeba, and files in their formats."""
+
+import codecs
+import gzip
+import os
+import zipfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from keras_attention.datasets import files
+
+_MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
+_STEMS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
+# From each file to its SHA-256 and its size, both computed from the file.
+_MULTI30K_FILES = {
+    "train.en.gz": (
+        "e1d89f49b9f003db6bb35c24382eb56531fec4e3840cb704cf36f0c0e192b62d",
+        562_688,
+    ),
+    "train.de.gz": (
+        "d71259ddb13479e1c9cac315c123493b7e97d2c996465b76d885a80a9e8daccd",
+        626_192,
+    ),
+    "val.en.gz": (
+        "0a9a01b4fd231cafeebea18983300016112dc919d3b26c5c74f6d6f388936aeb",
+        21_514,
+    ),
+    "val.de.gz": (
+        "c7c5fd8dde71846406de776f1c342f0c1e95e1c375e3bea7d52a77faec72e965",
+        24_435,
+    ),
+    "test_2016_flickr.en.gz": (
+        "4f32cb8118b90cd5189d141e34791f70c245315e17065ecf9b2af6ab57e747cf",
+        20_933,
+    ),
+    "test_2016_flickr.de.gz": (
+        "d9747e9ef1c1bf36bf4a0e43c0d0fba58cc55d6b2b8e388cc863cba02b043fea",
+        22_645,
+    ),
+}
+# The file of 2020-11-22. The address serves newer ones under the same name.
+_TATOEBA = files.Source(
+    "http://www.manythings.org/anki/nld-eng.zip",
+    sha256="58102e8188bf5520d2d2491150bbee58bc4c528e635f224a135299b919849eee",
+    size=1_907_017,
+)
+_TATOEBA_SHARES = {
+    "train": range(2, 20),
+    "valid": range(1, 2),
+    "test": range(1),
+    "all": range(20),
+}
+_LANGUAGES = {"multi30k": ("en", "de"), "tatoeba": ("en", "nl")}
+_SPLITS = {"multi30k": tuple(_STEMS), "tatoeba": tuple(_TATOEBA_SHARES)}
+
+
+class Pair(NamedTuple):
+    """A sentence and its translation.
+
+    Attributes:
+        source: The sentence, without white space around it.
+        target: Its translation.
+        attribution: Who is to be named for them; `""` where the file does not say.
+    """
+
+    source: str
+    target: str
+    attribution: str = ""
+
+
+def load(
+    name: str,
+    split: str = "train",
+    source: str = "en",
+    target: str | None = None,
+    path: str | os.PathLike[str] | None = None,
+) -> list[Pair]:
+    """Loads the pairs of Multi30k or of Tatoeba from their official files.
+
+    `"multi30k"`: 29,000 captions of photographs to train on, 1,014 to validate and
+    1,000 to test (`test_2016_flickr`), English (`"en"`) and German (`"de"`). Elliott
+    et al., 2016, *Multi30K: Multilingual English-German Image Descriptions*,
+    https://aclanthology.org/W16-3210. **For non-commercial research and education
+    only**, as Flickr30k, which it is made from.
+
+    `"tatoeba"`: 52,652 sentences, English and Dutch (`"nl"`), from
+    https://tatoeba.org by way of https://www.manythings.org/anki, under Creative
+    Commons Attribution 2.0 France: whoever passes them on names their authors, whom
+    `Pair.attribution` gives. There is no official split: a checksum puts about 90 %
+    into `"train"` and 5 % each into `"valid"` and `"test"`, and pairs that share a
+    sentence, by way of others too, into the same one, so that no sentence of either
+    language is in two; `"all"` is everything.
+
+    Without a `path`, the files are looked up in the folder named by
+    `KERAS_ATTENTION_DATA` (`multi30k/train.en.gz`, …; `tatoeba/nld-eng.zip`), then in
+    Keras' cache, then downloaded. Of Tatoeba, the official address always serves
+    the newest file, whereas the one that this loader knows is of 2020-11-22: a newer
+    one is refused as a download, but taken from the folder or from a `path`.
+
+    Args:
+        name: `"multi30k"` or `"tatoeba"`.
+        split: `"train"`, `"valid"` or `"test"`; of Tatoeba also `"all"`.
+        source: The language to translate from.
+        target: The language to translate to; by default the other one.
+        path: Of Multi30k a folder with its files, of Tatoeba the file.
+
+    Returns:
+        A list of `Pair`, in the files' order.
+
+    Raises:
+        ValueError: An unknown name, split or language, or `source` is `target`.
+        DataNotFoundError: A file is nowhere to be had; what to try next is said.
+        DamagedDataError: A file is truncated or altered, not UTF-8, or not of the
+            format; or the two files are of unequal length. File and line are named.
+
+    Example:
+        ```python
+        train = load("multi30k", "train", source="en", target="de")
+        ```
+    """
+    if name not in tuple(_LANGUAGES):
+        raise ValueError(
+            f"`name` must be 'multi30k' or 'tatoeba'. Received: name={name!r}"
+        )
+    languages = _LANGUAGES[name]
+    if split not in _SPLITS[name]:
+        raise ValueError(
+            f"`split` of {name} must be one of {', '.join(_SPLITS[name])}. "
+            f"Received: split={split!r}"
+        )
+    if target is None:
+        target = languages[source == languages[0]]
+    if {source, target} != set(languages):
+        raise ValueError(
+            f"`source` and `target` of {name} must be {languages[0]!r} and "
+            f"{languages[1]!r}, either way round. "
+            f"Received: source={source!r}, target={target!r}"
+        )
+    if name == "multi30k":
+        return read_files(*(_multi30k(split, lang, path) for lang in (source, target)))
+    pairs = read_tabbed(_tatoeba() if path is None else path)
+    shares = _TATOEBA_SHARES[split]
+    firsts = [pairs[first].source.encode() for first in _groups(pairs)]
+    pairs = [
+        pair
+        for pair, first in zip(pairs, firsts, strict=True)
+        if zlib.crc32(first) % 20 in shares
+    ]
+    if source == languages[0]:
+        return pairs
+    return [Pair(pair.target, pair.source, pair.attribution) for pair in pairs]
+
+
+def read_files(
+    source: str | os.PathLike[str], target: str | os.PathLike[str]
+) -> list[Pair]:
+    """Reads two files whose lines are each other's translations.
+
+    Args:
+        source: A text file in UTF-8, a sentence a line, plain or as `.gz`.
+        target: Likewise, with as many lines.
+
+    Returns:
+        A list of `Pair`, one a line. An empty line gives an empty text.
+
+    Raises:
+        DataNotFoundError: There is no such file.
+        DamagedDataError: A file is not UTF-8, is a damaged `.gz`, or they are of
+            unequal length: the first line without a counterpart is named.
+
+    Example:
+        ```python
+        pairs = read_files("train.en.gz", "train.de.gz")
+        ```
+    """
+    sources, targets = _lines(source), _lines(target)
+    if len(sources) != len(targets):
+        shorter = min(len(sources), len(targets))
+        longer = source if len(sources) > shorter else target
+        raise files.DamagedDataError(
+            f"{source} and {target} must have equally many lines: line "
+            f"{shorter + 1} of {longer} has no counterpart. "
+            f"Received: {len(sources)} and {len(targets)} lines"
+        )
+    return [Pair(*texts) for texts in zip(sources, targets, strict=True)]
+
+
+def read_tabbed(path: str | os.PathLike[str]) -> list[Pair]:
+    """Reads a file with a pair a line: two texts, and perhaps who wrote them.
+
+    The columns are separated by a tab: source, target and, if there is a third, the
+    attribution, as in the files of https://www.manythings.org/anki.
+
+    Args:
+        path: A text file in UTF-8, plain or as `.gz`, or a `.zip` of it, in which it
+            is the one `.txt` whose name does not begin with an underscore.
+
+    Returns:
+        A list of `Pair`, one a line.
+
+    Raises:
+        DataNotFoundError: There is no such file.
+        DamagedDataError: The file is not UTF-8, a damaged `.gz` or `.zip`, or a line
+            does not have two or three columns; the line is named.
+
+    Example:
+        ```python
+        pairs = read_tabbed("nld-eng.zip")
+        ```
+    """
+    pairs = []
+    for number, line in enumerate(_lines(path), 1):
+        columns = [column.strip() for column in line.split("\t")]
+        if len(columns) not in (2, 3) or not all(columns[:2]):
+            raise files.DamagedDataError(
+                f"{path}, line {number}: must be a text, a tab, its translation and, "
+                f"if need be, a tab and the attribution. Received: {line!r}"
+            )
+        pairs.append(Pair(*columns))
+    return pairs
+
+
+def _multi30k(split: str, language: str, path: str | os.PathLike[str] | None) -> Path:
+    name = f"{_STEMS[split]}.{language}.gz"
+    if path is not None:
+        return Path(path) / name
+    sha256, size = _MULTI30K_FILES[name]
+    return files.find(
+        f"multi30k/{name}",
+        _MULTI30K + name,
+        sha256,
+        size=size,
+        cache_name=f"multi30k-{name}",
+    )
+
+
+def _tatoeba() -> Path:
+    url, sha256, size = _TATOEBA.url, _TATOEBA.sha256, _TATOEBA.size
+    return files.find(
+        "tatoeba/nld-eng.zip", url, sha256, size=size, cache_name="tatoeba-nld-eng.zip"
+    )
+
+
+def _groups(pairs: Sequence[Pair]) -> list[int]:
+    """Of each pair the first one that it is linked to by shared sentences."""
+    above = list(range(len(pairs)))
+
+    def top(i: int) -> int:
+        while above[i] != i:
+            above[i] = above[above[i]]
+            i = above[i]
+        return i
+
+    holders: dict[tuple[int, str], int] = {}  # side and sentence: who had it first
+    for i, pair in enumerate(pairs):
+        for sentence in enumerate(pair[:2]):
+            first, second = sorted((top(i), top(holders.setdefault(sentence, i))))
+            above[second] = first
+    return [top(i) for i in range(len(pairs))]
+
+
+def _lines(path: str | os.PathLike[str]) -> list[str]:
+    """The lines of a text, without white space around them, decoded one by one."""
+    content = _content(Path(path)).removeprefix(codecs.BOM_UTF8)
+    lines = content.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    texts = []
+    for number, line in enumerate(lines, 1):
+        try:
+            texts.append(line.decode("utf-8").strip())
+        except UnicodeDecodeError as error:
+            raise files.DamagedDataError(
+                f"{path}, line {number}: is not UTF-8 text ({error}). "
+                "Convert the file to UTF-8, or download it again."
+            ) from error
+    return texts
+
+
+def _content(path: Path) -> bytes:
+    if not path.is_file():
+        raise files.DataNotFoundError(
+            f"There is no file {path}. Next: check the path, or leave `path` out of "
+            "`load`, which then looks for the official file and downloads it."
+        )
+    with open(path, "rb") as file:
+        beginning = file.read(2)
+    try:
+        if beginning == b"PK":
+            content = _unzipped(path)
+        elif beginning == b"\x1f\x8b":
+            with gzip.open(path, "rb") as stream:
+                content = stream.read(files.ARCHIVE_LIMIT + 1)
+        else:
+            return path.read_bytes()
+    except (zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise files.DamagedDataError(
+            f"{path} is damaged ({error}). Delete it and download it again."
+        ) from error
+    if len(content) > files.ARCHIVE_LIMIT:
+        raise files.UnsafeArchiveError(
+            f"{path} is refused: decompressed, it has more than "
+            f"{files.ARCHIVE_LIMIT} bytes."
+        )
+    return content
+
+
+def _unzipped(path: Path) -> bytes:
+    """The archive's one text, read into memory; nothing is written."""
+    with zipfile.ZipFile(path) as archive:
+        names = [
+            name
+            for name in archive.namelist()
+            if name.endswith(".txt") and not name.rpartition("/")[2].startswith("_")
+        ]
+        if len(names) != 1:
+            raise files.DamagedDataError(
+                f"{path} must have one `.txt` in it whose name does not begin with "
+                f"an underscore. Received: {archive.namelist()}"
+            )
+        with archive.open(names[0]) as stream:
+            return stream.read(files.ARCHIVE_LIMIT + 1)

@@ -1,0 +1,140 @@
+"""From pairs of texts to the arrays of a sequence-to-sequence model."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from keras_attention.datasets.vocabulary import END, PADDING, START
+
+_REPORT_EVERY = 1000  # pairs
+
+
+class Encoder(Protocol):
+    """What `vectorize` needs of a vocabulary.
+
+    Where it has attributes `start_token_id` and `end_token_id`, they are used;
+    otherwise the start is 2 and the end 3. Padding is 0 always.
+    """
+
+    def encode(self, text: str, /) -> Sequence[int]:
+        """The indices of a text, without start and end."""
+
+
+class Vectors(NamedTuple):
+    """What `vectorize` returns.
+
+    Attributes:
+        inputs: `"source"`, (N, S) int32, and `"target"`, (N, T) int32, which begins
+            with the start token.
+        labels: (N, T) int32: the target one step ahead, with the end token.
+    """
+
+    inputs: dict[str, np.ndarray]
+    labels: np.ndarray
+
+    @property
+    def sample_weight(self) -> np.ndarray:
+        """(N, T) float32: 1 for a label, 0 for padding."""
+        return (self.labels != PADDING).astype(np.float32)
+
+
+def vectorize(
+    pairs: Iterable[Sequence[str]],
+    source_vocabulary: Encoder,
+    target_vocabulary: Encoder,
+    reverse_source: bool = False,
+    double_source: bool = False,
+    source_length: int | None = None,
+    target_length: int | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> Vectors:
+    """Turns N pairs of texts into arrays of indices, padded with 0 at the end.
+
+    For a target "a b" with the indices 7 and 9, `inputs["target"]` is 2, 7, 9 and
+    `labels` is 7, 9, 3. The source has neither start nor end token. Its two old
+    tricks, for models without attention, are options: the source reversed
+    (Sutskever et al., 2014, *Sequence to Sequence Learning with Neural Networks*,
+    https://arxiv.org/abs/1409.3215, section 3.3) and entered twice (Zaremba and
+    Sutskever, 2014, *Learning to Execute*, https://arxiv.org/abs/1410.4615,
+    section 4). With both, the reversed source comes twice.
+
+    Args:
+        pairs: Source text and target text. Of longer tuples the first two count.
+        source_vocabulary: Has `encode(text)`, which gives whole numbers above 0.
+        target_vocabulary: Likewise.
+        reverse_source: Whether the source's tokens are entered last to first.
+        double_source: Whether the source is entered twice over.
+        source_length: S; by default the longest source's.
+        target_length: T; by default the longest target's and one.
+        progress: Called with the number of pairs done, and of all, from time to
+            time and at the end.
+
+    Returns:
+        `Vectors`.
+
+    Raises:
+        ValueError: No pairs; a source without tokens; an index that is no whole
+            number above 0; a sequence longer than the length given for it.
+
+    Example:
+        ```python
+        pairs = [("a dog", "ein Hund"), ("a cat", "eine Katze")]
+        source = Vocabulary.from_sentences(pair[0] for pair in pairs)
+        target = Vocabulary.from_sentences(pair[1] for pair in pairs)
+        inputs, labels = vectorize(pairs, source, target)
+        inputs["target"].shape  # (2, 3)
+        ```
+    """
+    pairs = list(pairs)
+    if not pairs:
+        raise ValueError("`pairs` must hold at least one. Received: pairs=[]")
+    start = getattr(target_vocabulary, "start_token_id", START)
+    end = getattr(target_vocabulary, "end_token_id", END)
+    sources, targets = [], []
+    for i, (source, target, *_) in enumerate(pairs):
+        ids = _encode(source_vocabulary, source, f"The source of pairs[{i}]")
+        if not len(ids):
+            raise ValueError(
+                f"The source of pairs[{i}] has no tokens. Received: {source!r}"
+            )
+        ids = ids[::-1] if reverse_source else ids
+        sources.append(ids * 2 if double_source else ids)
+        ids = _encode(target_vocabulary, target, f"The target of pairs[{i}]")
+        targets.append([*ids, end])
+        if progress is not None and (
+            (i + 1) % _REPORT_EVERY == 0 or i + 1 == len(pairs)
+        ):
+            progress(i + 1, len(pairs))
+    source_ids = _pad(sources, "source_length", source_length)  # (N, S)
+    labels = _pad(targets, "target_length", target_length)  # (N, T)
+    target_ids = _pad(
+        [[start, *ids[:-1]] for ids in targets], "target_length", labels.shape[1]
+    )  # (N, T)
+    return Vectors({"source": source_ids, "target": target_ids}, labels)
+
+
+def _encode(vocabulary: Encoder, text: str, what: str) -> list[int]:
+    ids = [int(index) for index in vocabulary.encode(text)]
+    if any(index <= PADDING for index in ids):
+        raise ValueError(
+            f"{what} must be encoded as whole numbers above 0, for 0 is padding. "
+            f"Received: {ids} for {text!r}"
+        )
+    return ids
+
+
+def _pad(rows: Sequence[Sequence[int]], name: str, length: int | None) -> np.ndarray:
+    """(N, L) int32 of N rows of at most `length` indices."""
+    longest = max(range(len(rows)), key=lambda i: len(rows[i]))
+    if length is None:
+        length = len(rows[longest])
+    if length < len(rows[longest]):
+        raise ValueError(
+            f"`{name}` must be at least {len(rows[longest])}, which pairs[{longest}] "
+            f"needs. Received: {name}={length}"
+        )
+    table = np.full((len(rows), length), PADDING, np.int32)
+    for row, ids in zip(table, rows, strict=True):
+        row[: len(ids)] = ids
+    return table

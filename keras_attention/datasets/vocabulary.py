@@ -1,0 +1,303 @@
+"""Words or characters and their indices, for sequences in and sequences out.
+
+```python
+from keras_attention.datasets.vocabulary import Vocabulary
+
+vocabulary = Vocabulary.from_sentences(["A dog runs.", "A cat."])
+vocabulary.encode("A dog.")              # [5, 7, 4]
+vocabulary.decode([5, 7, 4, 3])          # "a dog ."
+```
+"""
+
+import collections
+import os
+import re
+import unicodedata
+from collections.abc import Iterable
+from pathlib import Path
+
+PADDING, UNKNOWN, START, END = range(4)
+SPECIAL_TOKENS = ("<pad>", "<unk>", "<start>", "<end>")  # by index
+
+_LEVELS = ("word", "character")
+_WORD = re.compile(r"\w+(?:[-'’]\w+|(?<=\d)[.,]\d+)*|[^\w\s]")
+_HEADER = "keras_attention vocabulary: level={}, lowercase={}"
+_HEADERS = {
+    _HEADER.format(level, lowercase): (level, lowercase)
+    for level in _LEVELS
+    for lowercase in (True, False)
+}
+
+
+def tokenize(text: str, lowercase: bool = True) -> list[str]:
+    """Splits a text into words and marks.
+
+    The text is put into Unicode's normal form C and, by default, into lower case.
+    A word is a run of letters, digits and underscores; an apostrophe or a hyphen
+    inside it belongs to it, and so does a full stop or a comma between two digits.
+    Every other character that is not white space is a mark, a token by itself.
+
+    Args:
+        text: Any text.
+        lowercase: Whether to put it into lower case.
+
+    Returns:
+        A list of strings.
+
+    Raises:
+        ValueError: `text` is no string.
+
+    Example:
+        ```python
+        tokenize("The dog's T-shirt, 1.5 m.")
+        # ["the", "dog's", "t-shirt", ",", "1.5", "m", "."]
+        ```
+    """
+    return _WORD.findall(_normalize(text, lowercase))
+
+
+class Vocabulary:
+    """Tokens and their indices; a token is a word or a character.
+
+    Index 0 is padding, 1 the unknown token, 2 the start and 3 the end of a
+    sequence. `encode` adds neither start nor end: what lays out arrays does.
+
+    Args:
+        tokens: The tokens proper, in the order of their indices, which begin at 4.
+        level: `"word"`, where `tokenize` splits a text, or `"character"`, where
+            each character of it is a token, white space too.
+        lowercase: Whether a text is put into lower case before it is split.
+
+    Raises:
+        ValueError: Another `level`; a token that comes twice, is one of
+            `SPECIAL_TOKENS`, or is not one word (one character).
+
+    Example:
+        ```python
+        vocabulary = Vocabulary(["dog", "cat", "a"])
+        vocabulary.encode("A mad dog")  # [6, 1, 4]
+        vocabulary.decode([2, 6, 1, 4, 3, 0])  # "a <unk> dog"
+        ```
+    """
+
+    def __init__(
+        self, tokens: Iterable[str], level: str = "word", lowercase: bool = True
+    ) -> None:
+        if level not in _LEVELS:
+            raise ValueError(
+                f"`level` must be 'word' or 'character'. Received: level={level!r}"
+            )
+        self.level = level
+        self.lowercase = bool(lowercase)
+        self._tokens = (*SPECIAL_TOKENS, *tokens)
+        self._index: dict[str, int] = {}
+        for index, token in enumerate(self._tokens):
+            proper = index < len(SPECIAL_TOKENS) or self._is_one(token)
+            if not proper or token in self._index:
+                raise ValueError(
+                    f"`tokens` must be distinct, each one {level}, and none of "
+                    f"{', '.join(SPECIAL_TOKENS)}. Received: "
+                    f"tokens[{index - len(SPECIAL_TOKENS)}]={token!r}"
+                )
+            self._index[token] = index
+
+    @classmethod
+    def from_sentences(
+        cls,
+        sentences: Iterable[str],
+        max_size: int | None = None,
+        min_count: int = 1,
+        level: str = "word",
+        lowercase: bool = True,
+    ) -> "Vocabulary":
+        """The tokens of some sentences, the most frequent first.
+
+        Tokens of equal count are in the order of their characters, so that the
+        same sentences give the same vocabulary, in whatever order they come.
+
+        Args:
+            sentences: Texts, as of one side of the training pairs.
+            max_size: The largest `len` of the vocabulary, its four special tokens
+                included; by default there is no limit.
+            min_count: How often a token must occur to be taken in.
+            level: As of the class.
+            lowercase: As of the class.
+
+        Returns:
+            A `Vocabulary`.
+
+        Raises:
+            ValueError: A `max_size` below 5, a `min_count` below 1, or another
+                `level`; `sentences` is one string.
+        """
+        if isinstance(sentences, str):
+            raise ValueError(
+                "`sentences` must be several texts, not one. "
+                f"Received: sentences={sentences!r}"
+            )
+        smallest = len(SPECIAL_TOKENS) + 1
+        if max_size is not None and (
+            not isinstance(max_size, int) or max_size < smallest
+        ):
+            raise ValueError(
+                f"`max_size` must be None or a whole number of at least {smallest}. "
+                f"Received: max_size={max_size!r}"
+            )
+        if not isinstance(min_count, int) or min_count < 1:
+            raise ValueError(
+                "`min_count` must be a whole number of at least 1. "
+                f"Received: min_count={min_count!r}"
+            )
+        split = cls((), level, lowercase)._split
+        counts = collections.Counter(
+            token for sentence in sentences for token in split(sentence)
+        )
+        ranked = sorted(counts, key=lambda token: (-counts[token], token))
+        kept = [token for token in ranked if counts[token] >= min_count]
+        if max_size is not None:
+            kept = kept[: max_size - len(SPECIAL_TOKENS)]
+        return cls(kept, level, lowercase)
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """All tokens by index, the special ones included."""
+        return self._tokens
+
+    @property
+    def start_token_id(self) -> int:
+        """The index that begins a target sequence: 2."""
+        return START
+
+    @property
+    def end_token_id(self) -> int:
+        """The index that ends a sequence: 3."""
+        return END
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    def __contains__(self, token: object) -> bool:
+        return isinstance(token, str) and self._index.get(token, 0) > END
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return f"<Vocabulary of {len(self)} {self.level}s>"
+
+    def encode(self, text: str) -> list[int]:
+        """The index of each token of a text; 1 for one that is not known.
+
+        Raises:
+            ValueError: `text` is no string.
+        """
+        return [self._index.get(token, UNKNOWN) for token in self._split(text)]
+
+    def decode(self, indices: Iterable[int]) -> str:
+        """The text of a sequence, up to its end token if it has one.
+
+        Padding and start tokens are left out. Words are joined by a space, so that
+        `decode(encode(text))` is the text in lower case, its marks set apart.
+
+        Args:
+            indices: Whole numbers, as a list or an array of shape (T,).
+
+        Raises:
+            ValueError: An index below 0 or not below `len(self)`.
+        """
+        found = []
+        for index in map(int, indices):
+            if not 0 <= index < len(self):
+                raise ValueError(
+                    f"`indices` must be at least 0 and below {len(self)}. "
+                    f"Received: {index}"
+                )
+            if index == END:
+                break
+            if index not in (PADDING, START):
+                found.append(self._tokens[index])
+        return (" " if self.level == "word" else "").join(found)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a heading and then one token a line, in UTF-8.
+
+        Line n, counted from 2, is token n - 2.
+        """
+        lines = (_HEADER.format(self.level, self.lowercase), *self._tokens)
+        text = "".join(f"{line}\n" for line in lines)
+        Path(path).write_text(text, encoding="utf-8", newline="\n")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Vocabulary":
+        """Reads what `save` wrote.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            ValueError: The file is not UTF-8, does not begin with the heading and
+                the special tokens, breaks off inside a line, or a later line is not
+                one new token; the message names the file and the line.
+        """
+        try:
+            lines = Path(path).read_bytes().decode("utf-8").split("\n")
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{path} is not a saved vocabulary: it is not UTF-8 ({error})."
+            ) from error
+        if lines[0] not in _HEADERS:
+            raise _malformed(path, 1, "must be the heading that `save` writes", lines)
+        for number, token in enumerate(SPECIAL_TOKENS, 2):
+            if number > len(lines) or lines[number - 1] != token:
+                raise _malformed(path, number, f"must be {token!r}", lines)
+        if lines[-1]:
+            raise _malformed(path, len(lines), "must end in a line break", lines)
+        level, lowercase = _HEADERS[lines[0]]
+        return cls(_checked(path, lines, level), level, lowercase)
+
+    def _split(self, text: str) -> list[str]:
+        if self.level == "word":
+            return tokenize(text, self.lowercase)
+        return list(_normalize(text, self.lowercase))
+
+    def _is_one(self, token: object) -> bool:
+        return isinstance(token, str) and _is_one(token, self.level)
+
+    def _key(self) -> tuple[tuple[str, ...], str, bool]:
+        return self._tokens, self.level, self.lowercase
+
+
+def _normalize(text: str, lowercase: bool) -> str:
+    if not isinstance(text, str):
+        raise ValueError(f"`text` must be a string. Received: text={text!r}")
+    text = unicodedata.normalize("NFC", text)
+    return text.lower() if lowercase else text
+
+
+def _is_one(token: str, level: str) -> bool:
+    if level == "word":
+        return token.split() == [token]
+    return len(token) == 1 and token not in "\r\n"
+
+
+def _checked(
+    path: str | os.PathLike[str], lines: list[str], level: str
+) -> Iterable[str]:
+    """The tokens proper of a file's lines; its last line is empty."""
+    first = 1 + len(SPECIAL_TOKENS)
+    seen = set(SPECIAL_TOKENS)
+    for number, token in enumerate(lines[first:-1], first + 1):
+        if token in seen or not _is_one(token, level):
+            raise _malformed(path, number, f"must be one {level}, and a new one", lines)
+        seen.add(token)
+        yield token
+
+
+def _malformed(
+    path: str | os.PathLike[str], number: int, rule: str, lines: list[str]
+) -> ValueError:
+    line = lines[number - 1] if number <= len(lines) else ""
+    return ValueError(
+        f"{path} is not a saved vocabulary: line {number} {rule}. Received: {line!r}"
+    )

@@ -1,0 +1,173 @@
+"""Alignments that know of each other, or of places: monotonic, local, coverage.
+
+Shapes: B batch, T queries, S keys.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attention.ops import loop
+from keras_attention.ops.precision import wide
+
+Tensor = Any
+
+MONOTONIC = ("parallel", "recursive", "hard")
+
+
+def coverage_cost(weights: Tensor) -> Tensor:
+    """Σ_s min(a_s, c_s), where c is the sum of the alignments before this one.
+
+    It is what a query attends to that has been attended to already.
+
+    Args:
+        weights: a, (..., T, S).
+
+    Returns:
+        (..., T), in float32 at least: 0 for the first query.
+
+    Reference:
+        See et al., "Get to the point" (2017), equation 12.
+    """
+    full = wide(ops.convert_to_tensor(weights))
+    before = ops.cumsum(full, axis=-2) - full
+    return ops.sum(ops.minimum(full, before), axis=-1)
+
+
+def places(mask: Tensor | None, size: Any) -> Tensor:
+    """The places 0, 1, … of the keys, counted over those that may be attended to.
+
+    So neither padding in front nor a hole moves what follows it.
+
+    Args:
+        mask: booleans that broadcast to (B, T, S), or None.
+        size: S, a number or a tensor.
+
+    Returns:
+        float32 (B, T, S), or what broadcasts to it; of no meaning where masked.
+    """
+    if mask is None:
+        return ops.cast(ops.arange(size), "float32")[None, None]
+    here = ops.logical_and(mask, ops.arange(size)[None, None] >= 0)
+    return ops.cumsum(ops.cast(here, "float32"), axis=-1) - 1
+
+
+def number_of_places(mask: Tensor | None, size: Any) -> Tensor:
+    """How many keys each query may attend to: float32 (B, T), or broadcasts to it."""
+    last = places(mask, size)
+    return 1 + last[..., -1]
+
+
+def local_window(centre: Tensor, position: Tensor, window: int) -> Tensor:
+    """Whether a place is in [p − D, p + D].
+
+    Args:
+        centre: p, (B, T).
+        position: s, broadcasts to (B, T, S).
+        window: D.
+
+    Returns:
+        Booleans (B, T, S).
+
+    Reference:
+        Luong et al., "Effective approaches to attention-based neural machine
+        translation" (2015), section 3.2.
+    """
+    return ops.abs(position - centre[..., None]) <= window
+
+
+def gaussian_window(centre: Tensor, position: Tensor, window: int) -> Tensor:
+    """exp(−(s − p)² / (2σ²)), σ = D/2.
+
+    Args:
+        centre: p, (B, T).
+        position: s, broadcasts to (B, T, S).
+        window: D.
+
+    Returns:
+        (B, T, S), between 0 and 1.
+
+    Reference:
+        Luong et al., "Effective approaches to attention-based neural machine
+        translation" (2015), equation 10.
+    """
+    away = (position - centre[..., None]) * (2 / window)
+    return ops.exp(-(away**2) / 2)
+
+
+def monotonic(probability: Tensor, previous: Tensor, mode: str = "parallel") -> Tensor:
+    """Where a walk stops that starts where the last one stopped, and never goes back.
+
+        q_s = (1 − p_{s−1}) q_{s−1} + a′_s,    a_s = p_s q_s
+
+    p_s is the probability to stop at s once the walk is there, a′ the last alignment.
+    A walk that reaches the end has stopped nowhere; what is left of the alignment
+    then sums to less than one.
+
+    Args:
+        probability: p, (B, S) between 0 and 1; in mode "hard", 0.5 and more is a
+            stop.
+        previous: a′, (B, S); at first 1 at place 0. In mode "hard" it is 0 but for
+            one place at most, where it is 1.
+        mode: "parallel", in closed form, in which divisors below 1e-10 count as
+            1e-10: for memories in which the walk has passed almost surely by, what
+            starts behind them comes out too small; "recursive", the recursion
+            itself, exact and step by step; "hard", 1 at the first stop.
+
+    Returns:
+        a, (B, S), in float32 at least.
+
+    Raises:
+        ValueError: for an unknown mode.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.ops import alignments
+    >>> p = np.array([[0.5, 0.5, 1.0]], "float32")
+    >>> start = np.array([[1.0, 0.0, 0.0]], "float32")
+    >>> [round(float(a), 4) for a in alignments.monotonic(p, start, "recursive")[0]]
+    [0.5, 0.25, 0.25]
+
+    Reference:
+        Raffel et al., "Online and linear-time attention by enforcing monotonic
+        alignments" (2017), sections 2.2 and 2.3.
+    """
+    p = wide(ops.convert_to_tensor(probability))
+    previous = ops.cast(previous, p.dtype)
+    if mode == "parallel":
+        return _parallel(p, previous)
+    if mode == "recursive":
+        return _recursive(p, previous)
+    if mode == "hard":
+        return _first_stop(p, previous)
+    raise ValueError(f"`mode` must be one of {MONOTONIC}. Received: mode={mode!r}")
+
+
+def _parallel(p: Tensor, previous: Tensor) -> Tensor:
+    """p_s c_s Σ_{r ≤ s} a′_r / c_r, where c_s = Π_{r < s} (1 − p_r)."""
+    dtype = keras.backend.standardize_dtype(p.dtype)
+    logs = ops.log(ops.clip(1 - p, float(np.finfo(dtype).tiny), 1))
+    passed = ops.exp(ops.cumsum(logs, axis=-1) - logs)  # c, (B, S)
+    return p * passed * ops.cumsum(previous / ops.clip(passed, 1e-10, 1), axis=-1)
+
+
+def _recursive(p: Tensor, previous: Tensor) -> Tensor:
+    def step(passing: Tensor, now: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        stop, start = now
+        there = passing + start  # q_s
+        return (1 - stop) * there, stop * there
+
+    inputs = (ops.swapaxes(p, 0, 1), ops.swapaxes(previous, 0, 1))  # (S, B)
+    _, weights = loop.scan(step, ops.zeros_like(p[:, 0]), inputs)
+    return ops.swapaxes(weights, 0, 1)
+
+
+def _first_stop(p: Tensor, previous: Tensor) -> Tensor:
+    stops = ops.where(p >= 0.5, ops.cumsum(previous, axis=-1), 0)
+    earlier = ops.cumsum(stops, axis=-1) - stops
+    return ops.where(earlier > 0, ops.zeros_like(stops), stops)

@@ -1,0 +1,63 @@
+"""The additive score vᵀ tanh(q + k): its plain form, and when another one pays.
+
+The plain form computes a tanh for each unit of each pair, (B, T, S, U), and holds
+them all. The kernels beside this file compute instead, for one chunk of pairs after
+another, the same number as
+
+    vᵀ tanh(q + k) = Σ v − 2 Σ v r,    r = 1 / (1 + e^{2q} e^{2k})
+
+which needs exponentials of queries and keys alone, and a gradient of their own, with
+d tanh = 4 r (1 − r), for which each chunk is computed again.
+
+Shapes: B batch, T queries, S keys, U units.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+import keras
+from keras import ops
+
+Tensor = Any
+
+# Within ±RANGE neither an exponential nor its inverse leaves float32. A product of two
+# may overflow: its r is then 0, as it should be.
+RANGE = 43.0
+LEAST_ROWS = 4  # with fewer queries or keys there are as many exponentials as tanhs
+LEAST_UNITS = 2**14  # B · T · S · U from which on a loop costs less than it saves
+UNKNOWN = 64  # what an unknown size counts as
+
+
+def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool) -> Tensor:
+    """The plain form; see `ops.scores.additive`."""
+    units = ops.tanh(query[..., :, None, :] + key[..., None, :, :])  # (..., T, S, U)
+    return ops.sum(units * scale, axis=-1)
+
+
+def pays(query: Tensor, key: Tensor) -> bool:
+    """Whether the factored form can be used at these shapes, and is worth its steps."""
+    if any(isinstance(x, keras.KerasTensor) for x in (query, key)):
+        return False
+    if tuple(query.shape[:-2]) != tuple(key.shape[:-2]) or query.shape[-1] is None:
+        return False
+    sizes = [UNKNOWN if n is None else n for n in (*query.shape, key.shape[-2])]
+    fewest = min(sizes[-3], sizes[-1])
+    return fewest >= LEAST_ROWS and math.prod(sizes) >= LEAST_UNITS
+
+
+def is_exporting() -> bool:
+    """Whether Keras' export, which says so nowhere, is among the callers."""
+    frame: Any = sys._getframe()
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith("keras.src.export"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def exponential(x: Tensor) -> Tensor:
+    """e^{2x}, for x within ±RANGE."""
+    return ops.exp(2 * ops.clip(x, -RANGE, RANGE))

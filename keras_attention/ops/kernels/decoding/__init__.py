@@ -1,0 +1,1 @@
+"""Kernels of decoding: a loop that stops early, writing into a buffer, compiling."""

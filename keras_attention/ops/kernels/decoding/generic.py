@@ -1,0 +1,55 @@
+"""Decoding step by step in Python, for backends that compile nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+Tensor = Any
+Structure = Any
+
+
+def generate(
+    step: Callable[[Any, Structure], Structure],
+    state: Structure,
+    start: Any,
+    stop: Any,
+    done: Callable[[Structure], Tensor] | None,
+) -> Structure:
+    """A loop in Python, which looks before each step whether there is one to take."""
+    for index in range(int(start), int(stop)):
+        if done is not None and bool(done(state)):
+            break
+        state = step(index, state)
+    return state
+
+
+def write(tensor: Tensor, index: Any, values: Tensor) -> Tensor:
+    """A copy of the tensor with the values at that place of axis 1."""
+    places = [0, index] + [0] * (len(tensor.shape) - 2)
+    return ops.slice_update(tensor, places, ops.expand_dims(values, 1))
+
+
+def uncompiled(
+    function: Callable[..., Structure], variables: Sequence[Any], jit_compile: bool
+) -> Callable[..., Structure]:
+    """The function itself, called with tensors."""
+
+    def run(*args: Structure) -> Structure:
+        return function(*tensors(args))
+
+    return run
+
+
+compiled = uncompiled
+
+
+def tensors(args: Structure) -> Structure:
+    """Arrays and lists of numbers as tensors; numbers and None as they are."""
+    return keras.tree.map_structure(
+        lambda x: x if x is None or np.isscalar(x) else ops.convert_to_tensor(x), args
+    )

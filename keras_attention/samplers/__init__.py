@@ -1,0 +1,56 @@
+"""From scores of the next token to sequences, by KerasHub's protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+from keras_attention.samplers.base import Sampler
+from keras_attention.samplers.beam import BeamSampler
+from keras_attention.samplers.greedy import GreedySampler
+from keras_attention.samplers.random import RandomSampler, TopKSampler, TopPSampler
+
+KNOWN: dict[str, type[Sampler]] = {
+    "greedy": GreedySampler,
+    "beam": BeamSampler,
+    "random": RandomSampler,
+    "top_k": TopKSampler,
+    "top_p": TopPSampler,
+}
+
+
+def get(identifier: Any) -> Callable:
+    """Finds a sampler by its name or its config; a callable is returned as it is.
+
+    Args:
+        identifier: one of "greedy", "beam", "random", "top_k" and "top_p", which are
+            made with their defaults; a config from `keras.saving`; or a sampler, of
+            this package or of KerasHub.
+
+    Raises:
+        ValueError: if there is none of that name.
+    """
+    if isinstance(identifier, dict):
+        found: Callable = keras.saving.deserialize_keras_object(identifier)
+        return found
+    if isinstance(identifier, str) and identifier in KNOWN:
+        return KNOWN[identifier]()
+    if callable(identifier) and not isinstance(identifier, type):
+        return identifier
+    raise ValueError(
+        f"`sampler` must be one of {sorted(KNOWN)}, a sampler or its config. "
+        f"Received: sampler={identifier!r}"
+    )
+
+
+__all__ = [
+    "BeamSampler",
+    "GreedySampler",
+    "RandomSampler",
+    "Sampler",
+    "TopKSampler",
+    "TopPSampler",
+    "get",
+]

@@ -1,0 +1,140 @@
+"""What test_keras_hub.py has done on one backend: samplers and models, both ways."""
+
+import keras
+import keras_hub
+import numpy as np
+from keras import ops
+
+from keras_attention import samplers
+from keras_attention.ops import decoding
+
+V, END = 29, 3
+
+
+class Recurrent(keras.Model):
+    """A cell over words, with KerasHub's protocol; its cache is a structure."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = keras.layers.Embedding(V, 11)
+        self.cell = keras.layers.LSTMCell(13)
+        self.dense = keras.layers.Dense(V)
+        self.functions = decoding.CompiledFunctions(self)
+        self(np.zeros((1, 2), "int32"))
+        rng = np.random.default_rng(0)
+        self.set_weights([rng.normal(0, 1, w.shape) for w in self.get_weights()])
+
+    def call(self, tokens):
+        states = self.begin(tokens)
+        for t in range(tokens.shape[1]):
+            logits, _, states = self.next(tokens, states, t + 1)
+        return logits
+
+    def begin(self, tokens):
+        zeros = ops.zeros_like(tokens[:, :1], dtype="float32")
+        zeros = ops.repeat(zeros, 13, axis=1)
+        return (zeros, zeros)
+
+    def next(self, prompt, cache, index):
+        words = self.embedding(ops.take(prompt, index - 1, axis=1))
+        hidden, states = self.cell(words, list(cache))
+        return self.dense(hidden), hidden, tuple(states)
+
+    def generate(self, sampler, tokens, stop, **kwargs):
+        def decode(tokens):
+            return sampler(
+                self.next,
+                tokens,
+                cache=self.begin(tokens),
+                index=1,
+                stop_token_ids=stop,
+                mask=ops.zeros_like(tokens, dtype="bool"),
+                model=self,
+            )
+
+        variables = sampler.variables
+        out = self.functions((id(sampler), stop), decode, tokens, variables=variables)
+        return ops.convert_to_numpy(out)
+
+
+def cut(rows, given=1):
+    """Each row up to the first stop token behind what was given."""
+    for row in rows:
+        row = [int(word) for word in row]
+        rest = row[given:]
+        yield row[: given + rest.index(END) + 1] if END in rest else row
+
+
+def their_samplers_drive_our_steps():
+    model, theirs = Recurrent(), keras_hub.samplers
+    tokens = np.zeros((5, 12), "int32")
+    tokens[:, 0] = np.arange(5) + 4
+    for stop in (None, (END,)):
+        expected = model.generate(samplers.GreedySampler(), tokens, stop)
+        assert len({tuple(row[1:]) for row in expected}) > 1
+        for sampler in (theirs.GreedySampler(), theirs.TopKSampler(k=1)):
+            found = model.generate(sampler, tokens, stop)
+            assert list(cut(found)) == list(cut(expected))
+    # Without a stop token both searches are the plain one.
+    expected = model.generate(samplers.BeamSampler(4), tokens, None)
+    found = model.generate(theirs.BeamSampler(4), tokens, None)
+    np.testing.assert_array_equal(found, expected)
+    sampler = theirs.TopKSampler(k=3, seed=1)
+    one, two = (model.generate(sampler, tokens, None) for _ in range(2))
+    assert (one != two).any()
+
+
+def our_samplers_drive_their_model():
+    keras.utils.set_random_seed(0)
+    backbone = keras_hub.models.GPT2Backbone(
+        vocabulary_size=V,
+        num_layers=2,
+        num_heads=2,
+        hidden_dim=16,
+        intermediate_dim=24,
+        max_sequence_length=24,
+    )
+    rng = np.random.default_rng(1)
+    backbone.set_weights([rng.normal(0, 0.7, w.shape) for w in backbone.get_weights()])
+    model = keras_hub.models.GPT2CausalLM(backbone, preprocessor=None)
+    given = np.arange(17) < np.array([[2], [5], [3]])
+    inputs = {"token_ids": rng.integers(4, V, (3, 17)) * given, "padding_mask": given}
+
+    def generate(sampler, stop=None):
+        model.compile(sampler=sampler)
+        out = model.generate(dict(inputs), stop_token_ids=stop)
+        return np.asarray(out["token_ids"])
+
+    expected = generate("greedy")
+    assert (expected == inputs["token_ids"])[given].all()
+    np.testing.assert_array_equal(generate(samplers.GreedySampler()), expected)
+    np.testing.assert_array_equal(generate(samplers.BeamSampler(1)), expected)
+    np.testing.assert_array_equal(generate(samplers.TopKSampler(1, seed=0)), expected)
+    np.testing.assert_array_equal(generate(samplers.TopPSampler(1e-6)), expected)
+    stop = (int(expected[0, 4]), END)
+    theirs = generate("greedy", stop)
+    ours = generate(samplers.GreedySampler(), stop)
+    for mine, other, mask in zip(ours, theirs, given):
+        rest = np.flatnonzero(np.isin(other, stop) & ~mask)
+        end = rest[0] + 1 if len(rest) else len(other)
+        np.testing.assert_array_equal(mine[:end], other[:end])
+        assert not mine[end:].any()  # as the prompt was
+
+    # Prompts of one length: theirs let beams grow where a token is given.
+    inputs["padding_mask"] = given = np.repeat(np.arange(17)[None] < 2, 3, axis=0)
+    inputs["token_ids"] = inputs["token_ids"] * given
+    beams = generate(samplers.BeamSampler(4))
+    np.testing.assert_array_equal(beams, generate(keras_hub.samplers.BeamSampler(4)))
+    sampler = samplers.RandomSampler(2.0, seed=3)
+    model.compile(sampler=sampler)
+    one, two = (
+        np.asarray(model.generate(dict(inputs), stop_token_ids=None)["token_ids"])
+        for _ in range(2)
+    )
+    assert (one != two).any()
+    np.testing.assert_array_equal(one, generate(samplers.RandomSampler(2.0, seed=3)))
+
+
+if __name__ == "__main__":
+    their_samplers_drive_our_steps()
+    our_samplers_drive_their_model()
