@@ -107,19 +107,30 @@ def draw(chances: Tensor, uniforms: Tensor) -> Tensor:
 def nucleus(chances: Tensor, p: float) -> Tensor:
     """The fewest of the greatest chances whose sum reaches p; the others become 0.
 
+    Nothing is sorted: how great a chance must be is found by halving, to a millionth of
+    the greatest one. What is equal to within that stays or goes together.
+
     Args:
-        chances: (B, V) probabilities, from great to small.
+        chances: (B, V) probabilities, in any order.
         p: in (0, 1].
 
     Returns:
-        (B, V); the first of each row is always left.
+        (B, V); the greatest of each row is always left, and all where they do not
+        reach p.
 
     Reference:
         Holtzman et al., "The curious case of neural text degeneration" (2020),
         section 3.1.
     """
-    before = ops.cumsum(chances, axis=-1) - chances
-    return ops.where(before < p, chances, ops.zeros_like(chances))
+    low = ops.zeros_like(chances[:, :1])  # (B, 1): whose sum reaches p
+    high = 2 * ops.max(chances, axis=-1, keepdims=True)  # (B, 1): whose does not
+    for _ in range(21):
+        middle = (low + high) / 2
+        inside = ops.where(chances >= middle, chances, ops.zeros_like(chances))
+        reached = ops.sum(inside, axis=-1, keepdims=True) >= p
+        low = ops.where(reached, middle, low)
+        high = ops.where(reached, high, middle)
+    return ops.where(chances >= low, chances, ops.zeros_like(chances))
 
 
 def length_penalty(length: Tensor, alpha: float) -> Tensor:

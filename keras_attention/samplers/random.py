@@ -118,8 +118,7 @@ class TopPSampler(Sampler):
 
     Args:
         p: above 0 and at most 1.
-        k: the most tokens of a nucleus, or None for no such bound. With it the
-            vocabulary need not be sorted whole.
+        k: the most tokens of a nucleus, or None for no such bound.
         temperature: above 0, see `RandomSampler`; it comes before the nucleus.
         seed: an integer with which the draws repeat, or None.
 
@@ -147,9 +146,10 @@ class TopPSampler(Sampler):
         return one_by_one(request, self._choose)
 
     def _choose(self, logits: Tensor, uniforms: Tensor) -> Tensor:
-        size = logits.shape[-1]
-        chances = normalizers.softmax(logits / self.temperature)
-        best, words = ops.top_k(chances, min(self.k or size, size))  # (B, ·)
+        chances = normalizers.softmax(logits / self.temperature)  # (B, V)
+        if self.k is None:
+            return decoding.draw(decoding.nucleus(chances, self.p), uniforms)
+        best, words = ops.top_k(chances, min(self.k, logits.shape[-1]))  # (B, ·)
         return _of(words, decoding.draw(decoding.nucleus(best, self.p), uniforms))
 
     def draw(self, batch: Any, length: Any, seed: int | None = None) -> Tensor:

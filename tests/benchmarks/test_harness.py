@@ -320,7 +320,7 @@ def test_a_busy_machine_is_reported(monkeypatch, load, state):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--case", "atention"], "unknown case 'atention'. Known cases: attention_"),
+        (["--case", "atention"], "unknown case 'atention'. Known cases: additive"),
         (["--size", "T256"], "a size must look like T=256. Received: size='T256'"),
         (["--case", "attention_fused", "--size", "T=3"], "no case is left"),
         (["--pairs", "14"], "--pairs must be at least 15. Received: 14"),

@@ -79,11 +79,30 @@ def test_what_has_no_chance_is_never_drawn():
 
 
 def test_the_nucleus_has_the_fewest_that_reach_p():
-    chances = np.array([[0.5, 0.25, 0.125, 0.125]], "float32")
-    for p, kept in [(0.1, 1), (0.5, 1), (0.51, 2), (0.75, 2), (0.8, 3), (1.0, 4)]:
+    chances = np.array([[0.125, 0.5, 0.0625, 0.25, 0.0625]], "float32")
+    for p, least in [
+        (0.1, 0.5),
+        (0.5, 0.5),
+        (0.51, 0.25),
+        (0.76, 0.125),
+        (0.9, 0.0625),
+    ]:
         found = to_numpy(decoding.nucleus(ops.convert_to_tensor(chances), p))
-        expected = np.where(np.arange(4) < kept, chances, 0)
-        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(found, chances * (chances >= least))
+
+
+def test_the_nucleus_of_many_words_is_that_of_sorting():
+    rng = np.random.default_rng(1)
+    chances = rng.dirichlet(np.full(997, 0.1), 13).astype("float32")
+    ordered = -np.sort(-chances.astype("float64"), axis=1)
+    for p in (0.05, 0.5, 0.9, 0.999):
+        kept = (np.cumsum(ordered, axis=1) - ordered < p).sum(1)
+        found = to_numpy(decoding.nucleus(ops.convert_to_tensor(chances), p))
+        more = (found > 0).sum(1) - kept  # a neighbour as near as a millionth may stay
+        assert ((more == 0) | ((more == 1) & (p == 0.999))).all()
+        assert (found.sum(1) >= p - 1e-6).all()
+    whole = to_numpy(decoding.nucleus(ops.convert_to_tensor(chances), 1.0))
+    np.testing.assert_allclose(whole.sum(1), 1, atol=1e-5)
 
 
 def test_penalties_by_hand():

@@ -193,9 +193,13 @@ def test_what_is_finished_stays_as_it_is():
     assert finished > 5
 
 
-@pytest.mark.parametrize("name", ["greedy", "beam"])
-def test_stopping_early_changes_nothing(name, monkeypatch):
-    sampler, prompt = samplers.get(name), prompts(17)
+@pytest.mark.parametrize(
+    "sampler",
+    [samplers.GreedySampler(), samplers.BeamSampler(), samplers.BeamSampler(4, 1.0)],
+    ids=["greedy", "beam", "beam_by_length"],
+)
+def test_stopping_early_changes_nothing(sampler, monkeypatch):
+    prompt = prompts(17)
     early = run(sampler, prompt, 4, stop_token_ids=[END])
     loop = decoding.generate
     monkeypatch.setattr(decoding, "generate", lambda *args: loop(*args[:4], None))

@@ -49,7 +49,7 @@ def _factored(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
 
     def one(at: Tensor) -> Tensor:
         def step(scores: Tensor, group: Any) -> tuple[Tensor, None]:
-            a, b, w = group  # (16, tile), (16, S), (16,)
+            a, b, w = group  # 16 units of a tile, of all keys, and of v
             for u in range(UNROLLED):
                 scores += w[u] / (1 + a[u][:, None] * b[u])
             return scores, None
@@ -57,7 +57,7 @@ def _factored(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
         zeros = jnp.zeros((tile, keys), query.dtype)
         return lax.scan(step, zeros, (q[at], k[at // tiles], weight))[0]
 
-    scores = lax.map(one, jnp.arange(samples * tiles))  # (B · tiles, tile, S)
+    scores = lax.map(one, jnp.arange(samples * tiles))  # a tile of queries each
     scores = scores.reshape(samples, tiles * tile, keys)[:, :queries]
     return scores + jnp.sum(scale)
 
@@ -96,9 +96,9 @@ def _sums(a: Tensor, b: Tensor, slope: Tensor, both: bool) -> tuple[Tensor, Tens
     def one(at: Tensor) -> tuple[Tensor, Tensor]:
         def step(carry: Any, group: Any) -> tuple[Any, None]:
             first, second = carry
-            keys, weight = group  # (16, U), (16, tile)
+            keys, weight = group  # 16 keys, and what weights them
             for s in range(UNROLLED):
-                r = 1 / (1 + a[at] * keys[s])  # (tile, U)
+                r = 1 / (1 + a[at] * keys[s])
                 part = weight[s][:, None] * r
                 first = first + part if both else first
                 second = second + (part - part * r)
@@ -121,7 +121,7 @@ def _recomputed(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
     tile = max(1, min(queries, GPU_CHUNK // (samples * keys * width)))
     rows = _padded(query, 1, tile).reshape(samples, -1, tile, width)
     form = jax.checkpoint(lambda q: plain.additive(q, key, scale, True))
-    scores = lax.map(form, jnp.swapaxes(rows, 0, 1))  # (·, B, tile, S)
+    scores = lax.map(form, jnp.swapaxes(rows, 0, 1))  # by tile
     return jnp.swapaxes(scores, 0, 1).reshape(samples, -1, keys)[:, :queries]
 
 

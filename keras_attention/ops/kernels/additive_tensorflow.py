@@ -47,7 +47,8 @@ def _factored(query: Tensor, key: Tensor, scale: Tensor) -> tuple[Tensor, Any]:
     """Scores (B, T, S); the gradient computes each chunk again."""
     known = query.shape[1] is not None and key.shape[1] is not None
     alone = known and not tf.executing_eagerly() and not _is_compiled() and _has_xla()
-    forward, back = (_by_xla(f) if alone else f for f in (_forward, _backward))
+    forward: Callable = _by_xla(_forward) if alone else _forward
+    back: Callable = _by_xla(_backward) if alone else _backward
 
     def backward(slope: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         dq, dk, dscale = back(query, key, scale, slope)
@@ -95,7 +96,7 @@ def _scores(q: Tensor, k: Tensor, weight: Tensor) -> Tensor:
     q, k = _query_pairs(q, count, chunks), _key_pairs(k)
 
     def step(i: Tensor, scores: Any) -> tuple[Tensor, Any]:
-        r = tf.math.reciprocal(tf.matmul(q[i], k[i // chunks]))  # (U, C, S)
+        r = tf.math.reciprocal(tf.matmul(q[i], k[i // chunks]))  # one of each unit
         r = tf.reshape(r, (weight.shape[0], count * keys))
         return i + 1, scores.write(i, tf.matmul(weight[None], r)[0])
 
@@ -150,7 +151,7 @@ def _gradients(q: Tensor, k: Tensor, slope: Tensor) -> tuple[Tensor, Tensor, Ten
     def sample(n: Tensor, sums: Tensor, dq: Any, dk: Any) -> tuple[Any, ...]:
         def step(j: Tensor, sums: Tensor, dq: Any, dk: Tensor) -> tuple[Any, ...]:
             i = n * chunks + j
-            r = tf.math.reciprocal(tf.matmul(q[i], k[n]))  # (U, C, S)
+            r = tf.math.reciprocal(tf.matmul(q[i], k[n]))  # one of each unit
             rows = tf.reshape(r, (width, count * keys))
             sums += tf.matmul(rows, tf.reshape(slope[i], (count * keys, 1)))
             each = tf.tile(slope[i][None], (width, 1, 1))

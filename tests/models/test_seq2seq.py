@@ -1,0 +1,214 @@
+"""`Seq2Seq`: its decoding against its own teacher forcing, and its use."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_attention import record_attention, samplers
+from keras_attention.layers import BahdanauAttention
+from keras_attention.models import Seq2Seq
+
+BACKEND = keras.config.backend()
+B, S, T, SOURCES, TARGETS = 3, 7, 9, 11, 13
+START, STOP = 2, 3
+
+needs_training = pytest.mark.skipif(
+    BACKEND not in ("jax", "tensorflow", "torch"), reason="this backend does not train"
+)
+KINDS = {
+    "bahdanau": {},
+    "luong": {"attention": "luong", "cell": "lstm"},
+    "layer": {"attention": "a layer", "bidirectional": False},
+    "none": {"attention": None},
+    "none_lstm": {"attention": None, "cell": "lstm"},
+}
+
+
+def make(kind="bahdanau", seed=0):
+    keras.utils.set_random_seed(seed)
+    arguments = dict(KINDS[kind])
+    if arguments.get("attention") == "a layer":
+        arguments["attention"] = BahdanauAttention(5, coverage=True)
+    model = Seq2Seq(SOURCES, TARGETS, embedding_dim=4, units=6, **arguments)
+    # Sharper than at the start, so that sequences differ and some of them end.
+    for weight in model.weights:
+        weight.assign(2.5 * ops.convert_to_tensor(weight))
+    return model
+
+
+def sources(seed=0):
+    source = np.random.default_rng(seed).integers(4, SOURCES, (B, S)).astype("int32")
+    source[1, 4:] = 0
+    return source
+
+
+def forced(model, source, written):
+    """Logits (B, T, V) of what was written, with teacher forcing."""
+    target = np.concatenate([np.full((len(written), 1), START), written[:, :-1]], 1)
+    inputs = {"source": source, "target": target.astype("int32")}
+    return model.predict(inputs, verbose=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_greedy_is_the_argmax_of_teacher_forcing(kind):
+    model, source = make(kind), sources()
+    written = model.generate({"source": source}, T, stop_token_ids=None)
+    assert written.shape == (B, T)
+    assert written.dtype == np.int32
+    np.testing.assert_array_equal(forced(model, source, written).argmax(-1), written)
+
+
+@pytest.mark.parametrize("kind", ["bahdanau", "luong", "none"])
+def test_beam_search(kind):
+    model, source = make(kind), sources()
+    greedy = model.generate(source, T, stop_token_ids=None)
+    one = model.generate(source, T, samplers.BeamSampler(1), stop_token_ids=None)
+    np.testing.assert_array_equal(one, greedy)
+    sampler = samplers.BeamSampler(4, return_all_beams=True)
+    beams, scores = model.generate(source, T, sampler, stop_token_ids=None)
+    assert beams.shape == (B, 4, T)
+    for k in range(4):
+        logits = forced(model, source, beams[:, k]).astype("float64")
+        chances = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+        found = np.take_along_axis(chances, beams[:, k, :, None], -1).sum((1, 2))
+        np.testing.assert_allclose(scores[:, k], found, rtol=1e-4)
+    assert (np.diff(scores, axis=1) <= 1e-5).all()
+
+
+def test_coverage_penalty_reads_the_alignment():
+    model, source = make(), sources()
+    cache, static = model.begin({"source": ops.convert_to_tensor(source)})
+    prompt = ops.convert_to_tensor(np.full((B, 2), START, "int32"))
+    first = np.asarray(ops.convert_to_numpy(cache["alignment_sum"]))
+    np.testing.assert_array_equal(first, source == 0)
+    _, _, cache = model.next(prompt, cache, 1, static)
+    found = np.asarray(ops.convert_to_numpy(cache["alignment_sum"]))
+    np.testing.assert_allclose((found - first).sum(1), 1, rtol=1e-5)
+    sampler = samplers.BeamSampler(3, length_penalty=0.6, coverage_penalty=0.2)
+    assert model.generate(source, T, sampler, stop_token_ids=STOP).shape == (B, T)
+
+
+def test_padding_of_the_source_changes_nothing():
+    model, source = make(), sources()
+    wider = np.pad(source, ((0, 0), (0, 20)))
+    inputs = {"target": np.full((B, T), START, "int32")}
+    one = model.predict({**inputs, "source": source}, verbose=0)
+    other = model.predict({**inputs, "source": wider}, verbose=0)
+    np.testing.assert_allclose(one, other, atol=1e-5)
+    np.testing.assert_array_equal(model.generate(source, T), model.generate(wider, T))
+
+
+def test_what_stands_behind_a_stop_token_is_zero():
+    model, source = make("luong"), sources()
+    free = model.generate(source, 16, stop_token_ids=None)
+    stop = int(free[0, 2])
+    written = model.generate(source, 16, stop_token_ids=[stop])
+    for row, all_of_it in zip(written, free):
+        places = np.flatnonzero(all_of_it == stop)
+        end = places[0] + 1 if len(places) else 16
+        np.testing.assert_array_equal(row[:end], all_of_it[:end])
+        assert (row[end:] == 0).all()
+
+
+def test_a_seed_repeats_what_chance_wrote():
+    model, source = make(), sources()
+    for name in ("random", "top_k", "top_p"):
+        one = model.generate(source, T, name, seed=5)
+        np.testing.assert_array_equal(one, model.generate(source, T, name, seed=5))
+        others = [model.generate(source, T, name, seed=n) for n in range(6, 10)]
+        assert any(not np.array_equal(one, other) for other in others)
+
+
+def test_weights_that_changed_count_and_a_bucket_is_compiled_once():
+    model, source = make(), sources()
+    begun = []
+    begin = model.begin
+
+    def counting(inputs):
+        begun.append(1)
+        return begin(inputs)
+
+    object.__setattr__(model, "begin", counting)
+    before = model.generate(source, T, stop_token_ids=None)
+    first = len(begun)
+    model.generate(source[:, :5], T - 2, stop_token_ids=None)  # the same bucket
+    if BACKEND in ("jax", "tensorflow"):
+        assert len(begun) == first
+    for weight in model.weights:
+        weight.assign(-1 * ops.convert_to_tensor(weight))
+    after = model.generate(source, T, stop_token_ids=None)
+    assert not np.array_equal(before, after)
+    np.testing.assert_array_equal(forced(model, source, after).argmax(-1), after)
+
+
+@pytest.mark.parametrize("kind", ["layer", "luong"])
+def test_a_file_writes_the_same(kind, tmp_path):
+    model, source = make(kind), sources()
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    assert type(again) is Seq2Seq
+    assert type(again.attention) is type(model.attention)
+    for sampler in ("greedy", "beam"):
+        np.testing.assert_array_equal(
+            again.generate(source, T, sampler), model.generate(source, T, sampler)
+        )
+
+
+def test_where_it_looked_can_be_recorded():
+    model, source = make(), sources()
+    inputs = {"source": source, "target": np.full((B, T), START, "int32")}
+    with record_attention() as maps:
+        model({name: ops.convert_to_tensor(x) for name, x in inputs.items()})
+    (weights,) = maps.values()
+    assert weights.shape == (B, T, S)
+    assert (weights[1, :, 4:] == 0).all()
+
+
+@needs_training
+def test_it_learns_to_turn_a_sequence_round():
+    rng = np.random.default_rng(0)
+    source = rng.integers(4, SOURCES, (1600, 5)).astype("int32")
+    labels = np.pad(source[:, ::-1], ((0, 0), (0, 1)), constant_values=STOP)
+    target = np.pad(labels[:, :-1], ((0, 0), (1, 0)), constant_values=START)
+    keras.utils.set_random_seed(0)
+    model = Seq2Seq(SOURCES, TARGETS, embedding_dim=16, units=32)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)
+    model.compile(keras.optimizers.Adam(0.01), loss)
+    inputs = {"source": source[:1500], "target": target[:1500]}
+    model.fit(inputs, labels[:1500], batch_size=50, epochs=8, verbose=0)
+    written = model.generate(source[1500:], 6, stop_token_ids=STOP)
+    exact = (written == labels[1500:]).all(1).mean()
+    assert exact >= 0.9  # by chance 1 in 16,807
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"max_length": 0}, "`max_length` must be at least 1.*max_length=0"),
+        ({"start_token_id": TARGETS}, "`start_token_id` must be a token below 13"),
+        ({"stop_token_ids": [3, -1]}, "`stop_token_ids` must be tokens below 13.*-1"),
+        ({"sampler": "gready"}, "`sampler` must be one of.*'gready'"),
+        ({"sampler": samplers.BeamSampler(14)}, "beam"),
+        ({"inputs": np.zeros((2, 0), "int32")}, r"`source` must be integers.*\(2, 0\)"),
+        ({"inputs": np.ones((2, 3), "float32")}, "`source` must be integers.*float32"),
+    ],
+)
+def test_generate_errors(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        make().generate(**{"inputs": sources(), **arguments})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"units": 0}, "`units` must be at least 1"),
+        ({"cell": "rnn"}, r"`cell` must be one of \['gru', 'lstm'\].*'rnn'"),
+        ({"attention": "loung"}, "`attention` must be 'bahdanau', 'luong', None"),
+        ({"dropout": 1.0}, "`dropout` must be at least 0 and below 1"),
+        ({"widht": 3}, "`Seq2Seq` has no such argument. Received: widht=3"),
+    ],
+)
+def test_constructor_errors(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Seq2Seq(SOURCES, TARGETS, **arguments)
