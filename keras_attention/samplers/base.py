@@ -24,9 +24,9 @@ Next = Callable[[Tensor, Structure, Any, Structure], tuple[Tensor, Structure]]
 class Request(NamedTuple):
     """What a sampler is asked for, with its arguments checked."""
 
-    next: Next  # (prompt, cache, index, static) -> (logits, cache)
+    next: Next  # of prompt, cache, index and static: logits and cache
     prompt: Tensor  # (B, T)
-    mask: Tensor  # (B, T), True where a token is given
+    mask: Tensor | None  # (B, T), True where a token is given
     cache: Structure
     static: Structure
     start: Any  # the first index to look at
@@ -192,17 +192,29 @@ def one_by_one(
         logits, cache = request.next(prompt, cache, index, request.static)
         uniforms = None if request.draws is None else request.draws[:, index]
         token = ops.cast(choose(wide(logits), uniforms), prompt.dtype)  # (B,)
-        given = request.mask[:, index]
-        kept = ops.logical_or(given, finished)
-        ends = ops.logical_and(is_one_of(token, request.stop_tokens), ~given)
-        token = ops.where(kept, prompt[:, index], token)
-        prompt = decoding.write(prompt, index, token)
-        return prompt, cache, ops.logical_or(finished, ends)
+        token, finished = _kept(request, index, token, finished)
+        return decoding.write(prompt, index, token), cache, finished
 
-    finished = ops.zeros_like(request.mask[:, 0])  # (B,)
+    finished = ops.zeros_like(request.prompt[:, 0], dtype="bool")  # (B,)
     state = (request.prompt, request.cache, finished)
     done = (lambda state: ops.all(state[2])) if request.stop_tokens else None
     return decoding.generate(step, state, request.start, request.stop, done)[0]
+
+
+def _kept(
+    request: Request, index: Any, token: Tensor, finished: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The tokens to write, where nothing is given or finished, and what is finished."""
+    kept: list[Tensor] = [finished] if request.stop_tokens else []
+    ends = is_one_of(token, request.stop_tokens) if request.stop_tokens else None
+    if request.mask is not None:
+        given = request.mask[:, index]
+        kept.append(given)
+        ends = None if ends is None else ops.logical_and(ends, ops.logical_not(given))
+    if kept:
+        stays = kept[0] if len(kept) == 1 else ops.logical_or(*kept)
+        token = ops.where(stays, request.prompt[:, index], token)
+    return token, finished if ends is None else ops.logical_or(finished, ends)
 
 
 def is_one_of(tokens: Tensor, wanted: tuple[int, ...]) -> Tensor:
@@ -221,9 +233,9 @@ def above_zero(name: str, value: float, most: float = float("inf")) -> float:
     return value
 
 
-def _mask(mask: Tensor | None, prompt: Tensor) -> Tensor:
+def _mask(mask: Tensor | None, prompt: Tensor) -> Tensor | None:
     if mask is None:
-        return ops.zeros_like(prompt, dtype="bool")
+        return None
     if tuple(mask.shape) != tuple(prompt.shape):
         raise ValueError(
             "`mask` must have the shape of `prompt`. Received: "

@@ -100,8 +100,8 @@ class BeamSampler(Sampler):
 
     def _first(self, request: Request) -> Beams:
         """One beam a row, and K − 1 places for others."""
-        none = ops.zeros_like(request.mask[:, :1])  # (B, 1)
-        finished = ops.repeat(none, self.num_beams, axis=1)  # (B, K)
+        none = ops.zeros_like(request.prompt[:, :1])  # (B, 1)
+        finished = ops.repeat(none, self.num_beams, axis=1) > 0  # (B, K)
         zero = ops.zeros_like(finished, dtype="float32")
         first = ops.arange(self.num_beams) == 0
         return Beams(
@@ -116,19 +116,21 @@ class BeamSampler(Sampler):
     def _step(self, request: Request, index: Any, beams: Beams) -> Beams:
         logits, cache = request.next(beams.tokens, beams.cache, index, request.static)
         parent, token, log_probability = self._extend(beams, logits)
-        # Where a token is given, every beam takes it, at no cost.
-        given = request.mask[:, index, None]  # (B, 1)
-        here = ops.cast(request.prompt[:, index, None], "int32")
-        parent = ops.where(given, ops.arange(self.num_beams, dtype="int32"), parent)
-        log_probability = ops.where(given, beams.log_probability, log_probability)
-
+        more = ops.ones_like(beams.length)
+        if request.mask is not None:
+            # Where a token is given, every beam takes it, at no cost.
+            given = request.mask[:, index, None]  # (B, 1)
+            parent = ops.where(given, ops.arange(self.num_beams, dtype="int32"), parent)
+            log_probability = ops.where(given, beams.log_probability, log_probability)
+            more = more - ops.cast(given[:, 0], "int32")
         # What is not likely at all is no beam, whatever it would go on from.
         there = log_probability > NONE  # (B, K)
         stays = ops.take_along_axis(beams.finished, parent, axis=1)
         stays = ops.logical_and(stays, there)
         runs = ops.logical_and(there, ops.logical_not(stays))
-        runs = ops.logical_and(runs, ops.logical_not(given))
+        runs = ops.logical_and(runs, more[:, None] > 0)
         ends = ops.logical_and(runs, is_one_of(token, request.stop_tokens))
+        here = ops.cast(request.prompt[:, index, None], "int32")
         token = ops.where(runs, token, here)
         tokens = decoding.write(
             self._gathered(beams.tokens, parent),
@@ -141,7 +143,7 @@ class BeamSampler(Sampler):
             log_probability=log_probability,
             score=ops.take_along_axis(beams.score, parent, axis=1),
             finished=ops.logical_or(stays, ends),
-            length=beams.length + ops.cast(ops.logical_not(given[:, 0]), "int32"),
+            length=beams.length + more,
         )
         return now._replace(score=ops.where(ends, self._score(now), now.score))
 
@@ -241,7 +243,9 @@ def _longest(request: Request) -> Tensor:
     """How many tokens a row may generate, (B,)."""
     places = ops.arange(ops.shape(request.prompt)[1], dtype="int32")
     open_ = ops.logical_and(places >= request.start, places < request.stop)
-    free = ops.logical_and(open_, ops.logical_not(request.mask))
+    free = ops.broadcast_to(open_, ops.shape(request.prompt))
+    if request.mask is not None:
+        free = ops.logical_and(free, ops.logical_not(request.mask))
     return ops.sum(ops.cast(free, "int32"), axis=1)
 
 

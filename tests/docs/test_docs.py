@@ -152,7 +152,8 @@ def test_letters_of_shapes_are_in_the_notation():
             continue
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
             for shape in re.findall(r"# .*?\(((?:[\w.·]+, ?)+[\w.·]*)\)", line):
-                used = {size.strip() for size in shape.split(",")} - {""}
+                # A product of sizes, such as B·K, is one axis of that many.
+                used = {n.strip() for n in re.split(r",|(?<=\w)·", shape)} - {""}
                 used = {size for size in used if not size.isdigit()}
                 assert used <= known, f"{name_of(path)}:{number}: {used - known}"
 

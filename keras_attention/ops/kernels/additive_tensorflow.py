@@ -119,7 +119,7 @@ def _compiled_scores(q: Tensor, k: Tensor, weight: Tensor) -> Tensor:
     weight = tf.reshape(tf.pad(weight, [[0, more]]), (groups, UNROLLED))
 
     def step(i: Tensor, scores: Any) -> tuple[Tensor, Any]:
-        a, b = q[i], k[i // chunks]  # (·, 16, C), (·, 16, S)
+        a, b = q[i], k[i // chunks]
 
         def add(j: Tensor, tile: Tensor) -> tuple[Tensor, Tensor]:
             group, others, w = a[j], b[j], weight[j]
