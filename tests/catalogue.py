@@ -41,8 +41,8 @@ class Row:
         residual: whether it adds what it finds to the query, so that what it returns
             is not 0 where there is nothing to attend to.
         trains: whether it has weights to train.
-        recurrent: whether it holds Keras' recurrent cells, whose weights
-            NumPy and torch cannot draw in half precision.
+        recurrent: whether it draws orthogonal weights, as Keras' recurrent layers do,
+            which no backend can in every half precision.
         masked: from inputs to (inputs, inputs) that differ only in what is masked.
         hidden: from inputs to inputs of which the first sample is masked throughout.
         output_mask: from inputs to the mask that the output must carry.
@@ -297,11 +297,14 @@ def _no_source(inputs: Arrays) -> Arrays:
 
 
 def _gru_cell(dtype: Any = None) -> Any:
-    return keras.layers.GRUCell(U, dtype=dtype)
+    return keras.layers.GRUCell(U, recurrent_initializer="he_normal", dtype=dtype)
 
 
 def _lstm_cells(dtype: Any = None) -> Any:
-    return [keras.layers.LSTMCell(n, dtype=dtype) for n in (3, U)]
+    return [
+        keras.layers.LSTMCell(n, recurrent_initializer="he_normal", dtype=dtype)
+        for n in (3, U)
+    ]
 
 
 _ATTENTION = {"attention": True, "masked": _change_masked, "hidden": _hide_all}
@@ -689,7 +692,6 @@ ROWS = [
         },
         _sequence,
         trains=True,
-        recurrent=True,
         masked=_change_memory,
         hidden=_no_memory,
     ),
@@ -706,7 +708,6 @@ ROWS = [
         },
         _sequence,
         trains=True,
-        recurrent=True,
         masked=_change_memory,
         hidden=_no_memory,
         output=0,
