@@ -1,0 +1,23 @@
+"""TensorFlow Text and KerasHub around a model: strings in and strings out.
+
+It is imported only when asked for, and needs the extra `text`:
+`python -m pip install "keras-attention-family[text]"`.
+
+```python
+from keras_attention.datasets import translation
+from keras_attention.text import Subwords, export_translator, translate
+
+pairs = translation.load("multi30k", "train")
+english = Subwords.from_sentences([pair.source for pair in pairs], size=4000)
+german = Subwords.from_sentences([pair.target for pair in pairs], size=6000)
+inputs, labels = translation.vectorize(pairs, english, german)
+...
+translate(model, english, german, ["A dog runs."], sampler="beam")
+export_translator(model, english, german, "translator")  # on TensorFlow
+```
+"""
+
+from keras_attention.text.subwords import Subwords
+from keras_attention.text.translator import export_translator, translate
+
+__all__ = ["Subwords", "export_translator", "translate"]

@@ -1,0 +1,27 @@
+"""The packages of the extra `text`, imported where they are used."""
+
+import importlib
+from typing import Any
+
+
+def require(name: str) -> Any:
+    """Imports a package of the extra `text`, or says how to get it.
+
+    Args:
+        name: the module, such as "tensorflow_text".
+
+    Returns:
+        The module.
+
+    Raises:
+        ImportError: it is not installed; the message names the extra.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError(
+            f"`keras_attention.text` needs the module `{name}`, which comes with the "
+            'extra `text`: python -m pip install "keras-attention-family[text]". '
+            f"Received: {error}",
+            name=name,
+        ) from error

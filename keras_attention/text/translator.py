@@ -1,0 +1,243 @@
+"""A translator from strings to strings: in Python, and as a TensorFlow SavedModel.
+
+Shapes: B batch, S pieces of a source, T pieces of a target.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_attention import samplers
+from keras_attention.text.packages import require
+from keras_attention.text.subwords import PADDING, Subwords
+
+Tensor = Any
+
+BUCKET = 16  # sources are padded to multiples of it, as `generate` does
+
+
+def translate(
+    model: Any,
+    source_vocabulary: Any,
+    target_vocabulary: Any,
+    texts: Sequence[str],
+    sampler: Any = "greedy",
+    max_length: int = 64,
+    seed: int | None = None,
+) -> list[str]:
+    """Translates texts, all of them in one batch, on any backend.
+
+    Args:
+        model: a `keras_attention.models.Seq2Seq`, or another model with its `generate`.
+        source_vocabulary: a `Subwords`, or a vocabulary of words or characters.
+        target_vocabulary: likewise.
+        texts: B strings.
+        sampler: see `Seq2Seq.generate`.
+        max_length: how many tokens to write at most.
+        seed: of a sampler that leaves something to chance.
+
+    Returns:
+        B strings; "" for a text without tokens.
+
+    Raises:
+        ValueError: `texts` is one string; the vocabularies do not fit the model; or
+            what `generate` raises.
+
+    Example:
+
+    ```python
+    translate(model, english, german, ["A dog runs."], sampler="beam")
+    ```
+    """
+    if isinstance(texts, str):
+        raise ValueError(
+            f"`texts` must be several texts, not one. Received: texts={texts!r}"
+        )
+    _check_sizes(model, source_vocabulary, target_vocabulary)
+    rows = [source_vocabulary.encode(text) for text in texts]
+    there = [row for row in rows if len(row)]
+    if not there:
+        return [""] * len(rows)
+    source = np.full((len(there), max(map(len, there))), PADDING, "int32")  # (B, S)
+    for line, row in zip(source, there):
+        line[: len(row)] = row
+    tokens = model.generate(
+        {"source": source},
+        max_length=max_length,
+        sampler=sampler,
+        start_token_id=target_vocabulary.start_token_id,
+        stop_token_ids=target_vocabulary.end_token_id,
+        seed=seed,
+    )
+    written = iter(tokens)
+    return [target_vocabulary.decode(next(written)) if len(r) else "" for r in rows]
+
+
+def export_translator(
+    model: Any,
+    source_vocabulary: Subwords,
+    target_vocabulary: Subwords,
+    path: str | os.PathLike[str],
+    sampler: Any = "greedy",
+    max_length: int = 64,
+) -> None:
+    """Writes a TensorFlow SavedModel that takes strings and gives strings.
+
+    Normalization, sub-words, model, sampler and the way back to text are one graph:
+    tf.string (B,) to tf.string (B,), of any number of texts of any length; "" for a
+    text without tokens. It gives what `translate` gives, save where two ways to split a
+    text are equally likely and the SentencePiece of TensorFlow Text takes the other one
+    (1 of the 29,000 German sentences of Multi30k, at 6,000 pieces).
+
+    Whoever runs it needs `tensorflow` and `tensorflow_text`, whose operations are in
+    the graph, and neither KerasHub nor this package:
+
+    ```python
+    import tensorflow as tf
+    import tensorflow_text  # registers its operations
+
+    translator = tf.saved_model.load("translator")
+    translator.serve(tf.constant(["A dog runs."])).numpy()[0].decode()
+    ```
+
+    The graph is TensorFlow's, and so is the backend that writes it. A model trained on
+    JAX or torch gets there by its file: save it as `.keras`, and load and export it in
+    a process that runs with KERAS_BACKEND=tensorflow.
+
+    Args:
+        model: a `keras_attention.models.Seq2Seq`, or another model with its `begin`
+            and `next`.
+        source_vocabulary: a `Subwords`.
+        target_vocabulary: likewise.
+        path: the folder to write to.
+        sampler: the name of a sampler of `keras_attention.samplers`, or a sampler.
+            One that leaves something to chance begins with the same draws in each
+            process that loads the file.
+        max_length: how many tokens to write at most.
+
+    Raises:
+        ImportError: a package of the extra `text` is missing.
+        ValueError: the backend is not TensorFlow; a vocabulary is no `Subwords` or does
+            not fit the model; the sampler is KerasHub's or returns all beams; or
+            `max_length` is below 1.
+    """
+    if keras.config.backend() != "tensorflow":
+        raise ValueError(
+            "`export_translator` must run on the TensorFlow backend, whose graph it "
+            "writes. Save the model with `model.save('model.keras')`; in a process "
+            "with KERAS_BACKEND=tensorflow, load it with `keras.saving.load_model` and "
+            f"export it there. Received: the backend {keras.config.backend()!r}"
+        )
+    for name, vocabulary in (
+        ("source_vocabulary", source_vocabulary),
+        ("target_vocabulary", target_vocabulary),
+    ):
+        if not isinstance(vocabulary, Subwords):
+            raise ValueError(
+                f"`{name}` must be a `keras_attention.text.Subwords`, which TensorFlow "
+                f"Text can run in a graph. Received: {name}={vocabulary!r}"
+            )
+    _check_sizes(model, source_vocabulary, target_vocabulary)
+    if isinstance(max_length, bool) or not isinstance(max_length, int):
+        raise ValueError(
+            f"`max_length` must be a whole number. Received: max_length={max_length!r}"
+        )
+    if max_length < 1:
+        raise ValueError(
+            "`max_length` must be at least 1, one token to write. "
+            f"Received: max_length={max_length}"
+        )
+    tf = require("tensorflow")
+    pieces = _tokenizer(source_vocabulary, "source")
+    words = _tokenizer(target_vocabulary, "target")
+    write = _writer(model, target_vocabulary, _in_graph(sampler), max_length)
+
+    def serve(texts: Tensor) -> Tensor:
+        rows = pieces.tokenize(texts)  # (B, ·), ragged
+        source = rows.to_tensor(PADDING)  # (B, S)
+        width = tf.shape(source)[1]
+        more = tf.where(width > 0, -width % BUCKET, BUCKET)
+        source = tf.pad(source, ((0, 0), (0, more)), constant_values=PADDING)
+        written = words.detokenize(write(source))  # (B,)
+        return tf.where(rows.row_lengths() > 0, written, "")
+
+    archive = keras.export.ExportArchive()
+    archive.track(pieces)
+    archive.track(words)
+    archive.add_endpoint(
+        "serve", serve, [tf.TensorSpec((None,), tf.string, name="texts")]
+    )
+    archive.write_out(os.fspath(path), verbose=False)
+
+
+def _tokenizer(vocabulary: Subwords, side: str) -> Any:
+    """TensorFlow Text's tokenizer, under a name that no other has.
+
+    Those of one name, or of none, become one when a SavedModel is loaded:
+    https://github.com/tensorflow/text/issues/1304.
+    """
+    name = f"{side}_{hashlib.sha256(vocabulary.proto).hexdigest()[:16]}"
+    return require("tensorflow_text").SentencepieceTokenizer(
+        vocabulary.proto, name=name
+    )
+
+
+def _writer(
+    model: Any, vocabulary: Subwords, sampler: Any, max_length: int
+) -> Callable[[Tensor], Tensor]:
+    """A function of sources (B, S) that returns targets (B, T), in a graph."""
+    start, end = vocabulary.start_token_id, vocabulary.end_token_id
+
+    def write(source: Tensor) -> Tensor:
+        prompt = keras.ops.zeros_like(source[:, :1])  # (B, 1)
+        prompt = keras.ops.pad(prompt + start, ((0, 0), (0, max_length)))  # (B, 1 + T)
+        cache, static = model.begin({"source": source})
+        tokens = sampler(
+            model.next,
+            prompt,
+            cache=cache,
+            index=1,
+            stop_token_ids=end,
+            static=static,
+        )
+        return tokens[:, 1:]
+
+    return write
+
+
+def _in_graph(sampler: Any) -> samplers.Sampler:
+    """A sampler of ours that returns one sequence a row."""
+    found = samplers.get(sampler)
+    if not isinstance(found, samplers.Sampler):
+        raise ValueError(
+            "`sampler` must be one of `keras_attention.samplers`, by name or as an "
+            f"object. Received: sampler={sampler!r}"
+        )
+    if getattr(found, "return_all_beams", False):
+        raise ValueError(
+            "`sampler` must return one sequence for each text. "
+            f"Received: a {type(found).__name__} with return_all_beams=True"
+        )
+    return found
+
+
+def _check_sizes(model: Any, source_vocabulary: Any, target_vocabulary: Any) -> None:
+    """The model must know each source token, and the vocabulary each target token."""
+    if len(source_vocabulary) > model.source_vocabulary_size:
+        raise ValueError(
+            "`source_vocabulary` must not have more tokens than the model. Received: "
+            f"{len(source_vocabulary)}, and "
+            f"source_vocabulary_size={model.source_vocabulary_size}"
+        )
+    if len(target_vocabulary) < model.target_vocabulary_size:
+        raise ValueError(
+            "`target_vocabulary` must have each token that the model may write. "
+            f"Received: {len(target_vocabulary)}, and "
+            f"target_vocabulary_size={model.target_vocabulary_size}"
+        )

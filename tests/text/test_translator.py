@@ -1,0 +1,193 @@
+"""Strings in and strings out: in Python, and from a SavedModel without this package."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+pytest.importorskip("keras_hub", reason="the extra `text` is not installed")
+pytest.importorskip("tensorflow_text", reason="the extra `text` is not installed")
+from text_worker import MOST, PAIRS, TEXTS, samplers
+
+from keras_attention.datasets.translation import Vocabulary
+from keras_attention.models import Seq2Seq
+from keras_attention.samplers import BeamSampler, TopKSampler
+from keras_attention.text import Subwords, export_translator, translate
+
+WORKER = pathlib.Path(__file__).parent / "text_worker.py"
+on_tensorflow = pytest.mark.skipif(
+    keras.config.backend() != "tensorflow", reason="exports on TensorFlow alone"
+)
+
+
+def work(command, folder, *options, **environment):
+    done = subprocess.run(
+        [sys.executable, *options, str(WORKER), command, str(folder)],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, f"{command}:\n{done.stderr[-4000:]}"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with a model that JAX has trained, and what it translates there."""
+    folder = tmp_path_factory.mktemp("translator")
+    flags = (
+        "--xla_cpu_parallel_codegen_split_count=1 --xla_backend_optimization_level=0"
+    )
+    work("train", folder, KERAS_BACKEND="jax", XLA_FLAGS=flags)
+    return folder
+
+
+def load(folder):
+    languages = (Subwords.load(folder / f"{n}.spm") for n in ("english", "german"))
+    return keras.saving.load_model(folder / "model.keras"), *languages
+
+
+@pytest.fixture(scope="module")
+def untrained():
+    english = Subwords.from_sentences([source for source, _ in PAIRS], size=37)
+    german = Subwords.from_sentences([target for _, target in PAIRS], size=37)
+    keras.utils.set_random_seed(0)
+    return Seq2Seq(37, 37, embedding_dim=5, units=7), english, german
+
+
+@on_tensorflow
+def test_saved_model_gives_what_generate_gives(trained):
+    """Trained on JAX, exported on TensorFlow, run where this package is missing."""
+    model, english, german = load(trained)
+    expected = json.loads((trained / "trained.json").read_text("utf-8"))
+    found = {}
+    for name, sampler in samplers().items():
+        found[name] = translate(model, english, german, TEXTS, sampler, MOST)
+        path = trained / f"{name}.saved_model"
+        export_translator(model, english, german, path, sampler, MOST)
+    assert found == expected
+    (trained / "texts.json").write_text(json.dumps(TEXTS), "utf-8")
+    # Isolated: neither PYTHONPATH nor the folder it runs in is looked through.
+    work("serve", trained, "-I")
+    served = json.loads((trained / "served.json").read_text("utf-8"))
+    assert served == {
+        name: {"together": texts, "alone": texts, "none": []}
+        for name, texts in expected.items()
+    }
+    assert len(set(expected["greedy"])) > len(TEXTS) // 2
+    assert expected["greedy"] != expected["beam"]
+    assert expected["greedy"][0] == PAIRS[0][1]
+
+
+@on_tensorflow
+def test_a_saved_model_serves_its_own_vocabularies(untrained, tmp_path):
+    """Two translators in one process, both ways: names of tokenizers do not collide."""
+    import tensorflow as tf
+
+    model, english, german = untrained
+    texts = [source for source, _ in PAIRS[:5]]
+    served = {}
+    for name, first, second in (("there", english, german), ("back", german, english)):
+        export_translator(model, first, second, tmp_path / name, max_length=5)
+        served[name] = tf.saved_model.load(str(tmp_path / name)), first, second
+    for translator, first, second in served.values():
+        found = [text.decode() for text in translator.serve(texts).numpy()]
+        assert found == translate(model, first, second, texts, max_length=5)
+
+
+@on_tensorflow
+def test_a_saved_model_draws_anew(untrained, tmp_path):
+    import tensorflow as tf
+
+    export_translator(*untrained, tmp_path / "draws", TopKSampler(7, seed=1), 13)
+    translator = tf.saved_model.load(str(tmp_path / "draws"))
+    texts = [source for source, _ in PAIRS[:5]]
+    one, two = (translator.serve(texts).numpy().tolist() for _ in range(2))
+    assert one != two
+    again = tf.saved_model.load(str(tmp_path / "draws"))
+    assert again.serve(texts).numpy().tolist() == one
+
+
+def test_translate_takes_words_too():
+    english, german = (
+        Vocabulary.from_sentences([pair[side] for pair in PAIRS]) for side in (0, 1)
+    )
+    texts = ["a dog sleeps", "", "the fox runs in the field ."]
+    small = Seq2Seq(len(english), len(german), embedding_dim=5, units=7)
+    found = translate(small, english, german, texts, max_length=7)
+    assert found[1] == ""
+    source = np.zeros((2, 7), "int32")
+    for row, text in zip(source, (texts[0], texts[2])):
+        ids = english.encode(text)
+        row[: len(ids)] = ids
+    tokens = small.generate(source, max_length=7)
+    assert [found[0], found[2]] == [german.decode(row) for row in tokens]
+    assert translate(small, english, german, ["", " "]) == ["", ""]
+    assert translate(small, english, german, []) == []
+    one, two = (
+        translate(small, english, german, texts, "random", 7, seed=s) for s in (1, 1)
+    )
+    assert one == two
+    with pytest.raises(ValueError, match="several texts, not one"):
+        translate(small, english, german, "a dog sleeps")
+
+
+def test_vocabularies_must_fit_the_model(untrained):
+    _, english, german = untrained
+    for sizes, message in (
+        ((36, 37), "Received: 37, and source_vocabulary_size=36"),
+        ((37, 41), "Received: 37, and target_vocabulary_size=41"),
+    ):
+        other = Seq2Seq(*sizes, embedding_dim=5, units=7)
+        with pytest.raises(ValueError, match=message):
+            translate(other, english, german, ["a dog"])
+
+
+@on_tensorflow
+def test_what_cannot_be_exported(untrained, tmp_path, monkeypatch):
+    import keras_hub
+
+    model, english, german = untrained
+    words = Vocabulary.from_sentences(["a dog"])
+    for vocabularies, more, message in (
+        (
+            (words, german),
+            {},
+            "`source_vocabulary` must be a .*<Vocabulary of 6 words>",
+        ),
+        ((english, words), {}, "`target_vocabulary` must be a "),
+        ((english, german), {"max_length": 0}, "at least 1, .* max_length=0"),
+        ((english, german), {"max_length": 2.5}, "whole number. .* max_length=2.5"),
+        ((english, german), {"sampler": "best"}, "Received: sampler='best'"),
+        (
+            (english, german),
+            {"sampler": keras_hub.samplers.GreedySampler()},
+            "must be one of `keras_attention.samplers`",
+        ),
+        (
+            (english, german),
+            {"sampler": BeamSampler(2, return_all_beams=True)},
+            "one sequence for each text. Received: a BeamSampler",
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            export_translator(model, *vocabularies, tmp_path / "no", **more)
+    other = Seq2Seq(37, 41, embedding_dim=5, units=7)
+    with pytest.raises(ValueError, match="Received: 37, and target_vocabulary_size=41"):
+        export_translator(other, english, german, tmp_path / "no")
+    monkeypatch.setattr(keras.config, "backend", lambda: "jax")
+    with pytest.raises(ValueError, match=r"load_model.*Received: the backend 'jax'"):
+        export_translator(model, english, german, tmp_path / "no")
+    assert not (tmp_path / "no").exists()
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    for name in ("sentencepiece", "keras_hub"):
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, name, None)
+            with pytest.raises(ImportError, match=rf"`{name}`.*family\[text\]"):
+                Subwords.from_sentences(["a dog"])
