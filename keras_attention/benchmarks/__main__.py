@@ -32,6 +32,10 @@ COMMANDS = {
         "keras_attention.benchmarks.speed.command",
         "time our code against its peers, side by side",
     ),
+    "translation": (
+        "keras_attention.benchmarks.translation.command",
+        "train translators on Multi30k and print their BLEU",
+    ),
 }
 
 

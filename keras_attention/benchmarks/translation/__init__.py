@@ -1,0 +1,1 @@
+"""Multi30k: recurrent translators with attention and without, and their BLEU."""

@@ -1,0 +1,211 @@
+"""Trains one translator on Multi30k, translates the test sentences and scores them.
+
+Shapes: N pairs, B batch, S sub-words of a source, T of a target.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+
+from keras_attention.benchmarks.batches import differ_first
+from keras_attention.datasets import translation
+from keras_attention.models import Seq2Seq
+from keras_attention.samplers import BeamSampler
+
+SAMPLERS = ("greedy", "beam")
+MODEL: dict[str, Any] = {
+    "cell": "gru",
+    "units": 256,
+    "embedding_dim": 256,
+    "dropout": 0.3,
+}
+TRAINING: dict[str, Any] = {
+    "optimizer": "Adam",
+    "rate": 0.002,
+    "decay": "cosine",
+    "clipnorm": 1.0,
+    "batch_size": 64,
+    "epochs": 10,
+    "subwords": 4000,
+    "longest": 40,  # sub-words of a pair that is trained on
+}
+WIDTHS = (12, 16, 20, 28)  # and the longest
+GENERATED = {"together": 100, "max_length": 64, "num_beams": 5, "length_penalty": 1.0}
+
+
+class Data(NamedTuple):
+    """The pairs of each split, and the vocabularies of the training pairs."""
+
+    pairs: dict[str, list[translation.Pair]]
+    source: Any  # a `text.Subwords`
+    target: Any
+
+    def texts(self, split: str) -> tuple[list[str], list[str]]:
+        """The sources and the targets."""
+        pairs = self.pairs[split]
+        return [pair.source for pair in pairs], [pair.target for pair in pairs]
+
+
+def data(languages: Sequence[str], subwords: int) -> Data:
+    """Loads Multi30k and learns sub-words from its training pairs.
+
+    Args:
+        languages: source and target, "en" and "de" or the other way round.
+        subwords: how many of each language.
+    """
+    from keras_attention.text import Subwords  # TensorFlow Text, only if asked for
+
+    source, target = languages
+    pairs = {
+        split: translation.load("multi30k", split, source, target)
+        for split in ("train", "valid", "test")
+    }
+    vocabularies = [
+        Subwords.from_sentences([pair[side] for pair in pairs["train"]], size=subwords)
+        for side in (0, 1)
+    ]
+    return Data(pairs, *vocabularies)
+
+
+class Batches(keras.utils.PyDataset):
+    """Buckets of a split, shuffled anew for each epoch, as `fit` takes them."""
+
+    def __init__(self, buckets: translation.Buckets) -> None:
+        super().__init__()
+        self.buckets = buckets
+        self._arrange()
+
+    def on_epoch_end(self) -> None:
+        self.buckets.shuffle(self.buckets.epoch + 1)
+        self._arrange()
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.buckets[self.order[index]]
+
+    def _arrange(self) -> None:
+        self.order = list(range(len(self.buckets)))
+        differ_first(self.order, lambda i: self.buckets[i][1].shape[1])
+
+
+def learn(
+    data: Data, attention: str | None, seed: int, settings: dict[str, Any]
+) -> tuple[Seq2Seq, dict[str, Any]]:
+    """A trained translator, and what its training was like.
+
+    Args:
+        data: what to train on.
+        attention: "bahdanau", "luong" or None.
+        seed: of the network and of the batches.
+        settings: `MODEL`, `TRAINING`, and "source", an order in which the source is
+            entered: "forward", "reversed" or "doubled".
+    """
+    keras.utils.set_random_seed(seed)
+    model = Seq2Seq(
+        len(data.source),
+        len(data.target),
+        attention=attention,
+        **{name: settings[name] for name in MODEL},
+    )
+    train, valid = (
+        _batches(data, split, settings, seed) for split in ("train", "valid")
+    )
+    steps = settings["epochs"] * len(train)
+    rate = keras.optimizers.schedules.CosineDecay(settings["rate"], steps)
+    optimizer = keras.optimizers.Adam(rate, global_clipnorm=settings["clipnorm"])
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(optimizer, loss)  # buckets weigh a padded label with 0
+    start = time.perf_counter()
+    history = model.fit(train, epochs=settings["epochs"], verbose=2, shuffle=False)
+    seconds = time.perf_counter() - start
+    return model, {
+        "parameters": model.count_params(),
+        "steps": steps,
+        "fit_seconds": round(seconds, 1),
+        "loss": round(history.history["loss"][-1], 3),
+        "valid_loss": round(float(model.evaluate(valid, verbose=0)), 3),
+    }
+
+
+def translate(
+    model: Seq2Seq, data: Data, texts: Sequence[str], sampler: str, order: str
+) -> list[str]:
+    """What the model makes of some texts; those of like length go together."""
+    if sampler == "beam":
+        chosen: Any = BeamSampler(
+            GENERATED["num_beams"], length_penalty=GENERATED["length_penalty"]
+        )
+    else:
+        chosen = sampler
+    sources = [_entered(data.source.encode(text), order) for text in texts]
+    written = [""] * len(texts)
+    by_length = np.argsort([len(source) for source in sources], kind="stable")
+    size = GENERATED["together"]
+    for start in range(0, len(texts), size):
+        rows = by_length[start : start + size]
+        batch = np.zeros((size, max(1, *(len(sources[i]) for i in rows))), "int32")
+        batch[:, 0] = 1  # rows that fill up the last batch
+        for row, i in zip(batch, rows):
+            row[: len(sources[i])] = sources[i]
+        tokens = model.generate(batch, GENERATED["max_length"], chosen)
+        for row, i in zip(tokens, rows):
+            written[i] = data.target.decode(row)
+    return written
+
+
+def bleu(written: Sequence[str], wanted: Sequence[str]) -> tuple[float, str]:
+    """Corpus BLEU in per cent, and sacrebleu's signature of how it was counted."""
+    from sacrebleu.metrics import BLEU
+
+    metric = BLEU()
+    score = metric.corpus_score(list(written), [list(wanted)])
+    return float(score.score), str(metric.get_signature())
+
+
+def scores(
+    model: Seq2Seq, data: Data, split: str, order: str
+) -> tuple[dict[str, float], dict[str, Any]]:
+    """BLEU of each sampler, and the signature and the seconds it took."""
+    sources, wanted = data.texts(split)
+    found, about = {}, {}
+    for sampler in SAMPLERS:
+        start = time.perf_counter()
+        written = translate(model, data, sources, sampler, order)
+        about[f"{sampler}_seconds"] = round(time.perf_counter() - start, 1)
+        score, signature = bleu(written, wanted)
+        found[sampler] = round(score, 2)
+        about["signature"] = signature
+    return found, about
+
+
+def _batches(data: Data, split: str, settings: dict[str, Any], seed: int) -> Batches:
+    order, longest = settings["source"], settings["longest"]
+    inputs, labels = translation.vectorize(
+        data.pairs[split],
+        data.source,
+        data.target,
+        reverse_source=order == "reversed",
+        double_source=order == "doubled",
+    )
+    reach = longest * (2 if order == "doubled" else 1)
+    short = (inputs["source"] != 0).sum(1) <= reach
+    short &= (labels != 0).sum(1) <= reach
+    inputs = {name: array[short] for name, array in inputs.items()}
+    widths = [width for width in (*WIDTHS, longest) if width <= longest]
+    widths = [width * reach // longest for width in widths]
+    buckets = translation.buckets(
+        inputs, labels[short], settings["batch_size"], widths, seed
+    )
+    return Batches(buckets)
+
+
+def _entered(ids: list[int], order: str) -> list[int]:
+    """The source in the order in which the model was trained on it."""
+    return ids[::-1] if order == "reversed" else ids * (1 + (order == "doubled"))
