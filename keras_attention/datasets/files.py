@@ -57,11 +57,14 @@ class Source:
         url: The address.
         sha256: The file's SHA-256, in hexadecimal, if one is published.
         size: The file's size in bytes, if known. One of the two must be given.
+        unpacked: Whether these are those of what is packed in it by gzip, which stays
+            the same where the file is packed anew.
     """
 
     url: str
     sha256: str | None = None
     size: int | None = None
+    unpacked: bool = False
 
     def __post_init__(self) -> None:
         if self.sha256 is None and self.size is None:
@@ -72,13 +75,14 @@ class Source:
 
     def mismatch(self, path: str | os.PathLike[str]) -> str | None:
         """Returns what is wrong with the file at `path`, or `None`."""
-        size = os.path.getsize(path)
+        try:
+            size, digest = _size_and_sha256(path, self.unpacked)
+        except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+            return f"it is no whole gzip file ({error})"
         if self.size is not None and size != self.size:
             return f"it has {size} bytes, not {self.size}"
-        if self.sha256 is not None:
-            digest = _sha256(path)
-            if digest != self.sha256:
-                return f"its SHA-256 is {digest}, not {self.sha256}"
+        if self.sha256 is not None and digest != self.sha256:
+            return f"its SHA-256 is {digest}, not {self.sha256}"
         return None
 
 
@@ -88,6 +92,7 @@ def find(
     sha256: str | None = None,
     *,
     size: int | None = None,
+    unpacked: bool = False,
     mirrors: Iterable[Source] = (),
     cache_name: str | None = None,
 ) -> Path:
@@ -102,6 +107,7 @@ def find(
         url: The official address.
         sha256: The SHA-256 of the file at `url`, in hexadecimal.
         size: Its size in bytes. At least one of `sha256` and `size` is needed.
+        unpacked: Whether both are of what is packed in it by gzip.
         mirrors: Further sources, tried in turn when `url` does not serve.
         cache_name: The file's name in Keras' cache; by default the last part of
             `relative`.
@@ -121,7 +127,7 @@ def find(
         path = find("babi/tasks.tar.gz", "https://example.org/t.tar.gz", size=11)
         ```
     """
-    sources = [Source(url, sha256, size), *mirrors]
+    sources = [Source(url, sha256, size, unpacked), *mirrors]
     tried: list[str] = []
     path = _in_data_folder(relative, tried)
     if path is not None:
@@ -258,7 +264,7 @@ def _fetch(source: Source, name: str, folder: str) -> str:
         return keras.utils.get_file(
             fname=name,
             origin=source.url,
-            file_hash=source.sha256,
+            file_hash=None if source.unpacked else source.sha256,
             hash_algorithm="sha256",
             cache_dir=folder,
             cache_subdir="",
@@ -329,12 +335,16 @@ def _probe(url: str, seconds: float) -> str | None:
         return f"no answer within {seconds:g} s"
 
 
-def _sha256(path: str | os.PathLike[str]) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
+def _size_and_sha256(path: str | os.PathLike[str], unpacked: bool) -> tuple[int, str]:
+    """Of a file, or of what is packed in it."""
+    size, digest = 0, hashlib.sha256()
+    with gzip.open(path) if unpacked else open(path, "rb") as file:
         while chunk := file.read(_CHUNK):
+            size += len(chunk)
+            if size > ARCHIVE_LIMIT and unpacked:
+                raise zlib.error(f"unpacked, it has more than {ARCHIVE_LIMIT} bytes")
             digest.update(chunk)
-    return digest.hexdigest()
+    return size, digest.hexdigest()
 
 
 def _open_decompressed(path: Path) -> gzip.GzipFile | io.BufferedReader:

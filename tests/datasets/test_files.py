@@ -132,6 +132,21 @@ def test_wrong_download_is_refused_and_not_kept(cache, server, page, known):
     assert os.listdir(cache) == []
 
 
+def test_what_is_packed_anew_is_the_same(tmp_path):
+    source = files.Source("https://example.org", SHA256, len(CONTENT), unpacked=True)
+    path = tmp_path / "f.gz"
+    for level in (1, 9):
+        packed = gzip.compress(CONTENT, level)
+        path.write_bytes(packed)
+        assert source.mismatch(path) is None
+    path.write_bytes(packed[:-9])
+    assert "is no whole gzip file" in source.mismatch(path)
+    path.write_bytes(CONTENT)
+    assert "is no whole gzip file" in source.mismatch(path)
+    path.write_bytes(gzip.compress(CONTENT + b"x"))
+    assert f"not {len(CONTENT)}" in source.mismatch(path)
+
+
 def test_broken_connection(cache, server):
     with pytest.raises(files.DataNotFoundError, match=r"broke off .*: try again"):
         files.find("set/f.bin", f"{server.url}/broken", SHA256)

@@ -394,7 +394,8 @@ def test_real_multi30k(split, count):
     assert all(pair.source and pair.target for pair in pairs)
     for language in ("en", "de"):
         name = f"{corpora._STEMS[split]}.{language}.gz"
-        source = files.Source("https://example.org", *corpora._MULTI30K_FILES[name])
+        known = corpora._MULTI30K_FILES[name]
+        source = files.Source("https://example.org", *known, unpacked=True)
         assert source.mismatch(os.path.join(DATA, "multi30k", name)) is None
     english = Vocabulary.from_sentences(pair.source for pair in pairs)
     assert not any(1 in english.encode(pair.source) for pair in pairs)

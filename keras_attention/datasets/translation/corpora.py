@@ -13,31 +13,31 @@ from keras_attention.datasets import files
 
 _MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
 _STEMS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
-# From each file to its SHA-256 and its size, both computed from the file.
+# From each file to the SHA-256 and the size of the text that is packed in it.
 _MULTI30K_FILES = {
     "train.en.gz": (
-        "e1d89f49b9f003db6bb35c24382eb56531fec4e3840cb704cf36f0c0e192b62d",
-        562_688,
+        "460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6",
+        1_801_238,
     ),
     "train.de.gz": (
-        "d71259ddb13479e1c9cac315c123493b7e97d2c996465b76d885a80a9e8daccd",
-        626_192,
+        "2c2b73fd2b548fbcde3a875e0a78d6ee94d498bfdee6bd3eae3945779e9ddf72",
+        2_110_398,
     ),
     "val.en.gz": (
-        "0a9a01b4fd231cafeebea18983300016112dc919d3b26c5c74f6d6f388936aeb",
-        21_514,
+        "1f2a23d992769b5b3d209b0a10dd0b77c08cceb1f20dfb97ed0aafa49d107227",
+        63_297,
     ),
     "val.de.gz": (
-        "c7c5fd8dde71846406de776f1c342f0c1e95e1c375e3bea7d52a77faec72e965",
-        24_435,
+        "660e09eb7e1da2f856ea13ee5ad3cf6d36b3d5b0b733c857e94c5747a3dfc660",
+        75_981,
     ),
     "test_2016_flickr.en.gz": (
-        "4f32cb8118b90cd5189d141e34791f70c245315e17065ecf9b2af6ab57e747cf",
-        20_933,
+        "399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182",
+        62_076,
     ),
     "test_2016_flickr.de.gz": (
-        "d9747e9ef1c1bf36bf4a0e43c0d0fba58cc55d6b2b8e388cc863cba02b043fea",
-        22_645,
+        "4be6b5b3236b79c25475c6bb829800a7ce559e9ba7a1f6c2394fe4d40be46d16",
+        70_649,
     ),
 }
 # The file of 2020-11-22. The address serves newer ones under the same name.
@@ -232,6 +232,7 @@ def _multi30k(split: str, language: str, path: str | os.PathLike[str] | None) ->
         _MULTI30K + name,
         sha256,
         size=size,
+        unpacked=True,
         cache_name=f"multi30k-{name}",
     )
 
