@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import keras
@@ -126,3 +127,63 @@ class HalveLearningRate(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         halvings = max(epoch - self.start, 0) // self.every
         self.model.optimizer.learning_rate = self._rate * 0.5**halvings
+
+
+class ScheduledSamplingDecay(keras.callbacks.Callback):
+    """Lets a decoder read more and more of its own words, step by step.
+
+        ε_i = 1 − k / (k + exp(i / k))          (inverse sigmoid decay)
+
+    at step i of the optimizer, which goes on counting where an earlier `fit` ended. It
+    sets the probability of every `ScheduledSampling` in a model, at any depth, whatever
+    it was before. Half of the words are its own after k · log(k) steps.
+
+    Args:
+        k: at least 1; the greater, the later and slower.
+
+    Raises:
+        ValueError: for a k below 1; in `fit` if there is no `ScheduledSampling`.
+
+    Example:
+
+    >>> from keras_attention.callbacks import ScheduledSamplingDecay
+    >>> callbacks = [ScheduledSamplingDecay(k=500)]  # model.fit(…, callbacks=callbacks)
+    >>> round(callbacks[0].probability(3107), 3)
+    0.5
+
+    Reference:
+        Bengio et al., "Scheduled sampling for sequence prediction with recurrent neural
+        networks" (2015), section 2.4.
+    """
+
+    def __init__(self, k: float) -> None:
+        super().__init__()
+        if k < 1:
+            raise ValueError(f"`k` must be at least 1. Received: {k=}")
+        self.k = k
+
+    def probability(self, step: int) -> float:
+        """ε at a step: how likely a word of the decoder's own is read."""
+        return 1 / (1 + self.k * math.exp(-step / self.k))
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        model = self.model
+        iterations = keras.ops.convert_to_numpy(model.optimizer.iterations)
+        self._step = int(iterations)
+        if not self._variables():
+            raise ValueError(
+                "`ScheduledSamplingDecay` needs a model with a `ScheduledSampling`. "
+                f"Received: model={model.name!r}"
+            )
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        for variable in self._variables():
+            variable.assign(self.probability(self._step))
+        self._step += 1
+
+    def _variables(self) -> list[Any]:
+        return [
+            v
+            for v in self.model.non_trainable_variables
+            if v.name == "sampling_probability"
+        ]

@@ -30,6 +30,23 @@ def gradient(f, *arrays, dtype="float32"):
     return [to_numpy(g) for g in found]
 
 
+def second(f, arrays, along, wrap=lambda function: function):
+    """The gradients of Σ along · (gradients of f), in the same terms as `gradient`.
+
+    `wrap` is what a backend may do to the function that computes them.
+    """
+    name = keras.config.backend()
+    if name not in _GRADIENTS:
+        pytest.skip(f"the {name} backend has no gradients")
+    along = [tensor(a) for a in along]
+
+    def slope(*x):
+        return sum(ops.sum(a * g) for a, g in zip(along, _ONCE[name](f, x)))
+
+    step = wrap(lambda *x: _GRADIENTS[name](slope, list(x)))
+    return [to_numpy(g) for g in step(*map(tensor, arrays))]
+
+
 def _jax(f, tensors):
     import jax
 
@@ -58,4 +75,17 @@ def _tensorflow(f, tensors):
     return tape.gradient(y, tensors, unconnected_gradients="zero")
 
 
+def _once_jax(f, tensors):
+    import jax
+
+    return jax.grad(f, argnums=tuple(range(len(tensors))))(*tensors)
+
+
+def _once_torch(f, tensors):
+    import torch
+
+    return torch.autograd.grad(f(*tensors), tensors, create_graph=True)
+
+
+_ONCE = {"jax": _once_jax, "torch": _once_torch, "tensorflow": _tensorflow}
 _GRADIENTS = {"jax": _jax, "torch": _torch, "tensorflow": _tensorflow}

@@ -29,6 +29,7 @@ ORDER = [
     "benchmarks",
 ]
 APART = {"datasets", "visualization"}  # use nothing of the package but themselves
+WHEN_ASKED = {"text", "datasets", "visualization", "benchmarks"}
 BACKENDS = {"torch", "jax", "tensorflow"}
 
 
@@ -70,6 +71,7 @@ def test_imports_point_the_right_way(path):
             elif there != here:
                 assert there in ORDER, f"{where}: no such room"
                 assert ORDER.index(there) < ORDER.index(here), f"{where}: wrong way"
+                assert there != "text" or here == "benchmarks", f"{where}: wants extras"
         in_kernels = "kernels" in path.parts
         if parts[0] in BACKENDS:
             assert in_kernels or here in ("benchmarks", "text"), f"{where}: a backend"
@@ -78,11 +80,18 @@ def test_imports_point_the_right_way(path):
             assert parts[0] != "keras", f"{where}: pictures see arrays alone"
 
 
+def test_the_rest_is_imported_when_asked_for():
+    """`import keras_attention` brings no data, no pictures and no TensorFlow Text."""
+    for module, line in imports(PACKAGE / "__init__.py"):
+        there = module.split(".")[1:2]
+        assert not WHEN_ASKED & {*there}, f"__init__.py:{line} imports {module}"
+
+
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_a_file_is_one_room(path):
     text = path.read_text("utf-8")
     assert len(text.splitlines()) <= 450
-    if "kernels" not in path.parts and room(path) != "benchmarks":
+    if "kernels" not in path.parts and room(path) not in ("benchmarks", "text"):
         assert "config.backend()" not in text, "asks which backend runs"
         assert "backend.backend()" not in text, "asks which backend runs"
     for number, line in enumerate(text.splitlines(), 1):
@@ -159,3 +168,23 @@ def test_constructors_are_small(cls):
     if issubclass(cls, keras.Model):
         most = max(most, 12)  # of a paper's model, see docs/decisions.md
     assert len(names) <= most, names
+
+
+def is_final(cls):
+    """Whether it is one of the classes that files name; abstract ones are not."""
+    return keras.saving.get_registered_name(cls).startswith("keras_attention>")
+
+
+@pytest.mark.parametrize("cls", exported(), ids=lambda cls: cls.__name__)
+def test_classes_are_abstract_or_final(cls):
+    """A layer or model that wants what another one does holds it."""
+    parents = [c.__name__ for c in cls.__mro__[1:] if is_final(c)]
+    assert not parents, f"{cls.__name__} inherits from {parents}"
+
+
+def test_no_layer_hides_what_keras_calls_its_own():
+    # A functional model asks each of its layers for these.
+    for cls in vars(keras_attention.layers).values():
+        if isinstance(cls, type):
+            for name in ("input", "output"):
+                assert getattr(cls, name) is getattr(keras.layers.Layer, name), cls

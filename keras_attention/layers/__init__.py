@@ -3,6 +3,7 @@
 from keras_attention.layers.attention import Attention
 from keras_attention.layers.attention_rnn import AttentionRNN
 from keras_attention.layers.bahdanau import BahdanauAttention
+from keras_attention.layers.hard import CarryChoices, HardAttention
 from keras_attention.layers.key_value import KeyValueHop
 from keras_attention.layers.location import LocationScore
 from keras_attention.layers.luong import LuongAttention
@@ -11,6 +12,7 @@ from keras_attention.layers.memory import MemoryAge, MemoryHop, SentenceEncoder
 from keras_attention.layers.monotonic import MonotonicAttention
 from keras_attention.layers.recording import record_attention
 from keras_attention.layers.records import MemoryWriter, SentenceFeatures
+from keras_attention.layers.scheduled import ScheduledSampling
 from keras_attention.layers.scores import (
     AdditiveScore,
     ConcatScore,
@@ -26,11 +28,13 @@ __all__ = [
     "Attention",
     "AttentionRNN",
     "BahdanauAttention",
+    "CarryChoices",
     "ConcatScore",
     "CosineScore",
     "DotScore",
     "FactFinder",
     "GeneralScore",
+    "HardAttention",
     "KeyValueHop",
     "LocationScore",
     "LuongAttention",
@@ -39,6 +43,7 @@ __all__ = [
     "MemoryWriter",
     "MonotonicAttention",
     "RBFScore",
+    "ScheduledSampling",
     "Score",
     "SentenceEncoder",
     "SentenceFeatures",

@@ -7,21 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
-from keras import ops
-
-from keras_attention.layers import scores
-from keras_attention.layers.arguments import resolve_normalizer, serialize_normalizer
-from keras_attention.layers.base import AttentionLayer, Prepared
 from keras_attention.layers.export import export
-from keras_attention.ops import attend, dot_product_attention, normalizers
-from keras_attention.ops.scores import check_widths
-
-Tensor = Any
+from keras_attention.layers.scored import NormalizedAttention
 
 
 @export
-class Attention(AttentionLayer):
+class Attention(NormalizedAttention):
     """Weights each value by how alike its key is to the query.
 
         weights = normalize(score(query, key))      (B, T, S)
@@ -85,82 +76,7 @@ class Attention(AttentionLayer):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        self.score = scores.get(score, dtype=self.dtype_policy)
-        self.normalizer = resolve_normalizer(normalizer)
-        self._normalize = normalizers.get(self.normalizer)
-        if not 0 <= dropout < 1:
-            raise ValueError(
-                f"`dropout` must be at least 0 and below 1. Received: dropout={dropout}"
-            )
-        self.dropout = dropout
-        self.seed = seed
-        self.seed_generator = keras.random.SeedGenerator(seed) if dropout else None
-
-    def build(
-        self, query_shape: Any, value_shape: Any = None, key_shape: Any = None
-    ) -> None:
-        key_shape = key_shape or value_shape or query_shape
-        if not self.score.built:
-            self.score.build(query_shape, key_shape)
-        self.built = True
-
-    def project_key(self, key: Tensor) -> Tensor:
-        return self.score.project_key(key)
-
-    def check_widths(self, query: Tensor, value: Tensor, key: Tensor) -> None:
-        if not self.score.widths_may_differ:
-            check_widths(query, key)
-
-    def draw(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
-        if not (self.dropout and training):
-            return None
-        ones = ops.ones(shape, self.compute_dtype)
-        return keras.random.dropout(ones, self.dropout, seed=self.seed_generator)
-
-    def look(
-        self,
-        query: Tensor,
-        memory: Prepared,
-        mask: Tensor | None,
-        explicit: bool,
-        drawn: Any = None,
-    ) -> tuple[Tensor, Tensor | None]:
-        if self._is_fused and not explicit and drawn is None:
-            return self._fused(query, memory, mask), None
-        return attend(
-            self.score.project_query(query),
-            memory.key,
-            memory.value,
-            self.score.compare,
-            self._normalize,
-            mask,
-            keep=drawn,
-        )
+        super().__init__(score, normalizer, dropout, seed, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
-        score = keras.saving.serialize_keras_object(self.score)
-        # The layer that is made from this builds its score, under its own name.
-        score.pop("build_config", None)
-        return {
-            **super().get_config(),
-            "score": score,
-            "normalizer": serialize_normalizer(self.normalizer),
-            "dropout": self.dropout,
-            "seed": self.seed,
-        }
-
-    @property
-    def _is_fused(self) -> bool:
-        return self.normalizer == "softmax" and type(self.score) is scores.DotScore
-
-    def _fused(self, query: Tensor, memory: Prepared, mask: Tensor | None) -> Tensor:
-        scale = None if self.score.scaled else 1.0
-        output = dot_product_attention(
-            query[:, :, None, :],  # one head: (B, T, 1, D)
-            memory.key[:, :, None, :],
-            memory.value[:, :, None, :],
-            None if mask is None else mask[:, None],
-            scale,
-        )
-        return ops.squeeze(output, axis=2)
+        return {**super().get_config(), "score": self.score_config()}

@@ -220,7 +220,7 @@ class AttentionRNN(keras.layers.Layer):
             )
         finally:
             forget_dropout(self.cell)
-        output = self.output(seen)  # (B, T, ·)
+        output = self.read_out(seen)  # (B, T, ·)
         if inputs_mask is not None:
             there = inputs_mask[..., None]  # (B, T, 1)
             output = ops.where(there, output, ops.zeros_like(output))
@@ -293,7 +293,7 @@ class AttentionRNN(keras.layers.Layer):
         drawn: Any = None,
         training: bool | None = None,
     ) -> tuple[State, Seen]:
-        """One step; the attentional vector is left to `output`, unless it is fed.
+        """One step; the attentional vector is left to `read_out`, unless it is fed.
 
         Args:
             inputs: xₜ, (B, D).
@@ -441,7 +441,7 @@ class AttentionRNN(keras.layers.Layer):
         output, new = call_cell(self.cell, read, state, training)
         return output, packed(state, keras.tree.flatten(new))
 
-    def output(self, seen: Seen) -> Tensor:
+    def read_out(self, seen: Seen) -> Tensor:
         """[s; c] (..., U + V) or h̃ (..., A) of what `step` saw."""
         if self.combine is None:
             return ops.concatenate([seen.output, seen.context], axis=-1)

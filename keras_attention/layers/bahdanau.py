@@ -11,19 +11,18 @@ import keras
 from keras import ops
 
 from keras_attention.layers.arguments import clone_initializer
-from keras_attention.layers.attention import Attention
 from keras_attention.layers.base import Prepared
 from keras_attention.layers.export import export
-from keras_attention.layers.scores import AdditiveScore
+from keras_attention.layers.scored import NormalizedAttention
+from keras_attention.layers.scores import AdditiveScore, initializer_config
 from keras_attention.layers.stateful import StatefulAttention
-from keras_attention.ops import attend
 from keras_attention.ops.precision import wide
 
 Tensor = Any
 
 
 @export
-class BahdanauAttention(StatefulAttention, Attention):
+class BahdanauAttention(StatefulAttention, NormalizedAttention):
     """Additive attention, in which both queries and keys are projected.
 
         score   = vᵀ tanh(W_q q + W_k k + b)        (B, T, S)
@@ -135,17 +134,6 @@ class BahdanauAttention(StatefulAttention, Attention):
             return ()
         return ops.zeros_like(wide(prepared.key[..., 0]))  # (B, S)
 
-    def look(
-        self,
-        query: Tensor,
-        memory: Prepared,
-        mask: Tensor | None,
-        explicit: bool,
-        drawn: Any = None,
-    ) -> tuple[Tensor, Tensor | None]:
-        one_by_one = StatefulAttention if self.coverage else Attention
-        return one_by_one.look(self, query, memory, mask, explicit, drawn)
-
     def look_on(
         self,
         query: Tensor,
@@ -154,11 +142,11 @@ class BahdanauAttention(StatefulAttention, Attention):
         state: Any,
         drawn: Any = None,
     ) -> tuple[Tensor, Tensor, Any]:
-        if not self.coverage:
-            output, weights = self.look(query, memory, mask, True, drawn)
-            return output, weights, ()
         query = self.score.project_query(query)  # of all queries at once: (B, T, U)
-        return super().look_on(query, memory, mask, state, drawn)
+        if self.coverage:
+            return super().look_on(query, memory, mask, state, drawn)
+        output, weights = self.weigh(query, memory, mask, drawn)
+        return output, weights, ()
 
     def look_once(
         self,
@@ -171,27 +159,20 @@ class BahdanauAttention(StatefulAttention, Attention):
         """One query with coverage, already projected: (B, U)."""
         seen = ops.cast(state[..., None], query.dtype)  # c, (B, S, 1)
         kernel = ops.cast(self.coverage_kernel, query.dtype)
-        output, weights = attend(
-            query[:, None],
-            memory.key + seen * kernel,  # (B, S, U)
-            memory.value,
-            self.score.compare,
-            self._normalize,
-            None if mask is None else mask[:, None],
-            keep=None if drawn is None else drawn[:, None],
-        )
+        key = memory.key + seen * kernel  # (B, S, U)
+        memory = memory._replace(key=key, power=None)
+        mask, drawn = (None if x is None else x[:, None] for x in (mask, drawn))
+        output, weights = self.weigh(query[:, None], memory, mask, drawn)
         output, weights = output[:, 0], weights[:, 0]
         return output, weights, state + ops.cast(weights, state.dtype)
 
     def get_config(self) -> dict[str, Any]:
-        config = super().get_config()
-        del config["score"]  # made of these
         return {
-            **config,
+            **super().get_config(),
             "units": self.units,
             "use_bias": self.use_bias,
             "normalize": self.normalize,
             "coverage": self.coverage,
             "exact": self.exact,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            **initializer_config(self),
         }

@@ -22,6 +22,7 @@ class Prepared(NamedTuple):
     key: Tensor  # (B, S, ·)
     value: Tensor  # (B, S, V)
     mask: Tensor | None  # (B, S)
+    power: Tensor | None = None  # of the keys, (B, S, ·), where a score has use for it
 
 
 class AttentionLayer(keras.layers.Layer):
@@ -53,6 +54,10 @@ class AttentionLayer(keras.layers.Layer):
     def project_key(self, key: Tensor) -> Tensor:
         """What a key becomes before it meets any query: (B, S, ·)."""
         return key
+
+    def raise_key(self, key: Tensor) -> Tensor | None:
+        """What else can be computed of a projected key before it meets any query."""
+        return None
 
     def check_widths(self, query: Tensor, value: Tensor, key: Tensor) -> None:
         """Raises a ValueError where the widths do not fit each other."""
@@ -198,7 +203,8 @@ class AttentionLayer(keras.layers.Layer):
         key = value if key is None else key
         mask = masks.check("mask", mask, tuple(value.shape[:2]))
         value, key = (ops.cast(x, self.compute_dtype) for x in (value, key))
-        return Prepared(self.project_key(key), value, mask)
+        key = self.project_key(key)
+        return Prepared(key, value, mask, self.raise_key(key))
 
     def attend(
         self, query: Tensor, prepared: Prepared, state: Any = None, drawn: Any = None

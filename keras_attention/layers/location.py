@@ -12,7 +12,7 @@ from keras import ops
 
 from keras_attention.layers.arguments import positive
 from keras_attention.layers.export import export
-from keras_attention.layers.scores import Score
+from keras_attention.layers.scores import Score, dense, initializer_config
 
 Tensor = Any
 
@@ -60,13 +60,7 @@ class LocationScore(Score):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, query_shape: Any, key_shape: Any = None) -> None:
-        self.kernel = keras.layers.Dense(
-            self.max_length,
-            use_bias=False,
-            kernel_initializer=self.kernel_initializer,
-            dtype=self.dtype_policy,
-            name="kernel",
-        )
+        self.kernel = dense(self, self.max_length, "kernel")
         self.kernel.build(query_shape)
         self.built = True
 
@@ -85,11 +79,8 @@ class LocationScore(Score):
         return query[..., : ops.shape(key)[-2]]  # (B, T, S)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "max_length": self.max_length,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
+        config = {"max_length": self.max_length, **initializer_config(self)}
+        return {**super().get_config(), **config}
 
     def _check_length(self, key: Tensor) -> None:
         length = key.shape[-2]

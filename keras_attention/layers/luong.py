@@ -11,11 +11,11 @@ import keras
 from keras import ops
 
 from keras_attention.layers import scores
-from keras_attention.layers.arguments import clone_initializer, positive
-from keras_attention.layers.attention import Attention
+from keras_attention.layers.arguments import positive
 from keras_attention.layers.base import Prepared
 from keras_attention.layers.export import export
 from keras_attention.layers.location import LocationScore
+from keras_attention.layers.scored import NormalizedAttention
 from keras_attention.ops import alignments, attend, masks
 from keras_attention.ops.precision import wide
 
@@ -25,7 +25,7 @@ LOCALITIES = ("global", "local-m", "local-p")
 
 
 @export
-class LuongAttention(Attention):
+class LuongAttention(NormalizedAttention):
     """Attention over all keys, or over those in a window around a place p.
 
         global    a_s = normalize(score(q, k_s))
@@ -132,9 +132,11 @@ class LuongAttention(Attention):
             self.gain = self.add_weight(name="gain", shape=(), initializer="ones")
         if self.locality == "local-p":
             units = self.units or query_shape[-1]
-            self.place_hidden = self._dense(units, "place_hidden", "tanh")
+            self.place_hidden = scores.dense(
+                self, units, "place_hidden", activation="tanh"
+            )
             self.place_hidden.build(query_shape)
-            self.place = self._dense(1, "place", "linear")
+            self.place = scores.dense(self, 1, "place")
             self.place.build((*query_shape[:-1], units))
 
     def state_shapes(self, shape: tuple[Any, Any]) -> list[tuple]:
@@ -156,7 +158,7 @@ class LuongAttention(Attention):
         if self.locality == "global" and not self.scale:
             return super().look(query, memory, mask, explicit, drawn)
         start = self.initial_state(memory)
-        return self._look(query, memory, mask, start, drawn)[:2]
+        return self.look_on(query, memory, mask, start, drawn)[:2]
 
     def look_on(
         self,
@@ -165,29 +167,6 @@ class LuongAttention(Attention):
         mask: Tensor | None,
         state: Any,
         drawn: Any = None,
-    ) -> tuple[Tensor, Tensor, Any]:
-        return self._look(query, memory, mask, state, drawn)
-
-    def get_config(self) -> dict[str, Any]:
-        config = super().get_config()
-        return {
-            **config,
-            "score": self.score_name or config["score"],
-            "locality": self.locality,
-            "window": self.window,
-            "units": self.units,
-            "scale": self.scale,
-            "max_length": self.max_length,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
-
-    def _look(
-        self,
-        query: Tensor,
-        memory: Prepared,
-        mask: Tensor | None,
-        state: Any,
-        drawn: Any,
     ) -> tuple[Tensor, Tensor, Any]:
         around = None  # what weights are multiplied by
         if self.locality != "global":
@@ -216,6 +195,18 @@ class LuongAttention(Attention):
         )
         return output, weights, state
 
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "score": self.score_name or self.score_config(),
+            "locality": self.locality,
+            "window": self.window,
+            "units": self.units,
+            "scale": self.scale,
+            "max_length": self.max_length,
+            **scores.initializer_config(self),
+        }
+
     def _compare(self, query: Tensor, key: Tensor) -> Tensor:
         similar = self.score.compare(query, key)
         return similar * ops.cast(self.gain, similar.dtype) if self.scale else similar
@@ -224,16 +215,6 @@ class LuongAttention(Attention):
         """p = n · sigmoid(v_pᵀ tanh(W_p q)): (B, T)."""
         share = ops.sigmoid(wide(self.place(self.place_hidden(query))))  # (B, T, 1)
         return size * share[..., 0]
-
-    def _dense(self, units: int, name: str, activation: str) -> keras.layers.Dense:
-        return keras.layers.Dense(
-            units,
-            activation,
-            use_bias=False,
-            kernel_initializer=clone_initializer(self.kernel_initializer),
-            dtype=self.dtype_policy,
-            name=name,
-        )
 
 
 def _times(query: Tensor, mask: Tensor | None, state: Tensor) -> tuple[Tensor, Tensor]:

@@ -14,16 +14,16 @@ from keras_attention.layers import scores
 from keras_attention.layers.arguments import positive
 from keras_attention.layers.base import Prepared
 from keras_attention.layers.export import export
+from keras_attention.layers.scored import ScoredAttention
 from keras_attention.layers.stateful import StatefulAttention, each_query, full_mask
 from keras_attention.ops.alignments import MONOTONIC, monotonic
 from keras_attention.ops.precision import wide
-from keras_attention.ops.scores import check_widths
 
 Tensor = Any
 
 
 @export
-class MonotonicAttention(StatefulAttention):
+class MonotonicAttention(StatefulAttention, ScoredAttention):
     """Each query starts where the last one stopped, and walks on until it stops.
 
         p_ts = sigmoid(score(q_t, k_s) + r + noise)
@@ -103,7 +103,7 @@ class MonotonicAttention(StatefulAttention):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(score, **kwargs)
         for name, value in (("mode", mode), ("inference_mode", inference_mode)):
             if value not in MONOTONIC and (name, value) != ("inference_mode", None):
                 raise ValueError(
@@ -115,9 +115,6 @@ class MonotonicAttention(StatefulAttention):
                 f"Received: sigmoid_noise={sigmoid_noise}"
             )
         self.units = None if units is None else positive("units", units)
-        self.score: Any = (
-            None if score is None else scores.get(score, dtype=self.dtype_policy)
-        )
         self.is_default = score is None
         self.mode = mode
         self.inference_mode = inference_mode
@@ -131,27 +128,17 @@ class MonotonicAttention(StatefulAttention):
     def build(
         self, query_shape: Any, value_shape: Any = None, key_shape: Any = None
     ) -> None:
-        key_shape = key_shape or value_shape or query_shape
         if self.score is None:
             units = self.units or query_shape[-1]
             self.score = scores.AdditiveScore(
                 units, normalize=True, dtype=self.dtype_policy, name="score"
             )
-        if not self.score.built:
-            self.score.build(query_shape, key_shape)
+        super().build(query_shape, value_shape, key_shape)
         self.bias = self.add_weight(
             name="bias",
             shape=(),
             initializer=keras.initializers.Constant(self.score_bias),
         )
-        self.built = True
-
-    def project_key(self, key: Tensor) -> Tensor:
-        return self.score.project_key(key)
-
-    def check_widths(self, query: Tensor, value: Tensor, key: Tensor) -> None:
-        if self.score is not None and not self.score.widths_may_differ:
-            check_widths(query, key)
 
     def draw(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
         if not training:
@@ -190,13 +177,9 @@ class MonotonicAttention(StatefulAttention):
         return ops.matmul(weights, memory.value), weights, state
 
     def get_config(self) -> dict[str, Any]:
-        score = None
-        if not self.is_default:
-            score = keras.saving.serialize_keras_object(self.score)
-            score.pop("build_config", None)  # built anew by the layer made from this
         return {
             **super().get_config(),
-            "score": score,
+            "score": None if self.is_default else self.score_config(),
             "units": self.units,
             "mode": self.mode,
             "inference_mode": self.inference_mode,

@@ -66,6 +66,17 @@ class Score(keras.layers.Layer):
         """Scores (B, T, S) of projected queries and keys."""
         raise TypeError(f"{type(self).__name__} has to define `compare`")
 
+    def raise_key(self, key: Tensor) -> Tensor | None:
+        """What makes `compare_one` faster than `compare`, of projected keys; or None.
+
+        For keys that many queries meet one by one, as in a decoder.
+        """
+        return None
+
+    def compare_one(self, query: Tensor, key: Tensor, power: Tensor) -> Tensor:
+        """`compare` of one query (B, 1, ·), with what `raise_key` returned."""
+        return self.compare(query, key)
+
 
 @export
 class DotScore(Score):
@@ -182,7 +193,7 @@ class GeneralScore(Score):
 
     def build(self, query_shape: Any, key_shape: Any = None) -> None:
         key_shape = query_shape if key_shape is None else key_shape
-        self.kernel = _dense(self, query_shape[-1], "kernel")
+        self.kernel = dense(self, query_shape[-1], "kernel")
         self.kernel.build(key_shape)
         self.built = True
 
@@ -193,7 +204,7 @@ class GeneralScore(Score):
         return scores.dot(query, key)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), **_initializers(self)}
+        return {**super().get_config(), **initializer_config(self)}
 
 
 @export
@@ -242,9 +253,9 @@ class AdditiveScore(Score):
 
     def build(self, query_shape: Any, key_shape: Any = None) -> None:
         key_shape = query_shape if key_shape is None else key_shape
-        self.query_dense = _dense(self, self.units, "query")
+        self.query_dense = dense(self, self.units, "query")
         self.query_dense.build(query_shape)
-        self.key_dense = _dense(self, self.units, "key", self.use_bias)
+        self.key_dense = dense(self, self.units, "key", self.use_bias)
         self.key_dense.build(key_shape)
         self.scale = _scale(self)
         if self.normalize:
@@ -259,12 +270,22 @@ class AdditiveScore(Score):
         return self.key_dense(key)  # (B, S, U)
 
     def compare(self, query: Tensor, key: Tensor) -> Tensor:
+        return scores.additive(query, key, self._weight(query.dtype), self.exact)
+
+    def raise_key(self, key: Tensor) -> Tensor | None:
+        return None if self.exact else scores.powers(key)
+
+    def compare_one(self, query: Tensor, key: Tensor, power: Tensor) -> Tensor:
+        return scores.additive_step(query, key, power, self._weight(query.dtype))
+
+    def _weight(self, dtype: Any) -> Tensor:
+        """v, or g · v / ‖v‖."""
         scale = self.scale
         if self.normalize:
             full = wide(scale)
             length = ops.sqrt(ops.maximum(ops.sum(full**2), 1e-24))
             scale = wide(self.gain) * full / length
-        return scores.additive(query, key, ops.cast(scale, query.dtype), self.exact)
+        return ops.cast(scale, dtype)
 
     def get_config(self) -> dict[str, Any]:
         config = {
@@ -273,7 +294,7 @@ class AdditiveScore(Score):
             "normalize": self.normalize,
             "exact": self.exact,
         }
-        return {**super().get_config(), **config, **_initializers(self)}
+        return {**super().get_config(), **config, **initializer_config(self)}
 
 
 @export
@@ -338,9 +359,16 @@ class ConcatScore(Score):
         scale = ops.cast(self.scale, query.dtype)
         return scores.additive(query, key, scale, self.exact)
 
+    def raise_key(self, key: Tensor) -> Tensor | None:
+        return None if self.exact else scores.powers(key)
+
+    def compare_one(self, query: Tensor, key: Tensor, power: Tensor) -> Tensor:
+        scale = ops.cast(self.scale, query.dtype)
+        return scores.additive_step(query, key, power, scale)
+
     def get_config(self) -> dict[str, Any]:
         config = {"units": self.units, "exact": self.exact}
-        return {**super().get_config(), **config, **_initializers(self)}
+        return {**super().get_config(), **config, **initializer_config(self)}
 
 
 NAMED: dict[str, tuple[type[Score], dict[str, Any]]] = {
@@ -377,9 +405,13 @@ def get(identifier: Any, dtype: Any = None) -> Score:
     )
 
 
-def _dense(layer: Any, units: int, name: str, bias: bool = False) -> keras.layers.Dense:
+def dense(
+    layer: Any, units: int, name: str, bias: bool = False, activation: Any = None
+) -> keras.layers.Dense:
+    """A projection whose kernel starts as `layer.kernel_initializer` says."""
     return keras.layers.Dense(
         units,
+        activation,
         use_bias=bias,
         kernel_initializer=clone_initializer(layer.kernel_initializer),
         dtype=layer.dtype_policy,
@@ -399,6 +431,7 @@ def _scale(layer: Any) -> Any:
     )
 
 
-def _initializers(layer: Any) -> dict[str, Any]:
+def initializer_config(layer: Any) -> dict[str, Any]:
+    """What a config holds of `layer.kernel_initializer`."""
     initializer = keras.initializers.serialize(layer.kernel_initializer)
     return {"kernel_initializer": initializer}

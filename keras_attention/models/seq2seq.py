@@ -20,7 +20,9 @@ from keras_attention.layers.base import AttentionLayer
 from keras_attention.layers.cells import call_cell
 from keras_attention.layers.export import export
 from keras_attention.layers.luong import LuongAttention
+from keras_attention.layers.scheduled import ScheduledSampling
 from keras_attention.models.generation import Generator
+from keras_attention.ops import decoding
 
 Tensor = Any
 CELLS = {"gru": keras.layers.GRUCell, "lstm": keras.layers.LSTMCell}
@@ -39,7 +41,8 @@ class Seq2Seq(keras.Model):
     It is trained with teacher forcing: `target` begins with the start token, and labels
     are the same sequence from the next token on, 0 where there is none. A loss that
     leaves out padding is `SparseCategoricalCrossentropy(from_logits=True,
-    ignore_class=0)`.
+    ignore_class=0)`. With scheduled sampling the decoder reads, while training, now and
+    then a token of its own in the place of the target's.
 
     Args:
         source_vocabulary_size: the number of source tokens, padding 0 included.
@@ -52,6 +55,10 @@ class Seq2Seq(keras.Model):
             the cell), or None for a decoder that only has s₀.
         bidirectional: whether the encoder reads in both directions.
         dropout: of what encoder and decoder read, and of the decoder's outputs.
+        sampling_probability: how often, while training, the decoder reads a token that
+            it drew itself; needs an attention. Above 0 it is where the variable of
+            `ScheduledSampling` starts, which
+            `keras_attention.callbacks.ScheduledSamplingDecay` may change.
 
     Inputs: a dict of
         source: int32 (B, S), 0 is padding, at the end.
@@ -65,8 +72,9 @@ class Seq2Seq(keras.Model):
         behind a token of the target cannot change its logits.
 
     Raises:
-        ValueError: for sizes below 1, an unknown cell or attention, or a dropout that
-            is not at least 0 and below 1.
+        ValueError: for sizes below 1, an unknown cell or attention, a dropout that is
+            not at least 0 and below 1, or a sampling probability that is not from 0 to
+            1 or without attention above 0.
 
     Example:
 
@@ -82,7 +90,9 @@ class Seq2Seq(keras.Model):
         Bahdanau et al., "Neural machine translation by jointly learning to align and
         translate" (2015); Luong et al., "Effective approaches to attention-based neural
         machine translation" (2015); without attention: Sutskever et al., "Sequence to
-        sequence learning with neural networks" (2014).
+        sequence learning with neural networks" (2014); scheduled sampling: Bengio et
+        al., "Scheduled sampling for sequence prediction with recurrent neural
+        networks" (2015).
     """
 
     def __init__(
@@ -95,6 +105,7 @@ class Seq2Seq(keras.Model):
         attention: Any = "bahdanau",
         bidirectional: bool = True,
         dropout: float = 0.0,
+        sampling_probability: float = 0.0,
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
@@ -113,6 +124,11 @@ class Seq2Seq(keras.Model):
         if not 0 <= dropout < 1:
             raise ValueError(
                 f"`dropout` must be at least 0 and below 1. Received: dropout={dropout}"
+            )
+        if sampling_probability and attention is None:
+            raise ValueError(
+                "`sampling_probability` needs a decoder with attention. Received: "
+                f"sampling_probability={sampling_probability}, attention=None"
             )
 
         def embedding(size: int, name: str) -> keras.layers.Embedding:
@@ -152,14 +168,19 @@ class Seq2Seq(keras.Model):
         parts.dropout = keras.layers.Dropout(dropout, dtype=dtype, name="dropout")
 
         memory, state, there = parts.encode(source)
-        written = parts.dropout(parts.target_embedding(target))  # (B, T, D)
-        if parts.attends:
-            outputs = parts.decoder(
-                written, memory, initial_state=state, memory_mask=there
+        if sampling_probability:
+            scheduled = ScheduledSampling(
+                parts.decoder,
+                parts.target_embedding,
+                parts.logits,
+                sampling_probability,
+                dropout=dropout,
+                dtype=dtype,
+                name="scheduled_sampling",
             )
+            logits = scheduled(target, memory, initial_state=state, memory_mask=there)
         else:
-            outputs = parts.decoder(written, initial_state=state)
-        logits = parts.logits(parts.dropout(outputs))  # (B, T, V)
+            logits = parts.forced(target, memory, state, there)  # (B, T, V)
 
         super().__init__(
             inputs={"source": source, "target": target}, outputs=logits, **kwargs
@@ -174,6 +195,7 @@ class Seq2Seq(keras.Model):
         self.attention = attention
         self.bidirectional = bidirectional
         self.dropout = dropout
+        self.sampling_probability = sampling_probability
         self._parts = parts
         self._generator = Generator(self)
 
@@ -214,12 +236,12 @@ class Seq2Seq(keras.Model):
             Logits (B, V), the decoder's output (B, ·) and the cache.
         """
         parts = self._parts
-        token = ops.take(prompt, index - 1, axis=1)  # (B,)
+        token = decoding.read(prompt, index - 1)  # (B,)
         written = parts.target_embedding(token)  # (B, D)
         coverage = cache["alignment_sum"]
         if parts.attends:
             state, seen = parts.decoder.step(written, cache["state"], static)
-            hidden = parts.decoder.output(seen)
+            hidden = parts.decoder.read_out(seen)
             coverage = coverage + ops.cast(seen.weights[0], coverage.dtype)
         else:
             hidden, state = call_cell(
@@ -239,8 +261,10 @@ class Seq2Seq(keras.Model):
     ) -> np.ndarray:
         """Writes a target for each source.
 
-        Compiled once for each batch size and bucket of lengths, which are multiples of
-        16: other lengths in a bucket cost no compilation.
+        Compiled once for each batch size and bucket of lengths, see
+        `keras_attention.ops.decoding.bucket`: other lengths in a bucket cost no
+        compilation. KerasHub's samplers cannot stop at a length, and are compiled for
+        each `max_length`.
 
         Args:
             inputs: {"source": (B, S)}, or the array alone, integers.
@@ -285,6 +309,7 @@ class Seq2Seq(keras.Model):
             "attention": attention,
             "bidirectional": self.bidirectional,
             "dropout": self.dropout,
+            "sampling_probability": self.sampling_probability,
         }
 
     @classmethod
@@ -322,6 +347,19 @@ class _Parts:
             both = ops.concatenate(both, axis=-1) if len(both) > 1 else both[0]
             bridged.append(dense(both))  # (B, U)
         return memory, bridged, there
+
+    def forced(
+        self, target: Tensor, memory: Tensor, state: list[Tensor], there: Tensor
+    ) -> Tensor:
+        """Logits (B, T, V) with teacher forcing."""
+        written = self.dropout(self.target_embedding(target))  # (B, T, D)
+        if self.attends:
+            outputs = self.decoder(
+                written, memory, initial_state=state, memory_mask=there
+            )
+        else:
+            outputs = self.decoder(written, initial_state=state)
+        return self.logits(self.dropout(outputs))
 
 
 def _decoder(attention: Any, cell: str, units: int, dtype: Any) -> Any:

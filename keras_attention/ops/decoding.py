@@ -35,11 +35,15 @@ def generate(
             state = step(index, state)
             index = index + 1
 
-    Inside a compiled function it is one loop on JAX and TensorFlow; on torch and NumPy
-    it is a loop in Python, whose index is a Python integer. On an accelerator torch
-    asks only now and then whether it is done, since each answer makes Python wait: a
-    step behind the end must leave what matters as it is. No random numbers may be drawn
-    inside; they are drawn before the loop.
+    Inside a compiled function it is one loop on JAX and TensorFlow. On torch and NumPy
+    it is a loop in Python, whose index is a Python integer. Inside a function that
+    `CompiledFunctions` runs, torch records what the first step does and then only
+    repeats that: its index is then a tensor, too, and a step may close over weights,
+    but not over other tensors, which belong into the state; if it does, or asks for a
+    number in a tensor, nothing is recorded. On an accelerator torch asks only now and
+    then whether it is done, since each answer makes Python wait: a step behind the end
+    must leave what matters as it is. No random numbers may be drawn inside; they are
+    drawn before the loop.
 
     Args:
         step: f(index, state) that returns the next state, of the same structure, shapes
@@ -63,6 +67,16 @@ def generate(
     32.0
     """
     return kernels.generate(step, state, start, stop, done)
+
+
+def read(tensor: Tensor, index: Any) -> Tensor:
+    """What stands at place `index` of a buffer: of (B, T, ...) the values (B, ...).
+
+    Args:
+        tensor: (B, T, ...).
+        index: an integer of at least 0, or a scalar tensor.
+    """
+    return kernels.read(tensor, index)
 
 
 def write(tensor: Tensor, index: Any, values: Tensor) -> Tensor:
@@ -196,15 +210,15 @@ def check_max_length(max_length: int, prompt_length: int) -> None:
         )
 
 
-def bucket(size: int, least: int = 16) -> int:
-    """The length to pad to: the power of two, from `least` on, that holds `size`.
+def bucket(size: int, step: int = 16) -> int:
+    """The length to pad to: the next multiple of 16, of 32 above 128, of 64 above 256 …
 
     A compiled function is compiled anew for each length that it meets. Padded to these,
-    it meets few.
+    it meets few, and from 64 on less than a quarter of what it works on is padding.
     """
-    while least < size:
-        least *= 2
-    return least
+    while size > 8 * step:
+        step *= 2
+    return -(-size // step) * step
 
 
 class Prompt(NamedTuple):
@@ -313,9 +327,10 @@ class CompiledFunctions:
                 equal keys, the first is compiled and runs for all.
             function: of structures of tensors. Numbers come as tensors on JAX and
                 TensorFlow, and as they are on torch and NumPy. Python's own decisions
-                in it are taken once, while it is compiled.
+                in it are taken once, while it is compiled. On torch only the steps of
+                `generate` are compiled: they are recorded.
             *args: structures of arrays, tensors, numbers and None; one compilation for
-                each of their shapes and dtypes.
+                each of their shapes and dtypes, and on torch of the numbers.
             variables: variables that the function uses and the owner does not have,
                 such as those of a sampler.
 

@@ -128,13 +128,14 @@ def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool = False) -> 
     backwards: the units (..., T, S, U) of all pairs are never held. This holds, to
     about 1e-6 of Σ |v|, for numbers of q and k within ±43; one beyond counts as ±43.
     That changes nothing unless it meets a number beyond ∓35, of the other sign, for
-    tanh(q + k) is ±1 otherwise. For such numbers there is `exact`; also for second
-    derivatives and derivatives forwards, which the default does not have.
+    tanh(q + k) is ±1 otherwise. For such numbers there is `exact`; also for derivatives
+    forwards, which the default does not have. Second derivatives hold all units.
 
-    The plain form is also taken for few pairs, where it is faster (so for the one
-    query of a decoder's step), on NumPy and OpenVINO, in exports, while torch is being
-    traced, and where JAX is given unknown sizes. Leading axes that are not the same in
-    queries and keys are broadcast by the plain form; unknown ones count as the same.
+    The plain form is also taken for few pairs, where it is faster (for the one query of
+    a decoder's step there is :func:`additive_step`), on NumPy and OpenVINO, in exports,
+    while torch is being traced, and where JAX is given unknown sizes. Leading axes that
+    are not the same in queries and keys are broadcast by the plain form; unknown ones
+    count as the same.
 
     Args:
         query: (..., T, U), W_q q.
@@ -169,6 +170,35 @@ def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool = False) -> 
             f"query.shape={tuple(query.shape)}"
         )
     similar = kernels.additive(wide(query), wide(key), wide(scale), exact)
+    return ops.cast(similar, query.dtype)
+
+
+def powers(key: Tensor) -> Tensor | None:
+    """What `additive_step` needs of keys that many queries meet one by one.
+
+    Args:
+        key: (B, S, U), W_k k (+ b).
+
+    Returns:
+        e^{2k}, (B, S, U) float32 at least, or None where :func:`additive` is as fast:
+        on NumPy, OpenVINO and TensorFlow, on torch while it is traced, and in exports.
+    """
+    return None if isinstance(key, keras.KerasTensor) else kernels.powers(wide(key))
+
+
+def additive_step(query: Tensor, key: Tensor, power: Tensor, scale: Tensor) -> Tensor:
+    """:func:`additive` of one query, with the keys' exponentials computed beforehand.
+
+    Args:
+        query: (B, 1, U), W_q q.
+        key: (B, S, U), W_k k (+ b).
+        power: what :func:`powers` made of the key, not None.
+        scale: v, (U,).
+
+    Returns:
+        (B, 1, S) in the dtype of the queries; half precision is computed in float32.
+    """
+    similar = kernels.additive_step(wide(query), wide(key), power, wide(scale))
     return ops.cast(similar, query.dtype)
 
 

@@ -148,7 +148,7 @@ def test_prepare_start_and_step_are_the_call(form):
     for t in range(T):
         state, seen = rnn.step(ops.convert_to_tensor(x[:, t]), state, prepared)
         np.testing.assert_allclose(
-            to_numpy(rnn.output(seen)), expected[:, t], atol=1e-5
+            to_numpy(rnn.read_out(seen)), expected[:, t], atol=1e-5
         )
 
 
@@ -411,3 +411,23 @@ def test_attention_that_has_a_state(make, order):
 
 def as_spec(array):
     return keras.KerasTensor(array.shape, str(array.dtype))
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_a_functional_model_may_give_out_all_that_it_returns(order):
+    rnn = AttentionRNN(
+        keras.layers.GRUCell(U),
+        BahdanauAttention(U),
+        order,
+        return_sequences=True,
+        return_state=True,
+    )
+    inputs, memory = keras.Input((None, D)), keras.Input((None, V))
+    found = rnn(inputs, memory, return_attention_scores=True)
+    model = keras.Model([inputs, memory], found)
+    x, memory, *_ = data()
+    output, state, weights = (to_numpy(y) for y in model([x, memory]))
+    assert output.shape == (B, T, U + V)
+    assert state.shape == (B, U)
+    np.testing.assert_allclose(weights.sum(-1), np.ones((B, T)), atol=1e-6)
+    np.testing.assert_allclose(output[:, -1, :U], state, atol=1e-6)

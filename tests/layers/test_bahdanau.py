@@ -6,6 +6,7 @@ import pytest
 import references
 from gradients import to_numpy
 from keras import ops
+from stepping import assert_steps_equal_the_whole, query_and_memory, with_weights
 
 from keras_attention import layers
 
@@ -13,9 +14,7 @@ B, T, S, D, V, U, K = 2, 3, 5, 7, 11, 13, 17  # K is the width of a key
 
 
 def inputs():
-    shapes = [(B, T, D), (B, S, V), (B, S, K)]
-    arrays = (references.normal(*s, seed=i) for i, s in enumerate(shapes))
-    return [x.astype("float32") for x in arrays]
+    return query_and_memory(B, T, S, D, V, K)
 
 
 def holed():
@@ -23,15 +22,6 @@ def holed():
     mask = np.ones((B, T, S), bool)
     mask[0, :, 2] = mask[1, :, 3:] = mask[0, 1] = False
     return mask
-
-
-def with_weights(layer, *arrays):
-    """The layer, built, with weights of some size, and these in float64."""
-    layer(*arrays)
-    for i, weight in enumerate(layer.trainable_weights):
-        weight.assign(0.5 * references.normal(*weight.shape, seed=10 + i))
-    names = [w.path.split("/", 1)[1] for w in layer.trainable_weights]
-    return dict(zip(names, (to_numpy(w.value) for w in layer.trainable_weights)))
 
 
 def expected(w, query, value, key, mask, normalizer="softmax"):
@@ -120,18 +110,9 @@ def test_step_by_step_equals_at_once(coverage):
     layer = layers.BahdanauAttention(U, coverage=coverage)
     with_weights(layer, q, v, k)
     mask = holed()[:, 0]
-    wanted = layer(q, v, k, value_mask=mask, return_attention_scores=True)
-    memory = layer.prepare(*map(ops.convert_to_tensor, (v, k, mask)))
-    state, steps = None, []
-    for t in range(T):
-        query = ops.convert_to_tensor(q[:, t])
-        output, weights, state = layer.attend(query, memory, state)
-        steps.append((to_numpy(output), to_numpy(weights)))
-    for found, whole in zip(zip(*steps), wanted):
-        np.testing.assert_allclose(np.stack(found, 1), to_numpy(whole), atol=1e-5)
+    weights, state = assert_steps_equal_the_whole(layer, q, v, k, mask)
     if coverage:
-        total = to_numpy(wanted[1]).sum(1)
-        np.testing.assert_allclose(to_numpy(state), total, atol=1e-5)
+        np.testing.assert_allclose(to_numpy(state), weights.sum(1), atol=1e-5)
     else:
         assert state == ()
 

@@ -6,6 +6,7 @@ import pytest
 import references
 from gradients import to_numpy
 from keras import ops
+from stepping import assert_steps_equal_the_whole, query_and_memory, with_weights
 
 from keras_attention import layers
 
@@ -21,17 +22,7 @@ HOLED = np.array([[True, False, True, True, True], [False, True, True, True, Fal
 
 
 def inputs():
-    shapes = [(B, T, D), (B, S, V), (B, S, D)]
-    arrays = (references.normal(*s, seed=i) for i, s in enumerate(shapes))
-    return [x.astype("float32") for x in arrays]
-
-
-def with_weights(layer, *arrays):
-    layer(*arrays)
-    for i, weight in enumerate(layer.trainable_weights):
-        weight.assign(0.5 * references.normal(*weight.shape, seed=10 + i))
-    names = [w.path.split("/", 1)[1] for w in layer.trainable_weights]
-    return dict(zip(names, (to_numpy(w.value) for w in layer.trainable_weights)))
+    return query_and_memory(B, T, S, D, V)
 
 
 def score_of(name, w, h, k, s):
@@ -105,15 +96,7 @@ def test_step_by_step_equals_at_once(locality):
     q, v, k = inputs()
     layer = layers.LuongAttention(locality=locality, window=1, units=U)
     with_weights(layer, q, v, k)
-    wanted = layer(q, v, k, value_mask=HOLED, return_attention_scores=True)
-    memory = layer.prepare(*map(ops.convert_to_tensor, (v, k, HOLED)))
-    state, steps = None, []
-    for t in range(T):
-        query = ops.convert_to_tensor(q[:, t])
-        output, weights, state = layer.attend(query, memory, state)
-        steps.append((to_numpy(output), to_numpy(weights)))
-    for found, whole in zip(zip(*steps), wanted):
-        np.testing.assert_allclose(np.stack(found, 1), to_numpy(whole), atol=1e-5)
+    _, state = assert_steps_equal_the_whole(layer, q, v, k, HOLED)
     if locality == "local-m":
         assert to_numpy(state).tolist() == [T, T]
     else:

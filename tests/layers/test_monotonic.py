@@ -6,6 +6,7 @@ import pytest
 import references
 from gradients import gradient, to_numpy
 from keras import ops
+from stepping import assert_steps_equal_the_whole, query_and_memory, with_weights
 
 from keras_attention import layers
 
@@ -15,18 +16,7 @@ HOLED = np.array([[True, False, True, True, True], [False, True, True, True, Fal
 
 
 def inputs():
-    shapes = [(B, T, D), (B, S, V), (B, S, D)]
-    arrays = (references.normal(*s, seed=i) for i, s in enumerate(shapes))
-    return [x.astype("float32") for x in arrays]
-
-
-def with_weights(layer, *arrays):
-    layer(*arrays)
-    for i, weight in enumerate(layer.trainable_weights):
-        if weight.shape:
-            weight.assign(0.5 * references.normal(*weight.shape, seed=10 + i))
-    names = [w.path.split("/", 1)[1] for w in layer.trainable_weights]
-    return dict(zip(names, (to_numpy(w.value) for w in layer.trainable_weights)))
+    return query_and_memory(B, T, S, D, V)
 
 
 def expected(p, hard=False):
@@ -60,7 +50,7 @@ def probabilities(w, mask):
 @pytest.mark.parametrize("mask", [FULL, HOLED], ids=["full", "holed"])
 def test_equals_its_equations(mode, mask):
     layer = layers.MonotonicAttention(units=U, mode=mode, inference_mode=None)
-    w = with_weights(layer, *inputs())
+    w = with_weights(layer, *inputs(), numbers=False)
     found = layer(*inputs(), value_mask=mask, return_attention_scores=True)
     weights = expected(probabilities(w, mask), mode == "hard")
     np.testing.assert_allclose(to_numpy(found[1]), weights, atol=1e-5)
@@ -93,22 +83,14 @@ def test_hard_by_hand():
 def test_step_by_step_equals_at_once(mode):
     q, v, k = inputs()
     layer = layers.MonotonicAttention(units=U, mode=mode, inference_mode=None)
-    with_weights(layer, q, v, k)
-    wanted = layer(q, v, k, value_mask=HOLED, return_attention_scores=True)
-    memory = layer.prepare(*map(ops.convert_to_tensor, (v, k, HOLED)))
-    state, steps = None, []
-    for t in range(T):
-        query = ops.convert_to_tensor(q[:, t])
-        output, weights, state = layer.attend(query, memory, state)
-        steps.append((to_numpy(output), to_numpy(weights)))
-    for found, whole in zip(zip(*steps), wanted):
-        np.testing.assert_allclose(np.stack(found, 1), to_numpy(whole), atol=1e-5)
-    np.testing.assert_allclose(to_numpy(state), steps[-1][1], atol=1e-6)
+    with_weights(layer, q, v, k, numbers=False)
+    weights, state = assert_steps_equal_the_whole(layer, q, v, k, HOLED)
+    np.testing.assert_allclose(to_numpy(state), weights[:, -1], atol=1e-5)
 
 
 def test_soft_while_training_and_hard_afterwards():
     layer = layers.MonotonicAttention(units=U, score_bias=0.5)
-    w = with_weights(layer, *inputs())
+    w = with_weights(layer, *inputs(), numbers=False)
     p = probabilities(w, FULL)
     for training, hard in ((True, False), (False, True), (None, True)):
         found = layer(*inputs(), training=training, return_attention_scores=True)
@@ -160,7 +142,7 @@ def test_gradient_reaches_the_first_query(mode):
     """The last weights depend on the first query, through every step between."""
     q, v, k = inputs()
     layer = layers.MonotonicAttention(units=U, mode=mode, inference_mode=None)
-    w = with_weights(layer, q, v, k)
+    w = with_weights(layer, q, v, k, numbers=False)
     first = to_numpy(q)
 
     def wanted_loss(query):

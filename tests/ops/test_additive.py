@@ -4,9 +4,10 @@ import keras
 import numpy as np
 import pytest
 import references
-from gradients import gradient, tensor, to_numpy
+from gradients import gradient, second, tensor, to_numpy
 from keras import ops
 
+from keras_attention.layers import AdditiveScore
 from keras_attention.ops import attend, kernels, scores
 
 BACKEND = keras.config.backend()
@@ -31,9 +32,11 @@ def drawn(size, spread=1.0):
 
 def expected(query, key, scale, slope):
     """Scores and the three gradients in float64, of numbers rounded to float32."""
-    query, key, scale, slope = (
-        np.asarray(x, "float32").astype("float64") for x in (query, key, scale, slope)
-    )
+    rounded = (np.asarray(x, "float32") for x in (query, key, scale, slope))
+    return by_hand(*(x.astype("float64") for x in rounded))
+
+
+def by_hand(query, key, scale, slope):
     found = [], [], [], []
     for q, k, g in zip(query, key, slope):
         units = np.tanh(q[:, None] + k)  # (T, S, U)
@@ -95,6 +98,36 @@ def test_exact():
     assert_right(query, key, scale, slope, exact=True)
     far = 50 + np.zeros_like(query)
     assert_right(far, key - 50, scale, slope, exact=True)
+
+
+@pytest.mark.parametrize("graph", [False, True])
+def test_second_derivatives(graph):
+    """Also of scores that a loss has linearly: nothing of them may be cut off."""
+    arguments = {}
+    if graph:
+        if BACKEND != "tensorflow":
+            pytest.skip("of TensorFlow")
+        from tensorflow import function
+
+        arguments["wrap"] = function
+    *inputs, slope = (np.asarray(x, "float32") for x in drawn(LARGE))
+    along = [references.normal(*x.shape, seed=5 + i) for i, x in enumerate(inputs)]
+
+    def loss(*x):
+        similar = scores.additive(*x)
+        return ops.sum(tensor(slope) * (similar + similar**2))
+
+    def gradients(step):
+        x = [a + step * d for a, d in zip(inputs, along)]
+        similar = by_hand(*x, slope)[0]
+        return by_hand(*x, slope * (1 + 2 * similar))[1:]
+
+    step = 1e-5
+    pairs = zip(gradients(step), gradients(-step))
+    wanted = [(up - down) / (2 * step) for up, down in pairs]
+    for found, right in zip(second(loss, inputs, along, **arguments), wanted):
+        limit = 2e-5 * max(1, np.abs(right).max())
+        np.testing.assert_allclose(found, right, rtol=0, atol=limit)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
@@ -193,7 +226,7 @@ def test_jax_holds_no_units_of_all_pairs_and_takes_unknown_sizes():
 @pytest.mark.filterwarnings("ignore:`torch.jit.trace` is deprecated")
 @pytest.mark.filterwarnings("ignore:Converting a tensor to a Python")
 @pytest.mark.skipif(BACKEND != "torch", reason="of torch")
-def test_torch_traces_the_plain_form_and_has_one_gradient():
+def test_torch_traces_the_plain_form():
     import torch
 
     query, key, scale, _ = drawn(LARGE)
@@ -203,11 +236,24 @@ def test_torch_traces_the_plain_form_and_has_one_gradient():
     found = traced(*map(tensor, (query, key, scale)))
     np.testing.assert_allclose(to_numpy(found), similar, atol=2e-5)
 
-    q = tensor(query).requires_grad_()
-    total = scores.additive(q, tensor(key), tensor(scale)).sum()
-    (dq,) = torch.autograd.grad(total, q, create_graph=True)
-    with pytest.raises(RuntimeError, match="does not require grad"):
-        dq.sum().backward()
+
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="of TensorFlow")
+def test_exports_take_the_plain_form(tmp_path):
+    """Nothing that XLA must compile, and no loop, goes into a SavedModel."""
+    import tensorflow as tf
+
+    x, y = keras.Input((17, 37)), keras.Input((23, 37))
+    model = keras.Model([x, y], AdditiveScore(31)(x, y))
+    model.export(tmp_path, format="tf_saved_model", verbose=False)
+    loaded = tf.saved_model.load(tmp_path)
+    query, key = map(tensor, drawn(LARGE)[:2])
+    np.testing.assert_allclose(loaded.serve([query, key]), model([query, key]), 0, 2e-5)
+    graph = loaded.serve.get_concrete_function([query, key])
+    library = graph.graph.as_graph_def().library.function
+    operations = {node.op for f in library for node in f.node_def}
+    assert "Tanh" in operations
+    assert not [name for name in operations if "While" in name]
+    assert not any(f.attr["_XlaMustCompile"].b for f in library)
 
 
 @pytest.mark.skipif(BACKEND != "tensorflow", reason="of TensorFlow")

@@ -262,7 +262,14 @@ def test_prompts_are_opened_to_a_bucket():
     assert prompt.tokens[:, :3].tolist() == [[5, 6, 1], [8, 1, 1]]
     assert prompt.mask.sum() == 3
     assert (prompt.tokens[:, 2:] == 1).all()
-    assert [decoding.bucket(n) for n in (1, 16, 17, 32, 33)] == [16, 16, 32, 32, 64]
+
+
+def test_buckets_are_few_and_not_much_too_long():
+    lengths = (1, 16, 17, 33, 65, 128, 129, 160, 257, 513)
+    found = [decoding.bucket(n) for n in lengths]
+    assert found == [16, 16, 32, 48, 80, 128, 160, 160, 320, 640]
+    assert all(decoding.bucket(n) < 1.25 * n for n in range(64, 5000))
+    assert len({decoding.bucket(n) for n in range(1, 4097)}) == 8 + 5 * 4
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,13 @@ Each module offers the same functions, under the same names and terms:
 - `word_counts(tokens, weights, size)`: how often each of `size` words stands in each
   sentence, weighted: (..., L) integers and (..., L) numbers give (..., size)
 - `additive(query, key, scale, exact)`, see :func:`keras_attention.ops.scores.additive`
+- `additive_step(query, key, power, scale)`, see
+  :func:`keras_attention.ops.scores.additive_step`; `powers(key)`: its e^{2k}, or None
+  where `additive` is as fast
 - `scan(step, state, inputs)`, see :func:`keras_attention.ops.loop.scan`
 - `generate(step, state, start, stop, done)`, see
   :func:`keras_attention.ops.decoding.generate`
+- `read(tensor, index)`: what stands at place `index` of axis 1, (B, ...)
 - `write(tensor, index, values)`: a tensor (B, T, ...) with the values (B, ...) at place
   `index` of axis 1. The tensor given must not be used any more: on torch it is written
   to. For use while decoding, where no gradient flows
@@ -32,14 +36,21 @@ _backend = keras.config.backend()
 _own = _backend in ("torch", "jax", "tensorflow")
 _kernels = import_module(f"{__name__}.{_backend if _own else 'generic'}")
 _additive = import_module(f"{__name__}.additive{f'_{_backend}' if _own else ''}")
+# TensorFlow's own tanh is as fast as what would take its place, and so is XLA's there.
+_step = import_module(
+    f"{__name__}.additive_step{f'_{_backend}' if _backend in ('torch', 'jax') else ''}"
+)
 _decoding = import_module(f"{__name__}.decoding.{_backend if _own else 'generic'}")
 _plain = import_module(f"{__name__}.decoding.generic")
 
 dot_product_attention = _kernels.dot_product_attention
 word_counts = _kernels.word_counts
 additive = _additive.additive
+additive_step = _step.additive_step
+powers = _step.powers
 scan = _kernels.scan
 generate = _decoding.generate
+read = _decoding.read
 write = _decoding.write
 compiled = _decoding.compiled
 uncompiled = _plain.uncompiled
@@ -47,10 +58,13 @@ is_traced = _kernels.is_traced
 
 __all__ = [
     "additive",
+    "additive_step",
     "compiled",
     "dot_product_attention",
     "generate",
     "is_traced",
+    "powers",
+    "read",
     "scan",
     "uncompiled",
     "word_counts",

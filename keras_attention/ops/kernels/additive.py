@@ -26,6 +26,8 @@ Tensor = Any
 # Within ±RANGE neither an exponential nor its inverse leaves float32. A product of two
 # may overflow: its r is then 0, as it should be.
 RANGE = 43.0
+# Where Keras' exporters are; their own place has no public name.
+EXPORTERS = keras.export.ExportArchive.__module__.rpartition(".")[0]
 LEAST_ROWS = 4  # with fewer queries or keys there are as many exponentials as tanhs
 LEAST_UNITS = 2**14  # B · T · S · U from which on a loop costs less than it saves
 UNKNOWN = 64  # what an unknown size counts as
@@ -34,7 +36,22 @@ UNKNOWN = 64  # what an unknown size counts as
 def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool) -> Tensor:
     """The plain form; see `ops.scores.additive`."""
     units = ops.tanh(query[..., :, None, :] + key[..., None, :, :])  # (..., T, S, U)
-    return ops.sum(units * scale, axis=-1)
+    return ops.matmul(units, scale)
+
+
+def gradients(
+    query: Tensor, key: Tensor, scale: Tensor, slope: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of the plain form, in steps that have gradients themselves.
+
+    The kernels' own gradients are fast and, on some backends, the last: where these are
+    to be differentiated again, these here take their place.
+    """
+    units = ops.tanh(query[:, :, None] + key[:, None])  # (B, T, S, U)
+    slope = slope[..., None]
+    part = slope * scale * (1 - units**2)
+    dscale = ops.sum(slope * units, axis=(0, 1, 2))
+    return ops.sum(part, axis=2), ops.sum(part, axis=1), dscale
 
 
 def pays(query: Tensor, key: Tensor) -> bool:
@@ -52,7 +69,7 @@ def is_exporting() -> bool:
     """Whether Keras' export, which says so nowhere, is among the callers."""
     frame: Any = sys._getframe()
     while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith("keras.src.export"):
+        if frame.f_globals.get("__name__", "").startswith(EXPORTERS):
             return True
         frame = frame.f_back
     return False

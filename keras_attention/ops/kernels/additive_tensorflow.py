@@ -50,11 +50,19 @@ def _factored(query: Tensor, key: Tensor, scale: Tensor) -> tuple[Tensor, Any]:
     forward: Callable = _by_xla(_forward) if alone else _forward
     back: Callable = _by_xla(_backward) if alone else _backward
 
+    # What is stopped no tape records: it would ask XLA for what its loops leave behind.
+    @tf.custom_gradient
+    def gradients(*given: Tensor) -> tuple[Any, Any]:
+        def again(*slopes: Tensor) -> Any:
+            return _again(given, slopes)
+
+        return back(*map(tf.stop_gradient, given)), again
+
     def backward(slope: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        dq, dk, dscale = back(query, key, scale, slope)
+        dq, dk, dscale = gradients(query, key, scale, slope)
         return tf.ensure_shape(dq, query.shape), tf.ensure_shape(dk, key.shape), dscale
 
-    scores = forward(query, key, scale)
+    scores = forward(*map(tf.stop_gradient, (query, key, scale)))
     shape = (query.shape[0], query.shape[1], key.shape[1])
     return tf.ensure_shape(scores, shape), backward
 
@@ -69,6 +77,14 @@ def _backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     dq, dk, sums = _gradients(exponential(query), exponential(key), slope)
     return 4 * scale * dq, 4 * scale * dk, tf.reduce_sum(slope) - 2 * sums
+
+
+def _again(given: tuple[Tensor, ...], slopes: tuple[Tensor, ...]) -> Any:
+    """The gradients of `_backward`, whose loops XLA could not turn round."""
+    with tf.GradientTape() as tape:
+        tape.watch(given)
+        found = plain.gradients(*given)
+    return tape.gradient(found, given, slopes)
 
 
 @cache

@@ -7,7 +7,6 @@ from typing import Any
 
 import keras
 import torch
-from torch.autograd.function import once_differentiable
 
 from keras_attention.ops.kernels import additive as plain
 from keras_attention.ops.kernels.additive import exponential
@@ -43,19 +42,26 @@ class _Additive(torch.autograd.Function):
         return scores.add_(scale.sum())
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, ...]:
-        query, key, scale = ctx.saved_tensors
-        sums, dq = torch.empty_like(query), torch.empty_like(query)  # (B, T, U)
-        dk = torch.zeros_like(key)  # (B, S, U)
-        for sample, rows, r in _chunks(query, key):
-            part = slope[sample, rows, :, None] * r  # (·, S, U)
-            torch.sum(part, 1, out=sums[sample, rows])
-            part.addcmul_(part, r, value=-1)  # slope · r (1 − r)
-            torch.sum(part, 1, out=dq[sample, rows])
-            dk[sample] += part.sum(0)
-        dscale = slope.sum() - 2 * sums.sum((0, 1))
-        return 4 * scale * dq, 4 * scale * dk, dscale
+        # Gradients are recorded here only if they are to be differentiated again.
+        form = plain.gradients if torch.is_grad_enabled() else _gradients
+        return form(*ctx.saved_tensors, slope)
+
+
+def _gradients(
+    query: Tensor, key: Tensor, scale: Tensor, slope: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The slope of the scores times their derivatives, chunk by chunk, in place."""
+    sums, dq = torch.empty_like(query), torch.empty_like(query)  # (B, T, U)
+    dk = torch.zeros_like(key)  # (B, S, U)
+    for sample, rows, r in _chunks(query, key):
+        part = slope[sample, rows, :, None] * r  # (·, S, U)
+        torch.sum(part, 1, out=sums[sample, rows])
+        part.addcmul_(part, r, value=-1)  # slope · r (1 − r)
+        torch.sum(part, 1, out=dq[sample, rows])
+        dk[sample] += part.sum(0)
+    dscale = slope.sum() - 2 * sums.sum((0, 1))
+    return 4 * scale * dq, 4 * scale * dk, dscale
 
 
 def _chunks(query: Tensor, key: Tensor) -> Iterator[tuple[int, slice, Tensor]]:

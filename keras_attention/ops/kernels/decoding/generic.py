@@ -28,6 +28,11 @@ def generate(
     return state
 
 
+def read(tensor: Tensor, index: Any) -> Tensor:
+    """What stands at one place of axis 1."""
+    return tensor[:, index]
+
+
 def write(tensor: Tensor, index: Any, values: Tensor) -> Tensor:
     """A copy of the tensor with the values at that place of axis 1."""
     places = [0, index] + [0] * (len(tensor.shape) - 2)

@@ -9,8 +9,12 @@ import jax
 import jax.numpy as jnp
 import keras
 
+from keras_attention.ops.kernels.decoding.generic import read
+
 Tensor = Any
 Structure = Any
+
+__all__ = ["compiled", "generate", "read", "write"]
 
 
 def generate(

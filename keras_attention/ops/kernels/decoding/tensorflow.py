@@ -9,9 +9,12 @@ import keras
 import tensorflow as tf
 
 from keras_attention.ops.kernels.decoding import generic
+from keras_attention.ops.kernels.decoding.generic import read
 
 Tensor = Any
 Structure = Any
+
+__all__ = ["compiled", "generate", "read", "write"]
 
 
 def generate(

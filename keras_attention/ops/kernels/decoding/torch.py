@@ -1,4 +1,7 @@
-"""Decoding in torch: a loop in Python that writes in place and seldom waits."""
+"""Decoding in torch: a loop in Python that writes in place and seldom waits.
+
+Inside a compiled function the steps of the loop are recorded, see `torch_steps.py`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 import keras
 import torch
 
+from keras_attention.ops.kernels.decoding import torch_steps
 from keras_attention.ops.kernels.decoding.generic import tensors
 
 Tensor = Any
@@ -25,30 +29,59 @@ def generate(
     stop: Any,
     done: Callable[[Structure], Tensor] | None,
 ) -> Structure:
-    """A loop in Python whose index is a number, not a tensor."""
+    """A loop in Python; where its step is recorded, a loop over what was recorded.
+
+    Its index is a number, and in a recorded step a tensor.
+    """
     start, stop = int(start), int(stop)
+    if start >= stop or (done is not None and done(state)):
+        return state
+    patience = _patience(state)
+    program = torch_steps.program(step, done, state)
+    if program is None:
+        for index in range(start, stop):
+            asks = index > start and (index - start) % patience == 0
+            if asks and done is not None and done(state):
+                break
+            state = step(index, state)
+        return state
+    flat, ended = program.tensors, None
+    places = torch.arange(stop, device=flat[0].device).unbind()
     for index in range(start, stop):
-        if done is not None and (index - start) % _patience(state) == 0 and done(state):
+        if ended is not None and (index - start) % patience == 0 and ended:
             break
-        state = step(index, state)
-    return state
+        flat = program.run(places[index], *flat)
+        if done is not None:
+            ended, *flat = flat
+    return program.pack(flat)
+
+
+def read(tensor: Tensor, index: Any) -> Tensor:
+    """A view, or a copy where the index is a tensor, which nothing waits for."""
+    if not isinstance(index, torch.Tensor):
+        return tensor[:, index]
+    return tensor.index_select(1, index.reshape(1)).squeeze(1)
 
 
 def write(tensor: Tensor, index: Any, values: Tensor) -> Tensor:
     """Writes into the tensor itself, save where a gradient must flow or in a trace."""
     if tensor.requires_grad or torch.compiler.is_compiling() or torch.jit.is_tracing():
         tensor = tensor.clone()
-    tensor[:, index] = values
-    return tensor
+    if not isinstance(index, torch.Tensor):
+        tensor[:, index] = values
+        return tensor
+    values = values.to(tensor.dtype).unsqueeze(1)
+    return tensor.index_copy_(1, index.reshape(1).long(), values)
 
 
 def compiled(
     function: Callable[..., Structure], variables: Sequence[Any], jit_compile: bool
 ) -> Callable[..., Structure]:
-    """The function without autograd's book-keeping."""
+    """The function without autograd's book-keeping, the steps of its loops recorded."""
+    recorder = torch_steps.Recorder(variables)
 
     def run(*args: Structure) -> Structure:
-        with torch.inference_mode():
+        with torch.inference_mode(), recorder.recording(args):
             output = function(*tensors(args))
         # Outside of the mode, copies are tensors as any other.
         return keras.tree.map_structure(
