@@ -79,6 +79,7 @@ class Case:
             theirs or to 1, whichever is more.
         quick: Whether the case is part of a quick run.
         needs: Modules that peers need besides the backend.
+        backends: Those on which the case says something of its own.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Case:
     tolerance: float
     quick: bool = False
     needs: tuple[str, ...] = ()
+    backends: tuple[str, ...] = ("jax", "torch", "tensorflow")
 
     @property
     def flops(self) -> float:

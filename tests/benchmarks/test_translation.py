@@ -61,8 +61,7 @@ def test_texts_come_back_in_their_order(data):
 
 
 def test_a_finished_run_is_not_done_again(tmp_path, monkeypatch, capsys):
-    for module in ("sacrebleu", "tensorflow_text", "keras_hub"):
-        pytest.importorskip(module)
+    monkeypatch.setattr(command, "missing", lambda: [])
     out, report = tmp_path / "runs.jsonl", tmp_path / "report.json"
     done = []
 
@@ -85,8 +84,15 @@ def test_a_finished_run_is_not_done_again(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("name", ["epochs", "units"])
-def test_bad_numbers(name, capsys):
-    for module in ("sacrebleu", "tensorflow_text", "keras_hub"):
-        pytest.importorskip(module)
+def test_bad_numbers(name, capsys, monkeypatch):
+    monkeypatch.setattr(command, "missing", lambda: [])
     assert main(["translation", f"--{name}", "0"]) == 2
     assert f"--{name} must be at least 1" in capsys.readouterr().err
+
+
+def test_what_is_not_installed_is_said(capsys, monkeypatch):
+    monkeypatch.setattr(command, "NEEDED_MODULES", ("sys", "no_such_module"))
+    assert main(["translation"]) == 2
+    said = capsys.readouterr().err
+    assert "needs no_such_module" in said
+    assert "[text,bench]" in said

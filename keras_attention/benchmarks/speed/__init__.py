@@ -6,13 +6,22 @@ from collections.abc import Mapping, Sequence
 
 from keras_attention.benchmarks.errors import UsageError
 from keras_attention.benchmarks.harness import Case
-from keras_attention.benchmarks.speed import additive, attention, memn2n
+from keras_attention.benchmarks.speed import (
+    additive,
+    attention,
+    attention_rnn,
+    decoding,
+    memn2n,
+)
 
 BACKENDS = ("jax", "torch", "tensorflow")
 CASES = {
     "attention_fused": attention.fused_cases(),
     "attention_explicit": attention.explicit_cases(),
     "additive": additive.cases(),
+    "additive_long": additive.long_cases(),
+    "attention_rnn": attention_rnn.cases(),
+    "decoding": decoding.cases(),
     "memn2n_step": memn2n.cases(),
 }
 

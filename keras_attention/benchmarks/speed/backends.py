@@ -1,7 +1,7 @@
 """What the speed cases need of a backend: compile, differentiate, wait, measure.
 
 Compiled means what the backend's users do: `jax.jit`, `tf.function` without
-XLA, and nothing on torch.
+XLA unless it is asked for, and nothing on torch.
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ PEAK_PRODUCT = (1, 1024, 1024, 1024)
 LEAST_FLOPS = 2e7  # of one timed product
 
 
-def compiled(function: Callable[..., Any], arguments: Any, backend: str) -> Compiled:
+def compiled(
+    function: Callable[..., Any], arguments: Any, backend: str, xla: bool = False
+) -> Compiled:
     """A function without arguments that calls `function` as users would.
 
     Args:
         function: From tensors to a dict of tensors, differentiable.
         arguments: Tensors.
         backend: "jax", "tensorflow" or "torch".
+        xla: Whether TensorFlow is to compile with XLA.
 
     Returns:
         The function, and either a function that returns the scratch bytes of
@@ -37,7 +40,9 @@ def compiled(function: Callable[..., Any], arguments: Any, backend: str) -> Comp
         jitted = importlib.import_module("jax").jit(function)
         return lambda: jitted(*arguments), lambda: _scratch_bytes(jitted, arguments)
     if backend == "tensorflow":
-        graph = importlib.import_module("tensorflow").function(function)
+        graph = importlib.import_module("tensorflow").function(
+            function, jit_compile=True if xla else None
+        )
         return lambda: graph(*arguments), None
     torch = importlib.import_module("torch")
 
@@ -49,7 +54,11 @@ def compiled(function: Callable[..., Any], arguments: Any, backend: str) -> Comp
 
 
 def compiled_with_gradients(
-    function: Callable[..., Any], arguments: Any, cotangent: Any, backend: str
+    function: Callable[..., Any],
+    arguments: Any,
+    cotangent: Any,
+    backend: str,
+    xla: bool = False,
 ) -> Compiled:
     """As `compiled`, but the function also returns gradients.
 
@@ -59,6 +68,7 @@ def compiled_with_gradients(
         cotangent: A tensor of the output's shape; the gradients are those of
             the sum of output times cotangent.
         backend: "jax", "tensorflow" or "torch".
+        xla: As for `compiled`.
 
     Returns:
         As `compiled`; the dict has "dquery", "dkey" and "dvalue" besides.
@@ -66,7 +76,7 @@ def compiled_with_gradients(
     if backend == "torch":
         return _torch_gradients(function, arguments, cotangent), None
     differentiate = _jax_gradients if backend == "jax" else _tensorflow_gradients
-    return compiled(differentiate(function, cotangent), arguments, backend)
+    return compiled(differentiate(function, cotangent), arguments, backend, xla)
 
 
 def _named(result: dict[str, Any], gradients: Any) -> dict[str, Any]:

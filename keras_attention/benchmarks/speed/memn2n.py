@@ -18,6 +18,7 @@ from keras_attention.benchmarks.harness import (
     Step,
     largest_difference,
 )
+from keras_attention.benchmarks.speed.training import CALLS, TrainingStep, array_of
 
 HOPS, RATE, CLIP, FLOAT = 3, 0.01, 40.0, 4
 TOLERANCE = 1e-4
@@ -25,7 +26,6 @@ SETTINGS = {
     "single": {"B": 32, "V": 22, "d": 20, "M": 10, "L": 7},
     "joint": {"B": 32, "V": 190, "d": 50, "M": 50, "L": 12},
 }
-CALLS = ("train_function", "train_on_batch")
 PEER = "torch, plain"
 
 
@@ -102,7 +102,7 @@ def _make(sizes: dict[str, Any], backend: str) -> Contestants:
                 if stepped:
                     ours.step()
                     peer.step()
-                pair = ({"logits": ours.logits()}, {"logits": peer.logits()})
+                pair = ({"logits": ours.predict()}, {"logits": peer.logits()})
                 worst = max(worst, largest_difference(*pair, TOLERANCE))
         except NumericsError as error:
             raise NumericsError(f"ours against {PEER}: {error}") from error
@@ -111,14 +111,7 @@ def _make(sizes: dict[str, Any], backend: str) -> Contestants:
     return Contestants(calls={"ours": ours.step, PEER: peer.step}, check=check)
 
 
-def _array(variable: Any) -> np.ndarray:
-    """A copy of a variable's value."""
-    from keras import ops
-
-    return np.array(ops.convert_to_numpy(variable))
-
-
-class _Ours:
+class _Ours(TrainingStep):
     """Our model, compiled as its users would, with a step to be called."""
 
     def __init__(
@@ -133,73 +126,26 @@ class _Ours:
         from keras_attention.models import MemN2N
 
         keras.utils.set_random_seed(SEED)
-        self.model = MemN2N(
+        model = MemN2N(
             vocabulary_size=sizes["V"],
             embedding_dim=sizes["d"],
             hops=HOPS,
             memory_size=sizes["M"],
         )
-        self.model.compile(
+        model.compile(
             keras.optimizers.SGD(RATE, clipnorm=CLIP),
             keras.losses.SparseCategoricalCrossentropy(
                 from_logits=True, reduction="sum"
             ),
         )
-        self.inputs, self.answer = inputs, answer
-        weights = [_array(weight) for weight in self.model.weights]
-        self.model.train_on_batch(inputs, answer)  # makes and compiles the step
-        self.model.set_weights(weights)
-        self._state: Any = None
-        if sizes["call"] == "train_on_batch":
-            self.step = lambda: self.model.train_on_batch(inputs, answer)
-        else:
-            convert = keras.ops.convert_to_tensor
-            tensors = {name: convert(array) for name, array in inputs.items()}
-            self.data = (tensors, convert(answer), None)
-            steps = {
-                "jax": self._jax_step,
-                "tensorflow": lambda: self.model.train_function(iter([self.data])),
-                "torch": lambda: self.model.train_function([self.data]),
-            }
-            self.step = steps[backend]
+        super().__init__(model, inputs, answer, backend, sizes["call"])
 
     def tables(self) -> tuple[list[np.ndarray], ...]:
         """Word tables and time tables, as arrays."""
         layers = [self.model.get_layer(f"encoder_{k}") for k in range(HOPS + 1)]
         times = [self.model.get_layer(f"encoder_{k}_time") for k in range(HOPS + 1)]
         return tuple(
-            [_array(layer.weights[0]) for layer in group] for group in (layers, times)
-        )
-
-    def logits(self) -> np.ndarray:
-        """Logits (B, V) with the weights as they are now."""
-        if self._state is not None:
-            variables = self.model.trainable_variables
-            for variable, value in zip(variables, self._state[0], strict=True):
-                variable.assign(value)
-            self._state = None
-        return self.model.predict_on_batch(self.inputs)
-
-    def _jax_step(self) -> Any:
-        """The stateless step of Keras on JAX, its state carried along."""
-        if self._state is None:
-            self._state = self._jax_state()
-        logs, self._state = self.model.train_function(self._state, iter([self.data]))
-        return logs, self._state[0]
-
-    def _jax_state(self) -> Any:
-        """Copies, because the compiled step gives its arguments' memory away."""
-        import jax.numpy as jnp
-
-        model = self.model
-        return tuple(
-            [jnp.copy(variable.value) for variable in variables]
-            for variables in (
-                model.trainable_variables,
-                model.non_trainable_variables,
-                model.optimizer.variables,
-                model.metrics_variables,
-            )
+            [array_of(layer.weights[0]) for layer in group] for group in (layers, times)
         )
 
 

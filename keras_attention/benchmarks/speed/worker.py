@@ -252,6 +252,8 @@ def main(
     rates = backends.Rates(backend, threads)
     with open(path, "a") as file:
         for case in select(names, sizes, quick):
+            if backend not in case.backends:
+                continue
             print(f"  {backend}: {case.label}", file=sys.stderr, flush=True)
             for result in run_case(case, options, rates):
                 print(json.dumps({"result": result}), file=file, flush=True)

@@ -33,6 +33,7 @@ ORDERS = ("forward", "reversed", "doubled")
 # test2016, German to English, as their authors count BLEU (each in another way):
 # https://github.com/bentrevett/pytorch-seq2seq, notebooks 2 and 3; 512 units.
 PUBLISHED = (("GRU, no attention", 20.6), ("GRU and Bahdanau's attention", 28.3))
+NEEDED_MODULES = ("sacrebleu", "tensorflow_text", "keras_hub", "sentencepiece")
 NEEDED = ("attention", "order", "seed", "backend", "keras", "settings", "result")
 
 
@@ -56,12 +57,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Trains what is asked for and prints BLEU beside what was published."""
-    for module in ("sacrebleu", "tensorflow_text", "keras_hub"):
-        if importlib.util.find_spec(module) is None:
-            raise UsageError(
-                f"`translation` needs {module}. Next: "
-                'python -m pip install "keras-attention-family[text,bench]"'
-            )
+    if missing():
+        raise UsageError(
+            f"`translation` needs {', '.join(missing())}. Next: "
+            'python -m pip install "keras-attention-family[text,bench]"'
+        )
     store = opened(args.out, NEEDED)
     settings = _settings(args)
     wanted = [
@@ -86,6 +86,11 @@ def main(args: argparse.Namespace) -> int:
             args.json.write_text(json.dumps(_report(runs), indent=1) + "\n")
     print(_table(runs))
     return 0
+
+
+def missing() -> list[str]:
+    """The modules that are needed and not installed."""
+    return [name for name in NEEDED_MODULES if importlib.util.find_spec(name) is None]
 
 
 def _settings(args: argparse.Namespace) -> dict[str, Any]:

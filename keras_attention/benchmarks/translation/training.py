@@ -30,12 +30,17 @@ TRAINING: dict[str, Any] = {
     "decay": "cosine",
     "clipnorm": 1.0,
     "batch_size": 64,
-    "epochs": 10,
+    "epochs": 6,
     "subwords": 4000,
     "longest": 40,  # sub-words of a pair that is trained on
 }
 WIDTHS = (12, 16, 20, 28)  # and the longest
-GENERATED = {"together": 100, "max_length": 64, "num_beams": 5, "length_penalty": 1.0}
+GENERATED: dict[str, Any] = {
+    "together": 100,
+    "max_length": 64,
+    "num_beams": 5,
+    "length_penalty": 1.0,
+}
 
 
 class Data(NamedTuple):
@@ -174,7 +179,8 @@ def scores(
 ) -> tuple[dict[str, float], dict[str, Any]]:
     """BLEU of each sampler, and the signature and the seconds it took."""
     sources, wanted = data.texts(split)
-    found, about = {}, {}
+    found: dict[str, float] = {}
+    about: dict[str, Any] = {}
     for sampler in SAMPLERS:
         start = time.perf_counter()
         written = translate(model, data, sources, sampler, order)

@@ -1,0 +1,95 @@
+"""A compiled training step of a Keras model, on tensors that are ready."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+CALLS = ("train_function", "train_on_batch")
+
+
+class TrainingStep:
+    """Calls the training step that Keras compiled for a model.
+
+    Its weights are, after the step is made and compiled, what they were before.
+
+    Args:
+        model: a model that `compile` was called on.
+        inputs: arrays, as the model takes them.
+        targets: an array.
+        backend: "jax", "tensorflow" or "torch".
+        call: "train_function", the compiled step on tensors; or "train_on_batch",
+            which adds what Keras does around it on NumPy arrays.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        inputs: dict[str, np.ndarray],
+        targets: np.ndarray,
+        backend: str,
+        call: str = "train_function",
+    ) -> None:
+        import keras
+
+        self.model = model
+        self.inputs, self.targets = inputs, targets
+        weights = [array_of(weight) for weight in model.weights]
+        model.train_on_batch(inputs, targets)  # makes and compiles the step
+        model.set_weights(weights)
+        self._state: Any = None
+        convert = keras.ops.convert_to_tensor
+        tensors = {name: convert(array) for name, array in inputs.items()}
+        self.data = (tensors, convert(targets), None)
+        steps: dict[str, Callable[[], Any]] = {
+            "jax": self._jax_step,
+            "tensorflow": lambda: model.train_function(iter([self.data])),
+            "torch": lambda: model.train_function([self.data]),
+        }
+        self.step: Callable[[], Any] = steps[backend]
+        if call == "train_on_batch":
+            self.step = lambda: model.train_on_batch(inputs, targets)
+
+    def __call__(self) -> Any:
+        """One step; what it returns is there once the step is done."""
+        return self.step()
+
+    def predict(self) -> np.ndarray:
+        """The model's output with the weights as they are now."""
+        if self._state is not None:
+            variables = self.model.trainable_variables
+            for variable, value in zip(variables, self._state[0], strict=True):
+                variable.assign(value)
+            self._state = None
+        return self.model.predict_on_batch(self.inputs)
+
+    def _jax_step(self) -> Any:
+        """The stateless step of Keras on JAX, its state carried along."""
+        if self._state is None:
+            self._state = self._jax_state()
+        logs, self._state = self.model.train_function(self._state, iter([self.data]))
+        return logs, self._state[0]
+
+    def _jax_state(self) -> Any:
+        """Copies, because the compiled step gives its arguments' memory away."""
+        import jax.numpy as jnp
+
+        model = self.model
+        return tuple(
+            [jnp.copy(variable.value) for variable in variables]
+            for variables in (
+                model.trainable_variables,
+                model.non_trainable_variables,
+                model.optimizer.variables,
+                model.metrics_variables,
+            )
+        )
+
+
+def array_of(variable: Any) -> np.ndarray:
+    """A copy of a variable's value."""
+    from keras import ops
+
+    return np.array(ops.convert_to_numpy(variable))
