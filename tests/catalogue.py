@@ -280,6 +280,19 @@ def _no_memory(inputs: Arrays) -> Arrays:
     return {**inputs, "memory_mask": mask}
 
 
+def _to_be_written(rng: np.random.Generator) -> Arrays:
+    """Words of a target, and a memory of which something is hidden."""
+    inputs = _sequence(rng)
+    target = rng.integers(1, WORDS, (B, T)).astype("int32")
+    return {"target": target, **{k: inputs[k] for k in ("memory", "memory_mask")}}
+
+
+def _chosen(rng: np.random.Generator) -> Arrays:
+    """Logits of words, and what a hard attention looked at for each."""
+    weights = np.eye(S, dtype="float32")[rng.integers(0, S, (B, T))]
+    return {"logits": _floats(rng, B, T, U), "weights": weights}
+
+
 def _sentence_pairs(rng: np.random.Generator) -> Arrays:
     source = rng.integers(1, WORDS, (B, S)).astype("int32")
     source[1, 3:] = 0
@@ -305,6 +318,19 @@ def _lstm_cells(dtype: Any = None) -> Any:
         keras.layers.LSTMCell(n, recurrent_initializer="he_normal", dtype=dtype)
         for n in (3, U)
     ]
+
+
+def _decoder(dtype: Any = None) -> Any:
+    attention = layers.BahdanauAttention(U, dtype=dtype)
+    cell = _gru_cell(dtype)
+    return layers.AttentionRNN(cell, attention, return_sequences=True, dtype=dtype)
+
+
+def _pictures(rng: np.random.Generator) -> Arrays:
+    """Images of 5 by 7 pixels, and a caption of which the end is padding."""
+    target = rng.integers(1, U, (B, T)).astype("int32")
+    target[1, 2:] = 0
+    return {"image": _floats(rng, B, 5, 7, 3), "target": target}
 
 
 _ATTENTION = {"attention": True, "masked": _change_masked, "hidden": _hide_all}
@@ -747,6 +773,93 @@ ROWS = [
         recurrent=True,
         masked=_pad_source,
         hidden=_no_source,
+    ),
+    Row(
+        "hard_attention",
+        layers.HardAttention,
+        {"units": U, "seed": 1},
+        _unequal_memory,
+        trains=True,
+        **_ATTENTION,
+    ),
+    # What its weights' loss trains is in tests/layers/test_hard.py.
+    Row(
+        "hard_attention_reinforce",
+        layers.HardAttention,
+        {"score": "general", "estimator": "reinforce", "seed": 1},
+        _unequal_memory,
+        **_ATTENTION,
+    ),
+    Row("carry_choices", layers.CarryChoices, {}, _chosen),
+    Row(
+        "scheduled_sampling",
+        layers.ScheduledSampling,
+        {
+            "decoder": _decoder,
+            "embedding": partial(keras.layers.Embedding, WORDS, D),
+            "logits": partial(keras.layers.Dense, WORDS),
+            "sampling_probability": 0.5,
+            "choice": "argmax",
+            "dropout": 0.3,
+            "seed": 1,
+        },
+        _to_be_written,
+        unknown={"target": (0, 1), "memory": (0, 1)},
+        trains=True,
+        masked=_change_memory,
+        hidden=_no_memory,
+    ),
+    Row(
+        "seq2seq_scheduled",
+        models.Seq2Seq,
+        {
+            "source_vocabulary_size": WORDS,
+            "target_vocabulary_size": U,
+            "embedding_dim": D,
+            "units": V,
+            "sampling_probability": 0.25,
+        },
+        _sentence_pairs,
+        unknown={"source": (0, 1), "target": (0, 1)},
+        trains=True,
+        recurrent=True,
+        masked=_pad_source,
+        hidden=_no_source,
+    ),
+    Row(
+        "image_captioner",
+        models.ImageCaptioner,
+        {
+            "image_shape": (5, 7, 3),
+            "target_vocabulary_size": U,
+            "embedding_dim": D,
+            "units": V,
+            "filters": (3, 5),
+        },
+        _pictures,
+        unknown={"image": (0,), "target": (0, 1)},
+        trains=True,
+        recurrent=True,
+    ),
+    Row(
+        "image_captioner_after",
+        models.ImageCaptioner,
+        {
+            "image_shape": (5, 7, 3),
+            "target_vocabulary_size": U,
+            "embedding_dim": D,
+            "units": V,
+            "filters": (5,),
+            "cell": "gru",
+            "attention": partial(layers.BahdanauAttention, U),
+            "order": "after",
+            "doubly_stochastic": 0.5,
+            "dropout": 0.3,
+        },
+        _pictures,
+        unknown={"image": (0,), "target": (0, 1)},
+        trains=True,
+        recurrent=True,
     ),
 ]
 

@@ -20,7 +20,15 @@ from keras import ops
 
 BACKEND = keras.config.backend()
 TRAINS = BACKEND in ("jax", "tensorflow", "torch")
-OBJECTS = ("activation", "score", "cell", "attention")  # arguments with a config
+OBJECTS = (  # arguments with a config
+    "activation",
+    "score",
+    "cell",
+    "attention",
+    "decoder",
+    "embedding",
+    "logits",
+)
 needs_training = pytest.mark.skipif(
     not TRAINS, reason=f"the {BACKEND} backend does not train"
 )

@@ -5,17 +5,16 @@ Shapes: B batch, S words of a source, T words of a target.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_attention.ops import kernels
+from keras_attention.layers.arguments import positive
+from keras_attention.ops import decoding
 from keras_attention.samplers import Sampler
-
-BUCKET = 16  # lengths are padded to multiples of it
 
 
 class Generator:
@@ -24,11 +23,15 @@ class Generator:
     Args:
         model: with `begin(inputs) -> (cache, static)`, KerasHub's
             `next(prompt, cache, index, static)` and `target_vocabulary_size`.
+        sequences: the names of the inputs that are integers (B, S), 0 for padding;
+            they are padded to the length of a bucket. All others, such as pictures,
+            go to `begin` as they are.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, sequences: Sequence[str] = ("source",)) -> None:
         self.model = model
-        self.programs: dict[Any, Callable] = {}
+        self.sequences = tuple(sequences)
+        self.functions = decoding.CompiledFunctions(model)
 
     def __call__(
         self,
@@ -40,101 +43,116 @@ class Generator:
         seed: int | None,
     ) -> Any:
         """See `Seq2Seq.generate`."""
-        if max_length < 1:
-            raise ValueError(
-                "`max_length` must be at least 1, one token to write. "
-                f"Received: max_length={max_length}"
-            )
+        positive("max_length", max_length)
+        stops = None
+        if stop_token_ids is not None:
+            stops = tuple(int(token) for token in np.atleast_1d(stop_token_ids))
         size = self.model.target_vocabulary_size
-        if not 0 <= start_token_id < size:
-            raise ValueError(
-                f"`start_token_id` must be a token below {size}, the size of the "
-                f"vocabulary. Received: start_token_id={start_token_id}"
-            )
-        stops = _tokens(stop_token_ids, size)
-        arrays = {name: _padded(name, array) for name, array in inputs.items()}
+        decoding.check_tokens("start_token_id", start_token_id, size)
+        decoding.check_tokens("stop_token_ids", stops, size)
+        arrays = {name: self._array(name, given) for name, given in inputs.items()}
         batch = len(next(iter(arrays.values())))
-        length = 1 + -(-max_length // BUCKET) * BUCKET
-        prompt = np.zeros((batch, length), "int32")
-        prompt[:, 0] = start_token_id
-        draws = None
+        first = np.full((batch, 1), start_token_id)
+        prompt = decoding.open_prompt(first, 1 + max_length).tokens
         if isinstance(sampler, Sampler):
-            draws = sampler.draw(batch, length, seed)
-        end = np.asarray(1 + max_length, "int32")
-        found = self._program(sampler, stops)(arrays, prompt, end, draws)
+            end = np.asarray(1 + max_length, "int32")
+            draws = sampler.draw(batch, prompt.shape[1], seed)
+            key = (sampler.key, stops)
+            run = self._ours(sampler, stops)
+            found = self.functions(key, run, arrays, prompt, end, draws)
+        else:
+            found = self.functions(
+                (sampler, stops),
+                self._theirs(sampler, stops),
+                arrays,
+                prompt[:, : 1 + max_length],
+                variables=getattr(sampler, "variables", ()),
+            )
         found = keras.tree.map_structure(ops.convert_to_numpy, found)
         tokens = found[0] if isinstance(found, tuple) else found
-        tokens = tokens[..., 1 : 1 + max_length]
+        tokens = _cut(tokens[..., 1 : 1 + max_length], stops)
         return (tokens, *found[1:]) if isinstance(found, tuple) else tokens
 
-    def _program(self, sampler: Any, stops: tuple[int, ...] | None) -> Callable:
-        ours = isinstance(sampler, Sampler)
-        key = (sampler.key if ours else id(sampler), stops)
-        if key not in self.programs:
-            self.programs[key] = self._compiled(sampler, stops, ours)
-        return self.programs[key]
-
-    def _compiled(
-        self, sampler: Any, stops: tuple[int, ...] | None, ours: bool
-    ) -> Callable:
-        model = self.model
+    def _ours(self, sampler: Any, stops: tuple[int, ...] | None) -> Any:
+        """A sampler of this package, which stops at a length that it is given."""
 
         def run(inputs: Any, prompt: Any, end: Any, draws: Any) -> Any:
-            cache, static = model.begin(inputs)
-            if ours:
-                return sampler(
-                    model.next,
-                    prompt,
-                    cache=cache,
-                    index=1,
-                    stop_token_ids=stops,
-                    static=static,
-                    max_length=end,
-                    draws=draws,
-                )
-            # KerasHub's samplers carry all they are given from step to step.
+            cache, static = self.model.begin(inputs)
             return sampler(
-                lambda prompt, cache, index: _unpacked(model, prompt, cache, index),
+                self.model.next,
                 prompt,
-                cache=(cache, static),
+                cache=cache,
+                index=1,
+                stop_token_ids=stops,
+                static=static,
+                max_length=end,
+                draws=draws,
+            )
+
+        return run
+
+    def _theirs(self, sampler: Any, stops: tuple[int, ...] | None) -> Any:
+        """One of KerasHub, which fills its prompt."""
+
+        def run(inputs: Any, prompt: Any) -> Any:
+            step, cache = begin(self.model, inputs)
+            return sampler(
+                step,
+                prompt,
+                cache=cache,
                 index=1,
                 stop_token_ids=stops,
                 mask=ops.zeros_like(prompt, dtype="bool"),
-                model=model,
+                model=self.model,
             )
 
-        variables = list(model.variables)
-        if hasattr(sampler, "variables"):
-            variables += list(sampler.variables)
-        return kernels.compiled(run, variables, False)
+        return run
 
-
-def _unpacked(model: Any, prompt: Any, cache: Any, index: Any) -> tuple:
-    own, static = cache
-    logits, hidden, own = model.next(prompt, own, index, static)
-    return logits, hidden, (own, static)
-
-
-def _tokens(given: Any, size: int) -> tuple[int, ...] | None:
-    if given is None:
-        return None
-    tokens = tuple(int(t) for t in np.atleast_1d(given))
-    for token in tokens:
-        if not 0 <= token < size:
+    def _array(self, name: str, given: Any) -> np.ndarray:
+        """An input in NumPy; a sequence is padded behind, up to a bucket's length."""
+        array = np.asarray(ops.convert_to_numpy(given))
+        if name not in self.sequences:
+            return array
+        whole = np.issubdtype(array.dtype, np.integer)
+        if array.ndim != 2 or not whole or not array.size:
             raise ValueError(
-                f"`stop_token_ids` must be tokens below {size}, the size of the "
-                f"vocabulary. Received: {token}"
+                f"`{name}` must be integers of shape (batch, length), at least one. "
+                f"Received: dtype={array.dtype}, shape={array.shape}"
             )
-    return tokens
+        more = decoding.bucket(array.shape[1]) - array.shape[1]
+        return np.pad(array, ((0, 0), (0, more))).astype("int32")
 
 
-def _padded(name: str, array: Any) -> np.ndarray:
-    """Integers (B, S), with padding behind them up to a bucket's length."""
-    array = np.asarray(ops.convert_to_numpy(array))
-    if array.ndim != 2 or not np.issubdtype(array.dtype, np.integer) or not array.size:
-        raise ValueError(
-            f"`{name}` must be integers of shape (batch, length), at least one. "
-            f"Received: dtype={array.dtype}, shape={array.shape}"
-        )
-    more = -array.shape[1] % BUCKET
-    return np.pad(array, ((0, 0), (0, more))).astype("int32")
+def begin(model: Any, inputs: Any) -> tuple[Callable, list]:
+    """A model's `next` and cache as KerasHub's samplers take them.
+
+    They carry all that `next` is given from step to step, as tensors alone.
+
+    Args:
+        model: see `Generator`.
+        inputs: what `model.begin` takes.
+
+    Returns:
+        f(prompt, cache, index), and the first cache.
+    """
+    both = model.begin(inputs)
+    leaves = keras.tree.flatten(both)
+
+    def step(prompt: Any, cache: list, index: Any) -> tuple:
+        rest = iter(cache)
+        filled = [None if x is None else next(rest) for x in leaves]
+        own, static = keras.tree.pack_sequence_as(both, filled)
+        logits, hidden, own = model.next(prompt, own, index, static)
+        return logits, hidden, there((own, static))
+
+    def there(structure: Any) -> list:
+        return [x for x in keras.tree.flatten(structure) if x is not None]
+
+    return step, there(both)
+
+
+def _cut(tokens: np.ndarray, stops: tuple[int, ...] | None) -> np.ndarray:
+    """0 behind the first stop token of a row, where KerasHub's samplers go on."""
+    ends = np.isin(tokens, stops or ())
+    behind = np.cumsum(ends, axis=-1) > ends
+    return np.where(behind, 0, tokens)

@@ -34,6 +34,16 @@ class Request(NamedTuple):
     stop_tokens: tuple[int, ...]
     draws: Tensor | None  # (B, T), uniform in [0, 1)
 
+    @property
+    def tensors(self) -> tuple:
+        """What its steps read besides the cache, to be carried through the loop."""
+        return self.prompt, self.mask, self.static, self.draws
+
+    def having(self, tensors: tuple) -> Request:
+        """The same request, of the tensors that a step of the loop was given."""
+        prompt, mask, static, draws = tensors
+        return self._replace(prompt=prompt, mask=mask, static=static, draws=draws)
+
 
 class Sampler:
     """From scores of the next token to sequences: the call that all samplers share.
@@ -188,15 +198,16 @@ def one_by_one(
     """
 
     def step(index: Any, state: tuple) -> tuple:
-        prompt, cache, finished = state
-        logits, cache = request.next(prompt, cache, index, request.static)
-        uniforms = None if request.draws is None else request.draws[:, index]
+        prompt, cache, finished, tensors = state
+        now = request.having(tensors)
+        logits, cache = now.next(prompt, cache, index, now.static)
+        uniforms = None if now.draws is None else decoding.read(now.draws, index)
         token = ops.cast(choose(wide(logits), uniforms), prompt.dtype)  # (B,)
-        token, finished = _kept(request, index, token, finished)
-        return decoding.write(prompt, index, token), cache, finished
+        token, finished = _kept(now, index, token, finished)
+        return decoding.write(prompt, index, token), cache, finished, tensors
 
     finished = ops.zeros_like(request.prompt[:, 0], dtype="bool")  # (B,)
-    state = (request.prompt, request.cache, finished)
+    state = (request.prompt, request.cache, finished, request.tensors)
     done = (lambda state: ops.all(state[2])) if request.stop_tokens else None
     return decoding.generate(step, state, request.start, request.stop, done)[0]
 
@@ -208,12 +219,12 @@ def _kept(
     kept: list[Tensor] = [finished] if request.stop_tokens else []
     ends = is_one_of(token, request.stop_tokens) if request.stop_tokens else None
     if request.mask is not None:
-        given = request.mask[:, index]
+        given = decoding.read(request.mask, index)
         kept.append(given)
         ends = None if ends is None else ops.logical_and(ends, ops.logical_not(given))
     if kept:
         stays = kept[0] if len(kept) == 1 else ops.logical_or(*kept)
-        token = ops.where(stays, request.prompt[:, index], token)
+        token = ops.where(stays, decoding.read(request.prompt, index), token)
     return token, finished if ends is None else ops.logical_or(finished, ends)
 
 

@@ -88,13 +88,22 @@ class BeamSampler(Sampler):
         self._check_cache(request.cache)
         static = None if request.static is None else self._tiled(request.static)
         request = request._replace(static=static)
-        longest = _longest(request)
-        beams = decoding.generate(
-            lambda index, state: tuple(self._step(request, index, Beams(*state))),
-            tuple(self._first(request)),
+
+        def step(index: Any, state: tuple) -> tuple:
+            *beams, longest, tensors = state
+            new = self._step(request.having(tensors), index, Beams(*beams))
+            return (*new, longest, tensors)
+
+        def done(state: tuple) -> Tensor:
+            *beams, longest, _ = state
+            return self._is_done(Beams(*beams), longest)
+
+        *beams, _, _ = decoding.generate(
+            step,
+            (*self._first(request), _longest(request), request.tensors),
             request.start,
             request.stop,
-            lambda state: self._is_done(Beams(*state), longest),
+            done if request.stop_tokens else None,
         )
         return self._best(request, Beams(*beams))
 
@@ -119,7 +128,7 @@ class BeamSampler(Sampler):
         more = ops.ones_like(beams.length)
         if request.mask is not None:
             # Where a token is given, every beam takes it, at no cost.
-            given = request.mask[:, index, None]  # (B, 1)
+            given = decoding.read(request.mask, index)[:, None]  # (B, 1)
             parent = ops.where(given, ops.arange(self.num_beams, dtype="int32"), parent)
             log_probability = ops.where(given, beams.log_probability, log_probability)
             more = more - ops.cast(given[:, 0], "int32")
@@ -130,7 +139,7 @@ class BeamSampler(Sampler):
         runs = ops.logical_and(there, ops.logical_not(stays))
         runs = ops.logical_and(runs, more[:, None] > 0)
         ends = ops.logical_and(runs, is_one_of(token, request.stop_tokens))
-        here = ops.cast(request.prompt[:, index, None], "int32")
+        here = ops.cast(decoding.read(request.prompt, index), "int32")[:, None]
         token = ops.where(runs, token, here)
         tokens = decoding.write(
             self._gathered(beams.tokens, parent),

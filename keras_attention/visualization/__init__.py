@@ -4,6 +4,7 @@ from keras_attention.visualization.plots import (
     hops_table,
     plot_alignment,
     plot_hops,
+    plot_image_attention,
 )
 
-__all__ = ["hops_table", "plot_alignment", "plot_hops"]
+__all__ = ["hops_table", "plot_alignment", "plot_hops", "plot_image_attention"]

@@ -1,7 +1,7 @@
 """Attention weights as pictures (matplotlib) and as text for a terminal.
 
-Shapes: K hops, M memory slots, T queries, S keys. Nothing here knows a model:
-weights come in as arrays, sentences and tokens as text.
+Shapes: K hops, M memory slots, T queries or words, S keys or places. Nothing here
+knows a model: weights come in as arrays, sentences and tokens as text.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from keras_attention.visualization.panels import draw_panels
 from keras_attention.visualization.table import MARKER, Table, draw
 
 if TYPE_CHECKING:
@@ -161,6 +162,62 @@ def plot_alignment(
     return draw(table, ax)
 
 
+def plot_image_attention(
+    image: Any,
+    weights: Any,
+    words: Sequence[str],
+    grid: tuple[int, int],
+    title: str | None = None,
+) -> Figure:
+    """Draws where in an image each word's attention went.
+
+    One panel a word, after one of the image alone: the image in grey, and on it
+    the weights, enlarged to the image's size and smoothed, a red that is stronger
+    the larger the weight. Each panel has a scale of its own; its largest weight
+    stands below it in per cent. Words that are empty strings (padding) are left
+    out.
+
+    Args:
+        image: Array (rows, columns) or (rows, columns, channels) with 1 or 3
+            channels, of any numbers; the smallest is drawn black.
+        weights: Array (T, S) of floats in [0, 1], over places in a grid, row by
+            row, that together cover the image.
+        words: At most T strings.
+        grid: How many rows and columns of places; their product is S.
+        title: A line above the picture.
+
+    Returns:
+        The `matplotlib.figure.Figure`.
+
+    Raises:
+        ValueError: If the image has another shape, if the weights are not a
+            (T, S) array of numbers in [0, 1], if the grid does not have S places,
+            or if there are more words than rows of weights, or none.
+        ImportError: If matplotlib is not installed.
+
+    Example:
+    ```python
+    figure = plot_image_attention(
+        image, [[0.9, 0.1, 0.0, 0.0], [0.0, 0.0, 0.2, 0.8]], ["a", "7"], (2, 2)
+    )
+    figure.savefig("looked.png")
+    ```
+    """
+    weights = _check_weights(weights, "(T, S), words by places")
+    texts = _check_texts("words", words, "row", weights.shape[0])
+    image = _check_image(image)
+    rows, columns = grid
+    if rows < 1 or columns < 1 or rows * columns != weights.shape[1]:
+        raise ValueError(
+            "`grid` must be the rows and columns of places, one a column of "
+            f"`weights`. Received: grid={grid}, weights.shape={weights.shape}"
+        )
+    shown = [index for index, text in enumerate(texts) if text]
+    maps = weights[shown].reshape(-1, rows, columns)  # (T, rows, columns)
+    heading = [] if title is None else _captions(None, title)
+    return draw_panels(image, maps, [texts[index] for index in shown], heading)
+
+
 def hops_table(
     weights: Any,
     sentences: Sequence[str | Sequence[str]],
@@ -228,6 +285,26 @@ def _check_weights(weights: Any, shape: str) -> np.ndarray:
             f"Received: min={weights.min():.4g}, max={weights.max():.4g}"
         )
     return np.clip(weights, 0.0, 1.0)
+
+
+def _check_image(image: Any) -> np.ndarray:
+    """The image in grey, floats (rows, columns) from 0 to 1."""
+    image = np.asarray(image, dtype="float64")
+    sound = image.ndim in (2, 3) and image.size and image.shape[2:] in ((), (1,), (3,))
+    if not sound:
+        raise ValueError(
+            "`image` must be an array (rows, columns) or (rows, columns, channels), "
+            f"of 1 or 3 channels. Received: image.shape={image.shape}"
+        )
+    if not np.isfinite(image).all():
+        raise ValueError(
+            "`image` must hold finite numbers. Received: "
+            f"{np.size(image) - np.isfinite(image).sum()} that are not"
+        )
+    if image.ndim == 3:
+        image = image.mean(axis=-1)
+    image = image - image.min()
+    return image / (image.max() or 1.0)
 
 
 def _as_text(words: str | Sequence[str]) -> str:

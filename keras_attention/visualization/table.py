@@ -38,7 +38,8 @@ class Table(NamedTuple):
     notes: list[str]  # small lines at the bottom
 
 
-def _matplotlib() -> tuple[Any, Any, Any]:
+def matplotlib_or_error() -> tuple[Any, Any, Any]:
+    """The package, its canvas and its figure; an ImportError where there is none."""
     try:
         import matplotlib
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -67,7 +68,7 @@ def _width(text: str, size: float, bold: bool = False) -> float:
 
 def draw(table: Table, ax: Any) -> Figure:
     """Puts the table into `ax`, or into a new figure of just the right size."""
-    _matplotlib()
+    matplotlib_or_error()
     heights = [0.12 + _LINE * (1 + text.count("\n")) for text in table.rows]
     edges = np.concatenate([[0.0], np.cumsum(heights)])  # (rows + 1,)
     labels = max(_width(text, _TEXT_SIZE) for text in table.rows) + 0.12
@@ -85,7 +86,7 @@ def draw(table: Table, ax: Any) -> Figure:
 
 
 def _new_axes(table: Table, height: float, margin: float, heading: float) -> Any:
-    _, canvas, figure_class = _matplotlib()
+    _, canvas, figure_class = matplotlib_or_error()
     width = len(table.columns) * table.cell_width
     texts = [(text, _TEXT_SIZE, True) for text in table.above + table.below]
     texts += [(text, _NOTE_SIZE, False) for text in table.notes]
@@ -113,7 +114,7 @@ def _below_height(table: Table) -> float:
 
 
 def _draw_cells(ax: Any, table: Table, edges: np.ndarray) -> None:
-    matplotlib, _, _ = _matplotlib()
+    matplotlib, _, _ = matplotlib_or_error()
     colormap = matplotlib.colormaps[_COLORMAP]
     columns = np.arange(len(table.columns) + 1) * table.cell_width
     ax.pcolormesh(

@@ -6,9 +6,10 @@ import numpy as np
 from keras import ops
 
 from keras_attention import samplers
+from keras_attention.models import Seq2Seq
 from keras_attention.ops import decoding
 
-V, END = 29, 3
+V, START, END = 29, 2, 3
 
 
 class Recurrent(keras.Model):
@@ -53,7 +54,7 @@ class Recurrent(keras.Model):
             )
 
         variables = sampler.variables
-        out = self.functions((id(sampler), stop), decode, tokens, variables=variables)
+        out = self.functions((sampler, stop), decode, tokens, variables=variables)
         return ops.convert_to_numpy(out)
 
 
@@ -82,6 +83,61 @@ def their_samplers_drive_our_steps():
     sampler = theirs.TopKSampler(k=3, seed=1)
     one, two = (model.generate(sampler, tokens, None) for _ in range(2))
     assert (one != two).any()
+
+
+def chances_of(model, source, written):
+    """log P of each word (B, T, V) of what was written, with teacher forcing."""
+    target = np.pad(written[:, :-1], ((0, 0), (1, 0)), constant_values=START)
+    inputs = {"source": source, "target": target.astype("int32")}
+    logits = model.predict(inputs, verbose=0).astype("float64")
+    logits -= logits.max(-1, keepdims=True)
+    return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+
+
+def score(chances, written):
+    return np.take_along_axis(chances, written[..., None], -1).sum((1, 2))
+
+
+def their_samplers_drive_seq2seq():
+    theirs, rng = keras_hub.samplers, np.random.default_rng(0)
+    source = rng.integers(4, V, (5, 7)) * (np.arange(7) < [[7], [3], [7], [5], [1]])
+    for attention in ("bahdanau", "luong", None):
+        keras.utils.set_random_seed(1)
+        model = Seq2Seq(V, V, embedding_dim=11, units=13, attention=attention)
+        for weight in model.weights:  # sharper, so that sequences differ
+            weight.assign(2.5 * ops.convert_to_tensor(weight))
+
+        def write(sampler, stop=None, length=9, model=model):
+            return model.generate(source, length, sampler, START, stop)
+
+        greedy = write("greedy")
+        assert len({tuple(row) for row in greedy}) > 1
+        np.testing.assert_array_equal(write(theirs.GreedySampler()), greedy)
+        np.testing.assert_array_equal(write(theirs.TopKSampler(k=1)), greedy)
+        stop = (int(greedy[0, 3]), END)
+        ended = write("greedy", stop)
+        assert (ended == 0).any()
+        np.testing.assert_array_equal(write(theirs.GreedySampler(), stop), ended)
+        np.testing.assert_array_equal(
+            write(theirs.GreedySampler(), None, 4), greedy[:, :4]
+        )
+
+        beam = write(theirs.BeamSampler(4))
+        np.testing.assert_array_equal(beam, write(samplers.BeamSampler(4)))
+        best = score(chances_of(model, source, beam), beam)
+        assert (best >= score(chances_of(model, source, greedy), greedy) - 1e-4).all()
+        all_beams, values = write(theirs.BeamSampler(4, return_all_beams=True))
+        np.testing.assert_array_equal(all_beams[:, 0], beam)
+        np.testing.assert_allclose(values[:, 0], best, rtol=1e-4)
+
+        sampler = theirs.TopKSampler(k=3, seed=1)
+        one, two = write(sampler), write(sampler)
+        assert (one != two).any()
+        for written in (one, two):
+            chances = chances_of(model, source, written)
+            third = np.sort(chances, axis=-1)[..., -3]
+            drawn = np.take_along_axis(chances, written[..., None], -1)[..., 0]
+            assert (drawn >= third - 1e-5).all()
 
 
 def our_samplers_drive_their_model():
@@ -137,4 +193,5 @@ def our_samplers_drive_their_model():
 
 if __name__ == "__main__":
     their_samplers_drive_our_steps()
+    their_samplers_drive_seq2seq()
     our_samplers_drive_their_model()

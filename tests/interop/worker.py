@@ -17,6 +17,7 @@ EXPORTS = {  # model: backend: formats
     "memn2n": {"tensorflow": BOTH, "jax": BOTH, "torch": ("onnx",)},
     "key_value": {"tensorflow": BOTH, "jax": BOTH, "torch": ("onnx",)},
     "memnn": {"tensorflow": BOTH, "jax": ("saved_model",)},
+    "additive": {"tensorflow": BOTH, "jax": BOTH, "torch": ("onnx",)},
 }
 # OpenVINO cannot run a loop over tensors from outside of it, as MemNN's pass is.
 UNREAD = {("openvino", "memnn")}
@@ -39,6 +40,7 @@ def train(folder):
         "memn2n": memn2n,
         "memnn": memnn,
         "key_value": key_value,
+        "additive": additive,
     }.items():
         model, inputs, answers = make()
         stem = f"{backend}-{name}"
@@ -102,6 +104,26 @@ def key_value():
         "values": values,
     }
     return drawn(model, rng), integers(inputs), {}
+
+
+def additive():
+    """Additive attention of random weights, for so many pairs that a kernel pays."""
+    import keras
+
+    from keras_attention.layers import BahdanauAttention
+
+    query = keras.Input((None, 11), name="query")
+    memory = keras.Input((None, 7), name="memory")
+    output = BahdanauAttention(13)(query, keras.layers.Masking()(memory))
+    model = keras.Model({"query": query, "memory": memory}, output)
+    # Drawn so that the best of each row lead by 0.03, more than half precision moves.
+    rng = np.random.default_rng(46)
+    inputs = {
+        "query": rng.normal(size=(5, 7, 11)).astype("float32"),
+        "memory": rng.normal(size=(5, 41, 7)).astype("float32"),
+    }
+    inputs["memory"][:, ::3] = 0
+    return drawn(model, rng), inputs, {}
 
 
 def drawn(model, rng):

@@ -7,7 +7,13 @@ import sys
 import numpy as np
 import pytest
 
-from keras_attention.visualization import hops_table, plot_alignment, plot_hops
+from keras_attention.visualization import (
+    hops_table,
+    plot_alignment,
+    plot_hops,
+    plot_image_attention,
+)
+from keras_attention.visualization.panels import overlay
 from keras_attention.visualization.table import _luminance, _number_color
 
 WEIGHTS = np.array([[0.05, 0.0, 0.35, 0.0, 0.6], [0.9, 0.0, 0.07, 0.0, 0.03]])
@@ -237,3 +243,72 @@ def test_alignment_with_too_many_tokens():
         plot_alignment(np.eye(2), ["a", "b", "c"], ["d", "e"])
     with pytest.raises(ValueError, match="at most one item a column"):
         plot_alignment(np.eye(2), ["a", "b"], ["d", "e", "f"])
+
+
+def test_an_image_has_a_panel_a_word():
+    pytest.importorskip("matplotlib")
+    weights = np.random.default_rng(2).dirichlet(np.ones(6), 4)
+    image = np.random.default_rng(2).random((14, 21, 3))
+    words = ["a", "", "$5", "end"]
+    figure = plot_image_attention(image, weights, words, (2, 3), "A 5")
+    panels = figure.axes
+    assert [ax.get_title() for ax in panels] == ["", "a", "$5", "end"]
+    for ax, n in zip(panels[1:], (0, 2, 3)):
+        assert ax.get_xlabel() == f"{100 * weights[n].max():.0f} %"
+        ground, over = (one.get_array() for one in ax.images)
+        assert ground.shape == (14, 21)
+        assert over.shape == (14, 21, 4)
+    assert "A 5" in [text.get_text() for text in figure.texts]
+    buffer = io.BytesIO()
+    figure.savefig(buffer)
+    assert buffer.getvalue()[:4] == b"\x89PNG"
+
+
+def test_weights_lie_over_their_places():
+    weights = np.zeros((2, 3))
+    weights[1, 2] = 0.25
+    opacity = overlay(weights, (14, 21))[..., 3]
+    row, column = np.unravel_index(opacity.argmax(), opacity.shape)
+    assert row >= 7
+    assert column >= 14
+    assert opacity.max() > 0
+    assert (opacity[:3] == 0).all()
+    assert (opacity[:, :10] == 0).all()
+    assert (overlay(np.zeros((2, 3)), (14, 21))[..., 3] == 0).all()
+
+
+@pytest.mark.parametrize("count", [1, 7, 20])
+def test_panels_do_not_overlap_and_are_not_cut_off(count):
+    pytest.importorskip("matplotlib")
+    weights = np.full((count, 4), 0.25)
+    figure = plot_image_attention(np.ones((5, 7)), weights, ["word"] * count, (2, 2))
+    width, height = figure.canvas.get_width_height()
+    renderer = figure.canvas.get_renderer()
+    boxes = [ax.get_tightbbox(renderer) for ax in figure.axes]
+    boxes += [text.get_window_extent(renderer) for text in figure.texts]
+    for index, box in enumerate(boxes):
+        assert 0 <= box.x0 <= box.x1 <= width
+        assert 0 <= box.y0 <= box.y1 <= height
+        assert not any(box.overlaps(other) for other in boxes[index + 1 :])
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"image": np.ones((4, 4, 2))}, r"1 or 3 channels.*image.shape=\(4, 4, 2\)"),
+        ({"image": np.ones(4)}, r"`image` must be an array.*\(4,\)"),
+        ({"image": np.full((4, 4), np.nan)}, "finite numbers. Received: 16"),
+        ({"grid": (2, 3)}, r"`grid` must be.*grid=\(2, 3\), weights.shape=\(1, 4\)"),
+        ({"words": ["a", "b"]}, "at most one item a row"),
+        ({"weights": np.full((1, 4), 2.0)}, r"lie in \[0, 1\]"),
+    ],
+)
+def test_bad_image_attention(changed, message):
+    given = {
+        "image": np.ones((4, 4)),
+        "weights": np.full((1, 4), 0.25),
+        "words": ["a"],
+        "grid": (2, 2),
+    }
+    with pytest.raises(ValueError, match=message):
+        plot_image_attention(**{**given, **changed})

@@ -1,0 +1,197 @@
+"""A network says which digits are on a canvas, and shows where it looked for each word.
+
+    python examples/captions.py                           # about ten minutes
+    python examples/captions.py --seed 1
+    python examples/captions.py --backend torch           # or tensorflow
+
+The canvases are composed of MNIST's digits: "a 3 left of a 7". The network learns from
+sentences alone and is never told where a digit is; but as that is known, it can be told
+how much of its attention was on the digit that it was naming. No digit's picture is
+both in training and in the test. As in the paper, the convolutional encoder first
+learns to classify, here canvases of one digit, and stays as it is while the decoder
+learns to look; then both are trained together.
+
+The model is Xu et al., "Show, attend and tell" (2015), https://arxiv.org/abs/1502.03044,
+with the state that has read the last word looking, as in Lu et al., "Knowing when to
+look" (2017). Its equations: keras_attention/models/image_captioner.py and
+keras_attention/layers/attention_rnn.py.
+"""
+
+import argparse
+import importlib.util
+import os
+import sys
+import time
+from pathlib import Path
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--backend", choices=("jax", "tensorflow", "torch"), help="default: jax")
+    add("--canvases", type=int, default=3000, help="of an epoch; each has new ones")
+    add("--digits", type=int, default=8, help="epochs for the encoder alone")
+    add("--decoder", type=int, default=24, help="epochs for the decoder alone")
+    add("--epochs", type=int, default=10, help="epochs for both together")
+    add("--units", type=int, default=128, help="width of decoder and attention")
+    add("--seed", type=int, default=0)
+    add("--out", type=Path, default=Path("captions"), help="where to write")
+    return parser.parse_args()
+
+
+# Keras chooses its backend when it is imported.
+arguments = parse_arguments()
+if arguments.backend:
+    os.environ["KERAS_BACKEND"] = arguments.backend
+os.environ.setdefault("KERAS_BACKEND", "jax")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+if importlib.util.find_spec(os.environ["KERAS_BACKEND"]) is None:
+    name = os.environ["KERAS_BACKEND"]
+    sys.exit(f'{name} is not installed: python -m pip install ".[{name},viz]"')
+
+import keras
+import numpy as np
+
+import keras_attention
+from keras_attention import models, visualization
+from keras_attention.datasets import canvases
+
+BATCH = 32
+SHOWN = 5  # captions
+
+
+def main():
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    model = train()
+    test = canvases.generate(1000, seed=1, part="test")
+    written = write(model, test.images)
+    exact = np.mean([a == b for a, b in zip(written, test.captions)])
+    on_digit, even = shares(model, test)
+    print(f"exact captions of canvases never seen:  {exact:6.1%}")
+    print(f"attention on the digit being named:     {on_digit:6.1%}")
+    print(f"… if it were the same everywhere:       {even:6.1%}")
+
+    print(f"\n{'there is':22} written")
+    for there, text in list(zip(test.captions, written))[:SHOWN]:
+        print(f"{there:22} {text}")
+    index = next(n for n, digits in enumerate(test.digits) if digits[1] >= 0)
+    path = arguments.out / "attention.png"
+    draw(model, test.images[index], written[index], path)
+    print(f"\npicture:  {path}")
+    path = arguments.out / "model.keras"
+    model.save(path)
+    again = keras.saving.load_model(path)
+    same = write(again, test.images[:50]) == written[:50]
+    print(f"model:    {path}, loaded again: {'the same' if same else 'OTHER'} captions")
+
+
+def train():
+    keras.utils.set_random_seed(arguments.seed)
+    model = models.ImageCaptioner(
+        canvases.generate(1).images.shape[1:],
+        len(canvases.VOCABULARY),
+        embedding_dim=32,
+        units=arguments.units,
+        filters=(16, 32, 64),
+        cell="gru",
+        order="after",
+    )
+    start = time.perf_counter()
+    classify(model.encoder)
+    model.encoder.trainable = False
+    caption(model, arguments.decoder, 0.003, "decoder")
+    model.encoder.trainable = True
+    caption(model, arguments.epochs, 0.001, "both")
+    seconds = time.perf_counter() - start
+    print(f"trained in {seconds:.0f} s on {keras.config.backend()}")
+    return model
+
+
+def classify(encoder):
+    """Teaches the encoder to tell digits apart, each alone on a canvas."""
+    model = keras.Sequential(
+        [encoder, keras.layers.GlobalMaxPooling2D(), keras.layers.Dense(10)]
+    )
+    compile_for(model, arguments.digits, 0.004)
+
+    def data(seed):
+        one = canvases.generate(arguments.canvases, seed, relations=["alone"])
+        return one.images, one.digits[:, 0]
+
+    fit(model, arguments.digits, data, "encoder")
+
+
+def caption(model, epochs, rate, name):
+    """Teaches the model to write captions."""
+    compile_for(model, epochs, rate)
+
+    def data(seed):
+        made = canvases.vectorize(canvases.generate(arguments.canvases, seed))
+        return made.inputs, made.labels
+
+    fit(model, epochs, data, name)
+
+
+def compile_for(model, epochs, rate):
+    """Adam, with a rate that falls to 0 over as many epochs."""
+    steps = max(1, epochs * -(-arguments.canvases // BATCH))
+    rate = keras.optimizers.schedules.CosineDecay(rate, steps)
+    padding = 0 if isinstance(model, models.ImageCaptioner) else None
+    loss = keras.losses.SparseCategoricalCrossentropy(
+        from_logits=True, ignore_class=padding
+    )
+    model.compile(keras.optimizers.Adam(rate, global_clipnorm=1.0), loss)
+
+
+def fit(model, epochs, data, name):
+    """Trains on new canvases in each epoch."""
+    number = ("encoder", "decoder", "both").index(name)
+    for epoch in range(epochs):
+        inputs, labels = data([arguments.seed, number, epoch])
+        history = model.fit(inputs, labels, BATCH, verbose=0)
+        loss = history.history["loss"][0]
+        print(f"{name}, epoch {epoch + 1:2}: loss {loss:.4f}", flush=True)
+
+
+def write(model, images):
+    """What the model says of the images."""
+    tokens = model.generate(images, max_length=canvases.LENGTH)
+    return [canvases.VOCABULARY.decode(row) for row in tokens]
+
+
+def shares(model, test):
+    """How much attention was on the digit being named; even attention's share."""
+    vectors = canvases.vectorize(test)
+    weights = looked(model, vectors.inputs["image"], vectors.inputs["target"])
+    found = [
+        canvases.share_on_box(w, vectors.boxes, model.grid)
+        for w in (weights, np.ones_like(weights))
+    ]
+    return [np.nanmean(share) for share in found]
+
+
+def looked(model, images, target):
+    """Where the model looks while it writes the target, (B, T, S)."""
+    with keras_attention.record_attention() as maps:
+        model({"image": images, "target": target})
+    (weights,) = maps.values()
+    return weights
+
+
+def draw(model, image, caption, path):
+    """Where the model looked for each word that it wrote."""
+    tokens = canvases.VOCABULARY.encode(caption)
+    target = np.array([[2, *tokens[:-1]]], "int32")
+    weights = looked(model, image[None], target)
+    words = caption.split()
+    title = "Where it looked for each word"
+    figure = visualization.plot_image_attention(
+        image, weights[0], words, model.grid, title
+    )
+    figure.savefig(path, dpi=150)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+"""A network translates captions from English to German, and shows where it looked.
+
+    python examples/translate.py                        # about half an hour
+    python examples/translate.py --pairs 8000 --epochs 4         # a few minutes
+    python examples/translate.py --text "A dog runs on the beach."
+    python examples/translate.py --attention luong      # or none
+
+It learns from the 29,000 captions of Multi30k (downloaded; for non-commercial research
+and education only). The pictures are of those test sentences, of eight words or more,
+whose order changed the most in translation: German puts its verbs elsewhere.
+`python -m keras_attention.benchmarks translation` does the same with pieces of words,
+and counts BLEU.
+
+The model is Bahdanau et al., "Neural machine translation by jointly learning to align
+and translate" (2015), https://arxiv.org/abs/1409.0473. Its equations:
+keras_attention/layers/attention_rnn.py and keras_attention/models/seq2seq.py.
+"""
+
+import argparse
+import importlib.util
+import os
+import sys
+import time
+from pathlib import Path
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--backend", choices=("jax", "tensorflow", "torch"), help="default: jax")
+    add("--attention", default="bahdanau", choices=("bahdanau", "luong", "none"))
+    add("--pairs", type=int, help="sentences to train on; default: all")
+    add("--epochs", type=int, default=6)
+    add("--units", type=int, default=256, help="width of encoder and decoder")
+    add("--seed", type=int, default=0)
+    add("--text", action="append", help="English of your own; may be given again")
+    add("--out", type=Path, default=Path("translate"), help="where to write")
+    return parser.parse_args()
+
+
+# Keras chooses its backend when it is imported.
+arguments = parse_arguments()
+if arguments.backend:
+    os.environ["KERAS_BACKEND"] = arguments.backend
+os.environ.setdefault("KERAS_BACKEND", "jax")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+if importlib.util.find_spec(os.environ["KERAS_BACKEND"]) is None:
+    name = os.environ["KERAS_BACKEND"]
+    sys.exit(f'{name} is not installed: python -m pip install ".[{name},viz]"')
+
+import keras
+import numpy as np
+
+import keras_attention
+from keras_attention import models, samplers, visualization
+from keras_attention.datasets import translation
+
+LONGEST = 30  # words of a sentence that is trained on
+BEAM = samplers.BeamSampler(num_beams=5, length_penalty=1.0)
+
+
+class Batches(keras.utils.PyDataset):
+    """Batches of sentences of like length, made anew for each epoch."""
+
+    def __init__(self, inputs, labels, seed):
+        super().__init__()
+        widths = (12, 16, 22, LONGEST + 1)
+        self.buckets = translation.buckets(inputs, labels, 64, widths, seed)
+
+    def __len__(self):
+        return len(self.buckets)
+
+    def __getitem__(self, index):
+        return self.buckets[index]
+
+    def on_epoch_end(self):
+        self.buckets.shuffle(self.buckets.epoch + 1)
+
+
+def main():
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    train = translation.load("multi30k", "train", source="en", target="de")
+    train = train[: arguments.pairs]
+    test = translation.load("multi30k", "test", source="en", target="de")
+    english = translation.Vocabulary.from_sentences([p.source for p in train], 5000)
+    german = translation.Vocabulary.from_sentences([p.target for p in train], 7000)
+    model = learn(train, english, german)
+
+    texts = arguments.text or [pair.source for pair in test[:5]]
+    greedy = write(model, texts, english, german)
+    beam = write(model, texts, english, german, BEAM)
+    for text, one, other in zip(texts, greedy, beam):
+        print(f"\n{text}\n  greedy: {one}\n  beam 5: {other}")
+    if arguments.attention != "none":
+        chosen = texts if arguments.text else reordered(model, test, english, german)
+        for n, text in enumerate(chosen):
+            path = arguments.out / f"alignment_{n}.png"
+            draw(model, text, english, german, path)
+            print(f"{'' if n else chr(10)}picture:  {path}")
+    path = arguments.out / "model.keras"
+    model.save(path)
+    english.save(arguments.out / "english.json")
+    german.save(arguments.out / "german.json")
+    again = keras.saving.load_model(path)
+    same = write(again, texts, english, german) == greedy
+    print(f"model:    {path}, loaded again: {'the same' if same else 'OTHER'} answers")
+
+
+def learn(train, english, german):
+    short = [
+        pair
+        for pair in train
+        if max(len(english.encode(pair.source)), len(german.encode(pair.target)))
+        <= LONGEST
+    ]
+    inputs, labels = translation.vectorize(short, english, german)
+    keras.utils.set_random_seed(arguments.seed)
+    model = models.Seq2Seq(
+        len(english),
+        len(german),
+        embedding_dim=arguments.units,
+        units=arguments.units,
+        attention=None if arguments.attention == "none" else arguments.attention,
+        dropout=0.3,
+    )
+    batches = Batches(inputs, labels, arguments.seed)
+    steps = arguments.epochs * len(batches)
+    rate = keras.optimizers.schedules.CosineDecay(0.002, steps)
+    model.compile(
+        optimizer=keras.optimizers.Adam(rate, global_clipnorm=1.0),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )
+    print(
+        f"{len(short)} sentences, {len(english)} English and {len(german)} German words"
+    )
+    start = time.perf_counter()
+    model.fit(batches, epochs=arguments.epochs, shuffle=False, verbose=2)
+    seconds = time.perf_counter() - start
+    print(f"trained in {seconds:.0f} s on {keras.config.backend()}")
+    return model
+
+
+def write(model, texts, english, german, sampler="greedy"):
+    """What the model makes of the texts."""
+    tokens = model.generate(numbers(texts, english), max_length=48, sampler=sampler)
+    return [german.decode(row) for row in tokens]
+
+
+def numbers(texts, english):
+    """The texts' words as numbers, (B, S)."""
+    rows = [english.encode(text) for text in texts]
+    source = np.zeros((len(rows), max(map(len, rows))), "int32")
+    for line, row in zip(source, rows):
+        line[: len(row)] = row
+    return source
+
+
+def look(model, texts, english, german):
+    """Translations as words, and where the decoder looked for each: (B, T, S)."""
+    source = numbers(texts, english)
+    written = [german.encode(text) for text in write(model, texts, english, german)]
+    target = np.zeros((len(texts), 1 + max(map(len, written))), "int32")
+    target[:, 0] = german.start_token_id
+    for line, row in zip(target, written):
+        line[1 : 1 + len(row)] = row
+    with keras_attention.record_attention() as maps:
+        model({"source": source, "target": target[:, :-1]})
+    (weights,) = maps.values()
+    return written, weights
+
+
+def reordered(model, test, english, german, count=2):
+    """The sentences in which what was looked at jumps back and forth the most."""
+    texts = [p.source for p in test if 8 <= len(english.encode(p.source)) <= 14][:100]
+    written, weights = look(model, texts, english, german)
+    jumps = []
+    for row, alignment in zip(written, weights):
+        places = alignment[: len(row)].argmax(-1)
+        jumps.append(-np.minimum(np.diff(places), 0).sum() / max(1, len(row)))
+    return [texts[i] for i in np.argsort(jumps)[::-1][:count]]
+
+
+def draw(model, text, english, german, path):
+    """Where the decoder looked for each word that it wrote."""
+    (written,), weights = look(model, [text], english, german)
+    words = translation.tokenize(text)
+    ax = visualization.plot_alignment(
+        weights[0, : len(written), : len(words)],
+        [german.tokens[i] for i in written],
+        words,
+        query_label="German, written",
+        key_label="English, read",
+    )
+    ax.figure.savefig(path, dpi=150, bbox_inches="tight")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""What an `ImageCaptioner` sees: features of places, and where each place is.
+
+Shapes: B batch, S places. Rows, columns and channels are written out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+Tensor = Any
+_WAVES = 4  # of each axis, by which places are told apart
+
+
+def image_encoder(
+    image_shape: tuple[int, int, int], filters: tuple[int, ...], dtype: Any
+) -> keras.Sequential:
+    """A small convolutional network that halves rows and columns once for each filter.
+
+    Args:
+        image_shape: rows, columns and channels.
+        filters: of each block.
+        dtype: of its layers.
+    """
+    like = {"padding": "same", "data_format": "channels_last", "dtype": dtype}
+    layers = [keras.Input(image_shape)]
+    for n, width in enumerate(filters):
+        layers += [
+            keras.layers.Conv2D(
+                width,
+                3,
+                use_bias=False,
+                kernel_initializer="he_normal",
+                name=f"convolution_{n}",
+                **like,
+            ),
+            keras.layers.BatchNormalization(dtype=dtype, name=f"normalization_{n}"),
+            keras.layers.ReLU(dtype=dtype, name=f"relu_{n}"),
+            keras.layers.MaxPooling2D(2, name=f"pooling_{n}", **like),
+        ]
+    return keras.Sequential(layers, name="encoder")
+
+
+class Places(keras.layers.Layer):
+    """Features (B, rows, columns, ·) in a row, with waves of their place: (B, S, ·)."""
+
+    def call(self, features: Tensor) -> Tensor:
+        _, rows, columns, width = features.shape
+        down = np.broadcast_to(_waves(rows)[:, None], (rows, columns, _WAVES))
+        across = np.broadcast_to(_waves(columns)[None], (rows, columns, _WAVES))
+        waves = np.concatenate([down, across], axis=-1)  # (rows, columns, ·)
+        waves = ops.cast(ops.convert_to_tensor(waves), features.dtype)
+        waves = ops.zeros_like(features[..., :1]) + waves
+        found = ops.concatenate([features, waves], axis=-1)
+        return ops.reshape(found, (-1, rows * columns, width + 2 * _WAVES))
+
+
+def _waves(count: int) -> np.ndarray:
+    """cos(π k (i + ½) / n) for each of n places side by side and k from 1: (n, ·)."""
+    place = (np.arange(count) + 0.5) / count
+    waves = np.cos(np.pi * place[:, None] * np.arange(1, _WAVES + 1))
+    return waves.astype("float32")

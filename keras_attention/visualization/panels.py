@@ -1,0 +1,114 @@
+"""An image in several panels, with a map of weights on each.
+
+Lengths are in inches, sizes of type in points. As in `table`, the picture is a plain
+`matplotlib.figure.Figure`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from keras_attention.visualization.table import matplotlib_or_error
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_SIDE = 1.5  # of the longer side of a panel
+_GAP = 0.15  # between panels, and around them
+_LABEL = 0.42  # above a panel: a word; below it: a number
+_LINE = 0.24  # of the heading
+_MOST = 8  # panels side by side
+_COLOR = (0.95, 0.1, 0.0)
+_OPACITY = 0.8  # of the largest weight
+_NOTE = "Red: attention, on a scale of each panel's own; below, the largest weight."
+
+
+def draw_panels(
+    image: np.ndarray, maps: np.ndarray, words: list[str], heading: list[str]
+) -> Figure:
+    """Draws the image alone, and then once for each word with the word's map.
+
+    Args:
+        image: Floats (rows, columns) in [0, 1].
+        maps: Floats (T, rows, columns) in [0, 1], of a coarser grid.
+        words: T strings.
+        heading: Lines above all panels.
+    """
+    _, canvas, figure_class = matplotlib_or_error()
+    scale = _SIDE / max(image.shape)
+    height, width = (scale * n for n in image.shape)
+    across = min(_MOST, 1 + len(words))
+    down = -(-(1 + len(words)) // across)
+    total_width = max(across * (width + _GAP) + _GAP, 5.2)
+    top = _GAP + _LINE * len(heading)
+    total_height = top + down * (height + 2 * _LABEL / 1.5) + _LINE + _GAP
+    figure = figure_class(
+        figsize=(total_width, total_height), dpi=120, facecolor="white"
+    )
+    canvas(figure)
+    for n, line in enumerate(heading):
+        y = 1 - (_GAP + n * _LINE) / total_height
+        figure.text(
+            _GAP / total_width, y, line, va="top", weight="bold", parse_math=False
+        )
+    for n in range(1 + len(words)):
+        row, column = divmod(n, across)
+        left = _GAP + column * (width + _GAP)
+        bottom = total_height - top - (row + 1) * height - row * 2 * _LABEL / 1.5
+        bottom -= _LABEL / 1.5
+        ax = figure.add_axes(
+            (
+                left / total_width,
+                bottom / total_height,
+                width / total_width,
+                height / total_height,
+            )
+        )
+        _draw_panel(ax, image, maps[n - 1] if n else None, words[n - 1] if n else "")
+    figure.text(
+        _GAP / total_width, _GAP / 2 / total_height, _NOTE, size=9, color="#5f5f5f"
+    )
+    return figure
+
+
+def _draw_panel(
+    ax: Any, image: np.ndarray, weights: np.ndarray | None, word: str
+) -> None:
+    rows, columns = image.shape
+    extent = (0, columns, rows, 0)
+    ax.imshow(image, cmap="gray", vmin=0.0, vmax=1.0, extent=extent)
+    ax.set_xticks([])
+    ax.set_yticks([])
+    if weights is None:
+        return
+    ax.imshow(overlay(weights, image.shape), extent=extent)
+    ax.set_title(word, size=11, pad=4, parse_math=False)
+    ax.set_xlabel(f"{100 * weights.max():.0f} %", size=9, labelpad=3, color="#5f5f5f")
+
+
+def overlay(weights: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Weights on a grid, enlarged and smoothed, as a colour that they let through.
+
+    Args:
+        weights: Floats (rows, columns) of at least 0.
+        shape: The rows and columns of the image that they are laid on.
+
+    Returns:
+        Floats (·, ·, 4) in [0, 1]: one colour, and how opaque it is.
+    """
+    down = _interpolation(weights.shape[0], shape[0])
+    across = _interpolation(weights.shape[1], shape[1])
+    weights = down @ weights @ across.T
+    colored = np.empty((*weights.shape, 4))
+    colored[..., :3] = _COLOR
+    colored[..., 3] = _OPACITY * weights / (weights.max() or 1.0)
+    return colored
+
+
+def _interpolation(count: int, size: int) -> np.ndarray:
+    """The matrix (size, count) that draws straight lines between middles of places."""
+    middles = (np.arange(count) + 0.5) / count
+    wanted = (np.arange(size) + 0.5) / size
+    return np.stack([np.interp(wanted, middles, line) for line in np.eye(count)], -1)

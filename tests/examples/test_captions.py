@@ -1,0 +1,42 @@
+"""The example of captions as a user runs it, in a process of its own."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import keras
+import pytest
+
+SCRIPT = pathlib.Path(__file__).parents[2] / "examples" / "captions.py"
+BACKEND = keras.config.backend()
+DATA = os.environ.get("KERAS_ATTENTION_DATA")
+
+
+@pytest.mark.skipif(BACKEND != "jax", reason="trains for minutes; JAX is its default")
+@pytest.mark.skipif(
+    not DATA, reason="KERAS_ATTENTION_DATA names no folder with MNIST's files"
+)
+def test_captions_are_written_and_drawn(tmp_path):
+    """A few epochs: more than chance, which is 1 caption in about 170."""
+    environment = {**os.environ, "KERAS_BACKEND": BACKEND}
+    arguments = ("--digits", "4", "--decoder", "12", "--epochs", "1")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(SCRIPT), *arguments],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    figures = {
+        line.split(":")[0].strip(): float(line.split()[-1].rstrip("%"))
+        for line in done.stdout.splitlines()
+        if line.endswith("%")
+    }
+    assert figures["exact captions of canvases never seen"] >= 50
+    even = figures["… if it were the same everywhere"]
+    assert figures["attention on the digit being named"] >= 2 * even
+    assert "loaded again: the same captions" in done.stdout
+    for name in ("model.keras", "attention.png"):
+        assert (tmp_path / "captions" / name).stat().st_size > 1000
