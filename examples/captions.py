@@ -1,6 +1,6 @@
 """A network says which digits are on a canvas, and shows where it looked for each word.
 
-    python examples/captions.py                           # about ten minutes
+    python examples/captions.py                           # about twelve minutes
     python examples/captions.py --seed 1
     python examples/captions.py --backend torch           # or tensorflow
 
@@ -36,6 +36,7 @@ def parse_arguments():
     add("--decoder", type=int, default=24, help="epochs for the decoder alone")
     add("--epochs", type=int, default=10, help="epochs for both together")
     add("--units", type=int, default=128, help="width of decoder and attention")
+    add("--doubly-stochastic", type=float, default=0.0, help="λ of the model")
     add("--seed", type=int, default=0)
     add("--out", type=Path, default=Path("captions"), help="where to write")
     return parser.parse_args()
@@ -97,6 +98,7 @@ def train():
         filters=(16, 32, 64),
         cell="gru",
         order="after",
+        doubly_stochastic=arguments.doubly_stochastic,
     )
     start = time.perf_counter()
     classify(model.encoder)

@@ -853,12 +853,27 @@ ROWS = [
             "cell": "gru",
             "attention": partial(layers.BahdanauAttention, U),
             "order": "after",
-            "doubly_stochastic": 0.5,
             "dropout": 0.3,
         },
         _pictures,
         unknown={"image": (0,), "target": (0, 1)},
         trains=True,
+        recurrent=True,
+    ),
+    # Its penalty counts samples of weight 0, too: tests/models/test_image_captioner.py.
+    Row(
+        "image_captioner_doubly_stochastic",
+        models.ImageCaptioner,
+        {
+            "image_shape": (5, 7, 3),
+            "target_vocabulary_size": U,
+            "embedding_dim": D,
+            "units": V,
+            "filters": (3,),
+            "doubly_stochastic": 0.5,
+        },
+        _pictures,
+        unknown={"image": (0,), "target": (0, 1)},
         recurrent=True,
     ),
 ]

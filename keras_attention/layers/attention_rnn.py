@@ -29,13 +29,13 @@ from keras_attention.layers.recurrence import (
     Seen,
     State,
     as_attentions,
+    as_before,
     check_filled,
     each,
     given_state,
     last,
     layer_config,
     look,
-    packed,
     state_shapes,
     time_swapped,
 )
@@ -439,7 +439,7 @@ class AttentionRNN(keras.layers.Layer):
     ) -> tuple[Tensor, Any]:
         read = read[0] if len(read) == 1 else ops.concatenate(read, axis=-1)
         output, new = call_cell(self.cell, read, state, training)
-        return output, packed(state, keras.tree.flatten(new))
+        return output, as_before(new, state)
 
     def read_out(self, seen: Seen) -> Tensor:
         """[s; c] (..., U + V) or h̃ (..., A) of what `step` saw."""

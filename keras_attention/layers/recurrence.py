@@ -133,6 +133,20 @@ def packed(structure: Any, flat: list[Tensor]) -> Any:
     return keras.tree.pack_sequence_as(structure, flat)
 
 
+def as_before(new: Any, old: Any) -> Any:
+    """A cell's new state in the structure and the dtypes of its old one.
+
+    In plain Python, since it runs at every step, where `keras.tree` takes as long as
+    the arithmetic does.
+    """
+    if type(old) in (list, tuple):
+        new = new if isinstance(new, (list, tuple)) else [new]
+        return type(old)(as_before(a, b) for a, b in zip(new, old, strict=True))
+    if isinstance(old, (list, tuple, dict)):
+        return packed(old, keras.tree.flatten(new))
+    return new if new.dtype == old.dtype else ops.cast(new, old.dtype)
+
+
 def each(attentions: list, given: Any, name: str, shapes: bool = False) -> list[Any]:
     """One for each attention: a list as it is, one tensor (or shape) repeated."""
     several = isinstance(given, (list, tuple)) and (

@@ -21,6 +21,7 @@ from keras_attention.layers.base import AttentionLayer
 from keras_attention.layers.export import export
 from keras_attention.models.generation import Generator
 from keras_attention.models.image_encoder import Places, image_encoder
+from keras_attention.ops import decoding
 
 Tensor = Any
 CELLS = {"gru": keras.layers.GRUCell, "lstm": keras.layers.LSTMCell}
@@ -201,7 +202,7 @@ class ImageCaptioner(keras.Model):
             Logits (B, V), the decoder's output (B, ·) and the cache.
         """
         parts = self._parts
-        token = ops.take(prompt, index - 1, axis=1)  # (B,)
+        token = decoding.read(prompt, index - 1)  # (B,)
         word = parts.words(token)  # (B, D)
         state, seen = parts.decoder.step(word, cache["state"], static)
         found = parts.decoder.read_out(seen)

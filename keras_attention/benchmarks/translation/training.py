@@ -167,7 +167,7 @@ def translate(
 
 def bleu(written: Sequence[str], wanted: Sequence[str]) -> tuple[float, str]:
     """Corpus BLEU in per cent, and sacrebleu's signature of how it was counted."""
-    from sacrebleu.metrics import BLEU
+    from sacrebleu.metrics.bleu import BLEU
 
     metric = BLEU()
     score = metric.corpus_score(list(written), [list(wanted)])

@@ -45,7 +45,8 @@ class _Additive(torch.autograd.Function):
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, ...]:
         # Gradients are recorded here only if they are to be differentiated again.
         form = plain.gradients if torch.is_grad_enabled() else _gradients
-        return form(*ctx.saved_tensors, slope)
+        query, key, scale = ctx.saved_tensors
+        return form(query, key, scale, slope)
 
 
 def _gradients(
