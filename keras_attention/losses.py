@@ -172,6 +172,7 @@ class ReinforceLoss(keras.losses.Loss):
     Call arguments:
         y_true: as `loss` wants it, (B,) or (B, T), or one-hot.
         y_pred: what `CarryChoices` returned, (B, V) or (B, T, V).
+        sample_weight: (B,); labels that do not count are left out by `ignore_class`.
 
     Returns:
         (B,), then reduced as `reduction` says.

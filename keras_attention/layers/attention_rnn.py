@@ -30,7 +30,7 @@ from keras_attention.layers.recurrence import (
     State,
     as_attentions,
     as_before,
-    check_filled,
+    check_memories,
     each,
     given_state,
     last,
@@ -257,7 +257,7 @@ class AttentionRNN(keras.layers.Layer):
         hidden = each(self.attentions, mask, "memory_mask")
         prepared = []
         for one, value, k, m in zip(self.attentions, values, keys, hidden):
-            check_filled(value)
+            check_memories(value, k)
             m = masks.check("memory_mask", m, tuple(value.shape[:2]))
             prepared.append(one.prepare(value, k, m))
         return tuple(prepared)

@@ -117,8 +117,19 @@ def look(
     return context, weights, states
 
 
-def check_filled(memory: Tensor) -> None:
-    """Raises a ValueError for a memory (B, 0, V)."""
+def check_memories(memory: Tensor, key: Tensor) -> None:
+    """Raises a ValueError unless memory and key are (B, S, ·), with S > 0."""
+    for name, tensor in (("memory", memory), ("key", key)):
+        if len(tensor.shape) != 3:
+            raise ValueError(
+                f"`{name}` must have shape (batch, length, width). "
+                f"Received: {name}.shape={tuple(tensor.shape)}"
+            )
+    if None not in (key.shape[1], memory.shape[1]) and key.shape[1] != memory.shape[1]:
+        raise ValueError(
+            "`key` and `memory` must have the same length (axis 1). Received: "
+            f"key.shape={tuple(key.shape)}, memory.shape={tuple(memory.shape)}"
+        )
     if memory.shape[1] == 0:
         raise ValueError(
             "`memory` must hold at least one entry to attend to; hide entries with "

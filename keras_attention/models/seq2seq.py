@@ -279,8 +279,11 @@ class Seq2Seq(keras.Model):
             int32 (B, max_length), without the start token, 0 behind a stop token.
 
         Raises:
-            ValueError: for a `max_length` below 1, or tokens outside the vocabulary.
+            ValueError: for sources that are no integers (B, S), a `max_length` below 1,
+                or tokens outside the vocabulary.
         """
+        if isinstance(inputs, dict) and "source" not in inputs:
+            raise ValueError(f"`inputs` must hold 'source'. Received: {list(inputs)}")
         if isinstance(inputs, dict):
             inputs = inputs["source"]
         return self._generator(

@@ -9,7 +9,6 @@ Shapes: B batch, T tokens, V words of the vocabulary, S keys.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import keras
@@ -87,7 +86,7 @@ def write(tensor: Tensor, index: Any, values: Tensor) -> Tensor:
 
     Args:
         tensor: (B, T, ...).
-        index: an integer, or on JAX and TensorFlow a scalar tensor.
+        index: an integer of at least 0, or a scalar tensor.
         values: (B, ...).
 
     Returns:
@@ -193,8 +192,8 @@ def check_tokens(name: str, tokens: Any, size: int | None) -> None:
     """
     if tokens is None or size is None:
         return
-    found: list[Any] = [tokens] if isinstance(tokens, Integral) else list(tokens)
-    if not all(0 <= token < size for token in found):
+    found: list[Any] = [tokens] if np.ndim(tokens) == 0 else list(tokens)
+    if not all(int(token) == token and 0 <= token < size for token in found):
         raise ValueError(
             f"`{name}` must be of the vocabulary, at least 0 and below its size. "
             f"Received: {name}={tokens!r}, a vocabulary of {size}"

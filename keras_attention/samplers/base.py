@@ -55,8 +55,8 @@ class Sampler:
         next: f(prompt, cache, index) that returns (logits, hidden_states, cache): the
             logits (B, V) of the token at place `index`, from the tokens in front of it;
             anything; and the cache after that. With `static` given it is
-            f(prompt, cache, index, static). `index` is a Python integer on torch and
-            NumPy, and a scalar tensor in compiled functions on JAX and TensorFlow.
+            f(prompt, cache, index, static). `index` is a Python integer or, in compiled
+            functions on JAX, TensorFlow and torch, a scalar tensor.
         prompt: (B, T) integers, padded to the length that may be reached at most.
         cache: what `next` carries from place to place, a structure of tensors with the
             batch as their first axis.

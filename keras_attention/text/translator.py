@@ -14,12 +14,13 @@ import keras
 import numpy as np
 
 from keras_attention import samplers
+from keras_attention.layers.arguments import positive
 from keras_attention.text.packages import require
 from keras_attention.text.subwords import PADDING, Subwords
 
 Tensor = Any
 
-BUCKET = 16  # sources are padded to multiples of it, as `generate` does
+BUCKET = 16  # sources are padded to multiples of it, and never empty
 
 
 def translate(
@@ -46,8 +47,8 @@ def translate(
         B strings; "" for a text without tokens.
 
     Raises:
-        ValueError: `texts` is one string; the vocabularies do not fit the model; or
-            what `generate` raises.
+        ValueError: `texts` is one string; the vocabularies do not fit the model; the
+            sampler returns all beams; or what `generate` raises.
 
     Example:
 
@@ -59,6 +60,7 @@ def translate(
         raise ValueError(
             f"`texts` must be several texts, not one. Received: texts={texts!r}"
         )
+    sampler = _of_one(sampler)
     _check_sizes(model, source_vocabulary, target_vocabulary)
     rows = [source_vocabulary.encode(text) for text in texts]
     there = [row for row in rows if len(row)]
@@ -144,15 +146,7 @@ def export_translator(
                 f"Text can run in a graph. Received: {name}={vocabulary!r}"
             )
     _check_sizes(model, source_vocabulary, target_vocabulary)
-    if isinstance(max_length, bool) or not isinstance(max_length, int):
-        raise ValueError(
-            f"`max_length` must be a whole number. Received: max_length={max_length!r}"
-        )
-    if max_length < 1:
-        raise ValueError(
-            "`max_length` must be at least 1, one token to write. "
-            f"Received: max_length={max_length}"
-        )
+    positive("max_length", max_length)
     tf = require("tensorflow")
     pieces = _tokenizer(source_vocabulary, "source")
     words = _tokenizer(target_vocabulary, "target")
@@ -213,12 +207,18 @@ def _writer(
 
 def _in_graph(sampler: Any) -> samplers.Sampler:
     """A sampler of ours that returns one sequence a row."""
-    found = samplers.get(sampler)
+    found = _of_one(sampler)
     if not isinstance(found, samplers.Sampler):
         raise ValueError(
             "`sampler` must be one of `keras_attention.samplers`, by name or as an "
             f"object. Received: sampler={sampler!r}"
         )
+    return found
+
+
+def _of_one(sampler: Any) -> Any:
+    """A sampler that returns one sequence a row."""
+    found = samplers.get(sampler)
     if getattr(found, "return_all_beams", False):
         raise ValueError(
             "`sampler` must return one sequence for each text. "

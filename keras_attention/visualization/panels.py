@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _SIDE = 1.5  # of the longer side of a panel
 _GAP = 0.15  # between panels, and around them
-_LABEL = 0.42  # above a panel: a word; below it: a number
+_LABEL = 0.28  # above a panel: a word; below it: a number
 _LINE = 0.24  # of the heading
 _MOST = 8  # panels side by side
 _COLOR = (0.95, 0.1, 0.0)
@@ -43,7 +43,7 @@ def draw_panels(
     down = -(-(1 + len(words)) // across)
     total_width = max(across * (width + _GAP) + _GAP, 5.2)
     top = _GAP + _LINE * len(heading)
-    total_height = top + down * (height + 2 * _LABEL / 1.5) + _LINE + _GAP
+    total_height = top + down * (height + 2 * _LABEL) + _LINE + _GAP
     figure = figure_class(
         figsize=(total_width, total_height), dpi=120, facecolor="white"
     )
@@ -56,8 +56,8 @@ def draw_panels(
     for n in range(1 + len(words)):
         row, column = divmod(n, across)
         left = _GAP + column * (width + _GAP)
-        bottom = total_height - top - (row + 1) * height - row * 2 * _LABEL / 1.5
-        bottom -= _LABEL / 1.5
+        bottom = total_height - top - (row + 1) * height - row * 2 * _LABEL
+        bottom -= _LABEL
         ax = figure.add_axes(
             (
                 left / total_width,

@@ -345,6 +345,14 @@ def test_constructor_errors(make, message):
             r"`memory` must hold at least one entry.*\(2, 0, 11\)",
         ),
         (
+            {"memory": np.zeros((B, U), "float32")},
+            r"`memory` must have shape \(batch, length, width\).*\(2, 11\)",
+        ),
+        (
+            {"key": np.zeros((B, S + 1, U), "float32")},
+            r"`key` and `memory` must have the same length.*key\.shape=\(2, 8, 11\)",
+        ),
+        (
             {"memory_mask": np.ones((B, S + 1), bool)},
             r"`memory_mask` must have shape \(2, 7\).*\(2, 8\)",
         ),

@@ -195,6 +195,7 @@ def test_it_learns_to_turn_a_sequence_round():
         ({"sampler": samplers.BeamSampler(14)}, "beam"),
         ({"inputs": np.zeros((2, 0), "int32")}, r"`source` must be integers.*\(2, 0\)"),
         ({"inputs": np.ones((2, 3), "float32")}, "`source` must be integers.*float32"),
+        ({"inputs": {"sauce": sources()}}, "`inputs` must hold 'source'.*'sauce'"),
     ],
 )
 def test_generate_errors(arguments, message):

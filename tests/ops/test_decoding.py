@@ -290,6 +290,6 @@ def test_prompts_are_held_to_their_rules(args, text):
 def test_tokens_are_held_to_the_vocabulary():
     decoding.check_tokens("start_token_id", 4, 5)
     decoding.check_tokens("stop_token_ids", (0, 4), 5)
-    for token in (-1, 5, (0, 5)):
+    for token in (-1, 5, (0, 5), 2.5, (1, 2.5)):
         with pytest.raises(ValueError, match="`start_token_id` must be of the voc"):
             decoding.check_tokens("start_token_id", token, 5)

@@ -174,6 +174,11 @@ def test_what_is_not_the_same_each_time_is_not_recorded(recorded):
     def grows(x):
         return decoding.generate(lambda i, x: ops.concatenate([x, x]), x, 0, 3)
 
+    def hands_on(x):
+        kernel = functions.owner.kernel
+        step = lambda i, state: (state[0] + 1, kernel.value)  # noqa: E731
+        return decoding.generate(step, (x, ops.zeros((3, 1))), 0, 4)[0]
+
     def assigns(x):
         def step(i, x):
             variable.assign(variable + 1)
@@ -181,7 +186,7 @@ def test_what_is_not_the_same_each_time_is_not_recorded(recorded):
 
         return decoding.generate(step, x, 0, 3)
 
-    expected = {asks: [3], counts: [6], grows: [0] * 8}
+    expected = {asks: [3], counts: [6], grows: [0] * 8, hands_on: [4]}
     for function, value in expected.items():
         for _ in range(2):
             found = call(functions, function, [0.0], key=function.__name__)
@@ -191,7 +196,7 @@ def test_what_is_not_the_same_each_time_is_not_recorded(recorded):
         np.testing.assert_allclose(ops.convert_to_numpy(out), [value])
     y = ops.ones(1)
     call(functions, lambda x: sums_over_a_closure(x, y), [0.0], key="closure")
-    assert recorded == [False] * 5
+    assert recorded == [False] * 6
 
 
 @on_torch

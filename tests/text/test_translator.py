@@ -134,6 +134,9 @@ def test_translate_takes_words_too():
     assert one == two
     with pytest.raises(ValueError, match="several texts, not one"):
         translate(small, english, german, "a dog sleeps")
+    beams = BeamSampler(2, return_all_beams=True)
+    with pytest.raises(ValueError, match="one sequence for each text"):
+        translate(small, english, german, texts, beams)
 
 
 def test_vocabularies_must_fit_the_model(untrained):
@@ -160,7 +163,7 @@ def test_what_cannot_be_exported(untrained, tmp_path, monkeypatch):
             "`source_vocabulary` must be a .*<Vocabulary of 6 words>",
         ),
         ((english, words), {}, "`target_vocabulary` must be a "),
-        ((english, german), {"max_length": 0}, "at least 1, .* max_length=0"),
+        ((english, german), {"max_length": 0}, "at least 1.* max_length=0"),
         ((english, german), {"max_length": 2.5}, "whole number. .* max_length=2.5"),
         ((english, german), {"sampler": "best"}, "Received: sampler='best'"),
         (

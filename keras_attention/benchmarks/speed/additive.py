@@ -114,10 +114,14 @@ def _make(
         calls[name] = call
         if scratch is not None:
             memory[name] = scratch
-    check = None
-    if functions is _long_functions:  # whose results differ
-        check = lambda: dict.fromkeys(set(calls) - {"ours"}, float("nan"))  # noqa: E731
-    return Contestants(calls=calls, memory=memory, check=check)
+
+    def not_compared() -> dict[str, float]:
+        return dict.fromkeys(set(calls) - {"ours"}, float("nan"))
+
+    differ = functions is _long_functions
+    return Contestants(
+        calls=calls, memory=memory, check=not_compared if differ else None
+    )
 
 
 def _functions(arguments: Any) -> dict[str, Callable[..., Any]]:

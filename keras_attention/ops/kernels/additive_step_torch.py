@@ -28,7 +28,8 @@ def additive_step(query: Tensor, key: Tensor, power: Tensor, scale: Tensor) -> T
 
 def _sigmoids(query: Tensor, power: Tensor) -> Tensor:
     """r (B, S, U) of queries (B, 1, U)."""
-    return torch.mul(plain.exponential(query), power).add_(1).reciprocal_()
+    raised = query.clamp(-plain.RANGE, plain.RANGE).mul_(2).exp_()
+    return torch.mul(raised, power).add_(1).reciprocal_()
 
 
 def _scores(r: Tensor, scale: Tensor) -> Tensor:

@@ -49,16 +49,37 @@ def word_counts(tokens: Tensor, weights: Tensor, size: int) -> Tensor:
 
 
 def scan(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
-    """A loop in Python over views of the inputs, stacked once behind it."""
-    flat = [
-        keras.ops.convert_to_tensor(x).unbind(0) for x in keras.tree.flatten(inputs)
-    ]
+    """A loop in Python over views of the inputs, stacked once behind it.
+
+    Structures are taken apart in plain Python: a step is short, and `keras.tree` would
+    take as long.
+    """
+    views = _mapped(lambda x: _Views(keras.ops.convert_to_tensor(x).unbind(0)), inputs)
+    length = len(keras.tree.flatten(views)[0].each)
     outputs = []
-    for now in zip(*flat):
-        state, output = step(state, keras.tree.pack_sequence_as(inputs, list(now)))
-        outputs.append(keras.tree.flatten(output))
-    stacked = [torch.stack(y) for y in zip(*outputs)]
-    return state, keras.tree.pack_sequence_as(output, stacked)
+    for t in range(length):
+        state, output = step(state, _mapped(lambda x, t=t: x.each[t], views))
+        outputs.append(output)
+    return state, _mapped(lambda *y: torch.stack(y), *outputs)
+
+
+class _Views:
+    """All steps of one input: a leaf of a structure, as a tuple would not be."""
+
+    def __init__(self, each: tuple[Tensor, ...]) -> None:
+        self.each = each
+
+
+def _mapped(function: Callable, *structures: Any) -> Any:
+    """`keras.tree.map_structure` of dicts, lists and (named) tuples."""
+    first = structures[0]
+    if isinstance(first, dict):
+        return {k: _mapped(function, *(s[k] for s in structures)) for k in first}
+    if isinstance(first, (list, tuple)):
+        items = [_mapped(function, *parts) for parts in zip(*structures)]
+        named = hasattr(first, "_fields")
+        return type(first)(*items) if named else type(first)(items)
+    return function(*structures)
 
 
 def is_traced(tensor: Tensor) -> bool:

@@ -122,6 +122,8 @@ class Recorder:
             if node.op != "get_attr":
                 continue
             held = getattr(graph, node.target)
+            if any(user.op != "call_function" for user in node.users):
+                return False  # it is handed on as a part of the state
             fresh = all(user.target in FRESH for user in node.users)
             weight = held.untyped_storage().data_ptr() in weights
             written = any(user.target._schema.is_mutable for user in node.users)
