@@ -101,8 +101,8 @@ def main():
             print(f"{'' if n else chr(10)}picture:  {path}")
     path = arguments.out / "model.keras"
     model.save(path)
-    english.save(arguments.out / "english.json")
-    german.save(arguments.out / "german.json")
+    english.save(arguments.out / "english.txt")
+    german.save(arguments.out / "german.txt")
     again = keras.saving.load_model(path)
     same = write(again, texts, english, german) == greedy
     print(f"model:    {path}, loaded again: {'the same' if same else 'OTHER'} answers")

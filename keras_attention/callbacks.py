@@ -167,19 +167,19 @@ class ScheduledSamplingDecay(keras.callbacks.Callback):
         return 1 / (1 + self.k * math.exp(-step / self.k))
 
     def on_train_begin(self, logs: Any = None) -> None:
-        model = self.model
-        iterations = keras.ops.convert_to_numpy(model.optimizer.iterations)
-        self._step = int(iterations)
         if not self._variables():
             raise ValueError(
                 "`ScheduledSamplingDecay` needs a model with a `ScheduledSampling`. "
-                f"Received: model={model.name!r}"
+                f"Received: model={self.model.name!r}"
             )
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        iterations = keras.ops.convert_to_numpy(self.model.optimizer.iterations)
+        self._first = int(iterations)
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         for variable in self._variables():
-            variable.assign(self.probability(self._step))
-        self._step += 1
+            variable.assign(self.probability(self._first + batch))
 
     def _variables(self) -> list[Any]:
         return [

@@ -126,6 +126,9 @@ class BahdanauAttention(StatefulAttention, NormalizedAttention):
                 initializer=clone_initializer(self.kernel_initializer),
             )
 
+    def raise_key(self, key: Tensor) -> Tensor | None:
+        return None if self.coverage else super().raise_key(key)  # keys change
+
     def state_shapes(self, shape: tuple[Any, Any]) -> list[tuple]:
         return [shape] if self.coverage else []
 
@@ -159,8 +162,7 @@ class BahdanauAttention(StatefulAttention, NormalizedAttention):
         """One query with coverage, already projected: (B, U)."""
         seen = ops.cast(state[..., None], query.dtype)  # c, (B, S, 1)
         kernel = ops.cast(self.coverage_kernel, query.dtype)
-        key = memory.key + seen * kernel  # (B, S, U)
-        memory = memory._replace(key=key, power=None)
+        memory = memory._replace(key=memory.key + seen * kernel)  # (B, S, U)
         mask, drawn = (None if x is None else x[:, None] for x in (mask, drawn))
         output, weights = self.weigh(query[:, None], memory, mask, drawn)
         output, weights = output[:, 0], weights[:, 0]

@@ -307,6 +307,12 @@ def check_memory(query: Tensor, value: Tensor, key: Tensor) -> None:
                 f"Received: query.shape={tuple(query.shape)}, "
                 f"{name}.shape={tuple(tensor.shape)}"
             )
+    if 0 in (key.shape[1], value.shape[1]):
+        raise ValueError(
+            "`value` and `key` must hold at least one entry to attend to; hide entries "
+            f"with `value_mask`. Received: value.shape={tuple(value.shape)}, "
+            f"key.shape={tuple(key.shape)}"
+        )
     if None not in (key.shape[1], value.shape[1]) and key.shape[1] != value.shape[1]:
         raise ValueError(
             "`key` and `value` must have the same length (axis 1). "

@@ -209,3 +209,17 @@ class CarryChoices(keras.layers.Layer):
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> None:
         return None
+
+
+def check_learns_by_output(attention: Any) -> None:
+    """Raises a ValueError if what an attention learns from are the weights it returns.
+
+    For a model that makes nothing of them.
+    """
+    if isinstance(attention, HardAttention) and attention.estimator == "reinforce":
+        raise ValueError(
+            "`attention` must learn by what it finds: with estimator='reinforce' the "
+            "weights that it returns must reach a `CarryChoices`, and here they do "
+            "not, so that its score would never learn. Use estimator="
+            f"'straight_through'. Received: attention={attention!r}"
+        )

@@ -188,7 +188,7 @@ class LuongAttention(NormalizedAttention):
             self.score.project_query(query),
             memory.key,
             memory.value,
-            self._compare,
+            self.comparing(query, memory),
             normalize,
             mask,
             keep=drawn,
@@ -207,9 +207,16 @@ class LuongAttention(NormalizedAttention):
             **scores.initializer_config(self),
         }
 
-    def _compare(self, query: Tensor, key: Tensor) -> Tensor:
-        similar = self.score.compare(query, key)
-        return similar * ops.cast(self.gain, similar.dtype) if self.scale else similar
+    def comparing(self, query: Tensor, memory: Prepared) -> Any:
+        compare = super().comparing(query, memory)
+        if not self.scale:
+            return compare
+
+        def scaled(query: Tensor, key: Tensor) -> Tensor:
+            similar = compare(query, key)
+            return similar * ops.cast(self.gain, similar.dtype)
+
+        return scaled
 
     def _predicted(self, query: Tensor, size: Tensor) -> Tensor:
         """p = n · sigmoid(v_pᵀ tanh(W_p q)): (B, T)."""

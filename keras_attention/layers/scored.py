@@ -45,15 +45,6 @@ class ScoredAttention(AttentionLayer):
     def project_key(self, key: Tensor) -> Tensor:
         return self.score.project_key(key)
 
-    def raise_key(self, key: Tensor) -> Tensor | None:
-        return self.score.raise_key(key)
-
-    def comparing(self, query: Tensor, memory: Prepared) -> Any:
-        """The score as f(query, key), of projected queries (B, T, ·)."""
-        if memory.power is None or query.shape[1] != 1:
-            return self.score.compare
-        return lambda q, k: self.score.compare_one(q, k, memory.power)
-
     def check_widths(self, query: Tensor, value: Tensor, key: Tensor) -> None:
         if self.score is not None and not self.score.widths_may_differ:
             check_widths(query, key)
@@ -106,6 +97,15 @@ class NormalizedAttention(ScoredAttention):
             return None
         ones = ops.ones(shape, self.compute_dtype)
         return keras.random.dropout(ones, self.dropout, seed=self.seed_generator)
+
+    def raise_key(self, key: Tensor) -> Tensor | None:
+        return self.score.raise_key(key)
+
+    def comparing(self, query: Tensor, memory: Prepared) -> Any:
+        """The score as f(query, key), of projected queries (B, T, ·)."""
+        if memory.power is None or query.shape[1] != 1:
+            return self.score.compare
+        return lambda q, k: self.score.compare_one(q, k, memory.power)
 
     def look(
         self,

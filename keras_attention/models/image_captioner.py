@@ -19,6 +19,7 @@ from keras_attention.layers.attention_rnn import AttentionRNN
 from keras_attention.layers.bahdanau import BahdanauAttention
 from keras_attention.layers.base import AttentionLayer
 from keras_attention.layers.export import export
+from keras_attention.layers.hard import check_learns_by_output
 from keras_attention.models.generation import Generator
 from keras_attention.models.image_encoder import Places, image_encoder
 from keras_attention.ops import decoding
@@ -32,15 +33,17 @@ class ImageCaptioner(keras.Model):
     """Show, attend and tell: a convolutional encoder, and a decoder that looks at it.
 
         f  = encoder(image)                      f₁ … f_S, places, row by row
-        aᵢ = [fᵢ; where i is]
-        s₀ = tanh(W_s f̄ + b_s),  f̄ = Σᵢ fᵢ / S   (of an LSTM also its c = W_c f̄ + b_c)
+        aᵢ = [fᵢ; where i is]                    of the places with fᵢ ≠ 0 alone
+        s₀ = tanh(W_s ā + b_s),  ā the mean of aᵢ  (of an LSTM also c = W_c ā + b_c)
         sₜ, zₜ, αₜ = AttentionRNN(E yₜ₋₁, sₜ₋₁; a)
         p(yₜ | y₁ … yₜ₋₁) = softmax(W_o tanh(E yₜ₋₁ + W_h [sₜ; zₜ]))
 
     The encoder is small and starts from nothing: for each number of filters a
-    convolution of 3 by 3, batch normalization, relu, and a pooling that halves rows and
-    columns. "Where i is" are waves over its row and its column, cos(π k (i + ½) / n)
-    for k = 1 … 4. `encoder` may be trained on another task first, as the paper's was.
+    convolution of 3 by 3, relu, and a pooling that halves rows and columns. It has no
+    bias, so that where pixels are 0 features are 0; such a place shows nothing, and is
+    not looked at. "Where i is" are waves over its row and its column,
+    cos(π k (i + ½) / n) for k = 1 … 4. `encoder` may be trained on another task first,
+    as the paper's was.
 
     It is trained with teacher forcing: `target` begins with the start token, and labels
     are the same sequence from the next token on, 0 where there is none. A loss that
@@ -60,7 +63,7 @@ class ImageCaptioner(keras.Model):
             and what it found goes to the next word alone, which must look anew.
         doubly_stochastic: λ, what is added to the loss: λ Σᵢ (1 − Σₜ αₜᵢ)², averaged
             over captions, so that a caption looks at every place; t runs over the
-            words that are there.
+            words that are there, i over the places that are.
         dropout: of the words that the decoder reads and of what it found.
 
     Inputs: a dict of
@@ -126,14 +129,18 @@ class ImageCaptioner(keras.Model):
         parts = _parts(*sizes, cell, dtype)
         parts.decoder = _decoder(attention, order, cell, units, dtype)
         parts.dropout = keras.layers.Dropout(dropout, dtype=dtype, name="dropout")
-        memory, state = parts.encode(image)
+        memory, there, state = parts.encode(image)
         words = parts.words(target)  # (B, T, D)
-        read = parts.dropout(words)
+        found, weights = parts.decoder(
+            parts.dropout(words),
+            memory,
+            initial_state=state,
+            memory_mask=there,
+            return_attention_scores=True,
+        )
         if doubly_stochastic:
-            watched = _SeesAll(parts.decoder, doubly_stochastic, name="watched")
-            found = watched(read, memory, state, target)
-        else:
-            found = parts.decoder(read, memory, initial_state=state)
+            sees_all = _SeesAll(doubly_stochastic, name="sees_all")
+            found = sees_all(found, weights, target, there)
         logits = parts.tell(words, found)  # (B, T, V)
 
         super().__init__(
@@ -178,9 +185,9 @@ class ImageCaptioner(keras.Model):
             search how much each place has been attended to, and what it only reads.
         """
         image = ops.cast(inputs["image"], self.compute_dtype)
-        memory, state = self._parts.encode(image)
+        memory, there, state = self._parts.encode(image)
         decoder = self._parts.decoder
-        prepared = decoder.prepare(memory)
+        prepared = decoder.prepare(memory, mask=there)
         first = decoder.start(prepared, ops.shape(image)[0], state)
         attended = ops.zeros(ops.shape(memory)[:2], "float32")
         return {"state": first, "alignment_sum": attended}, prepared
@@ -302,11 +309,13 @@ class _Parts:
     logits: Any
     dropout: Any
 
-    def encode(self, image: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """a (B, S, A) and the decoder's first state."""
-        features = self.encoder(image)  # (B, rows, columns, ·)
-        average = ops.mean(features, axis=(1, 2))  # (B, ·)
-        return self.places(features), [dense(average) for dense in self.start]
+    def encode(self, image: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """a (B, S, A), which places are there (B, S), and the decoder's first state."""
+        places, there = self.places(self.encoder(image))
+        count = ops.sum(ops.cast(there, places.dtype), axis=1, keepdims=True)  # (B, 1)
+        seen = ops.where(there[..., None], places, ops.zeros_like(places))  # (B, S, A)
+        average = ops.sum(seen, axis=1) / ops.maximum(count, 1)  # (B, A)
+        return places, there, [dense(average) for dense in self.start]
 
     def tell(self, words: Tensor, found: Tensor) -> Tensor:
         """Logits (..., V) from words (..., D) and [s; z] (..., ·)."""
@@ -314,27 +323,19 @@ class _Parts:
 
 
 class _SeesAll(keras.layers.Layer):
-    """A decoder that adds λ Σᵢ (1 − Σₜ αₜᵢ)² to the loss (equation 14)."""
+    """Adds λ Σᵢ (1 − Σₜ αₜᵢ)² to the loss (equation 14)."""
 
-    def __init__(self, decoder: AttentionRNN, weight: float, **kwargs: Any) -> None:
+    def __init__(self, weight: float, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.decoder = decoder
         self.weight = weight
 
-    def build(self, words_shape: Any, memory_shape: Any) -> None:
-        if not self.decoder.built:
-            self.decoder.build(words_shape, memory_shape)
-
     def call(
-        self, words: Tensor, memory: Tensor, state: list[Tensor], target: Tensor
+        self, found: Tensor, weights: Tensor, target: Tensor, there: Tensor
     ) -> Tensor:
-        found, weights = self.decoder(
-            words, memory, initial_state=state, return_attention_scores=True
-        )
-        there = ops.cast(ops.not_equal(target, 0), "float32")[..., None]  # (B, T, 1)
-        seen = ops.sum(ops.cast(weights, "float32") * there, axis=1)  # (B, S)
-        lacking = ops.sum((1.0 - seen) ** 2, axis=1)  # (B,)
-        self.add_loss(self.weight * ops.mean(lacking))
+        written = ops.cast(ops.not_equal(target, 0), "float32")[..., None]  # (B, T, 1)
+        seen = ops.sum(ops.cast(weights, "float32") * written, axis=1)  # (B, S)
+        lacking = ops.where(there, (1.0 - seen) ** 2, ops.zeros_like(seen))  # (B, S)
+        self.add_loss(self.weight * ops.mean(ops.sum(lacking, axis=1)))
         return found
 
 
@@ -382,6 +383,7 @@ def _decoder(
             "`attention` must be 'bahdanau' or an attention layer. "
             f"Received: attention={attention!r}"
         )
+    check_learns_by_output(attention)
     return AttentionRNN(
         CELLS[cell](units, dtype=dtype, name="cell"),
         attention,

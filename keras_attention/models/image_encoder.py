@@ -18,7 +18,9 @@ _WAVES = 4  # of each axis, by which places are told apart
 def image_encoder(
     image_shape: tuple[int, int, int], filters: tuple[int, ...], dtype: Any
 ) -> keras.Sequential:
-    """A small convolutional network that halves rows and columns once for each filter.
+    """A small convolutional network that halves rows and columns once for each width.
+
+    It adds nothing to what it sees: where the image is 0, features are 0.
 
     Args:
         image_shape: rows, columns and channels.
@@ -37,7 +39,6 @@ def image_encoder(
                 name=f"convolution_{n}",
                 **like,
             ),
-            keras.layers.BatchNormalization(dtype=dtype, name=f"normalization_{n}"),
             keras.layers.ReLU(dtype=dtype, name=f"relu_{n}"),
             keras.layers.MaxPooling2D(2, name=f"pooling_{n}", **like),
         ]
@@ -45,17 +46,24 @@ def image_encoder(
 
 
 class Places(keras.layers.Layer):
-    """Features (B, rows, columns, ·) in a row, with waves of their place: (B, S, ·)."""
+    """Features (B, rows, columns, ·) in a row, with waves of their place: (B, S, ·).
 
-    def call(self, features: Tensor) -> Tensor:
+    And which places are there, (B, S): those with a feature that is not 0.
+    """
+
+    def call(self, features: Tensor) -> tuple[Tensor, Tensor]:
         _, rows, columns, width = features.shape
         down = np.broadcast_to(_waves(rows)[:, None], (rows, columns, _WAVES))
         across = np.broadcast_to(_waves(columns)[None], (rows, columns, _WAVES))
-        waves = np.concatenate([down, across], axis=-1)  # (rows, columns, ·)
+        waves = np.concatenate([down, across], axis=-1)  # of a grid of places
         waves = ops.cast(ops.convert_to_tensor(waves), features.dtype)
         waves = ops.zeros_like(features[..., :1]) + waves
         found = ops.concatenate([features, waves], axis=-1)
-        return ops.reshape(found, (-1, rows * columns, width + 2 * _WAVES))
+        there = ops.any(ops.not_equal(features, 0), axis=-1)  # (B, rows, columns)
+        return (
+            ops.reshape(found, (-1, rows * columns, width + 2 * _WAVES)),
+            ops.reshape(there, (-1, rows * columns)),
+        )
 
 
 def _waves(count: int) -> np.ndarray:

@@ -19,6 +19,7 @@ from keras_attention.layers.bahdanau import BahdanauAttention
 from keras_attention.layers.base import AttentionLayer
 from keras_attention.layers.cells import call_cell
 from keras_attention.layers.export import export
+from keras_attention.layers.hard import check_learns_by_output
 from keras_attention.layers.luong import LuongAttention
 from keras_attention.layers.scheduled import ScheduledSampling
 from keras_attention.models.generation import Generator
@@ -379,6 +380,7 @@ def _decoder(attention: Any, cell: str, units: int, dtype: Any) -> Any:
             one, layer, "after", attention_units=units, input_feeding=True, **more
         )
     if isinstance(attention, AttentionLayer):
+        check_learns_by_output(attention)
         return AttentionRNN(one, attention, **more)
     raise ValueError(
         "`attention` must be 'bahdanau', 'luong', None or an attention layer. "

@@ -132,15 +132,49 @@ def test_places_are_those_of_the_image_row_by_row():
     assert len(np.unique(where.reshape(12, -1), axis=0)) == 12
 
 
+def half_blank():
+    """The upper rows are 0; the last image is 0 everywhere."""
+    image = images()
+    image[:, :5] = 0
+    image[-1] = 0
+    return image
+
+
 def test_the_start_is_made_of_the_average_place():
-    model, image = make(), images()
-    cache, _ = model.begin({"image": ops.convert_to_tensor(image)})
-    average = np.asarray(ops.convert_to_numpy(model.encoder(image))).mean((1, 2))
+    model, image = make(), half_blank()
+    cache, (prepared,) = model.begin({"image": ops.convert_to_tensor(image)})
+    features = np.asarray(ops.convert_to_numpy(model.encoder(image)))
+    there = (features != 0).any(-1).reshape(B, 12)
+    places = np.asarray(ops.convert_to_numpy(prepared.value))  # (B, S, A)
+    average = np.zeros((B, places.shape[-1]))
+    for b in range(B - 1):
+        average[b] = places[b, there[b]].mean(0)
+    assert 0 < there[:-1].sum(1).max() < 12
     for state, name in zip(cache["state"].cell, ("start", "start_cell")):
         kernel, bias = model.get_layer(name).get_weights()
         expected = average @ kernel + bias
         expected = np.tanh(expected) if name == "start" else expected
         np.testing.assert_allclose(ops.convert_to_numpy(state), expected, atol=1e-5)
+
+
+def test_what_is_blank_is_not_looked_at():
+    """Its features are 0; and an image with nothing on it is described all the same."""
+    model, image = make("stochastic"), half_blank()
+    features = np.asarray(ops.convert_to_numpy(model.encoder(image)))
+    assert not features[:, 0].any()
+    assert not features[-1].any()
+    there = (features != 0).any(-1).reshape(B, 1, 12)
+    target = np.full((B, T), START, "int32")
+    weights = looked(model, image, target)
+    assert not weights[~np.broadcast_to(there, weights.shape)].any()
+    np.testing.assert_allclose(weights[:-1].sum(-1), 1, atol=1e-5)
+    logits = model.predict({"image": image, "target": target}, verbose=0)
+    assert np.isfinite(logits).all()
+    seen = weights.astype("float64").sum(1)
+    expected = 0.5 * ((1 - seen) ** 2 * there[:, 0]).sum(1).mean()
+    model({"image": ops.convert_to_tensor(image), "target": target})
+    (found,) = model.losses
+    np.testing.assert_allclose(ops.convert_to_numpy(found), expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["paper", "after"])

@@ -6,7 +6,7 @@ import pytest
 from keras import ops
 
 from keras_attention import record_attention, samplers
-from keras_attention.layers import BahdanauAttention
+from keras_attention.layers import BahdanauAttention, HardAttention
 from keras_attention.models import Seq2Seq
 
 BACKEND = keras.config.backend()
@@ -216,3 +216,9 @@ def test_generate_errors(arguments, message):
 def test_constructor_errors(arguments, message):
     with pytest.raises(ValueError, match=message):
         Seq2Seq(SOURCES, TARGETS, **arguments)
+
+
+def test_an_attention_that_could_not_learn_is_refused():
+    attention = HardAttention(units=5, estimator="reinforce")
+    with pytest.raises(ValueError, match=r"CarryChoices.*Received: attention"):
+        Seq2Seq(11, 7, 3, 5, attention=attention)

@@ -155,6 +155,19 @@ def test_the_decay_counts_steps():
         callbacks.ScheduledSamplingDecay(k=0.5)
 
 
+@needs_training
+@pytest.mark.skipif(keras.config.backend() == "torch", reason="runs one step at a time")
+def test_the_decay_counts_steps_that_are_run_together():
+    model, inputs = make(0.9), data(8)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("sgd", loss, steps_per_execution=2)
+    decay, losses = callbacks.ScheduledSamplingDecay(k=3), Losses()
+    more = {"batch_size": 2, "epochs": 2, "verbose": 0}
+    model.fit(inputs, inputs["target"], callbacks=[decay, losses], **more)
+    wanted = 1 - 3 / (3 + np.exp(np.arange(0, 8, 2) / 3))
+    np.testing.assert_allclose(losses.seen, wanted, rtol=1e-5)
+
+
 def test_a_file_keeps_it(tmp_path):
     model, inputs = make(0.5, dropout=0.3), data()
     variable(model).assign(0.75)

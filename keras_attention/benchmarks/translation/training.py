@@ -202,7 +202,7 @@ def _batches(data: Data, split: str, settings: dict[str, Any], seed: int) -> Bat
     )
     reach = longest * (2 if order == "doubled" else 1)
     short = (inputs["source"] != 0).sum(1) <= reach
-    short &= (labels != 0).sum(1) <= reach
+    short &= (labels != 0).sum(1) <= longest
     inputs = {name: array[short] for name, array in inputs.items()}
     widths = [width for width in (*WIDTHS, longest) if width <= longest]
     widths = [width * reach // longest for width in widths]

@@ -1,0 +1,52 @@
+"""The example of translation as a user runs it, on a few sentences of one's own."""
+
+import gzip
+import os
+import pathlib
+import subprocess
+import sys
+
+import keras
+import pytest
+
+SCRIPT = pathlib.Path(__file__).parents[2] / "examples" / "translate.py"
+BACKEND = keras.config.backend()
+NOUNS = {"dog": "Hund", "man": "Mann", "horse": "Gaul", "boy": "Junge"}
+PAIRS = [
+    (
+        f"A {one} and a {other} have seen the {third}.",
+        f"Ein {NOUNS[one]} und ein {NOUNS[other]} haben den {NOUNS[third]} gesehen.",
+    )
+    for one in NOUNS
+    for other in NOUNS
+    for third in NOUNS
+]
+
+
+@pytest.mark.skipif(BACKEND != "jax", reason="compiles for long; JAX is its default")
+def test_from_files_to_pictures(tmp_path):
+    (tmp_path / "multi30k").mkdir()
+    for stem, pairs in (("train", PAIRS), ("test_2016_flickr", PAIRS[:7])):
+        for side, language in enumerate(("en", "de")):
+            text = "".join(f"{pair[side]}\n" for pair in pairs)
+            path = tmp_path / "multi30k" / f"{stem}.{language}.gz"
+            path.write_bytes(gzip.compress(text.encode()))
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(SCRIPT), "--epochs", "2", "--units", "8"],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "KERAS_BACKEND": BACKEND,
+            "KERAS_ATTENTION_DATA": str(tmp_path),
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "64 sentences, " in done.stdout
+    for pair in PAIRS[:5]:
+        assert f"\n{pair[0]}\n  greedy: " in done.stdout
+    assert "loaded again: the same answers" in done.stdout
+    folder = tmp_path / "translate"
+    for name in ("model.keras", "alignment_0.png", "alignment_1.png", "german.txt"):
+        assert (folder / name).stat().st_size > 100
