@@ -1,6 +1,6 @@
 """A network says which digits are on a canvas, and shows where it looked for each word.
 
-    python examples/captions.py                           # about twelve minutes
+    python examples/captions.py                           # about seven minutes
     python examples/captions.py --seed 1
     python examples/captions.py --backend torch           # or tensorflow
 
@@ -9,7 +9,8 @@ sentences alone and is never told where a digit is; but as that is known, it can
 how much of its attention was on the digit that it was naming. No digit's picture is
 both in training and in the test. As in the paper, the convolutional encoder first
 learns to classify, here canvases of one digit, and stays as it is while the decoder
-learns to look; then both are trained together.
+learns to look; then both are trained together. Blank ground, which shows nothing, is
+not looked at.
 
 The model is Xu et al., "Show, attend and tell" (2015), https://arxiv.org/abs/1502.03044,
 with the state that has read the last word looking, as in Lu et al., "Knowing when to
@@ -34,7 +35,7 @@ def parse_arguments():
     add("--canvases", type=int, default=4000, help="of an epoch; each has new ones")
     add("--digits", type=int, default=12, help="epochs for the encoder alone")
     add("--decoder", type=int, default=6, help="epochs for the decoder alone")
-    add("--epochs", type=int, default=8, help="epochs for both together")
+    add("--epochs", type=int, default=12, help="epochs for both together")
     add("--seed", type=int, default=0)
     add("--out", type=Path, default=Path("captions"), help="where to write")
     return parser.parse_args()
@@ -77,7 +78,7 @@ def main():
     print(f"\n{'there is':22} written")
     for there, text in list(zip(test.captions, written))[:SHOWN]:
         print(f"{there:22} {text}")
-    index = next(n for n, digits in enumerate(test.digits) if digits[1] >= 0)
+    index = next(n for n, (a, b) in enumerate(test.digits) if -1 < b != a)
     path = arguments.out / "attention.png"
     draw(model, test.images[index], written[index], path)
     print(f"\npicture:  {path}")

@@ -74,7 +74,8 @@ class ImageCaptioner(keras.Model):
         Logits (B, T, V).
 
     Masking:
-        What stands behind a token of the target cannot change its logits.
+        What stands behind a token of the target cannot change its logits. A place whose
+        features are all 0 gets weight 0; of an image without any other, z is 0.
 
     Raises:
         ValueError: for sizes below 1, a shape that is not three of them, no filters, an
@@ -131,16 +132,17 @@ class ImageCaptioner(keras.Model):
         parts.dropout = keras.layers.Dropout(dropout, dtype=dtype, name="dropout")
         memory, there, state = parts.encode(image)
         words = parts.words(target)  # (B, T, D)
-        found, weights = parts.decoder(
+        asked = {"return_attention_scores": True} if doubly_stochastic else {}
+        found = parts.decoder(
             parts.dropout(words),
             memory,
             initial_state=state,
             memory_mask=there,
-            return_attention_scores=True,
+            **asked,
         )
         if doubly_stochastic:
             sees_all = _SeesAll(doubly_stochastic, name="sees_all")
-            found = sees_all(found, weights, target, there)
+            found = sees_all(*found, target, there)
         logits = parts.tell(words, found)  # (B, T, V)
 
         super().__init__(

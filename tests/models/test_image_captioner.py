@@ -133,9 +133,9 @@ def test_places_are_those_of_the_image_row_by_row():
 
 
 def half_blank():
-    """The upper rows are 0; the last image is 0 everywhere."""
+    """All rows but the last are 0; the last image is 0 everywhere."""
     image = images()
-    image[:, :5] = 0
+    image[:, :-1] = 0
     image[-1] = 0
     return image
 
@@ -149,7 +149,7 @@ def test_the_start_is_made_of_the_average_place():
     average = np.zeros((B, places.shape[-1]))
     for b in range(B - 1):
         average[b] = places[b, there[b]].mean(0)
-    assert 0 < there[:-1].sum(1).max() < 12
+    assert 0 < there[:-1].sum() < 24
     for state, name in zip(cache["state"].cell, ("start", "start_cell")):
         kernel, bias = model.get_layer(name).get_weights()
         expected = average @ kernel + bias
@@ -168,13 +168,12 @@ def test_what_is_blank_is_not_looked_at():
     weights = looked(model, image, target)
     assert not weights[~np.broadcast_to(there, weights.shape)].any()
     np.testing.assert_allclose(weights[:-1].sum(-1), 1, atol=1e-5)
-    logits = model.predict({"image": image, "target": target}, verbose=0)
-    assert np.isfinite(logits).all()
     seen = weights.astype("float64").sum(1)
     expected = 0.5 * ((1 - seen) ** 2 * there[:, 0]).sum(1).mean()
-    model({"image": ops.convert_to_tensor(image), "target": target})
     (found,) = model.losses
     np.testing.assert_allclose(ops.convert_to_numpy(found), expected, rtol=1e-5)
+    logits = model.predict({"image": image, "target": target}, verbose=0)
+    assert np.isfinite(logits).all()
 
 
 @pytest.mark.parametrize("kind", ["paper", "after"])
