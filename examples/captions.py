@@ -1,6 +1,6 @@
 """A network says which digits are on a canvas, and shows where it looked for each word.
 
-    python examples/captions.py                           # about seven minutes
+    python examples/captions.py                           # about eight minutes
     python examples/captions.py --seed 1
     python examples/captions.py --backend torch           # or tensorflow
 
@@ -35,7 +35,7 @@ def parse_arguments():
     add("--canvases", type=int, default=4000, help="of an epoch; each has new ones")
     add("--digits", type=int, default=12, help="epochs for the encoder alone")
     add("--decoder", type=int, default=6, help="epochs for the decoder alone")
-    add("--epochs", type=int, default=12, help="epochs for both together")
+    add("--epochs", type=int, default=16, help="epochs for both together")
     add("--seed", type=int, default=0)
     add("--out", type=Path, default=Path("captions"), help="where to write")
     return parser.parse_args()
@@ -94,7 +94,7 @@ def train():
     model = models.ImageCaptioner(
         canvases.generate(1).images.shape[1:],
         len(canvases.VOCABULARY),
-        embedding_dim=32,
+        embedding_dim=128,
         units=128,
         filters=FILTERS,
         cell="gru",

@@ -213,7 +213,7 @@ def plot_image_attention(
             f"`weights`. Received: grid={grid}, weights.shape={weights.shape}"
         )
     shown = [index for index, text in enumerate(texts) if text]
-    maps = weights[shown].reshape(-1, rows, columns)  # (T, rows, columns)
+    maps = weights[shown].reshape(-1, rows, columns)  # a grid of places a word
     heading = [] if title is None else _captions(None, title)
     return draw_panels(image, maps, [texts[index] for index in shown], heading)
 

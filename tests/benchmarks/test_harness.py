@@ -347,7 +347,7 @@ def test_all_cases_are_known_by_their_name():
     for name, cases in CASES.items():
         assert {case.name for case in cases} == {name}
         assert len({case.label for case in cases}) == len(cases)
-        assert any(case.quick for case in cases)
+        assert any(case.quick for case in cases) or name == "additive_long"
     assert {case.sizes["T"] for case in CASES["attention_fused"]} >= {16, 256, 2048}
 
 

@@ -35,8 +35,6 @@ UNKNOWN = 64  # what an unknown size counts as
 
 def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool) -> Tensor:
     """The plain form; see `ops.scores.additive`."""
-    if query.shape[-2] == 1:  # one axis less is faster
-        return ops.matmul(ops.tanh(query + key), scale)[..., None, :]
     units = ops.tanh(query[..., :, None, :] + key[..., None, :, :])  # (..., T, S, U)
     return ops.matmul(units, scale)
 
