@@ -340,6 +340,9 @@ class _SeesAll(keras.layers.Layer):
         self.add_loss(self.weight * ops.mean(ops.sum(lacking, axis=1)))
         return found
 
+    def compute_output_spec(self, found: Any, *others: Any) -> Any:
+        return keras.KerasTensor(found.shape, self.compute_dtype)
+
 
 def _parts(
     image_shape: tuple,

@@ -65,6 +65,14 @@ class Places(keras.layers.Layer):
             ops.reshape(there, (-1, rows * columns)),
         )
 
+    def compute_output_spec(self, features: Any) -> tuple[Any, Any]:
+        batch, rows, columns, width = features.shape
+        shape = (batch, rows * columns)  # (B, S)
+        return (
+            keras.KerasTensor((*shape, width + 2 * _WAVES), self.compute_dtype),
+            keras.KerasTensor(shape, "bool"),
+        )
+
 
 def _waves(count: int) -> np.ndarray:
     """cos(π k (i + ½) / n) for each of n places side by side and k from 1: (n, ·)."""
