@@ -38,7 +38,7 @@ _kernels = import_module(f"{__name__}.{_backend if _own else 'generic'}")
 _additive = import_module(f"{__name__}.additive{f'_{_backend}' if _own else ''}")
 # TensorFlow's own tanh is as fast as what would take its place, and so is XLA's there.
 _step = import_module(
-    f"{__name__}.additive_step{f'_{_backend}' if _backend in ('torch', 'jax') else ''}"
+    f"{__name__}.one_query{f'_{_backend}' if _backend in ('torch', 'jax') else ''}"
 )
 _decoding = import_module(f"{__name__}.decoding.{_backend if _own else 'generic'}")
 _plain = import_module(f"{__name__}.decoding.generic")

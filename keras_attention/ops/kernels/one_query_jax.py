@@ -1,4 +1,4 @@
-"""The additive score of one query on JAX; see `additive_step.py`."""
+"""The additive score of one query on JAX; see `one_query.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The additive score of one query on torch; see `additive_step.py`."""
+"""The additive score of one query on torch; see `one_query.py`."""
 
 from __future__ import annotations
 
