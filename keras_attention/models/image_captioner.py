@@ -20,12 +20,13 @@ from keras_attention.layers.bahdanau import BahdanauAttention
 from keras_attention.layers.base import AttentionLayer
 from keras_attention.layers.export import export
 from keras_attention.layers.hard import check_learns_by_output
+from keras_attention.layers.recurrence import layer_config
 from keras_attention.models.generation import Generator
 from keras_attention.models.image_encoder import Places, image_encoder
+from keras_attention.models.seq2seq import CELLS
 from keras_attention.ops import decoding
 
 Tensor = Any
-CELLS = {"gru": keras.layers.GRUCell, "lstm": keras.layers.LSTMCell}
 
 
 @export
@@ -273,8 +274,7 @@ class ImageCaptioner(keras.Model):
     def get_config(self) -> dict[str, Any]:
         attention = self.attention
         if isinstance(attention, AttentionLayer):
-            attention = keras.saving.serialize_keras_object(attention)
-            attention.pop("build_config", None)
+            attention = layer_config(attention)
         return {
             "name": self.name,
             "trainable": self.trainable,

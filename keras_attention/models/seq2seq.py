@@ -21,6 +21,7 @@ from keras_attention.layers.cells import call_cell
 from keras_attention.layers.export import export
 from keras_attention.layers.hard import check_learns_by_output
 from keras_attention.layers.luong import LuongAttention
+from keras_attention.layers.recurrence import layer_config
 from keras_attention.layers.scheduled import ScheduledSampling
 from keras_attention.models.generation import Generator
 from keras_attention.ops import decoding
@@ -299,8 +300,7 @@ class Seq2Seq(keras.Model):
     def get_config(self) -> dict[str, Any]:
         attention = self.attention
         if isinstance(attention, AttentionLayer):
-            attention = keras.saving.serialize_keras_object(attention)
-            attention.pop("build_config", None)
+            attention = layer_config(attention)
         return {
             "name": self.name,
             "trainable": self.trainable,
