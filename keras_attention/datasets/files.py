@@ -19,7 +19,7 @@ import threading
 import urllib.error
 import urllib.request
 import zlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -76,12 +76,13 @@ class Source:
     def mismatch(self, path: str | os.PathLike[str]) -> str | None:
         """Returns what is wrong with the file at `path`, or `None`."""
         try:
-            size, digest = _size_and_sha256(path, self.unpacked)
+            size = _size(path, self.unpacked)
+            if self.size is not None and size != self.size:
+                return f"it has {size} bytes, not {self.size}"
+            digest = None if self.sha256 is None else _sha256(path, self.unpacked)
         except (gzip.BadGzipFile, zlib.error, EOFError) as error:
             return f"it is no whole gzip file ({error})"
-        if self.size is not None and size != self.size:
-            return f"it has {size} bytes, not {self.size}"
-        if self.sha256 is not None and digest != self.sha256:
+        if digest != self.sha256:
             return f"its SHA-256 is {digest}, not {self.sha256}"
         return None
 
@@ -335,16 +336,29 @@ def _probe(url: str, seconds: float) -> str | None:
         return f"no answer within {seconds:g} s"
 
 
-def _size_and_sha256(path: str | os.PathLike[str], unpacked: bool) -> tuple[int, str]:
-    """Of a file, or of what is packed in it."""
-    size, digest = 0, hashlib.sha256()
+def _size(path: str | os.PathLike[str], unpacked: bool) -> int:
+    """Bytes of a file, or of what is packed in it."""
+    if not unpacked:
+        return os.path.getsize(path)
+    size = 0
+    for chunk in _chunks(path, unpacked):
+        size += len(chunk)
+        if size > ARCHIVE_LIMIT:
+            raise zlib.error(f"unpacked, it has more than {ARCHIVE_LIMIT} bytes")
+    return size
+
+
+def _sha256(path: str | os.PathLike[str], unpacked: bool) -> str:
+    digest = hashlib.sha256()
+    for chunk in _chunks(path, unpacked):
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _chunks(path: str | os.PathLike[str], unpacked: bool) -> Iterator[bytes]:
     with gzip.open(path) if unpacked else open(path, "rb") as file:
         while chunk := file.read(_CHUNK):
-            size += len(chunk)
-            if size > ARCHIVE_LIMIT and unpacked:
-                raise zlib.error(f"unpacked, it has more than {ARCHIVE_LIMIT} bytes")
-            digest.update(chunk)
-    return size, digest.hexdigest()
+            yield chunk
 
 
 def _open_decompressed(path: Path) -> gzip.GzipFile | io.BufferedReader:
