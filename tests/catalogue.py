@@ -38,6 +38,8 @@ class Row:
             by default all but the last.
         call: how to call it with tensors by name; by default `layer(**tensors)`.
         attention: whether it has the family's call signature.
+        heads: whether it projects values, so that its weights times the values are not
+            what it returns.
         residual: whether it adds what it finds to the query, so that what it returns
             is not 0 where there is nothing to attend to.
         trains: whether it has weights to train.
@@ -54,6 +56,7 @@ class Row:
     inputs: Callable[[np.random.Generator], Arrays]
     unknown: dict[str, tuple[int, ...]] = field(default_factory=dict)
     attention: bool = False
+    heads: bool = False
     residual: bool = False
     trains: bool = False
     recurrent: bool = False
@@ -155,6 +158,20 @@ def _hide_all(inputs: Arrays) -> Arrays:
     mask = inputs["value_mask"].copy()
     mask[0] = False
     return {**inputs, "value_mask": mask}
+
+
+def _each(rng: np.random.Generator) -> Arrays:
+    return {"inputs": _floats(rng, B, T, D)}
+
+
+def _heads(rng: np.random.Generator) -> Arrays:
+    """Queries of two heads."""
+    return {"inputs": _floats(rng, B, T, 2, 6)}
+
+
+def _scores(rng: np.random.Generator) -> Arrays:
+    """Scores of three heads."""
+    return {"scores": _floats(rng, B, 3, T, S)}
 
 
 def _sentences(rng: np.random.Generator) -> np.ndarray:
@@ -335,6 +352,7 @@ def _pictures(rng: np.random.Generator) -> Arrays:
 
 _ATTENTION = {"attention": True, "masked": _change_masked, "hidden": _hide_all}
 _HOP = {**_ATTENTION, "residual": True}
+_HEADS = {**_ATTENTION, "heads": True}
 _ANY_LENGTH = {"story": (0, 1, 2), "question": (0, 1)}
 _ANY_QUESTION = {"question": (0, 1), "keys": (0,), "values": (0,)}
 
@@ -875,6 +893,110 @@ ROWS = [
         _pictures,
         unknown={"image": (0,), "target": (0, 1)},
         recurrent=True,
+    ),
+    Row("sine_position", layers.SinePositionEncoding, {"max_wavelength": 50.0}, _each),
+    Row("rotary", layers.RotaryEmbedding, {"max_wavelength": 50.0}, _heads),
+    Row(
+        "rotary_yarn",
+        layers.RotaryEmbedding,
+        {
+            "scaling": "yarn",
+            "factor": 4.0,
+            "original_length": 64,
+            "fast": 8.0,
+            "slow": 2.0,
+            "interleaved": True,
+        },
+        _heads,
+    ),
+    Row("alibi", layers.AlibiBias, {}, _scores, unknown={"scores": (0, 2, 3)}),
+    Row(
+        "relative_position",
+        layers.RelativePositionBias,
+        {
+            "buckets": 4,
+            "max_distance": 3,
+            "bidirectional": False,
+            "embeddings_initializer": "he_normal",
+        },
+        _scores,
+        unknown={"scores": (0, 2, 3)},
+        trains=True,
+    ),
+    Row(
+        "multi_head",
+        layers.MultiHeadAttention,
+        {"num_heads": 3, "key_dim": 2},
+        _unequal_memory,
+        trains=True,
+        **_HEADS,
+    ),
+    Row(
+        "multi_head_grouped",
+        layers.MultiHeadAttention,
+        {
+            "num_heads": 6,
+            "key_dim": 4,
+            "value_dim": 5,
+            "num_key_value_heads": 2,
+            "dropout": 0.3,
+            "seed": 1,
+            "use_bias": False,
+            "use_gate": True,
+            "sliding_window": 4,
+            "position": "rotary",
+        },
+        _unequal_memory,
+        trains=True,
+        **_HEADS,
+    ),
+    Row(
+        "multi_head_relative",
+        layers.MultiHeadAttention,
+        {
+            "num_heads": 3,
+            "key_dim": 2,
+            "position": "relative",
+            "normalizer": "softmax1",
+            "output_shape": (V,),
+        },
+        _unequal_memory,
+        trains=True,
+        **_HEADS,
+    ),
+    Row(
+        "multi_head_alibi",
+        layers.MultiHeadAttention,
+        {
+            "num_heads": 3,
+            "key_dim": 2,
+            "num_key_value_heads": 1,
+            "position": "alibi",
+            "use_bias": False,
+        },
+        _unequal_memory,
+        trains=True,
+        **_HEADS,
+    ),
+    # What is penalized moves with samples of weight 0, too.
+    Row(
+        "multi_head_regularized",
+        layers.MultiHeadAttention,
+        {
+            "num_heads": 3,
+            "key_dim": 2,
+            "attention_axes": (1,),
+            "flash_attention": False,
+            "kernel_initializer": "he_normal",
+            "bias_initializer": "zeros",
+            "kernel_regularizer": "l2",
+            "bias_regularizer": "l1",
+            "activity_regularizer": "l2",
+            "kernel_constraint": "max_norm",
+            "bias_constraint": "max_norm",
+        },
+        _unequal_memory,
+        **_HEADS,
     ),
 ]
 

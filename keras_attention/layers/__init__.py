@@ -10,6 +10,13 @@ from keras_attention.layers.luong import LuongAttention
 from keras_attention.layers.memnn import FactFinder, WordResponder
 from keras_attention.layers.memory import MemoryAge, MemoryHop, SentenceEncoder
 from keras_attention.layers.monotonic import MonotonicAttention
+from keras_attention.layers.multi_head import MultiHeadAttention
+from keras_attention.layers.positions import (
+    AlibiBias,
+    RelativePositionBias,
+    RotaryEmbedding,
+    SinePositionEncoding,
+)
 from keras_attention.layers.recording import record_attention
 from keras_attention.layers.records import MemoryWriter, SentenceFeatures
 from keras_attention.layers.scheduled import ScheduledSampling
@@ -25,6 +32,7 @@ from keras_attention.layers.scores import (
 
 __all__ = [
     "AdditiveScore",
+    "AlibiBias",
     "Attention",
     "AttentionRNN",
     "BahdanauAttention",
@@ -42,11 +50,15 @@ __all__ = [
     "MemoryHop",
     "MemoryWriter",
     "MonotonicAttention",
+    "MultiHeadAttention",
     "RBFScore",
+    "RelativePositionBias",
+    "RotaryEmbedding",
     "ScheduledSampling",
     "Score",
     "SentenceEncoder",
     "SentenceFeatures",
+    "SinePositionEncoding",
     "WordResponder",
     "record_attention",
 ]

@@ -240,17 +240,22 @@ class AttentionLayer(keras.layers.Layer):
         return output, weights, state
 
     def _check_usable(self, method: str, tensor: Tensor) -> None:
-        if not self.built:
-            raise RuntimeError(
-                f"`{method}` needs a layer that is built: call or build layer "
-                f"{self.name!r} first, or its weights would have no owner."
-            )
-        if isinstance(tensor, keras.KerasTensor):
-            raise RuntimeError(
-                f"`{method}` is for use inside a layer's `call`; on symbolic tensors "
-                f"the weights of layer {self.name!r} would be left out of the model. "
-                "Call the layer instead."
-            )
+        check_usable(self, method, tensor)
+
+
+def check_usable(layer: keras.layers.Layer, method: str, tensor: Tensor) -> None:
+    """Raises a RuntimeError where a method other than the call would lose weights."""
+    if not layer.built:
+        raise RuntimeError(
+            f"`{method}` needs a layer that is built: call or build layer "
+            f"{layer.name!r} first, or its weights would have no owner."
+        )
+    if isinstance(tensor, keras.KerasTensor):
+        raise RuntimeError(
+            f"`{method}` is for use inside a layer's `call`; on symbolic tensors "
+            f"the weights of layer {layer.name!r} would be left out of the model. "
+            "Call the layer instead."
+        )
 
 
 def one_query(

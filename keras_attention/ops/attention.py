@@ -6,8 +6,8 @@
 :func:`attend` says so step by step, for any score and any normalizer;
 :func:`dot_product_attention` is its most frequent case in one fused step.
 
-Shapes: B batch, T queries, S keys, H heads, D width, E width of a head, V width of a
-value.
+Shapes: B batch, T queries, S keys, H heads, G heads of keys and values, D width, E
+width of a head, V width of a value.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import keras
 from keras import ops
 
 from keras_attention.ops import kernels, masks, normalizers, scores
+from keras_attention.ops.axes import grouped_matmul
+from keras_attention.ops.precision import wide
 
 Tensor = Any
 
@@ -81,6 +83,7 @@ def dot_product_attention(
     mask: Tensor | None = None,
     scale: float | None = None,
     is_causal: bool = False,
+    bias: Tensor | None = None,
 ) -> Tensor:
     """softmax(q kᵀ / √E) v for many heads, in the backend's fastest way.
 
@@ -89,18 +92,21 @@ def dot_product_attention(
 
     Args:
         query: (B, T, H, E).
-        key: (B, S, H, E).
-        value: (B, S, H, V).
+        key: (B, S, G, E), where G divides H: as many heads of queries in a row share
+            one of keys and values.
+        value: (B, S, G, V).
         mask: booleans that broadcast to (B, H, T, S), True = may attend; or None.
         scale: what multiplies q kᵀ; by default 1/√E.
         is_causal: whether query t may see only keys 0 … t.
+        bias: what is added to the scores, numbers that broadcast to (B, H, T, S); or
+            None.
 
     Returns:
         (B, T, H, V), 0 for each query that may attend to nothing.
 
     Raises:
-        ValueError: if a tensor has not rank 4, a mask does not fit, or queries and
-            keys are not of one width.
+        ValueError: if a tensor has not rank 4, a mask does not fit, queries and keys
+            are not of one width, or the heads of keys do not divide those of queries.
 
     Example:
 
@@ -117,7 +123,66 @@ def dot_product_attention(
     (batch, queries, heads, width), keys = query.shape, key.shape[1]
     mask = masks.check("mask", mask, (batch, heads, queries, keys))
     scale = width**-0.5 if scale is None else scale
-    return kernels.dot_product_attention(query, key, value, mask, scale, is_causal)
+    return kernels.dot_product_attention(
+        query, key, value, mask, scale, is_causal, bias
+    )
+
+
+def attend_heads(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    scale: float | None = None,
+    normalizer: str | Callable = "softmax",
+    bias: Tensor | None = None,
+    dropout: Callable | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The same as :func:`dot_product_attention`, explicitly, with any normalizer.
+
+    Args:
+        query: (B, T, H, E).
+        key: (B, S, G, E), where G divides H.
+        value: (B, S, G, V).
+        mask: booleans that broadcast to (B, H, T, S), True = may attend; or None.
+        scale: what multiplies q kᵀ; by default 1/√E.
+        normalizer: its name, or a callable f(scores, mask).
+        bias: what is added to the scores, numbers that broadcast to (B, H, T, S); or
+            None.
+        dropout: what is done to the weights before they meet the values; or None.
+
+    Returns:
+        The output (B, T, H, V) and the weights (B, H, T, S), before dropout; both are
+        0 for each query that may attend to nothing.
+
+    Raises:
+        ValueError: as :func:`dot_product_attention` does.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention import ops
+    >>> q, k = np.ones((2, 5, 4, 3), "float32"), np.ones((2, 7, 2, 3), "float32")
+    >>> output, weights = ops.attend_heads(q, k, k)
+    >>> tuple(output.shape), tuple(weights.shape)
+    ((2, 5, 4, 3), (2, 4, 5, 7))
+
+    Reference:
+        Vaswani et al., "Attention is all you need" (2017), equation 1; shared heads:
+        Shazeer, "Fast Transformer decoding" (2019), Ainslie et al., "GQA" (2023).
+    """
+    _check_heads(query, key, value)
+    (batch, queries, heads, width), keys = query.shape, key.shape[1]
+    mask = masks.check("mask", mask, (batch, heads, queries, keys))
+    scale = width**-0.5 if scale is None else scale
+    q = ops.transpose(ops.multiply(query, scale), (0, 2, 1, 3))  # (B, H, T, E)
+    k = ops.transpose(key, (0, 2, 3, 1))  # (B, G, E, S)
+    v = ops.transpose(value, (0, 2, 1, 3))  # (B, G, S, V)
+    similar = grouped_matmul(q, k)  # (B, H, T, S)
+    similar = similar if bias is None else wide(similar) + wide(bias)
+    weights = ops.cast(normalizers.get(normalizer)(similar, mask), value.dtype)
+    used = weights if dropout is None else dropout(weights)
+    return ops.transpose(grouped_matmul(used, v), (0, 2, 1, 3)), weights
 
 
 def _check_heads(query: Tensor, key: Tensor, value: Tensor) -> None:
@@ -131,4 +196,11 @@ def _check_heads(query: Tensor, key: Tensor, value: Tensor) -> None:
         raise ValueError(
             "`query` and `key` must have the same width (last axis). "
             f"Received: query.shape={tuple(query.shape)}, key.shape={tuple(key.shape)}"
+        )
+    if key.shape[2] != value.shape[2] or query.shape[2] % key.shape[2]:
+        raise ValueError(
+            "`key` and `value` must have the same number of heads (axis 2), which must "
+            "divide that of `query`. "
+            f"Received: query.shape={tuple(query.shape)}, "
+            f"key.shape={tuple(key.shape)}, value.shape={tuple(value.shape)}"
         )

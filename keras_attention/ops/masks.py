@@ -60,9 +60,22 @@ def sliding_window(queries: int | Tensor, keys: int | Tensor, window: int) -> Te
     """
     if window < 1:
         raise ValueError(f"`window` must be at least 1. Received: window={window}")
-    t = ops.arange(queries)[:, None]
-    s = ops.arange(keys)[None, :]
-    return ops.abs(t - s) < window  # (T, S)
+    return near(ops.arange(queries), ops.arange(keys), window)  # (T, S)
+
+
+def near(query_position: Tensor, key_position: Tensor, window: int) -> Tensor:
+    """A query may attend to the keys less than `window` steps away, either side.
+
+    Args:
+        query_position: integers (..., T).
+        key_position: integers (..., S).
+        window: a positive number of steps.
+
+    Returns:
+        Booleans (..., T, S).
+    """
+    steps = query_position[..., :, None] - key_position[..., None, :]
+    return ops.abs(steps) < window  # (..., T, S)
 
 
 def merge(*masks: Tensor | None) -> Tensor | None:

@@ -1,17 +1,22 @@
 """Positions: what a sum over words or a set of memories would lose.
 
-Shapes: B batch, M memory slots, L words, D width.
+Shapes: B batch, T queries, S keys, H heads, E width of a head, M memory slots, L words,
+D width.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
+import numpy as np
 from keras import ops
 
 from keras_attention.ops import kernels
+from keras_attention.ops.precision import wide
 
 Tensor = Any
+Array = np.ndarray
 
 ENCODINGS = ("position", "centered_position")
 
@@ -156,3 +161,246 @@ def gaps(age: Tensor, draws: Tensor, rate: float) -> Tensor:
     before = ops.cumsum(taken, axis=1)[:, None, :] < ops.cast(age, "float32")[..., None]
     moved = 1 + ops.sum(ops.cast(before, "int32"), axis=2)  # (B, M)
     return ops.where(age > 0, moved, 0)
+
+
+def sinusoid(position: Tensor, width: int, max_wavelength: float = 1e4) -> Tensor:
+    """The sine and cosine waves of the Transformer, in float32.
+
+        PE(p, 2i) = sin(p / m^(2i/d)),   PE(p, 2i + 1) = cos(p / m^(2i/d))
+
+    Args:
+        position: p, numbers (...).
+        width: d, which may be odd; the last wave is then a sine alone.
+        max_wavelength: m.
+
+    Returns:
+        (..., d), float32: in half precision a position above 256 would already be
+        rounded before its sine is taken.
+
+    Reference:
+        Vaswani et al., "Attention is all you need" (2017), section 3.5.
+    """
+    pairs = 2 * (np.arange(width) // 2)
+    rate = (float(max_wavelength) ** (-pairs / width)).astype("float32")
+    angle = ops.cast(position, "float32")[..., None] * rate  # (..., d)
+    odd = np.arange(width) % 2 == 1
+    return ops.where(odd, ops.cos(angle), ops.sin(angle))
+
+
+def rotary_rates(width: int, max_wavelength: float = 1e4, factor: float = 1.0) -> Array:
+    """How fast each pair of a rotary embedding turns: m^(−2i/E) / factor.
+
+    Args:
+        width: E, the width of a head, even.
+        max_wavelength: m.
+        factor: how many times further the positions are to reach than in training;
+            all are divided by it (linear scaling).
+
+    Returns:
+        Float64 numbers (E/2,), a NumPy array.
+
+    Raises:
+        ValueError: if the width is odd.
+
+    Reference:
+        Su et al., "RoFormer" (2021), section 3.2.2; linear scaling: Chen et al.,
+        "Extending context window of large language models via positional
+        interpolation" (2023).
+    """
+    if width % 2:
+        raise ValueError(
+            f"A rotary embedding turns pairs: `width` must be even. "
+            f"Received: width={width}"
+        )
+    return float(max_wavelength) ** (-2 * np.arange(width // 2) / width) / factor
+
+
+def yarn_rates(
+    width: int,
+    max_wavelength: float,
+    factor: float,
+    original_length: int,
+    fast: float = 32.0,
+    slow: float = 1.0,
+) -> Array:
+    """The rates of YaRN: fast pairs turn as they did, slow ones are scaled linearly.
+
+    A pair that turns more than `fast` times within the original length keeps its
+    rate, one that turns less than `slow` times has it divided by `factor`, and between
+    them lies a ramp over the index of the pair.
+
+    Args:
+        width: E, the width of a head, even.
+        max_wavelength: m.
+        factor: how many times further the positions are to reach.
+        original_length: the length in training.
+        fast: β of the paper.
+        slow: α of the paper.
+
+    Returns:
+        Float64 numbers (E/2,), a NumPy array.
+
+    Raises:
+        ValueError: if the width is odd.
+
+    Reference:
+        Peng et al., "YaRN: efficient context window extension of large language
+        models" (2023), section 3.2, with the ramp of its authors' code.
+    """
+    rates = rotary_rates(width, max_wavelength)
+
+    def pair(turns: float) -> float:  # which pair turns so often
+        waves = np.log(original_length / (turns * 2 * np.pi))
+        return width * waves / (2 * np.log(max_wavelength))
+
+    low = max(np.floor(pair(fast)), 0)
+    high = min(np.ceil(pair(slow)), width - 1)
+    ramp = (np.arange(width // 2) - low) / max(high - low, 1e-3)
+    kept = 1 - np.clip(ramp, 0, 1)
+    return rates * kept + rates / factor * (1 - kept)
+
+
+def rotate(
+    x: Tensor,
+    position: Tensor,
+    rates: Array,
+    amplitude: float = 1.0,
+    interleaved: bool = False,
+) -> Tensor:
+    """Turns pairs of numbers by angles that grow with the position.
+
+    The dot product of a query at p and a key at r then depends on p − r alone.
+
+    Args:
+        x: (..., T, H, E).
+        position: numbers (T,), or (B, T).
+        rates: (E/2,), from :func:`rotary_rates` or :func:`yarn_rates`.
+        amplitude: what the result is multiplied by.
+        interleaved: whether pairs are neighbours, as in the paper, or number i goes
+            with number i + E/2, as in most published weights.
+
+    Returns:
+        (..., T, H, E), in the dtype of x; the angles are computed in float32.
+
+    Reference:
+        Su et al., "RoFormer" (2021), equation 34.
+    """
+    rates = np.asarray(rates, "float32")
+    angle = ops.cast(position, "float32")[..., None, None] * rates  # (T, 1, E/2)
+    cos, sin = (wave(angle) * amplitude for wave in (ops.cos, ops.sin))
+    z = wide(x)
+    half = x.shape[-1] // 2
+    if interleaved:
+        first, second = z[..., 0::2], z[..., 1::2]
+    else:
+        first, second = z[..., :half], z[..., half:]
+    turned = (first * cos - second * sin, second * cos + first * sin)
+    if interleaved:
+        pairs = ops.stack(turned, axis=-1)  # (..., T, H, E/2, 2)
+        out = ops.reshape(pairs, (*ops.shape(x)[:-1], x.shape[-1]))
+    else:
+        out = ops.concatenate(turned, axis=-1)
+    return ops.cast(out, x.dtype)  # (..., T, H, E)
+
+
+def alibi_slopes(heads: int) -> Array:
+    """How much each head of ALiBi minds a distance: 2^(−8h/H) for h = 1 … H.
+
+    Where H is no power of two, the slopes of the next smaller one come first, and then
+    every other one of those of twice as many heads.
+
+    Args:
+        heads: H.
+
+    Returns:
+        Float64 numbers (H,), a NumPy array.
+
+    Reference:
+        Press et al., "Train short, test long" (2022), section 3 and its code.
+    """
+
+    def of(count: int) -> Array:
+        return 2.0 ** (-8 * np.arange(1, count + 1) / count)
+
+    power = 2 ** int(np.log2(heads))
+    more = of(2 * power)[0::2][: heads - power]
+    return np.concatenate([of(power), more])
+
+
+def relative_buckets(
+    distance: Tensor,
+    buckets: int = 32,
+    max_distance: int = 128,
+    bidirectional: bool = True,
+) -> Tensor:
+    """T5's bucket of each distance: near ones have their own, far ones share.
+
+    Args:
+        distance: position of the key less that of the query, integers (...).
+        buckets: how many there are; half of them for either direction if both count.
+        max_distance: from here on, all distances share the last bucket.
+        bidirectional: whether keys ahead are told from keys behind; if not, all keys
+            ahead are in bucket 0.
+
+    Returns:
+        Integers (...), from 0 to `buckets` − 1.
+
+    Raises:
+        ValueError: if there are too few buckets, or `max_distance` is within reach of
+            those for single distances.
+
+    Reference:
+        Raffel et al., "Exploring the limits of transfer learning with a unified
+        text-to-text transformer" (2020), section 2.1, and its code.
+    """
+    table = bucket_table(buckets, max_distance, bidirectional)
+    distance = ops.cast(distance, "int32")
+    if bidirectional:
+        ahead = ops.cast(distance > 0, "int32") * (buckets // 2)
+        behind = ops.abs(distance)
+    else:
+        ahead = 0
+        behind = ops.maximum(-distance, 0)
+    return ahead + ops.take(table, ops.minimum(behind, max_distance))
+
+
+@cache
+def bucket_table(buckets: int, max_distance: int, bidirectional: bool) -> Array:
+    """The buckets of the distances 0 … max_distance behind, all in whole numbers.
+
+    Bucket e + k, with e the buckets of single distances and f the others, begins where
+    f log(n/e) / log(max/e) reaches k: where nᶠ eᵏ ≥ maxᵏ eᶠ.
+
+    Args:
+        buckets: as in :func:`relative_buckets`, like the others.
+        max_distance: the greatest distance.
+        bidirectional: whether half of the buckets are for keys ahead.
+
+    Returns:
+        Integers (max_distance + 1,), a NumPy array.
+
+    Raises:
+        ValueError: as :func:`relative_buckets` does.
+    """
+    sides = 2 if bidirectional else 1
+    if buckets < 2 * sides or buckets % sides:
+        raise ValueError(
+            f"`buckets` must be {'even and ' if bidirectional else ''}at least "
+            f"{2 * sides}. Received: buckets={buckets}"
+        )
+    side = buckets // sides
+    single = side // 2
+    shared = side - single
+    if max_distance <= single:
+        raise ValueError(
+            f"`max_distance` must be greater than {single}, the number of buckets "
+            f"for single distances. Received: max_distance={max_distance}"
+        )
+    starts = [(max_distance**k * single**shared, single**k) for k in range(1, shared)]
+    table = [
+        n
+        if n < single
+        else single + sum(n**shared * below >= least for least, below in starts)
+        for n in range(max_distance + 1)
+    ]
+    return np.array(table, "int32")

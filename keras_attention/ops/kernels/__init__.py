@@ -2,7 +2,7 @@
 
 Each module offers the same functions, under the same names and terms:
 
-- `dot_product_attention(query, key, value, mask, scale, is_causal)`, see
+- `dot_product_attention(query, key, value, mask, scale, is_causal, bias=None)`, see
   :func:`keras_attention.ops.dot_product_attention`
 - `word_counts(tokens, weights, size)`: how often each of `size` words stands in each
   sentence, weighted: (..., L) integers and (..., L) numbers give (..., size)

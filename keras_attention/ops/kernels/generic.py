@@ -9,6 +9,8 @@ import keras
 from keras import ops
 
 from keras_attention.ops import masks, normalizers
+from keras_attention.ops.axes import grouped_matmul
+from keras_attention.ops.precision import wide
 
 Tensor = Any
 
@@ -20,15 +22,18 @@ def dot_product_attention(
     mask: Tensor | None,
     scale: float,
     is_causal: bool,
+    bias: Tensor | None = None,
 ) -> Tensor:
     """Two batched products over contiguous heads; see `ops.dot_product_attention`."""
     q = ops.transpose(ops.multiply(query, scale), (0, 2, 1, 3))  # (B, H, T, E)
-    k = ops.transpose(key, (0, 2, 3, 1))  # (B, H, E, S)
-    v = ops.transpose(value, (0, 2, 1, 3))  # (B, H, S, V)
+    k = ops.transpose(key, (0, 2, 3, 1))  # (B, G, E, S)
+    v = ops.transpose(value, (0, 2, 1, 3))  # (B, G, S, V)
     if is_causal:
         mask = masks.merge(mask, masks.causal(ops.shape(q)[2], ops.shape(v)[2]))
-    weights = normalizers.softmax(ops.matmul(q, k), mask)  # (B, H, T, S)
-    return ops.transpose(ops.matmul(weights, v), (0, 2, 1, 3))  # (B, T, H, V)
+    scores = grouped_matmul(q, k)  # (B, H, T, S)
+    scores = scores if bias is None else wide(scores) + wide(bias)
+    weights = ops.cast(normalizers.softmax(scores, mask), v.dtype)
+    return ops.transpose(grouped_matmul(weights, v), (0, 2, 1, 3))  # (B, T, H, V)
 
 
 def word_counts(tokens: Tensor, weights: Tensor, size: int) -> Tensor:

@@ -24,6 +24,7 @@ def dot_product_attention(
     mask: Tensor | None,
     scale: float,
     is_causal: bool,
+    bias: Tensor | None = None,
 ) -> Tensor:
     """cuDNN's attention where it applies (a GPU, half precision), else products."""
     fused = (
@@ -31,12 +32,15 @@ def dot_product_attention(
         and keras.backend.standardize_dtype(query.dtype) in ("float16", "bfloat16")
         and query.shape[-1] == value.shape[-1]
         and mask is None
+        and bias is None
     )
     if fused:
         return ops.dot_product_attention(
             query, key, value, scale=scale, is_causal=is_causal
         )
-    return generic.dot_product_attention(query, key, value, mask, scale, is_causal)
+    return generic.dot_product_attention(
+        query, key, value, mask, scale, is_causal, bias
+    )
 
 
 def scan(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:

@@ -22,23 +22,33 @@ def dot_product_attention(
     mask: Tensor | None,
     scale: float,
     is_causal: bool,
+    bias: Tensor | None = None,
 ) -> Tensor:
     """torch's own fused attention, on strided views of the heads."""
     if any(isinstance(x, keras.KerasTensor) for x in (query, key, value)):
-        return generic.dot_product_attention(query, key, value, mask, scale, is_causal)
+        return generic.dot_product_attention(
+            query, key, value, mask, scale, is_causal, bias
+        )
     q, k, v = (keras.ops.convert_to_tensor(x) for x in (query, key, value))
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # (B, H, ·, E)
-    if mask is not None and is_causal:
+    more = {"scale": scale, "enable_gqa": q.shape[1] != k.shape[1]}
+    if mask is None and bias is None:
+        out = F.scaled_dot_product_attention(q, k, v, is_causal=is_causal, **more)
+        return out.transpose(1, 2)  # (B, T, H, V)
+    if is_causal:
         mask = masks.merge(mask, masks.causal(q.shape[2], k.shape[2]))
-        is_causal = False
+    added = None if bias is None else bias.to(q.dtype)
     if mask is None:
-        out = F.scaled_dot_product_attention(q, k, v, is_causal=is_causal, scale=scale)
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=added, **more)
         return out.transpose(1, 2)  # (B, T, H, V)
     # A row of nothing but masked scores has no softmax. It is opened, computed and
     # zeroed, so that neither it nor its gradient can hold a NaN.
     alive = mask.any(dim=-1, keepdim=True)
     q = torch.where(alive, q, torch.zeros_like(q))
-    out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask | ~alive, scale=scale)
+    seen = mask | ~alive
+    if added is not None:
+        seen = torch.where(seen, added, float("-inf"))
+    out = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, **more)
     return torch.where(alive, out, torch.zeros_like(out)).transpose(1, 2)
 
 

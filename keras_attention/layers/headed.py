@@ -1,0 +1,375 @@
+"""Multi-head attention without its constructor: weights, call, and what it is made of.
+
+Shapes: B batch, T queries, S keys, D widths, V width of a value, H heads, G heads of
+keys and values, E width of a head.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.layers.arguments import clone_initializer
+from keras_attention.layers.base import Prepared, check_usable
+from keras_attention.layers.heads import (
+    FoldedMasks,
+    check_inputs,
+    check_masks,
+    fold_masks,
+    projection,
+    single_query,
+)
+from keras_attention.layers.recording import is_recording, record
+from keras_attention.ops import attend_heads, dot_product_attention, masks
+from keras_attention.ops import axes as folding
+
+Tensor = Any
+
+
+class HeadedAttention(keras.layers.Layer):
+    """Attention with heads: projections in, attention, a projection out.
+
+    Abstract: a subclass's `__init__` sets the attributes that are named here.
+    """
+
+    num_heads: int
+    num_key_value_heads: int
+    key_dim: int
+    value_dim: int
+    dropout: float
+    use_bias: bool
+    use_gate: bool
+    sliding_window: int | None
+    flash_attention: bool | None
+    attention_axes: tuple[int, ...] | None
+    normalizer: Any
+    position: Any
+    seed: int | None
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+    def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
+        query, value, key = self._shapes(query_shape, value_shape, key_shape)
+        self._axes = check_inputs(query, value, key, self.attention_axes)
+        rank, heads, groups = len(query), self.num_heads, self.num_key_value_heads
+        # Names and order are those of Keras' layer, whose weights then fit.
+        self._query_dense = self._project(rank, (heads, self.key_dim), "query")
+        self._query_dense.build(query)
+        self._key_dense = self._project(rank, (groups, self.key_dim), "key")
+        self._key_dense.build(key)
+        if self.use_gate:
+            self._gate_dense = self._project(
+                rank, (heads, self.value_dim), "gate", activation="sigmoid"
+            )
+            self._gate_dense.build(query)
+        self._value_dense = self._project(rank, (groups, self.value_dim), "value")
+        self._value_dense.build(value)
+        self._dropout_layer = keras.layers.Dropout(
+            self.dropout, seed=self.seed, dtype=self.dtype_policy
+        )
+        width = self._output_shape or (query[-1],)
+        self._output_dense = self._project(rank + 1, width, "attention_output", bound=2)
+        self._output_dense.build((*query[:-1], heads, self.value_dim))
+        if self.position is not None:
+            self.position.build_for(heads, self.key_dim)
+        self.built = True
+
+    def call(
+        self,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+        bias: Tensor | None = None,
+    ) -> Any:
+        key = value if key is None else key
+        single, query, query_mask, attention_mask, bias = single_query(
+            query, value, query_mask, attention_mask, bias
+        )
+        given = (query_mask, value_mask, key_mask, attention_mask)
+        checked = self._check(query, value, key, given, use_causal_mask)
+        bias = self._check_bias(query, key, bias)
+        explicit = return_attention_scores or is_recording()
+        q_shape, k_shape = ops.shape(query), ops.shape(key)
+        q = folding.fold(self._query_dense(query), self._axes)  # (B, T, H, E)
+        k = folding.fold(self._key_dense(key), self._axes)  # (B, S, G, E)
+        v = folding.fold(self._value_dense(value), self._axes)  # (B, S, G, V)
+        t, s = (ops.arange(ops.shape(x)[1]) for x in (q, k))
+        q, k = self._rotate(q, t), self._rotate(k, s)
+        if bias is not None:
+            bias = folding.fold_mask(bias, q_shape, k_shape, self._axes)
+        bias = self._add_bias(bias, t, s)
+        window = self._window(ops.shape(q)[1], ops.shape(k)[1])
+        folded = fold_masks(q_shape, k_shape, self._axes, *checked, window)
+        heads, weights = self._attend(
+            q, k, v, folded, bias, explicit, training, use_causal_mask
+        )
+        heads = folding.unfold(heads, q_shape, self._axes)  # (B, ..., H, V)
+        output = self._close(heads, query)
+        if weights is not None and len(query.shape) > 3:
+            shape = folding.weights_shape(q_shape, k_shape, self.num_heads, self._axes)
+            weights = ops.reshape(weights, shape)
+        if single:
+            output = ops.squeeze(output, axis=1)
+            weights = None if weights is None else ops.squeeze(weights, axis=-2)
+        if is_recording():
+            record(self.path, weights)
+        return (output, weights) if return_attention_scores else output
+
+    def compute_output_shape(
+        self, query_shape: Any, value_shape: Any, key_shape: Any = None
+    ) -> tuple:
+        query, value, key = self._shapes(query_shape, value_shape, key_shape)
+        check_inputs(query, value, key, self.attention_axes)
+        return (*query_shape[:-1], *(self._output_shape or query_shape[-1:]))
+
+    def compute_output_spec(
+        self,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+        bias: Tensor | None = None,
+    ) -> Any:
+        key = value if key is None else key
+        shape = self.compute_output_shape(query.shape, value.shape, key.shape)
+        output = keras.KerasTensor(shape, self.compute_dtype)
+        single, query, query_mask, attention_mask, bias = single_query(
+            query, value, query_mask, attention_mask, bias
+        )
+        given = (query_mask, value_mask, key_mask, attention_mask)
+        self._check(query, value, key, given, use_causal_mask)
+        self._check_bias(query, key, bias)
+        if not return_attention_scores:
+            return output
+        axes = folding.resolve(self.attention_axes, len(query.shape))
+        shape = folding.weights_shape(query.shape, key.shape, self.num_heads, axes)
+        if single:
+            shape = (*shape[:-2], shape[-1])
+        return output, keras.KerasTensor(shape, self.compute_dtype)
+
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
+        return previous_mask
+
+    def initial_state(self, prepared: Prepared) -> tuple:
+        """What the first step must know: nothing."""
+        return ()
+
+    def prepare(
+        self, value: Tensor, key: Tensor | None = None, mask: Tensor | None = None
+    ) -> Prepared:
+        """Projects a memory's keys and values once, for many calls of `attend`.
+
+        For use inside another layer's `call`, once this layer is built: what a decoder
+        keeps of what it attends to.
+
+        Args:
+            value: (B, S, V).
+            key: (B, S, Dk), by default the value.
+            mask: booleans (B, S).
+
+        Returns:
+            Keys (B, S, G, E), values (B, S, G, V) and the mask.
+
+        Raises:
+            RuntimeError: if this layer is not built, or the tensors are symbolic.
+        """
+        check_usable(self, "prepare", value)
+        mask = masks.check("mask", mask, tuple(value.shape[:2]))
+        key = value if key is None else key
+        value, key = (ops.cast(x, self.compute_dtype) for x in (value, key))
+        k, v = self._key_dense(key), self._value_dense(value)
+        return Prepared(self._rotate(k, ops.arange(ops.shape(k)[1])), v, mask)
+
+    def attend(
+        self,
+        query: Tensor,
+        prepared: Prepared,
+        state: Any = None,
+        start: Any = 0,
+    ) -> tuple[Tensor, Tensor, tuple]:
+        """Attention over a prepared memory.
+
+        Args:
+            query: (B, T, Dq) or (B, Dq).
+            prepared: what `prepare` returned.
+            state: `()`, as of every attention that need not know of its last step.
+            start: the position of the first query.
+
+        Returns:
+            The output (B, T, ·), the weights (B, H, T, S), without the T axis where the
+            query had none, and `()`.
+
+        Raises:
+            RuntimeError: if this layer is not built, or the tensors are symbolic.
+        """
+        check_usable(self, "attend", query)
+        query = ops.cast(query, self.compute_dtype)
+        single = len(query.shape) == 2
+        query = query[:, None] if single else query
+        q = self._query_dense(query)
+        t = ops.arange(ops.shape(q)[1]) + ops.cast(start, "int32")
+        s = ops.arange(ops.shape(prepared.key)[1])
+        mask = None if prepared.mask is None else prepared.mask[:, None, None, :]
+        if self.sliding_window is not None:
+            near = masks.near(t, s, self.sliding_window)
+            mask = masks.merge(mask, near[None, None])
+        heads, weights = self._attend(
+            self._rotate(q, t),
+            prepared.key,
+            prepared.value,
+            FoldedMasks(mask, None),
+            self._add_bias(None, t, s),
+            explicit=True,
+        )
+        output = self._close(heads, query)
+        if single:
+            output = ops.squeeze(output, axis=1)
+            weights = ops.squeeze(weights, axis=-2)
+        return output, weights, ()
+
+    @property
+    def query_dense(self) -> keras.layers.EinsumDense:
+        """The projection of the queries."""
+        return self._query_dense
+
+    @property
+    def key_dense(self) -> keras.layers.EinsumDense:
+        """The projection of the keys."""
+        return self._key_dense
+
+    @property
+    def value_dense(self) -> keras.layers.EinsumDense:
+        """The projection of the values."""
+        return self._value_dense
+
+    @property
+    def output_dense(self) -> keras.layers.EinsumDense:
+        """The projection of what the heads found."""
+        return self._output_dense
+
+    def _shapes(self, query: Any, value: Any, key: Any) -> tuple[tuple, tuple, tuple]:
+        """The shapes with the T axis that a single query lacks."""
+        query, value = tuple(query), tuple(value)
+        key = value if key is None else tuple(key)
+        if len(query) == 2 and len(value) == 3:
+            query = (query[0], 1, query[1])
+        return query, value, key
+
+    def _project(
+        self, rank: int, width: tuple, name: str, bound: int = 1, **more: Any
+    ) -> keras.layers.EinsumDense:
+        return projection(
+            rank,
+            bound,
+            width,
+            name,
+            self.use_bias,
+            kernel_initializer=clone_initializer(self.kernel_initializer),
+            bias_initializer=clone_initializer(self.bias_initializer),
+            kernel_regularizer=self.kernel_regularizer,
+            bias_regularizer=self.bias_regularizer,
+            activity_regularizer=self._activities,
+            kernel_constraint=self.kernel_constraint,
+            bias_constraint=self.bias_constraint,
+            dtype=self.dtype_policy,
+            **more,
+        )
+
+    def _check(
+        self, query: Tensor, value: Tensor, key: Tensor, given: tuple, causal: bool
+    ) -> tuple:
+        """Holds tensors and masks to each other; the masks as booleans."""
+        shapes = tuple(tuple(x.shape) for x in (query, value, key))
+        axes = check_inputs(*shapes, self.attention_axes)
+        ordered = {
+            "use_causal_mask": causal,
+            "sliding_window": self.sliding_window,
+            "position": self.position,
+        }
+        for name, value_of in ordered.items():
+            if value_of and len(axes) > 1:
+                raise ValueError(
+                    f"`{name}` needs one axis to attend over, along which there is an "
+                    f"order. Received: {name}={value_of}, attention_axes={axes}"
+                )
+        return check_masks(shapes, self.num_heads, axes, *given)
+
+    def _check_bias(self, query: Tensor, key: Tensor, bias: Any) -> Tensor | None:
+        axes = folding.resolve(self.attention_axes, len(query.shape))
+        return folding.full_bias(bias, query.shape, key.shape, self.num_heads, axes)
+
+    def _rotate(self, x: Tensor, position: Tensor) -> Tensor:
+        return x if self.position is None else self.position.rotate(x, position)
+
+    def _add_bias(self, bias: Tensor | None, t: Tensor, s: Tensor) -> Tensor | None:
+        """What caller and position add to the scores: broadcasts to (B, H, T, S)."""
+        own = None if self.position is None else self.position.bias(t, s)
+        if own is None or bias is None:
+            return bias if own is None else own
+        return ops.cast(own, "float32") + ops.cast(bias, "float32")
+
+    def _window(self, queries: Any, keys: Any) -> Tensor | None:
+        if self.sliding_window is None:
+            return None
+        return masks.sliding_window(queries, keys, self.sliding_window)  # (T, S)
+
+    def _attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        folded: FoldedMasks,
+        bias: Tensor | None,
+        explicit: bool,
+        training: bool | None = None,
+        causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Of projected heads (B, ·, H, ·): what they find, and the weights if asked."""
+        drops = bool(self.dropout and training)
+        plain = self.flash_attention is False or self.normalizer != "softmax"
+        if not (explicit or drops or plain):
+            heads = dot_product_attention(
+                query, key, value, folded.pairs, is_causal=causal, bias=bias
+            )
+            if folded.rows is not None:
+                rows = ops.transpose(folded.rows, (0, 2, 1, 3))  # (B, T, 1, 1)
+                heads = ops.where(rows, heads, ops.zeros_like(heads))
+            return heads, None
+        if causal:
+            ahead = masks.causal(ops.shape(query)[1], ops.shape(key)[1])
+            folded = folded._replace(pairs=masks.merge(folded.pairs, ahead[None, None]))
+        return attend_heads(
+            query,
+            key,
+            value,
+            masks.merge(folded.pairs, folded.rows),
+            normalizer=self.normalizer,
+            bias=bias,
+            dropout=self._drop if drops else None,
+        )
+
+    def _drop(self, weights: Tensor) -> Tensor:
+        return self._dropout_layer(weights, training=True)
+
+    def _close(self, heads: Tensor, query: Tensor) -> Tensor:
+        """From what the heads found, (B, ..., H, V), to the output."""
+        if self.use_gate:
+            heads = heads * self._gate_dense(query)
+        return self._output_dense(heads)
