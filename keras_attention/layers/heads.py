@@ -70,13 +70,15 @@ def projection(
         "".join(next(letters) for _ in range(count))
         for count in (rank - bound, bound, len(width))
     )
-    return keras.layers.EinsumDense(
+    dense = keras.layers.EinsumDense(
         f"{kept}{mapped},{mapped}{new}->{kept}{new}",
         output_shape=(*[None] * (len(kept) - 1), *width),
         bias_axes=new if use_bias else None,
         name=name,
         **more,
     )
+    dense.supports_masking = True  # or it would warn of the masks of its inputs
+    return dense
 
 
 def check_inputs(query: Shape, value: Shape, key: Shape, axes: Any) -> folding.Axes:
@@ -93,15 +95,16 @@ def check_inputs(query: Shape, value: Shape, key: Shape, axes: Any) -> folding.A
         f"Received: query_shape={tuple(query)}, value_shape={tuple(value)}, "
         f"key_shape={tuple(key)}"
     )
-    if len(query) < 3 or len(query) != len(value) or len(value) != len(key):
+    lengths = zip(value[1:-1], key[1:-1])
+    if len(value) != len(key) or any(_differ(a, b) for a, b in lengths):
+        raise ValueError(
+            "All dimensions of `value` and `key`, except the last one, must be equal. "
+            f"{received}"
+        )
+    if len(query) < 3 or len(query) != len(value):
         raise ValueError(
             "`query`, `value` and `key` must have one rank of at least 3, (batch, ..., "
             "width); `query` may be (batch, width) beside a value of rank 3. "
-            f"{received}"
-        )
-    if any(_differ(a, b) for a, b in zip(value[1:-1], key[1:-1])):
-        raise ValueError(
-            "All dimensions of `value` and `key`, except the last one, must be equal. "
             f"{received}"
         )
     found = folding.resolve(axes, len(query))

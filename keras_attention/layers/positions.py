@@ -49,6 +49,10 @@ class Position(keras.layers.Layer):
     def compute_output_spec(self, inputs: Tensor, **more: Any) -> keras.KerasTensor:
         return keras.KerasTensor(inputs.shape, self.compute_dtype)
 
+    def get_config(self) -> dict[str, Any]:
+        # Keras alone would put the policy into a config as it is, not as a name.
+        return super().get_config()
+
 
 class ScoreBias(Position):
     """A bias (H, T, S) that is added to the scores of each head. Abstract.
@@ -137,8 +141,8 @@ class SinePositionEncoding(keras.layers.Layer):
         waves = ops.cast(waves, self.compute_dtype)
         return ops.broadcast_to(waves, ops.shape(inputs))  # (B, T, D)
 
-    def compute_output_shape(self, inputs_shape: Any, start: Any = None) -> tuple:
-        return tuple(inputs_shape)
+    def compute_output_spec(self, inputs: Tensor, start: Any = 0) -> Any:
+        return keras.KerasTensor(inputs.shape, self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "max_wavelength": self.max_wavelength}
@@ -293,7 +297,7 @@ class AlibiBias(ScoreBias):
     """
 
     def bias(self, query_position: Tensor, key_position: Tensor) -> Tensor:
-        slopes = positions.alibi_slopes(self.heads).astype("float32")
+        slopes = ops.convert_to_tensor(positions.alibi_slopes(self.heads), "float32")
         distance = ops.abs(_distance(query_position, key_position))
         distance = ops.cast(distance, "float32")[..., None, :, :]
         return -slopes[:, None, None] * distance  # (H, T, S)

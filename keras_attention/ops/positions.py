@@ -181,9 +181,9 @@ def sinusoid(position: Tensor, width: int, max_wavelength: float = 1e4) -> Tenso
         Vaswani et al., "Attention is all you need" (2017), section 3.5.
     """
     pairs = 2 * (np.arange(width) // 2)
-    rate = (float(max_wavelength) ** (-pairs / width)).astype("float32")
+    rate = ops.convert_to_tensor(float(max_wavelength) ** (-pairs / width), "float32")
     angle = ops.cast(position, "float32")[..., None] * rate  # (..., d)
-    odd = np.arange(width) % 2 == 1
+    odd = ops.convert_to_tensor(np.arange(width) % 2 == 1)
     return ops.where(odd, ops.cos(angle), ops.sin(angle))
 
 
@@ -285,8 +285,8 @@ def rotate(
     Reference:
         Su et al., "RoFormer" (2021), equation 34.
     """
-    rates = np.asarray(rates, "float32")
-    angle = ops.cast(position, "float32")[..., None, None] * rates  # (T, 1, E/2)
+    turns = ops.convert_to_tensor(rates, "float32")
+    angle = ops.cast(position, "float32")[..., None, None] * turns  # (T, 1, E/2)
     cos, sin = (wave(angle) * amplitude for wave in (ops.cos, ops.sin))
     z = wide(x)
     half = x.shape[-1] // 2
@@ -353,7 +353,7 @@ def relative_buckets(
         Raffel et al., "Exploring the limits of transfer learning with a unified
         text-to-text transformer" (2020), section 2.1, and its code.
     """
-    table = bucket_table(buckets, max_distance, bidirectional)
+    table = ops.convert_to_tensor(bucket_table(buckets, max_distance, bidirectional))
     distance = ops.cast(distance, "int32")
     if bidirectional:
         ahead = ops.cast(distance > 0, "int32") * (buckets // 2)

@@ -1,0 +1,107 @@
+"""Multi-head attention in float64, head by head, and layers to compare with it."""
+
+import keras
+import numpy as np
+import pytest
+import references
+from gradients import to_numpy
+
+from keras_attention import layers
+
+B, T, S, DQ, DV, DK = 2, 3, 5, 7, 11, 13
+BACKEND = keras.config.backend()
+needs_training = pytest.mark.skipif(
+    BACKEND not in ("jax", "tensorflow", "torch"), reason=f"{BACKEND} does not train"
+)
+carries_masks = pytest.mark.skipif(
+    BACKEND == "numpy", reason="NumPy arrays carry no mask"
+)
+
+
+def normal(*shape, seed=0):
+    return references.normal(*shape, seed=seed).astype("float32")
+
+
+def inputs(rank=3):
+    """Query, value and key; of rank 4 with an axis of 3 that all of them share."""
+    more = (3,) * (rank - 3)
+    return (
+        normal(B, *more, T, DQ),
+        normal(B, *more, S, DV, seed=1),
+        normal(B, *more, S, DK, seed=2),
+    )
+
+
+def close(found, expected, tolerance=1e-5):
+    np.testing.assert_allclose(
+        to_numpy(found), to_numpy(expected), rtol=tolerance, atol=tolerance
+    )
+
+
+def shaken(layer, seed=3):
+    """Gives every weight random numbers, biases included."""
+    rng = np.random.default_rng(seed)
+    layer.set_weights([rng.normal(size=w.shape) / 2 for w in layer.weights])
+    return layer
+
+
+def built(*given, **arguments):
+    layer = layers.MultiHeadAttention(**{"num_heads": 3, "key_dim": 4, **arguments})
+    layer.build(*(x.shape for x in given or inputs()))
+    return shaken(layer)
+
+
+def weights_of(layer):
+    """kernel and bias of a projection by its name; a bias of 0 where there is none."""
+    return {
+        name: [to_numpy(w) for w in dense.weights]
+        if len(dense.weights) == 2
+        else [to_numpy(dense.kernel), 0.0]
+        for name, dense in (
+            ("query", layer.query_dense),
+            ("key", layer.key_dense),
+            ("value", layer.value_dense),
+            ("output", layer.output_dense),
+        )
+    }
+
+
+def projected(x, kernel, bias):
+    return np.tensordot(np.asarray(x, "float64"), kernel, 1) + bias  # (B, ·, H, E)
+
+
+def turned(x, interleaved=False):
+    """A rotary embedding, pair by pair, as rotations of complex numbers."""
+    half = x.shape[-1] // 2
+    rates = 1e4 ** (-np.arange(half) / half)
+    angle = np.arange(x.shape[1])[:, None, None] * rates
+    z = (x[..., :half] + 1j * x[..., half:]) * np.exp(1j * angle)
+    return np.concatenate([z.real, z.imag], -1)
+
+
+def reference(layer, q, v, k, mask=True, normalizer="softmax", bias=0, rotary=False):
+    w = weights_of(layer)
+    q, k = projected(q, *w["query"]), projected(k, *w["key"])
+    v = projected(v, *w["value"])
+    if rotary:
+        q, k = turned(q), turned(k)
+    heads, groups = q.shape[2], k.shape[2]
+    shape = (len(q), heads, q.shape[1], k.shape[1])
+    mask, bias = np.broadcast_to(mask, shape), np.broadcast_to(bias, shape)
+    weights, found = np.zeros(shape), np.zeros((*q.shape[:3], v.shape[-1]))
+    for h in range(heads):
+        g = h * groups // heads
+        z = q[:, :, h] @ np.swapaxes(k[:, :, g], 1, 2) / np.sqrt(q.shape[-1])
+        weights[:, h] = references.NORMALIZERS[normalizer](z + bias[:, h], mask[:, h])
+        found[:, :, h] = weights[:, h] @ v[:, :, g]
+    kernel, bias = w["output"]
+    return np.tensordot(found, kernel, 2) + bias, weights
+
+
+def assert_equals(layer, expected, given=None, **call):
+    """On both paths: with the weights returned, and fused."""
+    q, v, k = inputs() if given is None else given
+    output, weights = layer(q, v, k, return_attention_scores=True, **call)
+    close(output, expected[0])
+    close(weights, expected[1])
+    close(layer(q, v, k, **call), expected[0])

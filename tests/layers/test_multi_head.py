@@ -1,0 +1,297 @@
+"""Multi-head attention: Keras' numbers from Keras' weights, and what Keras lacks."""
+
+import inspect
+
+import keras
+import numpy as np
+import pytest
+from gradients import to_numpy
+from heads import (
+    DK,
+    DQ,
+    DV,
+    B,
+    S,
+    T,
+    assert_equals,
+    built,
+    close,
+    inputs,
+    needs_training,
+    normal,
+    reference,
+    shaken,
+)
+
+from keras_attention import layers
+
+# Keras' layer.
+
+SETTINGS = {
+    "plain": {},
+    "value_dim": {"value_dim": 2},
+    "no_bias": {"use_bias": False},
+    "output_shape": {"output_shape": 6},
+    "output_shapes": {"output_shape": (2, 3)},
+    "window": {"sliding_window": 2},
+    "gate": {"use_gate": True},
+    "dropout": {"dropout": 0.5, "seed": 3},
+    "all": {"value_dim": 2, "use_gate": True, "sliding_window": 3, "output_shape": 5},
+}
+
+
+def test_signature_is_that_of_keras_and_more():
+    ours, theirs = (
+        list(inspect.signature(c.__init__).parameters.values())
+        for c in (layers.MultiHeadAttention, keras.layers.MultiHeadAttention)
+    )
+    names = [p.name for p in theirs if p.kind is not p.VAR_KEYWORD]
+    assert [p.name for p in ours][: len(names)] == names
+    for mine, keras_s in zip(ours, theirs):
+        assert (
+            mine.kind is mine.VAR_KEYWORD
+            or mine.default == keras_s.default
+            or (keras_s.kind is keras_s.VAR_KEYWORD)
+        )
+    ours, theirs = (
+        list(inspect.signature(c.call).parameters)
+        for c in (layers.MultiHeadAttention, keras.layers.MultiHeadAttention)
+    )
+    assert ours[: len(theirs)] == theirs
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_same_weights_give_the_numbers_of_keras(name):
+    q, v, k = inputs()
+    theirs = keras.layers.MultiHeadAttention(3, 4, **SETTINGS[name])
+    theirs.build(q.shape, v.shape, k.shape)
+    shaken(theirs)
+    ours = layers.MultiHeadAttention(3, 4, **SETTINGS[name])
+    ours.build(q.shape, v.shape, k.shape)
+    assert [w.name for w in ours.weights] == [w.name for w in theirs.weights]
+    paths = [
+        [w.path.split("/", 1)[1] for w in layer.weights] for layer in (ours, theirs)
+    ]
+    assert paths[0] == paths[1]
+    ours.set_weights(theirs.get_weights())
+    for call in (
+        {},
+        {"use_causal_mask": True},
+        {"attention_mask": np.tri(T, S, 2, dtype=bool)[None]},
+    ):
+        expected = theirs(q, v, k, return_attention_scores=True, **call)
+        assert_equals(ours, expected, **call)
+
+
+@pytest.mark.parametrize("axes", [None, (1,), (2,), (-2,), (1, 2), (2, 1)])
+def test_any_axes_give_the_numbers_of_keras(axes):
+    q, v, k = inputs(rank=4)
+    theirs = keras.layers.MultiHeadAttention(2, 4, attention_axes=axes)
+    if axes == (1,):  # the queries are then as many as the keys
+        q = normal(B, 3, S, DQ)
+    # Keras counts a negative axis from the last of the projected queries, with heads.
+    theirs.build(q.shape, v.shape, k.shape)
+    shaken(theirs)
+    ours = layers.MultiHeadAttention.from_keras(theirs)
+    expected = theirs(q, v, k, return_attention_scores=True)
+    assert_equals(ours, expected, (q, v, k))
+    # A mask of pairs, one for each sample or for each of the shared axis.
+    full = tuple(expected[1].shape)
+    axes = 2 if axes is None else len(axes)
+    mask = np.random.default_rng(0).random((B, *full[-2 * axes :])) < 0.7
+    mask[..., 0] = True
+    call = {"attention_mask": mask}
+    expected = theirs(q, v, k, return_attention_scores=True, **call)
+    assert_equals(ours, expected, (q, v, k), **call)
+
+
+def test_from_keras_takes_grouped_queries():
+    q, v, k = inputs()
+    theirs = keras.layers.GroupQueryAttention(4, 6, 2, use_gate=True)
+    theirs(q, v, k)
+    shaken(theirs)
+    ours = layers.MultiHeadAttention.from_keras(theirs)
+    assert ours.name == theirs.name
+    assert_equals(ours, theirs(q, v, k, return_attention_scores=True))
+    # One that is not built gives its arguments alone.
+    ours = layers.MultiHeadAttention.from_keras(keras.layers.MultiHeadAttention(2, 3))
+    assert (ours.num_heads, ours.key_dim, ours.built) == (2, 3, False)
+
+
+def test_from_keras_refuses_what_would_be_lost():
+    class Mine(keras.layers.MultiHeadAttention):
+        pass
+
+    with pytest.raises(ValueError, match="subclass, whose changes would be lost"):
+        layers.MultiHeadAttention.from_keras(Mine(2, 3))
+    with pytest.raises(
+        ValueError, match=r"must be a keras\.layers\.MultiHeadAttention"
+    ):
+        layers.MultiHeadAttention.from_keras(keras.layers.Dense(2))
+
+
+@needs_training
+def test_from_keras_refuses_weights_in_another_form():
+    q, v, k = inputs()
+    theirs = keras.layers.MultiHeadAttention(2, 3)
+    theirs(q, v, k)
+    theirs.query_dense.enable_lora(2)
+    with pytest.raises(ValueError, match="before `enable_lora` or `quantize`"):
+        layers.MultiHeadAttention.from_keras(theirs)
+
+
+def test_a_weights_file_of_keras_layer_loads(tmp_path):
+    x = normal(B, T, DQ)
+    models = []
+    for cls in (keras.layers.MultiHeadAttention, layers.MultiHeadAttention):
+        given = keras.Input((T, DQ))
+        layer = cls(2, 3, use_gate=True, name="attention")
+        models.append(keras.Model(given, layer(given, given)))
+    models[0].save_weights(tmp_path / "keras.weights.h5")
+    models[1].load_weights(tmp_path / "keras.weights.h5")
+    close(models[1](x), models[0](x))
+
+
+# The equations.
+
+
+@pytest.mark.parametrize("groups", [1, 2, 6])
+@pytest.mark.parametrize("normalizer", ["softmax", "softmax1", "entmax15"])
+def test_grouped_heads_equal_the_reference(groups, normalizer):
+    layer = built(num_heads=6, num_key_value_heads=groups, normalizer=normalizer)
+    mask = np.random.default_rng(0).random((B, T, S)) < 0.6
+    mask[0, 1] = False
+    expected = reference(layer, *inputs(), mask[:, None], normalizer)
+    assert_equals(layer, expected, attention_mask=mask)
+
+
+def test_rotary_positions_equal_the_reference():
+    layer = built(position="rotary", num_key_value_heads=1)
+    expected = reference(layer, *inputs(), np.tri(T, S, dtype=bool), rotary=True)
+    assert_equals(layer, expected, use_causal_mask=True)
+
+
+def test_alibi_equals_the_reference():
+    layer = built(num_heads=4, position="alibi")
+    slopes = 2.0 ** -np.arange(2, 10, 2)
+    distance = abs(np.arange(T)[:, None] - np.arange(S))
+    bias = -slopes[:, None, None] * distance
+    assert_equals(layer, reference(layer, *inputs(), bias=bias))
+
+
+def test_relative_positions_are_added_per_head():
+    layer = built(position=layers.RelativePositionBias(8, 4))
+    table = to_numpy(layer.position.embedding.embeddings)
+    distance = np.arange(S) - np.arange(T)[:, None]
+    # 4 buckets a side: 0 and 1 alone, then 2, then 3 and more.
+    bucket = np.minimum(abs(distance), 3) + 4 * (distance > 0)
+    bias = np.moveaxis(table[bucket], -1, 0)
+    assert_equals(layer, reference(layer, *inputs(), bias=bias))
+
+
+@pytest.mark.parametrize("shape", [(T, S), (3, T, S), (B, 3, T, S), (B, 1, 1, S)])
+@pytest.mark.parametrize("position", [None, "alibi"])
+def test_a_bias_is_added_to_the_scores(shape, position):
+    layer = built(position=position)
+    bias = normal(*shape, seed=5)
+    mask = np.ones((B, S), bool)
+    mask[0, 2] = mask[1] = False
+    own = 0
+    if position:
+        x = layers.AlibiBias()
+        own = to_numpy(x(np.zeros((1, 3, T, S), "float32")))[0]
+    expected = reference(layer, *inputs(), mask[:, None, None], bias=bias + own)
+    assert_equals(layer, expected, bias=bias, value_mask=mask)
+
+
+def test_one_query_leaves_its_axis_out():
+    q, v, k = inputs()
+    layer = built()
+    mask, bias = np.ones((B, S), bool), normal(3, S)
+    mask[0, 0] = False
+    call = {"return_attention_scores": True}
+    one = layer(q[:, 0], v, k, attention_mask=mask, bias=bias, **call)
+    mask, bias = mask[:, None], bias[:, None]
+    many = layer(q[:, :1], v, k, attention_mask=mask, bias=bias, **call)
+    close(one[0], many[0][:, 0])
+    close(one[1], many[1][:, :, 0])
+    symbolic = layer(
+        keras.KerasTensor((B, DQ)),
+        keras.KerasTensor((B, S, DV)),
+        keras.KerasTensor((B, S, DK)),
+        **call,
+    )
+    assert [x.shape for x in symbolic] == [tuple(x.shape) for x in one]
+
+
+def test_weights_of_unequal_lengths_have_their_shape():
+    shapes = (None, None, DQ), (None, S, DV), (None, S, DK)
+    layer = layers.MultiHeadAttention(3, 4)
+    output, weights = layer(
+        *(keras.KerasTensor(s) for s in shapes), return_attention_scores=True
+    )
+    assert output.shape == (None, None, DQ)
+    assert weights.shape == (None, 3, None, S)
+
+
+# Saving, LoRA, quantization.
+
+
+def test_the_config_does_not_change_when_built():
+    layer = layers.MultiHeadAttention(
+        2, 4, attention_axes=-2, position=layers.RotaryEmbedding(50.0)
+    )
+    before = layer.get_config()
+    layer(*inputs())
+    assert layer.get_config() == before
+    again = layers.MultiHeadAttention.from_config(before)
+    assert again.attention_axes == (-2,)
+    assert again.position.max_wavelength == 50.0
+
+
+@pytest.mark.parametrize("position", [None, "rotary", "relative", "alibi"])
+def test_saves_and_loads(tmp_path, position):
+    given = keras.Input((None, DQ))
+    layer = layers.MultiHeadAttention(
+        4, 2, num_key_value_heads=2, position=position, normalizer="softmax1"
+    )
+    model = keras.Model(given, layer(given, given, use_causal_mask=True))
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    x = normal(B, T, DQ)
+    close(again(x), model(x), 1e-6)
+
+
+@needs_training
+def test_lora_and_quantization_of_the_projections():
+    x = normal(B, T, 8)
+    layer = layers.MultiHeadAttention(2, 4)
+    expected = to_numpy(layer(x, x))
+    for dense in (layer.query_dense, layer.key_dense, layer.value_dense):
+        dense.enable_lora(2)
+    close(layer(x, x), expected)
+    for dense in (*layer._flatten_layers(include_self=False),):
+        if isinstance(dense, keras.layers.EinsumDense):
+            dense.quantize("int8")
+    np.testing.assert_allclose(to_numpy(layer(x, x)), expected, atol=0.05)
+
+
+# A prepared memory.
+
+
+@pytest.mark.parametrize("position", [None, "rotary", "alibi", "relative"])
+def test_a_memory_prepared_once_gives_the_same(position):
+    q, v, k = inputs()
+    layer = built(position=position, use_gate=True, sliding_window=3)
+    mask = np.ones((B, S), bool)
+    mask[0, 2] = mask[1] = False
+    expected = layer(q, v, k, value_mask=mask, return_attention_scores=True)
+    prepared = layer.prepare(v, k, mask)
+    output, weights, state = layer.attend(q, prepared)
+    close(output, expected[0])
+    close(weights, expected[1])
+    assert state == ()
+    for t in range(T):
+        output, weights, _ = layer.attend(q[:, t], prepared, start=t)
+        close(output, expected[0][:, t])
+        close(weights, expected[1][:, :, t])
