@@ -124,9 +124,7 @@ def test_from_keras_refuses_what_would_be_lost():
 
     with pytest.raises(ValueError, match="subclass, whose changes would be lost"):
         layers.MultiHeadAttention.from_keras(Mine(2, 3))
-    with pytest.raises(
-        ValueError, match=r"must be a keras\.layers\.MultiHeadAttention"
-    ):
+    with pytest.raises(ValueError, match=r"must be a keras\.layers\.Multi"):
         layers.MultiHeadAttention.from_keras(keras.layers.Dense(2))
 
 
