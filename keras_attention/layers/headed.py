@@ -104,8 +104,10 @@ class HeadedAttention(keras.layers.Layer):
         q = folding.fold(self._query_dense(query), self._axes)  # (B, T, H, E)
         k = folding.fold(self._key_dense(key), self._axes)  # (B, S, G, E)
         v = folding.fold(self._value_dense(value), self._axes)  # (B, S, G, V)
-        t, s = (ops.arange(ops.shape(x)[1]) for x in (q, k))
-        q, k = self._rotate(q, t), self._rotate(k, s)
+        t = s = None
+        if self.position is not None:
+            t, s = (ops.arange(ops.shape(x)[1]) for x in (q, k))
+            q, k = self._rotate(q, t), self._rotate(k, s)
         if bias is not None:
             bias = folding.fold_mask(bias, q_shape, k_shape, self._axes)
         bias = self._add_bias(bias, t, s)

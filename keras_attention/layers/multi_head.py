@@ -12,14 +12,14 @@ import keras
 
 from keras_attention.layers import positions
 from keras_attention.layers.arguments import resolve_normalizer, serialize_normalizer
+from keras_attention.layers.cached import CachedAttention
 from keras_attention.layers.export import export
 from keras_attention.layers.from_keras import arguments_of, take_weights
-from keras_attention.layers.headed import HeadedAttention
 from keras_attention.layers.heads import integers, positive
 
 
 @export
-class MultiHeadAttention(HeadedAttention):
+class MultiHeadAttention(CachedAttention):
     """Several heads of attention, each with its own projections.
 
         headₕ  = softmax(Wₕ q · (Uₕ k)ᵀ / √E) Vₕ v
