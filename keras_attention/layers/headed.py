@@ -26,6 +26,8 @@ from keras_attention.ops import attend_heads, dot_product_attention, masks
 from keras_attention.ops import axes as folding
 
 Tensor = Any
+# Of the queries, the values, the keys, and of pairs.
+Masks = tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None]
 
 
 class HeadedAttention(keras.layers.Layer):
@@ -295,10 +297,10 @@ class HeadedAttention(keras.layers.Layer):
         )
 
     def _check(
-        self, query: Tensor, value: Tensor, key: Tensor, given: tuple, causal: bool
-    ) -> tuple:
+        self, query: Tensor, value: Tensor, key: Tensor, given: Masks, causal: bool
+    ) -> Masks:
         """Holds tensors and masks to each other; the masks as booleans."""
-        shapes = tuple(tuple(x.shape) for x in (query, value, key))
+        shapes = (tuple(query.shape), tuple(value.shape), tuple(key.shape))
         axes = check_inputs(*shapes, self.attention_axes)
         ordered = {
             "use_causal_mask": causal,

@@ -157,7 +157,7 @@ def check_masks(
     value_mask: Tensor | None,
     key_mask: Tensor | None,
     attention_mask: Tensor | None,
-) -> tuple[Tensor | None, ...]:
+) -> tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None]:
     """Holds each mask to its shape.
 
     Args:

@@ -1,11 +1,12 @@
 """The mathematics of attention: pure functions of tensors, on every backend."""
 
-from keras_attention.ops import hashing, masks, normalizers, positions, scores
+from keras_attention.ops import axes, hashing, masks, normalizers, positions, scores
 from keras_attention.ops.attention import attend, attend_heads, dot_product_attention
 
 __all__ = [
     "attend",
     "attend_heads",
+    "axes",
     "dot_product_attention",
     "hashing",
     "masks",
