@@ -45,8 +45,13 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("name", SETTINGS)
-@pytest.mark.parametrize("chunks", [[1] * T, [4, 1, 1, 1], [2, 5], [1, 3, 3]])
+CHUNKS = {name: [[1] * T, [4, 1, 1, 1]] for name in SETTINGS}
+CHUNKS["window"] += [[2, 5], [1, 3, 3]]
+
+
+@pytest.mark.parametrize(
+    ("name", "chunks"), [(n, c) for n, chunks in CHUNKS.items() for c in chunks]
+)
 def test_cached_equals_uncached(name, chunks):
     layer, x = built(**SETTINGS[name]), normal(B, T, D)
     expected = to_numpy(layer(x, x, use_causal_mask=True))

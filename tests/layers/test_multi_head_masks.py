@@ -24,7 +24,9 @@ from heads import (
 )
 from keras import ops
 
+import keras_attention
 from keras_attention import layers
+from keras_attention.layers import headed
 
 # Masks.
 
@@ -42,9 +44,15 @@ AS_PAIRS = {
 }
 
 
-@pytest.mark.parametrize("names", [*([n] for n in MASKS), list(MASKS)])
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("kind", [bool, "int32", "float32"])
+@pytest.mark.parametrize(
+    ("names", "causal", "kind"),
+    [
+        *(([name], False, bool) for name in MASKS),
+        (["query_mask", "value_mask"], True, bool),
+        (list(MASKS), False, "int32"),
+        (list(MASKS), True, "float32"),
+    ],
+)
 def test_every_mask_counts_on_every_path(names, causal, kind):
     layer = built(num_heads=2, dropout=0.3)
     mask = np.tri(T, S, dtype=bool) if causal else np.ones((T, S), bool)
@@ -53,6 +61,25 @@ def test_every_mask_counts_on_every_path(names, causal, kind):
     expected = reference(layer, *inputs(), mask)
     call = {name: MASKS[name].astype(kind) for name in names}
     assert_equals(layer, expected, use_causal_mask=causal, **call)
+
+
+def test_dropout_and_masks_leave_the_fused_path_at_prediction(monkeypatch):
+    calls = []
+
+    def fused(*given, **more):
+        calls.append(more)
+        return keras_attention.ops.dot_product_attention(*given, **more)
+
+    monkeypatch.setattr(headed, "dot_product_attention", fused)
+    layer = built(dropout=0.3, sliding_window=4, position="alibi")
+    q, v, k = inputs()
+    layer(q, v, k, query_mask=MASKS["query_mask"], value_mask=MASKS["value_mask"])
+    layer(q, v, k, use_causal_mask=True)
+    assert [call["is_causal"] for call in calls] == [False, True]
+    layer(q, v, k, return_attention_scores=True)
+    if needs_training.args[0] is False:
+        layer(q, v, k, training=True)
+    assert len(calls) == 2
 
 
 @pytest.mark.parametrize("shape", [(T, S), (1, T, S), (B, 1, T, S), (B, 3, T, S)])
