@@ -1,0 +1,97 @@
+"""Keras' own tests of its two layers, with ours in their place.
+
+They come from the wheel of Keras and are run as they are, save those in `EXPECTED`:
+each asserts something private, an error that we do not raise, or a defect.
+"""
+
+import keras
+import pytest
+from keras.src import layers as theirs
+from keras.src.layers.attention import (
+    grouped_query_attention_test,
+    multi_head_attention_test,
+)
+
+from keras_attention import layers
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+PRIVATE = "asks for a private method or attribute"
+NO_ERROR = "flash attention gives way where it cannot do what is asked for"
+EXPECTED = {
+    "test_causal_only_skipped_for_subclass": PRIVATE,
+    "test_compute_attention_combines_causal_and_explicit_mask_fused_fallback": PRIVATE,
+    "test_compute_attention_combines_causal_and_explicit_mask_manual_path": PRIVATE,
+    "test_sliding_window_serialization": PRIVATE,
+    "test_flash_attention_with_errors": NO_ERROR,
+}
+EXPECTED_OF_GROUPED = {
+    **EXPECTED,
+    "test_shape_mismatch_error_query_value_dim_mismatch": (
+        "queries and values may differ in width"
+    ),
+}
+
+
+@keras.saving.register_keras_serializable("test_multi_head")
+class GroupQueryAttention(layers.MultiHeadAttention):
+    """Ours under the argument names of Keras' other layer."""
+
+    NAMES = (("head_dim", "key_dim"), ("num_query_heads", "num_heads"))
+
+    def __init__(self, head_dim, num_query_heads, num_key_value_heads, **kwargs):
+        kwargs["num_key_value_heads"] = num_key_value_heads
+        super().__init__(num_query_heads, head_dim, **kwargs)
+
+    def get_config(self):
+        config = super().get_config()
+        for name, ours in self.NAMES:
+            config[name] = config.pop(ours)
+        for name in (
+            "value_dim",
+            "output_shape",
+            "attention_axes",
+            "normalizer",
+            "position",
+        ):
+            config.pop(name)
+        return config
+
+
+class Replaced:
+    """Keras' layers, some of them replaced."""
+
+    MultiHeadAttention = layers.MultiHeadAttention
+    GroupQueryAttention = GroupQueryAttention
+    GroupedQueryAttention = GroupQueryAttention
+
+    def __getattr__(self, name):
+        return getattr(theirs, name)
+
+
+def without(case, expected):
+    """A test case in which the tests of these names are skipped, with the reason."""
+    reasons = dict(expected)
+    if keras.config.backend() not in ("jax", "tensorflow", "torch"):
+        for name, test in vars(case).items():
+            marks = [mark.name for mark in getattr(test, "pytestmark", ())]
+            if "requires_trainable_backend" in marks:
+                reasons[name] = "this backend does not train"
+    skipped = {
+        name: pytest.mark.skip(reason=reason)(getattr(case, name))
+        for name, reason in reasons.items()
+        if hasattr(case, name)
+    }
+    return type(case.__name__, (case,), skipped)
+
+
+@pytest.fixture(autouse=True)
+def ours(monkeypatch):
+    for module in (multi_head_attention_test, grouped_query_attention_test):
+        monkeypatch.setattr(module, "layers", Replaced())
+
+
+TestMultiHead = without(multi_head_attention_test.MultiHeadAttentionTest, EXPECTED)
+TestGrouped = without(
+    grouped_query_attention_test.GroupedQueryAttentionTest, EXPECTED_OF_GROUPED
+)
