@@ -7,6 +7,8 @@ from heads import close, normal, shaken
 from keras import ops
 
 from keras_attention import layers, record_attention
+from keras_attention.layers.cached import Cache
+from keras_attention.ops import decoding, kernels
 
 B, T, D = 2, 7, 6
 
@@ -69,6 +71,25 @@ def test_padding_of_a_prompt_is_never_seen(sliding_window):
     expected = to_numpy(layer(x, x, value_mask=mask, use_causal_mask=True))
     for chunks in ([4, 1, 1, 1], [1] * T):
         close(stepwise(layer, x, chunks, mask=mask)[0], expected)
+
+
+@pytest.mark.parametrize("name", ["grouped", "window", "relative"])
+def test_steps_run_in_a_compiled_loop(name):
+    layer, x = built(**SETTINGS[name]), normal(B, T, D)
+    expected = to_numpy(layer(x, x, use_causal_mask=True))
+
+    def loop(x):
+        def step(index, state):
+            found, cache = state
+            output, cache = layer.step(decoding.read(x, index), Cache(*cache), index)
+            return decoding.write(found, index, output), tuple(cache)
+
+        prompt, cache = layer.step(x[:, :3], layer.initial_cache(B, T), 0)
+        found = ops.pad(prompt, ((0, 0), (0, T - 3), (0, 0)))
+        return decoding.generate(step, (found, tuple(cache)), 3, T)[0]
+
+    compiled = kernels.compiled(loop, layer.weights, False)
+    close(compiled(x), expected)
 
 
 def test_steps_are_recorded():
