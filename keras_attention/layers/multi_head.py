@@ -10,11 +10,10 @@ from typing import Any
 
 import keras
 
-from keras_attention.layers import positions
+from keras_attention.layers import from_keras, from_torch, positions
 from keras_attention.layers.arguments import resolve_normalizer, serialize_normalizer
 from keras_attention.layers.cached import CachedAttention
 from keras_attention.layers.export import export
-from keras_attention.layers.from_keras import arguments_of, take_weights
 from keras_attention.layers.heads import integers, positive
 
 
@@ -189,8 +188,28 @@ class MultiHeadAttention(CachedAttention):
         Raises:
             ValueError: if it is neither, or a subclass, whose changes would be lost.
         """
-        made = cls(**arguments_of(layer))
-        take_weights(made, layer)
+        made = cls(**from_keras.arguments_of(layer))
+        from_keras.take_weights(made, layer)
+        return made
+
+    @classmethod
+    def from_torch(cls, module: Any, **kwargs: Any) -> MultiHeadAttention:
+        """The same attention as `torch.nn.MultiheadAttention` computes.
+
+        Its masks mean the opposite: there, True is what may not be attended to.
+
+        Args:
+            module: a `torch.nn.MultiheadAttention`, whatever its `batch_first`.
+            **kwargs: of the layer, such as its name.
+
+        Returns:
+            A layer that is built and has the module's weights.
+
+        Raises:
+            ValueError: if it is none, or adds keys of its own.
+        """
+        made = cls(**from_torch.arguments_of(module), **kwargs)
+        from_torch.take_weights(made, module)
         return made
 
     def get_config(self) -> dict[str, Any]:

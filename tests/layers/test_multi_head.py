@@ -138,6 +138,36 @@ def test_from_keras_refuses_weights_in_another_form():
         layers.MultiHeadAttention.from_keras(theirs)
 
 
+@pytest.mark.parametrize("more", [{}, {"bias": False}, {"kdim": DK, "vdim": DV}])
+def test_from_torch_gives_the_numbers_of_torch(more):
+    torch = pytest.importorskip("torch")
+    module = torch.nn.MultiheadAttention(6, 3, batch_first=True, **more).eval()
+    with torch.no_grad():
+        for weight in module.parameters():
+            weight.normal_(0, 0.5)
+    q, v, k = inputs()
+    q, k, v = q[:, :, :6], k[:, :, : module.kdim], v[:, :, : module.vdim]
+    mask = np.ones((B, S), bool)
+    mask[0, 2] = False
+    expected = module(
+        *(torch.tensor(x) for x in (q, k, v)),
+        key_padding_mask=torch.tensor(~mask),
+        average_attn_weights=False,
+    )
+    expected = [x.detach().numpy() for x in expected]
+    layer = layers.MultiHeadAttention.from_torch(module, name="taken")
+    assert_equals(layer, expected, (q, v, k), value_mask=mask)
+
+
+def test_from_torch_refuses_keys_of_its_own():
+    torch = pytest.importorskip("torch")
+    module = torch.nn.MultiheadAttention(6, 3, add_zero_attn=True)
+    with pytest.raises(ValueError, match="must not add keys of its own"):
+        layers.MultiHeadAttention.from_torch(module)
+    with pytest.raises(ValueError, match=r"must be a torch\.nn\.MultiheadAttention"):
+        layers.MultiHeadAttention.from_torch(keras.layers.Dense(2))
+
+
 def test_a_weights_file_of_keras_layer_loads(tmp_path):
     x = normal(B, T, DQ)
     models = []
