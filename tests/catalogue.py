@@ -164,6 +164,38 @@ def _each(rng: np.random.Generator) -> Arrays:
     return {"inputs": _floats(rng, B, T, D)}
 
 
+def _block(rng: np.random.Generator) -> Arrays:
+    """What goes through a block of three or six heads; the second's end is padding."""
+    mask = np.ones((B, T), bool)
+    mask[1, 2:] = False
+    return {"inputs": _floats(rng, B, T, 12), "mask": mask}
+
+
+def _decoder_block(rng: np.random.Generator) -> Arrays:
+    mask = np.ones((B, S), bool)
+    mask[0, 1] = mask[1, 3:] = False
+    return {
+        "inputs": _floats(rng, B, T, 12),
+        "memory": _floats(rng, B, S, V),
+        "memory_mask": mask,
+    }
+
+
+def _hide_sample(inputs: Arrays) -> Arrays:
+    return {**inputs, "mask": inputs["mask"] & (np.arange(B) > 0)[:, None]}
+
+
+def _hide_memory(inputs: Arrays) -> Arrays:
+    mask = inputs["memory_mask"] & (np.arange(B) > 0)[:, None]
+    return {**inputs, "memory_mask": mask}
+
+
+def _change_memory(inputs: Arrays) -> tuple[Arrays, Arrays]:
+    there = inputs["memory_mask"][:, :, None]
+    changed = np.where(there, inputs["memory"], np.float32(1e3))
+    return inputs, {**inputs, "memory": changed}
+
+
 def _heads(rng: np.random.Generator) -> Arrays:
     """Queries of two heads."""
     return {"inputs": _floats(rng, B, T, 2, 6)}
@@ -997,6 +1029,68 @@ ROWS = [
         },
         _unequal_memory,
         **_HEADS,
+    ),
+    Row(
+        "position_embedding",
+        layers.PositionEmbedding,
+        {"max_length": 11, "embeddings_initializer": "he_normal"},
+        _each,
+        trains=True,
+    ),
+    Row(
+        "encoder_block",
+        layers.TransformerEncoderBlock,
+        {"num_heads": 3, "intermediate_dim": U, "dropout": 0.3, "epsilon": 1e-3},
+        _block,
+        trains=True,
+        hidden=_hide_sample,
+    ),
+    Row(
+        "encoder_block_pre",
+        layers.TransformerEncoderBlock,
+        {
+            "num_heads": 6,
+            "intermediate_dim": U,
+            "activation": "silu",
+            "gated": True,
+            "norm_first": True,
+            "normalization": "rms",
+            "attention": {"position": "rotary", "num_key_value_heads": 2},
+        },
+        _block,
+        trains=True,
+        hidden=_hide_sample,
+    ),
+    Row(
+        "decoder_block",
+        layers.TransformerDecoderBlock,
+        {
+            "num_heads": 3,
+            "intermediate_dim": U,
+            "dropout": 0.3,
+            "activation": "silu",
+            "gated": True,
+            "epsilon": 1e-3,
+            "attention": {"position": "relative", "dropout": 0.1},
+        },
+        _decoder_block,
+        trains=True,
+        masked=_change_memory,
+        hidden=_hide_memory,
+    ),
+    Row(
+        "decoder_block_pre",
+        layers.TransformerDecoderBlock,
+        {
+            "num_heads": 3,
+            "intermediate_dim": U,
+            "norm_first": True,
+            "normalization": "rms",
+        },
+        _decoder_block,
+        trains=True,
+        masked=_change_memory,
+        hidden=_hide_memory,
     ),
 ]
 

@@ -3,6 +3,10 @@
 from keras_attention.layers.attention import Attention
 from keras_attention.layers.attention_rnn import AttentionRNN
 from keras_attention.layers.bahdanau import BahdanauAttention
+from keras_attention.layers.blocks import (
+    TransformerDecoderBlock,
+    TransformerEncoderBlock,
+)
 from keras_attention.layers.hard import CarryChoices, HardAttention
 from keras_attention.layers.key_value import KeyValueHop
 from keras_attention.layers.location import LocationScore
@@ -11,6 +15,7 @@ from keras_attention.layers.memnn import FactFinder, WordResponder
 from keras_attention.layers.memory import MemoryAge, MemoryHop, SentenceEncoder
 from keras_attention.layers.monotonic import MonotonicAttention
 from keras_attention.layers.multi_head import MultiHeadAttention
+from keras_attention.layers.position_embedding import PositionEmbedding
 from keras_attention.layers.positions import (
     AlibiBias,
     RelativePositionBias,
@@ -51,6 +56,7 @@ __all__ = [
     "MemoryWriter",
     "MonotonicAttention",
     "MultiHeadAttention",
+    "PositionEmbedding",
     "RBFScore",
     "RelativePositionBias",
     "RotaryEmbedding",
@@ -59,6 +65,8 @@ __all__ = [
     "SentenceEncoder",
     "SentenceFeatures",
     "SinePositionEncoding",
+    "TransformerDecoderBlock",
+    "TransformerEncoderBlock",
     "WordResponder",
     "record_attention",
 ]
