@@ -1,6 +1,7 @@
 """What the build adds to the pages: pictures drawn by code, and links to the API."""
 
 import io
+import json
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -9,6 +10,7 @@ import lines
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parents[1]
+PICTURES = ROOT / "docs" / "pictures.json"
 
 
 def on_startup(command, dirty):
@@ -23,24 +25,18 @@ def on_startup(command, dirty):
 
 
 def on_files(files, config):
-    """Adds the picture of the guide, drawn from weights that were chosen by hand."""
-    from keras_attention.visualization import plot_hops
+    """Adds the pictures of the guides, drawn from weights that docs/pictures.py keeps.
 
-    figure = plot_hops(
-        [[0.02, 0.05, 0.93, 0.0], [0.03, 0.9, 0.04, 0.03]],
-        [
-            "mary went to the garden",
-            "mary moved to the kitchen",
-            "mary picked up the milk",
-            "john went back to the office",
-        ],
-        question="where is the milk?",
-        answer="kitchen",
-        supporting=[1, 2],
-    )
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=160, metadata={"Software": None})
-    files.append(File.generated(config, "guides/hops.png", content=picture.getvalue()))
+    Those of guides/hops.png were chosen by hand.
+    """
+    from keras_attention import visualization
+
+    for name, drawn in json.loads(PICTURES.read_text("utf-8")).items():
+        draw = getattr(visualization, drawn["function"])
+        figure = draw(*drawn["arguments"], **drawn["more"])
+        picture = io.BytesIO()
+        figure.savefig(picture, format="png", dpi=160, metadata={"Software": None})
+        files.append(File.generated(config, name, content=picture.getvalue()))
     return files
 
 

@@ -4,6 +4,7 @@
     python examples/translate.py --pairs 14000 --epochs 4     # about seven minutes
     python examples/translate.py --text "A dog runs on the beach."
     python examples/translate.py --attention luong      # or none
+    python examples/translate.py --model transformer    # attention alone
 
 It learns from the 29,000 captions of Multi30k (downloaded; for non-commercial research
 and education only). The pictures are of those test sentences, of eight words or more,
@@ -14,6 +15,11 @@ and counts BLEU.
 The model is Bahdanau et al., "Neural machine translation by jointly learning to align
 and translate" (2015), https://arxiv.org/abs/1409.0473. Its equations:
 keras_attention/layers/attention_rnn.py and keras_attention/models/seq2seq.py.
+
+With `--model transformer` it is Vaswani et al., "Attention is all you need" (2017),
+https://arxiv.org/abs/1706.03762: keras_attention/layers/blocks.py and
+keras_attention/models/transformer.py. The pictures then are of each head of the last
+block: where the encoder, the decoder, and the decoder in the source looked.
 """
 
 import argparse
@@ -30,10 +36,11 @@ def parse_arguments():
     )
     add = parser.add_argument
     add("--backend", choices=("jax", "tensorflow", "torch"), help="default: jax")
+    add("--model", default="recurrent", choices=("recurrent", "transformer"))
     add("--attention", default="bahdanau", choices=("bahdanau", "luong", "none"))
     add("--pairs", type=int, help="sentences to train on; default: all")
     add("--epochs", type=int, default=6)
-    add("--units", type=int, default=256, help="width of encoder and decoder")
+    add("--units", type=int, help="width; default: 256, of a Transformer 128")
     add("--seed", type=int, default=0)
     add("--text", action="append", help="English of your own; may be given again")
     add("--out", type=Path, default=Path("translate"), help="where to write")
@@ -54,10 +61,12 @@ import keras
 import numpy as np
 
 import keras_attention
-from keras_attention import models, samplers, visualization
+from keras_attention import losses, models, samplers, visualization
 from keras_attention.datasets import translation
 
 LONGEST = 30  # words of a sentence that is trained on
+BLOCKS = 2  # of a Transformer's encoder, and of its decoder
+TRANSFORMER = arguments.model == "transformer"
 BEAM = samplers.BeamSampler(num_beams=5, length_penalty=1.0)
 
 
@@ -93,12 +102,14 @@ def main():
     beam = write(model, texts, english, german, BEAM)
     for text, one, other in zip(texts, greedy, beam):
         print(f"\n{text}\n  greedy: {one}\n  beam 5: {other}")
-    if arguments.attention != "none":
+    if TRANSFORMER or arguments.attention != "none":
         chosen = texts if arguments.text else reordered(model, test, english, german)
+        print()
         for n, text in enumerate(chosen):
-            path = arguments.out / f"alignment_{n}.png"
-            draw(model, text, english, german, path)
-            print(f"{'' if n else chr(10)}picture:  {path}")
+            for name, figure in pictures(model, text, english, german).items():
+                path = arguments.out / f"{name}_{n}.png"
+                figure.savefig(path, dpi=150, bbox_inches="tight")
+                print(f"picture:  {path}")
     path = arguments.out / "model.keras"
     model.save(path)
     english.save(arguments.out / "english.txt")
@@ -117,21 +128,12 @@ def learn(train, english, german):
     ]
     inputs, labels = translation.vectorize(short, english, german)
     keras.utils.set_random_seed(arguments.seed)
-    model = models.Seq2Seq(
-        len(english),
-        len(german),
-        embedding_dim=arguments.units,
-        units=arguments.units,
-        attention=None if arguments.attention == "none" else arguments.attention,
-        dropout=0.3,
-    )
     batches = Batches(inputs, labels, arguments.seed)
     steps = arguments.epochs * len(batches)
-    rate = keras.optimizers.schedules.CosineDecay(0.002, steps)
-    model.compile(
-        optimizer=keras.optimizers.Adam(rate, global_clipnorm=1.0),
-        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-    )
+    make = transformer if TRANSFORMER else recurrent
+    model, rate, loss = make(len(english), len(german), steps)
+    optimizer = keras.optimizers.Adam(rate, global_clipnorm=1.0)
+    model.compile(optimizer, loss)  # batches weigh a padded label with 0
     print(
         f"{len(short)} sentences, {len(english)} English and {len(german)} German words"
     )
@@ -140,6 +142,42 @@ def learn(train, english, german):
     seconds = time.perf_counter() - start
     print(f"trained in {seconds:.0f} s on {keras.config.backend()}")
     return model
+
+
+def recurrent(english, german, steps):
+    """Bahdanau's network, its rate and its loss."""
+    units = arguments.units or 256
+    attention = None if arguments.attention == "none" else arguments.attention
+    model = models.Seq2Seq(
+        english,
+        german,
+        embedding_dim=units,
+        units=units,
+        attention=attention,
+        dropout=0.3,
+    )
+    rate = keras.optimizers.schedules.CosineDecay(0.002, steps)
+    return model, rate, keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+
+def transformer(english, german, steps):
+    """A small Transformer, its rate, which warms up, and its loss."""
+    units = arguments.units or 128
+    model = models.Transformer(
+        english,
+        german,
+        num_layers=BLOCKS,
+        dim=units,
+        num_heads=4,
+        intermediate_dim=4 * units,
+        dropout=0.1,
+        block={"norm_first": True},
+    )
+    warm = min(400, steps // 4)
+    rate = keras.optimizers.schedules.CosineDecay(
+        0.0, max(1, steps - warm), warmup_target=0.002, warmup_steps=warm
+    )
+    return model, rate, losses.SmoothedCrossentropy(0.1)
 
 
 def write(model, texts, english, german, sampler="greedy"):
@@ -158,7 +196,7 @@ def numbers(texts, english):
 
 
 def look(model, texts, english, german):
-    """Translations as words, and where the decoder looked for each: (B, T, S)."""
+    """Translations as words, and where the model looked, by the name of the layer."""
     source = numbers(texts, english)
     written = [german.encode(text) for text in write(model, texts, english, german)]
     target = np.zeros((len(texts), 1 + max(map(len, written))), "int32")
@@ -166,34 +204,66 @@ def look(model, texts, english, german):
     for line, row in zip(target, written):
         line[1 : 1 + len(row)] = row
     with keras_attention.record_attention() as maps:
-        model({"source": source, "target": target[:, :-1]})
+        model({"source": source, "target": target})
+    return written, maps
+
+
+def alignments(maps):
+    """Where the decoder looked in the source for each word: (B, T, S)."""
+    if TRANSFORMER:  # the last block, the average of its heads
+        return maps[f"decoder_block_{BLOCKS - 1}/cross_attention"].mean(axis=1)
     (weights,) = maps.values()
-    return written, weights
+    return weights
 
 
 def reordered(model, test, english, german, count=2):
     """The sentences in which what was looked at jumps back and forth the most."""
     texts = [p.source for p in test if 8 <= len(english.encode(p.source)) <= 14][:100]
-    written, weights = look(model, texts, english, german)
+    written, maps = look(model, texts, english, german)
     jumps = []
-    for row, alignment in zip(written, weights):
+    for row, alignment in zip(written, alignments(maps)):
         places = alignment[: len(row)].argmax(-1)
         jumps.append(-np.minimum(np.diff(places), 0).sum() / max(1, len(row)))
     return [texts[i] for i in np.argsort(jumps)[::-1][:count]]
 
 
-def draw(model, text, english, german, path):
-    """Where the decoder looked for each word that it wrote."""
-    (written,), weights = look(model, [text], english, german)
-    words = translation.tokenize(text)
-    ax = visualization.plot_alignment(
-        weights[0, : len(written), : len(words)],
-        [german.tokens[i] for i in written],
-        words,
-        query_label="German, written",
-        key_label="English, read",
-    )
-    ax.figure.savefig(path, dpi=150, bbox_inches="tight")
+def pictures(model, text, english, german):
+    """Where the model looked while it read, and for each word that it wrote."""
+    (written,), maps = look(model, [text], english, german)
+    read = translation.tokenize(text)
+    wrote = [german.tokens[i] for i in written]
+    of_source = {"key_label": "English, read"}
+    if not TRANSFORMER:
+        found = alignments(maps)[0, : len(wrote), : len(read)]
+        figure = visualization.plot_alignment(
+            found, wrote, read, query_label="German, written", **of_source
+        )
+        return {"alignment": figure}
+
+    def heads(name, queries, keys, **labels):
+        found = maps[name][0][:, : len(queries), : len(keys)]  # (H, T, S)
+        return visualization.plot_heads(found, queries, keys, title=name, **labels)
+
+    last = BLOCKS - 1
+    before = ["(start)", *wrote]  # what the decoder reads for each word
+    own = {"query_label": "German, the last word", "key_label": "German so far"}
+    return {
+        "encoder": heads(
+            f"encoder_block_{last}/self_attention",
+            read,
+            read,
+            query_label="English",
+            **of_source,
+        ),
+        "decoder": heads(f"decoder_block_{last}/self_attention", before, before, **own),
+        "cross": heads(
+            f"decoder_block_{last}/cross_attention",
+            [*wrote, "(end)"],
+            read,
+            query_label="German, written",
+            **of_source,
+        ),
+    }
 
 
 if __name__ == "__main__":

@@ -1,6 +1,14 @@
 """The attention family for Keras 3, on TensorFlow, JAX and torch."""
 
-from keras_attention import callbacks, layers, losses, models, ops, samplers
+from keras_attention import (
+    callbacks,
+    layers,
+    losses,
+    models,
+    ops,
+    samplers,
+    schedules,
+)
 from keras_attention.layers import record_attention
 from keras_attention.version import __version__
 
@@ -13,4 +21,5 @@ __all__ = [
     "ops",
     "record_attention",
     "samplers",
+    "schedules",
 ]

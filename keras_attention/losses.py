@@ -102,6 +102,114 @@ class SupportingFactLoss(keras.losses.Loss):
 
 
 @export
+class SmoothedCrossentropy(keras.losses.Loss):
+    """Cross-entropy with labels that are not quite sure of themselves.
+
+        − (1 − ε) log p(y) − ε/V Σ_k log p(k)
+
+    Keras has label smoothing for one-hot labels alone, which of V = 4,000 words are
+    4,000 times the labels.
+
+    Args:
+        label_smoothing: ε; 0 for the plain cross-entropy.
+        ignore_class: labels of this class do not count, and are left out of the mean;
+            None for none.
+
+    Call arguments:
+        y_true: integers (...), or (..., 1).
+        y_pred: logits (..., V).
+        sample_weight: of the shape of the labels, or (B,).
+
+    Returns:
+        Of the shape of the labels, then reduced as `reduction` says.
+
+    Raises:
+        ValueError: if ε is not at least 0 and below 1, or the shapes do not fit.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.losses import SmoothedCrossentropy
+    >>> loss = SmoothedCrossentropy(0.1, ignore_class=0)
+    >>> logits = np.array([[[0.0, 2.0], [0.0, 9.0]]], "float32")
+    >>> round(float(loss(np.array([[1, 0]]), logits)), 4)
+    0.2269
+
+    Reference:
+        Szegedy et al., "Rethinking the Inception architecture" (2016), section 7;
+        Vaswani et al., "Attention is all you need" (2017), section 5.4.
+    """
+
+    def __init__(
+        self,
+        label_smoothing: float = 0.1,
+        ignore_class: int | None = None,
+        reduction: str = "sum_over_batch_size",
+        name: str = "smoothed_crossentropy",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(name=name, reduction=reduction, dtype=dtype)
+        if not 0 <= label_smoothing < 1:
+            raise ValueError(
+                "`label_smoothing` must be at least 0 and below 1. "
+                f"Received: label_smoothing={label_smoothing}"
+            )
+        self.label_smoothing = label_smoothing
+        self.ignore_class = ignore_class
+
+    def __call__(
+        self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None
+    ) -> Tensor:
+        if self.ignore_class is not None:
+            y_true = _labels(y_true, y_pred)
+            counts = ops.cast(ops.not_equal(y_true, self.ignore_class), self.dtype)
+            if self.reduction in ("sum_over_batch_size", "mean"):
+                # Keras will divide by the number of all labels.
+                counts = counts / ops.maximum(ops.mean(counts), 1e-12)
+            if sample_weight is not None:
+                sample_weight = ops.convert_to_tensor(sample_weight, self.dtype)
+                more = len(y_true.shape) - len(sample_weight.shape)
+                axes = (1,) * more if more > 0 else ()
+                shape = (*ops.shape(sample_weight), *axes)
+                counts = counts * ops.reshape(sample_weight, shape)
+            sample_weight = counts
+        return super().__call__(y_true, y_pred, sample_weight)
+
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        labels = _labels(y_true, y_pred)
+        if self.ignore_class is not None:  # which need not be one of the V
+            ignored = ops.equal(labels, self.ignore_class)
+            labels = ops.where(ignored, ops.zeros_like(labels), labels)
+        chances = ops.log_softmax(y_pred, axis=-1)  # (..., V)
+        right = ops.take_along_axis(chances, labels[..., None], axis=-1)[..., 0]
+        if not self.label_smoothing:
+            return -right
+        every = ops.mean(chances, axis=-1)
+        return -(1 - self.label_smoothing) * right - self.label_smoothing * every
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "label_smoothing": self.label_smoothing,
+            "ignore_class": self.ignore_class,
+        }
+
+
+def _labels(y_true: Tensor, y_pred: Tensor) -> Tensor:
+    """Labels as int32, of the shape of the logits without the classes."""
+    labels = ops.cast(y_true, "int32")
+    if len(labels.shape) == len(y_pred.shape) and labels.shape[-1] == 1:
+        labels = ops.squeeze(labels, axis=-1)
+    if len(labels.shape) + 1 != len(y_pred.shape):
+        raise ValueError(
+            "`y_true` must have the shape of `y_pred` without its last axis, that of "
+            f"the classes. Received: y_true.shape={tuple(y_true.shape)}, "
+            f"y_pred.shape={tuple(y_pred.shape)}"
+        )
+    return labels
+
+
+@export
 class CoverageLoss(keras.losses.Loss):
     """How much is attended to that has been attended to already.
 

@@ -348,6 +348,35 @@ def _sentence_pairs(rng: np.random.Generator) -> Arrays:
     return {"source": source, "target": rng.integers(1, U, (B, T)).astype("int32")}
 
 
+def _texts(rng: np.random.Generator) -> Arrays:
+    return {"tokens": _sentence_pairs(rng)["source"]}
+
+
+def _pad_sentences(inputs: Arrays) -> tuple[Arrays, Arrays]:
+    return inputs, {"tokens": np.pad(inputs["tokens"], ((0, 0), (0, 2)))}
+
+
+def _no_sentence(inputs: Arrays) -> Arrays:
+    tokens = inputs["tokens"].copy()
+    tokens[0] = 0
+    return {"tokens": tokens}
+
+
+def _gaps(rng: np.random.Generator) -> Arrays:
+    """Sentences, and places in them; not all of a row are different."""
+    tokens = _texts(rng)["tokens"]
+    places = rng.integers(0, tokens.shape[1], (B, T)).astype("int32")
+    return {"tokens": tokens, "mask_positions": places}
+
+
+def _pad_gaps(inputs: Arrays) -> tuple[Arrays, Arrays]:
+    return inputs, {**inputs, "tokens": np.pad(inputs["tokens"], ((0, 0), (0, 2)))}
+
+
+def _no_gaps(inputs: Arrays) -> Arrays:
+    return {**inputs, **_no_sentence(inputs)}
+
+
 def _pad_source(inputs: Arrays) -> tuple[Arrays, Arrays]:
     return inputs, {**inputs, "source": np.pad(inputs["source"], ((0, 0), (0, 2)))}
 
@@ -1091,6 +1120,197 @@ ROWS = [
         trains=True,
         masked=_change_memory,
         hidden=_hide_memory,
+    ),
+    Row(
+        "multi_head_sinks",
+        layers.MultiHeadAttention,
+        {
+            "num_heads": 4,
+            "key_dim": 2,
+            "num_key_value_heads": 2,
+            "position": "rotary",
+            "query_key_normalization": "rms",
+            "attention_sinks": True,
+        },
+        _unequal_memory,
+        trains=True,
+        **_HEADS,
+    ),
+    Row(
+        "multi_head_soft_cap",
+        layers.MultiHeadAttention,
+        {
+            "num_heads": 3,
+            "key_dim": 2,
+            "query_key_normalization": "layer",
+            "soft_cap": 0.7,
+        },
+        _unequal_memory,
+        trains=True,
+        **_HEADS,
+    ),
+    Row(
+        "transformer_classifier",
+        models.TransformerClassifier,
+        {
+            "vocabulary_size": WORDS,
+            "num_classes": V,
+            "num_layers": 1,
+            "dim": 6,
+            "num_heads": 3,
+            "intermediate_dim": U,
+            "dropout": 0.3,
+            "position": "learned",
+            "max_length": 9,
+        },
+        _texts,
+        unknown={"tokens": (0, 1)},
+        trains=True,
+        masked=_pad_sentences,
+        hidden=_no_sentence,
+    ),
+    Row(
+        "transformer_classifier_pre",
+        models.TransformerClassifier,
+        {
+            "vocabulary_size": WORDS,
+            "num_classes": V,
+            "num_layers": 2,
+            "dim": 6,
+            "num_heads": 3,
+            "intermediate_dim": U,
+            "position": "relative",
+            "block": {
+                "norm_first": True,
+                "normalization": "rms",
+                "activation": "gelu",
+                "attention": {"dropout": 0.1},
+            },
+        },
+        _texts,
+        unknown={"tokens": (0, 1)},
+        trains=True,
+        masked=_pad_sentences,
+        hidden=_no_sentence,
+    ),
+    Row(
+        "causal_lm",
+        models.CausalLM,
+        {
+            "vocabulary_size": WORDS,
+            "num_layers": 2,
+            "dim": 6,
+            "num_heads": 3,
+            "intermediate_dim": U,
+            "dropout": 0.3,
+            "max_length": 9,
+        },
+        _texts,
+        unknown={"tokens": (0, 1)},
+        trains=True,
+    ),
+    Row(
+        "causal_lm_rotary",
+        models.CausalLM,
+        {
+            "vocabulary_size": WORDS,
+            "num_layers": 1,
+            "dim": 8,
+            "num_heads": 2,
+            "intermediate_dim": U,
+            "position": "rotary",
+            "tie_embeddings": False,
+            "block": {
+                "normalization": "rms",
+                "gated": True,
+                "activation": "silu",
+                "attention": {"num_key_value_heads": 1, "sliding_window": 3},
+            },
+        },
+        _texts,
+        unknown={"tokens": (0, 1)},
+        trains=True,
+    ),
+    Row(
+        "masked_lm",
+        models.MaskedLM,
+        {
+            "vocabulary_size": WORDS,
+            "num_layers": 2,
+            "dim": 6,
+            "num_heads": 3,
+            "intermediate_dim": U,
+            "dropout": 0.3,
+            "max_length": 9,
+        },
+        _gaps,
+        unknown={"tokens": (0, 1), "mask_positions": (0, 1)},
+        trains=True,
+        masked=_pad_gaps,
+        hidden=_no_gaps,
+    ),
+    Row(
+        "masked_lm_pre",
+        models.MaskedLM,
+        {
+            "vocabulary_size": WORDS,
+            "num_layers": 1,
+            "dim": 6,
+            "num_heads": 2,
+            "intermediate_dim": U,
+            "position": "alibi",
+            "tie_embeddings": False,
+            "block": {"norm_first": True},
+        },
+        _gaps,
+        unknown={"tokens": (0, 1), "mask_positions": (0, 1)},
+        trains=True,
+        masked=_pad_gaps,
+        hidden=_no_gaps,
+    ),
+    Row(
+        "transformer",
+        models.Transformer,
+        {
+            "source_vocabulary_size": WORDS,
+            "target_vocabulary_size": U,
+            "num_layers": 1,
+            "dim": 6,
+            "num_heads": 3,
+            "intermediate_dim": V,
+            "dropout": 0.3,
+        },
+        _sentence_pairs,
+        unknown={"source": (0, 1), "target": (0, 1)},
+        trains=True,
+        masked=_pad_source,
+        hidden=_no_source,
+    ),
+    Row(
+        "transformer_pre",
+        models.Transformer,
+        {
+            "source_vocabulary_size": WORDS,
+            "target_vocabulary_size": WORDS,
+            "num_layers": 2,
+            "dim": 6,
+            "num_heads": 3,
+            "intermediate_dim": V,
+            "position": "rotary",
+            "tie_embeddings": "all",
+            "block": {
+                "norm_first": True,
+                "normalization": "rms",
+                "gated": True,
+                "activation": "silu",
+                "attention": {"num_key_value_heads": 1, "use_bias": False},
+            },
+        },
+        _sentence_pairs,
+        unknown={"source": (0, 1), "target": (0, 1)},
+        trains=True,
+        masked=_pad_source,
+        hidden=_no_source,
     ),
 ]
 

@@ -79,9 +79,26 @@ def turned(x, interleaved=False):
     return np.concatenate([z.real, z.imag], -1)
 
 
+def normed(x, layer):
+    """The norm of queries or keys, if the layer has one."""
+    if layer is None:
+        return x
+    scale = to_numpy(layer.weights[0])
+    if isinstance(layer, keras.layers.LayerNormalization):
+        x = x - x.mean(-1, keepdims=True)
+    return scale * x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-6)
+
+
+def beside(z, mask, sink):
+    """Weights beside a score whose weight is thrown away."""
+    weights = np.exp(np.where(mask, z, -np.inf))
+    return weights / (np.exp(sink) + weights.sum(-1, keepdims=True))
+
+
 def reference(layer, q, v, k, mask=True, normalizer="softmax", bias=0, rotary=False):
     w = weights_of(layer)
     q, k = projected(q, *w["query"]), projected(k, *w["key"])
+    q, k = normed(q, layer._query_norm), normed(k, layer._key_norm)
     v = projected(v, *w["value"])
     if rotary:
         q, k = turned(q), turned(k)
@@ -92,7 +109,13 @@ def reference(layer, q, v, k, mask=True, normalizer="softmax", bias=0, rotary=Fa
     for h in range(heads):
         g = h * groups // heads
         z = q[:, :, h] @ np.swapaxes(k[:, :, g], 1, 2) / np.sqrt(q.shape[-1])
-        weights[:, h] = references.NORMALIZERS[normalizer](z + bias[:, h], mask[:, h])
+        if layer.soft_cap:
+            z = layer.soft_cap * np.tanh(z / layer.soft_cap)
+        z = z + bias[:, h]
+        if layer.attention_sinks:
+            weights[:, h] = beside(z, mask[:, h], to_numpy(layer._sinks)[h])
+        else:
+            weights[:, h] = references.NORMALIZERS[normalizer](z, mask[:, h])
         found[:, :, h] = weights[:, h] @ v[:, :, g]
     kernel, bias = w["output"]
     return np.tensordot(found, kernel, 2) + bias, weights

@@ -1,4 +1,4 @@
-"""The margin ranking loss of facts and answers."""
+"""The losses: margin ranking, smoothed cross-entropy, coverage."""
 
 import keras
 import numpy as np
@@ -7,7 +7,11 @@ import references
 from keras import ops
 
 from keras_attention.layers import BahdanauAttention
-from keras_attention.losses import CoverageLoss, SupportingFactLoss
+from keras_attention.losses import (
+    CoverageLoss,
+    SmoothedCrossentropy,
+    SupportingFactLoss,
+)
 from keras_attention.ops import ranking
 
 
@@ -107,3 +111,65 @@ def test_coverage_loss_in_compile():
     before = model.evaluate(inputs, target, verbose=0)
     model.fit(inputs, target, epochs=5, verbose=0)
     assert np.ravel(model.evaluate(inputs, target, verbose=0))[0] < np.ravel(before)[0]
+
+
+def smoothed(labels, logits, epsilon):
+    """In float64, from the equation."""
+    logits = logits.astype("float64")
+    chances = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    wanted = np.eye(logits.shape[-1])[labels] * (1 - epsilon)
+    return -((wanted + epsilon / logits.shape[-1]) * chances).sum(-1)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.1])
+@pytest.mark.parametrize("ignored", [None, 0, -1])
+def test_smoothed_crossentropy_equals_its_equation(epsilon, ignored):
+    logits = references.normal(3, 5, 7)
+    labels = np.random.default_rng(0).integers(1, 7, (3, 5))
+    counts = np.ones((3, 5))
+    if ignored is not None:
+        labels[1, 3:] = labels[2, :2] = ignored
+        counts = (labels != ignored).astype(float)
+    costs = smoothed(labels, logits, epsilon) * counts
+    loss = SmoothedCrossentropy(epsilon, ignore_class=ignored)
+    expected = costs.sum() / counts.sum()
+    assert number(loss(labels, logits)) == pytest.approx(expected, rel=1e-5)
+    assert number(loss(labels[..., None], logits)) == pytest.approx(expected, rel=1e-5)
+    weights = np.array([0.0, 2.0, 0.5], "float32")
+    expected = (weights[:, None] * costs).sum() / counts.sum()
+    for given in (weights[:, None] * np.ones((3, 5), "float32"), weights[:, None]):
+        found = number(loss(labels, logits, sample_weight=given))
+        assert found == pytest.approx(expected, rel=1e-5)
+    if ignored is not None:
+        found = number(loss(labels, logits, sample_weight=weights))
+        assert found == pytest.approx(expected, rel=1e-5)
+    total = SmoothedCrossentropy(epsilon, ignored, reduction="sum")
+    assert number(total(labels, logits)) == pytest.approx(costs.sum(), rel=1e-5)
+    each = SmoothedCrossentropy(epsilon, ignored, reduction=None)(labels, logits)
+    np.testing.assert_allclose(ops.convert_to_numpy(each), costs, rtol=1e-5, atol=1e-5)
+
+
+def test_smoothed_crossentropy_agrees_with_keras():
+    logits, labels = references.normal(3, 5, 7), np.arange(15).reshape(3, 5) % 7
+    theirs = keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=0.2)
+    expected = number(theirs(np.eye(7)[labels], logits))
+    found = number(SmoothedCrossentropy(0.2)(labels, logits))
+    assert found == pytest.approx(expected, rel=1e-5)
+    theirs = keras.losses.SparseCategoricalCrossentropy(True, ignore_class=0)
+    found = number(SmoothedCrossentropy(0.0, ignore_class=0)(labels, logits))
+    assert found == pytest.approx(number(theirs(labels, logits)), rel=1e-5)
+
+
+def test_smoothed_crossentropy_config_and_errors():
+    loss = SmoothedCrossentropy(0.3, ignore_class=2, reduction="sum", name="mine")
+    again = keras.losses.deserialize(keras.losses.serialize(loss))
+    assert isinstance(again, SmoothedCrossentropy)
+    assert again.get_config() == loss.get_config()
+    nothing = SmoothedCrossentropy(0.1, ignore_class=0)(
+        np.zeros((2, 3), "int32"), np.ones((2, 3, 5), "float32")
+    )
+    assert number(nothing) == 0
+    with pytest.raises(ValueError, match=r"`label_smoothing` must be.*=1\.0"):
+        SmoothedCrossentropy(1.0)
+    with pytest.raises(ValueError, match=r"`y_true` must have the shape of `y_pred`"):
+        loss(np.zeros((2, 3)), np.zeros((2, 5)))

@@ -28,6 +28,10 @@ COMMANDS = {
         "keras_attention.benchmarks.metaqa",
         "train KeyValueMemNN on MetaQA and print our hits@1 beside a regression's",
     ),
+    "sentiment": (
+        "keras_attention.benchmarks.sentiment",
+        "train a Transformer on SST-2 and print its accuracy beside a regression's",
+    ),
     "speed": (
         "keras_attention.benchmarks.speed.command",
         "time our code against its peers, side by side",

@@ -50,3 +50,31 @@ def serialize_normalizer(normalizer: Any) -> Any:
     if callable(normalizer):
         return keras.saving.serialize_keras_object(normalizer)
     return normalizer
+
+
+def policy_config(layer: keras.layers.Layer) -> dict[str, Any]:
+    """What a config holds of a layer's dtype: its policy, and those within it.
+
+    `quantize` changes the policies of sublayers, of which the layer that is made from a
+    config would else know nothing, and could not load their weights.
+    """
+    policies = keras.dtype_policies
+    policy, changed = layer.dtype_policy, {}
+    if isinstance(policy, policies.DTypePolicyMap):
+        policy, changed = policy.default_policy, dict(policy)
+    for part in layer._flatten_layers(include_self=False):
+        if part.path is not None and part.quantization_mode is not None:
+            own = part.dtype_policy
+            mapped = isinstance(own, policies.DTypePolicyMap)
+            changed[part.path] = own[part.path] if mapped else own
+    if changed:
+        policy = policies.DTypePolicyMap(policy, changed)
+    return policies.serialize(policy)
+
+
+def policy_of(layer: keras.layers.Layer, name: str) -> Any:
+    """The dtype policy of the part of this name, for a layer that is being built."""
+    policy = layer.dtype_policy
+    if isinstance(policy, keras.dtype_policies.DTypePolicyMap):
+        return policy[f"{layer.path}/{name}"]
+    return policy

@@ -1,7 +1,10 @@
-"""Multi-head self-attention step by step: keys and values are kept, not recomputed.
+"""Multi-head attention step by step: keys and values are kept, not recomputed.
 
-Shapes: B batch, T queries, P places of a cache, D width, V width of a value, G heads of
-keys and values, E width of a head.
+Self-attention keeps those of the steps so far (`step`), cross-attention those of the
+memory (`prepare`, then `attend` or `look`).
+
+Shapes: B batch, T queries, S keys, P places of a cache, D width, V width of a value,
+H heads, G heads of keys and values, E width of a head.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from keras_attention.layers.base import check_usable
+from keras_attention.layers.base import Prepared, check_usable
 from keras_attention.layers.headed import HeadedAttention
 from keras_attention.layers.heads import FoldedMasks, as_boolean, positive
 from keras_attention.layers.recording import is_recording, record
@@ -29,7 +32,7 @@ class Cache(NamedTuple):
 
 
 class CachedAttention(HeadedAttention):
-    """Causal self-attention that goes on where it left off. Abstract."""
+    """Attention that keeps its keys: of the steps so far, or of a memory. Abstract."""
 
     def initial_cache(self, batch: Any, length: int) -> Cache:
         """An empty cache.
@@ -91,11 +94,9 @@ class CachedAttention(HeadedAttention):
         if single:
             inputs, mask = inputs[:, None], mask[:, None]
         self._check_cache(inputs, cache, index)
-        q, k, v = (
-            dense(inputs)
-            for dense in (self._query_dense, self._key_dense, self._value_dense)
-        )
-        t = ops.arange(inputs.shape[1]) + ops.cast(index, "int32")
+        q, k = self._queries(inputs), self._keys(inputs)
+        v = self._value_dense(inputs)
+        t = masks.places(inputs.shape[1], index)
         new = Cache(self._rotate(k, t), v, mask)
         seen, s, cache = self._write(cache, new, index, t)
         allowed = s[None, :] <= t[:, None]  # (T, ·)
@@ -114,6 +115,114 @@ class CachedAttention(HeadedAttention):
         if is_recording():
             record(self.path, ops.squeeze(weights, axis=-2) if single else weights)
         return (ops.squeeze(output, axis=1) if single else output), cache
+
+    def initial_state(self, prepared: Prepared) -> tuple:
+        """What the first step must know: nothing."""
+        return ()
+
+    def prepare(
+        self, value: Tensor, key: Tensor | None = None, mask: Tensor | None = None
+    ) -> Prepared:
+        """Projects a memory's keys and values once, for many calls of `attend`.
+
+        For use inside another layer's `call`, once this layer is built: what a decoder
+        keeps of what it attends to.
+
+        Args:
+            value: (B, S, V).
+            key: (B, S, Dk), by default the value.
+            mask: booleans (B, S).
+
+        Returns:
+            Keys (B, S, G, E), values (B, S, G, V) and the mask.
+
+        Raises:
+            RuntimeError: if this layer is not built, or the tensors are symbolic.
+        """
+        check_usable(self, "prepare", value)
+        mask = masks.check("mask", as_boolean("mask", mask), tuple(value.shape[:2]))
+        key = value if key is None else key
+        value, key = (ops.cast(x, self.compute_dtype) for x in (value, key))
+        k, v = self._keys(key), self._value_dense(value)
+        return Prepared(self._rotate(k, masks.places(ops.shape(k)[1])), v, mask)
+
+    def attend(
+        self,
+        query: Tensor,
+        prepared: Prepared,
+        state: Any = None,
+        start: Any = 0,
+    ) -> tuple[Tensor, Tensor, tuple]:
+        """Attention over a prepared memory.
+
+        Args:
+            query: (B, T, Dq) or (B, Dq).
+            prepared: what `prepare` returned.
+            state: `()`, as of every attention that need not know of its last step.
+            start: the position of the first query.
+
+        Returns:
+            The output (B, T, ·), the weights (B, H, T, S), without the T axis where the
+            query had none, and `()`.
+
+        Raises:
+            RuntimeError: if this layer is not built, or the tensors are symbolic.
+            ValueError: if `prepared` is of another layer or batch.
+        """
+        check_usable(self, "attend", query)
+        output, weights = self._over(query, prepared, start, explicit=True)
+        return output, weights, ()
+
+    def look(self, query: Tensor, prepared: Prepared, start: Any = 0) -> Tensor:
+        """The same as `attend`, the output alone: fused where the backend can.
+
+        Inside `record_attention` the weights are recorded.
+
+        Args:
+            query: (B, T, Dq) or (B, Dq).
+            prepared: what `prepare` returned.
+            start: the position of the first query.
+
+        Returns:
+            The output (B, T, ·), without the T axis where the query had none.
+
+        Raises:
+            RuntimeError: if this layer is not built, or the tensors are symbolic.
+            ValueError: if `prepared` is of another layer or batch.
+        """
+        check_usable(self, "look", query)
+        output, weights = self._over(query, prepared, start, explicit=is_recording())
+        if is_recording():
+            record(self.path, weights)
+        return output
+
+    def _over(
+        self, query: Tensor, prepared: Prepared, start: Any, explicit: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        query = ops.cast(query, self.compute_dtype)
+        single = len(query.shape) == 2
+        query = query[:, None] if single else query
+        self._check_kept("prepared", query, prepared)
+        q = self._queries(query)
+        t = masks.places(ops.shape(q)[1], start)
+        s = masks.places(ops.shape(prepared.key)[1])
+        mask = None if prepared.mask is None else prepared.mask[:, None, None, :]
+        if self.sliding_window is not None:
+            near = masks.near(t, s, self.sliding_window)
+            mask = masks.merge(mask, near[None, None])
+        heads, weights = self._attend(
+            self._rotate(q, t),
+            prepared.key,
+            prepared.value,
+            FoldedMasks(mask, None),
+            self._add_bias(None, t, s),
+            explicit,
+        )
+        output = self._close(heads, query)
+        if single:
+            output = ops.squeeze(output, axis=1)
+            weights = None if weights is None else ops.squeeze(weights, axis=-2)
+        return output, weights
 
     def _write(
         self, cache: Cache, new: Cache, index: Any, t: Tensor
@@ -141,22 +250,24 @@ class CachedAttention(HeadedAttention):
         cache = Cache(*(rolled(old, late) for old, late in zip(cache, new)))
         return seen, ops.concatenate([before, t]), cache
 
-    def _check_cache(self, inputs: Tensor, cache: Cache, index: Any) -> None:
-        places, groups = cache.key.shape[1], self.num_key_value_heads
-        wanted = (
-            (inputs.shape[0], places, groups, self.key_dim),
-            (inputs.shape[0], places, groups, self.value_dim),
-        )
-        for name, found, expected in zip(("key", "value"), cache, wanted):
-            if any(
-                a is not None and b is not None and a != b
-                for a, b in zip(found.shape, expected)
-            ):
+    def _check_kept(self, name: str, inputs: Tensor, kept: Any) -> None:
+        """Holds keys and values that were kept to this layer and this batch."""
+        for part, width in (("key", self.key_dim), ("value", self.value_dim)):
+            found = tuple(getattr(kept, part).shape)
+            wanted = (inputs.shape[0], None, self.num_key_value_heads, width)
+            fits = len(found) == 4 and all(
+                None in (a, b) or a == b for a, b in zip(found, wanted)
+            )
+            if not fits:
                 raise ValueError(
-                    "`cache` must be one of this layer and for this batch: its "
-                    f"{name} must have shape {expected}. Received: "
-                    f"cache.{name}.shape={tuple(found.shape)}"
+                    f"`{name}` must be one of this layer and for this batch: its "
+                    f"{part} must have shape {wanted}. Received: "
+                    f"{name}.{part}.shape={found}"
                 )
+
+    def _check_cache(self, inputs: Tensor, cache: Cache, index: Any) -> None:
+        places = cache.key.shape[1]
+        self._check_kept("cache", inputs, cache)
         rolls = places == self.sliding_window
         if not rolls and inputs.shape[1] > places:
             raise ValueError(

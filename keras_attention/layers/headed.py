@@ -6,24 +6,32 @@ keys and values, E width of a head.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import keras
 from keras import ops
 
-from keras_attention.layers.arguments import clone_initializer
-from keras_attention.layers.base import Prepared, check_usable
+from keras_attention.layers.arguments import clone_initializer, policy_of
 from keras_attention.layers.heads import (
     FoldedMasks,
     check_inputs,
     check_masks,
     fold_masks,
+    head_norm,
     projection,
     single_query,
 )
 from keras_attention.layers.recording import is_recording, record
-from keras_attention.ops import attend_heads, dot_product_attention, masks
+from keras_attention.ops import (
+    attend_heads,
+    dot_product_attention,
+    kernels,
+    masks,
+    normalizers,
+)
 from keras_attention.ops import axes as folding
+from keras_attention.ops.sinks import sink_attention
 
 Tensor = Any
 # Of the queries, the values, the keys, and of pairs.
@@ -48,6 +56,9 @@ class HeadedAttention(keras.layers.Layer):
     attention_axes: tuple[int, ...] | None
     normalizer: Any
     position: Any
+    query_key_normalization: str | None
+    attention_sinks: bool
+    soft_cap: float | None
     seed: int | None
 
     def __init__(self, **kwargs: Any) -> None:
@@ -78,6 +89,15 @@ class HeadedAttention(keras.layers.Layer):
         self._output_dense.build((*query[:-1], heads, self.value_dim))
         if self.position is not None:
             self.position.build_for(heads, self.key_dim)
+        self._query_norm, self._key_norm = (
+            head_norm(
+                self.query_key_normalization, self.key_dim, name, self.dtype_policy
+            )
+            for name in ("query_norm", "key_norm")
+        )
+        self._sinks = None
+        if self.attention_sinks:
+            self._sinks = self.add_weight((heads,), "zeros", name="attention_sinks")
         self.built = True
 
     def call(
@@ -103,12 +123,12 @@ class HeadedAttention(keras.layers.Layer):
         bias = self._check_bias(query, key, bias)
         explicit = return_attention_scores or is_recording()
         q_shape, k_shape = ops.shape(query), ops.shape(key)
-        q = folding.fold(self._query_dense(query), self._axes)  # (B, T, H, E)
-        k = folding.fold(self._key_dense(key), self._axes)  # (B, S, G, E)
-        v = folding.fold(self._value_dense(value), self._axes)  # (B, S, G, V)
+        q = folding.fold(self._queries(query), self._axes)  # (B, T, H, E)
+        k = folding.fold(self._keys(key), self._axes)  # (B, S, G, E)
+        v = folding.fold(self._values(value), self._axes)  # (B, S, G, V)
         t = s = None
         if self.position is not None:
-            t, s = (ops.arange(ops.shape(x)[1]) for x in (q, k))
+            t, s = (masks.places(ops.shape(x)[1]) for x in (q, k))
             q, k = self._rotate(q, t), self._rotate(k, s)
         if bias is not None:
             bias = folding.fold_mask(bias, q_shape, k_shape, self._axes)
@@ -171,83 +191,6 @@ class HeadedAttention(keras.layers.Layer):
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         return previous_mask
 
-    def initial_state(self, prepared: Prepared) -> tuple:
-        """What the first step must know: nothing."""
-        return ()
-
-    def prepare(
-        self, value: Tensor, key: Tensor | None = None, mask: Tensor | None = None
-    ) -> Prepared:
-        """Projects a memory's keys and values once, for many calls of `attend`.
-
-        For use inside another layer's `call`, once this layer is built: what a decoder
-        keeps of what it attends to.
-
-        Args:
-            value: (B, S, V).
-            key: (B, S, Dk), by default the value.
-            mask: booleans (B, S).
-
-        Returns:
-            Keys (B, S, G, E), values (B, S, G, V) and the mask.
-
-        Raises:
-            RuntimeError: if this layer is not built, or the tensors are symbolic.
-        """
-        check_usable(self, "prepare", value)
-        mask = masks.check("mask", mask, tuple(value.shape[:2]))
-        key = value if key is None else key
-        value, key = (ops.cast(x, self.compute_dtype) for x in (value, key))
-        k, v = self._key_dense(key), self._value_dense(value)
-        return Prepared(self._rotate(k, ops.arange(ops.shape(k)[1])), v, mask)
-
-    def attend(
-        self,
-        query: Tensor,
-        prepared: Prepared,
-        state: Any = None,
-        start: Any = 0,
-    ) -> tuple[Tensor, Tensor, tuple]:
-        """Attention over a prepared memory.
-
-        Args:
-            query: (B, T, Dq) or (B, Dq).
-            prepared: what `prepare` returned.
-            state: `()`, as of every attention that need not know of its last step.
-            start: the position of the first query.
-
-        Returns:
-            The output (B, T, ·), the weights (B, H, T, S), without the T axis where the
-            query had none, and `()`.
-
-        Raises:
-            RuntimeError: if this layer is not built, or the tensors are symbolic.
-        """
-        check_usable(self, "attend", query)
-        query = ops.cast(query, self.compute_dtype)
-        single = len(query.shape) == 2
-        query = query[:, None] if single else query
-        q = self._query_dense(query)
-        t = ops.arange(ops.shape(q)[1]) + ops.cast(start, "int32")
-        s = ops.arange(ops.shape(prepared.key)[1])
-        mask = None if prepared.mask is None else prepared.mask[:, None, None, :]
-        if self.sliding_window is not None:
-            near = masks.near(t, s, self.sliding_window)
-            mask = masks.merge(mask, near[None, None])
-        heads, weights = self._attend(
-            self._rotate(q, t),
-            prepared.key,
-            prepared.value,
-            FoldedMasks(mask, None),
-            self._add_bias(None, t, s),
-            explicit=True,
-        )
-        output = self._close(heads, query)
-        if single:
-            output = ops.squeeze(output, axis=1)
-            weights = ops.squeeze(weights, axis=-2)
-        return output, weights, ()
-
     @property
     def query_dense(self) -> keras.layers.EinsumDense:
         """The projection of the queries."""
@@ -292,7 +235,7 @@ class HeadedAttention(keras.layers.Layer):
             activity_regularizer=self._activities,
             kernel_constraint=self.kernel_constraint,
             bias_constraint=self.bias_constraint,
-            dtype=self.dtype_policy,
+            dtype=policy_of(self, name),
             **more,
         )
 
@@ -318,6 +261,19 @@ class HeadedAttention(keras.layers.Layer):
     def _check_bias(self, query: Tensor, key: Tensor, bias: Any) -> Tensor | None:
         axes = folding.resolve(self.attention_axes, len(query.shape))
         return folding.full_bias(bias, query.shape, key.shape, self.num_heads, axes)
+
+    def _queries(self, query: Tensor) -> Tensor:
+        """The heads' queries (B, ..., H, E), not yet turned."""
+        q = kernels.dense(self._query_dense, query, 1)
+        return q if self._query_norm is None else self._query_norm(q)
+
+    def _values(self, value: Tensor) -> Tensor:
+        return kernels.dense(self._value_dense, value, 1)
+
+    def _keys(self, key: Tensor) -> Tensor:
+        """The heads' keys (B, ..., G, E), not yet turned."""
+        k = kernels.dense(self._key_dense, key, 1)
+        return k if self._key_norm is None else self._key_norm(k)
 
     def _rotate(self, x: Tensor, position: Tensor) -> Tensor:
         return x if self.position is None else self.position.rotate(x, position)
@@ -347,27 +303,48 @@ class HeadedAttention(keras.layers.Layer):
     ) -> tuple[Tensor, Tensor | None]:
         """Of projected heads (B, ·, H, ·): what they find, and the weights if asked."""
         drops = bool(self.dropout and training)
-        plain = self.flash_attention is False or self.normalizer != "softmax"
-        if not (explicit or drops or plain):
-            heads = dot_product_attention(
-                query, key, value, folded.pairs, is_causal=causal, bias=bias
-            )
+        if not (explicit or drops) and self._fuses(query.shape[1]):
+            more: dict[str, Any] = {
+                "mask": folded.pairs,
+                "is_causal": causal,
+                "bias": bias,
+            }
+            if self.normalizer == "softmax1" or self.attention_sinks:
+                heads = sink_attention(query, key, value, self._sinks, **more)
+            else:
+                heads = dot_product_attention(query, key, value, **more)
             if folded.rows is not None:
                 rows = ops.transpose(folded.rows, (0, 2, 1, 3))  # (B, T, 1, 1)
                 heads = ops.where(rows, heads, ops.zeros_like(heads))
             return heads, None
         if causal:
             ahead = masks.causal(ops.shape(query)[1], ops.shape(key)[1])
-            folded = folded._replace(pairs=masks.merge(folded.pairs, ahead[None, None]))
+            pairs = masks.merge(folded.pairs, ops.expand_dims(ahead, (0, 1)))
+            folded = folded._replace(pairs=pairs)
         return attend_heads(
             query,
             key,
             value,
             masks.merge(folded.pairs, folded.rows),
-            normalizer=self.normalizer,
+            normalizer=self._normalizer(),
             bias=bias,
             dropout=self._drop if drops else None,
+            soft_cap=self.soft_cap,
         )
+
+    def _fuses(self, queries: int | None) -> bool:
+        """Whether a fused kernel computes this attention."""
+        if self.flash_attention is False or self.soft_cap is not None:
+            return False
+        if self.normalizer == "softmax1" or self.attention_sinks:
+            return queries != 1  # of one, weights cost less than one key more
+        return self.normalizer == "softmax"
+
+    def _normalizer(self) -> Any:
+        if self._sinks is None:
+            return self.normalizer
+        sink = ops.cast(self._sinks, "float32")[:, None, None]  # (H, 1, 1)
+        return partial(normalizers.sink_softmax, sink=sink)
 
     def _drop(self, weights: Tensor) -> Tensor:
         return self._dropout_layer(weights, training=True)
@@ -376,4 +353,4 @@ class HeadedAttention(keras.layers.Layer):
         """From what the heads found, (B, ..., H, V), to the output."""
         if self.use_gate:
             heads = heads * self._gate_dense(query)
-        return self._output_dense(heads)
+        return kernels.dense(self._output_dense, heads, 2)

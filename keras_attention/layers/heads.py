@@ -6,6 +6,7 @@ Shapes: B batch, T queries, S keys, H heads, D widths, E width of a head.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from numbers import Integral
 from string import ascii_lowercase
 from typing import Any, NamedTuple
@@ -79,6 +80,47 @@ def projection(
     )
     dense.supports_masking = True  # or it would warn of the masks of its inputs
     return dense
+
+
+NORMS: dict[Any, Any] = {
+    "rms": partial(keras.layers.RMSNormalization, epsilon=1e-6),
+    "layer": partial(keras.layers.LayerNormalization, epsilon=1e-6, center=False),
+}
+
+
+def head_norm(
+    kind: str | None, width: int, name: str, dtype: Any
+) -> keras.layers.Layer | None:
+    """A normalization of each head's E numbers, with a learned scale; None is none.
+
+    Args:
+        kind: "rms", "layer" or None.
+        width: E.
+        name: of the layer.
+        dtype: of the layer.
+    """
+    if kind is None:
+        return None
+    norm = NORMS[kind](name=name, dtype=dtype)
+    norm.build((None, None, None, width))
+    norm.supports_masking = True  # or it would warn of the masks of its inputs
+    return norm
+
+
+def check_scores(norm: Any, sinks: bool, cap: Any, normalizer: Any) -> None:
+    """Refuses arguments of `MultiHeadAttention` that say nothing of how to score."""
+    if norm is not None and norm not in NORMS:
+        raise ValueError(
+            f"`query_key_normalization` must be one of {sorted(NORMS)} or None. "
+            f"Received: query_key_normalization={norm!r}"
+        )
+    if sinks and normalizer != "softmax":
+        raise ValueError(
+            '`attention_sinks` need normalizer="softmax", in which they take part. '
+            f"Received: attention_sinks={sinks}, normalizer={normalizer!r}"
+        )
+    if cap is not None and not cap > 0:
+        raise ValueError(f"`soft_cap` must be above 0. Received: soft_cap={cap}")
 
 
 def check_inputs(query: Shape, value: Shape, key: Shape, axes: Any) -> folding.Axes:
@@ -214,19 +256,19 @@ def fold_masks(
     """
     pairs = masks.merge(
         *(
-            folding.fold_sequence_mask(mask, key_shape, axes)[:, None, None, :]
+            ops.expand_dims(folding.fold_sequence_mask(mask, key_shape, axes), (1, 2))
             for mask in (value_mask, key_mask)
             if mask is not None
         ),
         None
         if attention_mask is None
         else folding.fold_mask(attention_mask, query_shape, key_shape, axes),
-        None if window is None else window[None, None],
+        None if window is None else ops.expand_dims(window, (0, 1)),
     )  # broadcasts to (B, H, T, S)
     if query_mask is None:
         return FoldedMasks(pairs, None)
     rows = folding.fold_sequence_mask(query_mask, query_shape, axes)
-    return FoldedMasks(pairs, rows[:, None, :, None])  # (B, 1, T, 1)
+    return FoldedMasks(pairs, ops.expand_dims(rows, (1, 3)))  # (B, 1, T, 1)
 
 
 def single_query(

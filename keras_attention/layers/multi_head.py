@@ -11,10 +11,14 @@ from typing import Any
 import keras
 
 from keras_attention.layers import from_keras, from_torch, positions
-from keras_attention.layers.arguments import resolve_normalizer, serialize_normalizer
+from keras_attention.layers.arguments import (
+    policy_config,
+    resolve_normalizer,
+    serialize_normalizer,
+)
 from keras_attention.layers.cached import CachedAttention
 from keras_attention.layers.export import export
-from keras_attention.layers.heads import integers, positive
+from keras_attention.layers.heads import check_scores, integers, positive
 
 
 @export
@@ -60,6 +64,13 @@ class MultiHeadAttention(CachedAttention):
             "linear"; or a registered callable f(scores, mask).
         position: "rotary", "alibi", "relative", or a layer `RotaryEmbedding`,
             `AlibiBias` or `RelativePositionBias`.
+        query_key_normalization: "rms" or "layer", to normalize the E numbers of each
+            query and each key before they are turned or compared; each of the two has
+            a learned scale, shared by the heads.
+        attention_sinks: whether each head has a learned score of nothing, which takes
+            part in the softmax and has no value: weights then sum to less than one.
+        soft_cap: c, where each score z becomes c tanh(z / c) before anything is added
+            to it.
 
     Call arguments:
         query: (B, T, Dq), or (B, Dq) for one query, whose T axis is then left out of
@@ -90,8 +101,9 @@ class MultiHeadAttention(CachedAttention):
 
     Raises:
         ValueError: for sizes that are not positive, heads that do not divide, an odd
-            `key_dim` with rotary positions, an unknown name, tensors or masks that do
-            not fit each other, or a causal mask, window or position over several axes.
+            `key_dim` with rotary positions, an unknown name, sinks beside another
+            normalizer than the softmax, tensors or masks that do not fit each other, or
+            a causal mask, window or position over several axes.
 
     Example:
 
@@ -108,7 +120,13 @@ class MultiHeadAttention(CachedAttention):
     Reference:
         Vaswani et al., "Attention is all you need" (2017), section 3.2; shared heads:
         Shazeer, "Fast Transformer decoding" (2019), Ainslie et al., "GQA" (2023); the
-        gate: Qiu et al., "Gated attention for large language models" (2025).
+        gate: Qiu et al., "Gated attention for large language models" (2025);
+        normalized queries and keys: Henry et al., "Query-key normalization for
+        Transformers" (2020), as here: Dehghani et al., "Scaling vision Transformers to
+        22 billion parameters" (2023), section 2; sinks: Xiao et al., "Efficient
+        streaming language models with attention sinks" (2024), as here: OpenAI,
+        "gpt-oss-120b & gpt-oss-20b model card" (2025); the soft cap: Gemma Team,
+        "Gemma 2" (2024), section 2.
     """
 
     def __init__(
@@ -134,6 +152,9 @@ class MultiHeadAttention(CachedAttention):
         num_key_value_heads: int | None = None,
         normalizer: Any = "softmax",
         position: Any = None,
+        query_key_normalization: str | None = None,
+        attention_sinks: bool = False,
+        soft_cap: float | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -173,6 +194,12 @@ class MultiHeadAttention(CachedAttention):
         self.seed = seed
         self.normalizer = resolve_normalizer(normalizer)
         self.position: Any = positions.get(position, dtype=self.dtype_policy)
+        check_scores(
+            query_key_normalization, attention_sinks, soft_cap, self.normalizer
+        )
+        self.query_key_normalization = query_key_normalization
+        self.attention_sinks = attention_sinks
+        self.soft_cap = soft_cap
 
     @classmethod
     def from_keras(cls, layer: Any) -> MultiHeadAttention:
@@ -225,6 +252,9 @@ class MultiHeadAttention(CachedAttention):
             "use_gate",
             "seed",
             "num_key_value_heads",
+            "query_key_normalization",
+            "attention_sinks",
+            "soft_cap",
         )
         of_weights = {
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
@@ -242,6 +272,7 @@ class MultiHeadAttention(CachedAttention):
             position.pop("build_config", None)
         return {
             **super().get_config(),
+            "dtype": policy_config(self),
             **{name: getattr(self, name) for name in sizes},
             "output_shape": self._output_shape,
             **of_weights,

@@ -13,7 +13,7 @@ from keras import ops
 
 from keras_attention.layers.arguments import positive
 from keras_attention.layers.export import export
-from keras_attention.ops import positions
+from keras_attention.ops import masks, positions
 from keras_attention.ops.precision import wide
 
 Tensor = Any
@@ -83,7 +83,7 @@ class ScoreBias(Position):
 
     def call(self, scores: Tensor) -> Tensor:
         queries, keys = ops.shape(scores)[-2:]
-        bias = self.bias(ops.arange(queries), ops.arange(keys))
+        bias = self.bias(masks.places(queries), masks.places(keys))
         return ops.cast(wide(scores) + wide(bias), self.compute_dtype)
 
 
@@ -136,7 +136,7 @@ class SinePositionEncoding(keras.layers.Layer):
                 "`inputs` must have rank 3, (batch, length, width). "
                 f"Received: inputs.shape={tuple(inputs.shape)}"
             )
-        position = _from(start, ops.shape(inputs)[1])
+        position = masks.places(ops.shape(inputs)[1], start)
         waves = positions.sinusoid(position, inputs.shape[-1], self.max_wavelength)
         waves = ops.cast(waves, self.compute_dtype)
         return ops.broadcast_to(waves, ops.shape(inputs))  # (B, T, D)
@@ -230,10 +230,10 @@ class RotaryEmbedding(Position):
                 "`inputs` must have shape (batch, length, heads, width) or (batch, "
                 f"length, width). Received: inputs.shape={tuple(inputs.shape)}"
             )
-        position = _from(start, ops.shape(inputs)[1])
+        position = masks.places(ops.shape(inputs)[1], start)
         if len(inputs.shape) == 4:
             return self.rotate(inputs, position)
-        return ops.squeeze(self.rotate(inputs[:, :, None], position), axis=2)
+        return ops.squeeze(self.rotate(ops.expand_dims(inputs, 2), position), axis=2)
 
     def rotate(self, x: Tensor, position: Tensor) -> Tensor:
         yarn = self.scaling == "yarn"
@@ -299,8 +299,8 @@ class AlibiBias(ScoreBias):
     def bias(self, query_position: Tensor, key_position: Tensor) -> Tensor:
         slopes = ops.convert_to_tensor(positions.alibi_slopes(self.heads), "float32")
         distance = ops.abs(_distance(query_position, key_position))
-        distance = ops.cast(distance, "float32")[..., None, :, :]
-        return -slopes[:, None, None] * distance  # (H, T, S)
+        distance = ops.expand_dims(ops.cast(distance, "float32"), -3)
+        return -ops.expand_dims(slopes, (1, 2)) * distance  # (H, T, S)
 
 
 @export
@@ -413,11 +413,7 @@ def get(identifier: Any, dtype: Any = None) -> Position | None:
 
 def _distance(query_position: Tensor, key_position: Tensor) -> Tensor:
     """Where the key is, less where the query is: (T, S)."""
-    return key_position[..., None, :] - query_position[..., :, None]
-
-
-def _from(start: Any, length: Any) -> Tensor:
-    return ops.arange(length) + ops.cast(start, "int32")
+    return ops.expand_dims(key_position, -2) - ops.expand_dims(query_position, -1)
 
 
 def _above_one(name: str, value: float) -> float:

@@ -1,9 +1,23 @@
 """Models: `keras.Model` subclasses put together from layers."""
 
+from keras_attention.models.causal_lm import CausalLM
 from keras_attention.models.image_captioner import ImageCaptioner
 from keras_attention.models.key_value import KeyValueMemNN
+from keras_attention.models.masked_lm import MaskedLM
 from keras_attention.models.memn2n import MemN2N
 from keras_attention.models.memnn import MemNN
 from keras_attention.models.seq2seq import Seq2Seq
+from keras_attention.models.transformer import Transformer
+from keras_attention.models.transformer_classifier import TransformerClassifier
 
-__all__ = ["ImageCaptioner", "KeyValueMemNN", "MemN2N", "MemNN", "Seq2Seq"]
+__all__ = [
+    "CausalLM",
+    "ImageCaptioner",
+    "KeyValueMemNN",
+    "MaskedLM",
+    "MemN2N",
+    "MemNN",
+    "Seq2Seq",
+    "Transformer",
+    "TransformerClassifier",
+]

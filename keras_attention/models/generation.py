@@ -26,11 +26,19 @@ class Generator:
         sequences: the names of the inputs that are integers (B, S), 0 for padding;
             they are padded to the length of a bucket. All others, such as pictures,
             go to `begin` as they are.
+        cached: whether the model keeps something for each place: then it is
+            `begin(inputs, length)`, with the length of the prompt, padding included.
     """
 
-    def __init__(self, model: Any, sequences: Sequence[str] = ("source",)) -> None:
+    def __init__(
+        self,
+        model: Any,
+        sequences: Sequence[str] = ("source",),
+        cached: bool = False,
+    ) -> None:
         self.model = model
         self.sequences = tuple(sequences)
+        self.cached = cached
         self.functions = decoding.CompiledFunctions(model)
 
     def __call__(
@@ -70,14 +78,14 @@ class Generator:
             )
         found = keras.tree.map_structure(ops.convert_to_numpy, found)
         tokens = found[0] if isinstance(found, tuple) else found
-        tokens = _cut(tokens[..., 1 : 1 + max_length], stops)
+        tokens = cut(tokens[..., 1 : 1 + max_length], stops)
         return (tokens, *found[1:]) if isinstance(found, tuple) else tokens
 
     def _ours(self, sampler: Any, stops: tuple[int, ...] | None) -> Any:
         """A sampler of this package, which stops at a length that it is given."""
 
         def run(inputs: Any, prompt: Any, end: Any, draws: Any) -> Any:
-            cache, static = self.model.begin(inputs)
+            cache, static = self.model.begin(inputs, *self._length(prompt))
             return sampler(
                 self.model.next,
                 prompt,
@@ -95,7 +103,7 @@ class Generator:
         """One of KerasHub, which fills its prompt."""
 
         def run(inputs: Any, prompt: Any) -> Any:
-            step, cache = begin(self.model, inputs)
+            step, cache = begin(self.model, inputs, *self._length(prompt))
             return sampler(
                 step,
                 prompt,
@@ -107,6 +115,10 @@ class Generator:
             )
 
         return run
+
+    def _length(self, prompt: Any) -> tuple[int, ...]:
+        """What `begin` wants besides the inputs."""
+        return (prompt.shape[1],) if self.cached else ()
 
     def _array(self, name: str, given: Any) -> np.ndarray:
         """An input in NumPy; a sequence is padded behind, up to a bucket's length."""
@@ -123,7 +135,7 @@ class Generator:
         return np.pad(array, ((0, 0), (0, more))).astype("int32")
 
 
-def begin(model: Any, inputs: Any) -> tuple[Callable, list]:
+def begin(model: Any, inputs: Any, *length: int) -> tuple[Callable, list]:
     """A model's `next` and cache as KerasHub's samplers take them.
 
     They carry all that `next` is given from step to step, as tensors alone.
@@ -131,11 +143,12 @@ def begin(model: Any, inputs: Any) -> tuple[Callable, list]:
     Args:
         model: see `Generator`.
         inputs: what `model.begin` takes.
+        *length: of the prompt, if `model.begin` takes that, too.
 
     Returns:
         f(prompt, cache, index), and the first cache.
     """
-    both = model.begin(inputs)
+    both = model.begin(inputs, *length)
     leaves = keras.tree.flatten(both)
 
     def step(prompt: Any, cache: list, index: Any) -> tuple:
@@ -151,7 +164,7 @@ def begin(model: Any, inputs: Any) -> tuple[Callable, list]:
     return step, there(both)
 
 
-def _cut(tokens: np.ndarray, stops: tuple[int, ...] | None) -> np.ndarray:
+def cut(tokens: np.ndarray, stops: tuple[int, ...] | None) -> np.ndarray:
     """0 behind the first stop token of a row, where KerasHub's samplers go on."""
     ends = np.isin(tokens, stops or ())
     behind = np.cumsum(ends, axis=-1) > ends

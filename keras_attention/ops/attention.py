@@ -88,7 +88,11 @@ def dot_product_attention(
     """softmax(q kᵀ / √E) v for many heads, in the backend's fastest way.
 
     Equal to :func:`attend` with its default score and normalizer, but the weights
-    are not returned and, where the backend has a fused kernel, never held.
+    are not returned and, where the backend has a fused kernel, never held. On a
+    processor, where T and S are known and large, some queries are computed at a time,
+    and again for the gradient: memory grows with T + S, not with T · S. A gradient of a
+    gradient works on JAX and TensorFlow, where it holds the weights; torch's own
+    kernel has none.
 
     Args:
         query: (B, T, H, E).
@@ -137,6 +141,7 @@ def attend_heads(
     normalizer: str | Callable = "softmax",
     bias: Tensor | None = None,
     dropout: Callable | None = None,
+    soft_cap: float | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The same as :func:`dot_product_attention`, explicitly, with any normalizer.
 
@@ -150,6 +155,8 @@ def attend_heads(
         bias: what is added to the scores, numbers that broadcast to (B, H, T, S); or
             None.
         dropout: what is done to the weights before they meet the values; or None.
+        soft_cap: c, where a score z becomes c tanh(z / c) before the bias is added; or
+            None.
 
     Returns:
         The output (B, T, H, V) and the weights (B, H, T, S), before dropout; both are
@@ -169,7 +176,8 @@ def attend_heads(
 
     Reference:
         Vaswani et al., "Attention is all you need" (2017), equation 1; shared heads:
-        Shazeer, "Fast Transformer decoding" (2019), Ainslie et al., "GQA" (2023).
+        Shazeer, "Fast Transformer decoding" (2019), Ainslie et al., "GQA" (2023); the
+        soft cap: Gemma Team, "Gemma 2" (2024), section 2.
     """
     _check_heads(query, key, value)
     (batch, queries, heads, width), keys = query.shape, key.shape[1]
@@ -179,6 +187,8 @@ def attend_heads(
     k = ops.transpose(key, (0, 2, 3, 1))  # (B, G, E, S)
     v = ops.transpose(value, (0, 2, 1, 3))  # (B, G, S, V)
     similar = grouped_matmul(q, k)  # (B, H, T, S)
+    if soft_cap is not None:
+        similar = soft_cap * ops.tanh(wide(similar) / soft_cap)
     similar = similar if bias is None else wide(similar) + wide(bias)
     weights = ops.cast(normalizers.get(normalizer)(similar, mask), value.dtype)
     used = weights if dropout is None else dropout(weights)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 from keras import ops
@@ -226,8 +227,13 @@ def grouped_matmul(x: Tensor, y: Tensor) -> Tensor:
     if heads == groups:
         return ops.matmul(x, y)
     batch, _, rows, width = ops.shape(x)
-    x = ops.reshape(x, (batch, groups, heads // groups * rows, width))
-    return ops.reshape(ops.matmul(x, y), (batch, heads, rows, ops.shape(y)[3]))
+    shared, whole = heads // groups, (batch, heads, rows, ops.shape(y)[3])
+    if isinstance(rows, Integral):
+        x = ops.reshape(x, (batch, groups, shared * rows, width))
+        return ops.reshape(ops.matmul(x, y), whole)
+    # Exporters can tell sizes that are open from each other, not from their products.
+    x = ops.reshape(x, (batch, groups, shared, rows, width))
+    return ops.reshape(ops.matmul(x, ops.expand_dims(y, 2)), whole)
 
 
 def _size(shape: Sequence[Any], axes: Sequence[int]) -> Any:

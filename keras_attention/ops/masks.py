@@ -9,6 +9,7 @@ Shapes: B batch, T queries, S keys.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import keras
@@ -30,6 +31,25 @@ def padding(tokens: Tensor, padding_token: int = 0) -> Tensor:
     return ops.not_equal(tokens, padding_token)
 
 
+def places(length: int | Tensor, start: int | Tensor = 0) -> Tensor:
+    """The places start, start + 1, ….
+
+    Args:
+        length: T, how many.
+        start: the first one.
+
+    Returns:
+        int32 (T,).
+    """
+    if isinstance(length, Integral):
+        counted = ops.arange(length, dtype="int32")
+    else:  # not all exporters can count up to a size that is open
+        counted = ops.cumsum(ops.ones((length,), "int32")) - 1
+    if isinstance(start, int) and not start:
+        return counted
+    return counted + ops.cast(start, "int32")
+
+
 def causal(queries: int | Tensor, keys: int | Tensor) -> Tensor:
     """Query t may attend to keys 0 … t (both counted from the first).
 
@@ -40,8 +60,8 @@ def causal(queries: int | Tensor, keys: int | Tensor) -> Tensor:
     Returns:
         Booleans (T, S).
     """
-    t = ops.arange(queries)[:, None]
-    s = ops.arange(keys)[None, :]
+    t = ops.expand_dims(places(queries), 1)
+    s = ops.expand_dims(places(keys), 0)
     return s <= t  # (T, S)
 
 
@@ -60,7 +80,7 @@ def sliding_window(queries: int | Tensor, keys: int | Tensor, window: int) -> Te
     """
     if window < 1:
         raise ValueError(f"`window` must be at least 1. Received: window={window}")
-    return near(ops.arange(queries), ops.arange(keys), window)  # (T, S)
+    return near(places(queries), places(keys), window)  # (T, S)
 
 
 def near(query_position: Tensor, key_position: Tensor, window: int) -> Tensor:
@@ -74,7 +94,7 @@ def near(query_position: Tensor, key_position: Tensor, window: int) -> Tensor:
     Returns:
         Booleans (..., T, S).
     """
-    steps = query_position[..., :, None] - key_position[..., None, :]
+    steps = ops.expand_dims(query_position, -1) - ops.expand_dims(key_position, -2)
     return ops.abs(steps) < window  # (..., T, S)
 
 
@@ -184,16 +204,18 @@ def attention_mask(
     key_mask = check("key_mask", key_mask, (batch, keys))
     if attention_mask is not None and len(attention_mask.shape) == 2:
         both: Tensor = check("attention_mask", attention_mask, (queries, keys))
-        attention_mask = both[None]  # (1, T, S)
+        attention_mask = ops.expand_dims(both, 0)  # (1, T, S)
     else:
         shape = (batch, queries, keys)
         attention_mask = check("attention_mask", attention_mask, shape)
     return merge(
-        None if query_mask is None else query_mask[:, :, None],  # (B, T, 1)
-        None if value_mask is None else value_mask[:, None, :],  # (B, 1, S)
-        None if key_mask is None else key_mask[:, None, :],  # (B, 1, S)
+        None if query_mask is None else ops.expand_dims(query_mask, 2),  # (B, T, 1)
+        None if value_mask is None else ops.expand_dims(value_mask, 1),  # (B, 1, S)
+        None if key_mask is None else ops.expand_dims(key_mask, 1),  # (B, 1, S)
         attention_mask,
-        causal(*(sizes or (queries, keys)))[None] if use_causal_mask else None,
+        ops.expand_dims(causal(*(sizes or (queries, keys))), 0)
+        if use_causal_mask
+        else None,
     )
 
 

@@ -58,7 +58,37 @@ def softmax1(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tens
     Reference:
         Miller, "Attention is off by one" (2023).
     """
-    return _beside_nothing(scores, mask, axis, ops.ones((), wide(scores).dtype))
+    return sink_softmax(scores, mask, axis)
+
+
+def sink_softmax(
+    scores: Tensor, mask: Tensor | None = None, axis: int = -1, sink: Any = 0.0
+) -> Tensor:
+    """exp(zᵢ) / (exp(b) + Σⱼ exp(zⱼ)): a softmax beside a sink, which takes the rest.
+
+    Args:
+        scores: (..., S) numbers.
+        mask: booleans that broadcast to the scores, True = may attend; or None.
+        axis: the axis to normalize.
+        sink: b, the score of nothing, a number or what broadcasts to the scores, 1
+            along the axis. With 0, it is `softmax1`.
+
+    Returns:
+        Weights, of the scores' shape and dtype.
+
+    Reference:
+        Xiao et al., "Efficient streaming language models with attention sinks" (2024);
+        as a learned score: OpenAI, "gpt-oss-120b & gpt-oss-20b model card" (2025),
+        section 2.
+    """
+    z = wide(scores)
+    b = ops.cast(sink, z.dtype)
+    if mask is not None:
+        z = ops.where(mask, z, lowest(z.dtype))
+    top = ops.stop_gradient(ops.maximum(ops.max(z, axis=axis, keepdims=True), b))
+    e = ops.exp(z - top)
+    total = ops.exp(b - top) + ops.sum(e, axis=axis, keepdims=True)
+    return _finish(e / total, mask, scores)
 
 
 def null_softmax(

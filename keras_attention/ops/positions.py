@@ -182,7 +182,7 @@ def sinusoid(position: Tensor, width: int, max_wavelength: float = 1e4) -> Tenso
     """
     pairs = 2 * (np.arange(width) // 2)
     rate = ops.convert_to_tensor(float(max_wavelength) ** (-pairs / width), "float32")
-    angle = ops.cast(position, "float32")[..., None] * rate  # (..., d)
+    angle = ops.expand_dims(ops.cast(position, "float32"), -1) * rate  # (..., d)
     odd = ops.convert_to_tensor(np.arange(width) % 2 == 1)
     return ops.where(odd, ops.cos(angle), ops.sin(angle))
 
@@ -286,7 +286,9 @@ def rotate(
         Su et al., "RoFormer" (2021), equation 34.
     """
     turns = ops.convert_to_tensor(rates, "float32")
-    angle = ops.cast(position, "float32")[..., None, None] * turns  # (T, 1, E/2)
+    angle = (
+        ops.expand_dims(ops.cast(position, "float32"), (-2, -1)) * turns
+    )  # (T, 1, E/2)
     cos, sin = (wave(angle) * amplitude for wave in (ops.cos, ops.sin))
     z = wide(x)
     half = x.shape[-1] // 2
@@ -361,7 +363,10 @@ def relative_buckets(
     else:
         ahead = 0
         behind = ops.maximum(-distance, 0)
-    return ahead + ops.take(table, ops.minimum(behind, max_distance))
+    # A column, since torch's exporters get the look-up in a row of numbers wrong.
+    column = ops.expand_dims(table, 1)
+    found = ops.take(column, ops.minimum(behind, max_distance), axis=0)
+    return ahead + ops.squeeze(found, axis=-1)
 
 
 @cache

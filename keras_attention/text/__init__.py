@@ -17,7 +17,8 @@ export_translator(model, english, german, "translator")  # on TensorFlow
 ```
 """
 
+from keras_attention.text.masking import TokenMasking
 from keras_attention.text.subwords import Subwords
 from keras_attention.text.translator import export_translator, translate
 
-__all__ = ["Subwords", "export_translator", "translate"]
+__all__ = ["Subwords", "TokenMasking", "export_translator", "translate"]

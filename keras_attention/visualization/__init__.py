@@ -1,5 +1,6 @@
 """Pictures and tables of attention weights, from NumPy arrays and words."""
 
+from keras_attention.visualization.heads import plot_heads
 from keras_attention.visualization.plots import (
     hops_table,
     plot_alignment,
@@ -7,4 +8,10 @@ from keras_attention.visualization.plots import (
     plot_image_attention,
 )
 
-__all__ = ["hops_table", "plot_alignment", "plot_hops", "plot_image_attention"]
+__all__ = [
+    "hops_table",
+    "plot_alignment",
+    "plot_heads",
+    "plot_hops",
+    "plot_image_attention",
+]

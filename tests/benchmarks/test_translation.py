@@ -3,10 +3,12 @@
 import json
 from types import SimpleNamespace
 
+import keras
+import numpy as np
 import pytest
 
 from keras_attention.benchmarks.__main__ import main
-from keras_attention.benchmarks.translation import command, training
+from keras_attention.benchmarks.translation import command, training, transformer
 from keras_attention.datasets import translation
 
 NOUNS = {"dog": "hund", "man": "mann", "ball": "ball", "tree": "baum"}
@@ -26,6 +28,20 @@ SETTINGS = {
     "batch_size": 16,
     "rate": 0.02,
     "epochs": 12,
+    "source": "forward",
+}
+ATTENDS = {
+    **transformer.MODEL,
+    **transformer.TRAINING,
+    "num_layers": 1,
+    "dim": 16,
+    "num_heads": 2,
+    "intermediate_dim": 24,
+    "dropout": 0.0,
+    "batch_size": 16,
+    "rate": 0.02,
+    "warmup_steps": 6,
+    "epochs": 14,
     "source": "forward",
 }
 
@@ -50,6 +66,60 @@ def test_it_learns_to_translate(data):
     assert found["greedy"] > 90
     assert found["beam"] > 90
     assert about["signature"].startswith("nrefs:1")
+
+
+def test_a_transformer_learns_to_translate(data):
+    pytest.importorskip("sacrebleu")
+    settings = {**ATTENDS, "num_layers": 2, "epochs": 60}
+    model, row = transformer.learn(data, 0, settings)
+    assert row["steps"] == 60 * 3
+    found, _ = training.scores(model, data, "test", "forward")
+    assert found["greedy"] > 90
+    assert found["beam"] > 90
+
+
+def test_torchs_own_learns_from_the_same_weights_and_batches(data):
+    """Without dropout, and for a few steps, the two are one."""
+    pytest.importorskip("torch")
+    settings = {**ATTENDS, "epochs": 2}
+    ours, row = transformer.learn(data, 3, settings)
+    theirs, other = transformer.learn(data, 3, settings, peer=True)
+    assert row["steps"] == other["steps"] == 6
+    assert row["loss"] == pytest.approx(other["loss"], abs=2e-3)
+    assert row["valid_loss"] == pytest.approx(other["valid_loss"], abs=2e-3)
+    source = np.array([[5, 6, 7, 8], [4, 9, 0, 0]], "int32")
+    np.testing.assert_array_equal(
+        ours.generate(source, 5), theirs.generate(source, 5, "greedy")
+    )
+
+
+def test_both_have_the_same_rates(data):
+    torch = pytest.importorskip("torch")
+    model = transformer.new(data, 0, ATTENDS)
+    transformer._compile(model, ATTENDS, 42)
+    module = torch.nn.Linear(2, 2)
+    optimizer, schedule = transformer._optimizer(module, ATTENDS, 42)
+    ours = model.optimizer._learning_rate
+    for step in range(42):
+        assert float(ours(step)) == pytest.approx(schedule.get_last_lr()[0], abs=1e-8)
+        optimizer.step()
+        schedule.step()
+
+
+@pytest.mark.skipif(keras.config.backend() != "torch", reason="times torch alone")
+def test_step_times(data, monkeypatch):
+    monkeypatch.setattr(transformer, "PAIRS", 2)
+    monkeypatch.setattr(training, "WIDTHS", (12,))
+    found = transformer.step_times(data, 0, ATTENDS)
+    assert {*found} == {"threads", "same dropout, width 12", "as it comes, width 12"}
+    assert found["as it comes, width 12"]["times_as_fast"]["median"] > 0
+
+
+def test_times_are_of_torch(capsys, monkeypatch):
+    monkeypatch.setattr(command, "missing", lambda: [])
+    monkeypatch.setattr(keras.config, "backend", lambda: "jax")
+    assert main(["translation", "--model", "times"]) == 2
+    assert "KERAS_BACKEND=torch" in capsys.readouterr().err
 
 
 def test_texts_come_back_in_their_order(data):
@@ -81,9 +151,11 @@ def test_a_finished_run_is_not_done_again(tmp_path, monkeypatch, capsys):
     assert "nrefs:1" in capsys.readouterr().out
     assert main([*arguments, "--epochs", "3"]) == 2
     assert "with other settings (epochs)" in capsys.readouterr().err
+    assert main([*arguments, "--model", "transformer"]) == 0
+    assert done[2:] == ["transformer"]
 
 
-@pytest.mark.parametrize("name", ["epochs", "units"])
+@pytest.mark.parametrize("name", ["epochs", "pairs", "units"])
 def test_bad_numbers(name, capsys, monkeypatch):
     monkeypatch.setattr(command, "missing", lambda: [])
     assert main(["translation", f"--{name}", "0"]) == 2

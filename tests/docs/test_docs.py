@@ -2,11 +2,13 @@
 
 import importlib
 import importlib.util
+import json
 import re
 import sys
 from pathlib import Path
 
 import keras
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -18,6 +20,8 @@ FENCE = re.compile(
     re.M | re.S,
 )
 CLAIM = re.compile(r"^ *print\(.*\)  # (?P<claim>.*)$")
+PICTURES = json.loads((DOCS / "pictures.json").read_text("utf-8"))
+DRAWN = {name.rpartition("/")[2] for name in PICTURES}  # by the build
 TRAINS = keras.config.backend() in ("jax", "tensorflow", "torch")
 
 
@@ -25,15 +29,15 @@ def name_of(page):
     return page.relative_to(ROOT).as_posix()
 
 
-def load_lines():
-    """The module docs/lines.py, which is not part of the package."""
-    spec = importlib.util.spec_from_file_location("lines", DOCS / "lines.py")
+def load(name):
+    """A module of docs/, which is not part of the package."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-lines = load_lines()
+lines = load("lines")
 
 
 def blocks(page, language):
@@ -56,21 +60,22 @@ def test_examples_run_and_print_what_they_say(page, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
     source = page.read_text("utf-8").splitlines()
-    said = {}
+    said = {}  # what each line has printed, in a loop several times
 
     def note(*values):
-        said[sys._getframe(1).f_lineno] = " ".join(str(value) for value in values)
+        text = " ".join(str(value) for value in values)
+        said.setdefault(sys._getframe(1).f_lineno, []).append(text)
 
     space = {"__name__": "__main__", "print": note}
     for line, code, run in blocks(page, "python"):
         compiled = compile("\n" * (line - 1) + code, name_of(page), "exec")
         if run:
             exec(compiled, space)
-    for line, text in said.items():
+    for line, texts in said.items():
         claim = CLAIM.match(source[line - 1])
         if claim:
-            assert text == claim["claim"], f"{name_of(page)}:{line}"
-    told = "\n".join(said.values())
+            assert texts[-1] == claim["claim"], f"{name_of(page)}:{line}"
+    told = "\n".join(text for texts in said.values() for text in texts)
     for line, text, _ in blocks(page, "text"):
         assert text.strip() in told, f"{name_of(page)}:{line} is not printed"
 
@@ -92,7 +97,7 @@ def test_relative_links_lead_somewhere(page):
     text = FENCE.sub("", page.read_text("utf-8"))
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         path = target.partition("#")[0]
-        if "://" in target or not path or path == "hops.png":  # drawn by the build
+        if "://" in target or not path or path in DRAWN:
             continue
         assert (page.parent / path).exists(), f"{name_of(page)}: {target}"
 
@@ -190,6 +195,38 @@ def test_first_block_of_the_readme_is_one_command(heading):
     text = (ROOT / "README.md").read_text("utf-8")
     section = text.split(f"\n## {heading}\n")[1].split("\n## ")[0]
     assert FENCE.search(section)["code"].count("\n") == 1
+
+
+# A page, and the heading before which it has drawn what it draws without training.
+DRAWS = {"transformer.md": "## 4.", "hops-are-layers.md": "## What that buys"}
+
+
+@pytest.mark.parametrize("page", DRAWS)
+def test_pictures_are_those_of_the_code(page):
+    saved = load("pictures").drawn_by(page, before=DRAWS[page])
+    assert saved
+    for name, call in saved.items():
+        kept = {**PICTURES[name]}
+        for what in (kept, call):
+            weights, *what["arguments"] = what["arguments"]
+            what["weights"] = np.array(weights)
+        shown, now = kept.pop("weights"), call.pop("weights")
+        np.testing.assert_allclose(shown, now, atol=0.0101)
+        assert kept == call
+
+
+def test_the_trained_heads_run_backwards():
+    weights = np.array(PICTURES["guides/backwards.png"]["arguments"][0])  # (H, T, S)
+    words = weights.shape[-1]
+    looked = weights[:, :words].argmax(-1)
+    assert (looked == np.arange(words)[::-1]).all(-1).any()  # one of the heads
+
+
+def test_every_picture_is_shown():
+    for name in PICTURES:
+        folder, _, picture = name.rpartition("/")
+        pages = (DOCS / folder).glob("*.md")
+        assert any(f"]({picture})" in page.read_text("utf-8") for page in pages), name
 
 
 def test_formulas_are_closed():

@@ -23,8 +23,13 @@ PAIRS = [
 ]
 
 
+SMALL = ("--epochs", "2", "--units", "8")
+PICTURES = {"recurrent": ("alignment",), "transformer": ("encoder", "decoder", "cross")}
+
+
 @pytest.mark.skipif(BACKEND != "jax", reason="compiles for long; JAX is its default")
-def test_from_files_to_pictures(tmp_path):
+@pytest.mark.parametrize("model", PICTURES)
+def test_from_files_to_pictures(model, tmp_path):
     (tmp_path / "multi30k").mkdir()
     for stem, pairs in (("train", PAIRS), ("test_2016_flickr", PAIRS[:7])):
         for side, language in enumerate(("en", "de")):
@@ -32,7 +37,7 @@ def test_from_files_to_pictures(tmp_path):
             path = tmp_path / "multi30k" / f"{stem}.{language}.gz"
             path.write_bytes(gzip.compress(text.encode()))
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", str(SCRIPT), "--epochs", "2", "--units", "8"],
+        [sys.executable, "-W", "ignore", str(SCRIPT), "--model", model, *SMALL],
         cwd=tmp_path,
         env={
             **os.environ,
@@ -48,5 +53,6 @@ def test_from_files_to_pictures(tmp_path):
         assert f"\n{pair[0]}\n  greedy: " in done.stdout
     assert "loaded again: the same answers" in done.stdout
     folder = tmp_path / "translate"
-    for name in ("model.keras", "alignment_0.png", "alignment_1.png", "german.txt"):
+    drawn = [f"{kind}_{n}.png" for kind in PICTURES[model] for n in (0, 1)]
+    for name in ("model.keras", "german.txt", *drawn):
         assert (folder / name).stat().st_size > 100

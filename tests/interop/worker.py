@@ -13,11 +13,25 @@ import warnings
 import numpy as np
 
 BOTH = ("saved_model", "onnx")
+ALL = (*BOTH, "tflite", "openvino")
+GELU = ("saved_model", "tflite", "openvino")  # tf2onnx knows no erfc, which it is of
 EXPORTS = {  # model: backend: formats
     "memn2n": {"tensorflow": BOTH, "jax": BOTH, "torch": ("onnx",)},
     "key_value": {"tensorflow": BOTH, "jax": BOTH, "torch": ("onnx",)},
     "memnn": {"tensorflow": BOTH, "jax": ("saved_model",)},
     "additive": {"tensorflow": BOTH, "jax": BOTH, "torch": ("onnx",)},
+    "transformer": {"tensorflow": ALL, "jax": BOTH, "torch": ("onnx",)},
+    "causal_lm": {"tensorflow": GELU, "jax": BOTH, "torch": ("onnx",)},
+    "masked_lm": {"tensorflow": GELU, "jax": BOTH, "torch": ("onnx",)},
+    "transformer_classifier": {"tensorflow": ALL, "jax": BOTH, "torch": ("onnx",)},
+}
+# torch traces no normalization of Keras whose sizes are open: these have fixed ones.
+FIXED = ("transformer", "causal_lm", "masked_lm", "transformer_classifier")
+FORMATS = {  # by what a file or folder ends in
+    "saved_model": "tf_saved_model",
+    "onnx": "onnx",
+    "tflite": "litert",
+    "openvino": "openvino",
 }
 # OpenVINO cannot run a loop over tensors from outside of it, as MemNN's pass is.
 UNREAD = {("openvino", "memnn")}
@@ -41,6 +55,10 @@ def train(folder):
         "memnn": memnn,
         "key_value": key_value,
         "additive": additive,
+        "transformer": transformer,
+        "causal_lm": causal_lm,
+        "masked_lm": masked_lm,
+        "transformer_classifier": transformer_classifier,
     }.items():
         model, inputs, answers = make()
         stem = f"{backend}-{name}"
@@ -48,9 +66,16 @@ def train(folder):
         outputs = named(model.predict(inputs, verbose=0))
         save(folder / f"{stem}.npz", inputs=inputs, outputs=outputs, answers=answers)
         for kind in EXPORTS[name].get(backend, ()):
-            suffix = ".onnx" if kind == "onnx" else ".saved_model"
-            kind = "tf_saved_model" if kind == "saved_model" else kind
-            model.export(str(folder / f"{stem}{suffix}"), format=kind, verbose=False)
+            path = folder / f"{stem}.{kind}"
+            if kind == "openvino":  # a pair of files
+                path.mkdir()
+                path = path / "model.xml"
+            more = {}
+            if backend == "torch" and name in FIXED:
+                more["input_signature"] = [
+                    {n: keras.InputSpec(str(a.dtype), a.shape) for n, a in inputs.items()}
+                ]
+            model.export(str(path), format=FORMATS[kind], verbose=False, **more)
 
 
 def memn2n():
@@ -126,6 +151,57 @@ def additive():
     return drawn(model, rng), inputs, {}
 
 
+def tokens(rng, batch, length, most=19):
+    """Sequences of unequal length, 0 behind."""
+    found = rng.integers(1, most, (batch, length))
+    ends = rng.integers(2, length + 1, batch)
+    return np.where(np.arange(length) < ends[:, None], found, 0)
+
+
+SMALL = {"num_layers": 2, "dim": 12, "num_heads": 3, "intermediate_dim": 7}
+
+
+def transformer():
+    """Models of random weights, and sequences of which some are padded."""
+    from keras_attention import models
+
+    rng = np.random.default_rng(2)
+    model = models.Transformer(19, 17, **SMALL)
+    inputs = {"source": tokens(rng, 5, 11), "target": tokens(rng, 5, 7, 17)}
+    return drawn(model, rng), integers(inputs), {}
+
+
+def causal_lm():
+    from keras_attention import models
+
+    rng = np.random.default_rng(3)
+    attention = {"num_key_value_heads": 1, "sliding_window": 4}
+    model = models.CausalLM(
+        19, **SMALL, position="rotary", block={"attention": attention}
+    )
+    return drawn(model, rng), integers({"tokens": tokens(rng, 5, 11)}), {}
+
+
+def masked_lm():
+    from keras_attention import models
+
+    rng = np.random.default_rng(4)
+    model = models.MaskedLM(19, **SMALL, max_length=31)
+    inputs = {
+        "tokens": tokens(rng, 5, 11),
+        "mask_positions": rng.integers(0, 2, (5, 3)),
+    }
+    return drawn(model, rng), integers(inputs), {}
+
+
+def transformer_classifier():
+    from keras_attention import models
+
+    rng = np.random.default_rng(5)
+    model = models.TransformerClassifier(19, 5, **SMALL, position="relative")
+    return drawn(model, rng), integers({"tokens": tokens(rng, 5, 11)}), {}
+
+
 def drawn(model, rng):
     for weight in model.trainable_weights:
         weight.assign(rng.normal(scale=0.5, size=weight.shape))
@@ -170,20 +246,23 @@ def predict(folder):
 def serve(folder):
     for name in ("keras", "keras_attention", "jax", "torch"):
         sys.modules[name] = None  # importing it fails, as where it is not installed
-    for path in sorted(folder.glob("*.onnx")) + sorted(folder.glob("*.saved_model")):
-        inputs = load(path.with_suffix(".npz"), "inputs")
-        if path.stem.endswith("-memnn"):  # an export has no optional input
-            facts = np.full((len(inputs["question"]), 2), -1, "int32")
-            inputs["supporting_facts"] = facts
-        run = run_onnx if path.suffix == ".onnx" else run_saved_model
-        np.savez(folder / f"{path.name}-served.npz", **run(path, inputs))
+    for kind, run in RUNS.items():
+        for path in sorted(folder.glob(f"*.{kind}")):
+            inputs = load(path.with_suffix(".npz"), "inputs")
+            if path.stem.endswith("-memnn"):  # an export has no optional input
+                facts = np.full((len(inputs["question"]), 2), -1, "int32")
+                inputs["supporting_facts"] = facts
+            np.savez(folder / f"{path.name}-served.npz", **run(path, inputs))
 
 
 def run_onnx(path, inputs):
     import onnxruntime
 
     session = onnxruntime.InferenceSession(str(path))
-    feed = {node.name: inputs[node.name] for node in session.get_inputs()}
+    asked = [node.name for node in session.get_inputs()]
+    if not {*asked} <= {*inputs}:  # torch counts those whose sizes are fixed
+        inputs = dict(zip(asked, (inputs[name] for name in sorted(inputs))))
+    feed = {name: inputs[name] for name in asked}
     names = [node.name for node in session.get_outputs()]
     if len(names) == 1:
         names = ["output"]  # whatever the exporter calls it
@@ -197,6 +276,31 @@ def run_saved_model(path, inputs):
     return named(
         loaded.serve({name: tf.constant(array) for name, array in inputs.items()})
     )
+
+
+def run_openvino(path, inputs):
+    import openvino
+
+    core = openvino.Core()
+    single = {"INFERENCE_PRECISION_HINT": "f32"}
+    compiled = core.compile_model(core.read_model(path / "model.xml"), "CPU", single)
+    feed = {node.any_name: inputs[node.any_name] for node in compiled.inputs}
+    return {"output": compiled(feed)[0]}
+
+
+def run_litert(path, inputs):
+    import tensorflow as tf
+
+    run = tf.lite.Interpreter(str(path)).get_signature_runner("serving_default")
+    return {"output": next(iter(run(**inputs).values()))}
+
+
+RUNS = {
+    "onnx": run_onnx,
+    "saved_model": run_saved_model,
+    "openvino": run_openvino,
+    "tflite": run_litert,
+}
 
 
 if __name__ == "__main__":

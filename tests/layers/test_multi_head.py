@@ -22,6 +22,7 @@ from heads import (
     reference,
     shaken,
 )
+from keras import ops
 
 from keras_attention import layers
 
@@ -292,36 +293,60 @@ def test_saves_and_loads(tmp_path, position):
     close(again(x), model(x), 1e-6)
 
 
+def attending(**arguments):
+    """A model of one layer, and its layer."""
+    given = keras.Input((None, 8))
+    layer = layers.MultiHeadAttention(
+        4, 4, num_key_value_heads=2, use_gate=True, **arguments
+    )
+    return keras.Model(given, layer(given, given, use_causal_mask=True)), layer
+
+
+def projections(layer):
+    found = [
+        dense
+        for dense in layer._flatten_layers(include_self=False)
+        if isinstance(dense, keras.layers.EinsumDense)
+    ]
+    assert len(found) == 5
+    return found
+
+
 @needs_training
-def test_lora_and_quantization_of_the_projections():
+def test_lora_of_each_projection():
     x = normal(B, T, 8)
-    layer = layers.MultiHeadAttention(2, 4)
-    expected = to_numpy(layer(x, x))
-    for dense in (layer.query_dense, layer.key_dense, layer.value_dense):
+    model, layer = attending(query_key_normalization="rms")
+    expected = to_numpy(model(x))
+    for dense in projections(layer):
         dense.enable_lora(2)
-    close(layer(x, x), expected)
-    for dense in (*layer._flatten_layers(include_self=False),):
-        if isinstance(dense, keras.layers.EinsumDense):
-            dense.quantize("int8")
-    np.testing.assert_allclose(to_numpy(layer(x, x)), expected, atol=0.05)
+    close(model(x), expected)  # at first it adds nothing
+    frozen = [to_numpy(dense._kernel) for dense in projections(layer)]
+    model.compile(keras.optimizers.SGD(1.0), "mse")
+    model.fit(x, x, verbose=0)
+    for dense, kernel in zip(projections(layer), frozen):
+        np.testing.assert_array_equal(to_numpy(dense._kernel), kernel)
+        assert (to_numpy(dense.lora_kernel_b) != 0).any()
+    assert np.isfinite(to_numpy(model(x))).all()
 
 
-# A prepared memory.
-
-
-@pytest.mark.parametrize("position", [None, "rotary", "alibi", "relative"])
-def test_a_memory_prepared_once_gives_the_same(position):
-    q, v, k = inputs()
-    layer = built(position=position, use_gate=True, sliding_window=3)
-    mask = np.ones((B, S), bool)
-    mask[0, 2] = mask[1] = False
-    expected = layer(q, v, k, value_mask=mask, return_attention_scores=True)
-    prepared = layer.prepare(v, k, mask)
-    output, weights, state = layer.attend(q, prepared)
-    close(output, expected[0])
-    close(weights, expected[1])
-    assert state == ()
+@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize`")
+@pytest.mark.filterwarnings("ignore:.*`custom_gradient` for the numpy backend")
+def test_int8_in_a_model(tmp_path):
+    x = normal(B, T, 8)
+    model, layer = attending(position="rotary")
+    expected = to_numpy(model(x))
+    model.quantize("int8")
+    assert {w.dtype for d in projections(layer) for w in (d._kernel,)} == {"int8"}
+    found = to_numpy(model(x))
+    assert abs(found - expected).max() < 0.05 * abs(expected).max()
+    cache, outputs = layer.initial_cache(B, T), []
     for t in range(T):
-        output, weights, _ = layer.attend(q[:, t], prepared, start=t)
-        close(output, expected[0][:, t])
-        close(weights, expected[1][:, :, t])
+        output, cache = layer.step(ops.convert_to_tensor(x[:, t]), cache, t)
+        outputs.append(to_numpy(output))
+    close(np.stack(outputs, 1), found, 0.02)
+    # Keras' own layer cannot be loaded again from here on.
+    for name in ("model.keras", "again.keras"):
+        model.save(tmp_path / name)
+        model = keras.saving.load_model(tmp_path / name)
+        close(model(x), found, 1e-6)
+    assert layer.dtype_policy.name == "float32"

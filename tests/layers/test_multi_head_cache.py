@@ -7,8 +7,9 @@ from heads import close, normal, shaken
 from keras import ops
 
 from keras_attention import layers, record_attention
+from keras_attention.layers import headed
 from keras_attention.layers.cached import Cache
-from keras_attention.ops import decoding, kernels
+from keras_attention.ops import decoding, dot_product_attention, kernels
 
 B, T, D = 2, 7, 6
 
@@ -37,40 +38,67 @@ def stepwise(layer, x, chunks, length=T, mask=None):
 
 
 SETTINGS = {
-    "plain": {},
     "grouped": {"num_key_value_heads": 2, "value_dim": 3, "use_gate": True},
-    "rotary": {"position": "rotary", "num_key_value_heads": 1},
-    "alibi": {"position": "alibi"},
     "relative": {"position": "relative", "normalizer": "softmax1"},
     "window": {"sliding_window": 3, "position": "rotary"},
-    "wide_window": {"sliding_window": 20, "position": "alibi"},
 }
-
-
-CHUNKS = {name: [[1] * T, [4, 1, 1, 1]] for name in SETTINGS}
-CHUNKS["window"] += [[2, 5], [1, 3, 3]]
+GRID = [
+    {"position": position, "sliding_window": window, "num_key_value_heads": groups}
+    for position in (None, "rotary", "alibi", "relative")
+    for window in (None, 3)
+    for groups in (4, 2)
+]
+# Prompts of unequal length: the padding is in front of them, one more is hidden.
+PADDED = np.ones((B, T), bool)
+PADDED[0, :2] = PADDED[1, 4] = False
 
 
 @pytest.mark.parametrize(
-    ("name", "chunks"), [(n, c) for n, chunks in CHUNKS.items() for c in chunks]
+    "arguments", GRID, ids=lambda a: "-".join(map(str, a.values()))
 )
-def test_cached_equals_uncached(name, chunks):
+def test_cached_equals_uncached(arguments):
+    layer, x = built(**arguments), normal(B, T, D)
+    expected = to_numpy(layer(x, x, value_mask=PADDED, use_causal_mask=True))
+    found, cache = stepwise(layer, x, [4, 1, 1, 1], mask=PADDED)
+    close(found, expected)
+    assert cache.key.shape[1] == min(T, arguments["sliding_window"] or T)
+
+
+@pytest.mark.parametrize(
+    "arguments", GRID, ids=lambda a: "-".join(map(str, a.values()))
+)
+def test_a_memory_projected_once_gives_the_same(arguments):
+    layer, x = built(**arguments), normal(B, T, D)
+    memory = normal(B, T, D, seed=1)
+    expected, weights = layer(
+        x, memory, value_mask=PADDED, return_attention_scores=True
+    )
+    prepared = layer.prepare(memory, mask=PADDED)
+    found = layer.attend(x, prepared)
+    close(found[0], expected)
+    close(found[1], weights)
+    assert found[2] == layer.initial_state(prepared) == ()
+    close(layer.look(x, prepared), expected)
+    one = layer.look(x[:, 5], prepared, start=5)
+    close(one, to_numpy(expected)[:, 5])
+
+
+@pytest.mark.parametrize(
+    ("name", "chunks"),
+    [
+        ("grouped", [1] * T),
+        ("relative", [1] * T),
+        ("window", [1] * T),
+        ("window", [2, 5]),
+        ("window", [1, 3, 3]),
+    ],
+)
+def test_any_number_of_steps_at_a_time(name, chunks):
     layer, x = built(**SETTINGS[name]), normal(B, T, D)
     expected = to_numpy(layer(x, x, use_causal_mask=True))
-    found, cache = stepwise(layer, x, chunks)
-    close(found, expected)
-    window = SETTINGS[name].get("sliding_window", T)
-    assert cache.key.shape[1] == min(T, window)
-
-
-@pytest.mark.parametrize("sliding_window", [None, 3])
-def test_padding_of_a_prompt_is_never_seen(sliding_window):
-    layer, x = built(sliding_window=sliding_window, position="rotary"), normal(B, T, D)
-    mask = np.ones((B, T), bool)
-    mask[0, :2] = mask[1, 4] = False
-    expected = to_numpy(layer(x, x, value_mask=mask, use_causal_mask=True))
-    for chunks in ([4, 1, 1, 1], [1] * T):
-        close(stepwise(layer, x, chunks, mask=mask)[0], expected)
+    close(stepwise(layer, x, chunks)[0], expected)
+    masked = to_numpy(layer(x, x, value_mask=PADDED, use_causal_mask=True))
+    close(stepwise(layer, x, chunks, mask=PADDED)[0], masked)
 
 
 @pytest.mark.parametrize("name", ["grouped", "window", "relative"])
@@ -98,6 +126,25 @@ def test_steps_are_recorded():
     with record_attention() as maps:
         layer.step(x[:, 0], cache, 0)
     assert maps[layer.path].shape == (B, 4, T)
+    prepared = layer.prepare(x)
+    with record_attention() as maps:
+        layer.look(x[:, 1], prepared)
+        layer.look(x, prepared)
+    assert maps[f"{layer.path}/0"].shape == (B, 4, T)
+    assert maps[f"{layer.path}/1"].shape == (B, 4, T, T)
+
+
+def test_a_prepared_memory_is_looked_at_by_the_fused_path(monkeypatch):
+    calls = []
+
+    def fused(*given, **more):
+        calls.append(more)
+        return dot_product_attention(*given, **more)
+
+    monkeypatch.setattr(headed, "dot_product_attention", fused)
+    layer, x = built(dropout=0.3), normal(B, T, D)
+    layer.look(x, layer.prepare(x))
+    assert len(calls) == 1
 
 
 def test_a_cache_in_half_precision():
@@ -116,10 +163,22 @@ def test_bad_caches_are_refused():
         layer.step(x, layer.initial_cache(B, 3), 0)
     with pytest.raises(ValueError, match="`cache` must be one of this layer and for"):
         layer.step(x, layer.initial_cache(3, T), 0)
-    other = built(num_key_value_heads=2)
-    with pytest.raises(ValueError, match="`cache` must be one of this layer and for"):
-        layer.step(x, other.initial_cache(B, T), 0)
+    for other in (built(num_key_value_heads=2), built(key_dim=3), built(value_dim=3)):
+        with pytest.raises(ValueError, match=r"`cache` must be one.*Received: cache\."):
+            layer.step(x, other.initial_cache(B, T), 0)
+        with pytest.raises(ValueError, match=r"`prepared` must be one of this layer"):
+            layer.look(x, other.prepare(x))
+    with pytest.raises(ValueError, match="`prepared` must be one of this layer and fo"):
+        layer.attend(x, layer.prepare(normal(3, T, D)))
+    with pytest.raises(ValueError, match=r"`mask` must have shape \(2, 7\)"):
+        layer.step(x, layer.initial_cache(B, T), 0, PADDED[:, :3])
+    with pytest.raises(ValueError, match=r"`mask` must have shape \(2, 7\)"):
+        layer.prepare(x, mask=PADDED[:, :3])
+    with pytest.raises(ValueError, match=r"`mask` must be boolean, True.*2\.0"):
+        layer.prepare(x, mask=2.0 * PADDED)
     with pytest.raises(RuntimeError, match="`initial_cache` needs a layer that is bui"):
         layers.MultiHeadAttention(2, 3).initial_cache(B, T)
+    with pytest.raises(RuntimeError, match="`look` needs a layer that is built"):
+        layers.MultiHeadAttention(2, 3).look(x, layer.prepare(x))
     with pytest.raises(ValueError, match="argument `length` must be a positive"):
         layer.initial_cache(B, 0)

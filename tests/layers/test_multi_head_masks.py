@@ -15,7 +15,6 @@ from heads import (
     T,
     assert_equals,
     built,
-    carries_masks,
     close,
     inputs,
     needs_training,
@@ -88,30 +87,6 @@ def test_an_attention_mask_may_lack_axes(shape):
     mask = np.random.default_rng(1).random(shape) < 0.6
     full = mask[:, None] if len(shape) == 3 else mask
     assert_equals(layer, reference(layer, *inputs(), full), attention_mask=mask)
-
-
-@carries_masks
-def test_three_layers_see_the_mask_of_one_memory():
-    # Keras' own layer takes it away from its inputs, so that the second sees none.
-    table = keras.layers.Embedding(10, DQ, mask_zero=True)
-    memory = table(np.array([[1, 2, 0, 0], [3, 4, 5, 0]]))
-    query = normal(B, T, DQ)
-    for _ in range(3):
-        layer = layers.MultiHeadAttention(2, 3)
-        weights = to_numpy(layer(query, memory, return_attention_scores=True)[1])
-        assert (weights[0, ..., 2:] == 0).all()
-        assert (weights[1, ..., 3:] == 0).all()
-        close(weights.sum(-1), np.ones((B, 2, T)))
-
-
-@carries_masks
-def test_self_attention_hands_its_mask_on():
-    tokens = np.array([[1, 2, 0, 0], [3, 4, 5, 0]])
-    x = keras.layers.Embedding(10, DQ, mask_zero=True)(tokens)
-    y = keras.layers.Add()([x, layers.MultiHeadAttention(2, 3)(x, x)])
-    pooled = keras.layers.GlobalAveragePooling1D()(y)
-    first = to_numpy(y)[0, :2].mean(0)
-    close(pooled[0], first)
 
 
 @pytest.mark.parametrize("dtype", references.DTYPES)

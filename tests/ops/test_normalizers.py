@@ -152,6 +152,19 @@ def test_softmax1_is_softmax_with_one_more_score_of_zero():
     assert to_numpy(call("softmax1", [[-1e4, -1e4]])).sum() == 0
 
 
+def test_sink_softmax_is_softmax_with_one_more_score():
+    scores, sink = 3 * references.normal(3, 5), np.array([[-2.0], [0.0], [1e4]])
+    mask = np.array([[True, False, True, True, False], [False] * 5, [True] * 5])
+    wider = np.concatenate([scores, sink], axis=-1)
+    seen = np.concatenate([mask, mask.any(-1, keepdims=True)], axis=-1)
+    found = normalizers.sink_softmax(
+        tensor(scores, "float32"), ops.convert_to_tensor(mask), sink=tensor(sink)
+    )
+    expected = references.NORMALIZERS["softmax"](wider, seen)[:, :-1]
+    np.testing.assert_allclose(to_numpy(found), expected, rtol=1e-5, atol=1e-7)
+    assert (to_numpy(found)[1:] == 0).all()
+
+
 @pytest.mark.parametrize("name", ["sparsemax", "entmax15"])
 def test_sparse_weights_have_exact_zeros_and_sum_to_one(name):
     scores = 4 * references.normal(3, 5)

@@ -234,3 +234,62 @@ def test_seq2seq_is_recorded_once_a_bucket(recorded, attention, sampler, stop):
     found = model.generate(source, 9, **arguments)
     keras.tree.map_structure(np.testing.assert_array_equal, found, expected)
     assert recorded == [True]
+
+
+@on_torch
+def test_a_recorded_step_is_shortened():
+    """Views are merged, equal operations are one, weights' views are made before."""
+    import torch
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    from keras_attention.ops.kernels.decoding.torch_graph import shortened
+
+    weight = torch.arange(6.0).reshape(2, 3)
+
+    def step(place, x, buffer):
+        turned = x[:, None].permute(2, 0, 1).reshape(2, 4)  # views of views
+        y = (turned.T @ weight).sum(1) + torch.arange(4) + torch.arange(4)
+        twice = (x * 2).sum() + (x * 2).sum()
+        before = buffer + 1
+        buffer.index_copy_(0, place.reshape(1), y[:1])
+        after = buffer + 1  # not the same as before it was written to
+        return [x + twice + before.sum() + after.sum() + y[:, None], buffer]
+
+    def inputs(seed):
+        torch.manual_seed(seed)
+        return torch.tensor(2), torch.rand(4, 2), torch.rand(5)
+
+    graph = make_fx(step)(*inputs(0))
+    many = len([n for n in graph.graph.nodes if n.op == "call_function"])
+    run = shortened(graph, inputs(0))
+    few = len([n for n in graph.graph.nodes if n.op == "call_function"])
+    assert few <= many - 8
+    for seed in range(3):
+        for found, wanted in zip(run(*inputs(seed)), step(*inputs(seed)), strict=True):
+            torch.testing.assert_close(found, wanted)
+        weight *= 1.5  # as a weight does that is trained
+
+
+@on_torch
+@pytest.mark.usefixtures("recorded")
+def test_what_a_state_is_made_of_is_not_shared():
+    """Two buffers that are equal at first are written to apart, and anew each call."""
+    functions = compiled()
+
+    def fills(x):
+        def step(index, state):
+            total, kept, other, _ = state
+            kept = decoding.write(kept, index, total)
+            other = decoding.write(other, index, -total)
+            return total + 1, kept, other, ops.zeros_like(kept)
+
+        empty = ops.zeros((2, 4))
+        state = (x, empty, ops.zeros((2, 4)), ops.zeros((2, 4)))
+        return decoding.generate(step, state, 0, 4)[1:]
+
+    for start in (0.0, 5.0):
+        kept, other, zeros = call(functions, fills, [start, start + 10])
+        expected = np.array([[start], [start + 10]]) + np.arange(4)
+        np.testing.assert_array_equal(kept, expected)
+        np.testing.assert_array_equal(other, -expected)
+        assert not zeros.any()

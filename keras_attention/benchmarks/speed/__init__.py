@@ -9,19 +9,26 @@ from keras_attention.benchmarks.harness import Case
 from keras_attention.benchmarks.speed import (
     additive,
     attention,
+    attention_core,
     attention_rnn,
     decoding,
+    generation,
     memn2n,
+    multi_head,
 )
 
 BACKENDS = ("jax", "torch", "tensorflow")
 CASES = {
     "attention_fused": attention.fused_cases(),
     "attention_explicit": attention.explicit_cases(),
+    "attention_core": attention_core.cases(),
+    "attention_long": attention_core.long_cases(),
+    "multi_head": multi_head.cases(),
     "additive": additive.cases(),
     "additive_long": additive.long_cases(),
     "attention_rnn": attention_rnn.cases(),
     "decoding": decoding.cases(),
+    "generation": generation.cases(),
     "memn2n_step": memn2n.cases(),
 }
 

@@ -48,13 +48,13 @@ def _case(name: str, sizes: dict[str, Any], make: Callable[..., Contestants]) ->
         name=name,
         sizes=sizes,
         make=lambda backend: make(sizes, backend),
-        steps=_steps(sizes),
+        steps=steps(sizes),
         tolerance=1e-4,
         quick=sizes["T"] in QUICK,
     )
 
 
-def _steps(sizes: dict[str, Any]) -> tuple[Step, ...]:
+def steps(sizes: dict[str, Any]) -> tuple[Step, ...]:
     """Two products forwards; backwards dV, dP, dQ and dK, four more.
 
     Each of query, key, value, output and their gradients is moved once. An
@@ -66,18 +66,18 @@ def _steps(sizes: dict[str, Any]) -> tuple[Step, ...]:
     tensor = FLOAT * batch * length * width
     weights = 0 if "H" in sizes else FLOAT * batch * length * length
     scores, sums = (batch, length, width, length), (batch, length, length, width)
-    steps = [
+    found = [
         Step(flops, 2 * tensor, scores),  # q kᵀ
         Step(flops, 2 * tensor + weights, sums),  # weights · v
     ]
     if sizes["mode"] == "fwd+bwd":
-        steps += [
+        found += [
             Step(flops, 2 * tensor + weights, sums),  # dv
             Step(flops, tensor, scores),  # d weights
             Step(flops, 2 * tensor, sums),  # dq
             Step(flops, 2 * tensor, sums),  # dk
         ]
-    return tuple(steps)
+    return tuple(found)
 
 
 def _contestants(

@@ -1,1 +1,1 @@
-"""Multi30k: recurrent translators with attention and without, and their BLEU."""
+"""Multi30k: recurrent translators and a Transformer, their peers, and their BLEU."""

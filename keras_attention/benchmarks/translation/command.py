@@ -1,8 +1,16 @@
-"""Multi30k: BLEU of recurrent translators with attention, and of the same without.
+"""Multi30k: BLEU of recurrent translators and of a Transformer, beside their peers.
 
     python -m keras_attention.benchmarks translation --json translation.json
     python -m keras_attention.benchmarks translation --attention luong --out a.jsonl
     python -m keras_attention.benchmarks translation --attention none --order reversed
+    python -m keras_attention.benchmarks translation --model transformer
+    python -m keras_attention.benchmarks translation --model torch
+    KERAS_BACKEND=torch python -m keras_attention.benchmarks translation --model times
+
+The peer of a recurrent translator is the same without attention, that of the
+Transformer is torch.nn.Transformer (`--model torch`), with the same initial weights,
+which are drawn by NumPy, the same batches and as many steps. `--model times` times
+training steps of both in turns, on the torch backend.
 
 Each network is trained on the 29,000 training pairs and tested on the 1,000 of the test
 of 2016, its last weights, by greedy decoding and by a beam of five. Each finished run
@@ -16,6 +24,7 @@ import argparse
 import datetime
 import importlib.util
 import json
+import math
 import pathlib
 import platform
 from typing import Any
@@ -24,11 +33,12 @@ import keras
 
 from keras_attention.benchmarks.errors import UsageError
 from keras_attention.benchmarks.store import Run, Store, opened
-from keras_attention.benchmarks.translation import training
+from keras_attention.benchmarks.translation import training, transformer
 from keras_attention.datasets import DataNotFoundError
 from keras_attention.version import __version__
 
 ATTENTIONS = ("bahdanau", "luong", "none")
+TRANSFORMERS = ("transformer", "torch")
 ORDERS = ("forward", "reversed", "doubled")
 # test2016, German to English, as their authors count BLEU (each in another way):
 # https://github.com/bentrevett/pytorch-seq2seq, notebooks 2 and 3; 512 units.
@@ -40,6 +50,12 @@ NEEDED = ("attention", "order", "seed", "backend", "keras", "settings", "result"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `translation`."""
     add = parser.add_argument
+    add(
+        "--model",
+        choices=("recurrent", *TRANSFORMERS, "times"),
+        default="recurrent",
+        help="torch: torch.nn.Transformer from the same weights; times: of the steps",
+    )
     add("--attention", nargs="+", choices=ATTENTIONS, default=["bahdanau", "none"])
     add(
         "--order",
@@ -49,7 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--source", choices=("en", "de"), default="en", help="what is translated")
     add("--seeds", type=int, nargs="+", default=[0])
-    add("--epochs", type=int, default=training.TRAINING["epochs"])
+    add("--epochs", type=int, help="default: 6 of a recurrent one, else 8")
+    add("--pairs", type=int, help="to train on; default: all")
     add("--units", type=int, default=training.MODEL["units"], help="of the GRUs")
     add("--out", type=pathlib.Path, help="runs as they end, and to go on from")
     add("--json", type=pathlib.Path, help="where to write the results")
@@ -62,17 +79,20 @@ def main(args: argparse.Namespace) -> int:
             f"`translation` needs {', '.join(missing())}. Next: "
             'python -m pip install "keras-attention-family[text,bench]"'
         )
-    store = opened(args.out, NEEDED)
     settings = _settings(args)
+    if args.model == "times":
+        return _times(args, settings)
+    store = opened(args.out, NEEDED)
+    kinds = [args.model] if args.model in TRANSFORMERS else args.attention
     wanted = [
         {
-            "attention": attention,
+            "attention": kind,  # of a recurrent one; else which Transformer
             "order": args.order,
             "seed": seed,
             "backend": keras.config.backend(),
         }
         for seed in dict.fromkeys(args.seeds)
-        for attention in dict.fromkeys(args.attention)
+        for kind in dict.fromkeys(kinds)
     ]
     # All of them are looked up before any is done, so that an error comes at once.
     found = [store.done(one["attention"], settings, **one) for one in wanted]
@@ -94,17 +114,19 @@ def missing() -> list[str]:
 
 
 def _settings(args: argparse.Namespace) -> dict[str, Any]:
-    for name in ("epochs", "units"):
-        if getattr(args, name) < 1:
-            raise UsageError(
-                f"--{name} must be at least 1. Received: {getattr(args, name)}"
-            )
+    for name in ("epochs", "pairs", "units"):
+        given = getattr(args, name)
+        if given is not None and given < 1:
+            raise UsageError(f"--{name} must be at least 1. Received: {given}")
+    recurrent = args.model == "recurrent"
+    kind = training if recurrent else transformer
     return {
-        **training.MODEL,
-        **training.TRAINING,
+        **kind.MODEL,
+        **kind.TRAINING,
         **training.GENERATED,
-        "epochs": args.epochs,
-        "units": args.units,
+        **({"units": args.units} if recurrent else {}),
+        **({"epochs": args.epochs} if args.epochs else {}),
+        **({"pairs": args.pairs} if args.pairs else {}),
         "languages": [args.source, {"en": "de", "de": "en"}[args.source]],
         "source": args.order,
     }
@@ -112,7 +134,9 @@ def _settings(args: argparse.Namespace) -> dict[str, Any]:
 
 def _data(settings: dict[str, Any]) -> training.Data:
     try:
-        return training.data(settings["languages"], settings["subwords"])
+        return training.data(
+            settings["languages"], settings["subwords"], settings.get("pairs")
+        )
     except DataNotFoundError as error:
         raise UsageError(str(error)) from error
 
@@ -120,22 +144,57 @@ def _data(settings: dict[str, Any]) -> training.Data:
 def _do(
     store: Store, data: training.Data, one: dict[str, Any], settings: dict[str, Any]
 ) -> Run:
-    attention = None if one["attention"] == "none" else one["attention"]
-    print(f"attention {one['attention']}, seed {one['seed']}", flush=True)
-    model, row = training.learn(data, attention, one["seed"], settings)
-    bleu, about = training.scores(model, data, "test", one["order"])
+    kind, seed = one["attention"], one["seed"]
+    print(f"{kind}, seed {seed}", flush=True)
+    samplers: tuple[str, ...] = training.SAMPLERS
+    if kind in TRANSFORMERS:
+        peer = kind == "torch"
+        model, row = transformer.learn(data, seed, settings, peer)
+        samplers = samplers[:1] if peer else samplers  # torch.nn has none
+    else:
+        attention = None if kind == "none" else kind
+        model, row = training.learn(data, attention, seed, settings)
+    bleu, about = training.scores(model, data, "test", one["order"], samplers)
     result = {**row, "bleu": bleu, **about}
     print(f"  BLEU {bleu}, trained in {row['fit_seconds']:.0f} s", flush=True)
     run = {**one, "keras": keras.__version__, "settings": settings, "result": result}
     return store.add(run)
 
 
-def _report(runs: list[Run]) -> dict[str, Any]:
+def _times(args: argparse.Namespace, settings: dict[str, Any]) -> int:
+    """Times training steps, ours and torch's."""
+    if keras.config.backend() != "torch":
+        raise UsageError(
+            "--model times compares on the torch backend. Next: KERAS_BACKEND=torch"
+        )
+    found = transformer.step_times(_data(settings), args.seeds[0], settings)
+    if args.json:
+        report = {**_about(), "settings": settings, "step_times": found}
+        args.json.write_text(json.dumps(report, indent=1) + "\n")
+    print(f"{'peer, batch':24}{'ours':>10}{'torch.nn':>10}{'ratio':>8}  verdict")
+    for name, row in found.items():
+        if isinstance(row, dict):
+            print(
+                f"{name:24}{row['ours_cpu_seconds'] * 1e3:7.1f} ms"
+                f"{row['torch_cpu_seconds'] * 1e3:7.1f} ms"
+                f"{row['times_as_fast']['median']:8.3f}  {row['verdict']}"
+            )
+    return 0
+
+
+def _about() -> dict[str, Any]:
     return {
         "benchmark": "translation",
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
+        "keras": keras.__version__,
         "keras_attention": __version__,
+    }
+
+
+def _report(runs: list[Run]) -> dict[str, Any]:
+    return {
+        **_about(),
         "published": [list(row) for row in PUBLISHED],
         "runs": runs,
     }
@@ -148,7 +207,8 @@ def _table(runs: list[Run]) -> str:
         result = run["result"]
         lines.append(
             f"{run['attention']:12}{run['seed']:5}{result['bleu']['greedy']:8.2f}"
-            f"{result['bleu']['beam']:8.2f}{result['fit_seconds']:8.0f} s"
+            f"{result['bleu'].get('beam', math.nan):8.2f}"
+            f"{result['fit_seconds']:8.0f} s"
         )
     lines += [
         "",

@@ -56,12 +56,13 @@ class Data(NamedTuple):
         return [pair.source for pair in pairs], [pair.target for pair in pairs]
 
 
-def data(languages: Sequence[str], subwords: int) -> Data:
+def data(languages: Sequence[str], subwords: int, most: int | None = None) -> Data:
     """Loads Multi30k and learns sub-words from its training pairs.
 
     Args:
         languages: source and target, "en" and "de" or the other way round.
         subwords: how many of each language.
+        most: how many pairs are trained on at most.
     """
     from keras_attention.text import Subwords  # TensorFlow Text, only if asked for
 
@@ -74,6 +75,7 @@ def data(languages: Sequence[str], subwords: int) -> Data:
         Subwords.from_sentences([pair[side] for pair in pairs["train"]], size=subwords)
         for side in (0, 1)
     ]
+    pairs["train"] = pairs["train"][:most]
     return Data(pairs, *vocabularies)
 
 
@@ -120,7 +122,7 @@ def learn(
         **{name: settings[name] for name in MODEL},
     )
     train, valid = (
-        _batches(data, split, settings, seed) for split in ("train", "valid")
+        batches(data, split, settings, seed) for split in ("train", "valid")
     )
     steps = settings["epochs"] * len(train)
     rate = keras.optimizers.schedules.CosineDecay(settings["rate"], steps)
@@ -140,7 +142,7 @@ def learn(
 
 
 def translate(
-    model: Seq2Seq, data: Data, texts: Sequence[str], sampler: str, order: str
+    model: Any, data: Data, texts: Sequence[str], sampler: str, order: str
 ) -> list[str]:
     """What the model makes of some texts; those of like length go together."""
     if sampler == "beam":
@@ -175,13 +177,17 @@ def bleu(written: Sequence[str], wanted: Sequence[str]) -> tuple[float, str]:
 
 
 def scores(
-    model: Seq2Seq, data: Data, split: str, order: str
+    model: Any,
+    data: Data,
+    split: str,
+    order: str,
+    samplers: Sequence[str] = SAMPLERS,
 ) -> tuple[dict[str, float], dict[str, Any]]:
     """BLEU of each sampler, and the signature and the seconds it took."""
     sources, wanted = data.texts(split)
     found: dict[str, float] = {}
     about: dict[str, Any] = {}
-    for sampler in SAMPLERS:
+    for sampler in samplers:
         start = time.perf_counter()
         written = translate(model, data, sources, sampler, order)
         about[f"{sampler}_seconds"] = round(time.perf_counter() - start, 1)
@@ -191,7 +197,8 @@ def scores(
     return found, about
 
 
-def _batches(data: Data, split: str, settings: dict[str, Any], seed: int) -> Batches:
+def batches(data: Data, split: str, settings: dict[str, Any], seed: int) -> Batches:
+    """The buckets of a split, of pairs that are not too long."""
     order, longest = settings["source"], settings["longest"]
     inputs, labels = translation.vectorize(
         data.pairs[split],

@@ -4,6 +4,8 @@ Each module offers the same functions, under the same names and terms:
 
 - `dot_product_attention(query, key, value, mask, scale, is_causal, bias=None)`, see
   :func:`keras_attention.ops.dot_product_attention`
+- `dense(layer, x, mapped)`: what an `EinsumDense` that maps so many of the last axes
+  returns
 - `word_counts(tokens, weights, size)`: how often each of `size` words stands in each
   sentence, weighted: (..., L) integers and (..., L) numbers give (..., size)
 - `additive(query, key, scale, exact)`, see :func:`keras_attention.ops.scores.additive`
@@ -44,6 +46,7 @@ _decoding = import_module(f"{__name__}.decoding.{_backend if _own else 'generic'
 _plain = import_module(f"{__name__}.decoding.generic")
 
 dot_product_attention = _kernels.dot_product_attention
+dense = _kernels.dense
 word_counts = _kernels.word_counts
 additive = _additive.additive
 additive_step = _step.additive_step
@@ -60,6 +63,7 @@ __all__ = [
     "additive",
     "additive_step",
     "compiled",
+    "dense",
     "dot_product_attention",
     "generate",
     "is_traced",

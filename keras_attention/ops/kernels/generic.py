@@ -36,6 +36,11 @@ def dot_product_attention(
     return ops.transpose(grouped_matmul(weights, v), (0, 2, 1, 3))  # (B, T, H, V)
 
 
+def dense(layer: Any, x: Tensor, mapped: int) -> Tensor:
+    """The layer's own call."""
+    return layer(x)
+
+
 def word_counts(tokens: Tensor, weights: Tensor, size: int) -> Tensor:
     """One comparison a word, which XLA fuses into a single pass; L must be static."""
     words = ops.arange(size, dtype=tokens.dtype)

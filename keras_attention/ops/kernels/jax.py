@@ -9,12 +9,12 @@ import jax
 import keras
 from keras import ops
 
-from keras_attention.ops.kernels import generic
-from keras_attention.ops.kernels.generic import word_counts
+from keras_attention.ops.kernels import generic, tiled, tiled_jax
+from keras_attention.ops.kernels.generic import dense, word_counts
 
 Tensor = Any
 
-__all__ = ["dot_product_attention", "is_traced", "scan", "word_counts"]
+__all__ = ["dense", "dot_product_attention", "is_traced", "scan", "word_counts"]
 
 
 def dot_product_attention(
@@ -26,7 +26,10 @@ def dot_product_attention(
     is_causal: bool,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """cuDNN's attention where it applies (a GPU, half precision), else products."""
+    """cuDNN's attention where it applies (a GPU, half precision), else products.
+
+    On a processor long ones are computed tile by tile.
+    """
     fused = (
         jax.default_backend() == "gpu"
         and keras.backend.standardize_dtype(query.dtype) in ("float16", "bfloat16")
@@ -38,6 +41,11 @@ def dot_product_attention(
         return ops.dot_product_attention(
             query, key, value, scale=scale, is_causal=is_causal
         )
+    known = not any(isinstance(x, keras.KerasTensor) for x in (query, key, value))
+    known = known and isinstance(query.shape[0], int)
+    if known and jax.default_backend() == "cpu" and tiled.pays(query, key, value):
+        q, k, v = (ops.convert_to_tensor(x) for x in (query, key, value))
+        return tiled_jax.attention(q, k, v, mask, scale, is_causal, bias)
     return generic.dot_product_attention(
         query, key, value, mask, scale, is_causal, bias
     )

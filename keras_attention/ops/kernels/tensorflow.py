@@ -8,12 +8,36 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_attention.ops.kernels import generic
-from keras_attention.ops.kernels.generic import dot_product_attention
+from keras_attention.ops.kernels import generic, tiled, tiled_tensorflow
+from keras_attention.ops.kernels.generic import dense
 
 Tensor = Any
 
-__all__ = ["dot_product_attention", "is_traced", "scan", "word_counts"]
+__all__ = ["dense", "dot_product_attention", "is_traced", "scan", "word_counts"]
+
+
+def dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    is_causal: bool,
+    bias: Tensor | None = None,
+) -> Tensor:
+    """Two products; if long, tile by tile."""
+    given = query, key, value
+    if any(isinstance(x, keras.KerasTensor) for x in given) or not tiled.pays(*given):
+        return generic.dot_product_attention(*given, mask, scale, is_causal, bias)
+    q, k, v = (tf.convert_to_tensor(x) for x in given)
+    if tf.executing_eagerly() and _scores(q, k) < tiled.EAGER:
+        return generic.dot_product_attention(q, k, v, mask, scale, is_causal, bias)
+    bias = None if bias is None else tf.convert_to_tensor(bias)
+    return tiled_tensorflow.attention(q, k, v, mask, scale, is_causal, bias)
+
+
+def _scores(query: Tensor, key: Tensor) -> int:
+    return query.shape[0] * query.shape[1] * query.shape[2] * key.shape[1]
 
 
 def word_counts(tokens: Tensor, weights: Tensor, size: int) -> Tensor:

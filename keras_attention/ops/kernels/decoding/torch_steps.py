@@ -3,7 +3,8 @@
 A step of a Keras model is some sixty operations of torch, and around them more than as
 much time in Python: layers that look at their arguments, open scopes, check shapes. All
 of that comes out the same at every step. So the first step of each loop inside a
-compiled function is recorded, and from then on the operations alone run.
+compiled function is recorded, and from then on the operations alone run, without those
+that `torch_graph.py` finds to be of no use.
 
 What a step closes over is recorded as it is. Weights may be closed over: they change in
 place, and other ones in their place are noticed. A step that closes over any other
@@ -24,6 +25,8 @@ import torch
 # Nothing public records operations with their real numbers, in milliseconds:
 # `torch.export` takes seconds, `torch.compile` guards every call, or a compiler.
 from torch.fx.experimental.proxy_tensor import make_fx
+
+from keras_attention.ops.kernels.decoding import torch_graph
 
 Tensor = Any
 Structure = Any
@@ -77,6 +80,7 @@ class Recorder:
         self._loops += 1
         if not tensors or not all(isinstance(x, torch.Tensor) for x in tensors):
             return None
+        tensors = [x.contiguous() for x in tensors]
 
         def pack(flat: Sequence[Tensor]) -> Structure:
             rest = iter(flat)
@@ -85,7 +89,8 @@ class Recorder:
 
         def flat_step(index: Tensor, *flat: Tensor) -> list[Tensor]:
             state = step(index, pack(flat))
-            new = [x for x in keras.tree.flatten(state) if x is not None]
+            leaves = (x for x in keras.tree.flatten(state) if x is not None)
+            new = [x.contiguous() for x in leaves]
             if _kinds(new) != _kinds(flat):
                 raise _Unrecordable
             return new if done is None else [done(state), *new]
@@ -99,13 +104,17 @@ class Recorder:
     def _record(self, function: Callable, tensors: list[Tensor]) -> Callable | None:
         """The operations of one step, which is taken on copies and assigns nothing."""
         place = torch.ones((), dtype=torch.int64, device=tensors[0].device)
+
+        def copies() -> list[Tensor]:
+            return [x.clone() for x in tensors]
+
         held = list(zip(self.variables, self._weights))
         scope = keras.StatelessScope(state_mapping=held)
         before = dict(scope.state_mapping)
         token = _active.set(None)
         try:
             with scope:
-                graph = make_fx(function)(place, *[x.clone() for x in tensors])
+                graph = make_fx(function)(place, *copies())
         except (RuntimeError, _Unrecordable):  # torch raises the first one
             return None
         finally:
@@ -113,7 +122,9 @@ class Recorder:
         assigned = scope.state_mapping.items()
         if not all(value is before.get(key) for key, value in assigned):
             return None
-        return graph.forward if self._is_whole(graph) else None
+        if not self._is_whole(graph):
+            return None
+        return torch_graph.shortened(graph, (place, *copies()))
 
     def _is_whole(self, graph: Any) -> bool:
         """Whether all that it holds of tensors are weights, read, and fresh numbers."""

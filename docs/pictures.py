@@ -1,0 +1,80 @@
+"""Keeps what the guides' pictures show, so that the build can draw them without Keras.
+
+A guide's code draws weights that it has computed. `python docs/pictures.py` runs the
+guides below and writes what they drew to docs/pictures.json, from which docs/hooks.py
+draws again; tests/docs/test_docs.py fails where the code has other weights by now. What
+is trained differs from backend to backend: it is that of JAX.
+"""
+
+import json
+import re
+from pathlib import Path
+
+DOCS = Path(__file__).resolve().parent
+KEPT = DOCS / "pictures.json"
+GUIDES = ("transformer.md", "hops-are-layers.md")
+CODE = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
+
+
+class Drawn:
+    """What stands for a figure while a guide runs, and is noted when it is saved."""
+
+    def __init__(self, saved, function, arguments, more):
+        weights, *texts = arguments
+        self.saved = saved
+        self.call = {
+            "function": function,
+            "arguments": [weights.astype("float64").round(2).tolist(), *texts],
+            "more": more,
+        }
+
+    def savefig(self, name):
+        self.saved[f"guides/{name}"] = self.call
+
+
+def drawn_by(guide, before=None):
+    """What the code of a guide draws.
+
+    Args:
+        guide: the name of its file.
+        before: a heading before which to stop; None for all of it.
+
+    Returns:
+        From the name of each picture to the function that draws it and its arguments.
+    """
+    from keras_attention import visualization
+
+    saved = {}
+    plots = {n: f for n, f in vars(visualization).items() if n.startswith("plot_")}
+    text = (DOCS / "guides" / guide).read_text("utf-8")
+    text = text if before is None else text.split(f"\n{before}")[0]
+    space = {"__name__": "__main__", "print": lambda *values: None}
+    try:
+        for name in plots:
+            setattr(
+                visualization,
+                name,
+                lambda *given, _name=name, **more: Drawn(saved, _name, given, more),
+            )
+        for code in CODE.findall(text):
+            exec(compile(code, guide, "exec"), space)
+    finally:
+        for name, plot in plots.items():
+            setattr(visualization, name, plot)
+    return saved
+
+
+def in_lines(kept):
+    """As JSON, in which a row of numbers or of words stays in one line."""
+    text = json.dumps(kept, indent=1, ensure_ascii=False)
+    row = re.compile(r"\[\s*([^\[\]{}]*?)\s*\]")
+    return (
+        row.sub(lambda found: "[" + re.sub(r"\n *", " ", found[1]) + "]", text) + "\n"
+    )
+
+
+if __name__ == "__main__":
+    kept = json.loads(KEPT.read_text("utf-8"))
+    for guide in GUIDES:
+        kept.update(drawn_by(guide))
+    KEPT.write_text(in_lines(kept), "utf-8")

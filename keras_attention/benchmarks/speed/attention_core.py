@@ -1,0 +1,163 @@
+"""The fused core alone: `ops.dot_product_attention`, with what it may be asked for.
+
+As `attention_fused`, but with a causal mask and with a padding mask, too, and on
+TensorFlow with XLA beside its graphs.
+
+`attention_long` is for its memory, forward and backward, at T = 4,096. Longer ones
+would take the peer more memory than there is; what one call of ours takes at T = 16,384
+(or another `--length`), with nothing beside it, is told by
+
+    python -m keras_attention.benchmarks.speed.attention_core --backend jax
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from keras_attention.benchmarks.harness import SEED, Case, Contestants
+from keras_attention.benchmarks.speed import attention, backends
+
+SIZES = {"B": 2, "H": 8, "E": 64}
+LONG = {"B": 1, "H": 8, "E": 64, "T": 4096, "mode": "fwd+bwd"}
+MASKS = ("none", "causal", "padding")
+EVERY = ("jax", "torch", "tensorflow")
+
+
+def cases() -> tuple[Case, ...]:
+    """Heads in the layout (B, T, H, E)."""
+    every = [
+        {**SIZES, "T": length, "mask": mask, "mode": mode}
+        for mode in attention.MODES
+        for mask in MASKS
+        for length in attention.LENGTHS
+    ]
+    compiled = [{**sizes, "compiler": "xla"} for sizes in every]
+    return (
+        *(_case("attention_core", sizes) for sizes in every),
+        *(_case("attention_core", sizes, ("tensorflow",)) for sizes in compiled),
+    )
+
+
+def long_cases() -> tuple[Case, ...]:
+    """One long sequence."""
+    return (
+        _case("attention_long", {**LONG, "mask": "none"}),
+        _case("attention_long", {**LONG, "mask": "causal"}),
+        _case(
+            "attention_long",
+            {**LONG, "mask": "none", "compiler": "xla"},
+            ("tensorflow",),
+        ),
+    )
+
+
+def _case(name: str, sizes: dict[str, Any], only: tuple[str, ...] = EVERY) -> Case:
+    return Case(
+        name=name,
+        sizes=sizes,
+        make=lambda backend: _make(sizes, backend),
+        steps=attention.steps(sizes),
+        tolerance=1e-4,
+        quick=sizes["T"] in attention.QUICK and sizes["mask"] == "none",
+        backends=only,
+    )
+
+
+def padding(batch: int, length: int) -> np.ndarray:
+    """Booleans (B, T): the last quarter of each second sequence is padding."""
+    lengths = np.where(np.arange(batch) % 2, length - length // 4, length)
+    return np.arange(length) < lengths[:, None]
+
+
+def _make(sizes: dict[str, Any], backend: str) -> Contestants:
+    from keras import ops
+
+    generator = np.random.default_rng(SEED)
+    shape = tuple(sizes[name] for name in "BTHE")
+    *arguments, cotangent = (
+        ops.convert_to_tensor(generator.standard_normal(shape, dtype="float32"))
+        for _ in range(4)
+    )
+    xla = sizes.get("compiler") == "xla"
+    calls, memory = {}, {}
+    for name, function in _functions(sizes, backend).items():
+        if sizes["mode"] == "fwd":
+            call, scratch = backends.compiled(function, arguments, backend, xla)
+        else:
+            call, scratch = backends.compiled_with_gradients(
+                function, arguments, cotangent, backend, xla
+            )
+        calls[name] = call
+        if scratch is not None:
+            memory[name] = scratch
+    return Contestants(calls=calls, memory=memory)
+
+
+def _functions(sizes: dict[str, Any], backend: str) -> dict[str, Callable[..., Any]]:
+    from keras import ops as keras_ops
+
+    from keras_attention import ops
+
+    causal, mask = sizes["mask"] == "causal", None
+    if sizes["mask"] == "padding":
+        mask = padding(sizes["B"], sizes["T"])[:, None, None]  # (B, 1, 1, T)
+        mask = keras_ops.convert_to_tensor(mask)
+
+    def ours(query: Any, key: Any, value: Any) -> Any:
+        out = ops.dot_product_attention(query, key, value, mask, is_causal=causal)
+        return {"output": out}
+
+    def theirs(query: Any, key: Any, value: Any) -> Any:
+        seen = mask
+        if mask is not None:  # Keras' layer, too, gives it this size
+            shape = (sizes["B"], 1, sizes["T"], sizes["T"])
+            seen = keras_ops.broadcast_to(mask, shape)
+        out = keras_ops.dot_product_attention(
+            query, key, value, mask=seen, is_causal=causal
+        )
+        return {"output": out}
+
+    def torchs(query: Any, key: Any, value: Any) -> Any:
+        from torch.nn.functional import scaled_dot_product_attention
+
+        heads = (x.transpose(1, 2) for x in (query, key, value))  # (B, H, T, E)
+        out = scaled_dot_product_attention(*heads, attn_mask=mask, is_causal=causal)
+        return {"output": out.transpose(1, 2)}
+
+    functions = {"ours": ours, "keras.ops": theirs}
+    if backend == "torch":
+        functions["torch"] = torchs
+    return functions
+
+
+def main() -> None:
+    """Prints how much memory one call, forward and backward, takes over its inputs."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--backend", choices=EVERY, required=True)
+    parser.add_argument("--length", type=int, default=16384)
+    parser.add_argument("--mask", choices=MASKS, default="none")
+    parser.add_argument("--compiler", choices=("xla",))
+    parser.add_argument("--of", choices=("ours", "keras.ops", "torch"), default="ours")
+    asked = parser.parse_args()
+    os.environ["KERAS_BACKEND"] = asked.backend
+    from keras_attention.benchmarks.speed import worker
+
+    sizes = {**LONG, "T": asked.length, "mask": asked.mask, "compiler": asked.compiler}
+    made = _make(sizes, asked.backend)
+    grown = worker.resident_growth(backends.blocking(made.calls[asked.of]))
+    scratch = made.memory[asked.of]() if asked.of in made.memory else None
+    print(
+        f"{asked.backend} {asked.of} T={asked.length} mask={asked.mask}: resident set "
+        f"grows by {grown} bytes, with what compiling takes; scratch {scratch}",
+        file=sys.stdout,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,226 @@
+"""Trains a Transformer on Multi30k, and torch's from the same weights and batches.
+
+Shapes: N pairs, B batch, S sub-words of a source, T of a target.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from functools import partial
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_attention.benchmarks import harness
+from keras_attention.benchmarks.translation import torch_peer, training
+from keras_attention.losses import SmoothedCrossentropy
+from keras_attention.models import Transformer
+
+MODEL: dict[str, Any] = {
+    "num_layers": 2,
+    "dim": 128,
+    "num_heads": 4,
+    "intermediate_dim": 512,
+    "dropout": 0.1,
+    "block": {"norm_first": True},
+}
+TRAINING: dict[str, Any] = {
+    "optimizer": "Adam",
+    "beta_2": 0.98,
+    "epsilon": 1e-9,
+    "rate": 0.002,
+    "warmup_steps": 400,
+    "decay": "cosine",
+    "label_smoothing": 0.1,
+    "batch_size": 64,
+    "epochs": 8,
+    "subwords": 4000,
+    "longest": 40,  # sub-words of a pair that is trained on
+}
+PAIRS = 15  # of timings
+
+
+class Batches(training.Batches):
+    """The same buckets, in which labels that do not count are padding."""
+
+    last = -1  # of the batches that were read
+
+    def __getitem__(self, index: int) -> Any:
+        self.last = index
+        inputs, labels, weight = super().__getitem__(index)
+        return inputs, np.where(weight > 0, labels, 0)
+
+    def on_epoch_end(self) -> None:
+        # Keras also says so when it has looked at one batch, before the first epoch.
+        if self.last == len(self) - 1:
+            super().on_epoch_end()
+
+
+def new(data: training.Data, seed: int, settings: dict[str, Any]) -> Transformer:
+    """A model whose weights are drawn by NumPy: the same on every backend."""
+    model = Transformer(
+        len(data.source),
+        len(data.target),
+        **{name: settings[name] for name in MODEL},
+    )
+    rng = np.random.default_rng(seed)
+    for weight in sorted(model.trainable_weights, key=lambda w: w.path):
+        shape = tuple(weight.shape)
+        if "embedding" in weight.path:
+            weight.assign(rng.normal(scale=shape[-1] ** -0.5, size=shape))
+        elif len(shape) > 1:  # Glorot's, of what goes in and what comes out
+            split = -1 if "attention_output" in weight.path else 1
+            reach = (6 / (np.prod(shape[:split]) + np.prod(shape[split:]))) ** 0.5
+            weight.assign(rng.uniform(-reach, reach, size=shape))
+    return model
+
+
+def learn(
+    data: training.Data, seed: int, settings: dict[str, Any], peer: bool = False
+) -> tuple[Any, dict[str, Any]]:
+    """A trained translator, and what its training was like.
+
+    Args:
+        data: what to train on.
+        seed: of the network, the batches and the dropout.
+        settings: `MODEL` and `TRAINING`, and "source": "forward".
+        peer: whether it is torch's.
+    """
+    keras.utils.set_random_seed(seed)
+    model = new(data, seed, settings)
+    train = Batches(training.batches(data, "train", settings, seed).buckets)
+    valid = Batches(training.batches(data, "valid", settings, seed).buckets)
+    steps = settings["epochs"] * len(train)
+    row = {"parameters": model.count_params(), "steps": steps}
+    if peer:
+        module = torch_peer.make(model, settings["dropout"])
+        return module, {**row, **_fit_torch(module, train, valid, seed, settings)}
+    _compile(model, settings, steps)
+    start = time.perf_counter()
+    used = time.process_time()
+    history = model.fit(train, epochs=settings["epochs"], verbose=2, shuffle=False)
+    return model, {
+        **row,
+        "fit_seconds": round(time.perf_counter() - start, 1),
+        "fit_cpu_seconds": round(time.process_time() - used, 1),
+        "loss": round(history.history["loss"][-1], 3),
+        "valid_loss": round(float(model.evaluate(valid, verbose=0)), 3),
+    }
+
+
+def step_times(data: training.Data, seed: int, settings: dict[str, Any]) -> dict:
+    """Training steps of ours and of torch's in turns, on the torch backend.
+
+    CPU seconds of the process: what else runs on the machine counts less.
+
+    Returns:
+        For each width of a batch and each peer, medians in seconds and how many times
+        as fast ours is: median, 95 % interval, and the same of ours against itself. The
+        peer "as it comes" drops attention weights and inside the MLP, too.
+    """
+    import torch
+
+    model = new(data, seed, settings)
+    batches = training.batches(data, "train", settings, seed)
+    steps = settings["epochs"] * len(batches)
+    _compile(model, settings, steps)
+    found: dict[str, Any] = {"threads": torch.get_num_threads()}
+    for peer, everywhere in (("same dropout", False), ("as it comes", True)):
+        module = torch_peer.make(model, settings["dropout"], everywhere).train()
+        optimizer, _ = _optimizer(module, settings, steps)
+        for width in training.WIDTHS:
+            inputs, labels = _one_of(Batches(batches.buckets), width)
+            smooth = settings["label_smoothing"]
+            ours = partial(model.train_on_batch, inputs, labels)
+            theirs = partial(torch_peer.step, module, optimizer, inputs, labels, smooth)
+            found[f"{peer}, width {width}"] = _compared(ours, theirs)
+    return found
+
+
+def _compared(ours: Any, theirs: Any) -> dict[str, Any]:
+    """CPU seconds of two functions in turns, and of ours against itself."""
+    for _ in range(harness.WARM_UPS):
+        ours(), theirs()
+    seconds = harness.time_pairs(ours, theirs, PAIRS, clock=time.process_time)
+    null = harness.time_pairs(ours, ours, PAIRS, clock=time.process_time)
+    ratio, noise = (
+        harness.spread(harness.pair_ratios(each)) for each in (seconds, null)
+    )
+    return {
+        "ours_cpu_seconds": float(np.median(seconds[:, 0])),
+        "torch_cpu_seconds": float(np.median(seconds[:, 1])),
+        "times_as_fast": ratio.to_json(),
+        "null": noise.to_json(),
+        "verdict": harness.verdict(ratio, noise),
+    }
+
+
+def _compile(model: Transformer, settings: dict[str, Any], steps: int) -> None:
+    warm = settings["warmup_steps"]
+    rate = keras.optimizers.schedules.CosineDecay(
+        0.0, max(1, steps - warm), warmup_target=settings["rate"], warmup_steps=warm
+    )
+    optimizer = keras.optimizers.Adam(
+        rate, beta_2=settings["beta_2"], epsilon=settings["epsilon"]
+    )
+    loss = SmoothedCrossentropy(settings["label_smoothing"], ignore_class=0)
+    model.compile(optimizer, loss)
+
+
+def _optimizer(module: Any, settings: dict[str, Any], steps: int) -> tuple[Any, Any]:
+    """Adam of torch, and the schedule of its rate: the same as ours."""
+    import torch
+
+    optimizer = torch.optim.Adam(
+        module.parameters(),
+        lr=settings["rate"],
+        betas=(0.9, settings["beta_2"]),
+        eps=settings["epsilon"],
+    )
+    warm = settings["warmup_steps"]
+
+    def part(step: int) -> float:
+        if step < warm:
+            return step / warm
+        done = min(1.0, (step - warm) / max(1, steps - warm))
+        return 0.5 * (1 + math.cos(math.pi * done))
+
+    return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, part)
+
+
+def _fit_torch(
+    module: Any, train: Batches, valid: Batches, seed: int, settings: dict[str, Any]
+) -> dict[str, Any]:
+    import torch
+
+    torch.manual_seed(seed)
+    steps = settings["epochs"] * len(train)
+    optimizer, schedule = _optimizer(module, settings, steps)
+    smooth = settings["label_smoothing"]
+    start, used = time.perf_counter(), time.process_time()
+    losses: list[float] = []
+    for epoch in range(settings["epochs"]):
+        module.train()
+        losses = []
+        for i in range(len(train)):
+            inputs, labels = train[i]
+            cost = torch_peer.step(module, optimizer, inputs, labels, smooth)
+            losses.append(float(cost))
+            schedule.step()
+        train.on_epoch_end()
+        print(f"Epoch {epoch + 1}: loss {np.mean(losses):.4f}", flush=True)
+    fit = time.perf_counter() - start, time.process_time() - used
+    return {
+        "fit_seconds": round(fit[0], 1),
+        "fit_cpu_seconds": round(fit[1], 1),
+        "loss": round(float(np.mean(losses)), 3),
+        "valid_loss": round(torch_peer.loss(module, valid, smooth), 3),
+    }
+
+
+def _one_of(batches: Batches, width: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """The first batch of a width."""
+    every = (batches[i] for i in range(len(batches)))
+    return next(batch for batch in every if batch[1].shape[1] == width)

@@ -1,0 +1,215 @@
+"""Labelled sentences, and what a classifier is trained on.
+
+SST-2 is for research; it is looked up or downloaded, never part of this package.
+
+```python
+from keras_attention.datasets import sentences
+
+train = sentences.load("sst2", "train")
+vocabulary = sentences.Vocabulary.from_sentences(s.text for s in train)
+inputs, labels = sentences.vectorize(train, vocabulary)
+```
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_attention.datasets import files
+from keras_attention.datasets.triples.knowledge import read_lines
+from keras_attention.datasets.vocabulary import PADDING, Vocabulary, tokenize
+
+__all__ = [
+    "Sentence",
+    "Vectors",
+    "Vocabulary",
+    "load",
+    "read_tabbed",
+    "tokenize",
+    "vectorize",
+]
+
+_SST2 = (
+    "https://raw.githubusercontent.com/clairett/pytorch-sentiment-classification/"
+    "master/data/SST2/"
+)
+# From each split to the SHA-256 and the size of its text.
+_SST2_FILES = {
+    "train": (
+        "ec192f833a64da08f475488a77b0d0b47db47acd0f458bd18433fc793b569920",
+        720_259,
+    ),
+    "dev": (
+        "eddea6b39e601dd4e7a672b53cc40fdf6019fa80522f351206c24340ca5d9359",
+        92_057,
+    ),
+    "test": (
+        "831169c7e2e429d6026e1bdbb542f33b636e3e596caad9602ebc953c205928b7",
+        188_749,
+    ),
+}
+
+
+class Sentence(NamedTuple):
+    """A text and its class.
+
+    Attributes:
+        text: Without white space around it.
+        label: A whole number from 0 on; of SST-2, 1 is positive and 0 negative.
+    """
+
+    text: str
+    label: int
+
+
+class Vectors(NamedTuple):
+    """What `vectorize` returns.
+
+    Attributes:
+        inputs: `"tokens"`, (N, T) int32, with 0 at the end for padding.
+        labels: (N,) int32.
+    """
+
+    inputs: dict[str, np.ndarray]
+    labels: np.ndarray
+
+
+def load(
+    name: str = "sst2",
+    split: str = "train",
+    path: str | os.PathLike[str] | None = None,
+) -> list[Sentence]:
+    """Loads the sentences of SST-2.
+
+    `"sst2"`: sentences of film reviews that are positive (1) or negative (0), 6,920 to
+    train on, 872 to develop with and 1,821 to test: the whole sentences of the Stanford
+    Sentiment Treebank without the neutral ones and without the phrases inside them, in
+    lower case and cleaned of some marks. Socher et al., 2013, *Recursive Deep Models
+    for Semantic Compositionality Over a Sentiment Treebank*,
+    https://aclanthology.org/D13-1170. **For research only.** What GLUE calls SST-2 has
+    the phrases, too, and no labels of the test.
+
+    Without a `path`, the file is looked up in the folder named by
+    `KERAS_ATTENTION_DATA` (`text/sst2.train.tsv.gz`, …), then in Keras' cache, then
+    downloaded.
+
+    Args:
+        name: `"sst2"`.
+        split: `"train"`, `"dev"` or `"test"`.
+        path: A file in the format of `read_tabbed` instead.
+
+    Returns:
+        A list of `Sentence`, in the file's order.
+
+    Raises:
+        ValueError: An unknown name or split; or a file that is not of the format: file
+            and line are named.
+        DataNotFoundError: The file is nowhere to be had; what to try next is said.
+        DamagedDataError: The file is truncated or altered.
+
+    Example:
+        ```python
+        train = load("sst2", "train")
+        ```
+    """
+    if name != "sst2":
+        raise ValueError(f"`name` must be 'sst2'. Received: name={name!r}")
+    if split not in tuple(_SST2_FILES):
+        raise ValueError(
+            f"`split` of sst2 must be one of {', '.join(_SST2_FILES)}. "
+            f"Received: split={split!r}"
+        )
+    if path is None:
+        sha256, size = _SST2_FILES[split]
+        path = files.find(
+            f"text/sst2.{split}.tsv.gz",
+            f"{_SST2}{split}.tsv",
+            sha256,
+            size=size,
+            cache_name=f"sst2.{split}.tsv",
+        )
+    return read_tabbed(path)
+
+
+def read_tabbed(path: str | os.PathLike[str]) -> list[Sentence]:
+    """Reads a file with a sentence a line: the text, a tab and its label.
+
+    Args:
+        path: A text file in UTF-8, plain or gzipped. Empty lines are passed over.
+
+    Returns:
+        A list of `Sentence`, in the order of the lines.
+
+    Raises:
+        ValueError: A line that is not a text, a tab and a whole number from 0 on, or
+            that is not UTF-8; the message gives the file and the line.
+        DataNotFoundError: No such file.
+        DamagedDataError: A gzipped file that is truncated or altered.
+
+    Example:
+        ```python
+        mine = read_tabbed("reviews.tsv")
+        ```
+    """
+    found = []
+    for number, line in enumerate(read_lines(path), 1):
+        if not line.strip():
+            continue
+        text, _, label = (field.strip() for field in line.partition("\t"))
+        if not text or not (label.isascii() and label.isdigit()):
+            raise ValueError(
+                f"{path}, line {number}: must be a text, a tab and a whole number from "
+                f"0 on. Received: {line!r}"
+            )
+        found.append(Sentence(text, int(label)))
+    return found
+
+
+def vectorize(
+    sentences: Iterable[Sentence | tuple[str, int]],
+    vocabulary: Vocabulary,
+    length: int | None = None,
+) -> Vectors:
+    """Turns N sentences into an array of indices, padded with 0 at the end.
+
+    Args:
+        sentences: Texts and their labels.
+        vocabulary: Has `encode(text)`, which gives whole numbers above 0.
+        length: T; by default the longest sentence's. Of a longer one the first T words
+            are kept.
+
+    Returns:
+        `Vectors`.
+
+    Raises:
+        ValueError: No sentences, one without words, or a `length` below 1.
+
+    Example:
+        ```python
+        vocabulary = Vocabulary(["good", "bad"])
+        vectorize([("good , good", 1), ("bad", 0)], vocabulary).inputs["tokens"]
+        # [[4, 1, 4], [5, 0, 0]]
+        ```
+    """
+    sentences = list(sentences)
+    if not sentences:
+        raise ValueError("`sentences` must hold at least one. Received: sentences=[]")
+    if length is not None and length < 1:
+        raise ValueError(f"`length` must be at least 1. Received: length={length}")
+    rows = [_encode(vocabulary, i, text) for i, (text, _) in enumerate(sentences)]
+    longest = max(map(len, rows))
+    tokens = np.full((len(rows), length or longest), PADDING, np.int32)  # (N, T)
+    for line, row in zip(tokens, rows):
+        kept = row[: tokens.shape[1]]
+        line[: len(kept)] = kept
+    labels = np.array([label for _, label in sentences], np.int32)  # (N,)
+    return Vectors({"tokens": tokens}, labels)
+
+
+def _encode(vocabulary: Vocabulary, i: int, text: str) -> Sequence[int]:
+    row = vocabulary.encode(text)
+    if not row:
+        raise ValueError(f"sentences[{i}] has no words. Received: {text!r}")
+    return row

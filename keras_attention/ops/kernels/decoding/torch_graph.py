@@ -1,0 +1,173 @@
+"""Shortens the list of operations of a recorded step, see `torch_steps.py`.
+
+A step is recorded at fixed shapes. So every chain of views is one view, views of
+weights and what no input decides are made once, and what is computed twice is computed
+once. More than half of the operations of a Transformer's step are such ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+
+Tensor = Any
+ATEN = torch.ops.aten
+VIEWS = {
+    ATEN.alias.default,
+    ATEN.as_strided.default,
+    ATEN.expand.default,
+    ATEN.permute.default,
+    ATEN.select.int,
+    ATEN.slice.Tensor,
+    ATEN.squeeze.dim,
+    ATEN.squeeze.dims,
+    ATEN.t.default,
+    ATEN.transpose.int,
+    ATEN.unsqueeze.default,
+    ATEN.view.default,
+}
+
+
+def shortened(graph: Any, inputs: Sequence[Tensor]) -> Callable[..., list[Tensor]]:
+    """The same function in fewer operations.
+
+    Args:
+        graph: a recorded `torch.fx.GraphModule` whose attributes are weights, which may
+            change in place, and fresh numbers, which do not.
+        inputs: tensors that it can be run on, and may write to.
+
+    Returns:
+        f(*inputs), for inputs of the same shapes and dtypes that are contiguous.
+    """
+    return _Shortening(graph, inputs).result()
+
+
+class _Shortening(torch.fx.Interpreter):
+    """Runs a graph once, to see what is where, and then rewrites it."""
+
+    def __init__(self, graph: Any, inputs: Sequence[Tensor]) -> None:
+        super().__init__(graph, garbage_collect_values=False)
+        self.nodes = graph.graph
+        self.values: dict[Any, Any] = {}  # all stay alive, so that no place is reused
+        self.run(*inputs)
+        (output,) = (node for node in self.nodes.nodes if node.op == "output")
+        # What is written to, or is to be so in the next step, stays as it is.
+        self.kept = {p for node in output.all_input_nodes for p in self._places(node)}
+        for node in self.nodes.nodes:
+            for argument in _written(node):
+                self.kept.update(self._places(argument))
+
+    def run_node(self, n: Any) -> Any:
+        self.values[n] = super().run_node(n)
+        return self.values[n]
+
+    def result(self) -> Callable[..., list[Tensor]]:
+        constants = self._fold()
+        self._merge_views()
+        self._merge_equal()
+        return self._closed(constants)
+
+    def _places(self, node: Any) -> set[int]:
+        """Where in memory its tensors are."""
+        found = self.values[node]
+        leaves = found if isinstance(found, (tuple, list)) else (found,)
+        tensors = (x for x in leaves if isinstance(x, torch.Tensor))
+        return {x.untyped_storage().data_ptr() for x in tensors}
+
+    def _is_free(self, node: Any) -> bool:
+        """Whether it only computes: nothing that it reads or returns is written to."""
+        if node.op != "call_function" or not isinstance(
+            self.values[node], torch.Tensor
+        ):
+            return False
+        tags = getattr(node.target, "tags", ())
+        if torch.Tag.nondeterministic_seeded in tags or _written(node):
+            return False
+        nodes = (node, *node.all_input_nodes)
+        return not any(self._places(one) & self.kept for one in nodes)
+
+    def _fold(self) -> dict[Any, Tensor]:
+        """What is known beforehand: weights, their views, and what no input decides."""
+        known: dict[Any, Tensor] = {}
+        weights: set[int] = set()
+        for node in list(self.nodes.nodes):
+            if node.op == "get_attr":
+                known[node] = self.values[node]
+                if _is_weight(node):
+                    weights |= self._places(node)
+            elif self._is_free(node):
+                like = node.target is ATEN.zeros_like.default
+                given = node.all_input_nodes
+                views = self._places(node) & weights
+                computes = any(self._places(one) & weights for one in given)
+                fixed = all(one in known for one in given) and (views or not computes)
+                if like or fixed:
+                    known[node] = self.values[node]
+        return known
+
+    def _merge_views(self) -> None:
+        """One view in the place of views of views."""
+        for node in list(self.nodes.nodes):
+            if node.op != "call_function" or node.target not in VIEWS:
+                continue
+            base = node.args[0]
+            while base.op == "call_function" and base.target in VIEWS:
+                base = base.args[0]
+            old, new = self.values[base], self.values[node]
+            if old.storage_offset() != new.storage_offset():
+                continue
+            if (old.shape, old.stride()) == (new.shape, new.stride()):
+                node.replace_all_uses_with(base)
+            elif base is not node.args[0]:
+                node.target = ATEN.as_strided.default
+                node.args = (base, list(new.shape), list(new.stride()))
+                node.kwargs = {}
+
+    def _merge_equal(self) -> None:
+        """The first of several equal operations for all of them."""
+        first: dict[Any, Any] = {}
+        for node in list(self.nodes.nodes):
+            if self._is_free(node):
+                key = repr((node.target, node.args, sorted(node.kwargs.items())))
+                if first.setdefault(key, node) is not node:
+                    node.replace_all_uses_with(first[key])
+
+    def _closed(self, known: dict[Any, Tensor]) -> Callable[..., list[Tensor]]:
+        """The function, with what is known as its first arguments."""
+        self.nodes.eliminate_dead_code()
+        start = next(iter(self.nodes.nodes))
+        constants = []
+        for node in list(self.nodes.nodes):
+            if node not in known or not node.users:
+                continue
+            with self.nodes.inserting_before(start):
+                argument = self.nodes.placeholder(f"constant_{len(constants)}")
+            node.replace_all_uses_with(argument)
+            constants.append(known[node])
+        self.nodes.eliminate_dead_code()
+        self.nodes.lint()
+        run = torch.fx.GraphModule(torch.nn.Module(), self.nodes).forward
+        return partial(run, *constants)
+
+
+def _is_weight(node: Any) -> bool:
+    """Whether it is no number that the step lifts anew each time."""
+    return any("lift_fresh" not in str(user.target) for user in node.users)
+
+
+def _written(node: Any) -> list[Any]:
+    """The nodes that an operation writes to."""
+    schema = getattr(node.target, "_schema", None)
+    if node.op != "call_function" or schema is None or not schema.is_mutable:
+        return []
+    names = {a.name: a.alias_info for a in schema.arguments}
+    given = {**dict(zip(names, node.args)), **node.kwargs}
+    written = [
+        value
+        for name, value in given.items()
+        if names[name] is not None and names[name].is_write
+    ]
+    return [value for value in written if isinstance(value, torch.fx.Node)]

@@ -1,0 +1,110 @@
+"""Attention sinks on the fused path: one more key, of which no value comes.
+
+    weightᵢ = exp(zᵢ) / (exp(b) + Σⱼ exp(zⱼ))
+
+is the softmax over the scores and one more, b, whose weight is thrown away: that of a
+key of zeros with the bias b and a value of zeros. So the kernels for the softmax serve.
+
+Shapes: B batch, T queries, S keys, H heads, G heads of keys and values, E width of a
+head, V width of a value.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from keras import ops
+
+from keras_attention.ops.attention import dot_product_attention
+
+Tensor = Any
+
+
+def sink_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    sink: Tensor | None = None,
+    mask: Tensor | None = None,
+    is_causal: bool = False,
+    bias: Tensor | None = None,
+) -> Tensor:
+    """`dot_product_attention` by `normalizers.sink_softmax`, fused where it is.
+
+    Args:
+        query: (B, T, H, E).
+        key: (B, S, G, E), where G divides H.
+        value: (B, S, G, V).
+        sink: (H,), the score of nothing in each head; by default 0, which makes it
+            `normalizers.softmax1`.
+        mask: booleans (·, ·, ·, ·) that broadcast to (B, H, T, S), True = may attend;
+            or None.
+        is_causal: whether query t may see only keys 0 … t.
+        bias: what is added to the scores, numbers that broadcast to (B, H, T, S); or
+            None.
+
+    Returns:
+        (B, T, H, V), 0 for each query that may attend to nothing.
+
+    Raises:
+        ValueError: as `dot_product_attention` does.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.ops import sinks
+    >>> x = np.zeros((1, 3, 1, 2), "float32")
+    >>> value = np.ones((1, 3, 1, 1), "float32")
+    >>> np.asarray(sinks.sink_attention(x, x, value))[0, :, 0, 0].tolist()
+    [0.75, 0.75, 0.75]
+
+    Reference:
+        Miller, "Attention is off by one" (2023); OpenAI, "gpt-oss-120b & gpt-oss-20b
+        model card" (2025), section 2.
+    """
+    keys = ops.shape(key)[1]
+    # The new key is the first, so that a causal mask shows it to everyone; one more
+    # query in front then keeps the others where they were.
+    if mask is not None:
+        mask = _with_first(mask, keys, True)
+        if is_causal and mask.shape[2] != 1:
+            mask = ops.pad(mask, ((0, 0), (0, 0), (1, 0), (0, 0)), constant_values=True)
+    if bias is not None or sink is not None:
+        bias = _biased(bias, sink, keys)
+        if is_causal and bias.shape[2] != 1:
+            bias = ops.pad(bias, ((0, 0), (0, 0), (1, 0), (0, 0)))
+    query = _padded(query) if is_causal else query
+    found = dot_product_attention(
+        query,
+        _padded(key),
+        _padded(value),
+        mask,
+        is_causal=is_causal,
+        bias=bias,
+    )
+    return found[:, 1:] if is_causal else found
+
+
+def _padded(x: Tensor) -> Tensor:
+    """Heads (B, S, G, E) behind one of zeros."""
+    return ops.pad(x, ((0, 0), (1, 0), (0, 0), (0, 0)))
+
+
+def _with_first(x: Tensor, keys: Any, first: Any) -> Tensor:
+    """What broadcasts to (B, H, T, S), with one key more, the first."""
+    if x.shape[-1] == 1:
+        x = ops.broadcast_to(x, (*ops.shape(x)[:-1], keys))
+    return ops.pad(x, ((0, 0), (0, 0), (0, 0), (1, 0)), constant_values=first)
+
+
+def _biased(bias: Tensor | None, sink: Tensor | None, keys: Any) -> Tensor:
+    """A bias for one key more, the first, whose bias is the sink: (·, ·, ·, S + 1)."""
+    if bias is None:
+        bias = ops.zeros((1, 1, 1, 1), "float32")
+    for _ in range(4 - len(bias.shape)):
+        bias = ops.expand_dims(bias, 0)
+    bias = _with_first(ops.cast(bias, "float32"), keys, 0)
+    if sink is None:
+        return bias
+    first = ops.cast(ops.arange(keys + 1) == 0, "float32")  # (S + 1,)
+    return bias + ops.cast(sink, "float32")[:, None, None] * first

@@ -1,0 +1,67 @@
+"""Learning rates over time: only what Keras has not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.layers.arguments import positive
+from keras_attention.layers.export import export
+
+
+@export
+class WarmupInverseSqrt(keras.optimizers.schedules.LearningRateSchedule):
+    """Rises in a straight line, then falls with the inverse square root of the step.
+
+        rate(n) = scale · D^(−1/2) · min(n^(−1/2), n · warmup_steps^(−3/2))
+
+    n counts from 1, so that the first step has a rate; it is highest at `warmup_steps`.
+
+    Args:
+        dim: D, the width of the model.
+        warmup_steps: how many steps it rises.
+        scale: what it is multiplied by; 1 in the paper.
+
+    Call arguments:
+        step: how many steps were taken before, from 0 on, as optimizers count.
+
+    Returns:
+        The rate, a float32 scalar.
+
+    Raises:
+        ValueError: if `dim` or `warmup_steps` is below 1, or `scale` is not positive.
+
+    Example:
+
+    >>> import keras
+    >>> from keras_attention.schedules import WarmupInverseSqrt
+    >>> rate = WarmupInverseSqrt(dim=64, warmup_steps=100)
+    >>> optimizer = keras.optimizers.Adam(rate, beta_2=0.98, epsilon=1e-9)
+    >>> [round(float(rate(step)), 6) for step in (0, 99, 399)]
+    [0.000125, 0.0125, 0.00625]
+
+    Reference:
+        Vaswani et al., "Attention is all you need" (2017), section 5.3, equation 3.
+    """
+
+    def __init__(self, dim: int, warmup_steps: int = 4000, scale: float = 1.0) -> None:
+        super().__init__()
+        self.dim = positive("dim", dim)
+        self.warmup_steps = positive("warmup_steps", warmup_steps)
+        if not scale > 0:
+            raise ValueError(f"`scale` must be positive. Received: scale={scale}")
+        self.scale = scale
+
+    def __call__(self, step: Any) -> Any:
+        n = ops.cast(step, "float32") + 1.0
+        rising = n * self.warmup_steps**-1.5
+        return self.scale * self.dim**-0.5 * ops.minimum(ops.rsqrt(n), rising)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            "dim": self.dim,
+            "warmup_steps": self.warmup_steps,
+            "scale": self.scale,
+        }

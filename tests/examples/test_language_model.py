@@ -1,0 +1,57 @@
+"""The example of a language model as a user runs it, in a process of its own."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import keras
+import pytest
+
+SCRIPT = pathlib.Path(__file__).parents[2] / "examples" / "language_model.py"
+BACKEND = keras.config.backend()
+
+
+@pytest.mark.skipif(BACKEND != "jax", reason="trains; JAX is its default")
+def test_it_learns_from_a_text_and_goes_on(tmp_path):
+    lines = [f"{n} green bottles hang on the wall, {n} in all.\n" for n in range(900)]
+    (tmp_path / "text.txt").write_text("".join(lines), "utf-8")
+    sizes = {"steps": 150, "dim": 32, "layers": 1, "length": 32, "batch-size": 16}
+    arguments = [f"--{name}={value}" for name, value in sizes.items()]
+    done = subprocess.run(
+        [
+            *(sys.executable, "-W", "ignore", str(SCRIPT), *arguments),
+            *("--text", "text.txt", "--characters", "11"),
+            *("--prompt", "7 green bot", "--prompt", "8"),
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "KERAS_BACKEND": BACKEND},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    characters, pairs, model = (
+        float(line.split()[-1])
+        for line in done.stdout.splitlines()
+        if line.split(":")[0].split()[-1:] in (["characters"], ["model"])
+        and line.split()[-1].replace(".", "").isdigit()
+    )
+    assert model < pairs < characters
+    assert done.stdout.count("'7 green bot") == done.stdout.count("'8") == 2
+    assert "loaded again: the same bits" in done.stdout
+    for name in ("model.keras", "characters.txt"):
+        assert (tmp_path / "language_model" / name).stat().st_size > 100
+
+
+def test_its_own_text_is_there():
+    """What every Python ships is enough to learn from."""
+    source = SCRIPT.read_text("utf-8")
+    space = {}
+    start = source.index("def docstrings():")
+    end = source.index("def windows(")
+    names = "import ast\nimport sysconfig\nfrom pathlib import Path\n"
+    code = names + "import numpy as np\n" + source[start:end]
+    exec(compile(code, str(SCRIPT), "exec"), space)
+    text = space["docstrings"]()
+    assert len(text) > 300_000
+    assert " the " in text

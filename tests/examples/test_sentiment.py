@@ -1,0 +1,49 @@
+"""The example of sentiment as a user runs it, on a few sentences of one's own."""
+
+import gzip
+import os
+import pathlib
+import subprocess
+import sys
+
+import keras
+import pytest
+
+SCRIPT = pathlib.Path(__file__).parents[2] / "examples" / "sentiment.py"
+BACKEND = keras.config.backend()
+TEXTS = [
+    f"{start} {word} {thing}\t{label}"
+    for start in ("what a", "this is a", "oh , one more")
+    for label, words in enumerate((("dull", "poor", "flat"), ("fine", "warm", "wise")))
+    for word in words
+    for thing in ("film", "story", "comedy", "tale", "cast")
+]
+
+
+@pytest.mark.skipif(BACKEND != "jax", reason="compiles for long; JAX is its default")
+def test_from_files_to_a_picture(tmp_path):
+    (tmp_path / "text").mkdir()
+    for split, lines in (("train", TEXTS), ("dev", TEXTS[::3]), ("test", TEXTS[::2])):
+        path = tmp_path / "text" / f"sst2.{split}.tsv.gz"
+        path.write_bytes(gzip.compress("\n".join(lines).encode()))
+    command = [sys.executable, "-W", "ignore", str(SCRIPT), "--epochs", "2"]
+    done = subprocess.run(
+        [*command, "--dim", "8", "--text", "a fine film", "--text", "so dull"],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "KERAS_BACKEND": BACKEND,
+            "KERAS_ATTENTION_DATA": str(tmp_path),
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert f"{len(TEXTS)} sentences, 23 words" in done.stdout
+    assert "test: " in done.stdout
+    for text in ("a fine film", "so dull"):
+        assert f"\n{text}\n  " in done.stdout
+    assert "loaded again: the same answers" in done.stdout
+    folder = tmp_path / "sentiment"
+    for name in ("model.keras", "attention.png", "words.txt"):
+        assert (folder / name).stat().st_size > 100

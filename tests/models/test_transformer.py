@@ -1,0 +1,299 @@
+"""`Transformer`: its cache against teacher forcing, torch's own, and its use."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_attention import losses, record_attention, samplers
+from keras_attention.layers import PositionEmbedding, RotaryEmbedding
+from keras_attention.models import Transformer
+
+BACKEND = keras.config.backend()
+B, S, T, SOURCES, TARGETS = 3, 7, 9, 11, 13
+START, STOP = 2, 3
+SMALL = {"num_layers": 1, "dim": 12, "num_heads": 2, "intermediate_dim": 5}
+
+needs_training = pytest.mark.skipif(
+    BACKEND not in ("jax", "tensorflow", "torch"), reason="this backend does not train"
+)
+KINDS = {
+    "paper": {},
+    "learned": {"position": "learned", "tie_embeddings": None},
+    "a_layer": {"position": PositionEmbedding(70)},
+    "rotary_grouped": {
+        "position": "rotary",
+        "block": {
+            "norm_first": True,
+            "normalization": "rms",
+            "gated": True,
+            "activation": "silu",
+            "attention": {"num_key_value_heads": 1, "sliding_window": 4},
+        },
+    },
+    "alibi": {"position": "alibi", "block": {"attention": {"use_gate": True}}},
+    "relative": {"position": "relative", "block": {"norm_first": True}},
+    "a_rotary": {"position": RotaryEmbedding(interleaved=True)},
+    "none": {"position": None},
+}
+
+
+def make(kind="paper", seed=0, **more):
+    keras.utils.set_random_seed(seed)
+    model = Transformer(SOURCES, TARGETS, **{**SMALL, **KINDS[kind], **more})
+    # Sharper than at the start, so that sequences differ and some of them end.
+    for weight in model.trainable_weights:
+        if len(weight.shape) > 1:
+            weight.assign(2 * ops.convert_to_tensor(weight))
+    return model
+
+
+def sources(seed=0):
+    source = np.random.default_rng(seed).integers(4, SOURCES, (B, S)).astype("int32")
+    source[1, 4:] = 0
+    return source
+
+
+def after_start(written):
+    target = np.concatenate([np.full((len(written), 1), START), written[:, :-1]], 1)
+    return target.astype("int32")
+
+
+def forced(model, source, written):
+    """Logits (B, T, V) of what was written, with teacher forcing."""
+    inputs = {"source": source, "target": after_start(written)}
+    return model.predict(inputs, verbose=0)
+
+
+def numpy(tensor):
+    return np.asarray(ops.convert_to_numpy(tensor))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_cache_gives_the_logits_of_teacher_forcing(kind):
+    model, source = make(kind), sources()
+    written = np.random.default_rng(1).integers(1, TARGETS, (B, T))
+    expected = forced(model, source, written)
+    prompt = ops.convert_to_tensor(after_start(written))
+    cache, static = model.begin({"source": ops.convert_to_tensor(source)}, T)
+    for index in range(1, T + 1):
+        logits, _, cache = model.next(prompt, cache, index, static)
+        np.testing.assert_allclose(
+            numpy(logits), expected[:, index - 1], rtol=1e-5, atol=1e-5
+        )
+
+
+@pytest.mark.parametrize("kind", ["paper", "rotary_grouped"])
+def test_greedy_is_the_argmax_of_teacher_forcing(kind):
+    model, source = make(kind, num_layers=2), sources()
+    written = model.generate({"source": source}, T, stop_token_ids=None)
+    assert written.shape == (B, T)
+    assert written.dtype == np.int32
+    np.testing.assert_array_equal(forced(model, source, written).argmax(-1), written)
+
+
+def test_beam_search():
+    model, source = make(), sources()
+    greedy = model.generate(source, T, stop_token_ids=None)
+    one = model.generate(source, T, samplers.BeamSampler(1), stop_token_ids=None)
+    np.testing.assert_array_equal(one, greedy)
+    sampler = samplers.BeamSampler(4, return_all_beams=True)
+    beams, scores = model.generate(source, T, sampler, stop_token_ids=None)
+    assert beams.shape == (B, 4, T)
+    for k in range(4):
+        logits = forced(model, source, beams[:, k]).astype("float64")
+        chances = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+        found = np.take_along_axis(chances, beams[:, k, :, None], -1).sum((1, 2))
+        np.testing.assert_allclose(scores[:, k], found, rtol=1e-4)
+
+
+def test_other_samplers_and_stop_tokens():
+    model, source = make(), sources()
+    one = model.generate(source, T, "top_k", seed=5)
+    np.testing.assert_array_equal(one, model.generate(source, T, "top_k", seed=5))
+    free = model.generate(source, T, stop_token_ids=None)
+    stop = int(free[0, 2])
+    for row, whole in zip(model.generate(source, T, stop_token_ids=[stop]), free):
+        places = np.flatnonzero(whole == stop)
+        end = places[0] + 1 if len(places) else T
+        np.testing.assert_array_equal(row[:end], whole[:end])
+        assert (row[end:] == 0).all()
+
+
+def test_padding_changes_nothing_and_nobody_looks_ahead():
+    model, source = make(), sources()
+    wider = np.pad(source, ((0, 0), (0, 20)))
+    target = np.random.default_rng(2).integers(1, TARGETS, (B, T)).astype("int32")
+    later = target.copy()
+    later[:, 5:] = 0
+    one, padded, cut = (
+        model.predict({"source": s, "target": t}, verbose=0)
+        for s, t in ((source, target), (wider, target), (source, later))
+    )
+    np.testing.assert_allclose(one, padded, atol=1e-5)
+    np.testing.assert_allclose(one[:, :5], cut[:, :5], atol=1e-5)
+    assert np.abs(one[:, 5:] - cut[:, 5:]).max() > 1e-3
+    np.testing.assert_array_equal(model.generate(source, T), model.generate(wider, T))
+    nothing = model.predict({"source": 0 * source, "target": target}, verbose=0)
+    assert np.isfinite(nothing).all()
+
+
+def test_a_bucket_is_compiled_once():
+    model, source = make(), sources()
+    begun = []
+    begin = model.begin
+
+    def counting(*arguments):
+        begun.append(1)
+        return begin(*arguments)
+
+    object.__setattr__(model, "begin", counting)
+    before = model.generate(source, T, stop_token_ids=None)
+    first = len(begun)
+    fewer = model.generate(source[:, :5], T - 2, stop_token_ids=None)
+    if BACKEND in ("jax", "tensorflow"):
+        assert len(begun) == first
+    assert (fewer.shape, before.shape) == ((B, T - 2), (B, T))
+
+
+@pytest.mark.parametrize("kind", ["a_layer", "rotary_grouped", "a_rotary"])
+def test_a_file_writes_the_same(kind, tmp_path):
+    model, source = make(kind), sources()
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    assert type(again) is Transformer
+    target = after_start(np.full((B, T), 5))
+    one, other = (forced(each, source, target) for each in (model, again))
+    np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
+
+
+def test_where_it_looked_can_be_recorded():
+    model, source = make(num_layers=2), sources()
+    inputs = {"source": source, "target": np.full((B, T), START, "int32")}
+    with record_attention() as maps:
+        model({name: ops.convert_to_tensor(x) for name, x in inputs.items()})
+    heads = SMALL["num_heads"]
+    for n in range(2):
+        own = maps[f"encoder_block_{n}/self_attention"]
+        assert own.shape == (B, heads, S, S)
+        ahead = np.triu(np.ones((T, T)), 1)
+        assert (maps[f"decoder_block_{n}/self_attention"] * ahead == 0).all()
+        cross = maps[f"decoder_block_{n}/cross_attention"]
+        assert cross.shape == (B, heads, T, S)
+        assert (cross[1, ..., 4:] == 0).all()
+    assert len(maps) == 6
+
+
+def test_what_is_tied_is_one_weight():
+    sizes = {}
+    for tie in ("all", "target", None):
+        model = Transformer(SOURCES, SOURCES, **SMALL, tie_embeddings=tie)
+        sizes[tie] = model.count_params()
+    table = SOURCES * SMALL["dim"]
+    assert sizes["target"] - sizes["all"] == table
+    assert sizes[None] - sizes["target"] == table
+
+
+def test_sizes_of_the_papers():
+    model = Transformer.from_size("tiny", SOURCES, TARGETS, num_layers=1)
+    assert (model.num_layers, model.dim, model.num_heads) == (1, 128, 4)
+    assert (model.intermediate_dim, model.dropout) == (256, 0.3)
+    with pytest.raises(ValueError, match=r"`size` must be one of.*'huge'"):
+        Transformer.from_size("huge", SOURCES, TARGETS)
+
+
+def test_base_has_the_parameters_of_the_paper():
+    """Table 3: 65 million, with one vocabulary of about 37,000 (section 5.1)."""
+    blocks = Transformer.from_size("base", 2, 2, num_layers=1).count_params()
+    blocks -= 2 * 2 * 512
+    assert round((6 * blocks + 37000 * 512) / 1e6) in (63, 64, 65)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_it_is_the_transformer_of_torch(norm_first):
+    """The same weights and masks give the same logits, as far as there are words."""
+    torch = pytest.importorskip("torch")
+    from keras_attention.benchmarks.translation import torch_peer
+
+    block = {"norm_first": norm_first}
+    model = make(block=block, dropout=0.0, num_layers=2)
+    rng = np.random.default_rng(0)
+    for weight in model.trainable_weights:  # biases and norms, too
+        if len(weight.shape) == 1:
+            weight.assign(rng.normal(1, 0.3, weight.shape))
+    source = sources()
+    target = rng.integers(1, TARGETS, (B, T)).astype("int32")
+    target[2, 6:] = 0
+    ours = model.predict({"source": source, "target": target}, verbose=0)
+    module = torch_peer.make(model, 0.0)
+    for mode in (module.eval(), module.train()):
+        with torch.no_grad():
+            theirs = mode(*(torch.from_numpy(x).long() for x in (source, target)))
+        there = target != 0
+        found = theirs.numpy()[there]
+        scale = np.abs(found).max()
+        np.testing.assert_allclose(ours[there], found, rtol=1e-5, atol=1e-5 * scale)
+    written = model.generate(source, T)
+    np.testing.assert_array_equal(module.generate(source, T, "greedy"), written)
+
+
+@needs_training
+def test_it_learns_to_turn_a_sequence_round():
+    rng = np.random.default_rng(0)
+    source = rng.integers(4, SOURCES, (1600, 5)).astype("int32")
+    labels = np.pad(source[:, ::-1], ((0, 0), (0, 1)), constant_values=STOP)
+    target = np.pad(labels[:, :-1], ((0, 0), (1, 0)), constant_values=START)
+    keras.utils.set_random_seed(0)
+    model = Transformer(SOURCES, SOURCES, 1, 32, 4, 64, tie_embeddings="all")
+    loss = losses.SmoothedCrossentropy(0.1, ignore_class=0)
+    model.compile(keras.optimizers.Adam(0.004), loss)
+    inputs = {"source": source[:1500], "target": target[:1500]}
+    model.fit(inputs, labels[:1500], batch_size=50, epochs=12, verbose=0)
+    written = model.generate(source[1500:], 6, stop_token_ids=STOP)
+    exact = (written == labels[1500:]).all(1).mean()
+    assert exact >= 0.9  # by chance 1 in 16,807
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"max_length": 0}, "`max_length` must be at least 1.*max_length=0"),
+        ({"start_token_id": TARGETS}, "`start_token_id` must be of the.*of 13"),
+        ({"inputs": np.full((2, 3), SOURCES)}, "`source` must hold tokens.*from 11"),
+        ({"inputs": np.ones((2, 3), "float32")}, "`source` must be integers.*float32"),
+        ({"inputs": {"sauce": sources()}}, "`inputs` must hold 'source'.*'sauce'"),
+        ({"max_length": 71}, "`max_length` must not exceed the 70 positions.*=71"),
+        (
+            {"sampler": samplers.BeamSampler(2, coverage_penalty=0.2)},
+            '"alignment_sum"',
+        ),
+    ],
+)
+def test_generate_errors(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        make("a_layer").generate(**{"inputs": sources(), **arguments})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_layers": 0}, "`num_layers` must be at least 1"),
+        ({"num_heads": 5}, "`num_heads` must divide.*num_heads=5"),
+        ({"dropout": 1.0}, "`dropout` must be at least 0 and below 1"),
+        ({"position": "sine"}, "`position` must be one of.*'sine'"),
+        ({"tie_embeddings": True}, '`tie_embeddings` must be "all", "target" or None'),
+        (
+            {"tie_embeddings": "all"},
+            "needs one vocabulary.*source_vocabulary_size=11.*target.*=13",
+        ),
+        ({"block": {"dropout": 0.2}}, "`block` must be a dict of further.*'dropout'"),
+        (
+            {"position": "alibi", "block": {"attention": {"position": "rotary"}}},
+            "must not both give the attentions a position",
+        ),
+        ({"widht": 3}, "`Transformer` has no such argument. Received: widht=3"),
+    ],
+)
+def test_constructor_errors(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Transformer(SOURCES, TARGETS, **{**SMALL, **arguments})
