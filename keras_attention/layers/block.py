@@ -5,21 +5,27 @@ Shapes: B batch, T queries, D model width, F width inside the MLP.
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import keras
 
 from keras_attention.layers.arguments import positive
+from keras_attention.layers.heads import as_boolean
 from keras_attention.layers.multi_head import MultiHeadAttention
 from keras_attention.layers.recurrence import layer_config
+from keras_attention.ops import masks
 
 Tensor = Any
 NORMALIZATIONS = {
     "layer": keras.layers.LayerNormalization,
     "rms": keras.layers.RMSNormalization,
 }
-# What no block leaves to its `attention`.
-BY_BLOCK = ("num_heads", "output_shape", "attention_axes", "name", "dtype")
+BY_BLOCK = ("self", "num_heads", "output_shape", "attention_axes", "kwargs")
+# What a block leaves to its `attention`.
+KNOWN = [
+    n for n in signature(MultiHeadAttention.__init__).parameters if n not in BY_BLOCK
+]
 IN_ORDER = ("position", "sliding_window")  # what only self-attention has
 
 
@@ -58,11 +64,12 @@ class Block(keras.layers.Layer):
                 f"`normalization` must be one of {sorted(NORMALIZATIONS)}. "
                 f"Received: normalization={normalization!r}"
             )
-        own = sorted({*(attention or {})} & {*BY_BLOCK})
-        if own:
+        unknown = sorted({*(attention or {})} - {*KNOWN})
+        if unknown:
             raise ValueError(
-                "`attention` holds further arguments of the block's attention; the "
-                f"block itself sets {list(BY_BLOCK)}. Received: attention with {own}"
+                "`attention` must be a dict of further arguments of the block's "
+                f"`MultiHeadAttention`, among {KNOWN}. Received: attention with "
+                f"{unknown}"
             )
         self.dropout = dropout
         self.activation = keras.activations.get(activation)
@@ -130,6 +137,10 @@ class Block(keras.layers.Layer):
         )
         dense.build(shape)
         return dense
+
+    def _given(self, name: str, mask: Any, inputs: Tensor) -> Tensor | None:
+        """A mask that the block was given, held to its shape under its own name."""
+        return masks.check(name, as_boolean(name, mask), tuple(inputs.shape[:-1]))
 
     def _before(self, norm: Any, x: Tensor) -> Tensor:
         """What a sublayer reads."""

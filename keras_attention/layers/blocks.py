@@ -94,6 +94,7 @@ class TransformerEncoderBlock(Block):
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Any:
+        mask = self._given("mask", mask, inputs)
         read = self._before(self.self_attention_norm, inputs)
         found = self.self_attention(
             read,
@@ -251,6 +252,8 @@ class TransformerDecoderBlock(Block):
             "return_attention_scores": return_attention_scores,
             "training": training,
         }
+        inputs_mask = self._given("inputs_mask", inputs_mask, inputs)
+        memory_mask = self._given("memory_mask", memory_mask, memory)
         read = self._before(self.self_attention_norm, inputs)
         found = self.self_attention(
             read,

@@ -16,7 +16,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_attention.ops.precision import lowest, wide
+from keras_attention.ops.precision import is_half, lowest, wide
 
 Tensor = Any
 Normalizer = Callable[..., Tensor]
@@ -285,7 +285,8 @@ def _softmax(z: Tensor, axis: int) -> Tensor:
 def _finish(weights: Tensor, mask: Tensor | None, scores: Tensor) -> Tensor:
     if mask is not None:
         weights = ops.where(mask, weights, ops.zeros_like(weights))
-    return ops.cast(weights, scores.dtype)
+    # Nothing else is to be narrowed: not float64 arrays where there is no float64.
+    return ops.cast(weights, scores.dtype) if is_half(scores) else weights
 
 
 def _below_zero(scores: Tensor, mask: Tensor | None, axis: int) -> Tensor:

@@ -13,8 +13,12 @@ Tensor = Any
 
 def wide(x: Tensor) -> Tensor:
     """Half precision in float32, for exponentials, sums of squares and the like."""
-    dtype = keras.backend.standardize_dtype(x.dtype)
-    return ops.cast(x, "float32") if dtype in ("float16", "bfloat16") else x
+    return ops.cast(x, "float32") if is_half(x) else x
+
+
+def is_half(x: Tensor) -> bool:
+    """Whether numbers are in half precision."""
+    return keras.backend.standardize_dtype(x.dtype) in ("float16", "bfloat16")
 
 
 def lowest(dtype: Any) -> float:

@@ -25,8 +25,9 @@ class TokenMasking:
 
     ```python
     masking = TokenMasking(len(subwords) + 1, places=12)
-    batches = tf.data.Dataset.from_tensor_slices(tokens).batch(64)
-    model.fit(batches.repeat().map(masking), steps_per_epoch=len(batches), epochs=10)
+    batches = tf.data.Dataset.from_tensor_slices(tokens).shuffle(10_000).batch(64)
+    hidden = batches.repeat().map(masking)
+    model.fit(hidden, steps_per_epoch=len(batches), epochs=10, shuffle=False)
     ```
 
     The draws are TensorFlow's. `keras.utils.set_random_seed` in front of the pipeline

@@ -205,8 +205,8 @@ def test_each_attention_is_recorded_under_its_name():
         ({"intermediate_dim": 2.5}, "`intermediate_dim` must be a whole number"),
         ({"dropout": 1.0}, "`dropout` must be at least 0 and below 1"),
         ({"normalization": "batch"}, r"`normalization` must be one of \['layer'"),
-        ({"attention": {"num_heads": 2}}, r"the block itself sets .*with \['num_"),
-        ({"attention": {"windows": 2}}, "windows"),
+        ({"attention": {"num_heads": 2}}, r"`attention` must be .*with \['num_heads'"),
+        ({"attention": {"windows": 2}}, r"'sliding_window'.* with \['windows'\]"),
         ({"attention": {"num_key_value_heads": 2}}, "must divide `num_heads`"),
     ],
 )
@@ -227,6 +227,10 @@ def test_bad_calls():
     ):
         with pytest.raises(RuntimeError, match="built"):
             call()
+    with pytest.raises(ValueError, match="`mask` must be boolean"):
+        encoder()(words(), words())
+    with pytest.raises(ValueError, match=r"`memory_mask` must have shape \(2, 7\)"):
+        decoder()(words(), words(S), memory_mask=THERE)
     block = encoder()
     x = ops.convert_to_tensor(words())
     with pytest.raises(ValueError, match="`cache` is full: it has 4 places"):

@@ -139,7 +139,7 @@ class _Shortening(torch.fx.Interpreter):
         """The function, with what is known as its first arguments."""
         self.nodes.eliminate_dead_code()
         start = next(iter(self.nodes.nodes))
-        constants = []
+        constants: list[Tensor] = []
         for node in list(self.nodes.nodes):
             if node not in known or not node.users:
                 continue
