@@ -76,10 +76,10 @@ def test_files_travel(trained, reader):
 def test_exports_run_without_this_package(served, model, backend, kind):
     """Each model in each format that can hold it, at sizes that no trace has seen.
 
-    SavedModel holds all of them; see docs/export.md for the others. ONNX holds `MemNN` from TensorFlow alone: its one
-    pass over the memory sorts the facts and loops over as many slots as there are.
-    torch's exporter has no such sort, and unrolls the loop; JAX' would have to compare
-    sizes there that it does not know.
+    SavedModel holds all of them; docs/export.md says which holds what. ONNX holds
+    `MemNN` from TensorFlow alone: its one pass over the memory sorts the facts and
+    loops over as many slots as there are. torch's exporter has no such sort, and
+    unrolls the loop; JAX' would have to compare sizes there that it does not know.
     """
     stem = f"{backend}-{model}"
     with np.load(served / f"{stem}.{kind}-served.npz") as data:

@@ -72,9 +72,9 @@ def train(folder):
                 path = path / "model.xml"
             more = {}
             if backend == "torch" and name in FIXED:
-                more["input_signature"] = [
-                    {n: keras.InputSpec(str(a.dtype), a.shape) for n, a in inputs.items()}
-                ]
+                sizes = [(n, str(a.dtype), a.shape) for n, a in inputs.items()]
+                sizes = {n: keras.InputSpec(dtype, shape) for n, dtype, shape in sizes}
+                more["input_signature"] = [sizes]
             model.export(str(path), format=FORMATS[kind], verbose=False, **more)
 
 

@@ -97,9 +97,9 @@ def test_what_its_heads_see_can_be_recorded():
 def test_it_learns_what_stands_on_either_side():
     """A palindrome: the word that is hidden stands on the other side, too."""
     rng = np.random.default_rng(0)
-    half = rng.integers(1, V - 1, (1100, 3))
+    half = rng.integers(1, V - 1, (1100, 2))
     tokens = np.concatenate([half, half[:, ::-1]], 1).astype("int32")
-    places = rng.integers(0, 6, (1100, 1)).astype("int32")
+    places = rng.integers(0, 4, (1100, 1)).astype("int32")
     labels = np.take_along_axis(tokens, places, 1)
     np.put_along_axis(tokens, places, V - 1, 1)
     keras.utils.set_random_seed(0)
@@ -110,7 +110,7 @@ def test_it_learns_what_stands_on_either_side():
     model.compile(keras.optimizers.Adam(0.005), loss)
     given = {"tokens": tokens, "mask_positions": places}
     train, test = ({k: x[part] for k, x in given.items()} for part in SPLIT)
-    model.fit(train, labels[:1000], batch_size=50, epochs=15, verbose=0)
+    model.fit(train, labels[:1000], batch_size=50, epochs=12, verbose=0)
     found = run(model, test).argmax(-1)
     assert (found == labels[1000:]).mean() >= 0.9  # by chance 1 in 11
 
