@@ -397,7 +397,7 @@ class _Parts:
 
 
 def _last_norm(block: dict[str, Any], dtype: Any, name: str) -> keras.layers.Layer:
-    """What ends a stack of pre-norm blocks, of which none normalizes what it returns."""
+    """What ends a stack of pre-norm blocks, whose outputs nothing else normalizes."""
     kind = NORMALIZATIONS[block.get("normalization", "layer")]
     norm = kind(epsilon=block.get("epsilon", 1e-5), dtype=dtype, name=name)
     norm.supports_masking = True  # or one of the two would warn of a mask
