@@ -120,6 +120,9 @@ class SmoothedCrossentropy(keras.losses.Loss):
         y_pred: logits (..., V).
         sample_weight: of the shape of the labels, or (B,).
 
+    Masking:
+        What a mask of `y_pred` hides does not count, either.
+
     Returns:
         Of the shape of the labels, then reduced as `reduction` says.
 
@@ -160,19 +163,18 @@ class SmoothedCrossentropy(keras.losses.Loss):
     def __call__(
         self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None
     ) -> Tensor:
+        y_true = _labels(y_true, y_pred)
+        if sample_weight is not None:
+            sample_weight = _weights(sample_weight, y_true, self.dtype)
         if self.ignore_class is not None:
-            y_true = _labels(y_true, y_pred)
             counts = ops.cast(ops.not_equal(y_true, self.ignore_class), self.dtype)
             if self.reduction in ("sum_over_batch_size", "mean"):
-                # Keras will divide by the number of all labels.
-                counts = counts / ops.maximum(ops.mean(counts), 1e-12)
-            if sample_weight is not None:
-                sample_weight = ops.convert_to_tensor(sample_weight, self.dtype)
-                more = len(y_true.shape) - len(sample_weight.shape)
-                axes = (1,) * more if more > 0 else ()
-                shape = (*ops.shape(sample_weight), *axes)
-                counts = counts * ops.reshape(sample_weight, shape)
-            sample_weight = counts
+                # Keras will divide by the number of all labels, or of those that a
+                # mask of `y_pred` leaves.
+                total = _Total(reduction="sum", dtype=self.dtype)
+                every = total(ops.ones_like(counts), y_pred)
+                counts = counts * every / ops.maximum(total(counts, y_pred), 1e-12)
+            sample_weight = counts if sample_weight is None else counts * sample_weight
         return super().__call__(y_true, y_pred, sample_weight)
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
@@ -193,6 +195,22 @@ class SmoothedCrossentropy(keras.losses.Loss):
             "label_smoothing": self.label_smoothing,
             "ignore_class": self.ignore_class,
         }
+
+
+class _Total(keras.losses.Loss):
+    """The sum of numbers, as `y_true`, without those that a mask of `y_pred` hides."""
+
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        return y_true
+
+
+def _weights(sample_weight: Tensor, labels: Tensor, dtype: Any) -> Tensor:
+    """Weights of as many axes as the labels have, a last one of size 1 not counted."""
+    weights = ops.convert_to_tensor(sample_weight, dtype)
+    if len(weights.shape) == len(labels.shape) + 1 and weights.shape[-1] == 1:
+        return ops.squeeze(weights, axis=-1)
+    more = max(len(labels.shape) - len(weights.shape), 0)
+    return ops.reshape(weights, (*ops.shape(weights), *(1,) * more))
 
 
 def _labels(y_true: Tensor, y_pred: Tensor) -> Tensor:

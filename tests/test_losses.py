@@ -140,9 +140,8 @@ def test_smoothed_crossentropy_equals_its_equation(epsilon, ignored):
     for given in (weights[:, None] * np.ones((3, 5), "float32"), weights[:, None]):
         found = number(loss(labels, logits, sample_weight=given))
         assert found == pytest.approx(expected, rel=1e-5)
-    if ignored is not None:
-        found = number(loss(labels, logits, sample_weight=weights))
-        assert found == pytest.approx(expected, rel=1e-5)
+    found = number(loss(labels, logits, sample_weight=weights))
+    assert found == pytest.approx(expected, rel=1e-5)
     total = SmoothedCrossentropy(epsilon, ignored, reduction="sum")
     assert number(total(labels, logits)) == pytest.approx(costs.sum(), rel=1e-5)
     each = SmoothedCrossentropy(epsilon, ignored, reduction=None)(labels, logits)
@@ -158,6 +157,37 @@ def test_smoothed_crossentropy_agrees_with_keras():
     theirs = keras.losses.SparseCategoricalCrossentropy(True, ignore_class=0)
     found = number(SmoothedCrossentropy(0.0, ignore_class=0)(labels, logits))
     assert found == pytest.approx(number(theirs(labels, logits)), rel=1e-5)
+
+
+@pytest.mark.parametrize("reduction", ["sum_over_batch_size", "sum", None])
+@pytest.mark.parametrize("ignored", [None, 0])
+def test_smoothed_crossentropy_weighs_and_masks_as_keras(ignored, reduction):
+    """B = T, so that nothing but the axes tells weights of rows from those of words."""
+    words = np.array([[3, 1, 0, 0], [2, 0, 0, 0], [1, 2, 4, 3], [1, 4, 2, 0]])
+    labels = np.roll(words, -1, axis=1) * (words > 0)
+    labels[2, 3], labels[3, 2] = 2, 0  # a word that does not count is not masked
+    embedding = keras.layers.Embedding(5, 7, mask_zero=True)
+    embedding.build()
+    embedding.set_weights([references.normal(5, 7)])
+    weights = np.random.default_rng(1).uniform(size=(4, 4, 1))
+    ours = SmoothedCrossentropy(0.0, ignored, reduction=reduction)
+    theirs = keras.losses.SparseCategoricalCrossentropy(
+        True, ignored, reduction=reduction
+    )
+
+    def check(y_true, y_pred, sample_weight=None):
+        found, expected = (
+            ops.convert_to_numpy(loss(y_true, y_pred, sample_weight))
+            for loss in (ours, theirs)
+        )
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+    plain = references.normal(4, 4, 7)
+    for y_pred in (plain, embedding(words)):
+        for given in (None, weights, weights[..., 0], weights[:, :1, 0]):
+            check(labels, y_pred, given)
+            check(labels[..., None], y_pred, given)
+    check(labels[0], plain[0], weights[0])
 
 
 def test_smoothed_crossentropy_config_and_errors():

@@ -119,10 +119,7 @@ class Block(keras.layers.Layer):
         )
 
     def _norm(self, name: str, shape: tuple) -> keras.layers.Layer:
-        norm = NORMALIZATIONS[self.normalization](
-            epsilon=self.epsilon, dtype=self.dtype_policy, name=name
-        )
-        norm.supports_masking = True  # that of the root mean square would warn
+        norm = norm_like(self, name)
         norm.build(shape)
         return norm
 
@@ -181,6 +178,15 @@ class Block(keras.layers.Layer):
             "epsilon": self.epsilon,
             "attention": dict(self.attention),
         }
+
+
+def norm_like(block: Block, name: str) -> keras.layers.Layer:
+    """One more normalization of the kind that a block has, not built yet."""
+    norm = NORMALIZATIONS[block.normalization](
+        epsilon=block.epsilon, dtype=block.dtype_policy, name=name
+    )
+    norm.supports_masking = True  # that of the root mean square would warn
+    return norm
 
 
 def _config(value: Any) -> Any:

@@ -13,10 +13,10 @@ from keras import ops
 
 from keras_attention import samplers
 from keras_attention.layers.arguments import only_of_models, positive
-from keras_attention.layers.block import NORMALIZATIONS
+from keras_attention.layers.block import norm_like
 from keras_attention.layers.blocks import TransformerEncoderBlock
 from keras_attention.layers.export import export
-from keras_attention.models import embedding
+from keras_attention.models import embedding, quantization
 from keras_attention.models.continuation import Continuation
 from keras_attention.ops import decoding
 
@@ -109,6 +109,7 @@ class CausalLM(keras.Model):
             positive(name, size)
         added, attended = embedding.split_position(position)
         arguments = {**BLOCK, **embedding.block_arguments(block, attended)}
+        embedding.check_heads(dim, num_heads, arguments)
         parts = _Parts()
         parts.ends = embedding.TokenEmbedding(
             vocabulary_size,
@@ -130,7 +131,8 @@ class CausalLM(keras.Model):
             )
             for n in range(num_layers)
         ]
-        parts.norm = _final_norm(parts.blocks[-1], dtype)
+        last = parts.blocks[-1]
+        parts.norm = norm_like(last, "final_norm") if last.norm_first else None
 
         tokens = keras.Input((None,), dtype="int32", name="tokens")  # (B, T)
         x = parts.ends(tokens)  # (B, T, D)
@@ -266,7 +268,7 @@ class CausalLM(keras.Model):
         )
 
     def get_config(self) -> dict[str, Any]:
-        return {
+        config = {
             "name": self.name,
             "trainable": self.trainable,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
@@ -281,10 +283,11 @@ class CausalLM(keras.Model):
             "tie_embeddings": self.tie_embeddings,
             "block": embedding.serialize(self.block),
         }
+        return quantization.write(self, config)
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        return cls(**embedding.deserialize(config))
+        return quantization.rebuild(cls, config, embedding.deserialize)
 
 
 class _Parts:
@@ -297,12 +300,3 @@ class _Parts:
     def logits(self, x: Tensor) -> Tensor:
         """Logits (..., V) of what the last block returned (..., D)."""
         return self.ends.logits(self.norm(x) if self.norm else x)
-
-
-def _final_norm(block: TransformerEncoderBlock, dtype: Any) -> Any:
-    """The normalization that blocks which normalize first leave to their end."""
-    if not block.norm_first:
-        return None
-    return NORMALIZATIONS[block.normalization](
-        epsilon=block.epsilon, dtype=dtype, name="final_norm"
-    )

@@ -10,6 +10,7 @@ from typing import Any
 import keras
 
 from keras_attention.layers import positions
+from keras_attention.layers.arguments import positive
 from keras_attention.layers.position_embedding import PositionEmbedding
 from keras_attention.layers.recurrence import layer_config
 
@@ -134,6 +135,22 @@ def split_position(position: Any) -> tuple[Any, Any]:
         f"`position` must be one of {sorted((*ADDED, *positions.NAMES))}, a layer of "
         f"positions, or None. Received: position={position!r}"
     )
+
+
+def check_heads(dim: int, num_heads: int, arguments: dict[str, Any]) -> None:
+    """Raises a ValueError if heads do not divide a model's width.
+
+    Args:
+        dim: D.
+        num_heads: of each attention.
+        arguments: what `block_arguments` returned.
+    """
+    own = (arguments.get("attention") or {}).get("key_dim")
+    if own is None and dim % positive("num_heads", num_heads):
+        raise ValueError(
+            "`num_heads` must divide `dim`, unless the `attention` of `block` has a "
+            f"'key_dim'. Received: num_heads={num_heads}, dim={dim}"
+        )
 
 
 def block_arguments(block: dict[str, Any] | None, attended: Any) -> dict[str, Any]:

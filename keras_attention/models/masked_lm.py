@@ -5,16 +5,17 @@ Shapes: B batch, T tokens, P places that are asked for, D model width, V vocabul
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import keras
 from keras import ops
 
 from keras_attention.layers.arguments import only_of_models, positive
-from keras_attention.layers.block import NORMALIZATIONS
+from keras_attention.layers.block import norm_like
 from keras_attention.layers.blocks import TransformerEncoderBlock
 from keras_attention.layers.export import export
-from keras_attention.models import embedding
+from keras_attention.models import embedding, quantization
 
 Tensor = Any
 BLOCK = {"activation": "gelu"}
@@ -103,6 +104,7 @@ class MaskedLM(keras.Model):
             positive(name, size)
         added, attended = embedding.split_position(position)
         arguments = {**BLOCK, **embedding.block_arguments(block, attended)}
+        embedding.check_heads(dim, num_heads, arguments)
         blocks = [
             TransformerEncoderBlock(
                 num_heads,
@@ -114,10 +116,7 @@ class MaskedLM(keras.Model):
             for n in range(num_layers)
         ]
 
-        def norm(name: str) -> keras.layers.Layer:
-            kind = NORMALIZATIONS[blocks[0].normalization]
-            return kind(epsilon=blocks[0].epsilon, dtype=dtype, name=name)
-
+        norm = partial(norm_like, blocks[-1])
         ends = embedding.TokenEmbedding(
             vocabulary_size,
             dim,
@@ -164,7 +163,7 @@ class MaskedLM(keras.Model):
         self.block = block
 
     def get_config(self) -> dict[str, Any]:
-        return {
+        config = {
             "name": self.name,
             "trainable": self.trainable,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
@@ -179,10 +178,11 @@ class MaskedLM(keras.Model):
             "tie_embeddings": self.tie_embeddings,
             "block": embedding.serialize(self.block),
         }
+        return quantization.write(self, config)
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        return cls(**embedding.deserialize(config))
+        return quantization.rebuild(cls, config, embedding.deserialize)
 
 
 class _Bias(keras.layers.Layer):

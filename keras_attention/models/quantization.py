@@ -7,6 +7,7 @@ again before integers can be loaded into them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -32,19 +33,18 @@ def write(model: keras.Model, config: dict[str, Any]) -> dict[str, Any]:
     return {**config, KEY: found} if found else config
 
 
-def read(config: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A config without what `write` put into it, and that."""
-    found = config.get(KEY, {})
-    return {name: one for name, one in config.items() if name != KEY}, found
-
-
-def apply(model: keras.Model, found: dict[str, Any]) -> Any:
-    """Quantizes the sublayers that `write` found, and returns the model.
+def rebuild(
+    cls: type, config: dict[str, Any], deserialize: Callable[[dict], dict]
+) -> keras.Model:
+    """A model from what `write` returned: quantized as that one was.
 
     Args:
-        model: one that was made of the same config; its weights are still to come.
-        found: what `read` returned.
+        cls: its class.
+        config: what `write` returned.
+        deserialize: from a config to what the constructor takes.
     """
+    found = config.get(KEY, {})
+    model = cls(**deserialize({k: v for k, v in config.items() if k != KEY}))
     for layer in model._flatten_layers(include_self=False):
         if layer.path in found:
             one = found[layer.path]

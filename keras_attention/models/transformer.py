@@ -14,13 +14,13 @@ from keras import ops
 
 from keras_attention import samplers
 from keras_attention.layers.arguments import only_of_models, positive
-from keras_attention.layers.block import NORMALIZATIONS
+from keras_attention.layers.block import norm_like
 from keras_attention.layers.blocks import (
     TransformerDecoderBlock,
     TransformerEncoderBlock,
 )
 from keras_attention.layers.export import export
-from keras_attention.models import embedding
+from keras_attention.models import embedding, quantization
 from keras_attention.models.generation import Generator
 from keras_attention.ops import decoding
 
@@ -143,6 +143,7 @@ class Transformer(keras.Model):
         _check_tie(tie_embeddings, sizes)
         added, attended = embedding.split_position(position)
         given = embedding.block_arguments(block, attended)
+        embedding.check_heads(dim, num_heads, given)
         blocks = {
             "num_heads": num_heads,
             "intermediate_dim": intermediate_dim,
@@ -163,7 +164,7 @@ class Transformer(keras.Model):
         parts.encoder_norm = parts.decoder_norm = None
         if given.get("norm_first"):
             parts.encoder_norm, parts.decoder_norm = (
-                _last_norm(given, dtype, name)
+                norm_like(parts.decoder[-1], name)
                 for name in ("encoder_norm", "decoder_norm")
             )
 
@@ -314,7 +315,7 @@ class Transformer(keras.Model):
         )
 
     def get_config(self) -> dict[str, Any]:
-        return {
+        config = {
             "name": self.name,
             "trainable": self.trainable,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
@@ -329,10 +330,11 @@ class Transformer(keras.Model):
             "tie_embeddings": self.tie_embeddings,
             "block": embedding.serialize(self.block),
         }
+        return quantization.write(self, config)
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        return cls(**embedding.deserialize(config))
+        return quantization.rebuild(cls, config, embedding.deserialize)
 
 
 class _Parts:
@@ -396,14 +398,6 @@ class _Parts:
             )
 
 
-def _last_norm(block: dict[str, Any], dtype: Any, name: str) -> keras.layers.Layer:
-    """What ends a stack of pre-norm blocks, whose outputs nothing else normalizes."""
-    kind = NORMALIZATIONS[block.get("normalization", "layer")]
-    norm = kind(epsilon=block.get("epsilon", 1e-5), dtype=dtype, name=name)
-    norm.supports_masking = True  # or one of the two would warn of a mask
-    return norm
-
-
 def _check_tie(tie: Any, sizes: tuple[int, int]) -> None:
     if tie not in TIES:
         raise ValueError(
@@ -420,7 +414,9 @@ def _check_tie(tie: Any, sizes: tuple[int, int]) -> None:
 
 def _check_ids(source: np.ndarray, size: int) -> None:
     """Holds tokens to their vocabulary; what they are else, `Generator` looks at."""
-    outside = source.size and (source.min() < 0 or source.max() >= size)
+    if not np.issubdtype(source.dtype, np.integer) or not source.size:
+        return
+    outside = source.min() < 0 or source.max() >= size
     if outside:
         raise ValueError(
             "`source` must hold tokens of the vocabulary, at least 0 and below its "

@@ -11,7 +11,7 @@ import keras
 from keras import ops
 
 from keras_attention.layers.arguments import only_of_models, positive
-from keras_attention.layers.block import NORMALIZATIONS
+from keras_attention.layers.block import norm_like
 from keras_attention.layers.blocks import TransformerEncoderBlock
 from keras_attention.layers.export import export
 from keras_attention.models import embedding, quantization
@@ -111,6 +111,7 @@ class TransformerClassifier(keras.Model):
             "dropout": dropout,
             **embedding.block_arguments(block, attended),
         }
+        embedding.check_heads(dim, num_heads, arguments)
         embed = embedding.TokenEmbedding(
             vocabulary_size,
             dim,
@@ -134,8 +135,8 @@ class TransformerClassifier(keras.Model):
             )
             x = block_n(x, mask=there)
         x = _pool(x, there)  # (B, D)
-        if arguments.get("norm_first"):
-            x = _last_norm(arguments, dtype)(x)
+        if block_n.norm_first:
+            x = norm_like(block_n, "last_norm")(x)
         x = keras.layers.Dropout(dropout, dtype=dtype, name="pooled_dropout")(x)
         logits = keras.layers.Dense(num_classes, dtype=dtype, name="logits")(x)
         super().__init__(inputs={"tokens": tokens}, outputs=logits, **kwargs)
@@ -173,9 +174,7 @@ class TransformerClassifier(keras.Model):
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        config, quantized = quantization.read(config)
-        model = cls(**embedding.deserialize(config))
-        return quantization.apply(model, quantized)
+        return quantization.rebuild(cls, config, embedding.deserialize)
 
 
 def _pool(x: Tensor, there: Tensor) -> Tensor:
@@ -184,11 +183,3 @@ def _pool(x: Tensor, there: Tensor) -> Tensor:
     total = ops.sum(wide(x) * there, axis=1)  # (B, D)
     count = ops.maximum(ops.sum(there, axis=1), 1.0)  # (B, 1)
     return ops.cast(total * ops.rsqrt(count), x.dtype)
-
-
-def _last_norm(block: dict[str, Any], dtype: Any) -> keras.layers.Layer:
-    """What ends a stack of blocks of which none normalizes what it returns."""
-    kind = NORMALIZATIONS[block.get("normalization", "layer")]
-    norm = kind(epsilon=block.get("epsilon", 1e-5), dtype=dtype, name="last_norm")
-    norm.supports_masking = True  # or one of the two would warn of a mask
-    return norm

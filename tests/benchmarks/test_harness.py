@@ -322,7 +322,7 @@ def test_a_busy_machine_is_reported(monkeypatch, load, state):
     [
         (["--case", "atention"], "unknown case 'atention'. Known cases: additive"),
         (["--size", "T256"], "a size must look like T=256. Received: size='T256'"),
-        (["--case", "attention_fused", "--size", "T=3"], "no case is left"),
+        (["--case", "attention_core", "--size", "T=3"], "no case is left"),
         (["--pairs", "14"], "--pairs must be at least 15. Received: 14"),
         (["--threads", "0"], "--threads must be from 1 to"),
     ],
@@ -347,14 +347,14 @@ def test_all_cases_are_known_by_their_name():
     for name, cases in CASES.items():
         assert {case.name for case in cases} == {name}
         assert len({case.label for case in cases}) == len(cases)
-        assert any(case.quick for case in cases) or name == "additive_long"
-    assert {case.sizes["T"] for case in CASES["attention_fused"]} >= {16, 256, 2048}
+        assert any(case.quick for case in cases) or name.endswith("_long")
+    assert {case.sizes["T"] for case in CASES["attention_core"]} >= {16, 256, 2048}
 
 
 def test_select_by_size():
-    chosen = select(["attention_fused"], ["T=256", "mode=fwd"])
+    chosen = select(["attention_explicit"], ["T=256", "mode=fwd"])
     assert [case.label for case in chosen] == [
-        "attention_fused B=2 H=8 E=64 T=256 mode=fwd"
+        "attention_explicit B=8 D=64 T=256 mode=fwd"
     ]
     with pytest.raises(UsageError, match="Known cases: a, b"):
         select(["c"], known={"b": (), "a": ()})

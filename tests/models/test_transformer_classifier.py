@@ -136,7 +136,7 @@ def test_integers_give_nearly_the_same_and_are_saved(tmp_path):
         ({"num_classes": 0}, "`num_classes` must be at least 1. Received: num_classes"),
         ({"num_layers": 0}, "`num_layers` must be at least 1"),
         ({"max_length": 1.5}, "`max_length` must be a whole number"),
-        ({"dim": 7}, "`num_heads` must divide the width"),
+        ({"dim": 7}, "`num_heads` must divide `dim`"),
         ({"dropout": 1.0}, "`dropout` must be at least 0 and below 1"),
         ({"position": "sine"}, "`position` must be one of"),
         ({"block": ["norm_first"]}, "`block` must be a dict"),

@@ -19,7 +19,6 @@ from keras_attention.benchmarks.speed import (
 
 BACKENDS = ("jax", "torch", "tensorflow")
 CASES = {
-    "attention_fused": attention.fused_cases(),
     "attention_explicit": attention.explicit_cases(),
     "attention_core": attention_core.cases(),
     "attention_long": attention_core.long_cases(),

@@ -1,8 +1,7 @@
-"""Dot-product attention, fused and explicit, against Keras' and torch's own.
+"""Dot-product attention with its weights returned, against Keras' own.
 
-The peers are `keras.ops.dot_product_attention` ("keras.ops"), the layer
-`keras.layers.Attention` ("keras.layers") and, on torch,
-`torch.nn.functional.scaled_dot_product_attention` ("torch").
+The peers are `keras.ops.dot_product_attention` ("keras.ops"), which returns none, and
+the layer `keras.layers.Attention` ("keras.layers").
 """
 
 from __future__ import annotations
@@ -19,35 +18,23 @@ LENGTHS = (16, 64, 128, 256, 512, 1024, 2048)
 QUICK = (16, 256)
 MODES = ("fwd", "fwd+bwd")
 FLOAT = 4  # bytes
-FUSED = {"B": 2, "H": 8, "E": 64}
 EXPLICIT = {"B": 8, "D": 64}
-
-
-def fused_cases() -> tuple[Case, ...]:
-    """Heads in the layout (B, T, H, E), the weights not returned."""
-    return _cases("attention_fused", FUSED, _make_fused)
 
 
 def explicit_cases() -> tuple[Case, ...]:
     """One head, (B, T, D), the weights returned."""
-    return _cases("attention_explicit", EXPLICIT, _make_explicit)
-
-
-def _cases(
-    name: str, sizes: dict[str, int], make: Callable[..., Contestants]
-) -> tuple[Case, ...]:
     return tuple(
-        _case(name, {**sizes, "T": length, "mode": mode}, make)
+        _case({**EXPLICIT, "T": length, "mode": mode})
         for mode in MODES
         for length in LENGTHS
     )
 
 
-def _case(name: str, sizes: dict[str, Any], make: Callable[..., Contestants]) -> Case:
+def _case(sizes: dict[str, Any]) -> Case:
     return Case(
-        name=name,
+        name="attention_explicit",
         sizes=sizes,
-        make=lambda backend: make(sizes, backend),
+        make=lambda backend: _make_explicit(sizes, backend),
         steps=steps(sizes),
         tolerance=1e-4,
         quick=sizes["T"] in QUICK,
@@ -106,30 +93,6 @@ def _contestants(
         if scratch is not None:
             memory[name] = scratch
     return Contestants(calls=calls, memory=memory)
-
-
-def _make_fused(sizes: dict[str, Any], backend: str) -> Contestants:
-    from keras import ops as keras_ops
-
-    from keras_attention import ops
-
-    functions = {
-        "ours": lambda q, k, v: {"output": ops.dot_product_attention(q, k, v)},
-        "keras.ops": lambda q, k, v: {
-            "output": keras_ops.dot_product_attention(q, k, v)
-        },
-    }
-    if backend == "torch":
-        functions["torch"] = _torch_fused
-    shape = (sizes["B"], sizes["T"], sizes["H"], sizes["E"])
-    return _contestants(functions, shape, sizes, backend)
-
-
-def _torch_fused(query: Any, key: Any, value: Any) -> Any:
-    from torch.nn.functional import scaled_dot_product_attention
-
-    heads_first = (x.transpose(1, 2) for x in (query, key, value))  # (B, H, T, E)
-    return {"output": scaled_dot_product_attention(*heads_first).transpose(1, 2)}
 
 
 def _make_explicit(sizes: dict[str, Any], backend: str) -> Contestants:

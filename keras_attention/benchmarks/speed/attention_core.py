@@ -1,7 +1,8 @@
 """The fused core alone: `ops.dot_product_attention`, with what it may be asked for.
 
-As `attention_fused`, but with a causal mask and with a padding mask, too, and on
-TensorFlow with XLA beside its graphs.
+The peers are `keras.ops.dot_product_attention` ("keras.ops") and, on torch,
+`torch.nn.functional.scaled_dot_product_attention` ("torch"). On TensorFlow, with XLA,
+too.
 
 `attention_long` is for its memory, forward and backward, at T = 4,096. Longer ones
 would take the peer more memory than there is; what one call of ours takes at T = 16,384

@@ -172,7 +172,7 @@ def _of_torch(layer: Any, sizes: Any, inputs: Any, cotangent: Any, mask: Any) ->
     if sizes["mode"] == "fwd":
         return predict
     inputs.requires_grad_()
-    weights = list(layer.parameters())
+    weights = [w for w in layer.parameters() if w.requires_grad]  # no seeds
 
     def run() -> dict[str, Any]:
         out = forward(inputs)
