@@ -205,12 +205,13 @@ class _Total(keras.losses.Loss):
 
 
 def _weights(sample_weight: Tensor, labels: Tensor, dtype: Any) -> Tensor:
-    """Weights of as many axes as the labels have, a last one of size 1 not counted."""
+    """Weights of the labels' shape, from that with a last axis of size 1, or (B,)."""
     weights = ops.convert_to_tensor(sample_weight, dtype)
     if len(weights.shape) == len(labels.shape) + 1 and weights.shape[-1] == 1:
-        return ops.squeeze(weights, axis=-1)
+        weights = ops.squeeze(weights, axis=-1)
     more = max(len(labels.shape) - len(weights.shape), 0)
-    return ops.reshape(weights, (*ops.shape(weights), *(1,) * more))
+    weights = ops.reshape(weights, (*ops.shape(weights), *(1,) * more))
+    return weights * ops.ones(ops.shape(labels), dtype)  # Keras will write into it
 
 
 def _labels(y_true: Tensor, y_pred: Tensor) -> Tensor:

@@ -175,19 +175,19 @@ def test_smoothed_crossentropy_weighs_and_masks_as_keras(ignored, reduction):
         True, ignored, reduction=reduction
     )
 
-    def check(y_true, y_pred, sample_weight=None):
-        found, expected = (
-            ops.convert_to_numpy(loss(y_true, y_pred, sample_weight))
-            for loss in (ours, theirs)
-        )
+    def check(y_true, y_pred, given=None, same=None):
+        found = ops.convert_to_numpy(ours(y_true, y_pred, given))
+        expected = ops.convert_to_numpy(theirs(y_true, y_pred, same))
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
-    plain = references.normal(4, 4, 7)
+    plain = ops.convert_to_tensor(references.normal(4, 4, 7), "float32")
     for y_pred in (plain, embedding(words)):
-        for given in (None, weights, weights[..., 0], weights[:, :1, 0]):
-            check(labels, y_pred, given)
-            check(labels[..., None], y_pred, given)
-    check(labels[0], plain[0], weights[0])
+        check(labels[..., None], y_pred)
+        check(labels, y_pred, weights, weights[..., 0])
+        check(labels[..., None], y_pred, weights, weights[..., 0])
+        rows = weights[:, 0, 0]  # Keras would take them for weights of words
+        check(labels, y_pred, rows, np.repeat(rows[:, None], 4, axis=1))
+    check(labels[0], plain[0], weights[0], weights[0, :, 0])
 
 
 def test_smoothed_crossentropy_config_and_errors():

@@ -12,11 +12,13 @@ from keras_attention.ops import normalizers
 
 def positive(name: str, value: int) -> int:
     """Returns a whole number that is at least 1, or raises a ValueError."""
-    if not isinstance(value, Integral):
-        raise ValueError(f"`{name}` must be a whole number. Received: {name}={value!r}")
-    if value < 1:
-        raise ValueError(f"`{name}` must be at least 1. Received: {name}={value}")
-    return value
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or value < 1:
+        rule = "at least 1" if whole else "a whole number"
+        raise ValueError(
+            f"The argument `{name}` must be {rule}. Received: {name}={value!r}"
+        )
+    return int(value)
 
 
 def only_of_models(name: str, keywords: dict[str, Any]) -> dict[str, Any]:
@@ -56,7 +58,8 @@ def policy_config(layer: keras.layers.Layer) -> dict[str, Any]:
     """What a config holds of a layer's dtype: its policy, and those within it.
 
     `quantize` changes the policies of sublayers, of which the layer that is made from a
-    config would else know nothing, and could not load their weights.
+    config would else know nothing, and could not load their weights. Their paths begin
+    at the layer, which may get another name.
     """
     policies = keras.dtype_policies
     policy, changed = layer.dtype_policy, {}
@@ -66,15 +69,35 @@ def policy_config(layer: keras.layers.Layer) -> dict[str, Any]:
         if part.path is not None and part.quantization_mode is not None:
             own = part.dtype_policy
             mapped = isinstance(own, policies.DTypePolicyMap)
-            changed[part.path] = own[part.path] if mapped else own
+            own = own[part.path] if mapped else own
+            changed[part.path.removeprefix(f"{layer.path}/")] = own
     if changed:
         policy = policies.DTypePolicyMap(policy, changed)
     return policies.serialize(policy)
 
 
 def policy_of(layer: keras.layers.Layer, name: str) -> Any:
-    """The dtype policy of the part of this name, for a layer that is being built."""
+    """The dtype policy of the part of this name, for a layer that is being built.
+
+    Of a map it is what stands there for the part's path, from the layer on or, as Keras
+    has it, from the outermost layer on.
+    """
     policy = layer.dtype_policy
-    if isinstance(policy, keras.dtype_policies.DTypePolicyMap):
-        return policy[f"{layer.path}/{name}"]
-    return policy
+    if not isinstance(policy, keras.dtype_policies.DTypePolicyMap):
+        return policy
+    return policy[name] if name in policy else policy[f"{layer.path}/{name}"]
+
+
+def hand_down(layer: keras.layers.Layer, part: keras.layers.Layer) -> None:
+    """Gives a part that has parts what the layer's map of policies holds for them."""
+    policy, policies = layer.dtype_policy, keras.dtype_policies
+    if part.built or not isinstance(policy, policies.DTypePolicyMap):
+        return
+    start = f"{part.name}/"
+    inner = {k.removeprefix(start): v for k, v in policy.items() if k.startswith(start)}
+    if inner:
+        own = part.dtype_policy
+        mapped = isinstance(own, policies.DTypePolicyMap)
+        part.dtype_policy = policies.DTypePolicyMap(
+            own.default_policy if mapped else own, inner
+        )

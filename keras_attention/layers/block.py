@@ -10,7 +10,12 @@ from typing import Any
 
 import keras
 
-from keras_attention.layers.arguments import positive
+from keras_attention.layers.arguments import (
+    hand_down,
+    policy_config,
+    policy_of,
+    positive,
+)
 from keras_attention.layers.heads import as_boolean
 from keras_attention.layers.multi_head import MultiHeadAttention
 from keras_attention.layers.recurrence import layer_config
@@ -114,9 +119,11 @@ class Block(keras.layers.Layer):
         more = {"key_dim": max(1, width // self.num_heads), **self.attention}
         if name != "self_attention":
             more = {k: v for k, v in more.items() if k not in IN_ORDER}
-        return MultiHeadAttention(
+        attention = MultiHeadAttention(
             self.num_heads, **more, dtype=self.dtype_policy, name=name
         )
+        hand_down(self, attention)
+        return attention
 
     def _norm(self, name: str, shape: tuple) -> keras.layers.Layer:
         norm = norm_like(self, name)
@@ -129,7 +136,7 @@ class Block(keras.layers.Layer):
         dense = keras.layers.Dense(
             units,
             activation=self.activation if active else None,
-            dtype=self.dtype_policy,
+            dtype=policy_of(self, name),
             name=name,
         )
         dense.build(shape)
@@ -168,6 +175,7 @@ class Block(keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
+            "dtype": policy_config(self),
             "num_heads": self.num_heads,
             "intermediate_dim": self.intermediate_dim,
             "dropout": self.dropout,

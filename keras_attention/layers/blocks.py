@@ -356,6 +356,6 @@ class TransformerDecoderBlock(Block):
         found, cache = self.self_attention.step(read, cache, index, mask)
         x = self._behind(self.self_attention_norm, inputs, found, False)
         read = self._before(self.cross_attention_norm, x)
-        found = self.cross_attention.look(read, prepared)
+        found = self.cross_attention.context(read, prepared)
         x = self._behind(self.cross_attention_norm, x, found, False)
         return self._feed_forward(x, False), cache

@@ -1,7 +1,7 @@
 """Multi-head attention step by step: keys and values are kept, not recomputed.
 
 Self-attention keeps those of the steps so far (`step`), cross-attention those of the
-memory (`prepare`, then `attend` or `look`).
+memory (`prepare`, then `attend` or `context`).
 
 Shapes: B batch, T queries, S keys, P places of a cache, D width, V width of a value,
 H heads, G heads of keys and values, E width of a head.
@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
+from keras_attention.layers.arguments import positive
 from keras_attention.layers.base import Prepared, check_usable
 from keras_attention.layers.headed import HeadedAttention
-from keras_attention.layers.heads import FoldedMasks, as_boolean, positive
+from keras_attention.layers.heads import FoldedMasks, as_boolean
 from keras_attention.layers.recording import is_recording, record
 from keras_attention.ops import kernels, masks
 
@@ -151,6 +152,7 @@ class CachedAttention(HeadedAttention):
         query: Tensor,
         prepared: Prepared,
         state: Any = None,
+        *,
         start: Any = 0,
     ) -> tuple[Tensor, Tensor, tuple]:
         """Attention over a prepared memory.
@@ -173,7 +175,7 @@ class CachedAttention(HeadedAttention):
         output, weights = self._over(query, prepared, start, explicit=True)
         return output, weights, ()
 
-    def look(self, query: Tensor, prepared: Prepared, start: Any = 0) -> Tensor:
+    def context(self, query: Tensor, prepared: Prepared, *, start: Any = 0) -> Tensor:
         """The same as `attend`, the output alone: fused where the backend can.
 
         Inside `record_attention` the weights are recorded.
@@ -190,7 +192,7 @@ class CachedAttention(HeadedAttention):
             RuntimeError: if this layer is not built, or the tensors are symbolic.
             ValueError: if `prepared` is of another layer or batch.
         """
-        check_usable(self, "look", query)
+        check_usable(self, "context", query)
         output, weights = self._over(query, prepared, start, explicit=is_recording())
         if is_recording():
             record(self.path, weights)

@@ -12,7 +12,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attention.layers.arguments import clone_initializer, policy_of
+from keras_attention.layers.arguments import (
+    clone_initializer,
+    hand_down,
+    policy_of,
+)
 from keras_attention.layers.heads import (
     FoldedMasks,
     check_inputs,
@@ -88,6 +92,7 @@ class HeadedAttention(keras.layers.Layer):
         self._output_dense = self._project(rank + 1, width, "attention_output", bound=2)
         self._output_dense.build((*query[:-1], heads, self.value_dim))
         if self.position is not None:
+            hand_down(self, self.position)
             self.position.build_for(heads, self.key_dim)
         self._query_norm, self._key_norm = (
             head_norm(
@@ -276,7 +281,10 @@ class HeadedAttention(keras.layers.Layer):
         return k if self._key_norm is None else self._key_norm(k)
 
     def _rotate(self, x: Tensor, position: Tensor) -> Tensor:
-        return x if self.position is None else self.position.rotate(x, position)
+        if self.position is None:
+            return x
+        # A position that was given as a layer has a dtype of its own.
+        return ops.cast(self.position.rotate(x, position), x.dtype)
 
     def _add_bias(self, bias: Tensor | None, t: Tensor, s: Tensor) -> Tensor | None:
         """What caller and position add to the scores: broadcasts to (B, H, T, S)."""

@@ -29,16 +29,6 @@ class FoldedMasks(NamedTuple):
     rows: Tensor | None  # (B, 1, T, 1)
 
 
-def positive(name: str, value: Any) -> int:
-    """Returns a whole number above 0, or raises a ValueError."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise ValueError(
-            f"The argument `{name}` must be a positive integer. "
-            f"Received: {name}={value!r}"
-        )
-    return int(value)
-
-
 def integers(name: str, value: Any) -> tuple[int, ...] | None:
     """Returns a tuple of integers from one or several, or raises a ValueError."""
     if value is None:

@@ -13,12 +13,13 @@ import keras
 from keras_attention.layers import from_keras, from_torch, positions
 from keras_attention.layers.arguments import (
     policy_config,
+    positive,
     resolve_normalizer,
     serialize_normalizer,
 )
 from keras_attention.layers.cached import CachedAttention
 from keras_attention.layers.export import export
-from keras_attention.layers.heads import check_scores, integers, positive
+from keras_attention.layers.heads import check_scores, integers
 
 
 @export

@@ -28,11 +28,11 @@ class PositionEmbedding(keras.layers.Layer):
 
     Call arguments:
         inputs: (B, T, D), of which the shape alone counts.
-        start: the position of the first one, as when decoding step by step.
+        start: the position of the first one, as when decoding step by step: an integer,
+            a scalar tensor, or (B, 1), one for each row.
 
     Returns:
-        (B, T, D) in the compute dtype: the vectors of the positions from `start` on,
-        the same for each sample.
+        (B, T, D) in the compute dtype: the vectors of the positions from `start` on.
 
     Raises:
         ValueError: if `max_length` is below 1, the inputs are not of rank 3, or there

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention.layers.arguments import positive
+from keras_attention.layers.arguments import policy_config, policy_of, positive
 from keras_attention.layers.export import export
 from keras_attention.ops import masks, positions
 from keras_attention.ops.precision import wide
@@ -35,6 +35,15 @@ class Position(keras.layers.Layer):
         if not self.built:
             self.build((None, None, heads, width))
 
+    def hold(self, name: str, built: int, wanted: int) -> None:
+        """Refuses to serve an attention of another size than it was built for."""
+        if built != wanted:
+            raise ValueError(
+                f"`position` is shared, and was built for {name}={built}: attention "
+                f"of another size needs one of its own. Received: {name}={wanted}, "
+                f"position={self.name!r}"
+            )
+
     def rotate(self, x: Tensor, position: Tensor) -> Tensor:
         """Queries or keys (B, T, H, E) at positions (T,) or (B, T), turned."""
         return x
@@ -46,12 +55,8 @@ class Position(keras.layers.Layer):
         """
         return None
 
-    def compute_output_spec(self, inputs: Tensor, **more: Any) -> keras.KerasTensor:
-        return keras.KerasTensor(inputs.shape, self.compute_dtype)
-
     def get_config(self) -> dict[str, Any]:
-        # Keras alone would put the policy into a config as it is, not as a name.
-        return super().get_config()
+        return {**super().get_config(), "dtype": policy_config(self)}
 
 
 class ScoreBias(Position):
@@ -67,6 +72,7 @@ class ScoreBias(Position):
     def build_for(self, heads: int, width: int) -> None:
         if not self.built:
             self.build((None, heads, None, None))
+        self.hold("num_heads", self.heads, heads)
 
     def build(self, scores_shape: Any) -> None:
         if len(scores_shape) != 4:
@@ -86,6 +92,9 @@ class ScoreBias(Position):
         bias = self.bias(masks.places(queries), masks.places(keys))
         return ops.cast(wide(scores) + wide(bias), self.compute_dtype)
 
+    def compute_output_spec(self, scores: Tensor) -> keras.KerasTensor:
+        return keras.KerasTensor(scores.shape, self.compute_dtype)
+
 
 @export
 class SinePositionEncoding(keras.layers.Layer):
@@ -101,10 +110,11 @@ class SinePositionEncoding(keras.layers.Layer):
 
     Call arguments:
         inputs: (B, T, D), of which the shape alone counts.
-        start: the position of the first one, as when decoding step by step.
+        start: the position of the first one, as when decoding step by step: an integer,
+            a scalar tensor, or (B, 1), one for each row.
 
     Returns:
-        (B, T, D) in the compute dtype: the waves, the same for each sample.
+        (B, T, D) in the compute dtype: the waves of the positions from `start` on.
 
     Raises:
         ValueError: if `max_wavelength` is not above 1, or the inputs are not of rank 3.
@@ -220,6 +230,10 @@ class RotaryEmbedding(Position):
         self.slow = slow
         self.interleaved = interleaved
 
+    def build_for(self, heads: int, width: int) -> None:
+        super().build_for(heads, width)
+        self.hold("key_dim", 2 * len(self._rates), width)
+
     def build(self, inputs_shape: Any) -> None:
         self._rates = self._rates_of(inputs_shape[-1])
         self.built = True
@@ -234,6 +248,9 @@ class RotaryEmbedding(Position):
         if len(inputs.shape) == 4:
             return self.rotate(inputs, position)
         return ops.squeeze(self.rotate(ops.expand_dims(inputs, 2), position), axis=2)
+
+    def compute_output_spec(self, inputs: Tensor, start: Any = 0) -> Any:
+        return keras.KerasTensor(inputs.shape, self.compute_dtype)
 
     def rotate(self, x: Tensor, position: Tensor) -> Tensor:
         yarn = self.scaling == "yarn"
@@ -356,7 +373,7 @@ class RelativePositionBias(ScoreBias):
             self.buckets,
             self.heads,
             embeddings_initializer=self.embeddings_initializer,
-            dtype=self.dtype_policy,
+            dtype=policy_of(self, "embedding"),
             name="embedding",
         )
         self.embedding.build()

@@ -28,9 +28,12 @@ BLOCK = {"norm_first": True, "activation": "gelu"}
 class CausalLM(keras.Model):
     """A language model: at each token, what the next one may be.
 
-        x₀ = E[y] + p
+        x₀ = dropout(E[y] + p)
         xₗ = block(xₗ₋₁), in which position t sees 0 … t alone
         p(yₜ₊₁ | y₀ … yₜ) = softmax(E norm(x_L))
+
+    With "sinusoidal" positions √D E[y] is embedded in place of E[y]. Blocks without
+    `norm_first` end in a normalization of their own: x_L is not normalized again.
 
     It is trained on sequences and the same sequences one token further; a loss that
     leaves out padding is `SparseCategoricalCrossentropy(from_logits=True,
@@ -44,7 +47,8 @@ class CausalLM(keras.Model):
         intermediate_dim: the width inside each block's MLP.
         dropout: of the embedding and of what each sublayer returns.
         position: "learned" or "sinusoidal" (added to the embedding), "rotary", "alibi",
-            "relative" (in each attention), a layer of positions, or None.
+            "relative" (in each attention), a layer of positions, or None. A layer is
+            copied wherever it is used, with weights of its own.
         max_length: how many positions there are, if they are learned.
         tie_embeddings: whether the logits are products with the embedding itself.
         block: further arguments of the blocks, see `TransformerEncoderBlock`; those of
@@ -54,6 +58,9 @@ class CausalLM(keras.Model):
 
     Inputs: a dict of
         tokens: int32 (B, T), 0 is padding, behind the sequence.
+
+    A call does not look at tokens, as `generate` does: one outside the vocabulary gives
+    NaN on JAX, and an error of the backend on others.
 
     Returns:
         Logits (B, T, V).
@@ -148,10 +155,11 @@ class CausalLM(keras.Model):
         self.num_heads = num_heads
         self.intermediate_dim = intermediate_dim
         self.dropout = dropout
-        self.position = position
         self.max_length = max_length
         self.tie_embeddings = tie_embeddings
-        self.block = block
+        # Layers among them as configs: the model has copies of its own.
+        self.position = embedding.serialize(position)
+        self.block = embedding.serialize(block)
         self._parts = parts
         self._continuation = Continuation(self)
 

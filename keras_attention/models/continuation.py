@@ -13,7 +13,7 @@ import numpy as np
 from keras import ops
 
 from keras_attention.layers.arguments import positive
-from keras_attention.models.generation import begin, cut
+from keras_attention.models.generation import begin, cut, padded, whole
 from keras_attention.ops import decoding
 from keras_attention.samplers import Sampler
 
@@ -137,7 +137,7 @@ class Continuation:
 
     def _checked(self, prompts: Any, max_length: int) -> tuple[np.ndarray, np.ndarray]:
         """The prompts (B, P), padded behind, and their lengths (B,)."""
-        tokens = _array(prompts)
+        tokens = whole("tokens", _rows(prompts), self.model.vocabulary_size)
         lengths = (tokens != 0).sum(1)
         inside = np.arange(tokens.shape[1]) < lengths[:, None]
         if not lengths.all() or (inside != (tokens != 0)).any():
@@ -146,13 +146,6 @@ class Continuation:
                 f"them alone. Received: rows of {lengths.tolist()} tokens in "
                 f"{tokens.shape[1]} places"
             )
-        size = self.model.vocabulary_size
-        if tokens.min() < 0 or tokens.max() >= size:
-            raise ValueError(
-                "`tokens` must be of the vocabulary, at least 0 and below its size. "
-                f"Received: tokens from {tokens.min()} to {tokens.max()}, a vocabulary "
-                f"of {size}"
-            )
         longest, most = int(lengths.max()), self.model.positions
         if most is not None and longest + max_length > most:
             raise ValueError(
@@ -160,10 +153,7 @@ class Continuation:
                 f"positions that the model has learned. Received: a prompt of {longest}"
                 f" tokens, max_length={max_length}, {most} positions"
             )
-        width = decoding.bucket(longest)
-        width = width if most is None else min(width, most)
-        room = ((0, 0), (0, width - longest))
-        return np.pad(tokens[:, :longest], room), lengths.astype("int32")
+        return padded(tokens[:, :longest], most), lengths.astype("int32")
 
 
 def _given(prompt: Tensor, start: int) -> Tensor:
@@ -172,18 +162,12 @@ def _given(prompt: Tensor, start: int) -> Tensor:
     return ops.broadcast_to(there, ops.shape(prompt))
 
 
-def _array(prompts: Any) -> np.ndarray:
-    """Prompts in NumPy; lists of unequal length are padded behind."""
-    if isinstance(prompts, (list, tuple)):
-        rows = [np.asarray(row) for row in prompts]
-        if rows and all(row.ndim == 1 for row in rows):
-            width = max(len(row) for row in rows)
-            prompts = np.stack([np.pad(row, (0, width - len(row))) for row in rows])
-    array = np.asarray(ops.convert_to_numpy(prompts))
-    whole = np.issubdtype(array.dtype, np.integer)
-    if array.ndim != 2 or not whole or not array.size:
-        raise ValueError(
-            "`tokens` must be integers of shape (batch, length), at least one. "
-            f"Received: dtype={array.dtype}, shape={array.shape}"
-        )
-    return array.astype("int32")
+def _rows(prompts: Any) -> Any:
+    """Prompts as they are given; lists of unequal length are padded behind."""
+    if not isinstance(prompts, (list, tuple)):
+        return prompts
+    rows = [np.asarray(row) for row in prompts]
+    if not rows or any(row.ndim != 1 for row in rows):
+        return prompts
+    width = max(len(row) for row in rows)
+    return np.stack([np.pad(row, (0, width - len(row))) for row in rows])

@@ -40,7 +40,8 @@ class TokenEmbedding:
         vocabulary_size: V, padding 0 included.
         dim: D.
         position: "sinusoidal", "learned", or a layer that is called as
-            `SinePositionEncoding` is; None where each attention has its own.
+            `SinePositionEncoding` is, of which a copy is made; None where each
+            attention has its own.
         max_length: how many positions are learned.
         dropout: of what is embedded.
         scale: whether embeddings are multiplied by √D.
@@ -87,6 +88,10 @@ class TokenEmbedding:
             self.position = PositionEmbedding(
                 max_length, dtype=dtype, name=f"{name}_position"
             )
+        elif position is not None:
+            copy = layer_config(position)
+            copy["config"] = {**copy["config"], "name": f"{name}_position"}
+            self.position = keras.saving.deserialize_keras_object(copy)
         self.normalization: Any = normalization
         self.dropout = keras.layers.Dropout(
             dropout, dtype=dtype, name=f"{name}_dropout"

@@ -49,8 +49,9 @@ class Generator:
         start_token_id: int,
         stop_token_ids: Any,
         seed: int | None,
+        positions: int | None = None,
     ) -> Any:
-        """See `Seq2Seq.generate`."""
+        """See `Seq2Seq.generate`; `positions` is how many a sequence may have."""
         positive("max_length", max_length)
         stops = None
         if stop_token_ids is not None:
@@ -58,7 +59,9 @@ class Generator:
         size = self.model.target_vocabulary_size
         decoding.check_tokens("start_token_id", start_token_id, size)
         decoding.check_tokens("stop_token_ids", stops, size)
-        arrays = {name: self._array(name, given) for name, given in inputs.items()}
+        arrays = {
+            name: self._array(name, given, positions) for name, given in inputs.items()
+        }
         batch = len(next(iter(arrays.values())))
         first = np.full((batch, 1), start_token_id)
         prompt = decoding.open_prompt(first, 1 + max_length).tokens
@@ -120,19 +123,51 @@ class Generator:
         """What `begin` wants besides the inputs."""
         return (prompt.shape[1],) if self.cached else ()
 
-    def _array(self, name: str, given: Any) -> np.ndarray:
+    def _array(self, name: str, given: Any, positions: int | None) -> np.ndarray:
         """An input in NumPy; a sequence is padded behind, up to a bucket's length."""
-        array = np.asarray(ops.convert_to_numpy(given))
         if name not in self.sequences:
-            return array
-        whole = np.issubdtype(array.dtype, np.integer)
-        if array.ndim != 2 or not whole or not array.size:
-            raise ValueError(
-                f"`{name}` must be integers of shape (batch, length), at least one. "
-                f"Received: dtype={array.dtype}, shape={array.shape}"
-            )
-        more = decoding.bucket(array.shape[1]) - array.shape[1]
-        return np.pad(array, ((0, 0), (0, more))).astype("int32")
+            return np.asarray(ops.convert_to_numpy(given))
+        return padded(whole(name, given), positions)
+
+
+def whole(name: str, given: Any, vocabulary: int | None = None) -> np.ndarray:
+    """Tokens in NumPy, int32 (B, T).
+
+    Args:
+        name: of the argument.
+        given: what was given for it.
+        vocabulary: the number of tokens that there are; None if that is not known.
+
+    Raises:
+        ValueError: if they are no integers (B, T), not one, or not of the vocabulary.
+    """
+    tokens = np.asarray(ops.convert_to_numpy(given))
+    integers = np.issubdtype(tokens.dtype, np.integer)
+    if tokens.ndim != 2 or not integers or not tokens.size:
+        raise ValueError(
+            f"`{name}` must be integers of shape (batch, length), at least one. "
+            f"Received: dtype={tokens.dtype}, shape={tokens.shape}"
+        )
+    if vocabulary and (tokens.min() < 0 or tokens.max() >= vocabulary):
+        raise ValueError(
+            f"`{name}` must hold tokens of the vocabulary, at least 0 and below its "
+            f"size. Received: from {tokens.min()} to {tokens.max()}, a vocabulary of "
+            f"{vocabulary}"
+        )
+    return tokens.astype("int32")
+
+
+def padded(tokens: np.ndarray, positions: int | None = None) -> np.ndarray:
+    """Tokens (B, T) with 0 behind them, up to the length of a bucket.
+
+    Args:
+        tokens: integers.
+        positions: how many positions there are, at least T; None for no end of them.
+    """
+    length = tokens.shape[1]
+    width = decoding.bucket(length)
+    width = width if positions is None else min(width, positions)
+    return np.pad(tokens, ((0, 0), (0, width - length)))
 
 
 def begin(model: Any, inputs: Any, *length: int) -> tuple[Callable, list]:

@@ -25,10 +25,13 @@ BLOCK = {"activation": "gelu"}
 class MaskedLM(keras.Model):
     """A language model: what stood where a token is hidden.
 
-        x₀ = norm(E[y] + p)
+        x₀ = dropout(norm(E[y] + p))
         xₗ = block(xₗ₋₁), in which each position sees all others
         h  = norm(f(W x_L + b))                      at the places that are asked for
         p(word) = softmax(E h + c)
+
+    With "sinusoidal" positions √D E[y] is embedded in place of E[y]. With `norm_first`
+    what is embedded is not normalized, and x_L is.
 
     `keras_attention.text.TokenMasking` makes inputs, labels and weights of sequences;
     the loss is `SparseCategoricalCrossentropy(from_logits=True)`.
@@ -41,7 +44,8 @@ class MaskedLM(keras.Model):
         intermediate_dim: the width inside each block's MLP.
         dropout: of the embedding and of what each sublayer returns.
         position: "learned" or "sinusoidal" (added to the embedding), "rotary", "alibi",
-            "relative" (in each attention), a layer of positions, or None.
+            "relative" (in each attention), a layer of positions, or None. A layer is
+            copied wherever it is used, with weights of its own.
         max_length: how many positions there are, if they are learned.
         tie_embeddings: whether the logits are products with the embedding itself.
         block: further arguments of the blocks, see `TransformerEncoderBlock`; that of
@@ -50,7 +54,12 @@ class MaskedLM(keras.Model):
 
     Inputs: a dict of
         tokens: int32 (B, T), 0 is padding, behind the sequence.
-        mask_positions: int32 (B, P), the places of which the logits are asked for.
+        mask_positions: int32 (B, P), the places of which the logits are asked for, at
+            least 0 and below T.
+
+    A call does not look at them: a token outside the vocabulary gives NaN on JAX, and
+    an error of the backend on others; so does a place beyond T, but on torch, which
+    then gives logits of another place. `TokenMasking` names places within T alone.
 
     Returns:
         Logits (B, P, V).
@@ -157,10 +166,11 @@ class MaskedLM(keras.Model):
         self.num_heads = num_heads
         self.intermediate_dim = intermediate_dim
         self.dropout = dropout
-        self.position = position
         self.max_length = max_length
         self.tie_embeddings = tie_embeddings
-        self.block = block
+        # Layers among them as configs: the model has copies of its own.
+        self.position = embedding.serialize(position)
+        self.block = embedding.serialize(block)
 
     def get_config(self) -> dict[str, Any]:
         config = {

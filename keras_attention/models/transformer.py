@@ -21,7 +21,7 @@ from keras_attention.layers.blocks import (
 )
 from keras_attention.layers.export import export
 from keras_attention.models import embedding, quantization
-from keras_attention.models.generation import Generator
+from keras_attention.models.generation import Generator, whole
 from keras_attention.ops import decoding
 
 Tensor = Any
@@ -76,7 +76,8 @@ class Transformer(keras.Model):
         dropout: of what is embedded, and of what each sublayer returns.
         position: "sinusoidal", as in the paper, or "learned" (up to 1,024 places),
             which are added to the embeddings; "rotary", "alibi" or "relative", which
-            each self-attention has; a layer of positions; or None.
+            each self-attention has; a layer of positions, which is copied wherever it
+            is used, with weights of its own; or None.
         tie_embeddings: "target" for logits that are products with the embeddings of the
             target; "all" for one embedding of source, target and logits, as in the
             paper, which needs one vocabulary for both; None for none.
@@ -88,6 +89,9 @@ class Transformer(keras.Model):
     Inputs: a dict of
         source: int32 (B, S), 0 is padding, at the end.
         target: int32 (B, T), beginning with the start token.
+
+    A call does not look at tokens, as `generate` does: one outside its vocabulary gives
+    NaN on JAX, and an error of the backend on others.
 
     Returns:
         Logits (B, T, V).
@@ -184,7 +188,7 @@ class Transformer(keras.Model):
         self.intermediate_dim = intermediate_dim
         self.dropout = dropout
         self.tie_embeddings = tie_embeddings
-        # Layers among them as configs: blocks have copies of their own.
+        # Layers among them as configs: the model has copies of its own.
         self.position = embedding.serialize(position)
         self.block = embedding.serialize(block)
         self._parts = parts
@@ -297,14 +301,15 @@ class Transformer(keras.Model):
 
         Raises:
             ValueError: for sources that are no integers (B, S), tokens outside their
-                vocabulary, a `max_length` below 1 or beyond learned positions.
+                vocabulary, a `max_length` below 1, or a length of either sequence
+                beyond learned positions.
         """
         if isinstance(inputs, dict) and "source" not in inputs:
             raise ValueError(f"`inputs` must hold 'source'. Received: {list(inputs)}")
         source = inputs["source"] if isinstance(inputs, dict) else inputs
-        source = np.asarray(ops.convert_to_numpy(source))
-        _check_ids(source, self.source_vocabulary_size)
-        self._parts.check_length("max_length", max_length)
+        source = whole("source", source, self.source_vocabulary_size)
+        most = self._parts.positions
+        _check_lengths(source.shape[1], max_length, most)
         return self._generator(
             {"source": source},
             max_length,
@@ -312,6 +317,7 @@ class Transformer(keras.Model):
             start_token_id,
             stop_token_ids,
             seed,
+            most,
         )
 
     def get_config(self) -> dict[str, Any]:
@@ -388,14 +394,20 @@ class _Parts:
         x = x if self.decoder_norm is None else self.decoder_norm(x)
         return self.target.logits(x)
 
-    def check_length(self, name: str, length: Any) -> None:
-        """Raises if there are not as many learned positions."""
-        most = getattr(self.target.position, "max_length", None)
-        if most is not None and length > most:
-            raise ValueError(
-                f"`{name}` must not exceed the {most} positions that are learned. "
-                f"Received: {name}={length}"
-            )
+    @property
+    def positions(self) -> int | None:
+        """How many positions are learned; None if there is no end to them."""
+        return getattr(self.target.position, "max_length", None)
+
+
+def _check_lengths(source: int, target: int, positions: int | None) -> None:
+    """Raises if there are not as many learned positions."""
+    if positions is not None and max(source, target) > positions:
+        raise ValueError(
+            "`source` and `max_length` must not exceed the positions that are "
+            f"learned. Received: {source} tokens, max_length={target}, "
+            f"{positions} positions"
+        )
 
 
 def _check_tie(tie: Any, sizes: tuple[int, int]) -> None:
@@ -409,17 +421,4 @@ def _check_tie(tie: Any, sizes: tuple[int, int]) -> None:
             '`tie_embeddings="all"` needs one vocabulary for source and target. '
             f"Received: source_vocabulary_size={sizes[0]}, "
             f"target_vocabulary_size={sizes[1]}"
-        )
-
-
-def _check_ids(source: np.ndarray, size: int) -> None:
-    """Holds tokens to their vocabulary; what they are else, `Generator` looks at."""
-    if not np.issubdtype(source.dtype, np.integer) or not source.size:
-        return
-    outside = source.min() < 0 or source.max() >= size
-    if outside:
-        raise ValueError(
-            "`source` must hold tokens of the vocabulary, at least 0 and below its "
-            f"size. Received: from {source.min()} to {source.max()}, a vocabulary of "
-            f"{size}"
         )

@@ -44,7 +44,8 @@ class TransformerClassifier(keras.Model):
         intermediate_dim: the width inside each block's MLP.
         dropout: of the embedding, of what each sublayer returns, and of the sum.
         position: "sinusoidal" or "learned" (added to the embedding), "rotary", "alibi",
-            "relative" (in each attention), a layer of positions, or None.
+            "relative" (in each attention), a layer of positions, or None. A layer is
+            copied wherever it is used, with weights of its own.
         max_length: how many positions there are, if they are learned.
         block: further arguments of the blocks by name, among them `norm_first`,
             `normalization`, `gated`, `activation` and `attention`, which itself is a
@@ -53,6 +54,9 @@ class TransformerClassifier(keras.Model):
 
     Inputs: a dict of
         tokens: int32 (B, T), 0 is padding, behind the sequence.
+
+    A call does not look at tokens: one outside the vocabulary gives NaN on JAX, and an
+    error of the backend on others.
 
     Returns:
         Logits (B, C).
@@ -150,7 +154,7 @@ class TransformerClassifier(keras.Model):
         self.intermediate_dim = intermediate_dim
         self.dropout = dropout
         self.max_length = max_length
-        # Layers among them as configs: blocks have copies of their own.
+        # Layers among them as configs: the model has copies of its own.
         self.position = embedding.serialize(position)
         self.block = embedding.serialize(block)
 

@@ -20,7 +20,7 @@ from keras import ops
 
 from keras_attention.ops import kernels, masks, normalizers, scores
 from keras_attention.ops.axes import grouped_matmul
-from keras_attention.ops.precision import wide
+from keras_attention.ops.precision import lowest, wide
 
 Tensor = Any
 
@@ -103,14 +103,17 @@ def dot_product_attention(
         scale: what multiplies q kᵀ; by default 1/√E.
         is_causal: whether query t may see only keys 0 … t.
         bias: what is added to the scores, numbers that broadcast to (B, H, T, S); or
-            None.
+            None. Those below a quarter of the dtypes' lowest, −∞ too, count as that: a
+            key gets no weight, but a row of nothing else is finite, and hides no
+            key. What hides is `mask`.
 
     Returns:
         (B, T, H, V), 0 for each query that may attend to nothing.
 
     Raises:
-        ValueError: if a tensor has not rank 4, a mask does not fit, queries and keys
-            are not of one width, or the heads of keys do not divide those of queries.
+        ValueError: if a tensor has not rank 4, a mask or a bias does not fit, queries
+            and keys are not of one width, or the heads of keys do not divide those of
+            queries.
 
     Example:
 
@@ -126,6 +129,7 @@ def dot_product_attention(
     _check_heads(query, key, value)
     (batch, queries, heads, width), keys = query.shape, key.shape[1]
     mask = masks.check("mask", mask, (batch, heads, queries, keys))
+    bias = full_bias(bias, query, key)
     scale = width**-0.5 if scale is None else scale
     return kernels.dot_product_attention(
         query, key, value, mask, scale, is_causal, bias
@@ -153,7 +157,9 @@ def attend_heads(
         scale: what multiplies q kᵀ; by default 1/√E.
         normalizer: its name, or a callable f(scores, mask).
         bias: what is added to the scores, numbers that broadcast to (B, H, T, S); or
-            None.
+            None. Those below a quarter of the dtypes' lowest, −∞ too, count as that: a
+            key gets no weight, but a row of nothing else is finite, and hides no
+            key. What hides is `mask`.
         dropout: what is done to the weights before they meet the values; or None.
         soft_cap: c, where a score z becomes c tanh(z / c) before the bias is added; or
             None.
@@ -182,6 +188,7 @@ def attend_heads(
     _check_heads(query, key, value)
     (batch, queries, heads, width), keys = query.shape, key.shape[1]
     mask = masks.check("mask", mask, (batch, heads, queries, keys))
+    bias = full_bias(bias, query, key)
     scale = width**-0.5 if scale is None else scale
     q = ops.transpose(ops.multiply(query, scale), (0, 2, 1, 3))  # (B, H, T, E)
     k = ops.transpose(key, (0, 2, 3, 1))  # (B, G, E, S)
@@ -193,6 +200,39 @@ def attend_heads(
     weights = ops.cast(normalizers.get(normalizer)(similar, mask), value.dtype)
     used = weights if dropout is None else dropout(weights)
     return ops.transpose(grouped_matmul(used, v), (0, 2, 1, 3)), weights
+
+
+def full_bias(bias: Any, query: Tensor, key: Tensor) -> Tensor | None:
+    """What broadcasts to the weights, with all four of their axes, and finite.
+
+    Args:
+        bias: numbers that broadcast to (B, H, T, S), or None.
+        query: (B, T, H, E).
+        key: (B, S, G, E).
+
+    Raises:
+        ValueError: if it does not fit.
+    """
+    if bias is None:
+        return None
+    bias = bias if hasattr(bias, "shape") else ops.convert_to_tensor(bias)
+    (batch, queries, heads, _), keys = query.shape, key.shape[1]
+    full = (batch, heads, queries, keys)
+    sizes = zip(reversed(bias.shape), reversed(full))
+    fits = all(a in (1, None, b) or b is None for a, b in sizes)
+    if len(bias.shape) > 4 or not fits:
+        raise ValueError(
+            "`bias` must broadcast to (batch, heads, queries, keys), here "
+            f"{full}. Received: bias.shape={tuple(bias.shape)}"
+        )
+    if not keras.backend.is_float_dtype(bias.dtype):
+        bias = ops.cast(bias, query.dtype)
+    for _ in range(4 - len(bias.shape)):
+        bias = ops.expand_dims(bias, 0)
+    # −∞, as which half precision may read −1e9, would make NaN of a whole row. What is
+    # left is still above what a mask hides, so that no weight goes there.
+    least = max(lowest(bias.dtype), lowest(query.dtype)) / 2
+    return ops.maximum(bias, least)
 
 
 def _check_heads(query: Tensor, key: Tensor, value: Tensor) -> None:

@@ -36,10 +36,10 @@ def places(length: int | Tensor, start: int | Tensor = 0) -> Tensor:
 
     Args:
         length: T, how many.
-        start: the first one.
+        start: the first one: an integer, a scalar, or (B, 1), one for each row.
 
     Returns:
-        int32 (T,).
+        int32 (T,), or (B, T).
     """
     if isinstance(length, Integral):
         counted = ops.arange(length, dtype="int32")

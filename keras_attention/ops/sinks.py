@@ -15,7 +15,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_attention.ops.attention import dot_product_attention
+from keras_attention.ops.attention import dot_product_attention, full_bias
 
 Tensor = Any
 
@@ -70,7 +70,7 @@ def sink_attention(
         if is_causal and mask.shape[2] != 1:
             mask = ops.pad(mask, ((0, 0), (0, 0), (1, 0), (0, 0)), constant_values=True)
     if bias is not None or sink is not None:
-        bias = _biased(bias, sink, keys)
+        bias = _biased(full_bias(bias, query, key), sink, keys)
         if is_causal and bias.shape[2] != 1:
             bias = ops.pad(bias, ((0, 0), (0, 0), (1, 0), (0, 0)))
     query = _padded(query) if is_causal else query
@@ -101,8 +101,6 @@ def _biased(bias: Tensor | None, sink: Tensor | None, keys: Any) -> Tensor:
     """A bias for one key more, the first, whose bias is the sink: (·, ·, ·, S + 1)."""
     if bias is None:
         bias = ops.zeros((1, 1, 1, 1), "float32")
-    for _ in range(4 - len(bias.shape)):
-        bias = ops.expand_dims(bias, 0)
     bias = _with_first(ops.cast(bias, "float32"), keys, 0)
     if sink is None:
         return bias

@@ -51,8 +51,8 @@ class TokenMasking:
         `(inputs, labels, sample_weight)`, as `fit` takes them: inputs are a dict of
         "tokens" int32 (B, T) and "mask_positions" int32 (B, P); labels, what stood
         there, int32 (B, P); weights float32 (B, P). Where fewer than P are hidden,
-        positions, labels and weights end in 0. In a pipeline they are tensors, else
-        NumPy arrays.
+        positions, labels and weights end in 0; all positions are below T. In a
+        pipeline they are tensors, else NumPy arrays.
 
     Raises:
         ImportError: a package of the extra `text` is missing.

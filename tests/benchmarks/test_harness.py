@@ -15,6 +15,7 @@ from keras_attention.benchmarks.speed import (
     BACKENDS,
     CASES,
     attention,
+    attention_core,
     command,
     memn2n,
     report,
@@ -341,6 +342,14 @@ def test_unknown_backend_or_command(capsys):
     with pytest.raises(SystemExit):
         command_line.main(["sped"])
     assert "speed" in capsys.readouterr().err
+
+
+def test_what_torch_takes_is_told_on_torch_alone(monkeypatch, capsys):
+    given = ["attention_core", "--of", "torch", "--backend", "jax"]
+    monkeypatch.setattr("sys.argv", given)
+    with pytest.raises(SystemExit):
+        attention_core.main()
+    assert "--of torch needs --backend torch" in capsys.readouterr().err
 
 
 def test_all_cases_are_known_by_their_name():

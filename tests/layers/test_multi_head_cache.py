@@ -78,8 +78,8 @@ def test_a_memory_projected_once_gives_the_same(arguments):
     close(found[0], expected)
     close(found[1], weights)
     assert found[2] == layer.initial_state(prepared) == ()
-    close(layer.look(x, prepared), expected)
-    one = layer.look(x[:, 5], prepared, start=5)
+    close(layer.context(x, prepared), expected)
+    one = layer.context(x[:, 5], prepared, start=5)
     close(one, to_numpy(expected)[:, 5])
 
 
@@ -128,8 +128,8 @@ def test_steps_are_recorded():
     assert maps[layer.path].shape == (B, 4, T)
     prepared = layer.prepare(x)
     with record_attention() as maps:
-        layer.look(x[:, 1], prepared)
-        layer.look(x, prepared)
+        layer.context(x[:, 1], prepared)
+        layer.context(x, prepared)
     assert maps[f"{layer.path}/0"].shape == (B, 4, T)
     assert maps[f"{layer.path}/1"].shape == (B, 4, T, T)
 
@@ -143,7 +143,7 @@ def test_a_prepared_memory_is_looked_at_by_the_fused_path(monkeypatch):
 
     monkeypatch.setattr(headed, "dot_product_attention", fused)
     layer, x = built(dropout=0.3), normal(B, T, D)
-    layer.look(x, layer.prepare(x))
+    layer.context(x, layer.prepare(x))
     assert len(calls) == 1
 
 
@@ -167,7 +167,7 @@ def test_bad_caches_are_refused():
         with pytest.raises(ValueError, match=r"`cache` must be one.*Received: cache\."):
             layer.step(x, other.initial_cache(B, T), 0)
         with pytest.raises(ValueError, match=r"`prepared` must be one of this layer"):
-            layer.look(x, other.prepare(x))
+            layer.context(x, other.prepare(x))
     with pytest.raises(ValueError, match="`prepared` must be one of this layer and fo"):
         layer.attend(x, layer.prepare(normal(3, T, D)))
     with pytest.raises(ValueError, match=r"`mask` must have shape \(2, 7\)"):
@@ -178,7 +178,7 @@ def test_bad_caches_are_refused():
         layer.prepare(x, mask=2.0 * PADDED)
     with pytest.raises(RuntimeError, match="`initial_cache` needs a layer that is bui"):
         layers.MultiHeadAttention(2, 3).initial_cache(B, T)
-    with pytest.raises(RuntimeError, match="`look` needs a layer that is built"):
-        layers.MultiHeadAttention(2, 3).look(x, layer.prepare(x))
-    with pytest.raises(ValueError, match="argument `length` must be a positive"):
+    with pytest.raises(RuntimeError, match="`context` needs a layer that is built"):
+        layers.MultiHeadAttention(2, 3).context(x, layer.prepare(x))
+    with pytest.raises(ValueError, match="argument `length` must be at least 1"):
         layer.initial_cache(B, 0)

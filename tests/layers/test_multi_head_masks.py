@@ -173,8 +173,9 @@ def test_flash_attention_is_a_wish():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"num_heads": 0}, "argument `num_heads` must be a positive integer"),
+        ({"num_heads": 0}, "argument `num_heads` must be at least 1"),
         ({"key_dim": 2.0}, "argument `key_dim`.*Received: key_dim=2.0"),
+        ({"key_dim": True}, "`key_dim` must be a whole number.*key_dim=True"),
         ({"value_dim": -1}, "argument `value_dim`"),
         ({"num_key_value_heads": 2}, "must divide `num_heads`.*num_heads=3"),
         ({"dropout": 1}, "`dropout` must be at least 0 and below 1"),

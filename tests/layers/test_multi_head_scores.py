@@ -149,8 +149,8 @@ def test_steps_and_prepared_memories():
     found = layer.attend(x, prepared)
     close(found[0], expected)
     close(found[1], weights)
-    close(layer.look(x, prepared), expected)
-    close(layer.look(x[:, 1], prepared, start=1), expected[:, 1])
+    close(layer.context(x, prepared), expected)
+    close(layer.context(x[:, 1], prepared, start=1), expected[:, 1])
 
 
 @pytest.mark.parametrize(

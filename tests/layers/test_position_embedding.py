@@ -32,6 +32,16 @@ def test_positions_are_read_from_the_table(start):
     np.testing.assert_array_equal(to_numpy(later), expected)
 
 
+def test_each_row_may_begin_at_a_position_of_its_own():
+    words, start = np.zeros((B, T, D), "float32"), np.array([[LONGEST - T], [2]])
+    for layer in (filled(), layers.SinePositionEncoding()):
+        found = layer(words, start=tensor(start, "int32"))
+        alone = [layer(words[:1], start=int(one)) for one in start[:, 0]]
+        np.testing.assert_allclose(
+            to_numpy(found), np.concatenate([to_numpy(x) for x in alone]), atol=1e-6
+        )
+
+
 def test_table_is_rounded_in_half_precision():
     layer = filled(dtype="mixed_bfloat16")
     assert layer.embedding.dtype_policy.name == "mixed_bfloat16"

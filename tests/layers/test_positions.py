@@ -182,6 +182,11 @@ def test_slopes_of_alibi(heads, slopes):
     close(layers.AlibiBias()(scores), expected)
 
 
+def test_a_bias_of_scores_is_symbolic_too():
+    scores = keras.Input((2, 3, None))
+    assert layers.AlibiBias()(scores=scores).shape == (None, 2, 3, None)
+
+
 # T5.
 
 

@@ -254,6 +254,33 @@ def test_it_learns_to_turn_a_sequence_round():
     assert exact >= 0.9  # by chance 1 in 16,807
 
 
+def test_a_source_and_a_target_may_reach_the_last_position():
+    model = make(position=PositionEmbedding(20))
+    source = np.resize(np.arange(4, SOURCES), (2, 18))
+    written = model.generate(source, 20, stop_token_ids=None)
+    logits = forced(model, source, written)
+    np.testing.assert_array_equal(written, logits.argmax(-1))
+
+
+def test_each_embedding_has_positions_of_its_own():
+    given = PositionEmbedding(20, name="given")
+    models = [
+        Transformer(SOURCES, SOURCES, **SMALL, position=given, tie_embeddings=tie)
+        for tie in ("target", "all")
+    ]
+    assert not given.built
+    found = [
+        [one.name for one in model.layers if isinstance(one, PositionEmbedding)]
+        for model in models
+    ]
+    assert found == [
+        ["source_embedding_position", "target_embedding_position"],
+        ["embedding_position"],
+    ]
+    ids = [id(weight) for model in models for weight in model.weights]
+    assert len({*ids}) == len(ids)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -262,7 +289,8 @@ def test_it_learns_to_turn_a_sequence_round():
         ({"inputs": np.full((2, 3), SOURCES)}, "`source` must hold tokens.*from 11"),
         ({"inputs": np.ones((2, 3), "float32")}, "`source` must be integers.*float32"),
         ({"inputs": {"sauce": sources()}}, "`inputs` must hold 'source'.*'sauce'"),
-        ({"max_length": 71}, "`max_length` must not exceed the 70 positions.*=71"),
+        ({"max_length": 71}, "not exceed the positions.* 7 tokens, max_length=71, 70"),
+        ({"inputs": np.ones((2, 71), "int32")}, "`source` and.*Received: 71 tokens"),
         (
             {"sampler": samplers.BeamSampler(2, coverage_penalty=0.2)},
             '"alignment_sum"',

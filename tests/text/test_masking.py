@@ -33,6 +33,8 @@ def test_what_is_hidden_can_be_put_back():
         assert array.dtype == np.int32
     assert weights.dtype == np.float32
     assert places.shape == labels.shape == weights.shape == (300, P)
+    assert places.min() >= 0
+    assert places.max() < tokens.shape[1]
     words = (tokens > 3).sum(1)
     wanted = np.minimum(np.ceil(0.2 * words - 1e-6), P)
     np.testing.assert_array_equal(weights.sum(1), wanted)

@@ -146,6 +146,8 @@ def main() -> None:
     parser.add_argument("--compiler", choices=("xla",))
     parser.add_argument("--of", choices=("ours", "keras.ops", "torch"), default="ours")
     asked = parser.parse_args()
+    if asked.of == "torch" and asked.backend != "torch":
+        parser.error(f"--of torch needs --backend torch. Received: {asked.backend}")
     os.environ["KERAS_BACKEND"] = asked.backend
     from keras_attention.benchmarks.speed import worker
 

@@ -19,6 +19,7 @@ NAMES = ("query", "key", "value")  # of the arguments that gradients are taken o
 Compiled = tuple[Callable[[], Any], Callable[[], Any] | None]
 PEAK_PRODUCT = (1, 1024, 1024, 1024)
 LEAST_FLOPS = 2e7  # of one timed product
+MOST_NUMBERS = 2**25  # of the factors of products that are measured together
 
 
 def compiled(
@@ -193,15 +194,16 @@ class Rates:
     def product(self, shape: tuple[int, int, int, int]) -> float:
         """Operations a second of a product of (batch, rows, inner, columns).
 
-        Small products are measured many at once, so that what is measured is
-        the product and not the call.
+        Small products are measured many at once, as far as they fit in MOST_NUMBERS,
+        so that what is measured is the product and not the call.
         """
         if shape not in self._products:
             from keras import ops
 
             batch, rows, inner, columns = shape
             flops = 2 * batch * rows * inner * columns
-            many = batch * max(1, round(LEAST_FLOPS / flops))
+            room = MOST_NUMBERS // (batch * (rows * inner + inner * columns))
+            many = batch * max(1, min(round(LEAST_FLOPS / flops), room))
             generator = np.random.default_rng(0)
             factors = [
                 ops.convert_to_tensor(generator.random(size, dtype="float32"))
