@@ -136,6 +136,7 @@ def time_pairs(
     pairs: int,
     calls: tuple[int, int] = (1, 1),
     clock: Callable[[], float] = time.perf_counter,
+    between: Callable[[], Any] | None = None,
 ) -> np.ndarray:
     """Times two functions in turns.
 
@@ -145,6 +146,7 @@ def time_pairs(
         pairs: How many times each is timed.
         calls: How many calls of each one timing spans.
         clock: Returns the time in seconds.
+        between: What is done before each timing, and not timed; or None.
 
     Returns:
         Seconds a call, (pairs, 2): ours, theirs.
@@ -153,6 +155,8 @@ def time_pairs(
     seconds = np.empty((pairs, 2))
     for pair, order in enumerate(abba(pairs)):
         for which in order:
+            if between is not None:
+                between()
             start = clock()
             for _ in range(calls[which]):
                 contestants[which]()
