@@ -148,7 +148,7 @@ import numpy as np, keras, keras_attention
 folder = pathlib.Path(sys.argv[1])
 for path in sorted(folder.glob("*.keras")):
     inputs = dict(np.load(path.with_suffix(".npz")))
-    expected = inputs.pop("expected"), inputs.pop("classes"), inputs.pop("mask")
+    expected = inputs.pop("expected"), inputs.pop("classes"), inputs.pop("carried")
     model = keras.saving.load_model(path)
     names = [type(x).__name__ for x in (model, *model.layers)]
     assert names == expected[1].tolist(), (path.name, names)
@@ -176,7 +176,7 @@ def test_files_load_in_a_fresh_process(tmp_path):
             tmp_path / f"{row.name}.npz",
             expected=model.predict(inputs, verbose=0),
             classes=np.array([type(x).__name__ for x in (model, *model.layers)]),
-            mask=carried_mask(model(inputs)),
+            carried=carried_mask(model(inputs)),
             **inputs,
         )
     environment = {**os.environ, "KERAS_BACKEND": BACKEND}
@@ -325,6 +325,7 @@ def test_a_prepared_memory_gives_the_same(row):
 def test_dtype_policies(row, policy):
     if row.recurrent and "mixed" not in policy:
         pytest.skip("Keras' orthogonal initializer needs a decomposition in it")
+    keras.utils.set_random_seed(1)  # of which no near tie is decided otherwise
     inputs = arrays(row)
     made, exact = row.make(dtype=policy), row.make()
     expected = numpy(eager(row, exact, inputs))
