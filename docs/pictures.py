@@ -3,7 +3,8 @@
 A guide's code draws weights that it has computed. `python docs/pictures.py` runs the
 guides below and writes what they drew to docs/pictures.json, from which docs/hooks.py
 draws again; tests/docs/test_docs.py fails where the code has other weights by now. What
-is trained differs from backend to backend: it is that of JAX.
+is trained differs from backend to backend: it is that of JAX. Pictures of results are
+drawn from the files beside their pages.
 """
 
 import json
@@ -64,6 +65,20 @@ def drawn_by(guide, before=None):
     return saved
 
 
+def measured():
+    """What was measured once and is drawn in the pages of results."""
+    from keras_attention.benchmarks import capacity
+
+    runs = json.loads((DOCS / "results" / "capacity.json").read_text("utf-8"))["runs"]
+    return {
+        "results/capacity.png": {
+            "function": "plot_capacity",
+            "arguments": [capacity.series(runs)],
+            "more": capacity.LABELS,
+        }
+    }
+
+
 def in_lines(kept):
     """As JSON, in which a row of numbers or of words stays in one line."""
     text = json.dumps(kept, indent=1, ensure_ascii=False)
@@ -77,4 +92,5 @@ if __name__ == "__main__":
     kept = json.loads(KEPT.read_text("utf-8"))
     for guide in GUIDES:
         kept.update(drawn_by(guide))
+    kept.update(measured())
     KEPT.write_text(in_lines(kept), "utf-8")

@@ -107,8 +107,29 @@ class OutputRow(Row):
         return super().call(made, tensors, **more)[self.output]
 
 
+@dataclass(frozen=True)
+class MemoryRow(Row):
+    """A row about a memory that has patterns, in another model as a layer.
+
+    Alone it is no functional model, which its patterns would have to fit.
+    """
+
+    @property
+    def is_model(self) -> bool:
+        return False
+
+    def make(self, **more: Any) -> Any:
+        made = super().make(**more)
+        made.store(_patterns(np.random.default_rng(2)))
+        return made
+
+
 def _floats(rng: np.random.Generator, *shape: int) -> np.ndarray:
     return rng.normal(size=shape).astype("float32")
+
+
+def _patterns(rng: np.random.Generator) -> np.ndarray:
+    return _floats(rng, V, D)
 
 
 def _pair(rng: np.random.Generator) -> Arrays:
@@ -183,6 +204,30 @@ def _decoder_block(rng: np.random.Generator) -> Arrays:
 
 def _hide_sample(inputs: Arrays) -> Arrays:
     return {**inputs, "mask": inputs["mask"] & (np.arange(B) > 0)[:, None]}
+
+
+def _change_members(inputs: Arrays) -> tuple[Arrays, Arrays]:
+    there = inputs["mask"][:, :, None]
+    changed = np.where(there, inputs["inputs"], np.float32(1e3))
+    return inputs, {**inputs, "inputs": changed}
+
+
+def _bags(rng: np.random.Generator) -> Arrays:
+    """Bags of five and of three instances."""
+    mask = np.ones((B, S), bool)
+    mask[1, 3:] = False
+    return {"instances": _floats(rng, B, S, D), "instances_mask": mask}
+
+
+def _change_instances(inputs: Arrays) -> tuple[Arrays, Arrays]:
+    there = inputs["instances_mask"][:, :, None]
+    changed = np.where(there, inputs["instances"], np.float32(1e3))
+    return inputs, {**inputs, "instances": changed}
+
+
+def _empty_bag(inputs: Arrays) -> Arrays:
+    mask = inputs["instances_mask"] & (np.arange(B) > 0)[:, None]
+    return {**inputs, "instances_mask": mask}
 
 
 def _hide_memory(inputs: Arrays) -> Arrays:
@@ -1311,6 +1356,126 @@ ROWS = [
         trains=True,
         masked=_pad_source,
         hidden=_no_source,
+    ),
+    Row(
+        "hopfield",
+        layers.Hopfield,
+        {
+            "num_heads": 3,
+            "key_dim": 2,
+            "update_steps": 3,
+            "beta": [0.3, 1.0, 2.0],
+            "trainable_beta": True,
+        },
+        _unequal_memory,
+        trains=True,
+        **_HEADS,
+    ),
+    Row(
+        "hopfield_sparse",
+        layers.Hopfield,
+        {
+            "num_heads": 2,
+            "key_dim": 4,
+            "value_dim": 5,
+            "update_steps": 2,
+            "separation": "entmax15",
+            "projections": {
+                "use_bias": False,
+                "output_shape": [V],
+                "query_key_normalization": "rms",
+            },
+            "dropout": 0.3,
+        },
+        _unequal_memory,
+        trains=True,
+        **_HEADS,
+    ),
+    Row(
+        "hopfield_rest",
+        layers.Hopfield,
+        {
+            "update_steps": None,
+            "beta": 2.0,
+            "projections": False,
+            "tolerance": 1e-3,
+        },
+        _memory,
+        **_HEADS,
+    ),
+    Row(
+        "hopfield_pooling",
+        layers.HopfieldPooling,
+        {
+            "quantity": 5,
+            "num_heads": 3,
+            "key_dim": 7,
+            "value_dim": 2,
+            "update_steps": 2,
+            "beta": 0.5,
+            "trainable_beta": True,
+            "separation": "softmax1",
+            "projections": {"output_shape": [V]},
+            "dropout": 0.3,
+        },
+        _block,
+        trains=True,
+        masked=_change_members,
+        hidden=_hide_sample,
+    ),
+    Row(
+        "hopfield_layer",
+        layers.HopfieldLayer,
+        {
+            "quantity": 11,
+            "num_heads": 2,
+            "key_dim": 5,
+            "separate_values": True,
+            "update_steps": 2,
+            "beta": [0.5, 2.0],
+            "trainable_beta": True,
+            "separation": "softmax1",
+            "projections": {"use_bias": False},
+            "dropout": 0.3,
+        },
+        _block,
+        trains=True,
+        hidden=_hide_sample,
+    ),
+    Row(
+        "hopfield_classifier",
+        models.HopfieldClassifier,
+        {
+            "input_dim": D,
+            "num_classes": 3,
+            "dims": (12, 6),
+            "num_heads": 3,
+            "key_dim": 2,
+            "update_steps": 2,
+            "beta": [0.5, 1.0, 2.0],
+            "dropout": 0.3,
+            "instance_dropout": 0.3,
+            "pooling": {"quantity": 2, "trainable_beta": True},
+        },
+        _bags,
+        unknown={"instances": (0, 1), "instances_mask": (0, 1)},
+        trains=True,
+        masked=_change_instances,
+        hidden=_empty_bag,
+    ),
+    MemoryRow(
+        "associative_memory",
+        models.AssociativeMemory,
+        {
+            "kind": "modern",
+            "beta": 0.5,
+            "separation": "softmax1",
+            "similarity": "distance",
+            "degree": 4,
+            "order": "synchronous",
+            "chunk_size": 8,
+        },
+        _each,
     ),
 ]
 

@@ -20,6 +20,14 @@ COMMANDS = {
         "keras_attention.benchmarks.babi.command",
         "train on the bAbI tasks and print our errors beside the papers'",
     ),
+    "bags": (
+        "keras_attention.benchmarks.bags.command",
+        "train HopfieldClassifier on bags and print our AUC beside the paper's",
+    ),
+    "capacity": (
+        "keras_attention.benchmarks.capacity",
+        "measure how many patterns memories of neurons hold, beside theory",
+    ),
     "memnn": (
         "keras_attention.benchmarks.memnn.command",
         "train MemNN with supporting facts; answer from a memory of a million facts",
@@ -27,6 +35,10 @@ COMMANDS = {
     "metaqa": (
         "keras_attention.benchmarks.metaqa",
         "train KeyValueMemNN on MetaQA and print our hits@1 beside a regression's",
+    ),
+    "retrieval": (
+        "keras_attention.benchmarks.retrieval",
+        "bring back half-hidden digits, and count how many come back",
     ),
     "sentiment": (
         "keras_attention.benchmarks.sentiment",

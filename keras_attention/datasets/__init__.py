@@ -8,6 +8,7 @@ or `datasets` in the folder named by `KERAS_HOME`), and the official address.
 
 from keras_attention.datasets import (
     babi,
+    bags,
     canvases,
     dates,
     mnist,
@@ -27,6 +28,7 @@ __all__ = [
     "DataNotFoundError",
     "UnsafeArchiveError",
     "babi",
+    "bags",
     "canvases",
     "dates",
     "mnist",

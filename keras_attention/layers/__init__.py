@@ -8,6 +8,9 @@ from keras_attention.layers.blocks import (
     TransformerEncoderBlock,
 )
 from keras_attention.layers.hard import CarryChoices, HardAttention
+from keras_attention.layers.hopfield import Hopfield
+from keras_attention.layers.hopfield_lookup import HopfieldLayer
+from keras_attention.layers.hopfield_pooling import HopfieldPooling
 from keras_attention.layers.key_value import KeyValueHop
 from keras_attention.layers.location import LocationScore
 from keras_attention.layers.luong import LuongAttention
@@ -48,6 +51,9 @@ __all__ = [
     "FactFinder",
     "GeneralScore",
     "HardAttention",
+    "Hopfield",
+    "HopfieldLayer",
+    "HopfieldPooling",
     "KeyValueHop",
     "LocationScore",
     "LuongAttention",

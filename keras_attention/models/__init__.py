@@ -1,6 +1,8 @@
 """Models: `keras.Model` subclasses put together from layers."""
 
+from keras_attention.models.associative_memory import AssociativeMemory
 from keras_attention.models.causal_lm import CausalLM
+from keras_attention.models.hopfield_classifier import HopfieldClassifier
 from keras_attention.models.image_captioner import ImageCaptioner
 from keras_attention.models.key_value import KeyValueMemNN
 from keras_attention.models.masked_lm import MaskedLM
@@ -11,7 +13,9 @@ from keras_attention.models.transformer import Transformer
 from keras_attention.models.transformer_classifier import TransformerClassifier
 
 __all__ = [
+    "AssociativeMemory",
     "CausalLM",
+    "HopfieldClassifier",
     "ImageCaptioner",
     "KeyValueMemNN",
     "MaskedLM",

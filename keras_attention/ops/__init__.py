@@ -1,6 +1,15 @@
 """The mathematics of attention: pure functions of tensors, on every backend."""
 
-from keras_attention.ops import axes, hashing, masks, normalizers, positions, scores
+from keras_attention.ops import (
+    axes,
+    energy,
+    hashing,
+    masks,
+    normalizers,
+    positions,
+    retrieval,
+    scores,
+)
 from keras_attention.ops.attention import attend, attend_heads, dot_product_attention
 
 __all__ = [
@@ -8,9 +17,11 @@ __all__ = [
     "attend_heads",
     "axes",
     "dot_product_attention",
+    "energy",
     "hashing",
     "masks",
     "normalizers",
     "positions",
+    "retrieval",
     "scores",
 ]

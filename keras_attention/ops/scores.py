@@ -67,7 +67,7 @@ def cosine(query: Tensor, key: Tensor) -> Tensor:
     Returns:
         (..., T, S).
     """
-    return dot(_unit(query), _unit(key))
+    return dot(unit(query), unit(key))
 
 
 def rbf(query: Tensor, key: Tensor, gamma: float | Tensor = 1.0) -> Tensor:
@@ -239,8 +239,15 @@ def check_widths(query: Tensor, key: Tensor) -> None:
         )
 
 
-def _unit(x: Tensor) -> Tensor:
-    """x / ‖x‖, 0 with gradient 0 where x is 0; its squares are summed in float32."""
+def unit(x: Tensor) -> Tensor:
+    """x / ‖x‖, 0 with gradient 0 where x is 0; its squares are summed in float32.
+
+    Args:
+        x: (..., D).
+
+    Returns:
+        The same shape and dtype, of length 1 along the last axis.
+    """
     full = wide(x)
     squares = ops.sum(full**2, axis=-1, keepdims=True)
     there = squares > 1e-24

@@ -1,5 +1,7 @@
 """Pictures and tables of attention weights, from NumPy arrays and words."""
 
+from keras_attention.visualization.capacity import plot_capacity
+from keras_attention.visualization.energy import plot_energy
 from keras_attention.visualization.heads import plot_heads
 from keras_attention.visualization.plots import (
     hops_table,
@@ -11,6 +13,8 @@ from keras_attention.visualization.plots import (
 __all__ = [
     "hops_table",
     "plot_alignment",
+    "plot_capacity",
+    "plot_energy",
     "plot_heads",
     "plot_hops",
     "plot_image_attention",

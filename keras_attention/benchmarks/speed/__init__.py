@@ -13,8 +13,10 @@ from keras_attention.benchmarks.speed import (
     attention_rnn,
     decoding,
     generation,
+    hopfield,
     memn2n,
     multi_head,
+    retrieval,
 )
 
 BACKENDS = ("jax", "torch", "tensorflow")
@@ -29,6 +31,8 @@ CASES = {
     "decoding": decoding.cases(),
     "generation": generation.cases(),
     "memn2n_step": memn2n.cases(),
+    "retrieval": retrieval.cases(),
+    "hopfield": hopfield.cases(),
 }
 
 

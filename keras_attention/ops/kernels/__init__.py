@@ -12,6 +12,11 @@ Each module offers the same functions, under the same names and terms:
 - `additive_step(query, key, power, scale)`, see
   :func:`keras_attention.ops.scores.additive_step`; `powers(key)`: its e^{2k}, or None
   where `additive` is as fast
+- `lookup(query, table, count)`: softmax(query xᵀ) x of the first `count` rows x of a
+  table, for queries (T, D), without all scores at once; None where
+  :mod:`keras_attention.ops.streaming` does it as well
+- `any_left(moving)`: what a loop asks that goes on while any of these booleans is True,
+  and would leave as it is what is False; True throughout where an export unrolls it
 - `scan(step, state, inputs)`, see :func:`keras_attention.ops.loop.scan`
 - `generate(step, state, start, stop, done)`, see
   :func:`keras_attention.ops.decoding.generate`
@@ -51,6 +56,8 @@ word_counts = _kernels.word_counts
 additive = _additive.additive
 additive_step = _step.additive_step
 powers = _step.powers
+lookup = _kernels.lookup
+any_left = _kernels.any_left
 scan = _kernels.scan
 generate = _decoding.generate
 read = _decoding.read
@@ -62,11 +69,13 @@ is_traced = _kernels.is_traced
 __all__ = [
     "additive",
     "additive_step",
+    "any_left",
     "compiled",
     "dense",
     "dot_product_attention",
     "generate",
     "is_traced",
+    "lookup",
     "powers",
     "read",
     "scan",

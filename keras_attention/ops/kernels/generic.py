@@ -50,6 +50,11 @@ def word_counts(tokens: Tensor, weights: Tensor, size: int) -> Tensor:
     )  # (..., V)
 
 
+def lookup(query: Tensor, table: Tensor, count: Any) -> Tensor | None:
+    """None: nothing here is better than a chunk of the table after the other."""
+    return None
+
+
 def scan(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
     """A loop in Python: one step after the other, of a length that is known."""
     length = keras.tree.flatten(inputs)[0].shape[0]
@@ -63,6 +68,11 @@ def scan(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
         state, output = step(state, keras.tree.map_structure(lambda x: x[t], inputs))  # noqa: B023
         outputs.append(output)
     return state, keras.tree.map_structure(lambda *y: ops.stack(y), *outputs)
+
+
+def any_left(moving: Tensor) -> Any:
+    """Whether any is True."""
+    return ops.any(moving)
 
 
 def is_traced(tensor: Tensor) -> bool:

@@ -10,11 +10,19 @@ import keras
 from keras import ops
 
 from keras_attention.ops.kernels import generic, tiled, tiled_jax
-from keras_attention.ops.kernels.generic import dense, word_counts
+from keras_attention.ops.kernels.generic import any_left, dense, lookup, word_counts
 
 Tensor = Any
 
-__all__ = ["dense", "dot_product_attention", "is_traced", "scan", "word_counts"]
+__all__ = [
+    "any_left",
+    "dense",
+    "dot_product_attention",
+    "is_traced",
+    "lookup",
+    "scan",
+    "word_counts",
+]
 
 
 def dot_product_attention(

@@ -9,11 +9,19 @@ import keras
 import tensorflow as tf
 
 from keras_attention.ops.kernels import generic, tiled, tiled_tensorflow
-from keras_attention.ops.kernels.generic import dense
+from keras_attention.ops.kernels.generic import any_left, dense, lookup
 
 Tensor = Any
 
-__all__ = ["dense", "dot_product_attention", "is_traced", "scan", "word_counts"]
+__all__ = [
+    "any_left",
+    "dense",
+    "dot_product_attention",
+    "is_traced",
+    "lookup",
+    "scan",
+    "word_counts",
+]
 
 
 def dot_product_attention(

@@ -150,6 +150,17 @@ def word_counts(tokens: Tensor, weights: Tensor, size: int) -> Tensor:
     return counts.scatter_add(-1, tokens.long(), weights)  # (..., V)
 
 
+def lookup(query: Tensor, table: Tensor, count: Any) -> Tensor | None:
+    """torch's fused attention, which holds some scores at a time and no more."""
+    if not isinstance(table, torch.Tensor) or table.dtype != query.dtype:
+        return None
+    patterns = table[: int(count)][None, None]
+    found = F.scaled_dot_product_attention(
+        query[None, None], patterns, patterns, scale=1.0
+    )
+    return found[0, 0]
+
+
 def scan(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
     """A loop in Python over views of the inputs, stacked once behind it.
 
@@ -182,6 +193,11 @@ def _mapped(function: Callable, *structures: Any) -> Any:
         named = hasattr(first, "_fields")
         return type(first)(*items) if named else type(first)(items)
     return function(*structures)
+
+
+def any_left(moving: Tensor) -> Any:
+    """True while an export is traced: its loop would end where the example's ends."""
+    return True if is_traced(moving) else moving.any()
 
 
 def is_traced(tensor: Tensor) -> bool:

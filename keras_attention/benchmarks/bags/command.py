@@ -1,0 +1,179 @@
+"""Tiger and Elephant by nested cross-validation; bit patterns and latch sequences.
+
+    python -m keras_attention.benchmarks bags --data tiger elephant --json bags.json
+    python -m keras_attention.benchmarks bags --data bits latch --out runs.jsonl
+
+The first two train many networks at once and need JAX; the others are trained by
+`model.fit`. Each finished repeat is a line of the file `--out`; the same command goes
+on from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import time
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_attention.benchmarks.bags import made, nested, report
+from keras_attention.benchmarks.errors import UsageError
+from keras_attention.benchmarks.store import Run, Store, opened
+from keras_attention.datasets import DataNotFoundError, bags
+
+FILES = ("tiger", "elephant")
+FIRST = 20  # seed of the repeats; smaller ones were used while settings were sought
+NEEDED = ("data", "seed", "backend", "keras", "settings", "result")
+MODEL: dict[str, Any] = {"num_heads": 8, "key_dim": 8}
+TRAINING: dict[str, Any] = {
+    "rate": 1e-3,
+    "decay": 0.95,
+    "weight_decay": 0.01,
+    "batch_size": 20,
+    "epochs": 60,
+    "bags": 160,
+    "bound": 3.0,
+}
+# What is chosen from in each fold: arguments of the model and of the training.
+SETTINGS: list[dict[str, Any]] = [
+    {"dims": [64], "instance_dropout": 0.0, "rate": 1e-3},
+    {"dims": [32], "instance_dropout": 0.5, "rate": 3e-3},
+    {"dims": [32], "instance_dropout": 0.75, "rate": 3e-3},
+]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `bags`."""
+    add = parser.add_argument
+    names = [*FILES, *made.MAKERS]
+    add("--data", nargs="+", choices=names, default=names, metavar="NAME")
+    add("--repeats", type=int, default=5, help="of Tiger and Elephant")
+    add("--seeds", type=int, nargs="+", default=[0], help="of what is made")
+    add("--epochs", type=int, help="by default those of each data set")
+    add("--out", type=pathlib.Path, help="runs as they end, and to go on from")
+    add("--json", type=pathlib.Path, help="where to write the results")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Does the runs that are missing, prints the table and writes the results."""
+    for name in ("repeats", "epochs"):
+        given = getattr(args, name)
+        if given is not None and given < 1:
+            raise UsageError(f"--{name} must be at least 1. Received: {given}")
+    backend = keras.config.backend()
+    if backend != "jax" and set(args.data) & set(FILES):
+        raise UsageError(
+            f"{' and '.join(FILES)} need JAX, by which many networks are trained at "
+            f"once: set KERAS_BACKEND=jax. Received: {backend}"
+        )
+    store = opened(args.out, NEEDED)
+    runs = []
+    for name in dict.fromkeys(args.data):
+        settings = _settings(name, args.epochs)
+        seeds = list(dict.fromkeys(args.seeds))
+        if name in FILES:
+            seeds = list(range(FIRST, FIRST + args.repeats))
+        runs += _runs(store, name, settings, seeds)
+        if args.json:  # after each data set, so that nothing is lost
+            text = json.dumps(report.whole(runs), indent=1)
+            args.json.write_text(text + "\n", encoding="utf-8")
+    print(report.table(runs))
+    return 0
+
+
+def _settings(name: str, epochs: int | None) -> dict[str, Any]:
+    if name in FILES:
+        training = {**TRAINING, **({"epochs": epochs} if epochs else {})}
+        return {"model": MODEL, "training": training, "chosen_from": SETTINGS}
+    settings = made.BITS if name == "bits" else made.LATCH
+    return {**settings, **({"epochs": epochs} if epochs else {})}
+
+
+def _runs(
+    store: Store, name: str, settings: dict[str, Any], seeds: list[int]
+) -> list[Run]:
+    """The runs of one data set, done or found."""
+    backend = keras.config.backend()
+    # All are looked up before any is done, so that an error comes at once.
+    found = {
+        seed: store.done(name, settings, data=name, seed=seed, backend=backend)
+        for seed in seeds
+    }
+    protocol = None
+    for seed in [seed for seed, run in found.items() if run is None]:
+        if name not in FILES:
+            result = made.run(name, settings, seed)
+        else:
+            protocol = protocol or Protocol(name, settings)
+            result = protocol(seed)
+        done = store.add(
+            {
+                "data": name,
+                "seed": seed,
+                "backend": backend,
+                "keras": keras.version(),
+                "settings": settings,
+                "result": result,
+            }
+        )
+        found[seed] = done
+        print(report.line(done), flush=True)
+    return [run for run in found.values() if run is not None]
+
+
+class Protocol:
+    """Repeats of the nested cross-validation on one data set.
+
+    Args:
+        name: of `FILES`.
+        settings: `model`, `training` and `chosen_from`.
+    """
+
+    def __init__(self, name: str, settings: dict[str, Any]) -> None:
+        from keras_attention.benchmarks.bags.training import Learner  # needs JAX
+
+        try:
+            self._bags = _varying(bags.load(name))
+        except DataNotFoundError as error:
+            raise UsageError(str(error)) from error
+        self._learners = [
+            Learner(self._bags, *_apart(one, settings))
+            for one in settings["chosen_from"]
+        ]
+
+    def __call__(self, seed: int) -> dict[str, Any]:
+        """One repeat.
+
+        Args:
+            seed: of the folds and the networks.
+        """
+        start, cpu = time.perf_counter(), time.process_time()
+
+        def train(number: int, parts: np.ndarray) -> np.ndarray:
+            return self._learners[number](parts, seed).logits
+
+        result = nested.run(self._bags.labels, len(self._learners), train, seed)
+        return {
+            **result,
+            "seconds": round(time.perf_counter() - start, 1),
+            "cpu_seconds": round(time.process_time() - cpu, 1),
+        }
+
+
+def _apart(
+    one: dict[str, Any], settings: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arguments of the model, and of the training, with those of one setting."""
+    model, training = dict(settings["model"]), dict(settings["training"])
+    for name, value in one.items():
+        (training if name in training else model)[name] = value
+    return model, training
+
+
+def _varying(found: bags.Bags) -> bags.Bags:
+    """The same bags without the features that are one number in all instances."""
+    varies = np.ptp(found.instances, axis=0) > 0
+    return bags.Bags(found.instances[:, varies], found.bag, found.labels)

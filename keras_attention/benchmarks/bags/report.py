@@ -1,0 +1,105 @@
+"""Lines, a table, and what JSON holds."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+from typing import Any
+
+import numpy as np
+
+from keras_attention.benchmarks.store import Run
+from keras_attention.version import __version__
+
+# AUC in per cent: Ramsauer et al. (2020), table 1.
+PUBLISHED = {"tiger": (91.3, 0.5), "elephant": (94.9, 0.3)}
+# Accuracy, read off the plots of the authors' example notebooks.
+EXAMPLES = {"bits": 0.85, "latch": 1.0}
+DRAWS = 10_000  # of the interval
+
+
+def line(run: Run) -> str:
+    """One run, as it ends."""
+    result = run["result"]
+    if run["data"] in PUBLISHED:
+        return (
+            f"{run['data']}, repeat {run['seed']}: AUC {np.mean(result['auc']):.2f}, "
+            f"{result['cpu_seconds']} s of CPU time"
+        )
+    return (
+        f"{run['data']}, seed {run['seed']}: accuracy {result['accuracy']:.4f}, "
+        f"{result['fit_cpu_seconds']} s of CPU time"
+    )
+
+
+def summary(runs: list[Run]) -> dict[str, Any]:
+    """What the repeats on one data set come to.
+
+    Args:
+        runs: of Tiger or of Elephant.
+
+    Returns:
+        `mean` of all folds and repeats; `interval`, the middle 95 % of means when
+        repeats, and folds within them, are drawn anew with replacement; `deviation` of
+        the repeats' means; `of_five`, the mean where five networks score; `each`, the
+        mean of each setting had it been the only one; `chosen`, how often each was.
+    """
+    folds = np.array([run["result"]["auc"] for run in runs])  # (R, folds)
+    random = np.random.default_rng(0)
+    count, width = folds.shape
+    repeats = random.integers(0, count, (DRAWS, count))
+    drawn = random.integers(0, width, (DRAWS, count, width))
+    means = folds[repeats[..., None], drawn].mean((1, 2))
+    outer = np.array([run["result"]["outer"] for run in runs])  # (R, settings, folds)
+    chosen = np.concatenate([run["result"]["chosen"] for run in runs])
+    of_repeats = folds.mean(1)
+    return {
+        "mean": round(float(folds.mean()), 2),
+        "interval": [round(float(x), 2) for x in np.percentile(means, [2.5, 97.5])],
+        "deviation": round(float(of_repeats.std(ddof=1)), 2) if count > 1 else None,
+        "of_five": round(
+            float(np.mean([run["result"]["auc_of_five"] for run in runs])), 2
+        ),
+        "repeats": np.round(of_repeats, 2).tolist(),
+        "each": np.round(outer.mean((0, 2)), 2).tolist(),
+        "chosen": np.bincount(chosen, minlength=outer.shape[1]).tolist(),
+        "cpu_seconds": round(sum(run["result"]["cpu_seconds"] for run in runs), 1),
+        "seconds": round(sum(run["result"]["seconds"] for run in runs), 1),
+    }
+
+
+def summaries(runs: list[Run]) -> dict[str, Any]:
+    """`summary` of each data set that was cross-validated."""
+    names = [name for name in PUBLISHED if any(run["data"] == name for run in runs)]
+    return {n: summary([run for run in runs if run["data"] == n]) for n in names}
+
+
+def table(runs: list[Run]) -> str:
+    """Ours beside the published figures."""
+    lines = []
+    for name, found in summaries(runs).items():
+        mean, deviation = PUBLISHED[name]
+        low, high = found["interval"]
+        lines.append(
+            f"{name:10}AUC {found['mean']:6.2f}  (95 %: {low:.2f} to {high:.2f})   "
+            f"published {mean} ± {deviation}"
+        )
+    for run in runs:
+        if run["data"] in EXAMPLES:
+            lines.append(
+                f"{run['data']:10}accuracy {run['result']['accuracy']:.4f}, seed "
+                f"{run['seed']}   published {EXAMPLES[run['data']]}"
+            )
+    return "\n".join(lines)
+
+
+def whole(runs: list[Run]) -> dict[str, Any]:
+    """What the JSON file holds."""
+    return {
+        "benchmark": "bags",
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "keras_attention": __version__,
+        "summaries": summaries(runs),
+        "runs": runs,
+    }

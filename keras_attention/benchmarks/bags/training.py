@@ -1,0 +1,199 @@
+"""Many HopfieldClassifiers trained at once on parts of one set of bags, with JAX.
+
+Each is the public model, called by `stateless_call` and moved by Keras' AdamW. They
+differ in the bags that they may see and in their random numbers, and go side by side
+through one compiled loop over all steps of all epochs.
+
+Shapes: B bags, N instances in the longest, F features, K networks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import keras
+import numpy as np
+from jax import numpy as jnp
+
+from keras_attention.datasets.bags import Bags
+from keras_attention.models import HopfieldClassifier
+
+Array = Any
+
+
+class Learnt(NamedTuple):
+    """What K networks say of all bags once they are trained.
+
+    Attributes:
+        logits: (K, B) float32.
+        losses: (K, epochs) float32, the mean loss of each epoch's batches.
+    """
+
+    logits: np.ndarray
+    losses: np.ndarray
+
+
+class Learner:
+    """Networks of one kind, and how they are trained; compiled at the first call.
+
+    Args:
+        bags: all bags, labelled 0 and 1.
+        model: arguments of `HopfieldClassifier` but `input_dim`.
+        training: `rate`, `decay` (of the rate, after each epoch), `weight_decay`,
+            `batch_size`, `epochs`; `bags`, how many are drawn for an epoch, none twice;
+            and `bound`, in deviations, within which standardized features x are
+            squashed, bound · tanh(x / bound).
+    """
+
+    def __init__(
+        self, bags: Bags, model: dict[str, Any], training: dict[str, Any]
+    ) -> None:
+        self._bags, self._arguments = bags, model
+        self._steps = training["bags"] // training["batch_size"]
+        self._training = training
+        self._loop = jax.jit(jax.vmap(self._learn, (None, None, 0, 0, 0, 0, 0)))
+        self._network: Any = None
+
+    def __call__(self, parts: np.ndarray, seed: int) -> Learnt:
+        """Trains K networks that begin with the same weights.
+
+        Args:
+            parts: (K, B) bool, the bags that each one is trained on.
+            seed: of the weights, the order of bags, and what is dropped.
+        """
+        keras.utils.set_random_seed(seed)
+        width = self._bags.instances.shape[1]
+        network = HopfieldClassifier(width, **self._arguments)
+        weights = [variable.value for variable in network.trainable_variables]
+        if self._network is None:  # the one that is traced
+            self._network = network
+            self._optimizer = self._made_optimizer()
+        means, scales = zip(*(standards(self._bags, part) for part in parts))
+        rows = np.argsort(~parts, axis=1, kind="stable")  # its own bags first
+        counts = parts.sum(1)
+        keys = jax.random.split(jax.random.key(seed), len(parts))
+        logits, losses = self._loop(
+            weights,
+            self._data(),
+            np.stack(means),
+            np.stack(scales),
+            rows,
+            counts,
+            keys,
+        )
+        return Learnt(np.asarray(logits), np.asarray(losses))
+
+    def _made_optimizer(self) -> keras.optimizers.Optimizer:
+        rate = keras.optimizers.schedules.ExponentialDecay(
+            self._training["rate"],
+            decay_steps=self._steps,
+            decay_rate=self._training["decay"],
+            staircase=True,
+        )
+        optimizer = keras.optimizers.AdamW(
+            rate, weight_decay=self._training["weight_decay"]
+        )
+        optimizer.build(self._network.trainable_variables)
+        return optimizer
+
+    def _data(self) -> dict[str, np.ndarray]:
+        return {**self._bags.padded(), "labels": self._bags.labels.astype("float32")}
+
+    def _learn(
+        self,
+        weights: list[Array],
+        data: dict[str, Array],
+        mean: Array,
+        scale: Array,
+        rows: Array,
+        count: Array,
+        key: Array,
+    ) -> tuple[Array, Array]:
+        """One network: its logits of all bags, and its losses."""
+        key, own = jax.random.split(key)
+        state = _with_seeds(self._network, own)
+        moments = [variable.value for variable in self._optimizer.variables]
+        there = data["instances_mask"]
+        standard = self._standardizer(mean, scale)
+
+        def step(carry: tuple, batch: Array) -> tuple[tuple, Array]:
+            weights, state, moments = carry
+
+            def loss(weights: list[Array]) -> tuple[Array, Any]:
+                logits, new = self._network.stateless_call(
+                    weights,
+                    state,
+                    standard(data["instances"][batch], there[batch]),
+                    training=True,
+                )
+                return _loss(data["labels"][batch], logits[:, 0]), new
+
+            (value, state), slopes = jax.value_and_grad(loss, has_aux=True)(weights)
+            weights, moments = self._optimizer.stateless_apply(moments, slopes, weights)
+            return (weights, state, moments), value
+
+        def epoch(carry: tuple, key: Array) -> tuple[tuple, Array]:
+            carry, values = jax.lax.scan(step, carry, self._order(key, rows, count))
+            return carry, jnp.mean(values)
+
+        keys = jax.random.split(key, self._training["epochs"])
+        carry, losses = jax.lax.scan(epoch, (weights, state, moments), keys)
+        weights, state, _ = carry
+        inputs = standard(data["instances"], there)
+        logits, _ = self._network.stateless_call(weights, state, inputs)
+        return logits[:, 0], losses
+
+    def _order(self, key: Array, rows: Array, count: Array) -> Array:
+        """(steps, batch) numbers of an epoch's bags, of the first `count` of `rows`."""
+        place = jnp.arange(len(rows))
+        drawn = jnp.where(place < count, jax.random.uniform(key, rows.shape), 2.0)
+        size = self._training["batch_size"]
+        chosen = rows[jnp.argsort(drawn)[: self._steps * size]]
+        return chosen.reshape(self._steps, size)
+
+    def _standardizer(self, mean: Array, scale: Array) -> Callable[..., dict]:
+        bound = self._training["bound"]
+
+        def standard(instances: Array, there: Array) -> dict[str, Array]:
+            x = bound * jnp.tanh((instances - mean) / scale / bound)
+            return {
+                "instances": jnp.where(there[..., None], x, 0.0),
+                "instances_mask": there,
+            }
+
+        return standard
+
+
+def standards(bags: Bags, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The mean and the deviation of each feature, over the instances of some bags.
+
+    Args:
+        bags: all bags.
+        part: (B,) bool, those that count.
+
+    Returns:
+        Two float32 arrays (F,); the deviation is 1 where a feature does not vary.
+    """
+    seen = bags.instances[part[bags.bag]].astype("float64")
+    deviation = seen.std(0)
+    scale = np.where(deviation > 1e-6, deviation, 1.0)
+    return seen.mean(0).astype("float32"), scale.astype("float32")
+
+
+def _loss(labels: Array, logits: Array) -> Array:
+    """The mean binary cross-entropy of logits."""
+    return jnp.mean(jax.nn.softplus(logits) - labels * logits)
+
+
+def _with_seeds(network: keras.Model, key: Array) -> list[Array]:
+    """A network's state with seeds of dropout drawn anew."""
+    state = []
+    for variable in network.non_trainable_variables:
+        value = variable.value
+        if "seed_generator" in variable.path:
+            key, own = jax.random.split(key)
+            value = jax.random.bits(own, value.shape, value.dtype)
+        state.append(value)
+    return state

@@ -1,0 +1,204 @@
+"""How many random patterns memories of neurons hold, beside what theory expects.
+
+    python -m keras_attention.benchmarks capacity --json runs.json --plot capacity.png
+
+Random patterns of −1 and 1 are stored in an `AssociativeMemory`, and all of them are
+given back to it for one synchronous update: what is counted is how many bits flip. Of
+the classical and the polynomial memory theory knows how many to expect, by taking the
+crosstalk of the other patterns as normally distributed (`ops.retrieval.bit_error`, for
+many neurons; `expected`, for as many as there are). In the exponential one a bit flips
+for half of those patterns that differ in it alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import math
+import pathlib
+import platform
+import time
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attention.benchmarks.errors import UsageError
+from keras_attention.models import AssociativeMemory
+from keras_attention.ops import retrieval
+from keras_attention.version import __version__
+
+SEED = 1982
+MOST = 400  # draws of one point
+
+
+class Point(NamedTuple):
+    """A memory of so many patterns.
+
+    Attributes:
+        name: of the curve that it is on.
+        kind: of the memory.
+        dim: d, its neurons; a whole number, save on the curve of the exponential one.
+        degree: n of the polynomial memory; 2 of the classical one.
+        patterns: K, how many are stored; a whole number, save on curves.
+    """
+
+    name: str
+    kind: str
+    dim: Any
+    degree: int
+    patterns: Any
+
+
+CURVES = (  # (kind, d, n, K, …)
+    ("classical", 100, 2, (10, 14, 20, 30, 50, 80)),
+    ("polynomial", 100, 3, (300, 500, 800, 1500)),
+    ("polynomial", 40, 4, (400, 800, 1500, 2500)),
+)
+POINTS = [
+    Point(f"{kind}, n = {n}, d = {d}", kind, d, n, count)
+    for kind, d, n, counts in CURVES
+    for count in counts
+]
+POINTS += [
+    Point("exponential, d = 12 … 24", "exponential", d, 0, 2 ** (d // 2))
+    for d in (12, 16, 20, 24)
+]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `capacity`."""
+    add = parser.add_argument
+    add("--bits", type=int, default=200_000, help="bits looked at, at least, a point")
+    add("--json", type=pathlib.Path, help="where to write the results")
+    add("--plot", type=pathlib.Path, help="where to draw them (needs matplotlib)")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Measures all points, prints the table and writes what is asked for."""
+    if args.bits < 1:
+        raise UsageError(f"--bits must be at least 1. Received: {args.bits}")
+    start, cpu = time.perf_counter(), time.process_time()
+    runs = [measure(point, args.bits) for point in POINTS]
+    print(table(runs))
+    results = {
+        "benchmark": "capacity",
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "keras": keras.__version__,
+        "backend": keras.config.backend(),
+        "keras_attention": __version__,
+        "bits": args.bits,
+        "seconds": round(time.perf_counter() - start, 1),
+        "cpu_seconds": round(time.process_time() - cpu, 1),
+        "runs": runs,
+    }
+    print(f"{results['seconds']} s, of the processors {results['cpu_seconds']} s")
+    if args.json:
+        text = json.dumps(results, indent=1)
+        args.json.write_text(text + "\n", encoding="utf-8")
+    if args.plot:
+        from keras_attention.visualization import plot_capacity
+
+        plot_capacity(series(runs), **LABELS).savefig(args.plot, dpi=160)
+    return 0
+
+
+def measure(point: Point, bits: int) -> dict[str, Any]:
+    """The share of wrong bits, over several draws of patterns.
+
+    Args:
+        point: what is stored.
+        bits: how many are to be looked at.
+
+    Returns:
+        The point, "wrong" and its standard "error" over "draws", and what was
+        "expected"; "limit", what is expected of many neurons, None of the exponential
+        memory.
+    """
+    # Not many draws of few patterns for each other: a draw is what is independent.
+    draws = min(MOST, max(8, -(-bits // (point.patterns * point.dim))))
+    rng = np.random.default_rng([SEED, point.dim, point.degree, point.patterns])
+    memory = AssociativeMemory(
+        point.kind, degree=max(point.degree, 2), order="synchronous"
+    )
+    wrong = np.empty(draws)
+    for draw in range(draws):
+        patterns = rng.choice([-1.0, 1.0], (point.patterns, point.dim))
+        patterns = patterns.astype("float32")
+        memory.forget()
+        memory.store(patterns)
+        found = ops.convert_to_numpy(memory.retrieve(patterns, steps=1))
+        wrong[draw] = np.mean(found != patterns)
+    limit = None
+    if point.kind != "exponential":
+        limit = retrieval.bit_error(point.dim, point.patterns, point.degree)
+    return {
+        **point._asdict(),
+        "draws": draws,
+        "wrong": float(wrong.mean()),
+        "error": float(wrong.std(ddof=1) / draws**0.5),
+        "expected": expected(point),
+        "limit": limit,
+    }
+
+
+def expected(point: Point) -> float:
+    """The share of wrong bits that is expected of so few neurons.
+
+    Bit j of a pattern flips if G(d − 1) + Σᵢ ±G(hᵢ) < 0, the sum over the K − 1 other
+    patterns, where G(h) = (h + 1)ⁿ − (h − 1)ⁿ and hᵢ is a sum of d − 1 bits. The sum is
+    taken as normal; for n = 2 it moves by steps of 2 · G(1), of which a tie flips none.
+    """
+    dim, degree, others = point.dim, point.degree, point.patterns - 1
+    if point.kind == "exponential":
+        return others / 2 ** (dim + 1)
+    h = np.arange(-(dim - 1), dim, 2.0)
+    share = np.array([math.comb(dim - 1, n) / 2 ** (dim - 1) for n in range(dim)])
+    growth = (h + 1) ** degree - (h - 1) ** degree
+    spread = math.sqrt(others * float(share @ growth**2))
+    signal = float(growth[-1]) + (4.0 if degree == 2 else 0.0)
+    return math.erfc(signal / spread / math.sqrt(2)) / 2
+
+
+def table(runs: list[dict[str, Any]]) -> str:
+    """The points in lines."""
+    head = f"{'memory':32}{'patterns':>9}{'draws':>7}{'wrong bits':>12}"
+    lines = [head + f"{'± error':>10}{'expected':>10}{'limit':>10}"]
+    for run in runs:
+        line = f"{run['name']:32}{run['patterns']:9}{run['draws']:7}"
+        line += f"{run['wrong']:12.5f}{run['error']:10.5f}"
+        for name in ("expected", "limit"):
+            line += "" if run[name] is None else f"{run[name]:10.5f}"
+        lines.append(line)
+    return "\n".join(lines)
+
+
+LABELS = {
+    "x_label": "patterns stored",
+    "y_label": "share of bits that flip in one update",
+    "title": "Points: measured, with standard errors. Lines: theory.",
+}
+
+
+def series(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What `visualization.plot_capacity` draws of the runs."""
+    found = []
+    for name in dict.fromkeys(run["name"] for run in runs):
+        own = [run for run in runs if run["name"] == name]
+        one: dict[str, Any] = {"name": name}
+        one["x"] = [run["patterns"] for run in own]
+        one["y"] = [round(run["wrong"], 6) for run in own]
+        one["error"] = [round(run["error"], 6) for run in own]
+        first = Point(*(own[0][field] for field in Point._fields))
+        counts = np.geomspace(one["x"][0], one["x"][-1], 25)
+        if first.kind == "exponential":  # d grows with the patterns
+            curve = [first._replace(dim=2 * math.log2(k), patterns=k) for k in counts]
+        else:
+            curve = [first._replace(patterns=k) for k in counts]
+        one["curve_x"] = [round(float(k), 1) for k in counts]
+        one["curve_y"] = [round(float(expected(point)), 6) for point in curve]
+        found.append(one)
+    return found

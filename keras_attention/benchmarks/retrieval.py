@@ -1,0 +1,120 @@
+"""Half-hidden digits brought back by a modern memory, in one step and at rest.
+
+    python -m keras_attention.benchmarks retrieval --json results.json
+
+Test digits of MNIST, in random order, are stored as 28 × 28 numbers from −1 to 1; of
+each query the lower half is 0. β = b/28, which is b/√d of the width. A digit came back
+if it is off by less than a tenth of its length. More steps can also lead away: towards
+a mixture of several digits that is lower in energy than each of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import pathlib
+import platform
+import time
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attention.benchmarks.errors import UsageError
+from keras_attention.datasets import DataNotFoundError, mnist
+from keras_attention.models import AssociativeMemory
+from keras_attention.version import __version__
+
+SEED = 0  # of the order of the digits
+STORED = (24, 1000, 10_000)
+SHARPNESS = (1, 2, 5, 8, 20)  # b
+WITHIN = 0.1  # of the length of the pattern
+STEPS = 50  # at most
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `retrieval`."""
+    add = parser.add_argument
+    add("--stored", type=int, nargs="+", default=list(STORED), help="how many digits")
+    add("--queries", type=int, default=200, help="at most")
+    add("--json", type=pathlib.Path, help="where to write the results")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Retrieves, prints the table and writes the results."""
+    if min(args.stored) < 1 or args.queries < 1:
+        raise UsageError("--stored and --queries must be at least 1.")
+    try:
+        images = mnist.load("test").images
+    except DataNotFoundError as error:
+        raise UsageError(str(error)) from error
+    if max(args.stored) > len(images):
+        raise UsageError(
+            f"--stored must be at most {len(images)}, as many as there are"
+        )
+    digits = images.reshape(len(images), -1).astype("float32") / 127.5 - 1
+    digits = digits[np.random.default_rng(SEED).permutation(len(digits))]
+    start, cpu = time.perf_counter(), time.process_time()
+    runs = []
+    for count in args.stored:
+        for b in SHARPNESS:
+            runs.append(measure(digits[:count], b, args.queries))
+            print(line(runs[-1]), flush=True)
+    if args.json:
+        results = {
+            "benchmark": "retrieval",
+            "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "python": platform.python_version(),
+            "keras": keras.__version__,
+            "backend": keras.config.backend(),
+            "keras_attention": __version__,
+            "seconds": round(time.perf_counter() - start, 1),
+            "cpu_seconds": round(time.process_time() - cpu, 1),
+            "runs": runs,
+        }
+        text = json.dumps(results, indent=1)
+        args.json.write_text(text + "\n", encoding="utf-8")
+    return 0
+
+
+def half_hidden(patterns: np.ndarray) -> np.ndarray:
+    """The same with 0 in the second half of each row."""
+    queries = patterns.copy()
+    queries[:, patterns.shape[1] // 2 :] = 0
+    return queries
+
+
+def measure(patterns: np.ndarray, b: float, most: int) -> dict[str, Any]:
+    """How many half-hidden patterns come back, as shares.
+
+    Args:
+        patterns: those to store, (N, D).
+        b: β √D.
+        most: queries, for the first of the patterns.
+
+    Returns:
+        "one", after one step; "rest", at rest or after `STEPS`; and their number.
+    """
+    count, width = patterns.shape
+    memory = AssociativeMemory(beta=b / width**0.5)
+    memory.store(patterns)
+    targets = patterns[:most]
+    queries = half_hidden(targets)
+    shares = {}
+    for name, steps in (("one", 1), ("rest", None)):
+        found = memory.retrieve(queries, steps, max_steps=STEPS)
+        found = ops.convert_to_numpy(found)
+        off = np.linalg.norm(found - targets, axis=1)
+        near = off < WITHIN * np.linalg.norm(targets, axis=1)
+        shares[name] = round(float(near.mean()), 4)
+    return {"stored": count, "b": b, "queries": len(targets), **shares}
+
+
+def line(run: dict[str, Any]) -> str:
+    """One cell of the table."""
+    return (
+        f"{run['stored']:6} digits, b = {run['b']:2}: one step {run['one']:.3f}, "
+        f"at rest {run['rest']:.3f} ({run['queries']} queries)"
+    )

@@ -1,0 +1,95 @@
+"""One step of an `AssociativeMemory` among very many patterns, against its floor.
+
+The peer is the work that cannot be left out, the two products of queries and patterns
+at their own shapes ("two products"): it computes all scores and a sum of patterns with
+weights that stand ready, not the weights. Ours reads the patterns in chunks, and what
+it holds besides them is in the report's "memory".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from keras_attention.benchmarks.harness import (
+    SEED,
+    Case,
+    Contestants,
+    NumericsError,
+    Step,
+)
+from keras_attention.benchmarks.speed import backends
+
+FLOAT, WIDTH, QUERIES = 4, 64, 64
+PATTERNS = (100_000, 1_000_000)
+PEER = "two products"
+TOLERANCE = 1e-4
+
+
+def cases() -> tuple[Case, ...]:
+    """64 queries and patterns of width 64."""
+    return tuple(_case({"T": QUERIES, "S": count, "D": WIDTH}) for count in PATTERNS)
+
+
+def _case(sizes: dict[str, Any]) -> Case:
+    return Case(
+        name="retrieval",
+        sizes=sizes,
+        make=lambda backend: _make(sizes, backend),
+        steps=_steps(sizes),
+        tolerance=TOLERANCE,
+        quick=sizes["S"] == PATTERNS[0],
+    )
+
+
+def _steps(sizes: dict[str, Any]) -> tuple[Step, ...]:
+    queries, patterns, width = (sizes[name] for name in "TSD")
+    flops, read = 2 * queries * patterns * width, FLOAT * patterns * width
+    return (
+        Step(flops, read, (1, queries, width, patterns)),
+        Step(flops, read, (1, queries, patterns, width)),
+    )
+
+
+def _make(sizes: dict[str, Any], backend: str) -> Contestants:
+    from keras import ops
+
+    from keras_attention.models import AssociativeMemory
+
+    queries, count, width = (sizes[name] for name in "TSD")
+    rng = np.random.default_rng(SEED)
+    patterns = rng.standard_normal((count, width), dtype="float32")
+    states = rng.standard_normal((queries, width), dtype="float32")
+    beta = width**-0.5
+    memory = AssociativeMemory(beta=beta)
+    memory.store(patterns)
+    asked = ops.convert_to_tensor(states)
+    columns = ops.convert_to_tensor(np.ascontiguousarray(patterns.T))  # (D, S)
+    rows = ops.convert_to_tensor(patterns)
+    weights = rng.random((queries, count), dtype="float32")
+    first, _ = backends.compiled(ops.matmul, (asked, columns), backend)
+    second, _ = backends.compiled(
+        ops.matmul, (ops.convert_to_tensor(weights), rows), backend
+    )
+
+    def ours() -> dict[str, Any]:
+        return {"output": memory.retrieve(asked, steps=1)}
+
+    def check() -> dict[str, float]:
+        """Ours against NumPy in float64, some queries at a time."""
+        found = backends.to_numpy(ours())["output"]
+        worst = 0.0
+        for n in range(0, queries, 16):
+            few = slice(n, n + 16)
+            scores = beta * (states[few].astype("float64") @ patterns.T)
+            share = np.exp(scores - scores.max(-1, keepdims=True))
+            right = share @ patterns / share.sum(-1, keepdims=True)
+            worst = max(worst, float(np.abs(found[few] - right).max()))
+        if not worst <= TOLERANCE:
+            raise NumericsError(f"ours differs from NumPy by {worst:.3g}")
+        return {PEER: worst}
+
+    return Contestants(
+        calls={"ours": ours, PEER: lambda: [first(), second()]}, check=check
+    )

@@ -1,0 +1,153 @@
+"""`Bags`: instances, the bag that each is in, and a label for each bag."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+
+@dataclass(frozen=True, eq=False)
+class Bags:
+    """B bags of n instances in all, each of F features.
+
+    Args:
+        instances: (n, F), kept as float32.
+        bag: (n,), which bag each instance is in, from 0 to B − 1; kept as int32.
+        labels: (B,), a whole number for each bag; kept as int32.
+
+    Raises:
+        ValueError: Shapes that do not fit, an instance of a bag that has no label, a
+            bag without instances, or numbers that are not finite.
+
+    Example:
+        ```python
+        made = Bags([[0.5, 1.0], [0.1, 0.2], [0.3, 0.0]], bag=[0, 0, 1], labels=[1, 0])
+        made.padded()["instances"].shape  # (2, 2, 2)
+        ```
+    """
+
+    instances: np.ndarray
+    bag: np.ndarray
+    labels: np.ndarray
+
+    def __post_init__(self) -> None:
+        with np.errstate(over="ignore"):  # it becomes infinity, which is refused below
+            instances = np.asarray(self.instances, np.float32)
+        bag, labels = _whole("bag", self.bag), _whole("labels", self.labels)
+        if instances.ndim != 2 or bag.shape != instances.shape[:1]:
+            raise ValueError(
+                "`instances` must be (n, F) and `bag` (n,). Received: "
+                f"instances.shape={instances.shape}, bag.shape={bag.shape}"
+            )
+        if labels.ndim != 1 or (
+            len(bag) and not 0 <= bag.min() <= bag.max() < len(labels)
+        ):
+            raise ValueError(
+                "`labels` must be (B,), one for each bag, and `bag` from 0 to B − 1. "
+                f"Received: labels.shape={labels.shape}, bag from "
+                f"{bag.min(initial=0)} to {bag.max(initial=0)}"
+            )
+        empty = np.flatnonzero(np.bincount(bag, minlength=len(labels)) == 0)
+        if len(empty):
+            raise ValueError(
+                "Each bag must have an instance. Received: none in "
+                f"{len(empty)} of {len(labels)} bags, the first of them {empty[0]}"
+            )
+        if not np.isfinite(instances).all():
+            row = int(np.flatnonzero(~np.isfinite(instances).all(1))[0])
+            raise ValueError(
+                "`instances` must be finite. Received: NaN or infinity in "
+                f"instances[{row}], of bag {bag[row]}"
+            )
+        for name, array in (("instances", instances), ("bag", bag), ("labels", labels)):
+            object.__setattr__(self, name, array)
+
+    @classmethod
+    def of(cls, sets: Iterable[ArrayLike], labels: ArrayLike) -> Bags:
+        """Bags of a list of arrays, each of which is a bag.
+
+        Args:
+            sets: B arrays (N, F); N may differ.
+            labels: (B,).
+
+        Raises:
+            ValueError: As the class; arrays of unequal widths, or as many labels as
+                there are not bags.
+        """
+        arrays = [np.asarray(one, np.float32) for one in sets]
+        labels = np.asarray(labels)
+        if len(arrays) != len(labels):
+            raise ValueError(
+                "There must be one label for each bag. Received: "
+                f"{len(labels)} labels, {len(arrays)} bags"
+            )
+        for i, one in enumerate(arrays):
+            if one.ndim != 2 or one.shape[1] != arrays[0].shape[-1]:
+                raise ValueError(
+                    "Each bag must be (N, F), all of one width F. Received: "
+                    f"sets[0].shape={arrays[0].shape}, sets[{i}].shape={one.shape}"
+                )
+        sizes = [len(one) for one in arrays]
+        instances = np.concatenate(arrays) if arrays else np.zeros((0, 0), np.float32)
+        return cls(instances, np.repeat(np.arange(len(arrays)), sizes), labels)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """(B,) int, how many instances each bag has."""
+        return np.bincount(self.bag, minlength=len(self))
+
+    def take(self, rows: np.ndarray) -> Bags:
+        """The bags of these numbers, in this order.
+
+        Args:
+            rows: (b,) whole numbers from 0 to B − 1; one may come several times.
+        """
+        rows = np.asarray(rows, np.int64).reshape(-1)
+        order = np.argsort(self.bag, kind="stable")
+        starts = np.concatenate([[0], np.cumsum(self.sizes)])
+        picked = [order[starts[i] : starts[i + 1]] for i in rows]
+        places = np.concatenate(picked) if picked else order[:0]
+        new = np.repeat(np.arange(len(rows)), [len(one) for one in picked])
+        return Bags(self.instances[places], new, self.labels[rows])
+
+    def padded(self, length: int | None = None) -> dict[str, np.ndarray]:
+        """The bags as one array, the shorter ones filled up with zeros.
+
+        Args:
+            length: N, by default that of the longest bag.
+
+        Returns:
+            `"instances"`, (B, N, F) float32, and `"instances_mask"`, (B, N) bool, True
+            where there is an instance: the inputs of `HopfieldClassifier`.
+
+        Raises:
+            ValueError: A `length` below that of the longest bag.
+        """
+        sizes = self.sizes
+        longest = int(sizes.max(initial=1))
+        length = longest if length is None else length
+        if length < longest:
+            raise ValueError(
+                f"`length` must be at least that of the longest bag, {longest}. "
+                f"Received: length={length}"
+            )
+        mask = np.arange(length) < sizes[:, None]  # (B, N)
+        instances = np.zeros((*mask.shape, self.instances.shape[1]), np.float32)
+        instances[mask] = self.instances[np.argsort(self.bag, kind="stable")]
+        return {"instances": instances, "instances_mask": mask}
+
+
+def _whole(name: str, given: object) -> np.ndarray:
+    array = np.asarray(given)
+    whole = array.astype(np.int32)
+    if (whole != array).any():
+        raise ValueError(
+            f"`{name}` must be whole numbers. Received: {name} of {array.dtype}"
+        )
+    return whole

@@ -1,0 +1,164 @@
+"""The files of Tiger, Elephant and Musk1."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from keras_attention.datasets import files
+from keras_attention.datasets.bags import mat
+from keras_attention.datasets.bags.padding import Bags
+
+_FILES = {"tiger": "tiger.mat", "elephant": "elephant.mat", "musk1": "musk1.csv"}
+_SOURCES = {
+    "tiger": "the data sets of Andrews, Tsochantaridis & Hofmann (2003)",
+    "elephant": "the data sets of Andrews, Tsochantaridis & Hofmann (2003)",
+    "musk1": "Musk, version 1, of the UCI repository, as lines of label, bag, features",
+}
+_FIELDS = ("features", "bag_ids", "labels")
+
+
+def load(name: str, path: str | os.PathLike[str] | None = None) -> Bags:
+    """Loads Tiger, Elephant or Musk1.
+
+    Without a `path` the file is `mil/tiger.mat`, `mil/elephant.mat` or `mil/musk1.csv`
+    in the folder named by `KERAS_ATTENTION_DATA`. Nothing is downloaded: these files
+    have no address that is known to last.
+
+    Args:
+        name: `"tiger"` (200 bags, 1,220 instances of 230 features), `"elephant"` (200,
+            1,391, 230) or `"musk1"` (92, 476, 166).
+        path: The file, wherever it is.
+
+    Returns:
+        `Bags` with labels 0 and 1.
+
+    Raises:
+        ValueError: Another `name`.
+        DataNotFoundError: No such file; the message names what to get, and where to
+            put it.
+        DamagedDataError: A file that is truncated or of another format.
+    """
+    if name not in tuple(_FILES):
+        raise ValueError(
+            f"`name` must be one of {list(_FILES)}. Received: name={name!r}"
+        )
+    path = _find(name) if path is None else Path(path)
+    return read_mat(path) if _FILES[name].endswith(".mat") else read_table(path)
+
+
+def read_mat(path: str | os.PathLike[str]) -> Bags:
+    """Reads a MATLAB file of `features`, `bag_ids` and `labels`, a column an instance.
+
+    A label above 0 is positive. Arrays may be sparse.
+
+    Args:
+        path: The file, of MATLAB's format 5.
+
+    Returns:
+        `Bags` with labels 0 and 1, in the order of their numbers in the file.
+
+    Raises:
+        DataNotFoundError: No such file.
+        DamagedDataError: A file that is truncated, of another format, without one of
+            the three arrays, or in which they do not fit.
+    """
+    path = _existing(path)
+    try:
+        content = mat.arrays(path.read_bytes())
+    except mat.BrokenMatError as error:
+        raise _damaged(path, str(error)) from error
+    missing = [name for name in _FIELDS if name not in content]
+    if missing:
+        raise _damaged(path, f"it has no {' and no '.join(missing)}")
+    features, numbers, labels = (content[name] for name in _FIELDS)
+    return _bags(path, features, numbers.reshape(-1), labels.reshape(-1) > 0)
+
+
+def read_table(path: str | os.PathLike[str]) -> Bags:
+    """Reads lines of label, number of the bag and features, with commas between.
+
+    Args:
+        path: The file, one instance a line. A label above 0 is positive.
+
+    Returns:
+        `Bags` with labels 0 and 1, in the order of their numbers in the file.
+
+    Raises:
+        DataNotFoundError: No such file.
+        DamagedDataError: A line that is of another length than the first or holds
+            something that is no number, with its number; a bag of two labels.
+    """
+    path = _existing(path)
+    rows: list[list[float]] = []
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+        try:
+            row = [float(cell) for cell in line.split(",")]
+        except ValueError as error:
+            raise _damaged(path, f"line {number}: {error}") from error
+        if len(row) < 3 or len(row) != len(rows[0] if rows else row):
+            raise _damaged(
+                path,
+                f"line {number} must have a label, a bag and features, as many cells "
+                f"as the first line, and it has {len(row)}",
+            )
+        rows.append(row)
+    if not rows:
+        raise _damaged(path, "it has no line")
+    table = np.array(rows)
+    return _bags(path, table[:, 2:], table[:, 1], table[:, 0] > 0)
+
+
+def _bags(
+    path: Path, features: np.ndarray, numbers: np.ndarray, positive: np.ndarray
+) -> Bags:
+    """Bags of each instance's features, bag and label."""
+    if features.ndim != 2 or not len(features) == len(numbers) == len(positive):
+        raise _damaged(
+            path,
+            f"its features are of shape {features.shape}, and it has {len(numbers)} "
+            f"numbers of bags and {len(positive)} labels",
+        )
+    names, bag = np.unique(numbers, return_inverse=True)
+    count = np.bincount(bag)
+    positives = np.bincount(bag, positive)
+    mixed = np.flatnonzero((positives > 0) & (positives < count))
+    if len(mixed):
+        raise _damaged(path, f"bag {names[mixed[0]]:g} has instances of both labels")
+    try:
+        return Bags(features, bag, positives > 0)
+    except ValueError as error:
+        raise _damaged(path, str(error)) from error
+
+
+def _damaged(path: Path, what: str) -> files.DamagedDataError:
+    return files.DamagedDataError(f"{path} is damaged: {what}. Get it again.")
+
+
+def _existing(path: str | os.PathLike[str]) -> Path:
+    path = Path(path)
+    if not path.is_file():
+        raise files.DataNotFoundError(f"There is no file {path}.")
+    return path
+
+
+def _find(name: str) -> Path:
+    relative = f"mil/{_FILES[name]}"
+    data = os.environ.get(files.DATA_VARIABLE)
+    if not data:
+        tried = f"The environment variable {files.DATA_VARIABLE} is not set."
+    else:
+        path = Path(data, *relative.split("/"))
+        if path.is_file():
+            return path
+        tried = f"The folder named by {files.DATA_VARIABLE} has no file {path}."
+    nowhere = files.DataNotFoundError(
+        f"{relative} could not be had. {tried}\n"
+        f"Next: get {_FILES[name]} by hand ({_SOURCES[name]}), and name it with `path` "
+        f"or put it at {relative} in a folder named by the environment variable "
+        f"{files.DATA_VARIABLE}."
+    )
+    nowhere.tried = (tried,)
+    raise nowhere

@@ -1,0 +1,173 @@
+"""Lookup in patterns that are learned.
+
+Shapes: B batch, T queries, S keys (patterns), D width, H heads, E width of a head.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.layers.export import export
+from keras_attention.layers.heads import as_boolean
+from keras_attention.layers.recording import is_recording, record
+from keras_attention.layers.trainable_patterns import TrainablePatterns, check_rank
+from keras_attention.ops import masks
+
+Tensor = Any
+
+
+@export
+class HopfieldLayer(TrainablePatterns):
+    """Each input retrieves from patterns that are weights of the layer.
+
+        ξ ← Σₛ pₛ kₛ,  p = softmax(β K ξ);   o = Σₛ pₛ vₛ
+
+    as in `Hopfield`, where ξ starts as the projected input and what is stored is
+    learned, or given: `layer.patterns.assign(…)` once it is built, of examples of the
+    training data for instance; with `layer.trainable = False` they stay so. Patterns
+    are projected once, not once for each sample, and no input sees another.
+
+    Args:
+        quantity: S, how many patterns there are.
+        num_heads: H.
+        key_dim: E, by default D / H.
+        separate_values: whether values are made from vectors of their own, (S, D), and
+            not from the patterns.
+        update_steps: how many softmaxes; or None, as of `Hopfield`.
+        beta: β, a number or a list of one for each head; by default 1/√E.
+        trainable_beta: whether each head learns its β.
+        separation: "softmax", "softmax1", "sparsemax", "entmax15" or "hardmax".
+        projections: True, False or a dict, as of `Hopfield`; its `output_shape` is the
+            width of what is returned, by default D.
+        dropout: the fraction of weights that are dropped while training.
+
+    Call arguments:
+        inputs: state patterns, (B, T, D) or (B, D).
+        mask: booleans (B, T) or (B,), False for inputs that are to retrieve nothing;
+            by default the mask that the inputs carry.
+        return_attention_scores: whether to return the weights, too.
+        training: whether to drop weights.
+
+    Returns:
+        (B, T, D), or (B, T, *output_shape), in the compute dtype; with
+        `return_attention_scores=True` also the weights of the last step (B, H, T, S).
+        Without the T axis where the inputs have none. The output carries the mask of
+        the inputs.
+
+    Masking:
+        Where the mask is False each head gives 0: the output is then the bias of the
+        last projection.
+
+    Raises:
+        ValueError: for a quantity below 1, and as of `Hopfield`.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.layers import HopfieldLayer
+    >>> x = np.random.default_rng(0).normal(size=(5, 8)).astype("float32")
+    >>> lookup = HopfieldLayer(quantity=11, num_heads=4)
+    >>> output, weights = lookup(x, return_attention_scores=True)
+    >>> tuple(output.shape), tuple(weights.shape)
+    ((5, 8), (5, 4, 11))
+
+    Reference:
+        Ramsauer et al., "Hopfield networks is all you need" (2020), the layer
+        HopfieldLayer.
+    """
+
+    def __init__(
+        self,
+        quantity: int,
+        num_heads: int = 1,
+        key_dim: int | None = None,
+        separate_values: bool = False,
+        update_steps: int | None = 1,
+        beta: float | list[float] | None = None,
+        trainable_beta: bool = False,
+        separation: str = "softmax",
+        projections: bool | dict[str, Any] = True,
+        dropout: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
+        arguments = {
+            "num_heads": num_heads,
+            "key_dim": key_dim,
+            "update_steps": update_steps,
+            "beta": beta,
+            "trainable_beta": trainable_beta,
+            "separation": separation,
+            "projections": projections,
+            "dropout": dropout,
+        }
+        super().__init__(quantity, arguments, **kwargs)
+        self.separate_values = separate_values
+
+    def build(self, inputs_shape: Any) -> None:
+        shape = check_rank("inputs", inputs_shape, 2, 3)
+        self.patterns = self._add_patterns("patterns", shape[-1])
+        self.values = self.patterns
+        if self.separate_values:
+            self.values = self._add_patterns("values", shape[-1])
+        stored = (1, self.quantity, shape[-1])
+        self.hopfield.build((1, None, shape[-1]), stored, stored)
+        self._close_build()
+
+    def call(
+        self,
+        inputs: Tensor,
+        mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> Any:
+        check_rank("inputs", inputs.shape, 2, 3)
+        mask = masks.check("mask", as_boolean("mask", mask), tuple(inputs.shape[:-1]))
+        key, value = (ops.expand_dims(x, 0) for x in (self.patterns, self.values))
+        prepared = self.hopfield.prepare(value, key)  # (1, S, H, E)
+        # All inputs see the same patterns, so that they are queries of one batch.
+        together = ops.reshape(inputs, (1, -1, inputs.shape[-1]))  # (1, B·T, D)
+        explicit = return_attention_scores or is_recording()
+        output, weights = self.hopfield.associate(
+            self.hopfield.states(together),
+            prepared,
+            None if mask is None else ops.reshape(mask, (1, -1)),
+            explicit,
+            training,
+        )
+        front = ops.shape(inputs)[:-1]
+        output = ops.reshape(output, (*front, *output.shape[2:]))
+        if weights is not None:
+            weights = ops.transpose(weights, (2, 0, 1, 3))  # (B·T, 1, H, S)
+            weights = ops.reshape(weights, (*front, *weights.shape[2:]))
+            if len(inputs.shape) == 3:
+                weights = ops.transpose(weights, (0, 2, 1, 3))  # (B, H, T, S)
+        if is_recording():
+            record(self.path, weights)
+        return (output, weights) if return_attention_scores else output
+
+    def compute_output_spec(
+        self,
+        inputs: Tensor,
+        mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> Any:
+        shape = check_rank("inputs", inputs.shape, 2, 3)
+        masks.check("mask", as_boolean("mask", mask), shape[:-1])
+        stored = (1, self.quantity, shape[-1])
+        width = self.hopfield.compute_output_shape((1, None, shape[-1]), stored)[2:]
+        output = keras.KerasTensor((*shape[:-1], *width), self.compute_dtype)
+        if not return_attention_scores:
+            return output
+        heads = self.hopfield.num_heads
+        shape = (shape[0], heads, *shape[1:-1], self.quantity)
+        return output, keras.KerasTensor(shape, self.compute_dtype)
+
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
+        return previous_mask
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "separate_values": self.separate_values}

@@ -1,0 +1,123 @@
+"""What Hopfield networks are given, held to what they need: states, patterns, β.
+
+Shapes: T states, S stored patterns, D width; "..." for any axes in front.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attention.ops import kernels
+from keras_attention.ops.precision import is_half, wide
+
+Tensor = Any
+
+
+def rows(name: str, x: Any) -> Tensor:
+    """States or patterns, as numbers to calculate with.
+
+    Args:
+        name: the argument's name, for the message.
+        x: (..., D), of rank 2 or more; also lists of numbers.
+
+    Returns:
+        The same in float32, or in float64 where they came in it and the backend keeps
+        it: Keras does on TensorFlow, and on JAX when told to.
+
+    Raises:
+        ValueError: if their rows have not one width, or there is no axis of rows.
+    """
+    x = x.value if isinstance(x, keras.Variable) else x
+    if not hasattr(x, "shape"):
+        try:
+            x = np.asarray(x)
+        except ValueError as error:
+            raise ValueError(
+                f"`{name}` must have rows of one width. "
+                f"Received: rows of widths {sorted({np.size(row) for row in x})}"
+            ) from error
+    if len(x.shape) < 2:
+        raise ValueError(
+            f"`{name}` must have rank 2 or more, (..., rows, width). "
+            f"Received: {name}.shape={tuple(x.shape)}"
+        )
+    dtype = keras.backend.standardize_dtype(x.dtype)
+    full = wide(x) if keras.backend.is_float_dtype(dtype) else ops.cast(x, "float32")
+    return full if kernels.is_traced(full) else ops.convert_to_tensor(full)
+
+
+def both(states: Any, patterns: Any) -> tuple[Tensor, Tensor]:
+    """States (..., T, D) and patterns (..., S, D) of one width, as `rows` has them.
+
+    Raises:
+        ValueError: if they are not of one width.
+    """
+    ours, stored = rows("states", states), rows("patterns", patterns)
+    if ours.shape[-1] != stored.shape[-1]:
+        raise ValueError(
+            "`states` and `patterns` must have the same width (last axis). "
+            f"Received: states.shape={tuple(ours.shape)}, "
+            f"patterns.shape={tuple(stored.shape)}"
+        )
+    return ours, stored
+
+
+def binary(states: Any, patterns: Any) -> tuple[Tensor, Tensor]:
+    """The same, of numbers that are −1 and 1, which is checked where it can be seen.
+
+    Raises:
+        ValueError: if they are not of one width, or hold another number.
+    """
+    ours, stored = both(states, patterns)
+    for name, x in (("states", ours), ("patterns", stored)):
+        values = seen(x)
+        if values is not None and not np.all(np.abs(values) == 1):
+            wrong = values[np.abs(values) != 1]
+            raise ValueError(
+                f"`{name}` of a binary memory must hold nothing but -1 and 1. "
+                f"Received: {wrong.size} other numbers, such as {wrong[0]}"
+            )
+    return ours, stored
+
+
+def inverse_temperature(beta: Any, dtype: Any, per_row: bool = True) -> Any:
+    """β, a positive number or a tensor, as what multiplies scores.
+
+    Args:
+        beta: a number, or numbers of any shape (...).
+        dtype: that of the scores.
+        per_row: whether a tensor has a β for each row of scores (..., S).
+
+    Returns:
+        A float, or a tensor: (..., 1) where it is that of rows, else (...).
+
+    Raises:
+        ValueError: if it can be seen not to be positive and finite.
+    """
+    beta = beta.value if isinstance(beta, keras.Variable) else beta
+    beta = beta if hasattr(beta, "shape") else np.asarray(beta, "float64")
+    values = seen(beta)
+    if values is not None and not np.all((values > 0) & (values < np.inf)):
+        raise ValueError(f"`beta` must be positive and finite. Received: beta={beta}")
+    if isinstance(beta, np.ndarray | np.generic) and beta.ndim == 0:
+        return float(beta)
+    beta = ops.cast(beta, dtype)
+    return ops.expand_dims(beta, -1) if per_row and len(beta.shape) else beta
+
+
+def seen(x: Any) -> np.ndarray | None:
+    """Its numbers; None inside a compiled function, where there are none yet."""
+    if isinstance(x, np.ndarray | np.generic):
+        return np.asarray(x)
+    if kernels.is_traced(x):
+        return None
+    return np.asarray(ops.convert_to_numpy(x))
+
+
+def result(x: Tensor, like: Any) -> Tensor:
+    """Back in half precision, where what came in was in it."""
+    return ops.cast(x, like.dtype) if hasattr(like, "dtype") and is_half(like) else x

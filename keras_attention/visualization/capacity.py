@@ -1,0 +1,97 @@
+"""How many patterns memories hold: what was measured, over what theory expects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from keras_attention.visualization.table import matplotlib_or_error
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_COLORS = ("#1f5fa8", "#c4491d", "#2f8f4e", "#7a4fa3")
+_SIZE = (7.2, 4.4)  # inches
+
+
+def plot_capacity(
+    series: Sequence[Mapping[str, Any]],
+    x_label: str = "patterns stored",
+    y_label: str = "wrong bits after one update",
+    title: str | None = None,
+) -> Figure:
+    """Draws measured points, with their errors, over curves, on logarithmic axes.
+
+    A measured 0, which such axes have no place for, is left out.
+
+    Args:
+        series: One a memory, each a mapping with "name", "x" and "y", the points, N
+            numbers each; "error", their standard errors, if there are any; and
+            "curve_x" and "curve_y", what theory expects, if it does.
+        x_label: Below the picture.
+        y_label: Beside it.
+        title: Above it.
+
+    Returns:
+        The `matplotlib.figure.Figure`; `figure.savefig("capacity.png")` writes it.
+
+    Raises:
+        ValueError: If there is no series, or points and curves are not of one length.
+        ImportError: If matplotlib is not installed.
+
+    Example:
+    ```python
+    figure = plot_capacity([{"name": "classical", "x": [10, 20], "y": [0.001, 0.012]}])
+    figure.savefig("capacity.png")
+    ```
+    """
+    if not series:
+        raise ValueError("`series` must hold at least one memory. Received: none")
+    _, canvas, figure_class = matplotlib_or_error()
+    figure = figure_class(
+        figsize=_SIZE, dpi=120, facecolor="white", layout="constrained"
+    )
+    canvas(figure)
+    ax = figure.add_subplot()
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    for n, one in enumerate(series):
+        color = _COLORS[n % len(_COLORS)]
+        if "curve_x" in one:
+            ax.plot(*_pair(one, "curve_x", "curve_y"), color=color, linewidth=1.2)
+        x, y = _pair(one, "x", "y")
+        error = np.asarray(one.get("error", np.zeros_like(y)), float)
+        there = y > 0
+        ax.errorbar(
+            x[there],
+            y[there],
+            yerror(y[there], error[there]),
+            fmt="o",
+            markersize=4.5,
+            color=color,
+            label=one["name"],
+        )
+    ax.set_xlabel(x_label)
+    ax.set_ylabel(y_label)
+    if title is not None:
+        ax.set_title(title, loc="left", fontsize=10, fontweight="bold")
+    ax.grid(True, which="major", color="#dddddd", linewidth=0.6)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+    return figure
+
+
+def yerror(y: np.ndarray, error: np.ndarray) -> np.ndarray:
+    """Lengths of the bars down and up, (2, N); none goes down to 0."""
+    return np.stack([np.minimum(error, 0.9 * y), error])
+
+
+def _pair(one: Mapping[str, Any], *names: str) -> tuple[np.ndarray, np.ndarray]:
+    x, y = (np.asarray(one[name], float) for name in names)
+    if x.ndim != 1 or x.shape != y.shape:
+        raise ValueError(
+            f"`{names[0]}` and `{names[1]}` of a series must have one length. "
+            f"Received: shapes {x.shape} and {y.shape} of {one.get('name')!r}"
+        )
+    return x, y

@@ -1,0 +1,243 @@
+"""The way of states downhill, as pictures, with the energy under them.
+
+Lengths are in inches, sizes of type in points. As in `table`, the picture is a plain
+`matplotlib.figure.Figure`. Shapes: R rows, K steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from keras_attention.visualization.table import matplotlib_or_error
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_COLORS = ("#1f5fa8", "#c4491d", "#2f8f4e", "#7a4fa3", "#a8871f", "#5f5f5f")
+_STYLES = ("-", "--", "-.", ":")
+_SIDE = 1.05  # of the longer side of a panel
+_LABEL = 1.75  # left of a row
+_CURVES = 2.3  # height of the curves below
+_NOTE = "E: the energy, which no step makes more."
+_NOTE_SIZES = "k: how many of the stored patterns hold 90 % of the weight."
+_MOVES = 1e-3  # of what a curve spans: a step that is smaller is not seen
+
+
+def plot_energy(
+    states: Any,
+    energies: Any,
+    rows: Sequence[str],
+    sizes: Any = None,
+    targets: Any = None,
+    shown: Sequence[int] = (0, 1, 2, -1),
+    title: str | None = None,
+) -> Figure:
+    """Draws how states become what a Hopfield network has stored, and their energy.
+
+    One row a retrieval, such as one β each: the query, some of its steps and what was
+    looked for, as grey pictures, with the energy of each below it. Under all of them,
+    the energy at every step.
+
+    Args:
+        states: Array (R, K + 1, rows, columns) of any numbers, the query and what each
+            of K steps made of it; the smallest is drawn black.
+        energies: Array (R, K + 1), of these states.
+        rows: R strings, what each retrieval is called.
+        sizes: Array (R, K + 1), the metastable size of each state: how many patterns
+            it is made of. A second curve shows it.
+        targets: Array (R, rows, columns), or (rows, columns) for all: what was looked
+            for, in a last column.
+        shown: Which states are drawn: 0 is the query, -1 the last one.
+        title: A line above the picture.
+
+    Returns:
+        The `matplotlib.figure.Figure`; `figure.savefig("energy.png")` writes it.
+
+    Raises:
+        ValueError: If the arrays do not fit each other, hold numbers that are not
+            finite, or there is no such state as is to be shown.
+        ImportError: If matplotlib is not installed.
+
+    Example:
+    ```python
+    query, step, end = [[1, 0], [0, 0]], [[1, 0.6], [0, 0]], [[1, 1], [0, 0]]
+    figure = plot_energy(
+        [[query, step, end]], [[1.5, 0.4, 0.2]], ["β = 4"], shown=(0, 1, -1)
+    )
+    figure.savefig("energy.png")
+    ```
+    """
+    states = _finite("states", states)
+    if states.ndim != 4 or 0 in states.shape:
+        raise ValueError(
+            "`states` must be an array (R, K + 1, rows, columns), none of them 0. "
+            f"Received: states.shape={states.shape}"
+        )
+    energies = _along("energies", energies, states)
+    sizes = None if sizes is None else _along("sizes", sizes, states)
+    if targets is not None:
+        targets = _targets(targets, states)
+    if isinstance(rows, str) or len(rows) != len(states):
+        raise ValueError(
+            f"`rows` must hold a string for each of {len(states)} retrieval(s). "
+            f"Received: rows={rows!r}"
+        )
+    steps = _steps(shown, states.shape[1])
+    _, canvas, figure_class = matplotlib_or_error()
+    across = len(steps) + (targets is not None)
+    panel = [_SIDE * n / max(states.shape[2:]) for n in states.shape[2:]]
+    height, width = len(states) * (panel[0] + 0.4), across * (panel[1] + 0.2) + _LABEL
+    figure = figure_class(
+        figsize=(max(width, 6.4), height + _CURVES + 0.9),
+        dpi=120,
+        facecolor="white",
+        layout="constrained",
+    )
+    canvas(figure)
+    if title is not None:
+        figure.suptitle(title, size=11, weight="bold", parse_math=False)
+    above, below = figure.subfigures(2, 1, height_ratios=(height, _CURVES + 0.5))
+    _draw_states(above, states, energies, list(rows), sizes, targets, steps)
+    _draw_curves(below, energies, list(rows), sizes)
+    return figure
+
+
+def _draw_states(
+    figure: Any,
+    states: np.ndarray,
+    energies: np.ndarray,
+    rows: list[str],
+    sizes: np.ndarray | None,
+    targets: np.ndarray | None,
+    steps: list[int],
+) -> None:
+    everything = [states] if targets is None else [states, targets]
+    gray = {
+        "cmap": "gray",
+        "vmin": min(x.min() for x in everything),
+        "vmax": max(x.max() for x in everything),
+    }
+    across = len(steps) + (targets is not None)
+    axes = figure.subplots(len(states), across, squeeze=False)
+    for r, line in enumerate(axes):
+        for n, ax in enumerate(line):
+            ax.set_xticks([])
+            ax.set_yticks([])
+            last = n == len(steps)
+            heading = "looked for" if last else _heading(steps[n], states.shape[1] - 1)
+            if r == 0:
+                ax.set_title(heading, size=10)
+            if last:
+                ax.imshow(targets[r], **gray)
+                continue
+            ax.imshow(states[r, steps[n]], **gray)
+            text = f"E = {energies[r, steps[n]]:.3g}"
+            if sizes is not None:
+                text += f"\nk = {sizes[r, steps[n]]:.0f}"
+            ax.set_xlabel(text, size=8.5, labelpad=3)
+        line[0].set_ylabel(
+            rows[r],
+            rotation=0,
+            ha="right",
+            va="center",
+            labelpad=10,
+            size=10,
+            color=_COLORS[r % len(_COLORS)],
+            parse_math=False,
+        )
+
+
+def _draw_curves(
+    figure: Any, energies: np.ndarray, rows: list[str], sizes: np.ndarray | None
+) -> None:
+    curves = [("E", energies)]
+    notes = _NOTE
+    if sizes is not None:
+        curves.append(("k", sizes))
+        notes += "\n" + _NOTE_SIZES
+    axes = figure.subplots(1, len(curves), squeeze=False)[0]
+    last = max(_last_move(values) for _, values in curves)
+    for ax, (name, values) in zip(axes, curves):
+        for r, line in enumerate(values):
+            ax.plot(
+                line[: last + 1],
+                _STYLES[r % len(_STYLES)],
+                color=_COLORS[r % len(_COLORS)],
+                marker="o",
+                markersize=3,
+                label=rows[r].replace("\n", " "),
+            )
+        ax.set_xlabel("step", size=9)
+        ax.set_title(name, size=10, loc="left")
+        ax.locator_params(axis="x", integer=True)
+        ax.grid(True, color="#dddddd", linewidth=0.6)
+    if sizes is not None:
+        axes[1].set_yscale("log")
+        axes[1].yaxis.set_major_formatter("{x:.0f}")
+    figure.legend(
+        *axes[0].get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=2,
+        frameon=False,
+        fontsize=9,
+        title=notes,
+        title_fontsize=9,
+    )
+
+
+def _last_move(values: np.ndarray) -> int:
+    """The step behind which no line of (R, K + 1) moves so much that it is seen."""
+    moves = np.abs(np.diff(values)) > _MOVES * np.ptp(values)  # (R, K)
+    seen = np.flatnonzero(moves.any(0))
+    return min(int(seen[-1]) + 2, values.shape[1] - 1) if seen.size else 1
+
+
+def _heading(step: int, last: int) -> str:
+    if step == 0:
+        return "query"
+    return f"step {step}" if step < last else f"end (step {step})"
+
+
+def _finite(name: str, values: Any) -> np.ndarray:
+    array = np.asarray(values, dtype="float64")
+    wrong = np.sum(~np.isfinite(array))
+    if wrong:
+        raise ValueError(
+            f"`{name}` must hold finite numbers. "
+            f"Received: {wrong} of {array.size} that are not"
+        )
+    return array
+
+
+def _along(name: str, values: Any, states: np.ndarray) -> np.ndarray:
+    array = _finite(name, values)
+    if array.shape != states.shape[:2]:
+        raise ValueError(
+            f"`{name}` must have a number for each state, {states.shape[:2]}. "
+            f"Received: {name}.shape={array.shape}"
+        )
+    return array
+
+
+def _targets(targets: Any, states: np.ndarray) -> np.ndarray:
+    array = _finite("targets", targets)
+    one = (len(states), *states.shape[2:])
+    if array.shape not in (one, one[1:]):
+        raise ValueError(
+            f"`targets` must be {one}, or {one[1:]} for all rows. "
+            f"Received: targets.shape={array.shape}"
+        )
+    return np.broadcast_to(array, one)
+
+
+def _steps(shown: Sequence[int], count: int) -> list[int]:
+    steps = [int(step) for step in shown]
+    if not steps or any(not -count <= step < count for step in steps):
+        raise ValueError(
+            f"`shown` must name states, from {-count} to {count - 1}. "
+            f"Received: shown={list(shown)}"
+        )
+    return [step % count for step in steps]

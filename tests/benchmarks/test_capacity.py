@@ -1,0 +1,70 @@
+"""The commands `capacity` and `retrieval`: what they count, and what they refuse."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from keras_attention.benchmarks import __main__, capacity, retrieval
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        capacity.Point("", "classical", 40, 2, 12),
+        capacity.Point("", "polynomial", 20, 3, 40),
+        capacity.Point("", "exponential", 10, 0, 32),
+    ],
+    ids=lambda point: point.kind,
+)
+def test_as_many_bits_flip_as_expected(point):
+    run = capacity.measure(point, bits=30_000)
+    assert run["draws"] >= 8
+    assert abs(run["wrong"] - run["expected"]) < 4 * run["error"] + 0.002
+    assert run["name"] in capacity.table([run])
+
+
+def test_the_series_have_their_curves():
+    runs = [
+        {**point._asdict(), "wrong": 0.01, "error": 0.001} for point in capacity.POINTS
+    ]
+    series = capacity.series(runs)
+    assert [len(one["x"]) for one in series] == [6, 4, 4, 4]
+    for one in series:
+        points = [p for p in capacity.POINTS if p.name == one["name"]]
+        assert one["curve_y"][0] == round(capacity.expected(points[0]), 6)
+        assert one["curve_y"][-1] == round(capacity.expected(points[-1]), 6)
+
+
+def test_half_hidden_patterns_come_back():
+    rng = np.random.default_rng(0)
+    patterns = np.sign(rng.normal(size=(11, 64))).astype("float32")
+    run = retrieval.measure(patterns, b=8, most=5)
+    assert run == {"stored": 11, "b": 8, "queries": 5, "one": 1.0, "rest": 1.0}
+    run = retrieval.measure(patterns, b=0.1, most=11)
+    assert run["one"] == run["rest"] == 0.0
+
+
+def test_errors_of_usage(monkeypatch, tmp_path, capsys):
+    assert __main__.main(["capacity", "--bits", "0"]) == 2
+    assert __main__.main(["retrieval", "--queries", "0"]) == 2
+    assert "at least 1" in capsys.readouterr().err
+    monkeypatch.setenv("KERAS_ATTENTION_DATA", str(tmp_path))
+    monkeypatch.setattr(keras.utils, "get_file", _offline)
+    assert __main__.main(["retrieval"]) == 2
+    assert "t10k-images" in capsys.readouterr().err
+
+
+def _offline(*args, **kwargs):
+    raise OSError("no network")
+
+
+def test_the_command_writes_what_it_measured(monkeypatch, tmp_path, capsys):
+    points = [capacity.Point("one", "classical", 16, 2, 4)]
+    monkeypatch.setattr(capacity, "POINTS", points)
+    path = tmp_path / "runs.json"
+    assert __main__.main(["capacity", "--bits", "1", "--json", str(path)]) == 0
+    assert "wrong bits" in capsys.readouterr().out
+    (run,) = json.loads(path.read_text("utf-8"))["runs"]
+    assert run["name"] == "one"

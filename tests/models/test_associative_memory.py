@@ -1,0 +1,306 @@
+"""AssociativeMemory: what it stores, gives back, forgets, saves and refuses."""
+
+import sys
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_attention.benchmarks.speed.worker import resident_growth
+from keras_attention.models import AssociativeMemory
+from keras_attention.models.associative_memory import TOLERANCE
+from keras_attention.ops import energy, retrieval
+
+S, D = 23, 11
+BINARY = ("classical", "polynomial", "exponential")
+
+
+def floats(rows, seed=0, width=D):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(rows, width)).astype("float32")
+
+
+def signs(rows, seed=0, width=D):
+    return np.sign(floats(rows, seed, width)).astype("float32")
+
+
+def numpy(x):
+    return np.asarray(ops.convert_to_numpy(x))
+
+
+def memory_of(patterns, **more):
+    memory = AssociativeMemory(**{"chunk_size": 8, **more})
+    memory.store(patterns)
+    return memory
+
+
+def test_what_was_stored_comes_back():
+    patterns = floats(S)
+    memory = memory_of(patterns[:9], beta=8.0, similarity="distance")
+    memory.store(patterns[9:])
+    assert len(memory) == S
+    np.testing.assert_array_equal(numpy(memory.patterns), patterns)
+    found = numpy(memory.retrieve(patterns + 0.1 * floats(S, 1)))
+    assert np.abs(found - patterns).max() < 0.05
+
+
+@pytest.mark.parametrize(
+    ("separation", "similarity"),
+    [("softmax", "dot"), ("softmax1", "distance"), ("sparsemax", "cosine")],
+)
+def test_a_step_is_that_of_the_equations(separation, similarity):
+    patterns, queries = floats(S), floats(70, 1)  # more than one block
+    given = {"beta": 0.7, "separation": separation, "similarity": similarity}
+    memory = memory_of(patterns, **given)
+    expected = energy.hopfield_update(queries, patterns, **given)
+    found = numpy(memory.retrieve(queries, steps=1))
+    np.testing.assert_allclose(found, numpy(expected), rtol=1e-4, atol=1e-5)
+    expected = energy.hopfield_energy(queries, patterns, **given)
+    found = numpy(memory.energy(queries))
+    np.testing.assert_allclose(found, numpy(expected), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("order", ["asynchronous", "synchronous"])
+@pytest.mark.parametrize("kind", BINARY)
+def test_neurons_go_by_their_equations(kind, order):
+    patterns, queries = signs(3), signs(5, 1)
+    memory = memory_of(patterns, kind=kind, order=order)
+    update = getattr(energy, f"{kind}_update")
+    expected = numpy(update(queries, patterns, order=order))
+    np.testing.assert_array_equal(numpy(memory.retrieve(queries, steps=1)), expected)
+    expected = numpy(getattr(energy, f"{kind}_energy")(queries, patterns))
+    np.testing.assert_allclose(numpy(memory.energy(queries)), expected, rtol=1e-5)
+    if order == "asynchronous":  # which comes to rest
+        found = memory.retrieve(queries)
+        again = memory.retrieve(found, steps=1)
+        np.testing.assert_array_equal(numpy(again), numpy(found))
+
+
+def test_each_query_stops_by_itself():
+    """Beside one that goes on for long, to the bit as beside others."""
+    patterns = floats(S)
+    memory = memory_of(patterns, beta=1.0)
+    queries = floats(6, 1)
+    found, way = memory.retrieve(queries, return_trajectory=True)
+    assert len(set(way.steps.tolist())) > 1
+    assert way.at_rest.all()
+    assert way.states.shape == (way.steps.max() + 1, 6, D)
+    assert way.energies.shape == (way.steps.max() + 1, 6)
+    assert np.diff(way.energies, axis=0).max() < 1e-5
+    np.testing.assert_array_equal(way.states[0], queries)
+    np.testing.assert_array_equal(way.states[-1], numpy(found))
+    for q, steps in enumerate(way.steps):
+        moved = np.linalg.norm(np.diff(way.states[:, q], axis=0), axis=-1)
+        assert (moved[: steps - 1] > TOLERANCE).all()
+        assert moved[steps - 1] <= TOLERANCE
+        assert not moved[steps:].any()
+        mates = floats(6, 7 + q)
+        mates[q] = queries[q]
+        np.testing.assert_array_equal(numpy(memory.retrieve(mates))[q], numpy(found)[q])
+
+
+def test_the_way_of_blocks_of_unequal_length():
+    memory = memory_of(floats(S), beta=1.0)
+    one = numpy(memory.retrieve(floats(1, 2)))  # is at rest
+    queries = np.concatenate([one.repeat(64, 0), floats(3, 1)])
+    found, way = memory.retrieve(queries, return_trajectory=True)
+    np.testing.assert_array_equal(way.states[-1], numpy(found))
+    assert way.at_rest.all()
+    assert way.steps[:64].max() < way.steps[64:].max()
+    found, way = memory.retrieve(queries, steps=2, return_trajectory=True)
+    assert way.states.shape[0] == 3
+    assert not way.at_rest.all()
+
+
+def test_axes_in_front_and_none_at_all():
+    memory = memory_of(floats(S))
+    queries = floats(6, 1)
+    flat = numpy(memory.retrieve(queries))
+    cube = memory.retrieve(queries.reshape(2, 3, D))
+    np.testing.assert_array_equal(numpy(cube), flat.reshape(2, 3, D))
+    assert memory.energy(queries.reshape(2, 3, D)).shape == (2, 3)
+    assert tuple(memory.retrieve(queries[:0]).shape) == (0, D)
+    _, way = memory.retrieve(queries[:0], return_trajectory=True)
+    assert way.states.shape == (1, 0, D)
+    np.testing.assert_allclose(
+        memory.predict(queries, verbose=0), flat, rtol=1e-5, atol=1e-6
+    )
+
+
+def test_predict_knows_what_was_stored_since():
+    memory = memory_of(floats(4), beta=20.0)
+    query = floats(1, 5)
+    memory.predict(query, verbose=0)
+    memory.store(query)
+    np.testing.assert_allclose(memory.predict(query, verbose=0), query, atol=1e-3)
+
+
+def test_forget():
+    patterns = floats(S)
+    memory = memory_of(patterns)
+    memory.forget([0, 5, 5])
+    np.testing.assert_array_equal(
+        numpy(memory.patterns), np.delete(patterns, [0, 5], axis=0)
+    )
+    memory.forget(S - 3)
+    assert len(memory) == S - 3
+    for wrong in (S, -1, [0.5]):
+        with pytest.raises(ValueError, match=r"`indices` must be whole .*, 20\."):
+            memory.forget(wrong)
+    memory.forget(range(S - 3))
+    assert len(memory) == 0
+    assert memory
+    memory.store(floats(2, width=3))  # of another width, as in a new one
+    memory.forget()
+    assert numpy(memory.patterns).shape == (0, 0)
+
+
+@pytest.mark.parametrize("what", ["retrieve", "energy", "pattern_separation"])
+def test_an_empty_memory_says_so(what):
+    memory = AssociativeMemory()
+    given = () if what == "pattern_separation" else (floats(2),)
+    with pytest.raises(
+        ValueError, match=r"The memory is empty\. `store` patterns first"
+    ):
+        getattr(memory, what)(*given)
+
+
+def test_wrong_patterns_lose_nothing():
+    patterns, neurons = floats(S), signs(S)
+    memory = memory_of(patterns)
+    wrong = [
+        (floats(2, width=D + 1), r"`patterns` must be as wide .* 11\. .*\(2, 12\)"),
+        ([[1.0, 2.0], [1.0]], "`patterns` must have rows of one width"),
+        (np.full((2, D), np.nan), r"`patterns` must be finite .* patterns\[0\]"),
+        (np.full((1, D), np.inf), "`patterns` must be finite"),
+        (patterns[0], "`patterns` must have rank 2"),
+        (patterns[None], r"`patterns` must be \(patterns, width\)"),
+        (patterns[:0], r"`patterns` must be \(patterns, width\)"),
+    ]
+    for given, message in wrong:
+        with pytest.raises(ValueError, match=message):
+            memory.store(given)
+    np.testing.assert_array_equal(numpy(memory.patterns), patterns)
+    with pytest.raises(ValueError, match=r"`queries` must be as wide .*, 11"):
+        memory.retrieve(floats(2, width=3))
+    binary = memory_of(neurons, kind="classical")
+    with pytest.raises(ValueError, match=r"`patterns` must be -1 and 1 .*'classical'"):
+        binary.store(np.where(neurons > 0, 1, 0))
+    with pytest.raises(ValueError, match="`queries` must be -1 and 1"):
+        binary.retrieve(0 * neurons)
+    np.testing.assert_array_equal(numpy(binary.patterns), neurons)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"kind": "quantum"}, "`kind` must be one of .*Received: kind='quantum'"),
+        ({"separation": "nearest"}, "`separation` must be one of"),
+        ({"similarity": "l1"}, "`similarity` must be one of"),
+        ({"order": "random"}, "`order` must be one of"),
+        ({"beta": 0}, "`beta` must be positive and finite"),
+        ({"beta": float("nan")}, "`beta` must be positive and finite"),
+        ({"degree": 1}, "`degree` must be at least 2"),
+        ({"chunk_size": 0}, "`chunk_size` must be at least 1"),
+        ({"size": 3}, "no such argument. Received: size=3"),
+    ],
+)
+def test_wrong_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        AssociativeMemory(**arguments)
+
+
+def test_wrong_numbers_of_steps():
+    memory = memory_of(floats(S))
+    for name in ("steps", "max_steps"):
+        with pytest.raises(ValueError, match=f"`{name}` must be at least 1"):
+            memory.retrieve(floats(1), **{name: 0})
+
+
+def test_theory():
+    patterns = floats(S)
+    memory = memory_of(patterns, beta=0.5)
+    expected = numpy(retrieval.pattern_separation(patterns))
+    np.testing.assert_allclose(numpy(memory.pattern_separation()), expected, rtol=1e-4)
+    expected = numpy(retrieval.retrieval_error_bound(patterns, 0.5, 0.1))
+    np.testing.assert_allclose(numpy(memory.retrieval_error_bound(0.1)), expected)
+    scores = 0.5 * patterns @ patterns.T
+    weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+    expected = numpy(retrieval.metastable_size(weights.astype("float32"), 0.8))
+    np.testing.assert_array_equal(
+        numpy(memory.metastable_size(patterns, mass=0.8)), expected
+    )
+    assert numpy(memory_of(patterns[:1]).pattern_separation()).tolist() == [np.inf]
+    with pytest.raises(ValueError, match="no bound but with similarity='dot'"):
+        memory_of(patterns, similarity="cosine").retrieval_error_bound()
+    with pytest.raises(ValueError, match="no weights but with kind='modern'"):
+        memory_of(signs(S), kind="classical").metastable_size(signs(1))
+
+
+def test_expected_capacity():
+    radius = 3.0
+    patterns = floats(5, width=20)
+    patterns *= radius * 19**0.5 / np.linalg.norm(patterns, axis=-1, keepdims=True)
+    found = memory_of(patterns).expected_capacity()
+    assert found == pytest.approx(retrieval.modern_capacity(20, 1.0, radius), rel=1e-4)
+    neurons = signs(4)
+    expected = {
+        "classical": retrieval.classical_capacity(D),
+        "polynomial": retrieval.polynomial_capacity(D, 4),
+        "exponential": retrieval.exponential_capacity(D, 0.1),
+    }
+    for kind, capacity in expected.items():
+        memory = memory_of(neurons, kind=kind, degree=4)
+        assert memory.expected_capacity(flips=0.1) == capacity
+
+
+@pytest.mark.parametrize("stored", [S, 0])
+def test_a_file_has_the_patterns(tmp_path, stored):
+    memory = AssociativeMemory(beta=2.0, chunk_size=8, name="mine")
+    if stored:
+        memory.store(floats(stored))
+    path = tmp_path / "memory.keras"
+    memory.save(path)
+    again = keras.saving.load_model(path)
+    assert again.get_config() == memory.get_config()
+    np.testing.assert_array_equal(numpy(again.patterns), numpy(memory.patterns))
+    assert len(again) == stored
+    memory.save_weights(tmp_path / "memory.weights.h5")
+    other = memory_of(floats(3, 9))
+    other.load_weights(tmp_path / "memory.weights.h5")
+    np.testing.assert_array_equal(numpy(other.patterns), numpy(memory.patterns))
+    again.store(floats(2, 4))
+    assert len(again) == stored + 2
+    if stored:
+        np.testing.assert_array_equal(
+            numpy(memory_of(again.patterns, beta=2.0).retrieve(floats(3, 1))),
+            numpy(again.retrieve(floats(3, 1))),
+        )
+
+
+def test_half_precision_and_what_is_too_large_for_it():
+    patterns = floats(S)
+    memory = memory_of(patterns, dtype="float16")
+    assert keras.backend.standardize_dtype(memory.patterns.dtype) == "float16"
+    found = memory.retrieve(patterns[:3])
+    assert keras.backend.standardize_dtype(found.dtype) == "float16"
+    expected = numpy(memory_of(patterns).retrieve(patterns[:3]))
+    np.testing.assert_allclose(numpy(found), expected, rtol=5e-3, atol=5e-3)
+    with pytest.raises(ValueError, match="`patterns` must be finite in float16"):
+        memory.store(1e5 * patterns)
+    assert len(memory) == S
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.skipif(
+    keras.config.backend() == "numpy", reason="Keras copies what is an array already"
+)
+def test_no_matrix_of_all_scores_is_held():
+    """64 times 200,000 of them would take 51 MB."""
+    memory = AssociativeMemory(beta=0.125)
+    memory.store(floats(200_000, width=64))
+    queries = floats(64, 1, width=64)
+    memory.retrieve(queries, steps=1)  # is compiled
+    grown = resident_growth(lambda: numpy(memory.retrieve(queries, steps=1)))
+    assert grown is None or grown < 16e6
