@@ -290,5 +290,5 @@ def test_constructor_errors(arguments, message):
 
 
 def test_more_tokens_than_positions():
-    with pytest.raises(ValueError, match="end within `max_length`.*max_length=29"):
+    with pytest.raises(ValueError, match=r"end within `max_length`.*max_length=29"):
         logits_of(make(), np.ones((1, 30), "int32"))
