@@ -13,8 +13,8 @@ from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
 KEPT = DOCS / "pictures.json"
-GUIDES = ("transformer.md", "hops-are-layers.md")
-CODE = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
+GUIDES = ("transformer.md", "hops-are-layers.md", "language-model.md")
+CODE = re.compile(r"(?<!-->\n)^```python\n(.*?)^```$", re.M | re.S)  # and is to run
 
 
 class Drawn:

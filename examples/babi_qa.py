@@ -30,23 +30,44 @@ def parse_arguments():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--task", type=int, default=1, choices=range(1, 21), metavar="1…20")
-    add("--size", default="1k", choices=("1k", "10k"), help="training questions")
+    add(
+        "--task",
+        type=int,
+        default=1,
+        choices=range(1, 21),
+        metavar="1…20",
+        help="default: 1",
+    )
+    add(
+        "--size",
+        default="1k",
+        choices=("1k", "10k"),
+        help="training questions; default: 1k",
+    )
     add(
         "--data",
         default="auto",
         choices=("auto", "real", "simulated"),
-        help="auto: the real archive where it can be had, else simulated stories",
+        help="auto, the default: the real archive where it can be had, else simulated",
     )
-    add("--backend", choices=("jax", "tensorflow", "torch"), help="default: jax")
-    add("--epochs", type=int, default=100)
-    add("--hops", type=int, default=3)
-    add("--dim", type=int, default=20, help="width of the memory")
-    add("--seed", type=int, default=0)
+    add(
+        "--backend",
+        choices=("jax", "tensorflow", "torch"),
+        help="default: $KERAS_BACKEND, else jax",
+    )
+    add("--epochs", type=int, default=100, help="of training; default: 100")
+    add("--hops", type=int, default=3, help="looks at the story; default: 3")
+    add("--dim", type=int, default=20, help="width of the memory; default: 20")
+    add("--seed", type=int, default=0, help="of all chance; default: 0")
     add("--story", type=Path, help="a text file with your own story and questions")
     add("--ask", action="store_true", help="type in your own story and questions")
     add("--model", type=Path, help="a folder saved before, instead of training")
-    add("--out", type=Path, default=Path("babi_qa"), help="where to write")
+    add(
+        "--out",
+        type=Path,
+        default=Path("babi_qa"),
+        help="where to write; default: babi_qa",
+    )
     return parser.parse_args()
 
 

@@ -31,13 +31,37 @@ def parse_arguments():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--backend", choices=("jax", "tensorflow", "torch"), help="default: jax")
-    add("--canvases", type=int, default=4000, help="of an epoch; each has new ones")
-    add("--digits", type=int, default=12, help="epochs for the encoder alone")
-    add("--decoder", type=int, default=6, help="epochs for the decoder alone")
-    add("--epochs", type=int, default=16, help="epochs for both together")
-    add("--seed", type=int, default=0)
-    add("--out", type=Path, default=Path("captions"), help="where to write")
+    add(
+        "--backend",
+        choices=("jax", "tensorflow", "torch"),
+        help="default: $KERAS_BACKEND, else jax",
+    )
+    add(
+        "--canvases",
+        type=int,
+        default=4000,
+        help="of an epoch, each with new ones; default: 4000",
+    )
+    add(
+        "--digits",
+        type=int,
+        default=12,
+        help="epochs for the encoder alone; default: 12",
+    )
+    add(
+        "--decoder",
+        type=int,
+        default=6,
+        help="epochs for the decoder alone; default: 6",
+    )
+    add("--epochs", type=int, default=16, help="epochs for both together; default: 16")
+    add("--seed", type=int, default=0, help="of all chance; default: 0")
+    add(
+        "--out",
+        type=Path,
+        default=Path("captions"),
+        help="where to write; default: captions",
+    )
     return parser.parse_args()
 
 

@@ -28,14 +28,30 @@ def parse_arguments():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--backend", choices=("jax", "tensorflow", "torch"), help="default: jax")
-    add("--attention", default="bahdanau", choices=("bahdanau", "luong", "none"))
-    add("--pairs", type=int, default=10_000, help="dates to train on")
-    add("--epochs", type=int, default=8)
-    add("--units", type=int, default=64, help="width of encoder and decoder")
-    add("--seed", type=int, default=0)
+    add(
+        "--backend",
+        choices=("jax", "tensorflow", "torch"),
+        help="default: $KERAS_BACKEND, else jax",
+    )
+    add(
+        "--attention",
+        default="bahdanau",
+        choices=("bahdanau", "luong", "none"),
+        help="default: bahdanau",
+    )
+    add("--pairs", type=int, default=10_000, help="dates to train on; default: 10000")
+    add("--epochs", type=int, default=8, help="of training; default: 8")
+    add(
+        "--units",
+        type=int,
+        default=64,
+        help="width of encoder and decoder; default: 64",
+    )
+    add("--seed", type=int, default=0, help="of all chance; default: 0")
     add("--date", action="append", help="a date of your own; may be given again")
-    add("--out", type=Path, default=Path("dates"), help="where to write")
+    add(
+        "--out", type=Path, default=Path("dates"), help="where to write; default: dates"
+    )
     return parser.parse_args()
 
 

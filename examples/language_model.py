@@ -30,17 +30,33 @@ def parse_arguments():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--backend", choices=("jax", "tensorflow", "torch"), help="default: jax")
+    add(
+        "--backend",
+        choices=("jax", "tensorflow", "torch"),
+        help="default: $KERAS_BACKEND, else jax",
+    )
     add("--text", type=Path, help="a text to learn from; default: Python's docstrings")
-    add("--steps", type=int, default=800, help="of training, a batch each")
-    add("--batch-size", type=int, default=32)
-    add("--length", type=int, default=128, help="how many characters it reads at once")
-    add("--dim", type=int, default=128)
-    add("--layers", type=int, default=4)
-    add("--seed", type=int, default=0)
+    add(
+        "--steps", type=int, default=800, help="of training, a batch each; default: 800"
+    )
+    add("--batch-size", type=int, default=32, help="pieces of text a step; default: 32")
+    add(
+        "--length",
+        type=int,
+        default=128,
+        help="characters that it reads at once; default: 128",
+    )
+    add("--dim", type=int, default=128, help="width of the network; default: 128")
+    add("--layers", type=int, default=4, help="how many blocks; default: 4")
+    add("--seed", type=int, default=0, help="of all chance; default: 0")
     add("--prompt", action="append", help="to go on from; may be given again")
-    add("--characters", type=int, default=64, help="how many to write")
-    add("--out", type=Path, default=Path("language_model"), help="where to write")
+    add("--characters", type=int, default=64, help="how many to write; default: 64")
+    add(
+        "--out",
+        type=Path,
+        default=Path("language_model"),
+        help="where to write; default: language_model",
+    )
     return parser.parse_args()
 
 

@@ -21,12 +21,21 @@ def parse_arguments():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--backend", choices=("jax", "tensorflow", "torch"), help="default: jax")
-    add("--epochs", type=int, default=14)
-    add("--dim", type=int, default=32, help="width of the network")
-    add("--seed", type=int, default=0)
+    add(
+        "--backend",
+        choices=("jax", "tensorflow", "torch"),
+        help="default: $KERAS_BACKEND, else jax",
+    )
+    add("--epochs", type=int, default=14, help="of training; default: 14")
+    add("--dim", type=int, default=32, help="width of the network; default: 32")
+    add("--seed", type=int, default=0, help="of all chance; default: 0")
     add("--text", action="append", help="a sentence of your own; may be given again")
-    add("--out", type=Path, default=Path("sentiment"), help="where to write")
+    add(
+        "--out",
+        type=Path,
+        default=Path("sentiment"),
+        help="where to write; default: sentiment",
+    )
     return parser.parse_args()
 
 

@@ -35,15 +35,34 @@ def parse_arguments():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--backend", choices=("jax", "tensorflow", "torch"), help="default: jax")
-    add("--model", default="recurrent", choices=("recurrent", "transformer"))
-    add("--attention", default="bahdanau", choices=("bahdanau", "luong", "none"))
+    add(
+        "--backend",
+        choices=("jax", "tensorflow", "torch"),
+        help="default: $KERAS_BACKEND, else jax",
+    )
+    add(
+        "--model",
+        default="recurrent",
+        choices=("recurrent", "transformer"),
+        help="default: recurrent",
+    )
+    add(
+        "--attention",
+        default="bahdanau",
+        choices=("bahdanau", "luong", "none"),
+        help="of a recurrent model; default: bahdanau",
+    )
     add("--pairs", type=int, help="sentences to train on; default: all")
-    add("--epochs", type=int, default=6)
+    add("--epochs", type=int, default=6, help="of training; default: 6")
     add("--units", type=int, help="width; default: 256, of a Transformer 128")
-    add("--seed", type=int, default=0)
+    add("--seed", type=int, default=0, help="of all chance; default: 0")
     add("--text", action="append", help="English of your own; may be given again")
-    add("--out", type=Path, default=Path("translate"), help="where to write")
+    add(
+        "--out",
+        type=Path,
+        default=Path("translate"),
+        help="where to write; default: translate",
+    )
     return parser.parse_args()
 
 

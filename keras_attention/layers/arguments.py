@@ -21,6 +21,19 @@ def positive(name: str, value: int) -> int:
     return int(value)
 
 
+def fraction(name: str, value: float) -> float:
+    """Refuses what no dropout can be.
+
+    Raises:
+        ValueError: if it is not at least 0 and below 1.
+    """
+    if not 0 <= value < 1:
+        raise ValueError(
+            f"`{name}` must be at least 0 and below 1. Received: {name}={value}"
+        )
+    return value
+
+
 def only_of_models(name: str, keywords: dict[str, Any]) -> dict[str, Any]:
     """Returns a model's further keywords, or raises where Keras would drop them."""
     unknown = sorted(set(keywords) - {"name", "trainable"})

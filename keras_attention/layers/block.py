@@ -11,6 +11,7 @@ from typing import Any
 import keras
 
 from keras_attention.layers.arguments import (
+    fraction,
     hand_down,
     policy_config,
     policy_of,
@@ -60,10 +61,7 @@ class Block(keras.layers.Layer):
         self.supports_masking = True
         self.num_heads = positive("num_heads", num_heads)
         self.intermediate_dim = positive("intermediate_dim", intermediate_dim)
-        if not 0 <= dropout < 1:
-            raise ValueError(
-                f"`dropout` must be at least 0 and below 1. Received: dropout={dropout}"
-            )
+        fraction("dropout", dropout)
         if normalization not in NORMALIZATIONS:
             raise ValueError(
                 f"`normalization` must be one of {sorted(NORMALIZATIONS)}. "

@@ -209,7 +209,8 @@ class TransformerDecoderBlock(Block):
         (B, H, T, S), as a tuple. The output carries the mask of the inputs.
 
     Raises:
-        ValueError: as of `TransformerEncoderBlock`.
+        ValueError: for sizes that are not positive, heads that do not divide D, an
+            unknown normalization, or arguments that the attention does not have.
 
     Example:
 

@@ -12,6 +12,7 @@ import keras
 
 from keras_attention.layers import from_keras, from_torch, positions
 from keras_attention.layers.arguments import (
+    fraction,
     policy_config,
     positive,
     resolve_normalizer,
@@ -170,10 +171,7 @@ class MultiHeadAttention(CachedAttention):
                 "`num_key_value_heads` must divide `num_heads`. Received: "
                 f"num_heads={num_heads}, num_key_value_heads={groups}"
             )
-        if not 0 <= dropout < 1:
-            raise ValueError(
-                f"`dropout` must be at least 0 and below 1. Received: dropout={dropout}"
-            )
+        fraction("dropout", dropout)
         self.dropout = dropout
         self.use_bias = use_bias
         # `output_shape` would be Keras' own name for what a model's layers return.
@@ -214,7 +212,9 @@ class MultiHeadAttention(CachedAttention):
             A layer of the same name, built with the same weights if the other is built.
 
         Raises:
-            ValueError: if it is neither, or a subclass, whose changes would be lost.
+            ValueError: if it is neither; or a subclass, whose changes would be lost; or
+                if a projection holds more than kernel and bias, as after
+                `enable_lora` or `quantize`.
         """
         made = cls(**from_keras.arguments_of(layer))
         from_keras.take_weights(made, layer)

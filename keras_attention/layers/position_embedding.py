@@ -97,11 +97,14 @@ class PositionEmbedding(keras.layers.Layer):
     def _check_length(self, length: Any, start: Any) -> None:
         if not (isinstance(length, Integral) and isinstance(start, Integral)):
             return  # known only while a compiled graph runs
-        if int(start) < 0 or int(start) + int(length) > self.max_length:
+        if int(start) < 0:
+            raise ValueError(f"`start` must be at least 0. Received: start={start}")
+        if int(start) + int(length) > self.max_length:
+            behind = f", from start={start} on" if int(start) else ""
             raise ValueError(
-                "`start` must be at least 0, and `inputs` must end within the "
-                f"{self.max_length} positions of `max_length`. Received: "
-                f"start={start}, {length} positions"
+                f"`inputs` must end within `max_length`, the positions that are "
+                f"learned. Received: {length} positions{behind}, "
+                f"max_length={self.max_length}"
             )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attention.layers.arguments import fraction
 from keras_attention.layers.attention_rnn import AttentionRNN
 from keras_attention.layers.cells import forget_dropout, prepare_dropout, width_of
 from keras_attention.layers.export import export
@@ -113,10 +114,7 @@ class ScheduledSampling(keras.layers.Layer):
             raise ValueError(
                 f"`choice` must be one of {CHOICES}. Received: choice={choice!r}"
             )
-        if not 0 <= dropout < 1:
-            raise ValueError(
-                f"`dropout` must be at least 0 and below 1. Received: dropout={dropout}"
-            )
+        fraction("dropout", dropout)
         self.decoder = decoder
         self.embedding = embedding
         self.logits = logits

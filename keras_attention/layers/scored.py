@@ -11,7 +11,11 @@ import keras
 from keras import ops
 
 from keras_attention.layers import scores
-from keras_attention.layers.arguments import resolve_normalizer, serialize_normalizer
+from keras_attention.layers.arguments import (
+    fraction,
+    resolve_normalizer,
+    serialize_normalizer,
+)
 from keras_attention.layers.base import AttentionLayer, Prepared
 from keras_attention.ops import attend, dot_product_attention, normalizers
 from keras_attention.ops.scores import check_widths
@@ -84,10 +88,7 @@ class NormalizedAttention(ScoredAttention):
         super().__init__(score, **kwargs)
         self.normalizer = resolve_normalizer(normalizer)
         self._normalize = normalizers.get(self.normalizer)
-        if not 0 <= dropout < 1:
-            raise ValueError(
-                f"`dropout` must be at least 0 and below 1. Received: dropout={dropout}"
-            )
+        fraction("dropout", dropout)
         self.dropout = dropout
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed) if dropout else None

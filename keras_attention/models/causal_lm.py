@@ -49,7 +49,9 @@ class CausalLM(keras.Model):
         position: "learned" or "sinusoidal" (added to the embedding), "rotary", "alibi",
             "relative" (in each attention), a layer of positions, or None. A layer is
             copied wherever it is used, with weights of its own.
-        max_length: how many positions there are, if they are learned.
+        max_length: how many positions there are, if they are learned, for a prompt and
+            what `generate` writes behind it together. The `max_length` of `generate`
+            is another: how many tokens it writes.
         tie_embeddings: whether the logits are products with the embedding itself.
         block: further arguments of the blocks, see `TransformerEncoderBlock`; those of
             GPT, {"norm_first": True, "activation": "gelu"}, hold where it has no other.
@@ -241,7 +243,9 @@ class CausalLM(keras.Model):
         Args:
             inputs: {"tokens": (B, ·)}, or the array alone, integers, 0 behind shorter
                 prompts; or a list of lists of integers.
-            max_length: how many tokens to write at most.
+            max_length: how many tokens to write at most, the prompt not counted. With
+                learned positions the longest prompt and these together must not exceed
+                the model's own `max_length`; the default does where that is 64 or less.
             sampler: "greedy", "beam", "random", "top_k", "top_p", or a sampler of
                 `keras_attention.samplers` or of KerasHub.
             stop_token_ids: the token, or tokens, that end a sequence; None for none.
@@ -251,8 +255,9 @@ class CausalLM(keras.Model):
 
         Returns:
             int32 (B, max_length), or (B, N, max_length) for N above 1: what follows the
-            prompts, 0 behind a stop token. A `BeamSampler` that returns all beams has
-            its axis behind these, and their scores beside.
+            prompts, 0 behind a stop token. The model may also write token 0, padding,
+            itself, before any stop token: 0 does not end a sequence. A `BeamSampler`
+            that returns all beams has its axis behind these, and their scores beside.
 
         Raises:
             ValueError: for prompts that are no integers (B, ·), have no token or

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 
 from keras_attention.layers import positions
-from keras_attention.layers.arguments import positive
+from keras_attention.layers.arguments import fraction, positive
 from keras_attention.layers.position_embedding import PositionEmbedding
 from keras_attention.layers.recurrence import layer_config
 
@@ -94,7 +94,7 @@ class TokenEmbedding:
             self.position = keras.saving.deserialize_keras_object(copy)
         self.normalization: Any = normalization
         self.dropout = keras.layers.Dropout(
-            dropout, dtype=dtype, name=f"{name}_dropout"
+            fraction("dropout", dropout), dtype=dtype, name=f"{name}_dropout"
         )
 
     def __call__(self, tokens: Tensor, start: Any = 0) -> Tensor:

@@ -145,7 +145,8 @@ def whole(name: str, given: Any, vocabulary: int | None = None) -> np.ndarray:
     integers = np.issubdtype(tokens.dtype, np.integer)
     if tokens.ndim != 2 or not integers or not tokens.size:
         raise ValueError(
-            f"`{name}` must be integers of shape (batch, length), at least one. "
+            f"`{name}` must be integers of shape (batch, length), both at least 1: "
+            "ids of tokens, an array or lists of one length. "
             f"Received: dtype={tokens.dtype}, shape={tokens.shape}"
         )
     if vocabulary and (tokens.min() < 0 or tokens.max() >= vocabulary):

@@ -14,7 +14,7 @@ import numpy as np
 from keras import ops
 
 from keras_attention import samplers
-from keras_attention.layers.arguments import only_of_models, positive
+from keras_attention.layers.arguments import fraction, only_of_models, positive
 from keras_attention.layers.attention_rnn import AttentionRNN
 from keras_attention.layers.bahdanau import BahdanauAttention
 from keras_attention.layers.base import AttentionLayer
@@ -424,7 +424,4 @@ def _check(filters: tuple, cell: str, penalty: float, dropout: float) -> None:
             "`doubly_stochastic` must be at least 0. "
             f"Received: doubly_stochastic={penalty}"
         )
-    if not 0 <= dropout < 1:
-        raise ValueError(
-            f"`dropout` must be at least 0 and below 1. Received: dropout={dropout}"
-        )
+    fraction("dropout", dropout)

@@ -13,7 +13,7 @@ import numpy as np
 from keras import ops
 
 from keras_attention import samplers
-from keras_attention.layers.arguments import only_of_models, positive
+from keras_attention.layers.arguments import fraction, only_of_models, positive
 from keras_attention.layers.attention_rnn import AttentionRNN
 from keras_attention.layers.bahdanau import BahdanauAttention
 from keras_attention.layers.base import AttentionLayer
@@ -123,10 +123,7 @@ class Seq2Seq(keras.Model):
             raise ValueError(
                 f"`cell` must be one of {sorted(CELLS)}. Received: cell={cell!r}"
             )
-        if not 0 <= dropout < 1:
-            raise ValueError(
-                f"`dropout` must be at least 0 and below 1. Received: dropout={dropout}"
-            )
+        fraction("dropout", dropout)
         if sampling_probability and attention is None:
             raise ValueError(
                 "`sampling_probability` needs a decoder with attention. Received: "

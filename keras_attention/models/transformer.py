@@ -82,9 +82,9 @@ class Transformer(keras.Model):
             target; "all" for one embedding of source, target and logits, as in the
             paper, which needs one vocabulary for both; None for none.
         block: further arguments of the blocks by name, among them `norm_first`,
-            `normalization`, `gated`, `activation` and `attention`, which itself is a
-            dict; see `TransformerEncoderBlock`. With `norm_first` encoder and decoder
-            end in a normalization.
+            `normalization`, `epsilon`, `gated`, `activation` and `attention`, which
+            itself is a dict; see `TransformerEncoderBlock`. With `norm_first` encoder
+            and decoder end in a normalization.
 
     Inputs: a dict of
         source: int32 (B, S), 0 is padding, at the end.

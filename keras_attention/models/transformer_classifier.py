@@ -48,9 +48,9 @@ class TransformerClassifier(keras.Model):
             copied wherever it is used, with weights of its own.
         max_length: how many positions there are, if they are learned.
         block: further arguments of the blocks by name, among them `norm_first`,
-            `normalization`, `gated`, `activation` and `attention`, which itself is a
-            dict; see `TransformerEncoderBlock`. With `norm_first` the sum is normalized
-            as the blocks normalize: words keep their weight in it.
+            `normalization`, `epsilon`, `gated`, `activation` and `attention`, which
+            itself is a dict; see `TransformerEncoderBlock`. With `norm_first` the sum
+            is normalized as the blocks normalize: words keep their weight in it.
 
     Inputs: a dict of
         tokens: int32 (B, T), 0 is padding, behind the sequence.

@@ -136,13 +136,13 @@ def check(name: str, mask: Tensor | None, shape: Sequence[int | None]) -> Tensor
     if len(received) != len(shape):
         raise ValueError(
             f"`{name}` must have rank {len(shape)}, shape {_show(shape)}. "
-            f"Received: shape={_show(received)}"
+            f"Received: shape={_show(received)}{_hint(name)}"
         )
     for size, wanted in zip(received, shape):
         if size is not None and wanted is not None and size not in (1, wanted):
             raise ValueError(
                 f"`{name}` must have shape {_show(shape)}, or 1 where a size is to "
-                f"be repeated. Received: shape={_show(received)}"
+                f"be repeated. Received: shape={_show(received)}{_hint(name)}"
             )
     return mask if isinstance(mask, keras.KerasTensor) else ops.convert_to_tensor(mask)
 
@@ -217,6 +217,13 @@ def attention_mask(
         if use_causal_mask
         else None,
     )
+
+
+def _hint(name: str) -> str:
+    """What was perhaps meant."""
+    if name != "attention_mask":
+        return ""
+    return ". A mask of padding, (batch, keys), goes to `value_mask`"
 
 
 def _show(shape: Sequence[int | None]) -> str:

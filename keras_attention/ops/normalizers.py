@@ -241,7 +241,7 @@ def get(identifier: str | Normalizer) -> Normalizer:
 
     Args:
         identifier: one of "softmax", "softmax1", "sparsemax", "entmax15", "hardmax"
-            and "linear", or a callable `f(scores, mask=None, axis=-1)`.
+            and "linear", or a callable `f(scores, mask)` over the last axis.
 
     Raises:
         ValueError: if there is none of that name.
@@ -252,7 +252,7 @@ def get(identifier: str | Normalizer) -> Normalizer:
         return KNOWN[identifier]
     raise ValueError(
         f"`normalizer` must be one of {sorted(KNOWN)} or a callable "
-        f"f(scores, mask, axis). Received: normalizer={identifier!r}"
+        f"f(scores, mask). Received: normalizer={identifier!r}"
     )
 
 

@@ -24,6 +24,14 @@ class TokenMasking:
     It is meant for a `tf.data` pipeline, which feeds a model on any backend:
 
     ```python
+    texts = ["Two dogs are running.", ...]
+    subwords = Subwords.from_sentences(texts, size=4000)
+    start, end = subwords.start_token_id, subwords.end_token_id
+    rows = [[start, *row[:62], end] for row in subwords.encode_all(texts)]
+    tokens = keras.utils.pad_sequences(rows, maxlen=64, padding="post")
+
+    model = MaskedLM(len(subwords) + 1, max_length=64)
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     masking = TokenMasking(len(subwords) + 1, places=12)
     batches = tf.data.Dataset.from_tensor_slices(tokens).shuffle(10_000).batch(64)
     hidden = batches.repeat().map(masking)

@@ -193,7 +193,7 @@ def test_constructor_refuses(arguments, message):
 
 def test_an_odd_width_cannot_be_rotated():
     layer = layers.MultiHeadAttention(2, 3, position="rotary")
-    with pytest.raises(ValueError, match=r"`width` must be even.*width=3"):
+    with pytest.raises(ValueError, match=r"`width`.*must be even.*width=3"):
         layer(*inputs())
 
 

@@ -241,7 +241,7 @@ def test_a_relative_bias_is_read_from_its_table():
         (lambda: layers.RelativePositionBias(64, 16), "`max_distance` must be greater"),
         (
             lambda: layers.RotaryEmbedding()(np.ones((1, 2, 3, 5), "float32")),
-            "`width` must be even. Received: width=5",
+            "must be even. Received: width=5",
         ),
         (
             lambda: layers.RotaryEmbedding()(np.ones((1, 4), "float32")),

@@ -277,7 +277,7 @@ def test_what_reaches_the_last_position_is_no_error():
         ({"vocabulary_size": 0}, "`vocabulary_size` must be at least 1"),
         ({"num_layers": 0}, "`num_layers` must be at least 1"),
         ({"num_heads": 3}, "`num_heads` must divide.*num_heads=3"),
-        ({"dropout": 1.0}, "`dropout` must be at least 0 and below 1"),
+        ({"dropout": 1.5}, "`dropout` must be at least 0 and below 1.*dropout=1.5"),
         ({"position": "sine"}, "`position` must be one of.*'sine'"),
         ({"block": {"gates": True}}, "gates"),
         ({"widht": 3}, "`CausalLM` has no such argument. Received: widht=3"),
@@ -290,5 +290,5 @@ def test_constructor_errors(arguments, message):
 
 
 def test_more_tokens_than_positions():
-    with pytest.raises(ValueError, match="within the 29 positions"):
+    with pytest.raises(ValueError, match=r"end within `max_length`.*max_length=29"):
         logits_of(make(), np.ones((1, 30), "int32"))
