@@ -153,10 +153,10 @@ def _draw_states(
 def _draw_curves(
     figure: Any, energies: np.ndarray, rows: list[str], sizes: np.ndarray | None
 ) -> None:
-    curves = [("E", energies)]
+    curves = [("energy E", energies)]
     notes = _NOTE
     if sizes is not None:
-        curves.append(("k", sizes))
+        curves.append(("patterns k", sizes))
         notes += "\n" + _NOTE_SIZES
     axes = figure.subplots(1, len(curves), squeeze=False)[0]
     last = max(_last_move(values) for _, values in curves)

@@ -82,7 +82,7 @@ def test_what_does_not_fit_is_refused(arguments, message):
         ([*SETS, np.ones((2, 3))], [1] * 4, r"one width F.*sets\[3\].shape=\(2, 3\)"),
         (SETS, [1, 0], "one label for each bag. Received: 2 labels, 3 bags"),
         ([*SETS, np.ones((0, 2))], [1] * 4, "Each bag must have an instance"),
-        ([np.ones(2)], [1], r"must be \(N, F\)"),
+        ([np.ones(2)], [1], r"must be \(S, F\)"),
     ],
 )
 def test_lists_that_do_not_fit_are_refused(sets, labels, message):

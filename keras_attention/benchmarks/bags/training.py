@@ -4,7 +4,7 @@ Each is the public model, called by `stateless_call` and moved by Keras' AdamW. 
 differ in the bags that they may see and in their random numbers, and go side by side
 through one compiled loop over all steps of all epochs.
 
-Shapes: B bags, N instances in the longest, F features, K networks.
+Shapes: B bags, S instances in the longest, F features, K networks.
 """
 
 from __future__ import annotations

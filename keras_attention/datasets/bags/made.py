@@ -22,7 +22,7 @@ def bit_patterns(
 
     Args:
         count: B, how many bags.
-        instances: N, how many patterns in each.
+        instances: S, how many patterns in each.
         bits: F, the bits of a pattern, as −1 and 1.
         signals: How many patterns are signals.
         seed: A seed of `numpy.random.default_rng`.
@@ -49,12 +49,12 @@ def bit_patterns(
     random = np.random.default_rng(seed)
     patterns = random.permutation(2**bits)
     labels = random.permutation(np.arange(count) % 2)
-    drawn = patterns[random.integers(signals, 2**bits, (count, instances))]  # (B, N)
+    drawn = patterns[random.integers(signals, 2**bits, (count, instances))]  # (B, S)
     signal = patterns[random.integers(0, signals, count)]
     place = random.integers(0, instances, count)
     rows = np.flatnonzero(labels)
     drawn[rows, place[rows]] = signal[rows]
-    unpacked = drawn[..., None] >> np.arange(bits) & 1  # (B, N, F)
+    unpacked = drawn[..., None] >> np.arange(bits) & 1  # (B, S, F)
     return Bags.of(2.0 * unpacked - 1, labels)
 
 
@@ -68,7 +68,7 @@ def latch_sequences(
 
     Args:
         count: B, how many sequences.
-        length: N, how many characters in each.
+        length: S, how many characters in each.
         characters: F, how many there are; an instance is one of them, one-hot.
         seed: A seed of `numpy.random.default_rng`.
 
@@ -86,7 +86,7 @@ def latch_sequences(
         )
     random = np.random.default_rng(seed)
     labels = random.permutation(np.arange(count) % 2)
-    drawn = random.integers(2, characters, (count, length))  # (B, N)
+    drawn = random.integers(2, characters, (count, length))  # (B, S)
     drawn[np.arange(count), random.integers(0, length, count)] = labels
     return Bags.of(np.eye(characters, dtype=np.float32)[drawn], labels)
 

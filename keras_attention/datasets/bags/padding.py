@@ -70,7 +70,7 @@ class Bags:
         """Bags of a list of arrays, each of which is a bag.
 
         Args:
-            sets: B arrays (N, F); N may differ.
+            sets: B arrays (S, F); S may differ.
             labels: (B,).
 
         Raises:
@@ -87,7 +87,7 @@ class Bags:
         for i, one in enumerate(arrays):
             if one.ndim != 2 or one.shape[1] != arrays[0].shape[-1]:
                 raise ValueError(
-                    "Each bag must be (N, F), all of one width F. Received: "
+                    "Each bag must be (S, F), all of one width F. Received: "
                     f"sets[0].shape={arrays[0].shape}, sets[{i}].shape={one.shape}"
                 )
         sizes = [len(one) for one in arrays]
@@ -120,10 +120,10 @@ class Bags:
         """The bags as one array, the shorter ones filled up with zeros.
 
         Args:
-            length: N, by default that of the longest bag.
+            length: S, by default that of the longest bag.
 
         Returns:
-            `"instances"`, (B, N, F) float32, and `"instances_mask"`, (B, N) bool, True
+            `"instances"`, (B, S, F) float32, and `"instances_mask"`, (B, S) bool, True
             where there is an instance: the inputs of `HopfieldClassifier`.
 
         Raises:
@@ -137,7 +137,7 @@ class Bags:
                 f"`length` must be at least that of the longest bag, {longest}. "
                 f"Received: length={length}"
             )
-        mask = np.arange(length) < sizes[:, None]  # (B, N)
+        mask = np.arange(length) < sizes[:, None]  # (B, S)
         instances = np.zeros((*mask.shape, self.instances.shape[1]), np.float32)
         instances[mask] = self.instances[np.argsort(self.bag, kind="stable")]
         return {"instances": instances, "instances_mask": mask}
