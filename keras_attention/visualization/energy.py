@@ -1,7 +1,7 @@
 """The way of states downhill, as pictures, with the energy under them.
 
 Lengths are in inches, sizes of type in points. As in `table`, the picture is a plain
-`matplotlib.figure.Figure`. Shapes: R rows, K steps.
+`matplotlib.figure.Figure`. Shapes: N rows, K steps.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def plot_energy(
     the energy at every step.
 
     Args:
-        states: Array (R, K + 1, rows, columns) of any numbers, the query and what each
+        states: Array (N, K + 1, rows, columns) of any numbers, the query and what each
             of K steps made of it; the smallest is drawn black.
-        energies: Array (R, K + 1), of these states.
-        rows: R strings, what each retrieval is called.
-        sizes: Array (R, K + 1), the metastable size of each state: how many patterns
+        energies: Array (N, K + 1), of these states.
+        rows: N strings, what each retrieval is called.
+        sizes: Array (N, K + 1), the metastable size of each state: how many patterns
             it is made of. A second curve shows it.
-        targets: Array (R, rows, columns), or (rows, columns) for all: what was looked
+        targets: Array (N, rows, columns), or (rows, columns) for all: what was looked
             for, in a last column.
         shown: Which states are drawn: 0 is the query, -1 the last one.
         title: A line above the picture.
@@ -73,7 +73,7 @@ def plot_energy(
     states = _finite("states", states)
     if states.ndim != 4 or 0 in states.shape:
         raise ValueError(
-            "`states` must be an array (R, K + 1, rows, columns), none of them 0. "
+            "`states` must be an array (N, K + 1, rows, columns), none of them 0. "
             f"Received: states.shape={states.shape}"
         )
     energies = _along("energies", energies, states)
@@ -189,8 +189,8 @@ def _draw_curves(
 
 
 def _last_move(values: np.ndarray) -> int:
-    """The step behind which no line of (R, K + 1) moves so much that it is seen."""
-    moves = np.abs(np.diff(values)) > _MOVES * np.ptp(values)  # (R, K)
+    """The step behind which no line of (N, K + 1) moves so much that it is seen."""
+    moves = np.abs(np.diff(values)) > _MOVES * np.ptp(values)  # (N, K)
     seen = np.flatnonzero(moves.any(0))
     return min(int(seen[-1]) + 2, values.shape[1] - 1) if seen.size else 1
 

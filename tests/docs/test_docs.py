@@ -21,7 +21,7 @@ FENCE = re.compile(
 )
 CLAIM = re.compile(r"^ *print\(.*\)  # (?P<claim>.*)$")
 PICTURES = json.loads((DOCS / "pictures.json").read_text("utf-8"))
-DRAWN = {name.rpartition("/")[2] for name in PICTURES}  # by the build
+DRAWN = {(DOCS / name).resolve() for name in PICTURES}  # by the build
 TRAINS = keras.config.backend() in ("jax", "tensorflow", "torch")
 
 
@@ -99,7 +99,7 @@ def test_relative_links_lead_somewhere(page):
     text = FENCE.sub("", page.read_text("utf-8"))
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         path = target.partition("#")[0]
-        if "://" in target or not path or path in DRAWN:
+        if "://" in target or not path or (page.parent / path).resolve() in DRAWN:
             continue
         assert (page.parent / path).exists(), f"{name_of(page)}: {target}"
 
@@ -200,7 +200,24 @@ def test_first_block_of_the_readme_is_one_command(heading):
 
 
 # A page, and the heading before which it has drawn what it draws without training.
-DRAWS = {"transformer.md": "## 4.", "hops-are-layers.md": "## What that buys"}
+DRAWS = {
+    "transformer.md": "## 4.",
+    "hops-are-layers.md": "## What that buys",
+    "hopfield.md": "## Sparse separations",
+}
+
+
+def alike(kept, call):
+    """Whether two calls are the same, but for the last digit of a number."""
+    if isinstance(kept, dict):
+        same = kept.keys() == call.keys()
+        return same and all(alike(kept[name], call[name]) for name in kept)
+    if isinstance(kept, list | tuple):
+        same = len(kept) == len(call)
+        return same and all(alike(one, other) for one, other in zip(kept, call))
+    if isinstance(kept, float):
+        return abs(kept - call) < 0.0101
+    return kept == call
 
 
 @pytest.mark.parametrize("page", DRAWS)
@@ -214,7 +231,7 @@ def test_pictures_are_those_of_the_code(page):
             what["weights"] = np.array(weights)
         shown, now = kept.pop("weights"), call.pop("weights")
         np.testing.assert_allclose(shown, now, atol=0.0101)
-        assert kept == call
+        assert alike(kept, call), name
 
 
 def test_the_trained_heads_run_backwards():

@@ -73,7 +73,7 @@ BAD = np.array([[np.nan] * 5] * 2)
 @pytest.mark.parametrize(
     ("message", "given"),
     [
-        (r"`states` must be an array \(R, K \+ 1, rows", {"states": STATES[0]}),
+        (r"`states` must be an array \(N, K \+ 1, rows", {"states": STATES[0]}),
         ("none of them 0", {"states": STATES[:0]}),
         ("`states` must hold finite numbers", {"states": np.full_like(STATES, np.inf)}),
         ("`energies` must hold finite numbers.*10 of 10", {"energies": BAD}),
