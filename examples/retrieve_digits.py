@@ -29,7 +29,13 @@ def parse_arguments():
     add("--digit", type=int, help="which query is drawn; default: the first to return")
     add("--seed", type=int, default=0, help="of the order of the digits")
     add("--out", type=Path, default=Path("retrieve_digits"), help="where to write")
-    return parser.parse_args()
+    given = parser.parse_args()
+    if min(given.stored, given.queries, given.steps, *given.b) <= 0:
+        parser.error("--stored, --queries, --b and --steps must be above 0")
+    asked = min(given.stored, given.queries)
+    if given.digit is not None and not 0 <= given.digit < asked:
+        parser.error(f"--digit must be one of the queries, from 0 to {asked - 1}")
+    return given
 
 
 # Keras chooses its backend when it is imported.
@@ -46,7 +52,7 @@ import keras
 import numpy as np
 
 from keras_attention import visualization
-from keras_attention.datasets import DataNotFoundError, mnist
+from keras_attention.datasets import DamagedDataError, DataNotFoundError, mnist
 from keras_attention.models import AssociativeMemory
 
 SIDE = 28  # of a digit; the width of a pattern is its square
@@ -56,7 +62,7 @@ WITHIN = 0.1  # of its length: how near a digit must be to have come back
 def main():
     try:
         images = mnist.load("test").images
-    except DataNotFoundError as error:
+    except (DataNotFoundError, DamagedDataError) as error:
         sys.exit(str(error))
     count = min(arguments.stored, len(images))
     order = np.random.default_rng(arguments.seed).permutation(len(images))[:count]
