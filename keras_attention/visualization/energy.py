@@ -126,11 +126,12 @@ def _draw_states(
         for n, ax in enumerate(line):
             ax.set_xticks([])
             ax.set_yticks([])
-            last = n == len(steps)
-            heading = "looked for" if last else _heading(steps[n], states.shape[1] - 1)
+            is_target = n == len(steps)
             if r == 0:
+                last = states.shape[1] - 1
+                heading = "looked for" if is_target else _heading(steps[n], last)
                 ax.set_title(heading, size=10)
-            if last:
+            if targets is not None and is_target:
                 ax.imshow(targets[r], **gray)
                 continue
             ax.imshow(states[r, steps[n]], **gray)
