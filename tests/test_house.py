@@ -134,11 +134,11 @@ def test_what_is_listed_is_there(name):
 
 def exported():
     """The public Keras classes, by the name under which users import them."""
-    found = []
+    found, plain = [], (keras_attention.layers.Score, keras_attention.models.Trajectory)
     for module in (keras_attention.layers, keras_attention.models):
         for name in module.__all__:
             thing = getattr(module, name)
-            if isinstance(thing, type) and thing is not keras_attention.layers.Score:
+            if isinstance(thing, type) and thing not in plain:
                 found.append(thing)
     return found
 

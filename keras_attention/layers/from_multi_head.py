@@ -72,8 +72,7 @@ def take_weights(made: Any, layer: MultiHeadAttention) -> None:
     if not layer.built:
         return
     made.build(**layer.get_build_config()["shapes_dict"])
-    own = [weight for weight in made.weights if weight is not made._log_beta]
-    _assign(own, layer.get_weights())
+    _assign(made.projection_weights, layer.get_weights())
 
 
 def attention_of(layer: Any, **kwargs: Any) -> MultiHeadAttention:
@@ -101,8 +100,8 @@ def attention_of(layer: Any, **kwargs: Any) -> MultiHeadAttention:
         **{"dtype": layer.get_config()["dtype"], **named, **kwargs},
     )
     made.build(**layer.get_build_config()["shapes_dict"])
-    own = [weight for weight in layer.weights if weight is not layer._log_beta]
-    _assign(made.weights, [ops.convert_to_numpy(weight.value) for weight in own])
+    own = [ops.convert_to_numpy(weight.value) for weight in layer.projection_weights]
+    _assign(made.weights, own)
     if folds:
         for weight in made.query_dense.weights:  # (Dq, H, E) and (H, E)
             factor = ops.cast(sharpness[:, None], weight.dtype)

@@ -115,9 +115,10 @@ class Hopfield(CachedAttention):
     [[[1.0, -1.0, 1.0, -1.0]]]
 
     Reference:
-        Ramsauer et al., "Hopfield networks is all you need" (2020), equations 3 and 10.
-        softmax1, sparsemax and entmax: Santos et al., "Sparse and structured Hopfield
-        networks" (2024).
+        Ramsauer et al., "Hopfield networks is all you need" (2021), equations 3 and 10.
+        sparsemax and entmax: Santos et al., "Sparse and structured Hopfield networks"
+        (2024); softmax1: Miller, "Attention is off by one" (2023), and Hu et al.,
+        "Outlier-efficient Hopfield layers for large Transformer-based models" (2024).
     """
 
     # What `HeadedAttention` asks for and this layer does not offer.
@@ -183,11 +184,10 @@ class Hopfield(CachedAttention):
     def compute_output_shape(
         self, query_shape: Any, value_shape: Any, key_shape: Any = None
     ) -> tuple:
+        if not self.projections:
+            check_static(*self._shapes(query_shape, value_shape, key_shape))
         shape = super().compute_output_shape(query_shape, value_shape, key_shape)
-        if self.projections:
-            return shape
-        check_static(*self._shapes(query_shape, value_shape, key_shape))
-        return (*shape[:-1], value_shape[-1])
+        return shape if self.projections else (*shape[:-1], value_shape[-1])
 
     @property
     def betas(self) -> np.ndarray:
@@ -196,6 +196,11 @@ class Hopfield(CachedAttention):
         if self._log_beta is None:
             return self._first_betas()
         return np.exp(ops.convert_to_numpy(self._log_beta.value).astype("float64"))
+
+    @property
+    def projection_weights(self) -> list[Any]:
+        """The weights but for those of β: a `MultiHeadAttention`'s, in its order."""
+        return [weight for weight in self.weights if weight is not self._log_beta]
 
     def states(self, query: Tensor) -> Tensor:
         """The states that queries start as.

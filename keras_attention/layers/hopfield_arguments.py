@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_attention.layers.arguments import positive
+from keras_attention.layers.arguments import fraction, positive
 from keras_attention.layers.heads import check_scores
 
 SEPARATIONS = ("softmax", "softmax1", "sparsemax", "entmax15", "hardmax")
@@ -50,10 +50,7 @@ def check_sizes(
             "`num_heads` must be 1 with projections=False, since heads differ in their "
             f"projections. Received: num_heads={num_heads}"
         )
-    if not 0 <= dropout < 1:
-        raise ValueError(
-            f"`dropout` must be at least 0 and below 1. Received: dropout={dropout}"
-        )
+    fraction("dropout", dropout)
     if not (_is_number(tolerance) and tolerance >= 0):
         raise ValueError(
             "`tolerance` must be a number of at least 0. "
@@ -118,12 +115,23 @@ def check_projections(projections: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def check_static(query: Sequence, value: Sequence, key: Sequence) -> None:
-    """Holds shapes that nothing projects to each other."""
-    if len(query) != 3 or query[-1] != key[-1]:
+    """Holds shapes that nothing projects to rank 3, and query and key to one width."""
+    for name, shape in (("value", value), ("key", key)):
+        if len(shape) != 3:
+            raise ValueError(
+                f"Without projections, `{name}`, which is stored, must have shape "
+                f"(batch, patterns, width). Received: {name}_shape={tuple(shape)}"
+            )
+    if len(query) != 3:
         raise ValueError(
-            "Without projections, `query` and the stored patterns must have rank 3 and "
-            f"one width. Received: query_shape={tuple(query)}, "
-            f"value_shape={tuple(value)}, key_shape={tuple(key)}"
+            "Without projections, `query` must have shape (batch, states, width) or "
+            f"(batch, width). Received: query_shape={tuple(query)}"
+        )
+    if query[-1] != key[-1]:
+        raise ValueError(
+            "Without projections, `query` and the stored patterns must have one width. "
+            f"Received: query_shape={tuple(query)}, value_shape={tuple(value)}, "
+            f"key_shape={tuple(key)}"
         )
 
 

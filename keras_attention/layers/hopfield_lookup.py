@@ -7,14 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
 from keras import ops
 
 from keras_attention.layers.export import export
-from keras_attention.layers.heads import as_boolean
-from keras_attention.layers.recording import is_recording, record
 from keras_attention.layers.trainable_patterns import TrainablePatterns, check_rank
-from keras_attention.ops import masks
 
 Tensor = Any
 
@@ -75,9 +71,11 @@ class HopfieldLayer(TrainablePatterns):
     ((5, 8), (5, 4, 11))
 
     Reference:
-        Ramsauer et al., "Hopfield networks is all you need" (2020), the layer
+        Ramsauer et al., "Hopfield networks is all you need" (2021), the layer
         HopfieldLayer.
     """
+
+    ranks = (2, 3)
 
     def __init__(
         self,
@@ -93,21 +91,13 @@ class HopfieldLayer(TrainablePatterns):
         dropout: float = 0.0,
         **kwargs: Any,
     ) -> None:
-        arguments = {
-            "num_heads": num_heads,
-            "key_dim": key_dim,
-            "update_steps": update_steps,
-            "beta": beta,
-            "trainable_beta": trainable_beta,
-            "separation": separation,
-            "projections": projections,
-            "dropout": dropout,
-        }
-        super().__init__(quantity, arguments, **kwargs)
+        network = (num_heads, key_dim, update_steps, beta)
+        shared = (*network, trainable_beta, separation, projections, dropout)
+        super().__init__(quantity, shared, **kwargs)
         self.separate_values = separate_values
 
     def build(self, inputs_shape: Any) -> None:
-        shape = check_rank("inputs", inputs_shape, 2, 3)
+        shape = check_rank("inputs", inputs_shape, *self.ranks)
         self.patterns = self._add_patterns("patterns", shape[-1])
         self.values = self.patterns
         if self.separate_values:
@@ -116,20 +106,17 @@ class HopfieldLayer(TrainablePatterns):
         self.hopfield.build((1, None, shape[-1]), stored, stored)
         self._close_build()
 
-    def call(
+    def _retrieve(
         self,
         inputs: Tensor,
-        mask: Tensor | None = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-    ) -> Any:
-        check_rank("inputs", inputs.shape, 2, 3)
-        mask = masks.check("mask", as_boolean("mask", mask), tuple(inputs.shape[:-1]))
+        mask: Tensor | None,
+        explicit: bool,
+        training: bool | None,
+    ) -> tuple[Tensor, Tensor | None]:
         key, value = (ops.expand_dims(x, 0) for x in (self.patterns, self.values))
         prepared = self.hopfield.prepare(value, key)  # (1, S, H, E)
         # All inputs see the same patterns, so that they are queries of one batch.
         together = ops.reshape(inputs, (1, -1, inputs.shape[-1]))  # (1, B·T, D)
-        explicit = return_attention_scores or is_recording()
         output, weights = self.hopfield.associate(
             self.hopfield.states(together),
             prepared,
@@ -144,27 +131,13 @@ class HopfieldLayer(TrainablePatterns):
             weights = ops.reshape(weights, (*front, *weights.shape[2:]))
             if len(inputs.shape) == 3:
                 weights = ops.transpose(weights, (0, 2, 1, 3))  # (B, H, T, S)
-        if is_recording():
-            record(self.path, weights)
-        return (output, weights) if return_attention_scores else output
+        return output, weights
 
-    def compute_output_spec(
-        self,
-        inputs: Tensor,
-        mask: Tensor | None = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-    ) -> Any:
-        shape = check_rank("inputs", inputs.shape, 2, 3)
-        masks.check("mask", as_boolean("mask", mask), shape[:-1])
+    def _shapes_of(self, shape: tuple) -> tuple[tuple, tuple]:
         stored = (1, self.quantity, shape[-1])
         width = self.hopfield.compute_output_shape((1, None, shape[-1]), stored)[2:]
-        output = keras.KerasTensor((*shape[:-1], *width), self.compute_dtype)
-        if not return_attention_scores:
-            return output
-        heads = self.hopfield.num_heads
-        shape = (shape[0], heads, *shape[1:-1], self.quantity)
-        return output, keras.KerasTensor(shape, self.compute_dtype)
+        weights = (shape[0], self.hopfield.num_heads, *shape[1:-1], self.quantity)
+        return (*shape[:-1], *width), weights
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         return previous_mask

@@ -7,14 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
 from keras import ops
 
 from keras_attention.layers.export import export
-from keras_attention.layers.heads import as_boolean
-from keras_attention.layers.recording import is_recording, record
 from keras_attention.layers.trainable_patterns import TrainablePatterns, check_rank
-from keras_attention.ops import masks
 
 Tensor = Any
 
@@ -70,7 +66,7 @@ class HopfieldPooling(TrainablePatterns):
     (3, 2, 8)
 
     Reference:
-        Ramsauer et al., "Hopfield networks is all you need" (2020), the layer
+        Ramsauer et al., "Hopfield networks is all you need" (2021), the layer
         HopfieldPooling.
     """
 
@@ -88,61 +84,35 @@ class HopfieldPooling(TrainablePatterns):
         dropout: float = 0.0,
         **kwargs: Any,
     ) -> None:
-        arguments = {
-            "num_heads": num_heads,
-            "key_dim": key_dim,
-            "value_dim": value_dim,
-            "update_steps": update_steps,
-            "beta": beta,
-            "trainable_beta": trainable_beta,
-            "separation": separation,
-            "projections": projections,
-            "dropout": dropout,
-        }
-        super().__init__(quantity, arguments, **kwargs)
+        network = (num_heads, key_dim, update_steps, beta)
+        shared = (*network, trainable_beta, separation, projections, dropout)
+        super().__init__(quantity, shared, {"value_dim": value_dim}, **kwargs)
 
     def build(self, inputs_shape: Any) -> None:
-        shape = check_rank("inputs", inputs_shape, 3)
+        shape = check_rank("inputs", inputs_shape, *self.ranks)
         self.queries = self._add_patterns("queries", shape[-1])
         self.hopfield.build((shape[0], self.quantity, shape[-1]), shape)
         self._close_build()
 
-    def call(
+    def _retrieve(
         self,
         inputs: Tensor,
-        mask: Tensor | None = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-    ) -> Any:
-        check_rank("inputs", inputs.shape, 3)
-        mask = masks.check("mask", as_boolean("mask", mask), tuple(inputs.shape[:2]))
+        mask: Tensor | None,
+        explicit: bool,
+        training: bool | None,
+    ) -> tuple[Tensor, Tensor | None]:
         prepared = self.hopfield.prepare(inputs, mask=mask)
         state = self.hopfield.states(ops.expand_dims(self.queries, 0))  # (1, T, H, E)
         size = (ops.shape(inputs)[0], *ops.shape(state)[1:])
-        explicit = return_attention_scores or is_recording()
-        output, weights = self.hopfield.associate(
+        return self.hopfield.associate(
             ops.broadcast_to(state, size), prepared, None, explicit, training
         )
-        if is_recording():
-            record(self.path, weights)
-        return (output, weights) if return_attention_scores else output
 
-    def compute_output_spec(
-        self,
-        inputs: Tensor,
-        mask: Tensor | None = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-    ) -> Any:
-        batch, length, width = check_rank("inputs", inputs.shape, 3)
-        masks.check("mask", as_boolean("mask", mask), (batch, length))
+    def _shapes_of(self, shape: tuple) -> tuple[tuple, tuple]:
+        batch, length, width = shape
         query = (batch, self.quantity, width)
-        shape = self.hopfield.compute_output_shape(query, tuple(inputs.shape))
-        output = keras.KerasTensor(shape, self.compute_dtype)
-        if not return_attention_scores:
-            return output
-        shape = (batch, self.hopfield.num_heads, self.quantity, length)
-        return output, keras.KerasTensor(shape, self.compute_dtype)
+        output = self.hopfield.compute_output_shape(query, shape)
+        return output, (batch, self.hopfield.num_heads, self.quantity, length)
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> None:
         return None

@@ -1,6 +1,7 @@
 """Models: `keras.Model` subclasses put together from layers."""
 
 from keras_attention.models.associative_memory import AssociativeMemory
+from keras_attention.models.associative_steps import Trajectory
 from keras_attention.models.causal_lm import CausalLM
 from keras_attention.models.hopfield_classifier import HopfieldClassifier
 from keras_attention.models.image_captioner import ImageCaptioner
@@ -22,6 +23,7 @@ __all__ = [
     "MemN2N",
     "MemNN",
     "Seq2Seq",
+    "Trajectory",
     "Transformer",
     "TransformerClassifier",
 ]

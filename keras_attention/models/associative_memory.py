@@ -12,6 +12,7 @@ from keras import ops
 
 from keras_attention.layers.arguments import only_of_models, positive
 from keras_attention.layers.export import export
+from keras_attention.models import associative_arguments as check
 from keras_attention.models.associative_steps import (
     Equations,
     Settings,
@@ -31,6 +32,7 @@ Tensor = Any
 
 KINDS = ("modern", "classical", "polynomial", "exponential")
 TOLERANCE, MAX_STEPS = 1e-4, 100
+PROVED = {"separation": "softmax", "similarity": "dot"}  # of what the theorems are
 
 
 @export
@@ -42,8 +44,9 @@ class AssociativeMemory(keras.Model):
 
     A step is repeated, for each query by itself, until nothing moves. Nothing is
     trained: `store` adds patterns and `forget` takes them away, and a saved memory has
-    its patterns. They are read in chunks, so that no score of each query with each
-    pattern need be held.
+    its patterns. softmax, softmax1 and hardmax read them in chunks, so that no score of
+    each query with each pattern need be held; the others look at all patterns at once,
+    for so few queries at a time that there are about 2²⁰ scores.
 
     Args:
         kind: "modern" for patterns of any numbers (`ops.energy.hopfield_update`);
@@ -54,20 +57,23 @@ class AssociativeMemory(keras.Model):
         similarity: "dot", "cosine" or "distance".
         degree: n, of the polynomial memory.
         order: "asynchronous", neuron after neuron, or "synchronous", all at once.
-        chunk_size: how many patterns are read at a time.
+        chunk_size: how many patterns are read at a time, by those that read chunks.
 
     Call arguments:
         queries: ξ, (..., D). The same as `retrieve(queries)`. A larger model that is
-            compiled with a memory in it keeps the patterns of then.
+            compiled with a memory in it keeps the patterns of then, and one that
+            `keras.models.clone_model` makes of it has an empty memory.
 
     Returns:
-        (..., D), what the queries became.
+        (..., D), what the queries became. No gradient passes: what is in front of a
+            memory is not trained through it.
 
     Raises:
         ValueError: for an argument that is none of these; for patterns or queries of
-            another width than those stored, patterns that are not finite or, in a
-            memory of neurons, not −1 and 1: nothing is stored of them, and nothing
-            lost. For a question to an empty memory.
+            another width than those stored, that are not finite or, in a memory of
+            neurons, not −1 and 1: nothing is stored of them, and nothing lost (queries
+            in a compiled function are not looked at). For a question to an empty
+            memory.
 
     Example:
 
@@ -97,26 +103,17 @@ class AssociativeMemory(keras.Model):
         **kwargs: Any,
     ) -> None:
         super().__init__(dtype=dtype, **only_of_models("AssociativeMemory", kwargs))
-        _one_of("kind", kind, KINDS)
-        _one_of("separation", separation, energy.SEPARATIONS)
-        _one_of("similarity", similarity, energy.SIMILARITIES)
-        _one_of("order", order, binary_energy.ORDERS)
         if positive("degree", degree) < 2:
             raise ValueError(f"`degree` must be at least 2. Received: degree={degree}")
-        if not 0 < beta < float("inf"):
-            raise ValueError(
-                f"`beta` must be positive and finite. Received: beta={beta!r}"
-            )
-        self.kind = kind
-        self.beta = float(beta)
-        self.separation = separation
-        self.similarity = similarity
+        self.kind = check.one_of("kind", kind, KINDS)
+        self.beta = check.above_zero("beta", beta)
+        self.separation = check.one_of("separation", separation, energy.SEPARATIONS)
+        self.similarity = check.one_of("similarity", similarity, energy.SIMILARITIES)
         self.degree = degree
-        self.order = order
+        self.order = check.one_of("order", order, binary_energy.ORDERS)
         self.chunk_size = positive("chunk_size", chunk_size)
         self.supports_masking = True
-        # `predict` must not keep the patterns of the day it was compiled.
-        self.run_eagerly = True
+        self.run_eagerly = True  # what `retrieve` calls is compiled by itself
         self.built = True
         self._count = 0
         self._table: Tensor = None  # (P, D), the patterns and zeros behind them
@@ -155,27 +152,29 @@ class AssociativeMemory(keras.Model):
         """Takes patterns away; those that stay keep their order.
 
         Args:
-            indices: which, counted from 0 in the order of storing; None for all.
+            indices: which, counted from 0 in the order of storing: a number or several,
+                in any order; None for all.
 
         Raises:
             ValueError: if there is no pattern of such a number.
         """
-        if indices is None:
-            self._count, self._table = 0, None
-            return
-        wanted = np.atleast_1d(np.asarray(indices)).ravel()
-        whole = wanted.dtype.kind in "iu" or not wanted.size
-        if not whole or np.any((wanted < 0) | (wanted >= self._count)):
-            raise ValueError(
-                "`indices` must be whole numbers from 0 to below the number of "
-                f"patterns, {self._count}. Received: indices={indices}"
-            )
-        stays = np.ones(self._count, bool)
-        stays[wanted.astype(int)] = False
-        if not stays.any():
-            self.forget()
-        else:
+        stays = np.zeros(self._count, bool)
+        if indices is not None:
+            stays[:] = True
+            stays[check.places(indices, self._count)] = False
+        if stays.any():
             self._fill(as_numpy(self._table)[: self._count][stays])
+        else:
+            self._hold(None, 0)
+
+    def quantize(self, mode: Any = None, config: Any = None, **kwargs: Any) -> None:
+        """Does nothing: patterns are not weights, and stay as they were stored.
+
+        Args:
+            mode: of the quantization, ignored.
+            config: of the quantization, ignored.
+            **kwargs: ignored.
+        """
 
     def retrieve(
         self,
@@ -199,9 +198,11 @@ class AssociativeMemory(keras.Model):
             (..., D); with `return_trajectory=True` also a `Trajectory`.
 
         Raises:
-            ValueError: if the memory is empty, the queries are of another width, or a
-                number of steps is not a whole number of at least 1.
+            ValueError: if the memory is empty, the queries are of another width or not
+                finite, a number of steps is not a whole number of at least 1, or the
+                tolerance not a number of at least 0.
         """
+        tolerance = check.at_least_zero("tolerance", tolerance)
         limit = positive("max_steps", max_steps)
         limit = limit if steps is None else positive("steps", steps)
         shape, states = self._states("queries", queries)
@@ -273,20 +274,21 @@ class AssociativeMemory(keras.Model):
         Raises:
             ValueError: for a memory of neurons, which gives patterns no weights.
         """
-        self._only("weights", kind="modern")
+        self._only("weights of patterns", kind="modern")
         shape, flat = self._states("states", states)
         found = self._by_blocks("size", flat, mass)
         return ops.reshape(found, shape[:-1])
 
     def pattern_separation(self) -> Tensor:
-        """Δᵢ = xᵢᵀxᵢ − max_{j ≠ i} xᵢᵀxⱼ of each pattern, (S,); see `ops.retrieval`."""
+        """Δᵢ = xᵢᵀxᵢ − max_{j ≠ i} xᵢᵀxⱼ of each pattern, (S,); see `ops.retrieval`.
+
+        The products are those of the patterns as they are, whatever the similarity.
+        """
         patterns = rows("patterns", self._stored())
         return self._by_blocks("separation", patterns)
 
     def retrieval_error_bound(self, distance: float = 0.0) -> Tensor:
         """How far from each pattern one step ends that begins so near, at most.
-
-        All scores of patterns with patterns are held at once.
 
         Args:
             distance: ‖ξ − xᵢ‖ of a query from its pattern.
@@ -296,10 +298,13 @@ class AssociativeMemory(keras.Model):
 
         Raises:
             ValueError: for a memory without softmax and dot products, of which the
-                theorem is not.
+                theorem is not, and a distance that is not at least 0.
         """
-        self._only("bound", kind="modern", separation="softmax", similarity="dot")
-        return retrieval.retrieval_error_bound(self._stored(), self.beta, distance)
+        self._only("this bound", kind="modern", **PROVED)
+        delta = self.pattern_separation()
+        return retrieval.retrieval_error_bound(
+            self._stored(), self.beta, distance, delta
+        )
 
     def expected_capacity(self, flips: float = 0.0, failure: float = 0.001) -> float:
         """How many random patterns of the stored width theory expects to be held.
@@ -310,7 +315,13 @@ class AssociativeMemory(keras.Model):
         Args:
             flips: of "exponential", the part of a query's bits that are wrong.
             failure: of "modern", the probability that a pattern is not held.
+
+        Raises:
+            ValueError: for a modern memory without softmax and dot products, of which
+                the theorem is not.
         """
+        if self.kind == "modern":
+            self._only("this capacity", **PROVED)
         dim = self._stored().shape[-1]
         if self.kind == "classical":
             return retrieval.classical_capacity(dim)
@@ -351,36 +362,12 @@ class AssociativeMemory(keras.Model):
 
     def _checked(self, patterns: Any) -> np.ndarray:
         """New patterns (S, D) in the dtype of storing, or a clear error."""
-        new = rows("patterns", patterns)
-        if len(new.shape) != 2 or 0 in new.shape:
-            raise ValueError(
-                "`patterns` must be (patterns, width), neither of them 0. "
-                f"Received: patterns.shape={tuple(new.shape)}"
-            )
-        if self._count and new.shape[-1] != self._table.shape[-1]:
-            raise ValueError(
-                "`patterns` must be as wide as those that are stored, "
-                f"{self._table.shape[-1]}. "
-                f"Received: patterns.shape={tuple(new.shape)}"
-            )
+        new = check.table(patterns, self._table.shape[-1] if self._count else None)
+        dtype = self.variable_dtype
         with np.errstate(over="ignore"):  # said below
-            array = as_numpy(ops.cast(new, self.variable_dtype))
-        wrong = np.flatnonzero(~np.isfinite(array).all(-1))
-        if len(wrong):
-            raise ValueError(
-                f"`patterns` must be finite in {self.variable_dtype}. Received: "
-                f"{len(wrong)} that are not, such as patterns[{wrong[0]}]"
-            )
-        self._check_neurons("patterns", array)
+            array = check.finite("patterns", ops.cast(new, dtype), dtype)
+        check.neurons("patterns", array, self.kind)
         return array
-
-    def _check_neurons(self, name: str, array: np.ndarray) -> None:
-        other = array[np.abs(array) != 1]
-        if self.kind != "modern" and other.size:
-            raise ValueError(
-                f"`{name}` must be -1 and 1 in a memory of kind {self.kind!r}. "
-                f"Received: {other.size} other numbers, such as {other[0]}"
-            )
 
     def _fill(self, patterns: np.ndarray) -> None:
         """Makes the table of these patterns (S, D), and of them alone."""
@@ -389,8 +376,12 @@ class AssociativeMemory(keras.Model):
         if self.kind == "modern":
             size = streaming.table_size(count, self.chunk_size)
         padded = np.pad(patterns, ((0, size - count), (0, 0)))
-        self._table = ops.convert_to_tensor(padded, self.variable_dtype)
-        self._count = count
+        self._hold(ops.convert_to_tensor(padded, self.variable_dtype), count)
+
+    def _hold(self, table: Tensor, count: int) -> None:
+        self._table, self._count = table, count
+        # What is compiled has the patterns of then in it.
+        self.train_function = self.test_function = self.predict_function = None
 
     def _stored(self) -> Tensor:
         if not self._count:
@@ -400,7 +391,10 @@ class AssociativeMemory(keras.Model):
         return self.patterns
 
     def _states(self, name: str, x: Any) -> tuple[tuple[Any, ...], Tensor]:
-        """The shape of what was given, and its rows as (T, D)."""
+        """The shape of what was given, and its rows as (T, D), in the table's dtype.
+
+        In float32 where the table is in half precision.
+        """
         flat = rows(name, x)
         if not self._count:
             self._stored()
@@ -410,15 +404,19 @@ class AssociativeMemory(keras.Model):
                 f"`{name}` must be as wide as the patterns, {width}. "
                 f"Received: {name}.shape={tuple(flat.shape)}"
             )
-        if self.kind != "modern" and not kernels.is_traced(flat):
-            self._check_neurons(name, as_numpy(flat))
+        table = keras.backend.standardize_dtype(self._table.dtype)
+        dtype = "float64" if table == "float64" else "float32"
+        with np.errstate(over="ignore"):  # said below
+            flat = ops.stop_gradient(ops.cast(flat, dtype))
+        if not kernels.is_traced(flat):
+            check.neurons(name, check.finite(name, flat, dtype), self.kind)
         return tuple(ops.shape(flat)), shaped(flat, (-1, width))
 
     def _only(self, what: str, **wanted: str) -> None:
         for name, value in wanted.items():
             if getattr(self, name) != value:
                 raise ValueError(
-                    f"There is no {what} but with {name}={value!r}. "
+                    f"`{name}` must be {value!r} for {what}. "
                     f"Received: {name}={getattr(self, name)!r}"
                 )
 
@@ -438,10 +436,3 @@ class AssociativeMemory(keras.Model):
     def _by_blocks(self, name: str, states: Tensor, *more: Any) -> Tensor:
         given = self._table, self._count, self.beta
         return self._equations.by_blocks(name, states, *given, *more)
-
-
-def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise ValueError(
-            f"`{name}` must be one of {list(known)}. Received: {name}={value!r}"
-        )

@@ -22,6 +22,7 @@ from keras_attention.ops import (
     scores,
     streaming,
 )
+from keras_attention.ops.patterns import nearness
 
 Tensor = Any
 
@@ -95,12 +96,9 @@ class Equations:
     def update(self, states: Tensor, table: Tensor, count: Any, beta: Any) -> Tensor:
         """One step of all states."""
         kind, separation, similarity, degree, order, chunk = self.settings
-        if kind == "classical":
-            return binary_energy.classical_update(states, table, order)
-        if kind == "polynomial":
-            return binary_energy.polynomial_update(states, table, degree, order)
-        if kind == "exponential":
-            return binary_energy.exponential_update(states, table, order)
+        if kind != "modern":
+            stored = ops.cast(table, states.dtype)
+            return binary_energy.neurons_update(states, stored, kind, order, degree)
         given = separation, similarity
         if self.settings.streams:
             return streaming.streamed_update(states, table, count, beta, *given, chunk)
@@ -133,7 +131,7 @@ class Equations:
         """The metastable size, int32 (T,)."""
         stored = ops.cast(table, states.dtype)
         if self.settings.similarity == "distance":
-            similar = scores.rbf(states, stored, 0.5)  # (T, P)
+            similar = nearness(states, stored, there(table, count))  # (T, P)
         elif self.settings.similarity == "cosine":
             similar = scores.cosine(states, stored)
         else:

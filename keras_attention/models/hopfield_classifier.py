@@ -11,7 +11,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attention.layers.arguments import only_of_models, positive
+from keras_attention.layers.arguments import fraction, only_of_models, positive
 from keras_attention.layers.export import export
 from keras_attention.layers.hopfield_pooling import HopfieldPooling
 from keras_attention.models import quantization
@@ -47,8 +47,8 @@ class HopfieldClassifier(keras.Model):
         beta: β of the pooling, a number or a list of one for each head; by default
             1/√key_dim.
         dropout: of the pooling's weights.
-        instance_dropout: how many of a bag's instances are left out while training,
-            drawn anew each time; one always stays.
+        instance_dropout: the fraction of a bag's instances that are left out while
+            training, drawn anew each time; one always stays.
         pooling: further arguments of `HopfieldPooling` by name, among them `quantity`,
             `value_dim`, `trainable_beta`, `separation` and `projections`.
 
@@ -81,7 +81,7 @@ class HopfieldClassifier(keras.Model):
     (3, 1)
 
     Reference:
-        Ramsauer et al., "Hopfield networks is all you need" (2020), section 4: the
+        Ramsauer et al., "Hopfield networks is all you need" (2021), section 4: the
         network of the multiple-instance learning experiments, with "bag dropout" as
         `instance_dropout`. As in the authors' layer, what is stored is normalized.
     """
@@ -105,18 +105,6 @@ class HopfieldClassifier(keras.Model):
         positive("input_dim", input_dim)
         positive("num_classes", num_classes)
         dims = tuple(positive(f"dims[{n}]", width) for n, width in enumerate(dims))
-        instances = keras.Input((None, input_dim), name="instances")  # (B, S, F)
-        there = keras.Input((None,), dtype="bool", name="instances_mask")  # (B, S)
-        x = instances
-        for n, width in enumerate(dims):
-            embed = keras.layers.Dense(
-                width, activation="relu", dtype=dtype, name=f"embedding_{n}"
-            )
-            x = embed(x)  # (B, S, D)
-        x = keras.layers.LayerNormalization(
-            epsilon=1e-5, dtype=dtype, name="normalization"
-        )(x)
-        dropped = InstanceDropout(instance_dropout, name="instance_dropout")(there)
         pool = HopfieldPooling(
             num_heads=num_heads,
             key_dim=key_dim,
@@ -127,11 +115,8 @@ class HopfieldClassifier(keras.Model):
             dtype=dtype,
             name="pooling",
         )
-        x = pool(x, mask=dropped)  # (B, T, D)
-        x = keras.layers.Flatten(dtype=dtype, name="pooled")(x)
-        x = keras.layers.ReLU(dtype=dtype, name="relu")(x)
-        logits = keras.layers.Dense(num_classes, dtype=dtype, name="logits")(x)
-        inputs = {"instances": instances, "instances_mask": there}
+        dropped = InstanceDropout(instance_dropout, name="instance_dropout")
+        inputs, logits = _graph(input_dim, num_classes, dims, dropped, pool, dtype)
         super().__init__(inputs=inputs, outputs=logits, **kwargs)
         if dtype is not None:
             self.dtype_policy = keras.dtype_policies.get(dtype)
@@ -176,7 +161,7 @@ class InstanceDropout(keras.layers.Layer):
     """Leaves members of a set out while training, all of them but one at most.
 
     Args:
-        rate: how many are left out.
+        rate: the fraction of members that are left out, at least 0 and below 1.
 
     Call arguments:
         mask: booleans (B, S), True for members that there are.
@@ -188,12 +173,7 @@ class InstanceDropout(keras.layers.Layer):
 
     def __init__(self, rate: float, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if not 0 <= rate < 1:
-            raise ValueError(
-                "`instance_dropout` must be at least 0 and below 1. "
-                f"Received: instance_dropout={rate}"
-            )
-        self.rate = rate
+        self.rate = fraction("instance_dropout", rate)
         self.seed_generator = keras.random.SeedGenerator()
         self.built = True
 
@@ -215,6 +195,33 @@ class InstanceDropout(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "rate": self.rate}
+
+
+def _graph(
+    input_dim: int,
+    num_classes: int,
+    dims: tuple[int, ...],
+    dropped: InstanceDropout,
+    pool: HopfieldPooling,
+    dtype: Any,
+) -> tuple[dict[str, Any], Any]:
+    """The inputs by name and the logits (B, C), symbolically."""
+    instances = keras.Input((None, input_dim), name="instances")  # (B, S, F)
+    there = keras.Input((None,), dtype="bool", name="instances_mask")  # (B, S)
+    x = instances
+    for n, width in enumerate(dims):
+        embed = keras.layers.Dense(
+            width, activation="relu", dtype=dtype, name=f"embedding_{n}"
+        )
+        x = embed(x)  # (B, S, D)
+    normalize = keras.layers.LayerNormalization(
+        epsilon=1e-5, dtype=dtype, name="normalization"
+    )
+    x = pool(normalize(x), mask=dropped(there))  # (B, T, D)
+    x = keras.layers.Flatten(dtype=dtype, name="pooled")(x)
+    x = keras.layers.ReLU(dtype=dtype, name="relu")(x)
+    logits = keras.layers.Dense(num_classes, dtype=dtype, name="logits")(x)
+    return {"instances": instances, "instances_mask": there}, logits
 
 
 def _further(pooling: Any) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def classical_update(
         Hopfield, "Neural networks and physical systems with emergent collective
         computational abilities" (1982).
     """
-    return _update(states, patterns, order, _power(2))
+    return _checked(states, patterns, "classical", order)
 
 
 def classical_energy(states: Tensor, patterns: Tensor) -> Tensor:
@@ -125,7 +125,7 @@ def polynomial_update(
         Krotov & Hopfield, "Dense associative memory for pattern recognition" (2016),
         section 2.
     """
-    return _update(states, patterns, order, _power(_check_degree(degree)))
+    return _checked(states, patterns, "polynomial", order, degree)
 
 
 def polynomial_energy(states: Tensor, patterns: Tensor, degree: int = 3) -> Tensor:
@@ -181,7 +181,7 @@ def exponential_update(
         Demircigil et al., "On a model of associative memory with huge storage capacity"
         (2017).
     """
-    return _update(states, patterns, order, _exponential)
+    return _checked(states, patterns, "exponential", order)
 
 
 def exponential_energy(states: Tensor, patterns: Tensor) -> Tensor:
@@ -208,18 +208,42 @@ def exponential_energy(states: Tensor, patterns: Tensor) -> Tensor:
     return -ops.logsumexp(scores.dot(ours, stored), axis=-1)
 
 
-def _update(
-    states: Tensor, patterns: Tensor, order: str, differences: Differences
+def neurons_update(
+    states: Tensor, patterns: Tensor, kind: str, order: str, degree: int = 2
 ) -> Tensor:
-    """Turns over each neuron for which Σᵢ F(xᵢᵀσ) grows by it."""
+    """Turns over each neuron for which Σᵢ F(xᵢᵀσ) grows by it; nothing is checked.
+
+    For what takes many steps with patterns that it has looked at once.
+
+    Args:
+        states: σ, (..., T, D), −1 and 1.
+        patterns: X, (..., S, D), −1 and 1, in the same dtype, float32 or float64.
+        kind: "classical", "polynomial" or "exponential".
+        order: one of `ORDERS`.
+        degree: n, of the polynomial memory.
+
+    Returns:
+        (..., T, D) in the dtype of the states.
+    """
+    differences: Differences = _exponential
+    if kind != "exponential":
+        differences = _power(2 if kind == "classical" else degree)
+    overlap = scores.dot(states, patterns)  # (..., T, S)
+    sweep = _one_by_one if order == "asynchronous" else _at_once
+    return sweep(states, patterns, overlap, differences)
+
+
+def _checked(
+    states: Tensor, patterns: Tensor, kind: str, order: str, degree: int = 2
+) -> Tensor:
+    """The same, of what the user gave."""
     if order not in ORDERS:
         raise ValueError(
             f"`order` must be one of {list(ORDERS)}. Received: order={order!r}"
         )
+    degree = _check_degree(degree)
     ours, stored = given.binary(states, patterns)
-    overlap = scores.dot(ours, stored)  # (..., T, S)
-    sweep = _one_by_one if order == "asynchronous" else _at_once
-    return given.result(sweep(ours, stored, overlap, differences), states)
+    return given.result(neurons_update(ours, stored, kind, order, degree), states)
 
 
 def _at_once(

@@ -88,8 +88,8 @@ def hopfield_update(
         mask: booleans that broadcast to (..., T, S), True = may be retrieved; or None.
 
     Returns:
-        (..., T, D) in the dtype of the states, 0 for a state that may retrieve nothing.
-        Half precision is computed in float32.
+        (..., T, D) in the dtype of the states, or in float64 beside patterns in it; 0
+        for a state that may retrieve nothing. Half precision is computed in float32.
 
     Raises:
         ValueError: if states and patterns are not of one width, β is not positive, or
@@ -105,12 +105,14 @@ def hopfield_update(
     [[1.0, 1.0, 1.0, 1.0]]
 
     Reference:
-        Ramsauer et al., "Hopfield networks is all you need" (2021), equation 3; sparse:
-        Santos et al., "Hopfield-Fenchel-Young networks" (2024).
+        Ramsauer et al., "Hopfield networks is all you need" (2021), equation 3;
+        sparsemax and entmax15: Santos et al., "Hopfield-Fenchel-Young networks" (2024);
+        softmax1: Miller, "Attention is off by one" (2023), and Hu et al.,
+        "Outlier-efficient Hopfield layers for large Transformer-based models" (2024).
     """
     separate = _separation(separation)
-    ours, stored, similar = _similar(states, patterns, beta, similarity)
     mask = None if mask is None else masks.check_boolean("mask", mask)
+    ours, stored, similar = _similar(states, patterns, beta, similarity, mask)
     weights = separate(similar, mask)  # (..., T, S)
     if similarity == "cosine":
         stored = scores.unit(stored)
@@ -178,13 +180,14 @@ def hopfield_energy(
     [1.17, 0.17]
 
     Reference:
-        Ramsauer et al., "Hopfield networks is all you need" (2021), equation 2; the
-        others: Santos et al., "Hopfield-Fenchel-Young networks" (2024), as the
-        conjugates of their negative entropies.
+        Ramsauer et al., "Hopfield networks is all you need" (2021), equation 2;
+        sparsemax and entmax15: Santos et al., "Hopfield-Fenchel-Young networks" (2024),
+        as the conjugates of their negative entropies; softmax1: Hu et al.,
+        "Outlier-efficient Hopfield layers for large Transformer-based models" (2024).
     """
     convex, constant = _potential(separation)
-    ours, stored, similar = _similar(states, patterns, beta, similarity)
     mask = None if mask is None else masks.check_boolean("mask", mask)
+    ours, stored, similar = _similar(states, patterns, beta, similarity, mask)
     beta = given.inverse_temperature(beta, similar.dtype)
     allowed = _allowed(similar, mask)  # (..., T, S)
     # (..., T, 1) from here to the last line, as β is.
@@ -204,7 +207,7 @@ def hopfield_energy(
 
 
 def _similar(
-    states: Tensor, patterns: Tensor, beta: Any, similarity: str
+    states: Tensor, patterns: Tensor, beta: Any, similarity: str, mask: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """States (..., T, D), patterns (..., S, D) and β · similarities (..., T, S)."""
     if similarity not in SIMILARITIES:
@@ -214,7 +217,7 @@ def _similar(
         )
     ours, stored = given.both(states, patterns)
     if similarity == "distance":
-        similar = scores.rbf(ours, stored, 0.5)  # (..., T, S)
+        similar = given.nearness(ours, stored, mask)  # (..., T, S)
     else:
         similar = (scores.dot if similarity == "dot" else scores.cosine)(ours, stored)
     beta = given.inverse_temperature(beta, similar.dtype)
@@ -254,7 +257,7 @@ def _potential(separation: str) -> tuple[Callable, Callable]:
 
 
 def _check_separation(separation: str, more: str) -> None:
-    if separation not in _POTENTIALS:
+    if not isinstance(separation, str) or separation not in _POTENTIALS:
         raise ValueError(
             f"`separation` must be one of {list(_POTENTIALS)}{more}. "
             f"Received: separation={separation!r}"

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention.ops import kernels
+from keras_attention.ops import kernels, scores
 from keras_attention.ops.precision import is_half, wide
 
 Tensor = Any
@@ -29,7 +29,8 @@ def rows(name: str, x: Any) -> Tensor:
         it: Keras does on TensorFlow, and on JAX when told to.
 
     Raises:
-        ValueError: if their rows have not one width, or there is no axis of rows.
+        ValueError: if they are not numbers, their rows have not one width, or there is
+            no axis of rows.
     """
     x = x.value if isinstance(x, keras.Variable) else x
     if not hasattr(x, "shape"):
@@ -40,6 +41,10 @@ def rows(name: str, x: Any) -> Tensor:
                 f"`{name}` must have rows of one width. "
                 f"Received: rows of widths {sorted({np.size(row) for row in x})}"
             ) from error
+    if isinstance(x, np.ndarray) and x.dtype.kind in "cmMOSTU":
+        raise ValueError(
+            f"`{name}` must be real numbers. Received: {name} of dtype {x.dtype}"
+        )
     if len(x.shape) < 2:
         raise ValueError(
             f"`{name}` must have rank 2 or more, (..., rows, width). "
@@ -53,6 +58,8 @@ def rows(name: str, x: Any) -> Tensor:
 def both(states: Any, patterns: Any) -> tuple[Tensor, Tensor]:
     """States (..., T, D) and patterns (..., S, D) of one width, as `rows` has them.
 
+    Both are in the wider of their two dtypes.
+
     Raises:
         ValueError: if they are not of one width.
     """
@@ -63,7 +70,10 @@ def both(states: Any, patterns: Any) -> tuple[Tensor, Tensor]:
             f"Received: states.shape={tuple(ours.shape)}, "
             f"patterns.shape={tuple(stored.shape)}"
         )
-    return ours, stored
+    names = {keras.backend.standardize_dtype(x.dtype) for x in (ours, stored)}
+    if len(names) == 1:
+        return ours, stored
+    return ops.cast(ours, "float64"), ops.cast(stored, "float64")
 
 
 def binary(states: Any, patterns: Any) -> tuple[Tensor, Tensor]:
@@ -84,6 +94,31 @@ def binary(states: Any, patterns: Any) -> tuple[Tensor, Tensor]:
     return ours, stored
 
 
+def nearness(states: Tensor, patterns: Tensor, mask: Tensor | None = None) -> Tensor:
+    """−½‖ξ − xᵢ‖², with what rounding leaves of it far from the origin, too.
+
+    The squares are those of differences from the patterns' mean.
+
+    Args:
+        states: ξ, (..., T, D), as `both` has them.
+        patterns: X, (..., S, D), in the same dtype.
+        mask: booleans that broadcast to (..., T, S), or None; what no state may
+            retrieve does not count in the mean.
+
+    Returns:
+        (..., T, S).
+    """
+    counts = ops.ones_like(patterns[..., :1])  # (..., S, 1)
+    if mask is not None and len(mask.shape):
+        axes = tuple(range(len(mask.shape)))
+        some = ops.any(ops.expand_dims(mask, 0), axis=axes)  # (S,), or (1,) for all
+        counts = counts * ops.cast(ops.expand_dims(some, -1), counts.dtype)
+    total = ops.maximum(ops.sum(counts, axis=-2, keepdims=True), 1)
+    middle = ops.sum(counts * patterns, axis=-2, keepdims=True) / total  # (..., 1, D)
+    middle = ops.stop_gradient(middle)  # on which no distance depends
+    return scores.rbf(states - middle, patterns - middle, 0.5)
+
+
 def inverse_temperature(beta: Any, dtype: Any, per_row: bool = True) -> Any:
     """β, a positive number or a tensor, as what multiplies scores.
 
@@ -99,10 +134,15 @@ def inverse_temperature(beta: Any, dtype: Any, per_row: bool = True) -> Any:
         ValueError: if it can be seen not to be positive and finite.
     """
     beta = beta.value if isinstance(beta, keras.Variable) else beta
-    beta = beta if hasattr(beta, "shape") else np.asarray(beta, "float64")
-    values = seen(beta)
-    if values is not None and not np.all((values > 0) & (values < np.inf)):
-        raise ValueError(f"`beta` must be positive and finite. Received: beta={beta}")
+    numbers = beta if hasattr(beta, "shape") else np.asarray(beta)
+    values = seen(numbers)
+    if values is not None:
+        real = values.dtype.kind not in "cmMOSTU"
+        if not real or not np.all((values > 0) & (values < np.inf)):
+            raise ValueError(
+                f"`beta` must be positive and finite. Received: beta={beta!r}"
+            )
+    beta = numbers
     if isinstance(beta, np.ndarray | np.generic) and beta.ndim == 0:
         return float(beta)
     beta = ops.cast(beta, dtype)

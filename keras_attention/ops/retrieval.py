@@ -13,6 +13,7 @@ import math
 import sys
 from typing import Any
 
+import numpy as np
 from keras import ops
 
 from keras_attention.ops import masks, scores
@@ -55,7 +56,10 @@ def pattern_separation(patterns: Tensor) -> Tensor:
 
 
 def retrieval_error_bound(
-    patterns: Tensor, beta: float | Tensor, distance: float | Tensor
+    patterns: Tensor,
+    beta: float | Tensor,
+    distance: float | Tensor,
+    separation: Tensor | None = None,
 ) -> Tensor:
     """How far from pattern i one update ends, at most, that begins near it.
 
@@ -69,12 +73,15 @@ def retrieval_error_bound(
         patterns: X, (..., S, D), a pattern in each row.
         beta: β, a positive number or a tensor that broadcasts to (..., S).
         distance: ‖ξ − xᵢ‖, a number or a tensor that broadcasts to (..., S).
+        separation: Δ, (..., S), where it is known already; else it is that of
+            :func:`pattern_separation`, which holds (..., S, S).
 
     Returns:
         (..., S), in float32 for half precision.
 
     Raises:
-        ValueError: if the rows have not one width, or β is not positive.
+        ValueError: if the rows have not one width, β is not positive, or a distance
+            is not at least 0.
 
     Example:
 
@@ -94,8 +101,9 @@ def retrieval_error_bound(
     beta = given.inverse_temperature(beta, stored.dtype, per_row=False)
     lengths = ops.sqrt(ops.sum(stored**2, axis=-1))  # (..., S)
     longest = ops.max(lengths, axis=-1, keepdims=True)  # (..., 1)
-    distance = ops.cast(distance, stored.dtype)
-    ahead = pattern_separation(stored) - 2 * longest * distance
+    if separation is None:
+        separation = pattern_separation(stored)
+    ahead = separation - 2 * longest * _distance(distance, stored.dtype)
     others = ops.cast(ops.shape(stored)[-2], stored.dtype) - 1
     share = others * ops.exp(ops.minimum(-beta * ahead, 0.0))
     return 2 * longest * ops.minimum(share, 1.0)
@@ -145,12 +153,16 @@ def classical_capacity(dim: int) -> float:
     Without any error it is :func:`polynomial_capacity` of degree 2, for one pattern.
 
     Args:
-        dim: d, the number of neurons.
+        dim: d, the number of neurons, at least 1.
+
+    Raises:
+        ValueError: if it is smaller.
 
     Reference:
         Amit, Gutfreund & Sompolinsky, "Storing infinite numbers of patterns in a
         spin-glass model of neural networks" (1985).
     """
+    _at_least(1, dim=dim)
     return 0.138 * dim
 
 
@@ -168,7 +180,7 @@ def polynomial_capacity(dim: int, degree: int) -> float:
         Krotov & Hopfield, "Dense associative memory for pattern recognition" (2016),
         section 2.
     """
-    _at_least_two(dim=dim, degree=degree)
+    _at_least(2, dim=dim, degree=degree)
     return dim ** (degree - 1) / (2 * _odd_factorial(2 * degree - 3) * math.log(dim))
 
 
@@ -180,19 +192,20 @@ def exponential_capacity(dim: int, flips: float = 0.0) -> float:
     which is 2^(d/2) where no bit differs.
 
     Args:
-        dim: d, the number of neurons.
+        dim: d, the number of neurons, at least 1.
         flips: ρ, the part of a pattern's bits that differ, at least 0 and below ½.
 
     Returns:
         The number, ∞ where it is beyond float64.
 
     Raises:
-        ValueError: for another ρ.
+        ValueError: for another ρ or d.
 
     Reference:
         Demircigil et al., "On a model of associative memory with huge storage capacity"
         (2017); as Ramsauer et al. (2021) have it, theorem A10.
     """
+    _at_least(1, dim=dim)
     if not 0 <= flips < 0.5:
         raise ValueError(
             f"`flips` must be at least 0 and below 0.5. Received: flips={flips!r}"
@@ -231,7 +244,7 @@ def modern_capacity(
         Ramsauer et al., "Hopfield networks is all you need" (2021), theorem 3,
         equation 4.
     """
-    _at_least_two(dim=dim)
+    _at_least(2, dim=dim)
     for name, value in (("beta", beta), ("radius", radius)):
         if not 0 < value < math.inf:
             raise ValueError(
@@ -266,11 +279,8 @@ def bit_error(dim: int, patterns: int, degree: int = 2) -> float:
         Krotov & Hopfield, "Dense associative memory for pattern recognition" (2016),
         section 2.
     """
-    _at_least_two(dim=dim, degree=degree)
-    if patterns < 1:
-        raise ValueError(
-            f"`patterns` must be at least 1. Received: patterns={patterns}"
-        )
+    _at_least(2, dim=dim, degree=degree)
+    _at_least(1, patterns=patterns)
     noise = 2 * patterns * _odd_factorial(2 * degree - 3)
     return math.erfc(math.sqrt(dim ** (degree - 1) / noise)) / 2
 
@@ -288,7 +298,16 @@ def _lambert(log: float) -> float:
     return w
 
 
-def _at_least_two(**arguments: int) -> None:
+def _distance(distance: Any, dtype: Any) -> Tensor:
+    values = given.seen(distance if hasattr(distance, "shape") else np.array(distance))
+    if values is not None and not np.all(values >= 0):
+        raise ValueError(f"`distance` must be at least 0. Received: {distance=}")
+    return ops.cast(distance, dtype)
+
+
+def _at_least(least: int, **arguments: int) -> None:
     for name, value in arguments.items():
-        if value < 2:
-            raise ValueError(f"`{name}` must be at least 2. Received: {name}={value!r}")
+        if not value >= least:
+            raise ValueError(
+                f"`{name}` must be at least {least}. Received: {name}={value!r}"
+            )

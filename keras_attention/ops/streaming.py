@@ -104,7 +104,11 @@ def streamed_update(
         )
     states, table = (ops.convert_to_tensor(x) for x in (states, table))
     beta = ops.cast(beta, states.dtype)
+    middle = None
     asked = scores.unit(states) if similarity == "cosine" else states
+    if similarity == "distance":
+        middle = _middle(table, count, min(chunk, size), states.dtype)
+        asked = states - middle
     query = asked * beta  # (T, D)
     found = None
     if (separation, similarity) == ("softmax", "dot"):
@@ -114,13 +118,13 @@ def streamed_update(
         if separation == "softmax1":
             nothing = ops.zeros_like(query[:, :1])
             if similarity == "distance":  # of which ½‖ξ‖² is left out below
-                lengths = ops.sum(states**2, axis=-1, keepdims=True)
+                lengths = ops.sum(asked**2, axis=-1, keepdims=True)
                 nothing = beta * lengths / 2
         read = _hard if separation == "hardmax" else _soft
         greatest, total, sums = _fold(
             lambda state, z, x: read(state, z, x),
             _start(query, nothing),
-            lambda x, seen: _scored(query, x, seen, beta, similarity),
+            lambda x, seen: _scored(query, x, seen, beta, similarity, middle),
             (table, count, min(chunk, size)),
         )
         found = sums / total
@@ -150,14 +154,31 @@ def _fold(
     return one(last, state, seen)
 
 
+def _middle(table: Tensor, count: Any, chunk: int, dtype: Any) -> Tensor:
+    """The mean of the first chunk's patterns, (1, D).
+
+    Far from the origin, lengths of differences from it are what rounding leaves whole.
+    """
+    first = ops.cast(ops.slice(table, (0, 0), (chunk, table.shape[1])), dtype)
+    seen = masks.places(chunk) < ops.cast(count, "int32")
+    seen = ops.cast(ops.expand_dims(seen, -1), dtype)  # (C, 1)
+    return ops.sum(seen * first, axis=0, keepdims=True) / ops.sum(seen)
+
+
 def _scored(
-    query: Tensor, x: Tensor, seen: Tensor | None, beta: Tensor, similarity: str
+    query: Tensor,
+    x: Tensor,
+    seen: Tensor | None,
+    beta: Tensor,
+    similarity: str,
+    middle: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     """Scores (T, C) of a chunk (C, D), and what is found there."""
     x = scores.unit(x) if similarity == "cosine" else x
-    z = ops.matmul(query, ops.transpose(x))  # (T, C)
+    near = x if middle is None else x - middle
+    z = ops.matmul(query, ops.transpose(near))  # (T, C)
     if similarity == "distance":  # −½β‖ξ‖² is the same for all, and left out
-        z = z - ops.expand_dims(beta / 2 * ops.sum(x**2, axis=-1), 0)
+        z = z - ops.expand_dims(beta / 2 * ops.sum(near**2, axis=-1), 0)
     return (z if seen is None else ops.where(seen, z, lowest(z.dtype))), x
 
 

@@ -1,7 +1,7 @@
 """The way of states downhill, as pictures, with the energy under them.
 
 Lengths are in inches, sizes of type in points. As in `table`, the picture is a plain
-`matplotlib.figure.Figure`. Shapes: N rows, K steps.
+`matplotlib.figure.Figure`. Shapes: N retrievals, K steps.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _MOVES = 1e-3  # of what a curve spans: a step that is smaller is not seen
 def plot_energy(
     states: Any,
     energies: Any,
-    rows: Sequence[str],
+    names: Sequence[str],
     sizes: Any = None,
     targets: Any = None,
-    shown: Sequence[int] = (0, 1, 2, -1),
+    shown: Sequence[int] | None = None,
     title: str | None = None,
 ) -> Figure:
     """Draws how states become what a Hopfield network has stored, and their energy.
@@ -43,14 +43,17 @@ def plot_energy(
 
     Args:
         states: Array (N, K + 1, rows, columns) of any numbers, the query and what each
-            of K steps made of it; the smallest is drawn black.
-        energies: Array (N, K + 1), of these states.
-        rows: N strings, what each retrieval is called.
+            of K steps made of it, each a picture of so many rows and columns; the
+            smallest number is drawn black. A `Trajectory` has the steps in front,
+            (K + 1, N, D): see the example.
+        energies: Array (N, K + 1), of these states; a `Trajectory` has (K + 1, N).
+        names: N strings, what each retrieval is called.
         sizes: Array (N, K + 1), the metastable size of each state: how many patterns
             it is made of. A second curve shows it.
         targets: Array (N, rows, columns), or (rows, columns) for all: what was looked
             for, in a last column.
-        shown: Which states are drawn: 0 is the query, -1 the last one.
+        shown: Which states are drawn: 0 is the query, -1 the last one. By default
+            0, 1, 2 and the last one, as far as there are so many.
         title: A line above the picture.
 
     Returns:
@@ -63,10 +66,19 @@ def plot_energy(
 
     Example:
     ```python
-    query, step, end = [[1, 0], [0, 0]], [[1, 0.6], [0, 0]], [[1, 1], [0, 0]]
-    figure = plot_energy(
-        [[query, step, end]], [[1.5, 0.4, 0.2]], ["β = 4"], shown=(0, 1, -1)
-    )
+    import numpy as np
+
+    from keras_attention.models import AssociativeMemory
+    from keras_attention.visualization import plot_energy
+
+    patterns = np.random.default_rng(0).choice([-1.0, 1.0], (5, 12))  # (S, D)
+    memory = AssociativeMemory(beta=0.5)
+    memory.store(patterns)
+    queries = patterns[:2] * (np.arange(12) < 8)  # (N, D): the last row is hidden
+
+    _, way = memory.retrieve(queries, return_trajectory=True)
+    states = way.states.transpose(1, 0, 2).reshape(2, -1, 3, 4)  # of 3 rows, 4 columns
+    figure = plot_energy(states, way.energies.T, ["first", "second"])
     figure.savefig("energy.png")
     ```
     """
@@ -80,10 +92,10 @@ def plot_energy(
     sizes = None if sizes is None else _along("sizes", sizes, states)
     if targets is not None:
         targets = _targets(targets, states)
-    if isinstance(rows, str) or len(rows) != len(states):
+    if isinstance(names, str) or len(names) != len(states):
         raise ValueError(
-            f"`rows` must hold a string for each of {len(states)} retrieval(s). "
-            f"Received: rows={rows!r}"
+            f"`names` must hold a string for each of {len(states)} retrieval(s). "
+            f"Received: names={names!r}"
         )
     steps = _steps(shown, states.shape[1])
     _, canvas, figure_class = matplotlib_or_error()
@@ -100,8 +112,8 @@ def plot_energy(
     if title is not None:
         figure.suptitle(title, size=11, weight="bold", parse_math=False)
     above, below = figure.subfigures(2, 1, height_ratios=(height, _CURVES + 0.5))
-    _draw_states(above, states, energies, list(rows), sizes, targets, steps)
-    _draw_curves(below, energies, list(rows), sizes)
+    _draw_states(above, states, energies, list(names), sizes, targets, steps)
+    _draw_curves(below, energies, list(names), sizes)
     return figure
 
 
@@ -109,7 +121,7 @@ def _draw_states(
     figure: Any,
     states: np.ndarray,
     energies: np.ndarray,
-    rows: list[str],
+    names: list[str],
     sizes: np.ndarray | None,
     targets: np.ndarray | None,
     steps: list[int],
@@ -140,7 +152,7 @@ def _draw_states(
                 text += f"\nk = {sizes[r, steps[n]]:.0f}"
             ax.set_xlabel(text, size=8.5, labelpad=3)
         line[0].set_ylabel(
-            rows[r],
+            names[r],
             rotation=0,
             ha="right",
             va="center",
@@ -152,7 +164,7 @@ def _draw_states(
 
 
 def _draw_curves(
-    figure: Any, energies: np.ndarray, rows: list[str], sizes: np.ndarray | None
+    figure: Any, energies: np.ndarray, names: list[str], sizes: np.ndarray | None
 ) -> None:
     curves = [("energy E", energies)]
     notes = _NOTE
@@ -169,7 +181,7 @@ def _draw_curves(
                 color=_COLORS[r % len(_COLORS)],
                 marker="o",
                 markersize=3,
-                label=rows[r].replace("\n", " "),
+                label=names[r].replace("\n", " "),
             )
         ax.set_xlabel("step", size=9)
         ax.set_title(name, size=10, loc="left")
@@ -228,13 +240,15 @@ def _targets(targets: Any, states: np.ndarray) -> np.ndarray:
     one = (len(states), *states.shape[2:])
     if array.shape not in (one, one[1:]):
         raise ValueError(
-            f"`targets` must be {one}, or {one[1:]} for all rows. "
+            f"`targets` must be {one}, or {one[1:]} for all. "
             f"Received: targets.shape={array.shape}"
         )
     return np.broadcast_to(array, one)
 
 
-def _steps(shown: Sequence[int], count: int) -> list[int]:
+def _steps(shown: Sequence[int] | None, count: int) -> list[int]:
+    if shown is None:
+        return sorted({min(step, count - 1) for step in (0, 1, 2, count)})
     steps = [int(step) for step in shown]
     if not steps or any(not -count <= step < count for step in steps):
         raise ValueError(

@@ -51,8 +51,29 @@ def test_take():
     assert taken.sizes.tolist() == [2, 3, 2]
     expected = bags.Bags.of([SETS[2], SETS[0], SETS[2]], [1, 1, 1])
     np.testing.assert_array_equal(taken.instances, expected.instances)
+    mask = np.array([True, False, True])
+    np.testing.assert_array_equal(
+        made().take(mask).instances, made().take([0, 2]).instances
+    )
+    assert made().take(mask.tolist()).sizes.tolist() == [3, 2]
+    assert len(made().take(~mask & mask)) == 0
     assert len(made().take([])) == 0
     assert made().take([]).padded()["instances"].shape == (0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([True, False], r"`rows` must be \(B,\), \(3,\).*rows.shape=\(2,\)"),
+        (np.ones((3, 1), bool), r"rows.shape=\(3, 1\)"),
+        ([0, 3], "`rows` must be from 0 to 2. Received: rows with 3"),
+        ([-1], "rows with -1"),
+        ([0.5], "`rows` must be whole numbers"),
+    ],
+)
+def test_rows_that_are_none_are_refused(rows, message):
+    with pytest.raises(ValueError, match=message):
+        made().take(rows)
 
 
 @pytest.mark.parametrize(
@@ -67,6 +88,8 @@ def test_take():
         ((np.ones((3, 2)), [0, -1, 1], [0, 1]), "bag from -1 to 1"),
         ((np.ones((3, 2)), [0, 0, 2], [0, 1, 1]), "none in 1 of 3 bags.* 1$"),
         ((np.ones((3, 2)), [0, 0, 1], [0, 0.5]), "`labels` must be whole numbers"),
+        ((np.ones((2, 2)), [0, 1], ["a", "b"]), "`labels` must be whole .* <U1$"),
+        ((np.ones((2, 2)), [0, 1], [0, np.nan]), "`labels` must be whole numbers"),
         (([[1, 1], [np.nan, 0]], [0, 1], [0, 1]), r"instances\[1\], of bag 1"),
         (([[1, 1], [1e99, 0]], [0, 1], [0, 1]), "must be finite"),
     ],
@@ -82,7 +105,9 @@ def test_what_does_not_fit_is_refused(arguments, message):
         ([*SETS, np.ones((2, 3))], [1] * 4, r"one width F.*sets\[3\].shape=\(2, 3\)"),
         (SETS, [1, 0], "one label for each bag. Received: 2 labels, 3 bags"),
         ([*SETS, np.ones((0, 2))], [1] * 4, "Each bag must have an instance"),
-        ([np.ones(2)], [1], r"must be \(S, F\)"),
+        ([np.ones(5)], [1], r"must be \(S, F\). Received: sets\[0\].shape=\(5,\)$"),
+        ([SETS[0], np.ones(2)], [1, 0], r"\(S, F\). Received: sets\[1\].shape=\(2,\)$"),
+        (SETS, ["a", "b", "c"], "`labels` must be whole numbers"),
     ],
 )
 def test_lists_that_do_not_fit_are_refused(sets, labels, message):

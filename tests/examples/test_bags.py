@@ -42,8 +42,18 @@ def test_from_a_file_to_where_it_looked(tmp_path):
 
 
 @pytest.mark.skipif(BACKEND != "torch", reason="the same on each backend; torch starts")
-def test_it_says_where_the_files_are_to_be_had(tmp_path):
-    done = run(tmp_path, KERAS_ATTENTION_DATA="")
+def test_without_a_file_bags_are_made(tmp_path):
+    done = run(tmp_path, "--folds", "1", "--epochs", "1", KERAS_ATTENTION_DATA="")
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "Next: get tiger.mat by hand" in done.stdout
+    assert "600 bags of 8 to 8 instances" in done.stdout
+    assert "the surest signal of the last fold" in done.stdout
+    assert "loaded again: the same answers" in done.stdout
+
+
+@pytest.mark.skipif(BACKEND != "torch", reason="the same on each backend; torch starts")
+def test_a_file_that_is_named_must_be_there(tmp_path):
+    done = run(tmp_path, "--data", "nowhere.mat")
     assert done.returncode == 1
-    assert "Next: get tiger.mat by hand" in done.stderr
+    assert "There is no file nowhere.mat" in done.stderr
     assert "Traceback" not in done.stderr

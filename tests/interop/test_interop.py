@@ -59,7 +59,7 @@ def assert_same(found, expected, near=True):
 
 @pytest.mark.parametrize("reader", READERS)
 def test_files_travel(trained, reader):
-    """Each backend reads the others' files; OpenVINO, which predicts, not `MemNN`'s."""
+    """Each backend reads the others' files; OpenVINO, which predicts, not loops."""
     work("predict", trained, reader)
     near = reader != "openvino"  # which may compute in half precision
     for writer in TRAINERS:

@@ -12,7 +12,8 @@ import warnings
 
 import numpy as np
 
-BOTH = ("saved_model", "onnx")
+SAVED = ("saved_model",)
+BOTH = (*SAVED, "onnx")
 ALL = (*BOTH, "tflite", "openvino")
 GELU = ("saved_model", "tflite", "openvino")  # tf2onnx knows no erfc, which it is of
 EXPORTS = {  # model: backend: formats
@@ -24,17 +25,32 @@ EXPORTS = {  # model: backend: formats
     "causal_lm": {"tensorflow": GELU, "jax": BOTH, "torch": ("onnx",)},
     "masked_lm": {"tensorflow": GELU, "jax": BOTH, "torch": ("onnx",)},
     "transformer_classifier": {"tensorflow": ALL, "jax": BOTH, "torch": ("onnx",)},
+    "hopfield": {"tensorflow": ALL, "jax": BOTH, "torch": ("onnx",)},
+    "hopfield_layer": {"tensorflow": ALL, "jax": SAVED, "torch": ("onnx",)},
+    "hopfield_classifier": {"tensorflow": ALL, "jax": SAVED, "torch": ("onnx",)},
+    "associative_memory": {"tensorflow": (*SAVED, "tflite"), "jax": SAVED},
 }
-# torch traces no normalization of Keras whose sizes are open: these have fixed ones.
-FIXED = ("transformer", "causal_lm", "masked_lm", "transformer_classifier")
+# Whose sizes are fixed: torch traces no normalization of Keras whose sizes are open,
+# and JAX does not know that two open sizes are one, as a bag's and its mask's are.
+FIXED = {
+    "torch": (
+        "transformer",
+        "causal_lm",
+        "masked_lm",
+        "transformer_classifier",
+        "hopfield_classifier",
+    ),
+    "jax": ("hopfield_classifier",),
+}
 FORMATS = {  # by what a file or folder ends in
     "saved_model": "tf_saved_model",
     "onnx": "onnx",
     "tflite": "litert",
     "openvino": "openvino",
 }
-# OpenVINO cannot run a loop over tensors from outside of it, as MemNN's pass is.
-UNREAD = {("openvino", "memnn")}
+# OpenVINO cannot run a loop over tensors from outside of it, as MemNN's pass is, and
+# that of a memory's steps.
+UNREAD = {("openvino", "memnn"), ("openvino", "associative_memory")}
 
 
 def questions(vocabulary, count, seed, memory_size, sentence_length=None):
@@ -59,6 +75,10 @@ def train(folder):
         "causal_lm": causal_lm,
         "masked_lm": masked_lm,
         "transformer_classifier": transformer_classifier,
+        "hopfield": hopfield,
+        "hopfield_layer": hopfield_layer,
+        "hopfield_classifier": hopfield_classifier,
+        "associative_memory": associative_memory,
     }.items():
         model, inputs, answers = make()
         stem = f"{backend}-{name}"
@@ -71,7 +91,7 @@ def train(folder):
                 path.mkdir()
                 path = path / "model.xml"
             more = {}
-            if backend == "torch" and name in FIXED:
+            if name in FIXED.get(backend, ()):
                 sizes = [(n, str(a.dtype), a.shape) for n, a in inputs.items()]
                 sizes = {n: keras.InputSpec(dtype, shape) for n, dtype, shape in sizes}
                 more["input_signature"] = [sizes]
@@ -200,6 +220,72 @@ def transformer_classifier():
     rng = np.random.default_rng(5)
     model = models.TransformerClassifier(19, 5, **SMALL, position="relative")
     return drawn(model, rng), integers({"tokens": tokens(rng, 5, 11)}), {}
+
+
+def hopfield():
+    """What states retrieve in several steps, pooled."""
+    import keras
+
+    from keras_attention import layers
+
+    query = keras.Input((None, 11), name="query")
+    memory = keras.Input((None, 7), name="memory")
+    association = layers.Hopfield(
+        3, 4, update_steps=3, beta=[0.1, 0.2, 0.3], trainable_beta=True
+    )
+    found = association(query, keras.layers.Masking()(memory))
+    output = layers.HopfieldPooling(2, 3, 4, update_steps=2, beta=0.1)(found)
+    model = keras.Model({"query": query, "memory": memory}, output)
+    rng = np.random.default_rng(6)
+    inputs = {
+        "query": rng.normal(size=(5, 3, 11)).astype("float32"),
+        "memory": rng.normal(size=(5, 13, 7)).astype("float32"),
+    }
+    inputs["memory"][:, ::3] = 0
+    for weight in drawn(model, rng).trainable_weights:
+        if weight.name == "log_beta":
+            weight.assign(np.log([0.2, 0.1, 0.3]))
+    return model, inputs, {}
+
+
+def hopfield_layer():
+    import keras
+
+    from keras_attention import layers
+
+    rng = np.random.default_rng(7)
+    x = keras.Input((None, 7), name="x")
+    lookup = layers.HopfieldLayer(13, 3, 4, update_steps=2, beta=0.3)
+    inputs = {"x": rng.normal(size=(5, 11, 7)).astype("float32")}
+    return drawn(keras.Model({"x": x}, lookup(x)), rng), inputs, {}
+
+
+def hopfield_classifier():
+    from keras_attention import models
+
+    rng = np.random.default_rng(8)
+    model = models.HopfieldClassifier(
+        7, 3, dims=(11,), num_heads=3, key_dim=4, update_steps=2, instance_dropout=0.2
+    )
+    inputs = {
+        "instances": rng.normal(size=(5, 13, 7)).astype("float32"),
+        "instances_mask": np.arange(13) < np.array([[13], [2], [5], [1], [7]]),
+    }
+    return drawn(model, rng), inputs, {}
+
+
+def associative_memory():
+    """Patterns that are stored, not drawn, within a model."""
+    import keras
+
+    from keras_attention import models
+
+    rng = np.random.default_rng(9)
+    memory = models.AssociativeMemory(beta=2.0)
+    memory.store(rng.normal(size=(5, 11)))
+    queries = keras.Input((11,), name="queries")
+    model = keras.Model({"queries": queries}, memory(queries))
+    return model, {"queries": rng.normal(size=(7, 11)).astype("float32")}, {}
 
 
 def drawn(model, rng):

@@ -341,6 +341,23 @@ def test_widths_that_do_not_fit_are_refused():
         _ = layers.Hopfield(3).betas
 
 
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ([(3, 7), (5, 7)], r"`value`, which is stored.*value_shape=\(5, 7\)"),
+        ([(2, 3, 7), (5, 7)], r"`value`, which is stored.*value_shape=\(5, 7\)"),
+        ([(2, 3, 7), (2, 5, 7), (5, 7)], r"`key`, which.*key_shape=\(5, 7\)"),
+        ([(2, 3, 5, 7), (2, 5, 7)], r"`query` must have.*\(2, 3, 5, 7\)"),
+    ],
+)
+def test_what_has_not_rank_3_is_named(shapes, message):
+    plain = layers.Hopfield(projections=False)
+    with pytest.raises(ValueError, match=message):
+        plain(*(np.ones(shape, "float32") for shape in shapes))
+    with pytest.raises(ValueError, match=message):
+        plain.compute_output_shape(*shapes)
+
+
 def test_widths_by_default():
     q, v, k = inputs()
     layer = layers.Hopfield(num_heads=DQ)

@@ -103,6 +103,23 @@ def test_constants_are_projected_once(monkeypatch):
         sizes.clear()
 
 
+@pytest.mark.parametrize("cls", [layers.HopfieldPooling, layers.HopfieldLayer])
+def test_what_the_network_found_out_is_shown(cls):
+    layer = cls(quantity=T, num_heads=3, trainable_beta=True)
+    assert layer.key_dim is None
+    with pytest.raises(RuntimeError, match="needs a layer that is built"):
+        _ = layer.betas
+    layer.build((B, S, D))
+    assert layer.key_dim == D // 3
+    assert layer.get_config()["key_dim"] is None
+    np.testing.assert_allclose(layer.betas, np.full(3, 0.5), rtol=1e-6)
+    layer.hopfield.set_weights([w + 1 for w in layer.hopfield.get_weights()])
+    np.testing.assert_allclose(layer.betas, np.full(3, 0.5 * np.e), rtol=1e-6)
+    plain = cls(quantity=T, projections=False)
+    plain.build((B, S, D))
+    assert (plain.key_dim, plain.betas.tolist()) == (D, [1.0])
+
+
 def test_weights_are_recorded_once():
     for cls in (layers.HopfieldPooling, layers.HopfieldLayer):
         layer = made(cls, quantity=T)

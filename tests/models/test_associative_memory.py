@@ -8,7 +8,7 @@ import pytest
 from keras import ops
 
 from keras_attention.benchmarks.speed.worker import resident_growth
-from keras_attention.models import AssociativeMemory
+from keras_attention.models import AssociativeMemory, Trajectory
 from keras_attention.models.associative_memory import TOLERANCE
 from keras_attention.ops import energy, retrieval
 
@@ -128,12 +128,70 @@ def test_axes_in_front_and_none_at_all():
     )
 
 
-def test_predict_knows_what_was_stored_since():
+@pytest.mark.parametrize("compiled", [False, True])
+def test_predict_knows_what_was_stored_since(compiled):
     memory = memory_of(floats(4), beta=20.0)
+    if compiled:
+        memory.compile()
     query = floats(1, 5)
     memory.predict(query, verbose=0)
     memory.store(query)
     np.testing.assert_allclose(memory.predict(query, verbose=0), query, atol=1e-3)
+    memory.forget()
+    memory.store(-np.repeat(query, 5, axis=0))  # a table of the same size
+    np.testing.assert_allclose(memory.predict(query, verbose=0), -query, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["modern", "classical"])
+def test_queries_of_other_dtypes(kind):
+    """NumPy's own, float64 and int64, and what the rest is not: whole, short."""
+    memory = memory_of(signs(S), kind=kind, separation="sparsemax", similarity="dot")
+    queries = signs(5, 1)
+    expected, way = memory.retrieve(queries, return_trajectory=True)
+    costs, dtype = numpy(memory.energy(queries)), expected.dtype
+    for other in ("float64", "int64", "int8"):
+        given = queries.astype(other)
+        found, same = memory.retrieve(given, return_trajectory=True)
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(numpy(found), numpy(expected))
+        np.testing.assert_array_equal(same.states, way.states)
+        np.testing.assert_array_equal(numpy(memory.energy(given)), costs)
+    assert isinstance(way, Trajectory)
+
+
+def network(memory):
+    """A memory with layers before and behind it."""
+    x = keras.Input((3,))
+    front, behind = keras.layers.Dense(D), keras.layers.Dense(2)
+    return keras.Model(x, behind(memory(front(x)))), front, behind
+
+
+@pytest.mark.skipif(
+    keras.config.backend() == "numpy", reason="NumPy does not train a model"
+)
+@pytest.mark.filterwarnings("ignore:Gradients do not exist")
+@pytest.mark.parametrize("eagerly", [False, True])
+def test_what_is_behind_a_memory_is_trained(eagerly):
+    model, *layers = network(memory_of(floats(4)))
+    before = [layer.get_weights()[0] for layer in layers]
+    model.compile("sgd", "mse", run_eagerly=eagerly)
+    model.fit(floats(4, width=3), floats(4, 1, width=2), verbose=0)
+    front, behind = (layer.get_weights()[0] for layer in layers)
+    np.testing.assert_array_equal(front, before[0])
+    assert (behind != before[1]).any()
+
+
+@pytest.mark.filterwarnings("ignore:Layer InputLayer does not have a `quantize`")
+@pytest.mark.filterwarnings("ignore:.*`custom_gradient` for the numpy backend")
+def test_quantization_leaves_a_memory_as_it_is():
+    patterns = floats(4)
+    memory = memory_of(patterns)
+    memory.quantize("int8")
+    model, _, behind = network(memory)
+    model.quantize("int8")
+    assert behind.quantization_mode == "int8"
+    np.testing.assert_array_equal(numpy(memory.patterns), patterns)
+    assert model.predict(floats(2, width=3), verbose=0).shape == (2, 2)
 
 
 def test_forget():
@@ -148,7 +206,10 @@ def test_forget():
     for wrong in (S, -1, [0.5]):
         with pytest.raises(ValueError, match=r"`indices` must be whole .*, 20\."):
             memory.forget(wrong)
-    memory.forget(range(S - 3))
+    memory.forget({0})
+    memory.forget(i for i in (1, 2))
+    np.testing.assert_array_equal(numpy(memory.patterns)[:2], patterns[[2, 6]])
+    memory.forget(range(S - 6))
     assert len(memory) == 0
     assert memory
     memory.store(floats(2, width=3))  # of another width, as in a new one
@@ -175,6 +236,7 @@ def test_wrong_patterns_lose_nothing():
         (np.full((2, D), np.nan), r"`patterns` must be finite .* patterns\[0\]"),
         (np.full((1, D), np.inf), "`patterns` must be finite"),
         (patterns[0], "`patterns` must have rank 2"),
+        ([["a"] * D], "`patterns` must be real numbers"),
         (patterns[None], r"`patterns` must be \(patterns, width\)"),
         (patterns[:0], r"`patterns` must be \(patterns, width\)"),
     ]
@@ -184,6 +246,10 @@ def test_wrong_patterns_lose_nothing():
     np.testing.assert_array_equal(numpy(memory.patterns), patterns)
     with pytest.raises(ValueError, match=r"`queries` must be as wide .*, 11"):
         memory.retrieve(floats(2, width=3))
+    queries = patterns.copy()
+    queries[3, 1] = np.nan
+    with pytest.raises(ValueError, match=r"`queries` must be finite .* queries\[3\]"):
+        memory.retrieve(queries)
     binary = memory_of(neurons, kind="classical")
     with pytest.raises(ValueError, match=r"`patterns` must be -1 and 1 .*'classical'"):
         binary.store(np.where(neurons > 0, 1, 0))
@@ -199,8 +265,11 @@ def test_wrong_patterns_lose_nothing():
         ({"separation": "nearest"}, "`separation` must be one of"),
         ({"similarity": "l1"}, "`similarity` must be one of"),
         ({"order": "random"}, "`order` must be one of"),
-        ({"beta": 0}, "`beta` must be positive and finite"),
-        ({"beta": float("nan")}, "`beta` must be positive and finite"),
+        ({"separation": ["softmax"]}, r"one of .*: separation=\['softmax'\]"),
+        ({"beta": 0}, "`beta` must be a positive and finite number. .*: beta=0"),
+        ({"beta": float("nan")}, "`beta` must be a positive and finite number"),
+        ({"beta": "x"}, "`beta` must be a positive and finite number. .*: beta='x'"),
+        ({"beta": [1.0, 2.0]}, "`beta` must be a positive and finite number"),
         ({"degree": 1}, "`degree` must be at least 2"),
         ({"chunk_size": 0}, "`chunk_size` must be at least 1"),
         ({"size": 3}, "no such argument. Received: size=3"),
@@ -216,6 +285,11 @@ def test_wrong_numbers_of_steps():
     for name in ("steps", "max_steps"):
         with pytest.raises(ValueError, match=f"`{name}` must be at least 1"):
             memory.retrieve(floats(1), **{name: 0})
+    for wrong in (-1, float("nan"), "a", None):
+        with pytest.raises(
+            ValueError, match="`tolerance` must be a number of at least"
+        ):
+            memory.retrieve(floats(1), tolerance=wrong)
 
 
 def test_theory():
@@ -224,7 +298,8 @@ def test_theory():
     expected = numpy(retrieval.pattern_separation(patterns))
     np.testing.assert_allclose(numpy(memory.pattern_separation()), expected, rtol=1e-4)
     expected = numpy(retrieval.retrieval_error_bound(patterns, 0.5, 0.1))
-    np.testing.assert_allclose(numpy(memory.retrieval_error_bound(0.1)), expected)
+    found = numpy(memory.retrieval_error_bound(0.1))
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
     scores = 0.5 * patterns @ patterns.T
     weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
     expected = numpy(retrieval.metastable_size(weights.astype("float32"), 0.8))
@@ -232,9 +307,16 @@ def test_theory():
         numpy(memory.metastable_size(patterns, mass=0.8)), expected
     )
     assert numpy(memory_of(patterns[:1]).pattern_separation()).tolist() == [np.inf]
-    with pytest.raises(ValueError, match="no bound but with similarity='dot'"):
-        memory_of(patterns, similarity="cosine").retrieval_error_bound()
-    with pytest.raises(ValueError, match="no weights but with kind='modern'"):
+    with pytest.raises(ValueError, match=r"`distance` must be .*distance=-1"):
+        memory.retrieval_error_bound(-1.0)
+    cosine = memory_of(patterns, similarity="cosine")
+    message = "`similarity` must be 'dot' for this .*Received: similarity='cosine'"
+    for function in (cosine.retrieval_error_bound, cosine.expected_capacity):
+        with pytest.raises(ValueError, match=message):
+            function()
+    with pytest.raises(ValueError, match="`separation` must be 'softmax' for this cap"):
+        memory_of(patterns, separation="sparsemax").expected_capacity()
+    with pytest.raises(ValueError, match="`kind` must be 'modern' for weights of patt"):
         memory_of(signs(S), kind="classical").metastable_size(signs(1))
 
 

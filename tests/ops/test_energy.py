@@ -148,6 +148,22 @@ def test_lists_and_whole_numbers():
     np.testing.assert_array_equal(to_numpy(found), [[3, -1]])
 
 
+def test_states_and_patterns_of_unlike_dtypes():
+    states, patterns, _, _ = given()
+    expected = to_numpy(call(energy.hopfield_update, states, patterns))
+    for mine, theirs in (("float64", "float32"), ("float32", "float64")):
+        x, stored = states.astype(mine), patterns.astype(theirs)
+        for similarity in energy.SIMILARITIES:
+            energy.hopfield_energy(x, stored, similarity=similarity)
+        found = to_numpy(energy.hopfield_update(x, stored))
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+        x, stored = signs(11, 13).astype(mine), signs(S, 13).astype("int32")
+        found = to_numpy(energy.classical_update(x, stored))
+        np.testing.assert_array_equal(
+            found, to_numpy(energy.classical_update(tensor(x), tensor(stored)))
+        )
+
+
 def test_symbolic_states():
     stored = tensor(given()[1][0])
     x = keras.Input((T, D))
@@ -277,6 +293,10 @@ BAD = {
         lambda: energy.hopfield_update(ONES, ONES, beta=0),
         r"`beta` must be positive and finite. Received: beta=0",
     ),
+    "beta that is a word": (
+        lambda: energy.hopfield_update(ONES, ONES, beta="x"),
+        "`beta` must be positive and finite. Received: beta='x'",
+    ),
     "betas": (
         lambda: energy.hopfield_energy(ONES, ONES, beta=tensor([1.0, -2.0])),
         "`beta` must be positive and finite",
@@ -288,6 +308,14 @@ BAD = {
     "separation": (
         lambda: energy.hopfield_update(ONES, ONES, separation="linear"),
         r"`separation` must be one of .*callable.*Received: separation='linear'",
+    ),
+    "separation that is a list": (
+        lambda: energy.hopfield_update(ONES, ONES, separation=["softmax"]),
+        r"`separation` must be one of .*Received: separation=\['softmax'\]",
+    ),
+    "words": (
+        lambda: energy.hopfield_update(ONES, [["a", "b", "c"]]),
+        "`patterns` must be real numbers. Received: patterns of dtype <U1",
     ),
     "energy of a separation": (
         lambda: energy.hopfield_energy(ONES, ONES, separation="linear"),

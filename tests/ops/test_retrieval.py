@@ -38,6 +38,16 @@ def test_bound_equals_its_equation():
         np.testing.assert_allclose(to_numpy(found), expected, rtol=1e-3)
 
 
+def test_bound_takes_a_separation_that_is_known():
+    patterns = tensor(np.random.default_rng(0).normal(size=(5, 7)))
+    delta = retrieval.pattern_separation(patterns)
+    found = retrieval.retrieval_error_bound(patterns, 2.0, 0.1, delta)
+    expected = retrieval.retrieval_error_bound(patterns, 2.0, 0.1)
+    np.testing.assert_array_equal(to_numpy(found), to_numpy(expected))
+    found = retrieval.retrieval_error_bound(patterns, 2.0, 0.1, delta + 0.1)
+    assert (to_numpy(found) < to_numpy(expected)).any()
+
+
 def test_a_bound_of_what_is_far_does_not_overflow():
     patterns = tensor([[1.0, 0], [0, 1]])
     found = retrieval.retrieval_error_bound(patterns, 1e4, tensor([100.0, 0.0]))
@@ -96,6 +106,14 @@ BAD = {
     "beta": (
         lambda: retrieval.retrieval_error_bound(tensor([[1.0, 2]]), -1.0, 0.1),
         "`beta` must be positive and finite. Received: beta=-1.0",
+    ),
+    "distance": (
+        lambda: retrieval.retrieval_error_bound(tensor([[1.0, 2]]), 1.0, -1.0),
+        "`distance` must be at least 0. Received: distance=-1.0",
+    ),
+    "neurons": (
+        lambda: retrieval.classical_capacity(-3),
+        "`dim` must be at least 1. Received: dim=-3",
     ),
     "degree": (
         lambda: retrieval.polynomial_capacity(10, 1),

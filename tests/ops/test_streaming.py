@@ -40,6 +40,29 @@ def test_chunks_make_no_difference(separation, similarity):
     )
 
 
+@pytest.mark.parametrize("separation", ["softmax", "softmax1"])
+def test_distances_far_from_the_origin(separation):
+    """As precise as near it: the sum of the weighted patterns is rounded, no more."""
+    rng = np.random.default_rng(0)
+    patterns = 1000 + rng.normal(size=(S, D))
+    patterns, states = patterns.astype("float32"), patterns[:T].astype("float32")
+    away = patterns.astype("float64")
+    scores = -((states[:, None] - away) ** 2).sum(-1) / 2
+    weights = np.exp(scores)
+    weights /= weights.sum(-1, keepdims=True) + (separation == "softmax1")
+    expected = weights @ away + (1 - weights.sum(-1, keepdims=True)) * states
+    given = 1.0, separation, "distance"
+    found = streaming.streamed_update(states, table_of(patterns), S, *given, CHUNK)
+    mask = np.arange(S + 7) < S
+    hidden = np.concatenate([patterns, np.zeros((7, D), "float32")])
+    for new in (
+        found,
+        energy.hopfield_update(states, patterns, *given),
+        energy.hopfield_update(states, hidden, *given, mask),
+    ):
+        assert np.abs(ops.convert_to_numpy(new) - expected).max() < 5e-4
+
+
 def test_scores_far_below_zero_are_not_lost():
     """Nothing in the table scores 0 but what is no pattern."""
     states, patterns = case()

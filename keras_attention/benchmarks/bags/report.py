@@ -11,7 +11,7 @@ import numpy as np
 from keras_attention.benchmarks.store import Run
 from keras_attention.version import __version__
 
-# AUC in per cent: Ramsauer et al. (2020), table 1.
+# AUC in per cent: Ramsauer et al. (2021), table 1.
 PUBLISHED = {"tiger": (91.3, 0.5), "elephant": (94.9, 0.3)}
 # Accuracy, read off the plots of the authors' example notebooks.
 EXAMPLES = {"bits": 0.85, "latch": 1.0}

@@ -75,7 +75,7 @@ class Bags:
 
         Raises:
             ValueError: As the class; arrays of unequal widths, or as many labels as
-                there are not bags.
+                there are not bags; or bags that are not (S, F).
         """
         arrays = [np.asarray(one, np.float32) for one in sets]
         labels = np.asarray(labels)
@@ -85,7 +85,11 @@ class Bags:
                 f"{len(labels)} labels, {len(arrays)} bags"
             )
         for i, one in enumerate(arrays):
-            if one.ndim != 2 or one.shape[1] != arrays[0].shape[-1]:
+            if one.ndim != 2:
+                raise ValueError(
+                    f"Each bag must be (S, F). Received: sets[{i}].shape={one.shape}"
+                )
+            if one.shape[1] != arrays[0].shape[1]:
                 raise ValueError(
                     "Each bag must be (S, F), all of one width F. Received: "
                     f"sets[0].shape={arrays[0].shape}, sets[{i}].shape={one.shape}"
@@ -102,19 +106,42 @@ class Bags:
         """(B,) int, how many instances each bag has."""
         return np.bincount(self.bag, minlength=len(self))
 
-    def take(self, rows: np.ndarray) -> Bags:
+    def take(self, rows: ArrayLike) -> Bags:
         """The bags of these numbers, in this order.
 
         Args:
-            rows: (b,) whole numbers from 0 to B − 1; one may come several times.
+            rows: (b,) whole numbers from 0 to B − 1, of which one may come several
+                times; or (B,) booleans, True for each bag that is taken.
+
+        Raises:
+            ValueError: Numbers that are none of these, or not B booleans.
         """
-        rows = np.asarray(rows, np.int64).reshape(-1)
+        rows = self._numbers(rows)
         order = np.argsort(self.bag, kind="stable")
         starts = np.concatenate([[0], np.cumsum(self.sizes)])
         picked = [order[starts[i] : starts[i + 1]] for i in rows]
         places = np.concatenate(picked) if picked else order[:0]
         new = np.repeat(np.arange(len(rows)), [len(one) for one in picked])
         return Bags(self.instances[places], new, self.labels[rows])
+
+    def _numbers(self, rows: ArrayLike) -> np.ndarray:
+        """Numbers of bags, (b,), of themselves or of a mask."""
+        given = np.asarray(rows)
+        if given.dtype == bool:
+            if given.shape != (len(self),):
+                raise ValueError(
+                    f"`rows` must be (B,), ({len(self)},), if it is of booleans. "
+                    f"Received: rows.shape={given.shape}"
+                )
+            return np.flatnonzero(given)
+        numbers = _whole("rows", given).reshape(-1)
+        outside = numbers[(numbers < 0) | (numbers >= len(self))]
+        if len(outside):
+            raise ValueError(
+                f"`rows` must be from 0 to {len(self) - 1}. "
+                f"Received: rows with {outside[0]}"
+            )
+        return numbers
 
     def padded(self, length: int | None = None) -> dict[str, np.ndarray]:
         """The bags as one array, the shorter ones filled up with zeros.
@@ -145,9 +172,11 @@ class Bags:
 
 def _whole(name: str, given: object) -> np.ndarray:
     array = np.asarray(given)
-    whole = array.astype(np.int32)
-    if (whole != array).any():
-        raise ValueError(
-            f"`{name}` must be whole numbers. Received: {name} of {array.dtype}"
-        )
-    return whole
+    if array.dtype.kind in "biuf":
+        with np.errstate(invalid="ignore"):  # of what is not finite, and not whole
+            whole = array.astype(np.int32)
+        if (whole == array).all():
+            return whole
+    raise ValueError(
+        f"`{name}` must be whole numbers. Received: {name} of {array.dtype}"
+    )
