@@ -38,8 +38,11 @@ class TokenMasking:
     model.fit(hidden, steps_per_epoch=len(batches), epochs=10, shuffle=False)
     ```
 
-    The draws are TensorFlow's. `keras.utils.set_random_seed` in front of the pipeline
-    repeats them; a pipeline without `repeat` then hides the same in each epoch.
+    The draws are TensorFlow's, which makes those of a batch's rows side by side: after
+    `keras.utils.set_random_seed` they are alike from run to run, but not for certain
+    the same, since on a busy machine another row may draw first. `cache()` behind the
+    map keeps one draw. With a seed, a pipeline without `repeat` begins the same draws
+    again in each epoch.
 
     Args:
         vocabulary_size: the number of tokens of the model, the mask token included.
