@@ -79,10 +79,13 @@ def attention_of(layer: Any, **kwargs: Any) -> MultiHeadAttention:
     """The attention that a Hopfield layer of one step is; see `to_multi_head`."""
     sharpness = layer.betas * layer.key_dim**0.5  # beside 1/√E, (H,)
     folds = not np.allclose(sharpness, 1, 0, 1e-12)
-    if layer.update_steps != 1 or not layer.projections:
+    if layer.update_steps != 1:
         raise ValueError(
-            "Attention has projections and one step. Received: update_steps="
-            f"{layer.update_steps}, projections={layer.projections}"
+            f"Attention has one step. Received: update_steps={layer.update_steps}"
+        )
+    if not layer.projections:
+        raise ValueError(
+            f"Attention has projections. Received: projections={layer.projections}"
         )
     if folds and layer.query_key_normalization is not None:
         raise ValueError(

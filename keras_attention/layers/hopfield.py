@@ -27,6 +27,7 @@ from keras_attention.layers.hopfield_arguments import (
     check_sizes,
     check_static,
     check_steps,
+    refuse_projected,
 )
 from keras_attention.ops import kernels
 
@@ -101,8 +102,9 @@ class Hopfield(CachedAttention):
 
     Raises:
         ValueError: for sizes or steps that are not positive, a β that is not above 0,
-            an unknown separation, several heads without projections, tensors or masks
-            that do not fit each other, or training until states rest.
+            an unknown separation, several heads without projections, arguments that
+            belong into `projections`, tensors or masks that do not fit each other, or
+            training until states rest.
 
     Example:
 
@@ -140,6 +142,7 @@ class Hopfield(CachedAttention):
         tolerance: float = 1e-4,
         **kwargs: Any,
     ) -> None:
+        refuse_projected(kwargs)
         super().__init__(**kwargs)
         check_sizes(num_heads, key_dim, value_dim, projections, dropout, tolerance)
         self.num_heads = self.num_key_value_heads = num_heads

@@ -114,6 +114,17 @@ def check_projections(projections: Any) -> tuple[Any, dict[str, Any]]:
     return {k: _config(v) for k, v in given.items()}, {**PROJECTIONS, **given}
 
 
+def refuse_projected(keywords: dict[str, Any]) -> None:
+    """Raises a ValueError for keywords that belong into `projections`."""
+    found = {name: keywords[name] for name in PROJECTIONS if name in keywords}
+    if found:
+        raise ValueError(
+            f"{' and '.join(f'`{name}`' for name in found)} must be given as "
+            f"`projections={found!r}`, since projections take such arguments. Received: "
+            + ", ".join(f"{name}={value!r}" for name, value in found.items())
+        )
+
+
 def check_static(query: Sequence, value: Sequence, key: Sequence) -> None:
     """Holds shapes that nothing projects to rank 3, and query and key to one width."""
     for name, shape in (("value", value), ("key", key)):

@@ -9,6 +9,7 @@ from typing import Any
 
 from keras import ops
 
+from keras_attention.layers.base import check_usable
 from keras_attention.layers.export import export
 from keras_attention.layers.trainable_patterns import TrainablePatterns, check_rank
 
@@ -22,9 +23,13 @@ class HopfieldLayer(TrainablePatterns):
         ξ ← Σₛ pₛ kₛ,  p = softmax(β K ξ);   o = Σₛ pₛ vₛ
 
     as in `Hopfield`, where ξ starts as the projected input and what is stored is
-    learned, or given: `layer.patterns.assign(…)` once it is built, of examples of the
-    training data for instance; with `layer.trainable = False` they stay so. Patterns
-    are projected once, not once for each sample, and no input sees another.
+    learned, or given: once the layer is built, `layer.patterns.assign(stored)` takes
+    (S, D), examples of the training data for instance. `layer.patterns.trainable =
+    False` then keeps the patterns as they are while the projections, and values of
+    their own, learn; it is no part of a saved model: say it again after loading.
+    `layer.trainable = False` freezes the whole layer, projections included.
+
+    Patterns are projected once, not once for each sample, and no input sees another.
 
     Args:
         quantity: S, how many patterns there are.
@@ -32,7 +37,8 @@ class HopfieldLayer(TrainablePatterns):
         key_dim: E, by default D / H.
         separate_values: whether values are made from vectors of their own, (S, D), and
             not from the patterns.
-        update_steps: how many softmaxes; or None, as of `Hopfield`.
+        update_steps: how many softmaxes; or None, as of `Hopfield`: until each state
+            moves by 1e-4 at most, in 100 steps at most, both of which are fixed here.
         beta: β, a number or a list of one for each head; by default 1/√E.
         trainable_beta: whether each head learns its β.
         separation: "softmax", "softmax1", "sparsemax", "entmax15" or "hardmax".
@@ -59,6 +65,7 @@ class HopfieldLayer(TrainablePatterns):
 
     Raises:
         ValueError: for a quantity below 1, and as of `Hopfield`.
+        RuntimeError: for `patterns` or `values` of a layer that is not built.
 
     Example:
 
@@ -69,6 +76,10 @@ class HopfieldLayer(TrainablePatterns):
     >>> output, weights = lookup(x, return_attention_scores=True)
     >>> tuple(output.shape), tuple(weights.shape)
     ((5, 8), (5, 4, 11))
+    >>> lookup.patterns.assign(np.eye(11, 8))
+    >>> lookup.patterns.trainable = False
+    >>> len(lookup.weights) - len(lookup.trainable_weights)
+    1
 
     Reference:
         Ramsauer et al., "Hopfield networks is all you need" (2021), the layer
@@ -98,13 +109,25 @@ class HopfieldLayer(TrainablePatterns):
 
     def build(self, inputs_shape: Any) -> None:
         shape = check_rank("inputs", inputs_shape, *self.ranks)
-        self.patterns = self._add_patterns("patterns", shape[-1])
-        self.values = self.patterns
+        self._patterns = self._add_patterns("patterns", shape[-1])
+        self._values = self._patterns
         if self.separate_values:
-            self.values = self._add_patterns("values", shape[-1])
+            self._values = self._add_patterns("values", shape[-1])
         stored = (1, self.quantity, shape[-1])
         self.hopfield.build((1, None, shape[-1]), stored, stored)
         self._close_build()
+
+    @property
+    def patterns(self) -> Any:
+        """The weight that is stored, (S, D); once this is built."""
+        check_usable(self, "patterns", None)
+        return self._patterns
+
+    @property
+    def values(self) -> Any:
+        """What values are made from, (S, D): the patterns, or a weight of its own."""
+        check_usable(self, "values", None)
+        return self._values
 
     def _retrieve(
         self,
@@ -113,7 +136,7 @@ class HopfieldLayer(TrainablePatterns):
         explicit: bool,
         training: bool | None,
     ) -> tuple[Tensor, Tensor | None]:
-        key, value = (ops.expand_dims(x, 0) for x in (self.patterns, self.values))
+        key, value = (ops.expand_dims(x, 0) for x in (self._patterns, self._values))
         prepared = self.hopfield.prepare(value, key)  # (1, S, H, E)
         # All inputs see the same patterns, so that they are queries of one batch.
         together = ops.reshape(inputs, (1, -1, inputs.shape[-1]))  # (1, B·T, D)

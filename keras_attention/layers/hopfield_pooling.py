@@ -9,6 +9,7 @@ from typing import Any
 
 from keras import ops
 
+from keras_attention.layers.base import check_usable
 from keras_attention.layers.export import export
 from keras_attention.layers.trainable_patterns import TrainablePatterns, check_rank
 
@@ -29,7 +30,8 @@ class HopfieldPooling(TrainablePatterns):
         num_heads: H.
         key_dim: E, by default D / H.
         value_dim: the width of each head's values; by default `key_dim`.
-        update_steps: how many softmaxes; or None, as of `Hopfield`.
+        update_steps: how many softmaxes; or None, as of `Hopfield`: until each state
+            moves by 1e-4 at most, in 100 steps at most, both of which are fixed here.
         beta: β, a number or a list of one for each head; by default 1/√E.
         trainable_beta: whether each head learns its β.
         separation: "softmax", "softmax1", "sparsemax", "entmax15" or "hardmax".
@@ -90,9 +92,15 @@ class HopfieldPooling(TrainablePatterns):
 
     def build(self, inputs_shape: Any) -> None:
         shape = check_rank("inputs", inputs_shape, *self.ranks)
-        self.queries = self._add_patterns("queries", shape[-1])
+        self._queries = self._add_patterns("queries", shape[-1])
         self.hopfield.build((shape[0], self.quantity, shape[-1]), shape)
         self._close_build()
+
+    @property
+    def queries(self) -> Any:
+        """The weight that states are projected from, (T, D); once this is built."""
+        check_usable(self, "queries", None)
+        return self._queries
 
     def _retrieve(
         self,
@@ -102,7 +110,7 @@ class HopfieldPooling(TrainablePatterns):
         training: bool | None,
     ) -> tuple[Tensor, Tensor | None]:
         prepared = self.hopfield.prepare(inputs, mask=mask)
-        state = self.hopfield.states(ops.expand_dims(self.queries, 0))  # (1, T, H, E)
+        state = self.hopfield.states(ops.expand_dims(self._queries, 0))  # (1, T, H, E)
         size = (ops.shape(inputs)[0], *ops.shape(state)[1:])
         return self.hopfield.associate(
             ops.broadcast_to(state, size), prepared, None, explicit, training

@@ -13,6 +13,7 @@ import numpy as np
 from keras_attention.layers.arguments import hand_down, policy_config, positive
 from keras_attention.layers.heads import as_boolean
 from keras_attention.layers.hopfield import Hopfield
+from keras_attention.layers.hopfield_arguments import refuse_projected
 from keras_attention.layers.recording import is_recording, record
 from keras_attention.ops import masks
 
@@ -53,6 +54,7 @@ class TrainablePatterns(keras.layers.Layer):
         more: Config | None = None,
         **kwargs: Any,
     ) -> None:
+        refuse_projected(kwargs)
         super().__init__(**kwargs)
         self.supports_masking = True
         self.quantity = positive("quantity", quantity)

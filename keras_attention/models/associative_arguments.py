@@ -98,12 +98,17 @@ def places(indices: Any, count: int) -> np.ndarray:
         indices = as_numpy(indices)
     elif isinstance(indices, Iterable):
         indices = list(indices)
-    wanted = np.atleast_1d(np.asarray(indices)).ravel()
+    array = np.asarray(indices)
+    wanted = array.ravel()
     whole = wanted.dtype.kind in "iu" or not wanted.size
     if not whole or np.any((wanted < 0) | (wanted >= count)):
+        given = f"indices of shape {array.shape} and dtype {array.dtype}"
+        if wanted.size == 1:
+            given = f"indices={indices}"
         raise ValueError(
             "`indices` must be whole numbers from 0 to below the number of "
-            f"patterns, {count}. Received: indices={indices}"
+            f"patterns, {count}; not a boolean mask (give `np.flatnonzero(mask)`) and "
+            f"not a pattern. Received: {given}"
         )
     return wanted.astype(int)
 

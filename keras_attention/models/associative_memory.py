@@ -44,9 +44,10 @@ class AssociativeMemory(keras.Model):
 
     A step is repeated, for each query by itself, until nothing moves. Nothing is
     trained: `store` adds patterns and `forget` takes them away, and a saved memory has
-    its patterns. softmax, softmax1 and hardmax read them in chunks, so that no score of
-    each query with each pattern need be held; the others look at all patterns at once,
-    for so few queries at a time that there are about 2²⁰ scores.
+    its patterns: `keras.models.load_model` reads it once `keras_attention` is imported.
+    softmax, softmax1 and hardmax read them in chunks, so that no score of each query
+    with each pattern need be held; the others look at all patterns at once, for so few
+    queries at a time that there are about 2²⁰ scores.
 
     Args:
         kind: "modern" for patterns of any numbers (`ops.energy.hopfield_update`);
@@ -54,18 +55,20 @@ class AssociativeMemory(keras.Model):
             (`ops.binary_energy`), to which only `degree` and `order` apply.
         beta: β, the inverse temperature, positive; the larger, the fewer blend.
         separation: "softmax", "softmax1", "sparsemax", "entmax15" or "hardmax".
-        similarity: "dot", "cosine" or "distance".
+        similarity: "dot", xᵢᵀξ, which favours long patterns; "distance", −½‖ξ − xᵢ‖²,
+            which favours none; or "cosine", which sees directions alone and gives back
+            vectors of length 1: the xᵢ/‖xᵢ‖, and not the patterns as they were stored.
         degree: n, of the polynomial memory.
         order: "asynchronous", neuron after neuron, or "synchronous", all at once.
         chunk_size: how many patterns are read at a time, by those that read chunks.
 
     Call arguments:
-        queries: ξ, (..., D). The same as `retrieve(queries)`. A larger model that is
+        queries: ξ, (..., T, D). The same as `retrieve(queries)`. A larger model that is
             compiled with a memory in it keeps the patterns of then, and one that
             `keras.models.clone_model` makes of it has an empty memory.
 
     Returns:
-        (..., D), what the queries became. No gradient passes: what is in front of a
+        (..., T, D), what the queries became. No gradient passes: what is in front of a
             memory is not trained through it.
 
     Raises:
@@ -84,6 +87,11 @@ class AssociativeMemory(keras.Model):
     >>> found = memory.retrieve([[1, 1, 0, 0]])
     >>> np.round(np.asarray(found), 2).tolist()
     [[1.0, 1.0, 1.0, 1.0]]
+
+    Which pattern each is, of patterns of one length (of others: the nearest):
+
+    >>> np.argmax(np.asarray(found) @ np.asarray(memory.patterns).T, -1).tolist()
+    [0]
 
     Reference:
         Ramsauer et al., "Hopfield networks is all you need" (2021); Hopfield (1982);
@@ -136,7 +144,8 @@ class AssociativeMemory(keras.Model):
         """Adds patterns.
 
         Args:
-            patterns: (S, D), one in each row, of the width of those that are stored.
+            patterns: (S, D), one in each row, of the width of those that are stored;
+                one pattern x as `x[None]`.
 
         Raises:
             ValueError: if they are not (S, D) of that width, not finite, or, in a
@@ -153,7 +162,7 @@ class AssociativeMemory(keras.Model):
 
         Args:
             indices: which, counted from 0 in the order of storing: a number or several,
-                in any order; None for all.
+                in any order, but no boolean mask and no pattern; None for all.
 
         Raises:
             ValueError: if there is no pattern of such a number.
@@ -187,15 +196,16 @@ class AssociativeMemory(keras.Model):
         """What each query becomes. No query's result depends on the others.
 
         Args:
-            queries: ξ, (..., D); in a memory of neurons of −1 and 1.
-            steps: how many steps are taken; None to go on, query by query, until a
-                step moves it by no more than the tolerance.
+            queries: ξ, (..., T, D), one as `x[None]`; of neurons −1 and 1.
+            steps: how many steps are taken, of neurons each a sweep over all of them;
+                None to go on, query by query, until a step moves it by no more than the
+                tolerance.
             tolerance: the distance ‖Δξ‖ that counts as rest.
             max_steps: after which a query that has not come to rest is left as it is.
             return_trajectory: whether to return the way there as well.
 
         Returns:
-            (..., D); with `return_trajectory=True` also a `Trajectory`.
+            (..., T, D); with `return_trajectory=True` also a `Trajectory`.
 
         Raises:
             ValueError: if the memory is empty, the queries are of another width or not
@@ -237,7 +247,7 @@ class AssociativeMemory(keras.Model):
 
         moving = ops.ones_like(states[:, 0]) > 0  # (T,)
         states, _ = ops.while_loop(
-            lambda states, moving: ops.any(moving),
+            lambda states, moving: kernels.any_left(moving),
             one,
             (states, moving),
             maximum_iterations=MAX_STEPS,
@@ -253,10 +263,10 @@ class AssociativeMemory(keras.Model):
         Only the steps of a memory of neurons in synchronous order may.
 
         Args:
-            states: (..., D).
+            states: (..., T, D).
 
         Returns:
-            (...), in float32 or float64.
+            (..., T), in float32 or float64.
         """
         shape, flat = self._states("states", states)
         return ops.reshape(self._by_blocks("energy", flat), shape[:-1])
@@ -265,11 +275,11 @@ class AssociativeMemory(keras.Model):
         """How many patterns each state is made of, see `ops.retrieval`.
 
         Args:
-            states: (..., D).
+            states: (..., T, D).
             mass: the part of the weight that they must hold.
 
         Returns:
-            int32 (...).
+            int32 (..., T).
 
         Raises:
             ValueError: for a memory of neurons, which gives patterns no weights.

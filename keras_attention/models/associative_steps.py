@@ -49,10 +49,10 @@ class Trajectory(NamedTuple):
     """How queries came to rest, as NumPy arrays.
 
     Attributes:
-        states: (K + 1, ..., D), the queries and what each of K steps made of them.
-        energies: (K + 1, ...), of these states.
-        steps: int (...), how many steps each took until it was at rest, or all.
-        at_rest: bool (...), whether a query's last step was within the tolerance.
+        states: (K + 1, ..., T, D), the queries and what each of K steps made of them.
+        energies: (K + 1, ..., T), of these states.
+        steps: int (..., T), how many steps each took until it was at rest, or all.
+        at_rest: bool (..., T), whether a query's last step was within the tolerance.
     """
 
     states: np.ndarray

@@ -5,7 +5,7 @@ Shapes: B batch, S instances of a bag, F features of an instance, D width, C cla
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import keras
@@ -32,9 +32,13 @@ class HopfieldClassifier(keras.Model):
     This is multiple-instance learning: a bag has one label, and what in it the label is
     owed to is not told. The weights of the pooling say where the network looked.
 
-    The loss of two classes as one logit is
-    `keras.losses.BinaryCrossentropy(from_logits=True)`, that of more logits, with whole
-    numbers as labels, `keras.losses.SparseCategoricalCrossentropy(from_logits=True)`.
+    With one logit, labels are 0 or 1, (B,); the loss is
+    `keras.losses.BinaryCrossentropy(from_logits=True)`, metrics are
+    `keras.metrics.AUC(from_logits=True)` and
+    `keras.metrics.BinaryAccuracy(threshold=0.0)`, and `keras.ops.sigmoid(logits)` gives
+    probabilities. With C > 1 logits, labels are 0 … C − 1, (B,); the loss is
+    `keras.losses.SparseCategoricalCrossentropy(from_logits=True)`, the metric
+    `keras.metrics.SparseCategoricalAccuracy()`.
 
     Args:
         input_dim: F.
@@ -42,7 +46,7 @@ class HopfieldClassifier(keras.Model):
         dims: the width of each layer that embeds instances, the last of them D; with
             none, D = F, and instances are only normalized.
         num_heads: of the pooling.
-        key_dim: the width of each head of the pooling.
+        key_dim: the width of each head of the pooling, or None for D / num_heads.
         update_steps: how many softmaxes the pooling has.
         beta: β of the pooling, a number or a list of one for each head; by default
             1/√key_dim.
@@ -50,13 +54,16 @@ class HopfieldClassifier(keras.Model):
         instance_dropout: the fraction of a bag's instances that are left out while
             training, drawn anew each time; one always stays.
         pooling: further arguments of `HopfieldPooling` by name, among them `quantity`,
-            `value_dim`, `trainable_beta`, `separation` and `projections`.
+            `value_dim`, `trainable_beta`, `separation` and `projections`. Without
+            projections, `{"projections": False}`, there is one head without a width of
+            its own: it needs `num_heads=1` and `key_dim=None`.
 
     Inputs: a dict of
         instances: floats (B, S, F).
         instances_mask: booleans (B, S), False where there is no instance.
 
-    `keras_attention.datasets.bags` makes both from bags of any size.
+    `keras_attention.datasets.bags.Bags.of(sets, labels).padded()` makes both from a list
+    of arrays (S, F) of any sizes S.
 
     Returns:
         Logits (B, C).
@@ -92,7 +99,7 @@ class HopfieldClassifier(keras.Model):
         num_classes: int = 1,
         dims: Sequence[int] = (32,),
         num_heads: int = 8,
-        key_dim: int = 8,
+        key_dim: int | None = 8,
         update_steps: int = 1,
         beta: float | list[float] | None = None,
         dropout: float = 0.0,
@@ -104,14 +111,15 @@ class HopfieldClassifier(keras.Model):
         only_of_models("HopfieldClassifier", kwargs)
         positive("input_dim", input_dim)
         positive("num_classes", num_classes)
-        dims = tuple(positive(f"dims[{n}]", width) for n, width in enumerate(dims))
+        dims = _widths(dims)
+        further = _further(pooling, num_heads, key_dim)
         pool = HopfieldPooling(
             num_heads=num_heads,
             key_dim=key_dim,
             update_steps=update_steps,
             beta=beta,
             dropout=dropout,
-            **_further(pooling),
+            **further,
             dtype=dtype,
             name="pooling",
         )
@@ -130,7 +138,7 @@ class HopfieldClassifier(keras.Model):
         self.dropout = dropout
         self.instance_dropout = instance_dropout
         written = pool.get_config()
-        self.pooling = {name: written[name] for name in pooling or {}}
+        self.pooling = {name: written[name] for name in further}
 
     def get_config(self) -> dict[str, Any]:
         beta = self.beta
@@ -224,7 +232,17 @@ def _graph(
     return {"instances": instances, "instances_mask": there}, logits
 
 
-def _further(pooling: Any) -> dict[str, Any]:
+def _widths(dims: Any) -> tuple[int, ...]:
+    """The width of each layer that embeds instances, held to the rules."""
+    if not isinstance(dims, Iterable):
+        raise ValueError(
+            "`dims` must be a sequence of widths, such as (32,), or () for none. "
+            f"Received: dims={dims!r}"
+        )
+    return tuple(positive(f"dims[{n}]", width) for n, width in enumerate(dims))
+
+
+def _further(pooling: Any, num_heads: Any, key_dim: Any) -> dict[str, Any]:
     """What `pooling` adds to the arguments of the pooling, held to the rules."""
     if pooling is None:
         return {}
@@ -238,5 +256,11 @@ def _further(pooling: Any) -> dict[str, Any]:
         raise ValueError(
             f"`pooling` must not hold {own}, which `HopfieldClassifier` takes itself "
             f"or does not take. Received: pooling={pooling!r}"
+        )
+    if pooling.get("projections") is False and (num_heads, key_dim) != (1, None):
+        raise ValueError(
+            'pooling={"projections": False} needs `num_heads=1` and `key_dim=None`, '
+            "since heads and their widths are made by projections. Received: "
+            f"num_heads={num_heads}, key_dim={key_dim}"
         )
     return pooling

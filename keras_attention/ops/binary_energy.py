@@ -161,7 +161,7 @@ def exponential_update(
 
     The exponentials are those of differences from the greatest overlap, of which none
     overflows. It is attention: neuron j is turned over where σⱼ Σᵢ pᵢ xᵢⱼ < tanh 1,
-    with p = softmax(Xᵀσ).
+    with p = softmax(Xσ).
 
     Args:
         states: σ, (..., T, D), −1 and 1.

@@ -7,10 +7,11 @@ A continuous network holds patterns x₁ … x_N, and its state ξ moves by
 which is attention: the state asks, and the patterns are keys and values. Each
 separation is the gradient of a convex function Ψ, so that the step is descent on
 
-    E(ξ) = ½‖ξ‖² − β⁻¹ Ψ(β Xᵀξ) + a constant
+    E(ξ) = ½‖ξ‖² − β⁻¹ Ψ(β Xξ) + a constant
 
 (the concave-convex procedure), for other similarities on what :func:`hopfield_energy`
-says. What is stored comes to rest near an energy's minimum.
+says; the xᵢ are the rows of X (in the papers its columns, and so Xᵀξ there). What is
+stored comes to rest near an energy's minimum.
 
 Networks whose neurons are −1 or 1 come from :mod:`keras_attention.ops.binary_energy`
 and have the same names here.
@@ -134,7 +135,7 @@ def hopfield_energy(
 ) -> Tensor:
     """What each state costs, which no step of :func:`hopfield_update` makes more.
 
-    - "dot": E = ½‖ξ‖² − β⁻¹ Ψ(β Xᵀξ) + β⁻¹ Ψ₀ + ½M², where M is the length of the
+    - "dot": E = ½‖ξ‖² − β⁻¹ Ψ(β Xξ) + β⁻¹ Ψ₀ + ½M², where M is the length of the
       longest pattern. 0 ≤ E, and E ≤ 2M² where ‖ξ‖ ≤ M. A step makes it less by at
       least ½‖ξ − f(ξ)‖².
     - "cosine": the same, of states and patterns made of length 1: between 0 and 2.

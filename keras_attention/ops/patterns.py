@@ -47,8 +47,8 @@ def rows(name: str, x: Any) -> Tensor:
         )
     if len(x.shape) < 2:
         raise ValueError(
-            f"`{name}` must have rank 2 or more, (..., rows, width). "
-            f"Received: {name}.shape={tuple(x.shape)}"
+            f"`{name}` must have rank 2 or more, (..., rows, width): one row "
+            f"is {name}[None]. Received: {name}.shape={tuple(x.shape)}"
         )
     dtype = keras.backend.standardize_dtype(x.dtype)
     full = wide(x) if keras.backend.is_float_dtype(dtype) else ops.cast(x, "float32")

@@ -314,6 +314,11 @@ BAD = [
         {"projections": {"query_key_normalization": "l2"}},
         r"`query_key_normalization` must be one of.*'l2'",
     ),
+    (
+        {"use_bias": False, "output_shape": 3},
+        r"`use_bias` and `output_shape` must be given as "
+        r"`projections=\{'use_bias': False, 'output_shape': 3\}`.*output_shape=3$",
+    ),
     ({"projections": False, "num_heads": 2}, r"`num_heads` must be 1 with.*=2"),
     ({"projections": False, "key_dim": 2}, r"`key_dim` is the width of a proj.*=2"),
 ]

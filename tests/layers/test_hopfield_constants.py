@@ -85,6 +85,35 @@ def test_lookup_in_patterns_that_are_given():
     assert not layer.trainable_weights
 
 
+@needs_training
+def test_patterns_alone_are_frozen():
+    keras.utils.set_random_seed(0)
+    lookup = layers.HopfieldLayer(S, num_heads=3, separate_values=True)
+    model = keras.Sequential([keras.Input((D,)), lookup])
+    stored = normal(S, D)
+    lookup.patterns.assign(stored)
+    lookup.patterns.trainable = False
+    model.compile(keras.optimizers.Adam(0.01), "mse")
+    before = [to_numpy(w) for w in lookup.trainable_weights]
+    assert len(before) == len(lookup.weights) - 1
+    model.fit(normal(8, D, seed=1), normal(8, D, seed=2), epochs=1, verbose=0)
+    np.testing.assert_array_equal(to_numpy(lookup.patterns), stored)
+    unmoved = {"key/bias"}  # it adds one number to all scores of a state
+    for old, weight in zip(before, lookup.trainable_weights):
+        moved = np.abs(old - to_numpy(weight)).max() > 1e-3
+        assert moved or weight.path.endswith(tuple(unmoved)), weight.path
+
+
+def test_weights_are_named_before_there_are_any():
+    for cls, name in (
+        (layers.HopfieldLayer, "patterns"),
+        (layers.HopfieldLayer, "values"),
+        (layers.HopfieldPooling, "queries"),
+    ):
+        with pytest.raises(RuntimeError, match=f"`{name}` needs a layer that is built"):
+            getattr(cls(2), name)
+
+
 def test_constants_are_projected_once(monkeypatch):
     """Not once for each sample, as where they are expanded to the batch."""
     project, sizes = headed.kernels.dense, []
@@ -170,6 +199,8 @@ def test_what_cannot_be_is_refused(cls):
         cls(quantity=1.5)
     with pytest.raises(ValueError, match=r"`beta` must be a number above 0.*beta=0"):
         cls(quantity=2, beta=0)
+    with pytest.raises(ValueError, match=r"`projections=\{'use_bias': False\}`"):
+        cls(quantity=2, use_bias=False)
     layer = cls(quantity=2)
     with pytest.raises(ValueError, match=r"`inputs` must have shape .*\(2, 3, 4, 5\)"):
         layer(np.zeros((2, 3, 4, 5), "float32"))

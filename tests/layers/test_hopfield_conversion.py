@@ -92,8 +92,13 @@ def test_what_a_hopfield_layer_has_not_is_refused(arguments, message):
 def test_what_is_no_attention_is_refused():
     with pytest.raises(ValueError, match=r"(?s)must be a `MultiHeadAttention`.*Dense"):
         layers.Hopfield.from_multi_head(keras.layers.Dense(3))
-    with pytest.raises(ValueError, match=r"one step\. Received: update_steps=2"):
-        hopfield(update_steps=2).to_multi_head()
+    steps = hopfield(update_steps=2, projections={"use_bias": False})
+    with pytest.raises(ValueError, match=r"one step\. Received: update_steps=2$"):
+        steps.to_multi_head()
+    plain = layers.Hopfield(projections=False)
+    plain.build((2, 3, 7), (2, 5, 7))
+    with pytest.raises(ValueError, match=r"has projections\..*projections=False$"):
+        plain.to_multi_head()
     with pytest.raises(RuntimeError, match="needs a layer that is built"):
         layers.Hopfield(3).to_multi_head()
     normed = hopfield(beta=0.3, projections={"query_key_normalization": "rms"})

@@ -206,6 +206,12 @@ def test_forget():
     for wrong in (S, -1, [0.5]):
         with pytest.raises(ValueError, match=r"`indices` must be whole .*, 20\."):
             memory.forget(wrong)
+    for wrong in (np.zeros(S - 3, bool), patterns[0]):
+        with pytest.raises(
+            ValueError, match=r"not a boolean mask .* of shape \("
+        ) as raised:
+            memory.forget(wrong)
+        assert len(str(raised.value)) < 250  # no numbers of it
     memory.forget({0})
     memory.forget(i for i in (1, 2))
     np.testing.assert_array_equal(numpy(memory.patterns)[:2], patterns[[2, 6]])
@@ -235,7 +241,7 @@ def test_wrong_patterns_lose_nothing():
         ([[1.0, 2.0], [1.0]], "`patterns` must have rows of one width"),
         (np.full((2, D), np.nan), r"`patterns` must be finite .* patterns\[0\]"),
         (np.full((1, D), np.inf), "`patterns` must be finite"),
-        (patterns[0], "`patterns` must have rank 2"),
+        (patterns[0], r"`patterns` must have rank 2 .* patterns\[None\]\."),
         ([["a"] * D], "`patterns` must be real numbers"),
         (patterns[None], r"`patterns` must be \(patterns, width\)"),
         (patterns[:0], r"`patterns` must be \(patterns, width\)"),

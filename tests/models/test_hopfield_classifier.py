@@ -132,6 +132,15 @@ def test_it_is_saved_with_its_pooling(tmp_path):
     np.testing.assert_array_equal(logits(loaded), logits(model))
 
 
+def test_pooling_without_projections():
+    model = made(num_heads=1, key_dim=None, pooling={"projections": False})
+    assert logits(model).shape == (B, 1)
+    again = models.HopfieldClassifier.from_config(model.get_config())
+    assert again.get_config() == model.get_config()
+    again.set_weights(model.get_weights())
+    np.testing.assert_array_equal(logits(again), logits(model))
+
+
 @needs_training
 @pytest.mark.parametrize("num_classes", [1, 2])
 def test_it_learns_latch_sequences(num_classes):
@@ -143,11 +152,18 @@ def test_it_learns_latch_sequences(num_classes):
         if num_classes == 1
         else keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     )
-    model.compile(keras.optimizers.AdamW(1e-2), loss)
+    metrics = (
+        [keras.metrics.AUC(from_logits=True), keras.metrics.BinaryAccuracy(threshold=0)]
+        if num_classes == 1
+        else [keras.metrics.SparseCategoricalAccuracy()]
+    )
+    model.compile(keras.optimizers.AdamW(1e-2), loss, metrics=metrics)
     model.fit(data.padded(), data.labels, batch_size=32, epochs=8, verbose=0)
     found = model.predict(data.padded(), batch_size=256, verbose=0)
     guess = found[:, 0] > 0 if num_classes == 1 else found.argmax(1)
     assert (guess == data.labels).mean() > 0.99
+    scores = model.evaluate(data.padded(), data.labels, batch_size=256, verbose=0)
+    assert min(scores[1:]) > 0.99
 
 
 @pytest.mark.parametrize(
@@ -156,6 +172,12 @@ def test_it_learns_latch_sequences(num_classes):
         ({"input_dim": 0}, "`input_dim` must be at least 1"),
         ({"num_classes": 0}, "`num_classes` must be at least 1"),
         ({"dims": (3, 0)}, r"`dims\[1\]` must be at least 1"),
+        ({"dims": 32}, r"`dims` must be a sequence of widths.*dims=32$"),
+        (
+            {"pooling": {"projections": False}},
+            "needs `num_heads=1` and `key_dim=None`.*num_heads=2, key_dim=3$",
+        ),
+        ({"pooling": {"use_bias": False}}, r"`projections=\{'use_bias': False\}`"),
         ({"num_heads": 0}, "`num_heads` must be at least 1"),
         ({"dropout": 1.0}, "`dropout` must be at least 0 and below 1"),
         ({"instance_dropout": 1.0}, "`instance_dropout` must be at least 0 and below"),
