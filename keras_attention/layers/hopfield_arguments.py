@@ -120,7 +120,7 @@ def refuse_projected(keywords: dict[str, Any]) -> None:
     if found:
         raise ValueError(
             f"{' and '.join(f'`{name}`' for name in found)} must be given as "
-            f"`projections={found!r}`, since projections take such arguments. Received: "
+            f"`projections={found!r}`, to all projections. Received: "
             + ", ".join(f"{name}={value!r}" for name, value in found.items())
         )
 

@@ -76,7 +76,7 @@ class HopfieldLayer(TrainablePatterns):
     >>> output, weights = lookup(x, return_attention_scores=True)
     >>> tuple(output.shape), tuple(weights.shape)
     ((5, 8), (5, 4, 11))
-    >>> lookup.patterns.assign(np.eye(11, 8))
+    >>> _ = lookup.patterns.assign(np.eye(11, 8))
     >>> lookup.patterns.trainable = False
     >>> len(lookup.weights) - len(lookup.trainable_weights)
     1

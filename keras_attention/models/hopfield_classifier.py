@@ -62,8 +62,8 @@ class HopfieldClassifier(keras.Model):
         instances: floats (B, S, F).
         instances_mask: booleans (B, S), False where there is no instance.
 
-    `keras_attention.datasets.bags.Bags.of(sets, labels).padded()` makes both from a list
-    of arrays (S, F) of any sizes S.
+    `keras_attention.datasets.bags.Bags.of(sets, labels).padded()` makes both from
+    arrays (S, F), one for each bag, of any sizes S.
 
     Returns:
         Logits (B, C).

@@ -204,7 +204,7 @@ def test_forget():
     memory.forget(S - 3)
     assert len(memory) == S - 3
     for wrong in (S, -1, [0.5]):
-        with pytest.raises(ValueError, match=r"`indices` must be whole .*, 20\."):
+        with pytest.raises(ValueError, match=r"`indices` must be whole .*, 20; "):
             memory.forget(wrong)
     for wrong in (np.zeros(S - 3, bool), patterns[0]):
         with pytest.raises(
