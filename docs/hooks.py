@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -47,11 +48,20 @@ def on_page_markdown(markdown, page, config, files):
 
 def _api_link(link):
     name, path, line = link["name"], link["path"], link["line"]
-    public = path.startswith("keras_attention/") and "/kernels/" not in path
-    if public and not name.startswith("_"):
-        module = path.removesuffix(".py").replace("/", ".")
-        target = f"{module}.{name.split('.')[0]}"
+    owner = name.split(".")[0]
+    if _has_a_page(owner, path):
+        target = f"{path.removesuffix('.py').replace('/', '.')}.{owner}"
         return f"[`{name}`][{target}]<br><small>{path}:{line}</small>"
     # Long names break behind an underscore rather than anywhere.
     breakable = name.replace("_", "_<wbr>")
     return f"<code>{breakable}</code><br><small>{path}:{line}</small>"
+
+
+def _has_a_page(owner, path):
+    """Whether the API's pages tell of it: classes that are not exported have none."""
+    if not path.startswith("keras_attention/") or "/kernels/" in path:
+        return False
+    if path.split("/")[1] in ("layers", "models"):
+        words = re.findall(r"\w+", (ROOT / path).with_name("__init__.py").read_text())
+        return owner in words
+    return not owner.startswith("_")

@@ -25,7 +25,10 @@ def write(model: keras.Model, config: dict[str, Any]) -> dict[str, Any]:
     found = {
         layer.path: {
             "mode": layer.quantization_mode,
-            "config": keras.saving.serialize_keras_object(layer.quantization_config),
+            # Keras before 3.13 knows the mode alone.
+            "config": keras.saving.serialize_keras_object(
+                getattr(layer, "quantization_config", None)
+            ),
         }
         for layer in model._flatten_layers(include_self=False)
         if layer.quantization_mode is not None
@@ -49,5 +52,6 @@ def rebuild(
         if layer.path in found:
             one = found[layer.path]
             config = keras.saving.deserialize_keras_object(one["config"])
-            layer.quantize(one["mode"], config=config)
+            more = {} if config is None else {"config": config}
+            layer.quantize(one["mode"], **more)
     return model
