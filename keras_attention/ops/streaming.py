@@ -122,7 +122,7 @@ def streamed_update(
                 nothing = beta * lengths / 2
         read = _hard if separation == "hardmax" else _soft
         greatest, total, sums = _fold(
-            lambda state, z, x: read(state, z, x),
+            read,
             _start(query, nothing),
             lambda x, seen: _scored(query, x, seen, beta, similarity, middle),
             (table, count, min(chunk, size)),
