@@ -325,7 +325,7 @@ def test_a_prepared_memory_gives_the_same(row):
 def test_dtype_policies(row, policy):
     if row.recurrent and "mixed" not in policy:
         pytest.skip("Keras' orthogonal initializer needs a decomposition in it")
-    keras.utils.set_random_seed(1)  # of which no near tie is decided otherwise
+    keras.utils.set_random_seed(1)  # so that the weights are the same in each run
     inputs = arrays(row)
     made, exact = row.make(dtype=policy), row.make()
     if row.chosen_by is not None:
