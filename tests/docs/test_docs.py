@@ -58,8 +58,6 @@ WITH_CODE = [page for page in PAGES if any(True for _ in blocks(page, "python"))
 @pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
 def test_examples_run_and_print_what_they_say(page, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
-    if page.name != "README.md" and keras.config.backend() != "torch":
-        pytest.skip("compiles for minutes; guides are run under torch, which does not")
     monkeypatch.chdir(tmp_path)
     source = page.read_text("utf-8").splitlines()
     said = {}  # what each line has printed, in a loop several times
