@@ -46,7 +46,8 @@ class Row:
         recurrent: whether it draws orthogonal weights, as Keras' recurrent layers do,
             which no backend can in every half precision.
         masked: from inputs to (inputs, inputs) that differ only in what is masked.
-        hidden: from inputs to inputs of which the first sample is masked throughout.
+        hidden: from inputs to inputs of which one sample is masked throughout; with
+            `attention`, the first.
         output_mask: from inputs to the mask that the output must carry.
         chosen_by: a seed of weights, drawn by NumPy, with which the best keys are far
             ahead: half precision must choose the same.
@@ -229,7 +230,7 @@ def _change_instances(inputs: Arrays) -> tuple[Arrays, Arrays]:
 
 
 def _empty_bag(inputs: Arrays) -> Arrays:
-    mask = inputs["instances_mask"] & (np.arange(B) > 0)[:, None]
+    mask = inputs["instances_mask"] & (np.arange(B) < 1)[:, None]  # five are left
     return {**inputs, "instances_mask": mask}
 
 
