@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -187,3 +191,168 @@ class ScheduledSamplingDecay(keras.callbacks.Callback):
             for v in self.model.non_trainable_variables
             if v.name == "sampling_probability"
         ]
+
+
+class Lessons(keras.utils.PyDataset):
+    """Batches that are drawn anew each epoch, of a lesson that a `Curriculum` raises.
+
+    Args:
+        make: called as `make(lesson, seed)`, with the lesson's number from 0 and a list
+            of whole numbers for `numpy.random.default_rng`; returns a batch, such as
+            `(inputs, targets)`. Batches of all lessons should be of one shape, padded
+            to the longest: a shape is compiled once, and TensorFlow takes no other than
+            it has seen first.
+        lessons: how many lessons there are.
+        batches: how many batches make an epoch.
+        seed: the same seed gives the same batches of an epoch and lesson.
+        lesson: the lesson to begin with.
+
+    Raises:
+        ValueError: for no lesson, no batch, or a `lesson` that is not there.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.callbacks import Lessons
+    >>> def make(lesson, seed):
+    ...     x = np.random.default_rng(seed).normal(size=(8, 1 + lesson))
+    ...     return x, x.sum(1, keepdims=True)
+    >>> Lessons(make, lessons=3, batches=10)[0][0].shape
+    (8, 1)
+    """
+
+    def __init__(
+        self,
+        make: Callable[[int, list[int]], Any],
+        lessons: int,
+        batches: int,
+        seed: int = 0,
+        lesson: int = 0,
+    ) -> None:
+        super().__init__()
+        if lessons < 1 or batches < 1:
+            raise ValueError(
+                "`lessons` and `batches` must be at least 1. "
+                f"Received: {lessons=}, {batches=}"
+            )
+        self.make = make
+        self.lessons = lessons
+        self.batches = batches
+        self.seed = seed
+        self.epoch = 0
+        self.lesson = lesson
+
+    @property
+    def lesson(self) -> int:
+        """The lesson that batches are drawn of, from 0."""
+        return self._lesson
+
+    @lesson.setter
+    def lesson(self, lesson: int) -> None:
+        if not 0 <= lesson < self.lessons:
+            raise ValueError(
+                f"`lesson` must be from 0 to {self.lessons - 1}. Received: {lesson=}"
+            )
+        self._lesson = lesson
+
+    def __len__(self) -> int:
+        return self.batches
+
+    def __getitem__(self, index: int) -> Any:
+        return self.make(self.lesson, [self.seed, self.epoch, index])
+
+    def on_epoch_end(self) -> None:
+        """The next epoch's batches are other ones."""
+        self.epoch += 1
+
+
+class Curriculum(keras.callbacks.Callback):
+    """Raises the lesson once a score has passed a bar.
+
+    At the end of an epoch whose score is good enough, the data go on to the next
+    lesson. The logs, and so the history, get the epoch's `"lesson"`, from 0.
+
+    Args:
+        data: the `Lessons` that `fit` trains on, or several, such as those of the
+            training and of the validation.
+        monitor: the score, by its name in the logs.
+        bar: what it has to reach.
+        mode: "max" if greater is better, "min" if less is.
+        path: a file that keeps the lesson, so that a training that was cut off goes on
+            with it, as `keras.callbacks.BackupAndRestore` does with the weights. It is
+            deleted when the training ends.
+
+    Raises:
+        ValueError: for another `mode`, for data without or with unequal lessons; in
+            `fit` if `monitor` is not among the logs.
+
+    Example:
+
+    >>> from keras_attention.callbacks import Curriculum, Lessons
+    >>> data = Lessons(lambda lesson, seed: None, lessons=14, batches=100)
+    >>> callbacks = [Curriculum(data, bar=0.9)]  # model.fit(data, callbacks=callbacks)
+
+    Reference:
+        Zaremba and Sutskever, "Learning to execute" (2014), section 4; Graves et al.,
+        "Hybrid computing using a neural network with dynamic external memory" (2016),
+        Methods, curriculum learning: 90 % of the answers right, of the graph tasks.
+    """
+
+    def __init__(
+        self,
+        data: Lessons | Sequence[Lessons],
+        monitor: str = "accuracy",
+        bar: float = 0.9,
+        mode: str = "max",
+        path: str | os.PathLike[str] | None = None,
+    ) -> None:
+        super().__init__()
+        self.data = [data] if isinstance(data, Lessons) else [*data]
+        if len({(d.lessons, d.lesson) for d in self.data}) != 1:
+            raise ValueError(
+                "`data` must be `Lessons`, all of as many lessons and at the same one. "
+                f"Received: {[(d.lessons, d.lesson) for d in self.data]}"
+            )
+        if mode not in ("max", "min"):
+            raise ValueError(f"`mode` must be 'max' or 'min'. Received: {mode=}")
+        self.monitor = monitor
+        self.bar = bar
+        self.mode = mode
+        self.path = None if path is None else Path(path)
+
+    @property
+    def lesson(self) -> int:
+        """The lesson that the data have come to, from 0."""
+        return self.data[0].lesson
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        if self.path is not None and self.path.exists():
+            self._go_to(json.loads(self.path.read_text("utf-8"))["lesson"])
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        for data in self.data:
+            data.epoch = epoch
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        logs = {} if logs is None else logs
+        if self.monitor not in logs:
+            raise ValueError(
+                f"`monitor` must be one of the logs {sorted(logs)}. "
+                f"Received: monitor={self.monitor!r}"
+            )
+        score = logs[self.monitor]
+        logs["lesson"] = self.lesson
+        passed = score >= self.bar if self.mode == "max" else score <= self.bar
+        if passed and self.lesson + 1 < self.data[0].lessons:
+            self._go_to(self.lesson + 1)
+            if self.path is not None:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self.path.write_text(json.dumps({"lesson": self.lesson}), "utf-8")
+
+    def on_train_end(self, logs: Any = None) -> None:
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+
+    def _go_to(self, lesson: int) -> None:
+        for data in self.data:
+            data.lesson = lesson

@@ -245,6 +245,31 @@ def _change_memory(inputs: Arrays) -> tuple[Arrays, Arrays]:
     return inputs, {**inputs, "memory": changed}
 
 
+def _asked(rng: np.random.Generator) -> Arrays:
+    """Vectors, and steps to answer at: two of the first sequence, all of the second."""
+    mask = np.ones((B, S), bool)
+    mask[0, [0, 1, 4]] = False
+    return {"inputs": _floats(rng, B, S, D), "answer_mask": mask}
+
+
+def _asked_words(rng: np.random.Generator) -> Arrays:
+    """The same of tokens, of which the last of the second sequence is padding."""
+    tokens = rng.integers(1, WORDS, (B, S)).astype("int32")
+    tokens[1, 4] = 0
+    return {**_asked(rng), "inputs": tokens}
+
+
+def _change_behind(inputs: Arrays) -> tuple[Arrays, Arrays]:
+    """Vectors behind the last step of the first sequence to answer at."""
+    changed = inputs["inputs"].copy()
+    changed[0, 4] = 1e3
+    return inputs, {**inputs, "inputs": changed}
+
+
+def _asked_at(inputs: Arrays) -> np.ndarray:
+    return inputs["answer_mask"]
+
+
 def _heads(rng: np.random.Generator) -> Arrays:
     """Queries of two heads."""
     return {"inputs": _floats(rng, B, T, 2, 6)}
@@ -465,6 +490,12 @@ _HOP = {**_ATTENTION, "residual": True}
 _HEADS = {**_ATTENTION, "heads": True}
 _ANY_LENGTH = {"story": (0, 1, 2), "question": (0, 1)}
 _ANY_QUESTION = {"question": (0, 1), "keys": (0,), "values": (0,)}
+
+
+def _dnc_cell(dtype: Any = None, **more: Any) -> Any:
+    cell = keras.layers.GRUCell(V, dtype=dtype)
+    return layers.DNCCell(cell, M, dtype=dtype, **more)
+
 
 ROWS = [
     Row("dot_score", layers.DotScore, {"scaled": True}, _pair),
@@ -1468,6 +1499,35 @@ ROWS = [
         trains=True,
         masked=_change_instances,
         hidden=_empty_bag,
+    ),
+    Row(
+        "dnc_network",
+        models.DNCNetwork,
+        {
+            "cell": partial(_dnc_cell, read_heads=2, word_width=3),
+            "output_units": 3,
+            "input_dim": D,
+            "segment": 2,
+        },
+        _asked,
+        trains=True,
+        recurrent=True,
+        masked=_change_behind,
+        output_mask=_asked_at,
+    ),
+    Row(
+        "dnc_network_words",
+        models.DNCNetwork,
+        {
+            "cell": partial(_dnc_cell, read_heads=1, word_width=3),
+            "output_units": 3,
+            "vocabulary_size": WORDS,
+            "embedding_dim": 6,
+        },
+        _asked_words,
+        trains=True,
+        recurrent=True,
+        output_mask=_asked_at,
     ),
     MemoryRow(
         "associative_memory",

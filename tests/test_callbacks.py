@@ -1,4 +1,4 @@
-"""Callbacks: the switch that a compiled step sees, and the rates of learning."""
+"""Callbacks: the switch that a compiled step sees, rates of learning, lessons."""
 
 import keras
 import numpy as np
@@ -197,3 +197,164 @@ def test_compiled_step_sees_the_rate():
     steps = np.diff(seen, axis=0)
     np.testing.assert_allclose(steps[1], steps[0] / 2, rtol=1e-3, atol=1e-7)
     np.testing.assert_allclose(steps[2], steps[0] / 4, rtol=1e-3, atol=1e-7)
+
+
+class Noted:
+    """Makes batches, and notes of which lesson and by which seed."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __call__(self, lesson, seed):
+        self.calls.append((lesson, *seed))
+        x = np.random.default_rng(seed).normal(size=(4, 2)).astype("float32")
+        return x, np.full((4, 1), lesson, "float32")
+
+
+class Scores(keras.callbacks.Callback):
+    """Puts a score into the logs: the next of a list, at the end of each epoch."""
+
+    def __init__(self, scores):
+        super().__init__()
+        self.scores = scores
+
+    def on_epoch_end(self, epoch, logs=None):
+        logs["score"] = self.scores[epoch]
+
+
+class CutOff(keras.callbacks.Callback):
+    """Ends a training in the middle of an epoch, as a lack of power would."""
+
+    def __init__(self, at):
+        super().__init__()
+        self.at = at
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if epoch == self.at:
+            raise KeyboardInterrupt
+
+
+def learner():
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile(keras.optimizers.SGD(0.05), "mse")
+    return model
+
+
+@trains
+def test_the_lesson_rises_when_the_score_passes_the_bar():
+    make = Noted()
+    train = callbacks.Lessons(make, lessons=3, batches=2, seed=7)
+    valid = callbacks.Lessons(Noted(), lessons=3, batches=1, seed=8)
+    curriculum = callbacks.Curriculum([train, valid], monitor="score", bar=0.9)
+    scores = Scores([0.5, 0.9, 0.89, 0.95, 1.0, 1.0])
+    history = (
+        learner()
+        .fit(
+            train,
+            validation_data=valid,
+            epochs=6,
+            verbose=0,
+            callbacks=[scores, curriculum],
+        )
+        .history
+    )
+    assert history["lesson"] == [0, 0, 1, 1, 2, 2]
+    assert curriculum.lesson == train.lesson == valid.lesson == 2  # there is no other
+    trained = set(make.calls)
+    for epoch, lesson in enumerate(history["lesson"]):
+        assert {(lesson, 7, epoch, 0), (lesson, 7, epoch, 1)} <= trained
+    assert {call[0] for call in valid.make.calls} == {0, 1, 2}
+
+
+@trains
+def test_each_epoch_sees_the_batches_of_its_lesson():
+    """A model that cannot learn: its loss is the square of the lesson."""
+    model = keras.Sequential(
+        [keras.Input((2,)), keras.layers.Dense(1, kernel_initializer="zeros")]
+    )
+    model.compile(keras.optimizers.SGD(0.0), "mse")
+    data = callbacks.Lessons(Noted(), lessons=4, batches=3)
+    up = callbacks.Curriculum(data, monitor="loss", bar=100.0, mode="min")
+    history = model.fit(data, epochs=5, verbose=0, callbacks=[up]).history
+    np.testing.assert_allclose(history["loss"], [0, 1, 4, 9, 9], rtol=1e-6)
+
+
+@trains
+def test_a_training_that_was_cut_off_goes_on_with_its_lesson(tmp_path):
+    def run(*more):
+        data = callbacks.Lessons(Noted(), lessons=9, batches=2, seed=3)
+        up = callbacks.Curriculum(data, "score", path=tmp_path / "deep" / "lesson.json")
+        backup = keras.callbacks.BackupAndRestore(tmp_path / "backup")
+        calls = [Scores([1, 1, 0, 1, 1, 0]), up, backup, *more]
+        model = learner()
+        history = model.fit(
+            data, epochs=6, shuffle=False, verbose=0, callbacks=calls
+        ).history
+        return history["lesson"], model.get_weights()
+
+    with pytest.raises(KeyboardInterrupt):
+        run(CutOff(at=3))
+    assert (tmp_path / "deep" / "lesson.json").exists()
+    rest, weights = run()
+    assert rest == [2, 3, 4]  # epochs 3, 4 and 5
+    assert not (tmp_path / "deep" / "lesson.json").exists()
+    whole, at_once = run()
+    assert whole == [0, 1, 2, 2, 3, 4]
+    for one, other in zip(weights, at_once, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_lessons_are_drawn_by_seed_epoch_and_batch():
+    data = callbacks.Lessons(Noted(), lessons=2, batches=3, seed=5)
+    assert len(data) == 3
+    first = data[1][0]
+    np.testing.assert_array_equal(first, data[1][0])
+    assert not np.array_equal(first, data[2][0])
+    data.on_epoch_end()
+    assert not np.array_equal(first, data[1][0])
+    data.lesson = 1
+    assert data[0][1].min() == 1
+
+
+def two(lesson=0):
+    return callbacks.Lessons(Noted(), lessons=2, batches=1, lesson=lesson)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: two(2), r"`lesson` must be from 0 to 1\. Received: lesson=2"),
+        (
+            lambda: callbacks.Lessons(Noted(), lessons=0, batches=1),
+            r"`lessons` and `batches` must be at least 1\. Received: lessons=0, batch",
+        ),
+        (
+            lambda: callbacks.Curriculum([two(), two(1)]),
+            r"`data` must be `Lessons`, all of as many .* \[\(2, 0\), \(2, 1\)\]",
+        ),
+        (lambda: callbacks.Curriculum([]), r"`data` must be `Lessons`.* \[\]"),
+        (
+            lambda: callbacks.Curriculum(two(), mode="up"),
+            r"`mode` must be 'max' or 'min'\. Received: mode='up'",
+        ),
+    ],
+)
+def test_lessons_that_do_not_fit(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@trains
+def test_a_curriculum_needs_its_score():
+    data = two()
+    with pytest.raises(
+        ValueError,
+        match=r"`monitor` must be one of the logs \['loss'\]\. Received: "
+        r"monitor='val_accuracy'",
+    ):
+        learner().fit(
+            data,
+            verbose=0,
+            callbacks=[callbacks.Curriculum(data, monitor="val_accuracy")],
+        )

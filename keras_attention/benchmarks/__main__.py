@@ -28,6 +28,10 @@ COMMANDS = {
         "keras_attention.benchmarks.capacity",
         "measure how many patterns memories of neurons hold, beside theory",
     ),
+    "dnc": (
+        "keras_attention.benchmarks.dnc.command",
+        "train DNCs to copy, sort, find ways in graphs, move blocks and read bAbI",
+    ),
     "memnn": (
         "keras_attention.benchmarks.memnn.command",
         "train MemNN with supporting facts; answer from a memory of a million facts",

@@ -7,10 +7,13 @@ or `datasets` in the folder named by `KERAS_HOME`), and the official address.
 """
 
 from keras_attention.datasets import (
+    algorithms,
     babi,
     bags,
+    blocks,
     canvases,
     dates,
+    graphs,
     mnist,
     sentences,
     simulated_world,
@@ -27,10 +30,13 @@ __all__ = [
     "DamagedDataError",
     "DataNotFoundError",
     "UnsafeArchiveError",
+    "algorithms",
     "babi",
     "bags",
+    "blocks",
     "canvases",
     "dates",
+    "graphs",
     "mnist",
     "sentences",
     "simulated_world",

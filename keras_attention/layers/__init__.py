@@ -7,6 +7,8 @@ from keras_attention.layers.blocks import (
     TransformerDecoderBlock,
     TransformerEncoderBlock,
 )
+from keras_attention.layers.dnc import DNC
+from keras_attention.layers.dnc_cell import DNCCell
 from keras_attention.layers.hard import CarryChoices, HardAttention
 from keras_attention.layers.hopfield import Hopfield
 from keras_attention.layers.hopfield_lookup import HopfieldLayer
@@ -18,6 +20,7 @@ from keras_attention.layers.memnn import FactFinder, WordResponder
 from keras_attention.layers.memory import MemoryAge, MemoryHop, SentenceEncoder
 from keras_attention.layers.monotonic import MonotonicAttention
 from keras_attention.layers.multi_head import MultiHeadAttention
+from keras_attention.layers.ntm_cell import NTMCell
 from keras_attention.layers.position_embedding import PositionEmbedding
 from keras_attention.layers.positions import (
     AlibiBias,
@@ -47,6 +50,8 @@ __all__ = [
     "CarryChoices",
     "ConcatScore",
     "CosineScore",
+    "DNC",
+    "DNCCell",
     "DotScore",
     "FactFinder",
     "GeneralScore",
@@ -62,6 +67,7 @@ __all__ = [
     "MemoryWriter",
     "MonotonicAttention",
     "MultiHeadAttention",
+    "NTMCell",
     "PositionEmbedding",
     "RBFScore",
     "RelativePositionBias",

@@ -8,6 +8,8 @@ Shapes: B batch, D width of an input, U units.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import keras
@@ -117,3 +119,35 @@ def forget_dropout(cell: Any) -> None:
     elif hasattr(cell, "reset_dropout_mask"):
         cell.reset_dropout_mask()
         cell.reset_recurrent_dropout_mask()
+
+
+def drawn_dropout(cell: Any, width: int, state: Any) -> list[tuple[Any, Any, Any]]:
+    """What `prepare_dropout` drew, for `with_dropout`; of the same arguments."""
+    if isinstance(cell, keras.layers.StackedRNNCells):
+        found = []
+        for one, own in zip(cell.cells, state):
+            found += drawn_dropout(one, width, own)
+            width = width_of(one)
+        return found
+    if not hasattr(cell, "get_dropout_mask"):
+        return []
+    first = keras.tree.flatten(state)[0]
+    read = ops.zeros((ops.shape(first)[0], width), first.dtype)
+    masks = cell.get_dropout_mask(read), cell.get_recurrent_dropout_mask(first)
+    return [(cell, *masks)]
+
+
+@contextmanager
+def with_dropout(drawn: list[tuple[Any, Any, Any]]) -> Iterator[None]:
+    """Has cells use what was drawn, also once `forget_dropout` has let go of it.
+
+    A step that is computed again for its gradients must meet the same numbers.
+    """
+    for cell, mask, recurrent in drawn:
+        cell.get_dropout_mask = lambda _, mask=mask: mask
+        cell.get_recurrent_dropout_mask = lambda _, mask=recurrent: mask
+    try:
+        yield
+    finally:
+        for cell, *_ in drawn:
+            del cell.get_dropout_mask, cell.get_recurrent_dropout_mask

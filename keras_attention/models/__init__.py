@@ -3,6 +3,7 @@
 from keras_attention.models.associative_memory import AssociativeMemory
 from keras_attention.models.associative_steps import Trajectory
 from keras_attention.models.causal_lm import CausalLM
+from keras_attention.models.dnc_network import DNCNetwork
 from keras_attention.models.hopfield_classifier import HopfieldClassifier
 from keras_attention.models.image_captioner import ImageCaptioner
 from keras_attention.models.key_value import KeyValueMemNN
@@ -16,6 +17,7 @@ from keras_attention.models.transformer_classifier import TransformerClassifier
 __all__ = [
     "AssociativeMemory",
     "CausalLM",
+    "DNCNetwork",
     "HopfieldClassifier",
     "ImageCaptioner",
     "KeyValueMemNN",

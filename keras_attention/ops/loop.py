@@ -9,6 +9,7 @@ Shapes: B batch, T steps.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +21,9 @@ Structure = Any
 Step = Callable[[Structure, Structure], tuple[Structure, Structure]]
 
 
-def scan(step: Step, state: Structure, inputs: Structure) -> tuple[Structure, Any]:
+def scan(
+    step: Step, state: Structure, inputs: Structure, segment: Any = None
+) -> tuple[Structure, Any]:
     """Takes a step for each time of a sequence, from one state to the next.
 
         stateₜ₊₁, outputₜ = step(stateₜ, inputₜ)
@@ -30,17 +33,26 @@ def scan(step: Step, state: Structure, inputs: Structure) -> tuple[Structure, An
     inputs: a seed generator inside it would leak tracers on JAX, and repeat itself on
     TensorFlow. Gradients flow through everything.
 
+    With a `segment` the states between such numbers of steps are all that is kept for
+    the gradients; each segment is computed a second time when they are taken. Memory
+    then grows with T / segment + segment instead of with T. No gradient flows to what
+    `step` closes over, other than variables.
+
     Args:
         step: f(state, input) that returns the next state, of the same structure,
             shapes and dtypes, and an output, a structure of tensors.
         state: the first state, a structure of tensors; tuples and dicts.
         inputs: a structure of tensors (T, B, ...), the time first, T at least 1.
+        segment: how many steps are kept or computed again together; "auto" is √T, and
+            with None everything is kept.
 
     Returns:
         The last state, and the outputs (T, ...) of all steps.
 
     Raises:
-        ValueError: if there are no inputs, or they differ in length.
+        ValueError: if there are no inputs, or they differ in length, or `segment` is
+            below 1; on torch, while an export is traced that leaves the length open: it
+            would hold as many steps as its example, and be wrong for others.
 
     Example:
 
@@ -55,15 +67,62 @@ def scan(step: Step, state: Structure, inputs: Structure) -> tuple[Structure, An
     flat = keras.tree.flatten(inputs)
     if not flat:
         raise ValueError("`inputs` must hold at least one tensor. Received: none")
-    lengths = {x.shape[0] for x in flat} - {None}
-    if len(lengths) > 1:
+    # No set: torch has no hash for the open length of an export.
+    lengths = [x.shape[0] for x in flat if x.shape[0] is not None]
+    if any(n != lengths[0] for n in lengths):
         shapes = [tuple(x.shape) for x in flat]
         raise ValueError(
             f"`inputs` must have one length (axis 0). Received: shapes {shapes}"
         )
-    if lengths == {0}:
+    if lengths and lengths[0] == 0:
         raise ValueError("`inputs` must have at least one step. Received: none")
-    return kernels.scan(step, state, inputs)
+    if kernels.is_open(flat[0].shape[0]):
+        raise ValueError(
+            "torch exports a loop over time unrolled, with a fixed length of 2 steps "
+            "or more: give it, `model.export(…, input_signature=…)`, or export from "
+            "JAX or TensorFlow. Received: a length that is open, or 1"
+        )
+    if segment is None:
+        return kernels.scan(step, state, inputs)
+    if segment != "auto" and segment < 1:
+        raise ValueError(
+            f'`segment` must be at least 1, or "auto". Received: segment={segment!r}'
+        )
+    return _in_segments(step, state, inputs, segment, flat[0])
+
+
+def _in_segments(
+    step: Step, state: Structure, inputs: Structure, segment: Any, first: Any
+) -> tuple[Structure, Any]:
+    """A scan over segments, each of which is a scan that is computed again."""
+    ops, tree = keras.ops, keras.tree
+    length = first.shape[0]
+    known = length is not None
+    if not known:
+        length = ops.shape(first)[0]
+    if segment == "auto":
+        root = ops.sqrt(ops.cast(length, "float32")) if not known else math.isqrt(length)
+        segment = root if known else ops.maximum(ops.cast(root, "int32"), 1)
+    elif known:
+        segment = min(segment, length)
+    count = length // segment
+    whole = count * segment
+
+    def cut(x: Any) -> Any:  # (T, B, ...) to (count, segment, B, ...)
+        return ops.reshape(x[:whole], (count, segment, *ops.shape(x)[1:]))
+
+    state, outputs = kernels.segments(step, state, tree.map_structure(cut, inputs))
+    outputs = tree.map_structure(
+        lambda y: ops.reshape(y, (whole, *ops.shape(y)[2:])), outputs
+    )
+    if known and whole == length:
+        return state, outputs
+    rest = tree.map_structure(lambda x: x[None, whole:], inputs)
+    state, rest = kernels.segments(step, state, rest)
+    joined = tree.map_structure(
+        lambda a, b: ops.concatenate([a, b[0]]), outputs, rest
+    )
+    return state, joined
 
 
 def choose(condition: Any, new: Structure, old: Structure) -> Structure:

@@ -3,6 +3,7 @@
 from keras_attention.visualization.capacity import plot_capacity
 from keras_attention.visualization.energy import plot_energy
 from keras_attention.visualization.heads import plot_heads
+from keras_attention.visualization.memory import plot_memory
 from keras_attention.visualization.plots import (
     hops_table,
     plot_alignment,
@@ -18,4 +19,5 @@ __all__ = [
     "plot_heads",
     "plot_hops",
     "plot_image_attention",
+    "plot_memory",
 ]

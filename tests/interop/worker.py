@@ -29,9 +29,12 @@ EXPORTS = {  # model: backend: formats
     "hopfield_layer": {"tensorflow": ALL, "jax": SAVED, "torch": ("onnx",)},
     "hopfield_classifier": {"tensorflow": ALL, "jax": SAVED, "torch": ("onnx",)},
     "associative_memory": {"tensorflow": (*SAVED, "tflite"), "jax": SAVED},
+    "dnc_network": {"tensorflow": BOTH, "jax": BOTH},
+    "ntm_network": {"tensorflow": BOTH, "jax": BOTH, "torch": ("onnx",)},
 }
 # Whose sizes are fixed: torch traces no normalization of Keras whose sizes are open,
-# and JAX does not know that two open sizes are one, as a bag's and its mask's are.
+# and JAX does not know that two open sizes are one, as a bag's and its mask's are, or a
+# sequence's and that of its steps to answer at.
 FIXED = {
     "torch": (
         "transformer",
@@ -39,8 +42,9 @@ FIXED = {
         "masked_lm",
         "transformer_classifier",
         "hopfield_classifier",
+        "ntm_network",
     ),
-    "jax": ("hopfield_classifier",),
+    "jax": ("hopfield_classifier", "dnc_network", "ntm_network"),
 }
 FORMATS = {  # by what a file or folder ends in
     "saved_model": "tf_saved_model",
@@ -79,6 +83,8 @@ def train(folder):
         "hopfield_layer": hopfield_layer,
         "hopfield_classifier": hopfield_classifier,
         "associative_memory": associative_memory,
+        "dnc_network": dnc_network,
+        "ntm_network": ntm_network,
     }.items():
         model, inputs, answers = make()
         stem = f"{backend}-{name}"
@@ -286,6 +292,42 @@ def associative_memory():
     queries = keras.Input((11,), name="queries")
     model = keras.Model({"queries": queries}, memory(queries))
     return model, {"queries": rng.normal(size=(7, 11)).astype("float32")}, {}
+
+
+def asked(rng, batch, length):
+    """Steps to answer at, at least one of each sequence."""
+    mask = rng.random((batch, length)) < 0.5
+    mask[:, -1] = True
+    return mask
+
+
+def dnc_network():
+    """A memory of random weights, with two write heads, over vectors."""
+    import keras
+
+    from keras_attention import layers, models
+
+    rng = np.random.default_rng(10)
+    cell = layers.DNCCell(keras.layers.LSTMCell(11), 7, 4, 2, write_heads=2)
+    model = models.DNCNetwork(cell, 3, input_dim=5)
+    inputs = {
+        "inputs": rng.normal(size=(5, 13, 5)).astype("float32"),
+        "answer_mask": asked(rng, 5, 13),
+    }
+    return drawn(model, rng), inputs, {}
+
+
+def ntm_network():
+    """A Neural Turing Machine, over tokens of which some are padding."""
+    import keras
+
+    from keras_attention import layers, models
+
+    rng = np.random.default_rng(11)
+    cell = layers.NTMCell(keras.layers.GRUCell(11), 7, 4)
+    model = models.DNCNetwork(cell, 3, vocabulary_size=19, embedding_dim=5)
+    words = integers({"inputs": tokens(rng, 5, 13)})
+    return drawn(model, rng), {**words, "answer_mask": asked(rng, 5, 13)}, {}
 
 
 def drawn(model, rng):

@@ -12,6 +12,7 @@ from keras_attention.benchmarks.speed import (
     attention_core,
     attention_rnn,
     decoding,
+    dnc,
     generation,
     hopfield,
     memn2n,
@@ -33,6 +34,7 @@ CASES = {
     "memn2n_step": memn2n.cases(),
     "retrieval": retrieval.cases(),
     "hopfield": hopfield.cases(),
+    "dnc": dnc.cases(),
 }
 
 

@@ -22,6 +22,11 @@ from keras_attention.datasets.babi.archive import (
     tokenize,
 )
 from keras_attention.datasets.babi.renaming import Renamer, interchangeable
+from keras_attention.datasets.babi.sequences import (
+    answered,
+    sequence_vocabulary,
+    sequences,
+)
 from keras_attention.datasets.babi.simulator import simulate
 from keras_attention.datasets.babi.vectors import Vectors, Vocabulary, vectorize
 
@@ -31,9 +36,12 @@ __all__ = [
     "Renamer",
     "Vectors",
     "Vocabulary",
+    "answered",
     "interchangeable",
     "load",
     "parse",
+    "sequence_vocabulary",
+    "sequences",
     "simulate",
     "tokenize",
     "vectorize",

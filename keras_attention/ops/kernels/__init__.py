@@ -17,7 +17,17 @@ Each module offers the same functions, under the same names and terms:
   :mod:`keras_attention.ops.streaming` does it as well
 - `any_left(moving)`: what a loop asks that goes on while any of these booleans is True,
   and would leave as it is what is False; True throughout where an export unrolls it
+- `is_open(length)`: whether an export that unrolls loops is to leave this length open
 - `scan(step, state, inputs)`, see :func:`keras_attention.ops.loop.scan`
+- `segments(step, state, inputs)`: the same over segments, inputs (segments, steps, B,
+  ...) and outputs alike; of each nothing but its first state is kept for the gradients,
+  for which the rest is computed again. No gradient flows to what `step` closes over,
+  other than variables
+- `access_memory(interface, memory, there)`: one step of a DNC's memory, a `Memory`,
+  with one write head and dense links, its gradient written out: the words that are
+  read (B, R, W) and the `Memory` after; None where the equations one after the other
+  do. `access.py` has the order of the interface; where `there` (B, 1) is 0, nothing is
+  freed or written
 - `generate(step, state, start, stop, done)`, see
   :func:`keras_attention.ops.decoding.generate`
 - `read(tensor, index)`: what stands at place `index` of axis 1, (B, ...)
@@ -39,6 +49,8 @@ from importlib import import_module
 
 import keras
 
+from keras_attention.ops.kernels.access import Memory
+
 _backend = keras.config.backend()
 _own = _backend in ("torch", "jax", "tensorflow")
 _kernels = import_module(f"{__name__}.{_backend if _own else 'generic'}")
@@ -47,6 +59,7 @@ _additive = import_module(f"{__name__}.additive{f'_{_backend}' if _own else ''}"
 _step = import_module(
     f"{__name__}.one_query{f'_{_backend}' if _backend in ('torch', 'jax') else ''}"
 )
+_access = import_module(f"{__name__}.access_{_backend if _own else 'generic'}")
 _decoding = import_module(f"{__name__}.decoding.{_backend if _own else 'generic'}")
 _plain = import_module(f"{__name__}.decoding.generic")
 
@@ -58,7 +71,10 @@ additive_step = _step.additive_step
 powers = _step.powers
 lookup = _kernels.lookup
 any_left = _kernels.any_left
+is_open = _kernels.is_open
 scan = _kernels.scan
+segments = _kernels.segments
+access_memory = _access.access_memory
 generate = _decoding.generate
 read = _decoding.read
 write = _decoding.write
@@ -67,6 +83,8 @@ uncompiled = _plain.uncompiled
 is_traced = _kernels.is_traced
 
 __all__ = [
+    "Memory",
+    "access_memory",
     "additive",
     "additive_step",
     "any_left",
@@ -74,11 +92,13 @@ __all__ = [
     "dense",
     "dot_product_attention",
     "generate",
+    "is_open",
     "is_traced",
     "lookup",
     "powers",
     "read",
     "scan",
+    "segments",
     "uncompiled",
     "word_counts",
     "write",

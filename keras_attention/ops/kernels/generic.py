@@ -70,6 +70,16 @@ def scan(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
     return state, keras.tree.map_structure(lambda *y: ops.stack(y), *outputs)
 
 
+def segments(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
+    """A scan of scans: there are no gradients on these backends."""
+    return scan(lambda state, now: scan(step, state, now), state, inputs)
+
+
+def is_open(length: Any) -> bool:
+    """False: no export unrolls a loop here."""
+    return False
+
+
 def any_left(moving: Tensor) -> Any:
     """Whether any is True."""
     return ops.any(moving)

@@ -10,7 +10,13 @@ import keras
 from keras import ops
 
 from keras_attention.ops.kernels import generic, tiled, tiled_jax
-from keras_attention.ops.kernels.generic import any_left, dense, lookup, word_counts
+from keras_attention.ops.kernels.generic import (
+    any_left,
+    dense,
+    is_open,
+    lookup,
+    word_counts,
+)
 
 Tensor = Any
 
@@ -18,9 +24,11 @@ __all__ = [
     "any_left",
     "dense",
     "dot_product_attention",
+    "is_open",
     "is_traced",
     "lookup",
     "scan",
+    "segments",
     "word_counts",
 ]
 
@@ -62,6 +70,16 @@ def dot_product_attention(
 def scan(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
     """`jax.lax.scan`, which compiles the step once for all times."""
     return jax.lax.scan(step, state, inputs)
+
+
+def segments(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
+    """`jax.checkpoint` of a scan, within a scan."""
+
+    def segment(state: Any, now: Any) -> tuple[Any, Any]:
+        return jax.lax.scan(step, state, now)
+
+    segment = jax.checkpoint(segment, prevent_cse=False)
+    return jax.lax.scan(segment, state, inputs)
 
 
 def is_traced(tensor: Tensor) -> bool:

@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from keras_attention.ops.kernels import generic, tiled, tiled_tensorflow
-from keras_attention.ops.kernels.generic import any_left, dense, lookup
+from keras_attention.ops.kernels.generic import any_left, dense, is_open, lookup
 
 Tensor = Any
 
@@ -17,9 +17,11 @@ __all__ = [
     "any_left",
     "dense",
     "dot_product_attention",
+    "is_open",
     "is_traced",
     "lookup",
     "scan",
+    "segments",
     "word_counts",
 ]
 
@@ -105,6 +107,93 @@ def scan(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
     for array, given in zip(stacked, tree.flatten(output)):
         array.set_shape([flat[0].shape[0], *given.shape])
     return tree.pack_sequence_as(state, states), tree.pack_sequence_as(output, stacked)
+
+
+def segments(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
+    """A loop over segments, and another back over them, which takes their gradients.
+
+    `tf.recompute_grad` in a loop does not find the variables.
+    """
+    tree = keras.tree
+    given = [tf.convert_to_tensor(x) for x in tree.flatten((state, inputs))]
+    count = len(tree.flatten(state))
+    like: list[Any] = []  # the structure of the outputs
+
+    def segment(states: list[Tensor], now: list[Tensor]) -> tuple[list, list]:
+        first = tree.pack_sequence_as(state, list(states))
+        new, outputs = scan(step, first, tree.pack_sequence_as(inputs, list(now)))
+        like[:] = [outputs]
+        return tree.flatten(new), tree.flatten(outputs)
+
+    @tf.custom_gradient
+    def run(*flat: Tensor) -> tuple[list[Tensor], Callable]:
+        def forward(states: list, now: list) -> tuple[list, tuple[list, list]]:
+            new, outputs = segment(states, now)
+            return new, (states, outputs)
+
+        xs = list(flat[count:])
+        last, (starts, outputs) = scan(forward, list(flat[:count]), xs)
+
+        def backward(*slopes: Tensor, variables: Any = None) -> Any:
+            found = _segments_gradient(
+                segment, (starts, xs), slopes, count, variables or []
+            )
+            return (found[0], found[1]) if variables else found[0]
+
+        return last + outputs, backward
+
+    found = run(*given)
+    return (
+        tree.pack_sequence_as(state, list(found[:count])),
+        tree.pack_sequence_as(like[0], list(found[count:])),
+    )
+
+
+def _segments_gradient(
+    segment: Callable,
+    given: tuple[list[Tensor], list[Tensor]],
+    slopes: tuple[Tensor, ...],
+    count: int,
+    variables: list,
+) -> tuple[list[Tensor | None], list[Tensor]]:
+    """The gradients of the first states and of the inputs, and of the variables.
+
+    Args:
+        segment: f(states, inputs) that returns the next states and the outputs.
+        given: the first states and the inputs of all segments.
+        slopes: of the last states, of which there are `count`, and of the outputs.
+        count: how many states there are.
+        variables: what the step reads.
+    """
+    starts, xs = given
+
+    def real(tensors: Any) -> list[Tensor]:
+        return [x for x in tensors if x.dtype.is_floating]
+
+    def back(carried: tuple[list, list], now: dict[str, list]) -> tuple[Any, list]:
+        d_states, d_variables = carried
+        first, inputs = real(now["starts"]), real(now["xs"])
+        with tf.GradientTape() as tape:
+            tape.watch(first + inputs)
+            new, outputs = segment(now["starts"], now["xs"])
+        found = tape.gradient(
+            real(new) + real(outputs),
+            first + inputs + list(variables),
+            d_states + now["slopes"],
+            unconnected_gradients="zero",
+        )
+        found = [tf.convert_to_tensor(g) for g in found]
+        ends = len(first), len(first) + len(inputs)
+        more = [a + b for a, b in zip(d_variables, found[ends[1] :])]
+        return (found[: ends[0]], more), found[ends[0] : ends[1]]
+
+    behind = {"starts": starts, "xs": xs, "slopes": real(slopes[count:])}
+    behind = keras.tree.map_structure(lambda x: tf.reverse(x, [0]), behind)
+    first = real(slopes[:count]), [tf.zeros(v.shape, v.dtype) for v in variables]
+    (d_states, d_variables), d_xs = scan(back, first, behind)
+    found = iter(d_states + [tf.reverse(x, [0]) for x in d_xs])
+    whole = [*(s[0] for s in starts), *xs]
+    return [next(found) if x.dtype.is_floating else None for x in whole], d_variables
 
 
 def _common(a: Any, b: Any) -> Any:

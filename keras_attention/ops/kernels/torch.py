@@ -178,6 +178,18 @@ def scan(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
     return state, _mapped(lambda *y: torch.stack(y), *outputs)
 
 
+def segments(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
+    """`torch.utils.checkpoint` of each segment, where there are gradients."""
+
+    def segment(state: Any, now: Any) -> tuple[Any, Any]:
+        if not torch.is_grad_enabled():
+            return scan(step, state, now)
+        more = {"use_reentrant": False, "preserve_rng_state": False}
+        return checkpoint(scan, step, state, now, **more)
+
+    return scan(segment, state, inputs)
+
+
 class _Views:
     """All steps of one input: a leaf of a structure, as a tuple would not be."""
 
@@ -195,6 +207,16 @@ def _mapped(function: Callable, *structures: Any) -> Any:
         named = hasattr(first, "_fields")
         return type(first)(*items) if named else type(first)(items)
     return function(*structures)
+
+
+def is_open(length: Any) -> bool:
+    """True while an export is traced whose length is symbolic, or 1.
+
+    Keras' exports trace what is left open by an example of one step.
+    """
+    if not (torch.jit.is_tracing() or torch.compiler.is_exporting()):
+        return False
+    return isinstance(length, torch.SymInt) or int(length) == 1
 
 
 def any_left(moving: Tensor) -> Any:

@@ -1,0 +1,201 @@
+"""A network with a memory learns to copy what it read, once and several times over.
+
+    python examples/copy_from_memory.py                   # about two minutes
+    python examples/copy_from_memory.py --task copy       # or repeat
+    python examples/copy_from_memory.py --backend torch   # or tensorflow; slower
+
+A differentiable neural computer reads vectors of bits, one a step, and then has to
+write them down again while it reads nothing: what it writes must come from its memory.
+It is tested on sequences that are new, and, with more slots of memory than it was
+trained with, on some that are longer than any it has seen. The pictures show what it
+wrote where and how it found that again.
+
+The network is Graves et al., "Hybrid computing using a neural network with dynamic
+external memory" (2016), https://www.nature.com/articles/nature20101. Its equations:
+keras_attention/ops/addressing.py; around them keras_attention/layers/dnc_cell.py and
+keras_attention/models/dnc_network.py.
+"""
+
+import argparse
+import importlib.util
+import os
+import sys
+import time
+from pathlib import Path
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add(
+        "--backend",
+        choices=("jax", "tensorflow", "torch"),
+        help="default: $KERAS_BACKEND, else jax",
+    )
+    add(
+        "--task",
+        default="both",
+        choices=("copy", "repeat", "both"),
+        help="default: both, one after the other",
+    )
+    add("--steps", type=int, default=4000, help="of training at most; default: 4000")
+    add("--seed", type=int, default=0, help="of all chance; default: 0")
+    add(
+        "--out",
+        type=Path,
+        default=Path("memory"),
+        help="where to write; default: memory",
+    )
+    return parser.parse_args()
+
+
+# Keras chooses its backend when it is imported.
+arguments = parse_arguments()
+if arguments.backend:
+    os.environ["KERAS_BACKEND"] = arguments.backend
+os.environ.setdefault("KERAS_BACKEND", "jax")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+if importlib.util.find_spec(os.environ["KERAS_BACKEND"]) is None:
+    name = os.environ["KERAS_BACKEND"]
+    sys.exit(f'{name} is not installed: python -m pip install ".[{name},viz]"')
+
+import keras
+import numpy as np
+
+from keras_attention import layers, models, visualization
+from keras_attention.datasets import algorithms
+
+BATCH = 16
+EPOCH = 100  # steps of training from one look at it to the next
+
+
+def copying(count, seed, longer=False):
+    """Sequences of at most 8 vectors; where they are to be longer, of 16."""
+    length = 16 if longer else (1, 8)
+    return algorithms.copy(count, length, bits=6, seed=seed, steps=33 if longer else 17)
+
+
+def repeating(count, seed, longer=False):
+    """At most 3 vectors, at most 3 times; where it is to be longer, 5 of them."""
+    length = 5 if longer else (1, 3)
+    steps = 5 * 4 + 3 if longer else 3 * 4 + 3
+    return algorithms.repeat_copy(count, length, (1, 3), seed=seed, steps=steps)
+
+
+TASKS = {"copy": copying, "repeat": repeating}
+
+
+def main():
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    for task, draw in TASKS.items():
+        if arguments.task in (task, "both"):
+            work(task, draw)
+
+
+def work(task, draw):
+    """Trains on one task, tests, and draws what the memory does."""
+    print(f"\n{task}", flush=True)
+    model = train(draw)
+    larger = model.resized(2 * model.cell.memory_slots)
+    new, longer = draw(500, seed=1), draw(100, seed=2, longer=True)
+    print(f"bits right, new sequences:           {right(model, new):7.2%}")
+    print(f"bits right, longer ones, more slots: {right(larger, longer):7.2%}")
+
+    path = arguments.out / f"{task}.png"
+    picture(task, model, draw(20, seed=3), path)
+    print(f"picture: {path}")
+    path = arguments.out / f"{task}.keras"
+    model.save(path)
+    again = keras.saving.load_model(path)
+    same = np.array_equal(answers(again, new), answers(model, new))
+    print(f"model:   {path}, loaded again: {'the same' if same else 'OTHER'} answers")
+
+
+def train(draw):
+    """A model of a task, trained on sequences that are drawn anew for each step."""
+    example = draw(2, seed=0)
+    keras.utils.set_random_seed(arguments.seed)
+    cell = layers.DNCCell(
+        keras.layers.LSTMCell(64), memory_slots=16, word_width=12, read_heads=1
+    )
+    model = models.DNCNetwork(
+        cell,
+        output_units=example["targets"].shape[-1],
+        input_dim=example["inputs"].shape[-1],
+    )
+    model.compile(
+        optimizer=keras.optimizers.Adam(0.003, global_clipnorm=10.0),
+        loss=keras.losses.BinaryCrossentropy(from_logits=True),
+        metrics=[keras.metrics.BinaryAccuracy(threshold=0.0, name="bits_right")],
+    )
+
+    def batches():
+        random = np.random.default_rng(arguments.seed)
+        while True:
+            data = draw(BATCH, seed=random)
+            yield asked(data), data["targets"]
+
+    start = time.perf_counter()
+    epochs = -(-arguments.steps // EPOCH)
+    history = model.fit(
+        batches(),
+        steps_per_epoch=min(EPOCH, arguments.steps),
+        epochs=epochs,
+        shuffle=False,
+        verbose=0,
+        callbacks=[Watch()],
+    )
+    seconds = time.perf_counter() - start
+    steps = EPOCH * len(history.epoch)
+    print(f"trained {steps} steps, {seconds:.0f} s on {keras.config.backend()}")
+    return model
+
+
+class Watch(keras.callbacks.Callback):
+    """Says how it goes, and ends the training once hardly a bit is wrong."""
+
+    def on_epoch_end(self, epoch, logs=None):
+        if (epoch + 1) % 5 == 0:
+            print(
+                f"step {EPOCH * (epoch + 1):5}: loss {logs['loss']:.4f}, bits right "
+                f"{logs['bits_right']:.2%}",
+                flush=True,
+            )
+        if logs["loss"] < 0.002:
+            self.model.stop_training = True
+
+
+def asked(data):
+    """What a `DNCNetwork` takes of a task's arrays."""
+    return {name: data[name] for name in ("inputs", "answer_mask")}
+
+
+def answers(model, data):
+    """The bits that the model writes, False where it is not asked."""
+    return model.predict(asked(data), verbose=0) > 0
+
+
+def right(model, data):
+    """The share of bits that are right, of those that were asked for."""
+    same = answers(model, data) == (data["targets"] > 0.5)
+    return same[data["answer_mask"]].mean()
+
+
+def picture(task, model, data, path):
+    """What the memory does with the longest of some sequences."""
+    one = int(np.argmax(data["lengths"]))
+    data = {name: array[one : one + 1] for name, array in data.items()}
+    length = int(data["lengths"][0])
+    figure = visualization.plot_memory(
+        model.trace(asked(data)),
+        inputs=data["inputs"][0, :length],
+        outputs=answers(model, data)[0, :length],
+        title=f"{task}: what is written where, and how it is found again",
+    )
+    figure.savefig(path)
+
+
+if __name__ == "__main__":
+    main()

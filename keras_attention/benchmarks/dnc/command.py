@@ -1,0 +1,149 @@
+"""The DNC: what it learns on the papers' tasks, beside the NTM and an LSTM.
+
+    python -m keras_attention.benchmarks dnc copy --seeds 0 1 2 3 4 --out runs.jsonl
+    python -m keras_attention.benchmarks dnc shortest-path --model lstm --minutes 25
+    python -m keras_attention.benchmarks dnc babi --tasks 1 2 4 6 15 --out runs.jsonl
+    python -m keras_attention.benchmarks dnc --out runs.jsonl --page dnc.md
+
+Each finished run is a line of the file `--out`; the same command goes on from there.
+Without a task nothing is trained: the results and their page are made of the runs that
+the file has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import keras
+
+from keras_attention.benchmarks.dnc import report
+from keras_attention.benchmarks.dnc.networks import MODELS
+from keras_attention.benchmarks.dnc.tasks import TASKS, Task
+from keras_attention.benchmarks.dnc.training import run_of
+from keras_attention.benchmarks.errors import UsageError
+from keras_attention.benchmarks.store import Run, Store, opened
+from keras_attention.datasets import DataNotFoundError, babi
+
+# What a line of `--out` has.
+NEEDED = ("task", "model", "seed", "backend", "keras", "settings", "result")
+
+
+class Job(NamedTuple):
+    """One run that is asked for."""
+
+    wanted: dict[str, Any]  # what finds it among the runs that are done
+    settings: dict[str, Any]  # what its result depends on besides
+    task: Task
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `dnc`."""
+    add = parser.add_argument
+    told = "; ".join(f"{name}: {task.what}" for name, task in TASKS.items())
+    add("names", nargs="*", choices=[*TASKS, []], metavar="TASK", help=told)
+    add("--model", choices=MODELS, help="default: each task's own")
+    add("--seeds", type=int, nargs="+", default=[0])
+    add(
+        "--minutes",
+        type=float,
+        help="of CPU time to train at most, instead of each task's",
+    )
+    add(
+        "--links",
+        type=_links,
+        metavar="all|none|K",
+        help="of a DNC: temporal links between all slots, none, or the K strongest",
+    )
+    add("--tasks", type=int, nargs="+", default=[1, 2, 4, 6, 15], help="of bAbI")
+    add("--out", type=pathlib.Path, help="runs as they end, and to go on from")
+    add("--json", type=pathlib.Path, help="where to write the results")
+    add("--page", type=pathlib.Path, help="where to write them as a page")
+    add("--verbose", action="store_true", help="a line each time it is validated")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Does the runs that are missing, prints them and writes the results."""
+    unknown = [task for task in args.tasks if task not in babi.TASKS]
+    if unknown:
+        raise UsageError(f"--tasks must be from 1 to 20. Received: {unknown}")
+    if args.minutes is not None and not args.minutes > 0:
+        raise UsageError(f"--minutes must be above 0. Received: {args.minutes}")
+    store = opened(args.out, NEEDED)
+    # All of them are looked up before any is done, so that an error comes at once.
+    jobs = list(jobs_of(args))
+    found = [store.done(job.wanted["task"], job.settings, **job.wanted) for job in jobs]
+    for job, run in zip(jobs, found):
+        if run is None:
+            run = _do(store, job, args.verbose)
+        print(report.line(run), flush=True)
+        _write(args, store.runs)
+    if not jobs:
+        _write(args, store.runs)
+    return 0
+
+
+def jobs_of(args: argparse.Namespace) -> Iterator[Job]:
+    """All that is asked for, each once, seed by seed."""
+    for name in dict.fromkeys(args.names):
+        task = TASKS[name]
+        model = args.model or task.model
+        network = dict(task.network)
+        if args.links is not None:
+            if model != "dnc":
+                raise UsageError("--links is of a DNC.")
+            network["links"] = args.links
+        for seed in dict.fromkeys(args.seeds):
+            for number in dict.fromkeys(args.tasks) if name == "babi" else [None]:
+                wanted = {
+                    "task": name if number is None else f"babi {number}",
+                    "model": model,
+                    "links": network.get("links", True) if model == "dnc" else None,
+                    "seed": seed,
+                    "backend": keras.config.backend(),
+                }
+                settings = {
+                    "network": network,
+                    "training": task.training,
+                    "minutes": args.minutes or task.minutes,
+                }
+                problem = task.problem() if number is None else task.problem(number)
+                settings["lessons"] = [dict(lesson) for lesson in problem.lessons]
+                yield Job(wanted, settings, task._replace(problem=lambda p=problem: p))
+
+
+def _links(text: str) -> bool | int:
+    if text in ("all", "none"):
+        return text == "all"
+    return int(text)
+
+
+def _do(store: Store, job: Job, verbose: bool) -> Run:
+    wanted, settings = job.wanted, job.settings
+    progress = (lambda entry: print(entry, flush=True)) if verbose else None
+    try:
+        result = run_of(
+            job.task.problem(),
+            wanted["model"],
+            settings,
+            wanted["seed"],
+            larger=job.task.larger if wanted["model"] == "dnc" else None,
+            progress=progress,
+        )
+    except DataNotFoundError as error:
+        raise UsageError(str(error)) from error
+    run = {**wanted, "keras": keras.__version__, "settings": settings}
+    return store.add({**run, "result": result})
+
+
+def _write(args: argparse.Namespace, runs: list[Run]) -> None:
+    """After each run, so that nothing is lost."""
+    whole = report.whole(runs)
+    if args.json:
+        text = json.dumps(whole, indent=1)
+        args.json.write_text(text + "\n", encoding="utf-8")
+    if args.page:
+        args.page.write_text(report.page(whole), encoding="utf-8")

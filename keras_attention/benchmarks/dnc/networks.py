@@ -1,0 +1,71 @@
+"""The networks: a DNC, a Neural Turing Machine, or an LSTM with as many weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from keras_attention import layers
+from keras_attention.benchmarks.dnc.problems import Problem
+from keras_attention.models import DNCNetwork
+from keras_attention.models.dnc_network import AskedSteps
+
+MODELS = ("dnc", "ntm", "lstm")
+
+
+def network(
+    problem: Problem, model: str, arguments: dict[str, Any], seed: int
+) -> keras.Model:
+    """A network with fresh weights.
+
+    Args:
+        problem: what it reads and writes.
+        model: one of `MODELS`.
+        arguments: `units` of the controller, `embedding_dim` for tokens, and
+            the memory's arguments, which are those of `DNCCell` or `NTMCell`; an LSTM
+            gets as many units as give it the weights of that DNC.
+        seed: of the weights.
+    """
+    keras.utils.set_random_seed(seed)
+    rest = {**arguments}
+    units = rest.pop("units")
+    reads: dict[str, Any] = {"input_dim": problem.width}
+    if problem.vocabulary is not None:
+        reads = {"vocabulary_size": problem.vocabulary}
+        reads["embedding_dim"] = rest.pop("embedding_dim")
+    if model == "lstm":
+        units = lstm_units(network(problem, "dnc", arguments, seed), problem, reads)
+        return _lstm(problem, units, reads)
+    cell = (layers.NTMCell if model == "ntm" else layers.DNCCell)(
+        keras.layers.LSTMCell(units), **rest
+    )
+    return DNCNetwork(cell, problem.outputs, **reads)
+
+
+def lstm_units(dnc: keras.Model, problem: Problem, reads: dict[str, Any]) -> int:
+    """The fewest units with which an LSTM has at least the weights of a DNC."""
+    width, embedding = problem.width, 0
+    if width is None:
+        width = reads["embedding_dim"]
+        embedding = width * problem.vocabulary
+    units = 1
+    while (
+        4 * units * (width + units + 1) + (units + 1) * problem.outputs + embedding
+        < dnc.count_params()
+    ):
+        units += 1
+    return units
+
+
+def _lstm(problem: Problem, units: int, reads: dict[str, Any]) -> keras.Model:
+    asked = keras.Input((None,), dtype="bool", name="answer_mask")
+    if problem.vocabulary is None:
+        inputs = x = keras.Input((None, problem.width), name="inputs")
+    else:
+        inputs = keras.Input((None,), dtype="int32", name="inputs")
+        # Padding is behind every step to answer at, and needs no mask.
+        x = keras.layers.Embedding(problem.vocabulary, reads["embedding_dim"])(inputs)
+    x = keras.layers.LSTM(units, return_sequences=True)(x)
+    x = AskedSteps()([keras.layers.Dense(problem.outputs)(x), asked])
+    return keras.Model({"inputs": inputs, "answer_mask": asked}, x)

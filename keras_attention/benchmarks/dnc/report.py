@@ -1,0 +1,197 @@
+"""Lines, what JSON holds, and the page of results that is made of it."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+from typing import Any
+
+from keras_attention.benchmarks.dnc.tasks import TASKS
+from keras_attention.benchmarks.dnc.texts import ABOUT, HEADINGS, INTRODUCTION
+from keras_attention.benchmarks.store import Run
+from keras_attention.version import __version__
+
+NAMES = {"dnc": "DNC", "ntm": "NTM", "lstm": "LSTM"}
+# Test errors in per cent, one network trained on all tasks together.
+# Graves et al. (2016), extended data table 1, mean of 20 runs of DNC1.
+BABI_PAPER = {1: 9.0, 2: 39.2, 4: 0.4, 6: 6.9, 15: 27.2}
+# Sukhbaatar et al. (2015), one network a task: position encoding, linear start, random
+# noise and a nonlinearity.
+BABI_MEMN2N = {1: 0.0, 2: 0.3, 4: 0.0, 6: 0.1, 15: 0.0}
+
+
+def line(run: Run) -> str:
+    """One run, as it ends."""
+    result = run["result"]
+    tests = "; ".join(f"{name}: {_scores(s)}" for name, s in result["tests"].items())
+    return (
+        f"{run['task']}, {name_of(run)}, seed {run['seed']}: {tests}; lesson "
+        f"{result['lesson']} of {result['of_lessons']}"
+        f"{', passed' if result['solved'] else ''}; {result['steps']} steps, "
+        f"{result['seconds']:.0f} s, {result['cpu_seconds']:.0f} s of CPU time"
+    )
+
+
+def name_of(run: Run) -> str:
+    """The network, as tables name it."""
+    name = NAMES[run["model"]]
+    if run["model"] != "dnc" or run["links"] is True:
+        return name
+    return f"{name}, {run['links'] or 'no'} links"
+
+
+def whole(runs: list[Run]) -> dict[str, Any]:
+    """What the JSON file holds."""
+    return {
+        "benchmark": "dnc",
+        "date": datetime.date.today().isoformat(),
+        "python": platform.python_version(),
+        "keras_attention": __version__,
+        "processors": os.cpu_count(),
+        "babi_paper": {
+            "Graves et al. (2016), DNC, mean of 20 runs": BABI_PAPER,
+            "Sukhbaatar et al. (2015), MemN2N": BABI_MEMN2N,
+        },
+        "runs": sorted(runs, key=_place),
+    }
+
+
+def _place(run: Run) -> Any:
+    name, *number = run["task"].split()
+    order = list(TASKS).index(name), *map(int, number)
+    return order, list(NAMES).index(run["model"]), str(run["links"]), run["seed"]
+
+
+def page(results: dict[str, Any]) -> str:
+    """The page of results, in Markdown, of what `whole` returns."""
+    runs = results["runs"]
+    parts = [INTRODUCTION]
+    for name in TASKS:
+        own = [run for run in runs if run["task"].split()[0] == name]
+        if own:
+            table = TABLES.get(name, runs_table)(own)
+            parts.append(f"## {HEADINGS[name]}\n\n{ABOUT[name]}\n\n{table}")
+            parts.append(commands(own))
+    versions = sorted({f"Keras {run['keras']} on {run['backend']}" for run in runs})
+    parts.append(f"{', '.join(versions)}. Every figure is in [dnc.json](dnc.json).")
+    return "\n\n".join(parts) + "\n"
+
+
+def runs_table(runs: list[Run]) -> str:
+    """A row a run, a column a score of each test."""
+    columns = list(
+        dict.fromkeys(
+            (test, score)
+            for run in runs
+            for test, scores in run["result"]["tests"].items()
+            for score in scores
+            if score != COUNT
+        )
+    )
+    rows = [
+        [
+            name_of(run),
+            str(run["seed"]),
+            *(
+                _percent(run["result"]["tests"].get(test, {}).get(score))
+                for test, score in columns
+            ),
+            *_training(run),
+        ]
+        for run in runs
+    ]
+    titles = [f"{test}: {score}" for test, score in columns]
+    return _table(["network", "seed", *titles, *TRAINING], rows)
+
+
+def walks_table(runs: list[Run]) -> str:
+    """A row a run, then a row a lesson with the walks that each run has right."""
+    names = [f"{name_of(run)}, seed {run['seed']}" for run in runs]
+    training = _table(
+        ["network", *TRAINING], [[n, *_training(run)] for n, run in zip(names, runs)]
+    )
+    tests = list(runs[0]["result"]["tests"])
+    right = [
+        [test, *(_percent(run["result"]["tests"][test]["walks"]) for run in runs)]
+        for test in tests
+    ]
+    return f"{training}\n\n{_table(['walks right', *names], right)}"
+
+
+def babi_table(runs: list[Run]) -> str:
+    """A row a run: its error in per cent beside the paper's."""
+    rows = []
+    for run in runs:
+        number = int(run["task"].split()[1])
+        right = run["result"]["tests"]["test"]["answers"]
+        papers = (BABI_PAPER.get(number), BABI_MEMN2N.get(number))
+        rows.append(
+            [
+                str(number),
+                name_of(run),
+                str(run["seed"]),
+                f"{100 * (1 - right):.1f}",
+                *("" if paper is None else f"{paper:.1f}" for paper in papers),
+                *_training(run),
+            ]
+        )
+    titles = ["task", "network", "seed", "error", "DNC, paper", "MemN2N, paper"]
+    return _table([*titles, *TRAINING], rows)
+
+
+TABLES = {"babi": babi_table, "traversal": walks_table}
+COUNT = "sequences tested"
+TRAINING = ["lesson", "weights", "steps", "budget", "CPU", "time"]
+
+
+def _training(run: Run) -> list[str]:
+    result = run["result"]
+    lesson = f"{result['lesson']} of {result['of_lessons']}"
+    return [
+        f"{lesson}, passed" if result["solved"] else lesson,
+        f"{result['weights']:,}",
+        f"{result['steps']:,}",
+        f"{run['settings']['minutes']:g} min",
+        f"{result['cpu_seconds']:.0f} s",
+        f"{result['seconds']:.0f} s",
+    ]
+
+
+def commands(runs: list[Run]) -> str:
+    """How to do these runs again."""
+    found: dict[str, list[str]] = {}
+    for run in runs:
+        name, *number = run["task"].split()
+        parts = [f"KERAS_BACKEND={run['backend']} python -m", *MODULE, name]
+        if number:
+            parts += ["--tasks", *number]
+        if run["model"] != TASKS[name].model:
+            parts += ["--model", run["model"]]
+        if run["model"] == "dnc" and run["links"] != TASKS[name].network.get(
+            "links", True
+        ):
+            parts += ["--links", str(run["links"]) if run["links"] else "none"]
+        if run["settings"]["minutes"] != TASKS[name].minutes:
+            parts += ["--minutes", f"{run['settings']['minutes']:g}"]
+        found.setdefault(" ".join(parts), []).append(str(run["seed"]))
+    lines = [f"{start} --seeds {' '.join(seeds)}" for start, seeds in found.items()]
+    return "\n".join(["```bash", *lines, "```"])
+
+
+MODULE = ["keras_attention.benchmarks", "dnc"]
+
+
+def _scores(scores: dict[str, float]) -> str:
+    return ", ".join(
+        f"{name} {_percent(score)}" for name, score in scores.items() if name != COUNT
+    )
+
+
+def _percent(score: float | None) -> str:
+    return "" if score is None else f"{100 * score:.2f}"
+
+
+def _table(titles: list[str], rows: list[list[str]]) -> str:
+    lines = [titles, ["---"] * len(titles), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

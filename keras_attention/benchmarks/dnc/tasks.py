@@ -1,0 +1,187 @@
+"""Each task's network, training and lessons.
+
+The networks of the papers are named where there is one; the training is our own (Adam,
+batches of 16 and more, lessons), since theirs took days.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from keras_attention.benchmarks.dnc.problems import Problem, algorithm
+from keras_attention.benchmarks.dnc.worlds import Stories, puzzles, walks
+from keras_attention.datasets import graphs
+
+
+class Task(NamedTuple):
+    """What a run of the benchmark is of.
+
+    Attributes:
+        what: one line about it.
+        problem: makes its `Problem`.
+        model: the network that is meant, "dnc" or "ntm".
+        network: its arguments, see `networks.network`.
+        training: see `training.train`.
+        minutes: of training, at most.
+        larger: with how many memory slots the trained network is tested again, or None.
+    """
+
+    what: str
+    problem: Callable[..., Problem]
+    model: str
+    network: dict[str, Any]
+    training: dict[str, Any]
+    minutes: float
+    larger: int | None = None
+
+
+TRAINING: dict[str, Any] = {
+    "optimizer": "Adam",
+    "rate": 2e-3,
+    "clipnorm": 10.0,
+    "batch_size": 16,
+    "steps": 200,
+    "rounding": 14,
+    "validation": 256,
+    "tested": 1024,
+    "bar": 0.97,
+    "last_bar": 0.9999,
+    "in_a_row": 2,
+}
+SMALL: dict[str, Any] = {
+    "units": 100,
+    "memory_slots": 64,
+    "word_width": 16,
+    "read_heads": 1,
+}
+COPIES = [{"length": (1, length)} for length in (5, 10, 20)]
+COPY = algorithm(
+    "copy",
+    COPIES,
+    tests={"up to 20": {"length": (1, 20)}, "40": {"length": 40}},
+    beyond={"length": 30},
+)
+SORTS = [
+    {"length": length, "answers": answers}
+    for length, answers in ((3, 3), (5, 4), (8, 7), (12, 10), (16, 13), (20, 16))
+]
+
+GRAPH: dict[str, Any] = {
+    "units": 128,
+    "memory_slots": 64,
+    "word_width": 48,
+    "read_heads": 4,
+}
+WORLD: dict[str, Any] = {
+    **TRAINING,
+    "rate": 1e-3,
+    "batch_size": 32,
+    "validation": 128,
+    "tested": 512,
+    "in_a_row": 1,
+}
+PUZZLES: list[dict[str, Any]] = [
+    {"goals": 1, "blocks": 3, "constraints": 1, "depth": (1, 2)},
+    {"goals": (2, 3), "blocks": (3, 4), "constraints": (1, 2), "depth": (1, 2)},
+    {"goals": (2, 6), "blocks": (3, 6), "constraints": (1, 2), "depth": (1, 3)},
+]
+
+TASKS: dict[str, Task] = {
+    "copy": Task(
+        "copy: trained on 1 to 20 vectors of 8 bits",
+        COPY,
+        "dnc",
+        SMALL,
+        TRAINING,
+        10,
+    ),
+    "ntm-copy": Task(
+        "copy, by a Neural Turing Machine",
+        COPY,
+        "ntm",
+        {**SMALL, "memory_slots": 128, "word_width": 20, "clip": 20.0},
+        TRAINING,
+        15,
+    ),
+    "copy-sparse": Task(
+        "copy, with the 8 strongest links of each slot",
+        COPY,
+        "dnc",
+        {**SMALL, "links": 8},
+        TRAINING,
+        15,
+        larger=4096,
+    ),
+    "repeat-copy": Task(
+        "repeat copy, with the network of the published code",
+        algorithm("repeat_copy", [{"length": (1, 2), "repeats": (1, 2)}]),
+        "dnc",
+        {"units": 64, "memory_slots": 16, "word_width": 16, "read_heads": 4},
+        {**TRAINING, "rounding": 9},
+        10,
+    ),
+    "recall": Task(
+        "associative recall of 2 to 6 items",
+        algorithm("associative_recall", [{"items": (2, n)} for n in (2, 3, 4, 6)]),
+        "dnc",
+        SMALL,
+        {**TRAINING, "rounding": 16},
+        15,
+    ),
+    "sort": Task(
+        "priority sort: the 16 highest of 20 vectors",
+        algorithm("priority_sort", SORTS),
+        "dnc",
+        {**SMALL, "units": 128},
+        {**TRAINING, "rounding": 10, "bar": 0.93, "last_bar": 0.985},
+        20,
+    ),
+    "shortest-path": Task(
+        "the shortest path between two nodes of a random graph of 8 to 12",
+        walks("shortest_path", graphs.SHORTEST_PATH_SMALL, (3, 5, 7)),
+        "dnc",
+        GRAPH,
+        {**WORLD, "rounding": 12, "bar": 0.8, "last_bar": 0.85},
+        25,
+    ),
+    "traversal": Task(
+        "the nodes and edges of a walk, of which the edges are told",
+        walks("traversal", graphs.TRAVERSAL, (1, 2, 3, 4, 6, 8, 14)),
+        "dnc",
+        GRAPH,
+        {**WORLD, "rounding": 16, "bar": 0.9, "last_bar": 0.95},
+        20,
+    ),
+    "blocks": Task(
+        "block puzzles: the moves that reach the goal asked for",
+        puzzles(PUZZLES),
+        "dnc",
+        GRAPH,
+        {**WORLD, "rounding": 8, "bar": 0.9, "last_bar": 0.95},
+        15,
+    ),
+    "babi": Task(
+        "tasks of bAbI, 10,000 questions each, one network a task",
+        Stories,
+        "dnc",
+        {
+            "units": 128,
+            "memory_slots": 64,
+            "word_width": 32,
+            "read_heads": 4,
+            "refinements": ["masked_keys", "deallocation"],
+            "embedding_dim": 64,
+        },
+        {
+            **TRAINING,
+            "rate": 1e-3,
+            "steps": 100,
+            "rounding": 32,
+            "bar": 0.9,
+            "last_bar": 0.995,
+            "in_a_row": 1,
+        },
+        15,
+    ),
+}

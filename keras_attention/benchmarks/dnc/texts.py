@@ -1,0 +1,74 @@
+"""What the page of results says about itself and about each task."""
+
+INTRODUCTION = """\
+# The DNC: what it learns to do with its memory
+
+Each network is trained on sequences drawn anew for each step, from easy lessons to the
+task that is meant, until it passes the last lesson on sequences of validation or its
+time is over; it is then tested on others. Each run had one core. *CPU* is the time that
+the core worked for it, compilation and validation included, and *budget* the most it
+was given of that; *time* is by the clock, on a machine busy with other work. Shares are
+in per cent. *passed* tells that the last lesson was passed; else the run ended with its
+budget, and says no more than how far it came. An LSTM beside a DNC has as many weights,
+the same data, lessons and budget."""
+
+HEADINGS = {
+    "copy": "Copy",
+    "ntm-copy": "Copy, by a Neural Turing Machine",
+    "copy-sparse": "Copy, with sparse links, and 4,096 slots",
+    "repeat-copy": "Repeat copy",
+    "recall": "Associative recall",
+    "sort": "Priority sort",
+    "shortest-path": "Shortest path",
+    "traversal": "Traversal",
+    "blocks": "Block puzzles",
+    "babi": "bAbI",
+}
+
+ABOUT = {
+    "copy": """\
+1 to 20 vectors of 8 bits are read, then written in their order (Graves et al. 2014).
+The last lesson is passed when, besides those, sequences of 30 are right, which are in
+no lesson; the test of 40 is of twice the length of any that was trained on. LSTM of
+100 units, 64 slots of 16 numbers, one read head.""",
+    "ntm-copy": """\
+The same by an `NTMCell`: LSTM of 100 units, 128 slots of 20 numbers, one read head,
+shifts by one slot.""",
+    "copy-sparse": """\
+The same network as for copy, but with the 8 strongest links of each slot alone. It is
+trained with 64 slots; its weights then get 4,096 slots, without further training.""",
+    "repeat-copy": """\
+1 or 2 vectors of 4 bits are written 1 or 2 times over, then an end mark: the ranges
+and the network of DeepMind's code (LSTM of 64 units, 16 slots of 16 numbers, 4 read
+heads).""",
+    "recall": """\
+2 to 6 items of three vectors of 6 bits are read, then one of them again; the one that
+followed it is written. LSTM of 100 units, 64 slots of 16 numbers, one read head.""",
+    "sort": """\
+20 vectors of 8 bits are read with their priorities; the 16 of highest priority are
+written, the highest first. LSTM of 128 units, 64 slots of 16 numbers, one head.""",
+    "shortest-path": """\
+A graph is read edge by edge, then two of its nodes; after 10 steps of planning the
+path is named, triple by triple. At each step the likeliest edge that leaves the node
+the path has come to is taken and read again (`graphs.play`), as in Graves et al.
+2016; *by chance* is what random scores come to under that rule. A path counts when it
+is valid and no other is shorter. Seven lessons, the last one of 8 to 12 nodes and
+paths of 2 to 4 edges. LSTM of 128 units, 64 slots of 48 numbers, 4 read heads.""",
+    "traversal": """\
+A graph is read edge by edge, then a node and the labels of the edges of a walk; all
+triples of the walk are to be named. The paper's 14 lessons, each of which ends at 90 %
+of walks right; tested are walks of some lessons, the last among them (graphs of 10 to
+40 nodes, walks of up to 20 edges), whether the network came so far or not. The same
+network.""",
+    "blocks": """\
+A board of 3 columns, goals with letters for names, and the letter of one of them; the
+moves that reach it are to be made, and the board is seen after each move. The moves
+to learn from are the shortest; in the test the network plays its own, at most six
+more than are needed, on puzzles that are in no lesson. The same network.""",
+    "babi": """\
+Stories word by word, 10,000 questions, one network a task; test error in per cent. As
+in Csordás & Schmidhuber 2019: embeddings of words, masked keys, de-allocation, three
+blank steps before an answer. Smaller than theirs: LSTM of 128 units, 64 slots of 32
+numbers, 4 read heads, Adam on batches of 16 stories. The paper's mean is of 20 runs
+of one network for all tasks, MemN2N's of one network a task.""",
+}

@@ -1,0 +1,236 @@
+"""Trains a network on sequences that are drawn anew for each step, lesson by lesson."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_attention.benchmarks.batches import differ_first
+from keras_attention.benchmarks.dnc.networks import network
+from keras_attention.benchmarks.dnc.problems import Problem, resized
+
+FED = ("inputs", "answer_mask", "targets")
+POOL = 8  # batches that are drawn at once and sorted by length
+
+
+class Fresh(keras.utils.PyDataset):
+    """Batches of a lesson, none of which comes twice.
+
+    Sequences are drawn for several batches at once, sorted by length, and padded to a
+    multiple of some steps, for a backend may compile for each number of steps.
+
+    Args:
+        problem: what draws them.
+        steps: batches an epoch.
+        batch_size: B.
+        rounding: the number of steps that all are a multiple of.
+        seed: of all that is drawn.
+
+    Attributes:
+        lesson: which one is drawn from; it may be changed between two epochs.
+    """
+
+    def __init__(
+        self, problem: Problem, steps: int, batch_size: int, rounding: int, seed: int
+    ) -> None:
+        super().__init__()
+        self.problem, self.steps, self.batch_size = problem, steps, batch_size
+        self.rounding, self.seed = rounding, seed
+        self.lesson, self.drawn = 0, 0
+        self.batches: list[dict[str, np.ndarray]] = []
+        self.next: list[dict[str, np.ndarray]] | None = None
+
+    def __len__(self) -> int:
+        return self.steps
+
+    def __getitem__(self, index: int) -> Any:
+        if index % POOL == 0:
+            self._draw()
+        batch = self.batches[index % POOL]
+        return {name: batch[name] for name in ("inputs", "answer_mask")}, batch[
+            "targets"
+        ]
+
+    def _draw(self) -> None:
+        problem, size = self.problem, self.batch_size
+        lesson = problem.lessons[self.lesson]
+        seed = [self.seed, self.drawn]
+        data = problem.draw(lesson, POOL * size, seed, "train")
+        self.drawn += 1
+        order = np.argsort(data["lengths"], kind="stable")
+        self.batches = []
+        for rows in np.split(order, POOL):
+            longest = int(data["lengths"][rows].max())
+            steps = -(-longest // self.rounding) * self.rounding
+            self.batches.append(
+                {name: resized(data[name][rows], steps) for name in FED}
+            )
+        np.random.default_rng(seed).shuffle(self.batches)
+        differ_first(self.batches, lambda batch: batch["targets"].shape[1])
+
+
+class Lessons(keras.callbacks.Callback):
+    """Scores after each epoch, goes on to the next lesson, and ends the training.
+
+    Args:
+        batches: what is trained on.
+        settings: `bar`, the score that ends a lesson; `last_bar`, the one that ends the
+            last lesson; `in_a_row`, how often it must be reached there; `validation`,
+            how many sequences are scored.
+        seed: of the run.
+        minutes: of CPU time, after which training ends, whatever the score.
+    """
+
+    def __init__(
+        self, batches: Fresh, settings: dict[str, Any], seed: int, minutes: float
+    ) -> None:
+        super().__init__()
+        self.batches, self.settings, self.seed = batches, settings, seed
+        self.cpu_seconds = 60 * minutes
+        self.history: list[dict[str, float]] = []
+        self.steps, self.reached, self.solved = 0, 0, False
+        self.start, self.cpu_start = time.perf_counter(), time.process_time()
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.steps += 1
+        if time.process_time() - self.cpu_start > self.cpu_seconds:
+            self.model.stop_training = True
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        settings, problem = self.settings, self.batches.problem
+        lesson = self.batches.lesson
+        last = lesson == len(problem.lessons) - 1
+        scores = self._scores(problem.lessons[lesson])
+        passed = next(iter(scores.values())) >= settings["last_bar" if last else "bar"]
+        if passed and last and problem.beyond is not None:
+            beyond = next(iter(self._scores(problem.beyond).values()))
+            scores["beyond"] = beyond
+            passed = beyond >= settings["last_bar"]
+        self.history.append(
+            {
+                "cpu_seconds": round(time.process_time() - self.cpu_start, 1),
+                "steps": self.steps,
+                "lesson": lesson + 1,
+                "loss": round(float(logs["loss"]), 5),
+                **{name: round(score, 4) for name, score in scores.items()},
+            }
+        )
+        self.reached = self.reached + 1 if passed else 0
+        if last and self.reached == settings["in_a_row"]:
+            self.solved = self.model.stop_training = True
+        elif passed and not last:
+            self.batches.lesson, self.reached = lesson + 1, 0
+
+    def _scores(self, lesson: Any) -> dict[str, float]:
+        # The same sequences each time, and none that is trained on or tested with.
+        problem, count = self.batches.problem, self.settings["validation"]
+        data = problem.draw(lesson, count, [self.seed], "validation")
+        return problem.score(self.model, data)
+
+
+def train(
+    problem: Problem,
+    model: keras.Model,
+    settings: dict[str, Any],
+    seed: int,
+    minutes: float,
+    progress: Any = None,
+) -> dict[str, Any]:
+    """Trains `model` until it passes the last lesson, or its time is over.
+
+    Args:
+        problem: what to train on.
+        model: from inputs and the mask of steps to answer at to logits.
+        settings: of the training, as in `tasks.py`.
+        seed: of what is drawn.
+        minutes: of CPU time, compilation and validation included, at most.
+        progress: called with each entry of the history.
+
+    Returns:
+        `seconds`, `cpu_seconds`, `steps`, `lesson` (from 1), `of_lessons`, `solved` and
+        `history`.
+    """
+    rate = keras.optimizers.Adam(settings["rate"], global_clipnorm=settings["clipnorm"])
+    model.compile(rate, problem.loss)
+    batches = Fresh(
+        problem,
+        settings["steps"],
+        settings["batch_size"],
+        settings["rounding"],
+        seed,
+    )
+    lessons = Lessons(batches, settings, seed, minutes)
+    told = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: progress and progress(lessons.history[-1])
+    )
+    model.fit(
+        batches, epochs=10**6, verbose=0, shuffle=False, callbacks=[lessons, told]
+    )
+    return {
+        "seconds": round(time.perf_counter() - lessons.start, 1),
+        "cpu_seconds": round(time.process_time() - lessons.cpu_start, 1),
+        "steps": lessons.steps,
+        "lesson": batches.lesson + 1,
+        "of_lessons": len(problem.lessons),
+        "solved": lessons.solved,
+        "history": thinned(lessons.history),
+    }
+
+
+def run_of(
+    problem: Problem,
+    model: str,
+    settings: dict[str, Any],
+    seed: int,
+    larger: int | None = None,
+    progress: Any = None,
+) -> dict[str, Any]:
+    """Makes a network, trains it, and tests it on sequences it has not seen.
+
+    Args:
+        problem: the task.
+        model: one of `networks.MODELS`.
+        settings: `network`, `training` and `minutes`.
+        seed: of the weights and of all that is drawn.
+        larger: a number of memory slots to be tested with as well, or None.
+        progress: see `train`.
+
+    Returns:
+        What `train` returns, `weights` (how many), and `tests`: the scores of each.
+    """
+    made = network(problem, model, settings["network"], seed)
+    training = settings["training"]
+    result = train(problem, made, training, seed, settings["minutes"], progress)
+    result["weights"] = made.count_params()
+    result["tests"] = tested(problem, made, seed, training["tested"], 64)
+    if larger is not None:
+        count = training["tested"] // 4
+        for name, scores in tested(
+            problem, made.resized(larger), seed, count, batch_size=8
+        ).items():
+            result["tests"][f"{name}, {larger} slots"] = scores
+    return result
+
+
+def tested(
+    problem: Problem, model: keras.Model, seed: int, count: int, batch_size: int
+) -> dict[str, dict[str, float]]:
+    """The scores of each test, by its name."""
+    found = {}
+    for name, lesson in problem.tests.items():
+        data = problem.draw(lesson, count, [seed], "test")
+        scores = problem.score(model, data, batch_size)
+        found[name] = {
+            "sequences tested": len(data["lengths"]),
+            **{which: round(score, 5) for which, score in scores.items()},
+        }
+    return found
+
+
+def thinned(history: list[Any], most: int = 40) -> list[Any]:
+    """At most so many entries, evenly spread, with the last one."""
+    every = -(-len(history) // most)
+    return history[::-1][:: max(every, 1)][::-1]

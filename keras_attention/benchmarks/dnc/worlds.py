@@ -1,0 +1,220 @@
+"""Graphs, block puzzles and bAbI: what is asked, and how an answer is counted."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attention.benchmarks.dnc.problems import (
+    Arrays,
+    Lesson,
+    Seed,
+    predicted,
+    seed_of,
+)
+from keras_attention.datasets import babi, blocks, graphs
+
+BLANKS = 3  # steps between a question of bAbI and its answer
+FRESH = 8  # of so many puzzles to train on, one has not been seen yet
+
+
+@keras.saving.register_keras_serializable(package="keras_attention.benchmarks")
+class Softmaxes(keras.losses.Loss):
+    """Cross-entropy of groups of `size` logits, one target in each, summed."""
+
+    def __init__(self, size: int, name: str = "softmaxes") -> None:
+        super().__init__(name=name)
+        self.size = size
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        shape = (*ops.shape(y_pred)[:-1], y_pred.shape[-1] // self.size, self.size)
+        logs = ops.log_softmax(ops.reshape(y_pred, shape), axis=-1)
+        return -ops.sum(ops.reshape(y_true, shape) * logs, axis=(-2, -1))  # (B, T)
+
+    def get_config(self) -> dict[str, Any]:
+        return {"size": self.size, "name": self.name}
+
+
+class Triples:
+    """A task of `datasets.graphs`: triples of labels to name, as nine digits each.
+
+    Args:
+        draw: `graphs.traversal` or `graphs.shortest_path`.
+        lessons: its arguments, lesson by lesson.
+        tested: the lessons of the test, from 1.
+    """
+
+    width: int | None = 92
+    vocabulary: int | None = None
+    outputs = 90
+    beyond: Lesson | None = None
+
+    def __init__(
+        self,
+        draw: Callable[..., dict[str, Any]],
+        lessons: Sequence[graphs.Lesson],
+        tested: Sequence[int],
+    ) -> None:
+        self.lessons: Sequence[Lesson] = [lesson._asdict() for lesson in lessons]
+        self.tests: Mapping[str, Lesson] = {
+            f"lesson {number}": self.lessons[number - 1] for number in tested
+        }
+        self.loss: keras.losses.Loss = Softmaxes(10)
+        self._draw = draw
+
+    def draw(self, lesson: Lesson, count: int, seed: Seed, part: str) -> Any:
+        """Graphs, each with one question."""
+        return self._draw(count, **lesson, seed=seed_of(part, seed))
+
+    def score(
+        self, model: keras.Model, data: Any, batch_size: int = 64
+    ) -> dict[str, float]:
+        """Whole walks and triples that are right; of shortest paths, see `play`."""
+        if "destination" in data:
+            return self._played(model, data, batch_size)
+        answers = graphs.decode(predicted(model, data, batch_size))  # (N, T, 3)
+        asked = data["answer_mask"]
+        right = (answers == graphs.decode(data["targets"])).all(-1)
+        walks = (right | ~asked).all(-1)
+        return {"walks": float(walks.mean()), "triples": float(right[asked].mean())}
+
+    def _played(
+        self, model: keras.Model, data: Any, batch_size: int
+    ) -> dict[str, float]:
+        def answer(x: Arrays) -> np.ndarray:
+            return predicted(model, x, batch_size)
+
+        random = np.random.default_rng(0)
+
+        def guess(x: Arrays) -> np.ndarray:
+            return random.normal(size=(*x["answer_mask"].shape, self.outputs))
+
+        verdict = graphs.play(answer, data).verdict
+        return {
+            "shortest": float(verdict.shortest.mean()),
+            "valid": float(verdict.valid.mean()),
+            "shortest by chance": float(
+                graphs.play(guess, data).verdict.shortest.mean()
+            ),
+        }
+
+
+class Puzzles:
+    """Block puzzles: the moves that reach the goal asked for.
+
+    Puzzles are slow to draw: most of those to train on come again.
+
+    Args:
+        lessons: arguments of `blocks.draw_puzzles`, lesson by lesson.
+    """
+
+    width: int | None = 97
+    vocabulary: int | None = None
+    outputs = len(blocks.MOVES) + 1
+    beyond: Lesson | None = None
+
+    def __init__(self, lessons: Sequence[Lesson]) -> None:
+        self.lessons = lessons
+        self.tests: Mapping[str, Lesson] = {"last lesson": lessons[-1]}
+        self.loss: keras.losses.Loss = keras.losses.CategoricalCrossentropy(
+            from_logits=True
+        )
+        self._seen: dict[int, list[blocks.Puzzle]] = {}
+
+    def draw(self, lesson: Lesson, count: int, seed: Seed, part: str) -> Any:
+        """Puzzles; those of validation and of the test are in no lesson."""
+        seed = seed_of(part, seed)
+        if part != "train":
+            return self._arrays(
+                blocks.draw_puzzles(count, **lesson, split="test", seed=seed)
+            )
+        seen = self._seen.setdefault(self.lessons.index(lesson), [])
+        fresh = max(count // FRESH, min(count, 8 * count - len(seen)))
+        seen += blocks.draw_puzzles(fresh, **lesson, split="train", seed=seed)
+        random = np.random.default_rng(seed)
+        return self._arrays([seen[i] for i in random.integers(0, len(seen), count)])
+
+    def _arrays(self, puzzles: list[blocks.Puzzle]) -> Any:
+        return {**blocks.vectorize(puzzles), "puzzles": puzzles}
+
+    def score(
+        self, model: keras.Model, data: Any, batch_size: int = 64
+    ) -> dict[str, float]:
+        """Boards solved by the network's own moves, and with as few as can be."""
+        played = blocks.play(lambda x: predicted(model, x, batch_size), data["puzzles"])
+        return {
+            "solved": float(played.verdict.solved.mean()),
+            "fewest moves": float(played.verdict.fewest.mean()),
+        }
+
+
+class Stories:
+    """A task of bAbI, 10,000 questions to train on, a story with its questions a row.
+
+    A tenth of the stories is for validation.
+
+    Args:
+        task: from 1 to 20.
+    """
+
+    width: int | None = None
+    beyond: Lesson | None = None
+
+    def __init__(self, task: int) -> None:
+        self.tests: Mapping[str, Lesson] = {"test": {}}
+        train = babi.load(task, "train", "10k")
+        test = babi.load(task, "test", "10k")
+        words = babi.sequence_vocabulary([*train, *test])
+        self._test = babi.sequences(test, words, blanks=BLANKS)
+        data = babi.sequences(train, words, blanks=BLANKS)
+        order = np.random.default_rng(0).permutation(len(data["lengths"]))
+        held, used = np.split(order, [len(order) // 10])
+        self._held = {name: array[held] for name, array in data.items()}
+        self._train = {name: array[used] for name, array in data.items()}
+        self.vocabulary: int | None = len(words)
+        self.outputs = len(words)
+        longest = int(data["lengths"].max())
+        self.lessons: Sequence[Lesson] = [
+            {"words": words} for words in (160, 240) if words < longest
+        ]
+        self.lessons = [*self.lessons, {"words": longest}]
+        self.loss: keras.losses.Loss = keras.losses.SparseCategoricalCrossentropy(
+            from_logits=True
+        )
+
+    def draw(self, lesson: Lesson, count: int, seed: Seed, part: str) -> Any:
+        """Stories of no more words than the lesson has; of a test, all there are."""
+        if part == "test":
+            return self._test
+        data = self._train if part == "train" else self._held
+        rows = np.flatnonzero(data["lengths"] <= lesson["words"])
+        if part == "train":
+            rows = np.random.default_rng(seed_of(part, seed)).choice(rows, count)
+        return {name: array[rows] for name, array in data.items()}
+
+    def score(
+        self, model: keras.Model, data: Any, batch_size: int = 64
+    ) -> dict[str, float]:
+        """Questions answered right, in all their words."""
+        words = predicted(model, data, batch_size).argmax(-1)
+        asked = data["answer_mask"]
+        wrong = data["question"][asked & (words != data["targets"])]
+        questions = np.unique(data["question"][asked])
+        return {"answers": 1 - len(np.unique(wrong)) / len(questions)}
+
+
+def walks(
+    name: str, lessons: Sequence[graphs.Lesson], tested: Sequence[int]
+) -> Callable[[], Triples]:
+    """Makes the problem of one of the functions of `datasets.graphs`."""
+    return functools.partial(Triples, getattr(graphs, name), lessons, tested)
+
+
+def puzzles(lessons: Sequence[Lesson]) -> Callable[[], Puzzles]:
+    """Makes the problem of the block puzzles."""
+    return functools.partial(Puzzles, lessons)

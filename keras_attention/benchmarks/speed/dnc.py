@@ -1,0 +1,201 @@
+"""One training step of the Differentiable Neural Computer, against two in torch.
+
+`torch, plain` is the paper's equations written one after the other, with the same
+weights; `dnc` is the package of that name, where it is installed. It computes something
+else (tanh of the keys, no strengths below 0, not 1), so its numbers are not compared.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from keras_attention.benchmarks.harness import (
+    SEED,
+    Case,
+    Contestants,
+    NumericsError,
+    Step,
+    largest_difference,
+)
+from keras_attention.benchmarks.speed.training import TrainingStep, array_of
+
+RATE, FLOAT, GATES = 0.01, 4, 4
+TOLERANCE = 1e-4
+SIZES = {"B": 16, "T": 64, "M": 64, "W": 32, "R": 4, "U": 128, "D": 16}
+PLAIN, PACKAGE = "torch, plain", "dnc"
+COMPILERS = {
+    "graph": ("tensorflow",),
+    "xla": ("tensorflow",),
+    "default": ("jax", "torch"),
+}
+
+
+def cases() -> tuple[Case, ...]:
+    """On TensorFlow a graph without XLA, and one with."""
+    return tuple(
+        _case({**SIZES, "compiler": compiler}, backends)
+        for compiler, backends in COMPILERS.items()
+    )
+
+
+def _case(sizes: dict[str, Any], backends: tuple[str, ...]) -> Case:
+    return Case(
+        name="dnc",
+        sizes=sizes,
+        make=lambda backend: _make(sizes, backend),
+        steps=_steps(sizes),
+        tolerance=TOLERANCE,
+        quick=sizes["compiler"] != "xla",
+        needs=("torch",),
+        backends=backends,
+    )
+
+
+def _steps(sizes: dict[str, Any]) -> tuple[Step, ...]:
+    """Each step's products, thrice, and the links read and written, there and back."""
+    batch, slots, width, heads, units = (sizes[name] for name in "BMWRU")
+    read = sizes["D"] + heads * width + units
+    interface = heads * width + 3 * width + 5 * heads + 3
+    products = [
+        (1, batch, read, GATES * units),
+        (1, batch, units, interface),
+        (batch, heads + 1, width, slots),  # the keys
+        (batch, heads, slots, width),  # the words
+        (batch, heads, slots, slots),  # forward
+        (batch, heads, slots, slots),  # backward
+    ]
+    one = [Step(2 * math.prod(p), FLOAT * (p[1] * p[3]), p) for p in products]
+    links = FLOAT * batch * slots * (slots + width)
+    return tuple(sizes["T"] * (3 * one + 4 * [Step(0, links)]))
+
+
+def _make(sizes: dict[str, Any], backend: str) -> Contestants:
+    generator = np.random.default_rng(SEED)
+    shape = (sizes["B"], sizes["T"], sizes["D"])
+    inputs, targets = (generator.standard_normal(shape, "float32") for _ in range(2))
+    ours = _ours(sizes, inputs, targets, backend)
+    plain = _Torch(_plain(ours.model, sizes), inputs, targets)
+    calls: dict[str, Callable[[], Any]] = {"ours": ours, PLAIN: plain.step}
+    if importlib.util.find_spec("dnc"):
+        calls[PACKAGE] = _Torch(_package(sizes), inputs, targets).step
+
+    def check() -> dict[str, float]:
+        """The same outputs before a step and after it."""
+        worst = 0.0
+        try:
+            for stepped in (False, True):
+                if stepped:
+                    ours()
+                    plain.step()
+                pair = {"out": ours.predict()}, {"out": plain.predict()}
+                worst = max(worst, largest_difference(*pair, TOLERANCE))
+        except NumericsError as error:
+            raise NumericsError(f"ours against {PLAIN}: {error}") from error
+        return {
+            name: worst if name == PLAIN else float("nan")
+            for name in calls
+            if name != "ours"
+        }
+
+    return Contestants(calls=calls, check=check)
+
+
+def _ours(
+    sizes: dict[str, Any], inputs: np.ndarray, targets: np.ndarray, backend: str
+) -> TrainingStep:
+    import keras
+
+    from keras_attention.layers import DNC, DNCCell
+
+    keras.utils.set_random_seed(SEED)
+    cell = DNCCell(
+        keras.layers.LSTMCell(sizes["U"]),
+        sizes["M"],
+        sizes["W"],
+        sizes["R"],
+        output_units=sizes["D"],
+    )
+    given = keras.Input(inputs.shape[1:], name="inputs")
+    model = keras.Model({"inputs": given}, DNC(cell, return_sequences=True)(given))
+    known = {"graph": False, "xla": True}
+    jit = known.get(sizes["compiler"], "auto")
+    model.compile(keras.optimizers.SGD(RATE), "mse", jit_compile=jit)
+    return TrainingStep(model, {"inputs": inputs}, targets, backend)
+
+
+def _plain(model: Any, sizes: dict[str, Any]) -> Any:
+    """The plain form with our weights, its interface in the paper's order."""
+    from keras_attention.benchmarks.speed.dnc_torch import PlainDNC
+
+    slots, width, heads = sizes["M"], sizes["W"], sizes["R"]
+    cell = model.layers[-1].cell
+    lstm = [array_of(weight) for weight in cell.cell.weights]
+    names = ["kr", "kw", "v", "br", "bw", "e", "f", "ga", "gw", "pi"]
+    widths = [heads * width, width, width, heads, 1, width, heads, 1, 1, 3 * heads]
+    order = ["kr", "br", "kw", "bw", "e", "v", "f", "ga", "gw", "pi"]
+    interface = []
+    for weight in cell.interface.weights:
+        array = array_of(weight)
+        cut = np.split(array, np.cumsum(widths)[:-1], axis=-1)
+        pieces = dict(zip(names, cut, strict=True))
+        interface.append(np.concatenate([pieces[name] for name in order], axis=-1))
+    output = [array_of(weight) for weight in cell.output_layer.weights]
+    return PlainDNC(slots, width, heads, lstm, interface, output)
+
+
+def _package(sizes: dict[str, Any]) -> Any:
+    """The DNC of the package `dnc`, of the same sizes."""
+    import torch
+    from dnc import DNC
+
+    made = DNC(
+        input_size=sizes["D"],
+        hidden_size=sizes["U"],
+        rnn_type="lstm",
+        num_layers=1,
+        num_hidden_layers=1,
+        nr_cells=sizes["M"],
+        cell_size=sizes["W"],
+        read_heads=sizes["R"],
+        gpu_id=-1,
+    )
+
+    class Outputs(torch.nn.Module):
+        """Its outputs alone, from an empty memory."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.dnc = made
+
+        def forward(self, inputs: Any) -> Any:
+            return self.dnc(inputs, (None, None, None), reset_experience=True)[0]
+
+    return Outputs()
+
+
+class _Torch:
+    """A training step of a module of torch."""
+
+    def __init__(self, model: Any, inputs: np.ndarray, targets: np.ndarray) -> None:
+        import torch
+
+        self._no_grad = torch.no_grad
+        self.model = model
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
+        self.inputs, self.targets = (torch.from_numpy(x) for x in (inputs, targets))
+
+    def step(self) -> Any:
+        self.optimizer.zero_grad()
+        loss = (self.model(self.inputs) - self.targets).square().mean()
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+    def predict(self) -> np.ndarray:
+        with self._no_grad():
+            return self.model(self.inputs).numpy()

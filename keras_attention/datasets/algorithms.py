@@ -1,0 +1,291 @@
+"""Four tasks that a network with a memory learns as an algorithm.
+
+Copy, repeat copy, associative recall and priority sort, of Graves et al., 2014, *Neural
+Turing Machines*, https://arxiv.org/abs/1410.5401, section 4; repeat copy as in the code
+published with Graves et al., 2016, *Hybrid computing using a neural network with
+dynamic external memory*. A network reads binary vectors one a step, and then has to
+write what was asked for, while it reads zeros.
+
+```python
+from keras_attention.datasets import algorithms
+
+data = algorithms.copy(count=32, length=(1, 20), seed=1)
+data["inputs"].shape  # (32, 41, 9)
+```
+
+Every task gives a dictionary of arrays:
+
+- `"inputs"`: (N, T, D) float32, what is read at each step;
+- `"answer_mask"`: (N, T) bool, True at the steps to answer at;
+- `"targets"`: (N, T, V) float32 of zeros and ones, zero where nothing is asked for;
+- `"lengths"`: (N,) int32, the steps of each sequence; padding follows behind them.
+"""
+
+import numpy as np
+
+from keras_attention.datasets.ragged import (
+    Range,
+    Seed,
+    at_least_one,
+    places,
+    span,
+    steps_for,
+)
+
+
+def copy(
+    count: int,
+    length: Range = (1, 20),
+    bits: int = 8,
+    seed: Seed = 0,
+    steps: int | None = None,
+) -> dict[str, np.ndarray]:
+    """Copy: write the vectors that were read, in their order.
+
+    The inputs have `bits` channels and one more for the mark that ends the sequence:
+    a sequence of L vectors takes 2 L + 1 steps.
+
+    Args:
+        count: N, how many sequences.
+        length: How many vectors: a number, or the least and the greatest of which one
+            is drawn for each sequence. The paper trains with 1 to 20.
+        bits: V, the width of a vector.
+        seed: A seed of `numpy.random.default_rng`. A seed gives the same sequences each
+            time.
+        steps: T; by default those of the longest sequence. Batches of one T are
+            compiled once.
+
+    Returns:
+        The dictionary that the module describes; `"inputs"` has D = `bits` + 1.
+
+    Raises:
+        ValueError: a size below 1, a range upside down, or too few `steps`.
+
+    Example:
+        ```python
+        data = copy(count=2, length=3, bits=4)
+        data["answer_mask"][0]  # three vectors, the mark, then three to answer at
+        ```
+    """
+    low, high = span(length, "length")
+    at_least_one(count=count, bits=bits)
+    random = np.random.default_rng(seed)
+    read = random.integers(low, high + 1, count)  # (N,)
+    lengths = 2 * read + 1
+    data = _empty(lengths, bits + 1, bits, steps)
+    vectors = random.integers(0, 2, (read.sum(), bits), np.int8)  # all, row by row
+    row, place = places(read)
+    data["inputs"][row, place, :bits] = vectors
+    data["inputs"][np.arange(count), read, bits] = 1
+    data["targets"][row, read[row] + 1 + place] = vectors
+    data["answer_mask"][row, read[row] + 1 + place] = True
+    return data
+
+
+def repeat_copy(
+    count: int,
+    length: Range = (1, 2),
+    repeats: Range = (1, 2),
+    bits: int = 4,
+    scale: float = 10.0,
+    seed: Seed = 0,
+    steps: int | None = None,
+) -> dict[str, np.ndarray]:
+    """Repeat copy: write the vectors several times over, then an end mark.
+
+    The encoding and the ranges by default are those of the published code of the DNC.
+    Channel `bits` of the inputs marks the start, a step before the first vector;
+    channel `bits` + 1 tells, after the last one, how many times to write them, divided
+    by `scale`. The last channel of the targets is the end mark, after the last
+    repetition.
+    L vectors, R times, take L (R + 1) + 3 steps.
+
+    Args:
+        count: N, how many sequences.
+        length: How many vectors: a number, or the least and the greatest.
+        repeats: How many times to write them: a number, or the least and the greatest.
+            Graves et al., 2014, train with 1 to 10 of both.
+        bits: The width of a vector.
+        scale: What the number of repetitions is divided by.
+        seed: A seed of `numpy.random.default_rng`.
+        steps: T; by default those of the longest sequence.
+
+    Returns:
+        The dictionary that the module describes, with D = `bits` + 2, V = `bits` + 1.
+
+    Raises:
+        ValueError: a size below 1, a range upside down, too few `steps`, or a `scale`
+            that is not above 0.
+
+    Example:
+        ```python
+        data = repeat_copy(count=16, length=(1, 2), repeats=(1, 2))
+        data["inputs"].shape, data["targets"].shape  # (16, 9, 6), (16, 9, 5)
+        ```
+    """
+    low, high = span(length, "length")
+    fewest, most = span(repeats, "repeats")
+    at_least_one(count=count, bits=bits)
+    if not scale > 0:
+        raise ValueError(f"`scale` must be above 0. Received: scale={scale}")
+    random = np.random.default_rng(seed)
+    read = random.integers(low, high + 1, count)  # (N,)
+    times = random.integers(fewest, most + 1, count)  # (N,)
+    lengths = read * (times + 1) + 3
+    data = _empty(lengths, bits + 2, bits + 1, steps)
+    vectors = random.integers(0, 2, (read.sum(), bits), np.int8)
+    every = np.arange(count)
+    row, place = places(read)
+    data["inputs"][every, 0, bits] = 1
+    data["inputs"][row, 1 + place, :bits] = vectors
+    data["inputs"][every, 1 + read, bits + 1] = times / scale
+    first = np.cumsum(read) - read  # (N,), where a sequence's vectors begin
+    row, place = places(read * times)
+    written = vectors[first[row] + place % read[row]]
+    data["targets"][row, read[row] + 2 + place, :bits] = written
+    data["targets"][every, lengths - 1, bits] = 1
+    row, place = places(read * times + 1)
+    data["answer_mask"][row, read[row] + 2 + place] = True
+    return data
+
+
+def associative_recall(
+    count: int,
+    items: Range = (2, 6),
+    item_length: int = 3,
+    bits: int = 6,
+    seed: Seed = 0,
+    steps: int | None = None,
+) -> dict[str, np.ndarray]:
+    """Associative recall: shown one of several items, write the one that followed it.
+
+    An item is a few vectors. Channel `bits` of the inputs marks, a step before it, that
+    an item begins; channel `bits` + 1 stands before and behind the item asked about,
+    which is any but the last. No other item is equal to it. I items of L vectors take
+    (I + 2)(L + 1) steps.
+
+    Args:
+        count: N, how many sequences.
+        items: How many items: a number, or the least and the greatest; 2 to 6 in the
+            paper.
+        item_length: How many vectors make an item.
+        bits: V, the width of a vector.
+        seed: A seed of `numpy.random.default_rng`.
+        steps: T; by default those of the longest sequence.
+
+    Returns:
+        The dictionary that the module describes; `"inputs"` has D = `bits` + 2.
+
+    Raises:
+        ValueError: fewer than two `items`, another size below 1, a range upside down,
+            or too few `steps`.
+
+    Example:
+        ```python
+        data = associative_recall(count=16, items=(2, 6))
+        data["inputs"].shape  # (16, 32, 8)
+        ```
+    """
+    low, high = span(items, "items", least=2)
+    at_least_one(count=count, item_length=item_length, bits=bits)
+    random = np.random.default_rng(seed)
+    shown = random.integers(low, high + 1, count)  # (N,)
+    drawn = (count, high, item_length, bits)
+    item = random.integers(0, 2, drawn, np.int8)
+    asked = random.integers(0, shown - 1)  # (N,), any but the last
+    every, each = np.arange(count), item_length + 1
+    while len(same := _equals(item, asked)):
+        item[same[:, 0], same[:, 1]] = random.integers(
+            0, 2, (len(same), item_length, bits), np.int8
+        )
+    data = _empty(each * (shown + 2), bits + 2, bits, steps)
+    row, place = places(shown)
+    data["inputs"][row, each * place, bits] = 1
+    vector = np.arange(item_length)
+    data["inputs"][row[:, None], each * place[:, None] + 1 + vector, :bits] = item[
+        row, place
+    ]
+    query = (each * shown)[:, None]  # (N, 1)
+    data["inputs"][every, query[:, 0], bits + 1] = 1
+    data["inputs"][every[:, None], query + 1 + vector, :bits] = item[every, asked]
+    data["inputs"][every, query[:, 0] + each, bits + 1] = 1
+    answer = query + each + 1 + vector  # (N, L)
+    data["targets"][every[:, None], answer] = item[every, asked + 1]
+    data["answer_mask"][every[:, None], answer] = True
+    return data
+
+
+def priority_sort(
+    count: int,
+    length: Range = 20,
+    answers: int | None = 16,
+    bits: int = 8,
+    seed: Seed = 0,
+    steps: int | None = None,
+) -> dict[str, np.ndarray]:
+    """Priority sort: write the vectors of highest priority, the highest first.
+
+    Channel `bits` of the inputs holds each vector's priority, drawn uniformly from
+    -1 to 1; channel `bits` + 1 marks the end of the sequence.
+
+    Args:
+        count: N, how many sequences.
+        length: How many vectors: a number, or the least and the greatest; 20 in the
+            paper.
+        answers: How many to write, or all of a sequence that has no more; 16 in the
+            paper. None for all.
+        bits: V, the width of a vector.
+        seed: A seed of `numpy.random.default_rng`.
+        steps: T; by default those of the longest sequence.
+
+    Returns:
+        The dictionary that the module describes; `"inputs"` has D = `bits` + 2.
+
+    Raises:
+        ValueError: a size below 1, a range upside down, or too few `steps`.
+
+    Example:
+        ```python
+        data = priority_sort(count=16)
+        data["inputs"].shape  # (16, 37, 10)
+        ```
+    """
+    low, high = span(length, "length")
+    at_least_one(count=count, answers=high if answers is None else answers, bits=bits)
+    random = np.random.default_rng(seed)
+    read = random.integers(low, high + 1, count)  # (N,)
+    written = read if answers is None else np.minimum(read, answers)
+    data = _empty(read + 1 + written, bits + 2, bits, steps)
+    vectors = random.integers(0, 2, (count, high, bits), np.int8)
+    priority = random.uniform(-1, 1, (count, high)).astype(np.float32)
+    priority[np.arange(high) >= read[:, None]] = -np.inf  # those that are not read
+    row, place = places(read)
+    data["inputs"][row, place, :bits] = vectors[row, place]
+    data["inputs"][row, place, bits] = priority[row, place]
+    data["inputs"][np.arange(count), read, bits + 1] = 1
+    order = np.argsort(-priority, axis=1, kind="stable")  # (N, high)
+    row, place = places(written)
+    data["targets"][row, read[row] + 1 + place] = vectors[row, order[row, place]]
+    data["answer_mask"][row, read[row] + 1 + place] = True
+    return data
+
+
+def _empty(
+    lengths: np.ndarray, inputs: int, outputs: int, steps: int | None
+) -> dict[str, np.ndarray]:
+    """Arrays of zeros for sequences of so many steps."""
+    shape = (len(lengths), steps_for(lengths, steps))
+    return {
+        "inputs": np.zeros((*shape, inputs), np.float32),
+        "answer_mask": np.zeros(shape, bool),
+        "targets": np.zeros((*shape, outputs), np.float32),
+        "lengths": lengths.astype(np.int32),
+    }
+
+
+def _equals(item: np.ndarray, asked: np.ndarray) -> np.ndarray:
+    """Which items, (row, place), are equal to the row's `asked` one."""
+    target = item[np.arange(len(item)), asked][:, None]  # (N, 1, L, V)
+    same = (item == target).all((2, 3))
+    same[np.arange(len(item)), asked] = False
+    return np.argwhere(same)

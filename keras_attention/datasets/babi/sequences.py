@@ -1,0 +1,160 @@
+"""Stories word by word, as the differentiable neural computer reads them.
+
+Graves et al., 2016, *Hybrid computing using a neural network with dynamic external
+memory*, Nature 538, Methods, "bAbI task descriptions". A step reads a word or a mark:
+`.` ends a fact and `?` a question, then a `-` stands for each word of the answer, and
+there the network has to give it. The questions of a story follow one another in one
+sequence, among its facts.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from keras_attention.datasets.babi.archive import Example
+from keras_attention.datasets.babi.vectors import Vocabulary
+from keras_attention.datasets.ragged import steps_for
+
+FACT_END, QUESTION_END, ANSWER = ".", "?", "-"
+BLANK = "<blank>"
+
+
+def sequence_vocabulary(examples: Iterable[Example]) -> Vocabulary:
+    """All words that stories, questions and answers are told with, and the marks.
+
+    The words of a list, such as `"apple,milk"`, count one by one. The marks come first:
+    `.`, `?`, `-` and `<blank>`, a step at which nothing is read.
+    """
+    words: set[str] = set()
+    for example in examples:
+        words.update(*example.story, example.question, _answer_words(example))
+    return Vocabulary([FACT_END, QUESTION_END, ANSWER, BLANK, *sorted(words)])
+
+
+def sequences(
+    examples: Sequence[Example],
+    vocabulary: Vocabulary,
+    blanks: int = 0,
+    whole_stories: bool = True,
+    steps: int | None = None,
+) -> dict[str, np.ndarray]:
+    """Turns examples into N sequences of words.
+
+    Args:
+        examples: Q questions. Those of one story follow each other, as `load` and
+            `simulate` give them.
+        vocabulary: Gives the indices; see `sequence_vocabulary`.
+        blanks: Steps between a question and its answer at which nothing is read; 3 in
+            Csordás and Schmidhuber, 2019.
+        whole_stories: All questions of a story in one sequence; otherwise each in one
+            of its own, behind all facts told before it.
+        steps: T; by default those of the longest sequence.
+
+    Returns:
+        A dictionary of arrays: `"inputs"`, (N, T) int32 words, 0 behind the last;
+        `"answer_mask"`, (N, T) bool, True at each `-`; `"targets"`, (N, T) int32, the
+        answer's word there, 0 elsewhere; `"lengths"`, (N,) int32; and `"question"`,
+        (N, T) int32, which of the examples is answered there, -1 elsewhere.
+
+    Raises:
+        ValueError: no examples, negative `blanks`, a word outside the vocabulary, an
+            example without an answer, or too few `steps`.
+
+    Example:
+        ```python
+        examples = simulate(task=1, count=100)
+        data = sequences(examples, sequence_vocabulary(examples), blanks=3)
+        ```
+    """
+    if not examples:
+        raise ValueError("`examples` must hold at least one. Received: examples=[]")
+    if blanks < 0:
+        raise ValueError(f"`blanks` must not be negative. Received: {blanks=}")
+    words: list[list[str]] = []  # of each sequence
+    answers: list[tuple[int, int, str, int]] = []  # sequence, step, word, question
+    told: tuple[tuple[str, ...], ...] = ()
+    for number, example in enumerate(examples):
+        goes_on = whole_stories and number and _goes_on(told, example.story)
+        if not goes_on:
+            told = ()
+            words.append([])
+        for fact in example.story[len(told) :]:
+            words[-1] += [*fact, FACT_END]
+        told = example.story
+        words[-1] += [*example.question, QUESTION_END, *[BLANK] * blanks]
+        given = _answer_words(example)
+        if not given:
+            raise ValueError(
+                f"examples[{number}] must have an answer. Received: {example}"
+            )
+        for word in given:
+            answers.append((len(words) - 1, len(words[-1]), word, number))
+            words[-1].append(ANSWER)
+    return _arrays(words, answers, vocabulary, steps)
+
+
+def answered(data: dict[str, np.ndarray], predicted: np.ndarray) -> np.ndarray:
+    """Which questions are answered right, in all their words.
+
+    Args:
+        data: What `sequences` returned.
+        predicted: (N, T) words, such as `model.predict(...).argmax(-1)`.
+
+    Returns:
+        (Q,) bool, in the order of the examples.
+
+    Raises:
+        ValueError: `predicted` has another shape.
+    """
+    if predicted.shape != data["targets"].shape:
+        raise ValueError(
+            f"`predicted` must be of shape {data['targets'].shape}. "
+            f"Received: predicted.shape={predicted.shape}"
+        )
+    question, right = data["question"], np.ones(data["question"].max() + 1, bool)
+    right[question[data["answer_mask"] & (predicted != data["targets"])]] = False
+    return right
+
+
+def _answer_words(example: Example) -> list[str]:
+    """The words of an answer; a list has several."""
+    return example.answer.split(",") if example.answer else []
+
+
+def _goes_on(
+    told: tuple[tuple[str, ...], ...], story: tuple[tuple[str, ...], ...]
+) -> bool:
+    """Whether a story is the one told so far, with or without more facts."""
+    return len(told) > 0 and story[: len(told)] == told
+
+
+def _arrays(
+    words: list[list[str]],
+    answers: list[tuple[int, int, str, int]],
+    vocabulary: Vocabulary,
+    steps: int | None,
+) -> dict[str, np.ndarray]:
+    known = {word for row in words for word in row} | {
+        word for _, _, word, _ in answers
+    }
+    if unknown := vocabulary.unknown_words(sorted(known)):
+        raise ValueError(
+            "`vocabulary` must hold every word and mark, see `sequence_vocabulary`. "
+            f"Received none of: {unknown}"
+        )
+    lengths = np.array([len(row) for row in words])
+    shape = (len(words), steps_for(lengths, steps))
+    inputs, targets = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+    question = np.full(shape, -1, np.int32)
+    for row, told in zip(inputs, words, strict=True):
+        row[: len(told)] = vocabulary.encode(told)
+    sequence, step, given, number = zip(*answers, strict=True)
+    targets[sequence, step] = vocabulary.encode(given)
+    question[sequence, step] = number
+    return {
+        "inputs": inputs,
+        "answer_mask": question >= 0,
+        "targets": targets,
+        "lengths": lengths.astype(np.int32),
+        "question": question,
+    }

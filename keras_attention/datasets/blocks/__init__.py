@@ -1,0 +1,48 @@
+"""Block puzzles, mini-SHRDLU: reach the goal that is asked for, among several told.
+
+Graves et al., 2016, *Hybrid computing using a neural network with dynamic external
+memory*, Nature 538, Methods, "Mini-SHRDLU". The paper learns them by reinforcement;
+here they are a supervised task, in which the moves to learn are a shortest solution,
+found by breadth-first search.
+
+```python
+from keras_attention.datasets import blocks
+
+puzzles = blocks.draw_puzzles(count=32, goals=2, blocks=3, seed=1)
+data = blocks.vectorize(puzzles)
+data["inputs"].shape  # (32, T, 97)
+```
+"""
+
+from keras_attention.datasets.blocks.boards import MOVES, PASS, RELATIONS, moved
+from keras_attention.datasets.blocks.puzzles import (
+    Puzzle,
+    draw_puzzles,
+    holds,
+    is_of_the_test,
+    is_reached,
+)
+from keras_attention.datasets.blocks.vectors import (
+    Played,
+    Verdict,
+    check_moves,
+    play,
+    vectorize,
+)
+
+__all__ = [
+    "MOVES",
+    "PASS",
+    "RELATIONS",
+    "Played",
+    "Puzzle",
+    "Verdict",
+    "check_moves",
+    "draw_puzzles",
+    "holds",
+    "is_of_the_test",
+    "is_reached",
+    "moved",
+    "play",
+    "vectorize",
+]

@@ -1,0 +1,131 @@
+"""Boards of three columns of three squares, and what a move makes of each.
+
+A board is its columns from the left, each its blocks from the bottom, numbered from 1.
+There are so few boards of so many blocks that all of them are listed once, with the
+board to which every move leads.
+"""
+
+import functools
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+
+SIZE = 3
+MOST_BLOCKS = 6
+MOVES = tuple((a, b) for a in range(SIZE) for b in range(SIZE) if a != b)
+"""The six moves: the top block of one column, from the left, onto another."""
+
+PASS = len(MOVES)
+"""The seventh action: leave the board as it is."""
+
+RELATIONS = ("above", "below", "left", "right")
+"""What a constraint may say of two blocks that touch."""
+
+_ABOVE, _LEFT = 0, 1  # the two kinds of a fact
+
+Board = tuple[tuple[int, ...], ...]
+
+
+class Fact(NamedTuple):
+    """Two blocks that touch: `first` directly above, or left of, `second`."""
+
+    kind: int
+    first: int
+    second: int
+
+    def worded(self, turned: bool) -> tuple[int, int, int]:
+        """(block, relation, block), or the same said from the other block."""
+        if turned:
+            return self.second, 2 * self.kind + 1, self.first
+        return self.first, 2 * self.kind, self.second
+
+
+class Boards(NamedTuple):
+    """All boards of so many blocks.
+
+    Attributes:
+        blocks: How many blocks they have.
+        boards: The boards themselves.
+        place: Where a board stands among them.
+        moved: (S, 6) where each of `MOVES` leads; a move from an empty column or onto
+            a full one leads nowhere else.
+        facts: What touches on each board.
+        true: (S, F) bool, which of `all_facts` hold on each board.
+        all_facts: Every fact that holds on some board, and its column in `true`.
+    """
+
+    blocks: int
+    boards: tuple[Board, ...]
+    place: dict[Board, int]
+    moved: np.ndarray
+    facts: tuple[frozenset[Fact], ...]
+    true: np.ndarray
+    all_facts: dict[Fact, int]
+
+
+def touching(board: Board) -> frozenset[Fact]:
+    """Every fact that holds on a board."""
+    facts = []
+    for column in board:
+        facts += [Fact(_ABOVE, b, a) for a, b in itertools.pairwise(column)]
+    for left, right in itertools.pairwise(board):
+        facts += [Fact(_LEFT, a, b) for a, b in zip(left, right, strict=False)]
+    return frozenset(facts)
+
+
+def moved(board: Board, action: int) -> Board:
+    """The board after an action; unchanged where the action cannot be done."""
+    if action == PASS:
+        return board
+    start, end = MOVES[action]
+    if not board[start] or len(board[end]) == SIZE:
+        return board
+    columns = [*board]
+    columns[end] = (*board[end], board[start][-1])
+    columns[start] = board[start][:-1]
+    return tuple(columns)
+
+
+@functools.cache
+def all_boards(blocks: int) -> Boards:
+    """Lists the boards with blocks 1 to `blocks`: 60 of three, 7,200 of six."""
+    heights = [
+        h for h in itertools.product(range(SIZE + 1), repeat=SIZE) if sum(h) == blocks
+    ]
+    boards: list[Board] = []
+    for cut in heights:
+        ends = list(itertools.accumulate(cut, initial=0))
+        for order in itertools.permutations(range(1, blocks + 1)):
+            boards.append(tuple(order[a:b] for a, b in itertools.pairwise(ends)))
+    place = {board: i for i, board in enumerate(boards)}
+    table = [[place[moved(b, action)] for action in range(PASS)] for b in boards]
+    facts = tuple(touching(board) for board in boards)
+    names = {fact: i for i, fact in enumerate(sorted(frozenset().union(*facts)))}
+    true = np.zeros((len(boards), len(names)), bool)
+    for row, found in zip(true, facts, strict=True):
+        row[[names[fact] for fact in found]] = True
+    return Boards(blocks, tuple(boards), place, np.array(table), facts, true, names)
+
+
+def moves_to(boards: Boards, goal: np.ndarray) -> np.ndarray:
+    """The fewest moves from each board to any of those in `goal`.
+
+    A breadth-first search from the goal: every move can be undone, so that it is as far
+    in one direction as in the other.
+
+    Args:
+        boards: All boards, S of them.
+        goal: (S,) bool.
+
+    Returns:
+        (S,) int8.
+    """
+    left = np.where(goal, 0, -1).astype(np.int8)
+    front, step = np.flatnonzero(goal), 0
+    while len(front):
+        step += 1
+        reached = boards.moved[front].ravel()
+        left[reached[left[reached] < 0]] = step
+        front = np.flatnonzero(left == step)
+    return left

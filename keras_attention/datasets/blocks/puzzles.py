@@ -1,0 +1,233 @@
+"""Puzzles: a board, several goals with letters for names, and the one asked for."""
+
+import functools
+import zlib
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_attention.datasets.blocks.boards import (
+    MOST_BLOCKS,
+    PASS,
+    RELATIONS,
+    Board,
+    Boards,
+    Fact,
+    all_boards,
+    moved,
+    moves_to,
+)
+from keras_attention.datasets.ragged import Range, Seed, at_least_one, span
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_TRIES = 2000  # of drawing a puzzle anew where it is of the other split, or has no goal
+_TEST_SHARE = 10  # one puzzle in ten is for the test
+
+Constraint = tuple[int, str, int]  # block, relation, block
+
+
+class Puzzle(NamedTuple):
+    """One puzzle.
+
+    Attributes:
+        board: The columns from the left, each its blocks from the bottom.
+        goals: Letter to constraints, each as (1, "above", 2): block 1 stands directly
+            above block 2. "left" and "right" are of neighbours in a row.
+        asked: The letter of the goal to reach.
+        moves: A shortest sequence of moves that reaches it, of all such the first in
+            the order of `MOVES`: the places of the moves in `MOVES`.
+    """
+
+    board: Board
+    goals: dict[str, tuple[Constraint, ...]]
+    asked: str
+    moves: tuple[int, ...]
+
+
+def draw_puzzles(
+    count: int,
+    goals: Range = (2, 4),
+    blocks: Range = (3, 4),
+    constraints: Range = (1, 2),
+    depth: Range = (1, 2),
+    split: str = "train",
+    seed: Seed = 0,
+) -> list[Puzzle]:
+    """Draws puzzles, as in the paper.
+
+    Blocks are put on the board at random. For each goal a board is drawn that is so
+    many moves away, and of what touches there, but not on the first board, some facts
+    are the goal's constraints; each is said from one of its two blocks. One of the
+    goals is asked for. It may be reached in fewer moves than the board it was drawn
+    from.
+
+    Args:
+        count: How many puzzles.
+        goals: How many goals: a number, or the least and the greatest; at most 26.
+        blocks: How many blocks; at most 6.
+        constraints: How many constraints a goal has.
+        depth: How many moves away the board is from which a goal is drawn.
+        split: `"train"`, `"test"` or `"all"`. What is in one of the first two is not in
+            the other: a puzzle is its board and the constraints of the goal asked for,
+            however they are said. One puzzle in ten is of the test.
+        seed: A seed of `numpy.random.default_rng`.
+
+    Returns:
+        A list of `Puzzle`.
+
+    Raises:
+        ValueError: another `split`, a size below 1, a range upside down, more blocks
+            or goals than there are, or a kind of puzzle that does not exist, such as
+            six constraints of three blocks.
+
+    Example:
+        ```python
+        puzzle = draw_puzzles(count=1, blocks=3)[0]
+        puzzle.goals[puzzle.asked]  # such as ((1, "above", 3),)
+        ```
+    """
+    at_least_one(count=count)
+    ranges = {"goals": goals, "blocks": blocks, "constraints": constraints}
+    spans = {name: span(value, name) for name, value in ranges.items()}
+    spans["depth"] = span(depth, "depth")
+    for name, most in (("blocks", MOST_BLOCKS), ("goals", len(LETTERS))):
+        if spans[name][1] > most:
+            raise ValueError(
+                f"`{name}` must be at most {most}. Received: {name}={ranges[name]}"
+            )
+    if split not in ("train", "test", "all"):
+        raise ValueError(
+            f"`split` must be 'train', 'test' or 'all'. Received: {split=}"
+        )
+    random = np.random.default_rng(seed)
+    return [_draw(spans, split, random) for _ in range(count)]
+
+
+def holds(board: Board, constraint: Constraint) -> bool:
+    """Whether one constraint is satisfied on a board."""
+    boards = all_boards(sum(map(len, board)))
+    return _fact(constraint) in boards.facts[boards.place[board]]
+
+
+def is_reached(board: Board, goal: tuple[Constraint, ...]) -> bool:
+    """Whether all constraints of a goal are satisfied on a board."""
+    return all(holds(board, constraint) for constraint in goal)
+
+
+def distance_to(puzzle: Puzzle) -> np.ndarray:
+    """The fewest moves from every board to the goal asked for, (S,) int8."""
+    boards = all_boards(sum(map(len, puzzle.board)))
+    facts = [_fact(constraint) for constraint in puzzle.goals[puzzle.asked]]
+    return _distance_to(boards, facts)
+
+
+def best_action(left: np.ndarray, board: Board) -> int:
+    """The first move of a shortest way to the goal, or to pass where it is reached.
+
+    `left` is what `distance_to` says.
+    """
+    boards = all_boards(sum(map(len, board)))
+    here = boards.place[board]
+    if left[here] == 0:
+        return PASS
+    return int(left[boards.moved[here]].argmin())
+
+
+def is_of_the_test(puzzle: Puzzle) -> bool:
+    """Whether a puzzle is in the split for the test."""
+    facts = [_fact(constraint) for constraint in puzzle.goals[puzzle.asked]]
+    return _is_of_the_test(puzzle.board, facts)
+
+
+def _draw(
+    spans: dict[str, tuple[int, int]], split: str, random: np.random.Generator
+) -> Puzzle:
+    def pick(name: str) -> int:
+        low, high = spans[name]
+        return int(random.integers(low, high + 1))
+
+    for _ in range(_TRIES):
+        count = pick("blocks")
+        boards = all_boards(count)
+        start = int(random.integers(len(boards.boards)))
+        board = boards.boards[start]
+        asked = _goal(boards, start, pick("depth"), pick("constraints"), random)
+        if asked is None:
+            continue
+        if split != "all" and _is_of_the_test(board, asked) != (split == "test"):
+            continue
+        goals = [asked]
+        wanted = pick("goals")
+        for _ in range(_TRIES):
+            if len(goals) == wanted:
+                break
+            goal = _goal(boards, start, pick("depth"), pick("constraints"), random)
+            if goal is not None:
+                goals.append(goal)
+        if len(goals) == wanted:
+            return _puzzle(boards, board, goals, random)
+    raise ValueError(
+        "`constraints` and `depth` must be such as boards of so many `blocks` have. "
+        f"Received: {', '.join(f'{k}={v}' for k, v in spans.items())}, {split=}"
+    )
+
+
+def _goal(
+    boards: Boards, start: int, depth: int, size: int, random: np.random.Generator
+) -> list[Fact] | None:
+    """Facts of a board so many moves away, or None if it has too few new ones."""
+    away = np.flatnonzero(_moves_from(boards.blocks, start) == depth)
+    if not len(away):
+        return None
+    there = boards.facts[int(random.choice(away))]
+    new = sorted(there - boards.facts[start])
+    if len(new) < size:
+        return None
+    return [new[i] for i in random.choice(len(new), size, replace=False)]
+
+
+def _puzzle(
+    boards: Boards, board: Board, goals: list[list[Fact]], random: np.random.Generator
+) -> Puzzle:
+    """Names the goals in any order, and finds the way to the first of `goals`."""
+    letters = [LETTERS[i] for i in random.choice(len(LETTERS), len(goals), False)]
+    order = random.permutation(len(goals))
+    named = {
+        letters[i]: tuple(_said(fact, bool(random.integers(2))) for fact in goals[i])
+        for i in order
+    }
+    left = _distance_to(boards, goals[0])
+    moves, here = [], board
+    while (action := best_action(left, here)) != PASS:
+        moves.append(action)
+        here = moved(here, action)
+    return Puzzle(board, named, letters[0], tuple(moves))
+
+
+@functools.lru_cache(maxsize=4096)
+def _moves_from(blocks: int, start: int) -> np.ndarray:
+    boards = all_boards(blocks)
+    goal = np.zeros(len(boards.boards), bool)
+    goal[start] = True
+    return moves_to(boards, goal)
+
+
+def _distance_to(boards: Boards, facts: list[Fact]) -> np.ndarray:
+    columns = [boards.all_facts[fact] for fact in facts]
+    return moves_to(boards, np.all(boards.true[:, columns], axis=1))
+
+
+def _said(fact: Fact, turned: bool) -> Constraint:
+    first, relation, second = fact.worded(turned)
+    return first, RELATIONS[relation], second
+
+
+def _fact(constraint: Constraint) -> Fact:
+    first, relation, second = constraint
+    kind, turned = divmod(RELATIONS.index(relation), 2)
+    return Fact(kind, second, first) if turned else Fact(kind, first, second)
+
+
+def _is_of_the_test(board: Board, facts: list[Fact]) -> bool:
+    key = repr((board, sorted(map(tuple, facts))))
+    return zlib.crc32(key.encode()) % _TEST_SHARE == 0

@@ -1,0 +1,256 @@
+"""Puzzles as sequences, and playing them out.
+
+Shapes: N puzzles, T steps of a sequence.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_attention.datasets.blocks.boards import (
+    MOST_BLOCKS,
+    MOVES,
+    PASS,
+    RELATIONS,
+    SIZE,
+    Board,
+    moved,
+)
+from keras_attention.datasets.blocks.puzzles import (
+    LETTERS,
+    Puzzle,
+    best_action,
+    distance_to,
+    is_reached,
+)
+from keras_attention.datasets.ragged import steps_for
+
+ACTIONS = len(MOVES) + 1
+_FIRST = len(LETTERS)  # the channels: letter, block, relation, block, go, squares
+_RELATION = _FIRST + MOST_BLOCKS
+_SECOND = _RELATION + len(RELATIONS)
+_GO = _SECOND + MOST_BLOCKS
+_SQUARES = _GO + 1
+INPUTS = _SQUARES + SIZE * SIZE * MOST_BLOCKS  # 97
+
+
+class Verdict(NamedTuple):
+    """What playing a puzzle came to.
+
+    Attributes:
+        solved: (N,) bool, the goal asked for holds on the last board.
+        fewest: (N,) bool, it does so after as few moves as can be.
+    """
+
+    solved: np.ndarray
+    fewest: np.ndarray
+
+
+class Played(NamedTuple):
+    """What `play` returns.
+
+    Attributes:
+        moves: The actions of each puzzle, to the one that passes or the last one.
+        verdict: Whether they solve it.
+        data: The examples as they were played: the inputs hold the boards that came
+            about, and the targets the best action on each of them.
+    """
+
+    moves: list[tuple[int, ...]]
+    verdict: Verdict
+    data: dict[str, np.ndarray]
+
+
+def vectorize(
+    puzzles: Sequence[Puzzle], steps: int | None = None
+) -> dict[str, np.ndarray]:
+    """Turns N puzzles into the arrays that a network learns from.
+
+    A step for each constraint: its goal's letter, block, relation, block. A step with
+    the go cue and the letter of the goal asked for. Then, with the go cue alone, the
+    steps to answer at: a move each, and at last to pass. The board is seen at every
+    step, in the answer as the moves before have left it.
+
+    Args:
+        puzzles: The puzzles.
+        steps: T; by default those of the longest sequence.
+
+    Returns:
+        `"inputs"`: (N, T, 97) float32, one-hot: letter (26), block (6), relation (4:
+        above, below, left, right), block (6), go cue (1), block of each square (9 times
+        6, from the bottom, columns from the left). `"answer_mask"`: (N, T) bool.
+        `"targets"`: (N, T, 7) float32, one-hot actions: the six moves of `MOVES`, and
+        to pass. `"lengths"`: (N,) int32.
+
+    Raises:
+        ValueError: no puzzles, or too few `steps`.
+
+    Example:
+        ```python
+        data = vectorize(draw_puzzles(count=32, seed=1))
+        ```
+    """
+    if not puzzles:
+        raise ValueError("`puzzles` must hold at least one. Received: puzzles=[]")
+    begin = np.array([_told(puzzle) for puzzle in puzzles])
+    lengths = begin + [len(puzzle.moves) + 1 for puzzle in puzzles]
+    shape = (len(puzzles), steps_for(lengths, steps))
+    inputs = np.zeros((*shape, INPUTS), np.float32)
+    mask = np.zeros(shape, bool)
+    targets = np.zeros((*shape, ACTIONS), np.float32)
+    for n, puzzle in enumerate(puzzles):
+        _tell(puzzle, inputs[n])
+        board, at = puzzle.board, begin[n]
+        for action in (*puzzle.moves, PASS):
+            inputs[n, at, _GO] = 1
+            _show(board, inputs[n, at])
+            mask[n, at], targets[n, at, action] = True, 1
+            board, at = moved(board, action), at + 1
+    return {
+        "inputs": inputs,
+        "answer_mask": mask,
+        "targets": targets,
+        "lengths": lengths.astype(np.int32),
+    }
+
+
+def check_moves(puzzles: Sequence[Puzzle], moves: Sequence[Sequence[int]]) -> Verdict:
+    """Plays moves, and says whether the goals asked for are then satisfied.
+
+    Args:
+        puzzles: The puzzles.
+        moves: For each the actions, as places in `MOVES`; 6 passes. One that cannot be
+            done leaves the board as it is, and counts as a move.
+
+    Returns:
+        `Verdict`.
+
+    Raises:
+        ValueError: not as many as puzzles; an action outside 0 to 6.
+
+    Example:
+        ```python
+        puzzles = draw_puzzles(count=32)
+        check_moves(puzzles, [puzzle.moves for puzzle in puzzles]).solved.all()  # True
+        ```
+    """
+    if len(puzzles) != len(moves):
+        raise ValueError(
+            f"`moves` must be as many as puzzles, {len(puzzles)}. "
+            f"Received: len(moves)={len(moves)}"
+        )
+    solved, fewest = [], []
+    for puzzle, actions in zip(puzzles, moves, strict=True):
+        board = puzzle.board
+        for action in actions:
+            if not 0 <= action < ACTIONS:
+                raise ValueError(
+                    f"`moves` must be from 0 to {PASS}. Received: {action}"
+                )
+            board = moved(board, action)
+        solved.append(is_reached(board, puzzle.goals[puzzle.asked]))
+        made = sum(action != PASS for action in actions)
+        fewest.append(solved[-1] and made == len(puzzle.moves))
+    return Verdict(np.array(solved), np.array(fewest))
+
+
+def play(
+    predict: Callable[[dict[str, np.ndarray]], np.ndarray],
+    puzzles: Sequence[Puzzle],
+    extra: int = 6,
+    steps: int | None = None,
+) -> Played:
+    """Lets a network play, seeing after each move the board that it has made.
+
+    Args:
+        predict: Gets `{"inputs": (N, T, 97), "answer_mask": (N, T)}` and returns
+            (N, T, 7) logits, such as a model's `predict`. It must not look ahead. It is
+            called once for each step of the answers, always with the same T.
+        puzzles: N puzzles.
+        extra: How many moves it may make more than are needed, before the last action;
+            6 in the paper.
+        steps: T; by default as many as may be needed.
+
+    Returns:
+        `Played`.
+
+    Raises:
+        ValueError: a negative `extra`; no puzzles, or too few `steps`.
+
+    Example:
+        ```python
+        played = play(model.predict, draw_puzzles(count=100, split="test"))
+        played.verdict.solved.mean()
+        ```
+    """
+    if extra < 0:
+        raise ValueError(f"`extra` must not be negative. Received: {extra=}")
+    if not puzzles:
+        raise ValueError("`puzzles` must hold at least one. Received: puzzles=[]")
+    begin = np.array([_told(puzzle) for puzzle in puzzles])
+    most = np.array([len(puzzle.moves) + 1 + extra for puzzle in puzzles])
+    shape = (len(puzzles), steps_for(begin + most, steps))
+    inputs = np.zeros((*shape, INPUTS), np.float32)
+    mask = np.zeros(shape, bool)
+    targets = np.zeros((*shape, ACTIONS), np.float32)
+    for n, puzzle in enumerate(puzzles):
+        _tell(puzzle, inputs[n])
+    boards = [puzzle.board for puzzle in puzzles]
+    left = [distance_to(puzzle) for puzzle in puzzles]
+    moves: list[tuple[int, ...]] = [()] * len(puzzles)
+    for step in range(int(most.max())):
+        going = [
+            n for n, made in enumerate(moves) if step < most[n] and PASS not in made
+        ]
+        if not going:
+            break
+        at = begin + step
+        for n in going:
+            inputs[n, at[n], _GO] = 1
+            _show(boards[n], inputs[n, at[n]])
+            mask[n, at[n]] = True
+            best = best_action(left[n], boards[n])
+            targets[n, at[n], best] = 1
+        scores = np.asarray(predict({"inputs": inputs, "answer_mask": mask}))
+        for n in going:
+            action = int(scores[n, at[n]].argmax())
+            moves[n] = (*moves[n], action)
+            boards[n] = moved(boards[n], action)
+    lengths = begin + [len(made) for made in moves]
+    data = {
+        "inputs": inputs,
+        "answer_mask": mask,
+        "targets": targets,
+        "lengths": lengths.astype(np.int32),
+    }
+    return Played(moves, check_moves(puzzles, moves), data)
+
+
+def _told(puzzle: Puzzle) -> int:
+    """Steps before the answer: a constraint each, and the question."""
+    return sum(map(len, puzzle.goals.values())) + 1
+
+
+def _tell(puzzle: Puzzle, inputs: np.ndarray) -> None:
+    """Writes goals and question into (T, 97) inputs."""
+    step = 0
+    for letter, constraints in puzzle.goals.items():
+        for first, relation, second in constraints:
+            row = inputs[step]
+            row[LETTERS.index(letter)] = 1
+            row[_FIRST + first - 1] = 1
+            row[_RELATION + RELATIONS.index(relation)] = 1
+            row[_SECOND + second - 1] = 1
+            _show(puzzle.board, row)
+            step += 1
+    inputs[step, [LETTERS.index(puzzle.asked), _GO]] = 1
+    _show(puzzle.board, inputs[step])
+
+
+def _show(board: Board, row: np.ndarray) -> None:
+    """Writes the board into (97,) inputs."""
+    for column, blocks in enumerate(board):
+        for height, block in enumerate(blocks):
+            square = SIZE * height + column
+            row[_SQUARES + MOST_BLOCKS * square + block - 1] = 1

@@ -1,0 +1,268 @@
+"""Graphs with numbered nodes and edges: random ones, and a network from a file.
+
+Shapes: N graphs, P nodes at most, K edges at most that leave a node.
+"""
+
+import csv
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_attention.datasets.ragged import Range, Seed, at_least_one, span
+
+LABELS = 1000  # of nodes and of edges: 0 to 999
+NONE = -1  # where there is no node, no edge, or a label is left blank
+
+
+class Graphs(NamedTuple):
+    """N directed graphs; -1 where a graph has no such node or edge.
+
+    Attributes:
+        nodes: (N, P) int16, the nodes' labels, no two alike in a graph.
+        edges: (N, P, K) int16, the labels of the edges that leave a node, no two alike
+            at a node.
+        ends: (N, P, K) int16, where each edge leads: a place in `nodes`.
+    """
+
+    nodes: np.ndarray
+    edges: np.ndarray
+    ends: np.ndarray
+
+    def take(self, which: np.ndarray) -> "Graphs":
+        """Some of the graphs, by their places or by a mask."""
+        return Graphs(self.nodes[which], self.edges[which], self.ends[which])
+
+    def adjacent(self) -> np.ndarray:
+        """Which nodes an edge joins, (N, P, P): from the second axis to the third."""
+        count, width = self.nodes.shape
+        joined = np.zeros((count, width, width), bool)
+        graph, start, edge = np.nonzero(self.ends != NONE)
+        joined[graph, start, self.ends[graph, start, edge]] = True
+        return joined
+
+    def triples(self, graph: int) -> np.ndarray:
+        """All (source, edge, destination) of one graph, as labels, (E, 3)."""
+        start, edge = np.nonzero(self.ends[graph] != NONE)
+        labels = self.nodes[graph]
+        ends = labels[self.ends[graph, start, edge]]
+        return np.stack([labels[start], self.edges[graph, start, edge], ends], 1)
+
+
+def random_graphs(
+    count: int,
+    nodes: Range = (8, 12),
+    degree: Range = (2, 4),
+    edge_labels: int | None = None,
+    seed: Seed = 0,
+) -> Graphs:
+    """Draws planar graphs: points in a square, joined to those nearest to them.
+
+    Each node has edges to its K nearest others, with K drawn for each node. The labels
+    of nodes are drawn from 0 to 999. A graph of P nodes draws P numbers of 0 to 999 for
+    its edges, and each node takes as many different ones of them as it has edges.
+
+    Args:
+        count: N, how many graphs.
+        nodes: P, a number, or the least and the greatest; from 2 to 1,000.
+        degree: K, a number, or the least and the greatest; a node never has more edges
+            than there are other nodes.
+        edge_labels: Take the edges' labels from 0 to `edge_labels` - 1 instead, as the
+            inference task does.
+        seed: A seed of `numpy.random.default_rng`.
+
+    Returns:
+        `Graphs`.
+
+    Raises:
+        ValueError: a size too small, a range upside down, more nodes than labels, or
+            more edges at a node than `edge_labels`.
+
+    Example:
+        ```python
+        graphs = random_graphs(count=32, nodes=(3, 10), degree=(2, 4))
+        graphs.nodes.shape, graphs.edges.shape  # (32, 10), (32, 10, 4)
+        ```
+    """
+    at_least_one(count=count)
+    fewest, most = span(nodes, "nodes", least=2)
+    low, high = span(degree, "degree")
+    _enough_labels("nodes", most, LABELS)
+    if edge_labels is not None:
+        _enough_labels("degree", high, edge_labels)
+    random = np.random.default_rng(seed)
+    present = np.arange(most) < random.integers(fewest, most + 1, count)[:, None]
+    point = random.random((count, most, 2), np.float32)
+    point[~present] = np.inf
+    ends, there = _nearest(point, min(high, most - 1))  # (N, P, K)
+    width = ends.shape[-1]
+    kept = random.integers(low, high + 1, (count, most))[..., None] > np.arange(width)
+    kept &= there
+    names = _distinct(random, (count, most), LABELS)
+    if edge_labels is None:
+        drawn = _distinct(random, (count, most), LABELS)  # (N, P)
+        chosen = _order(random, (count, most, most), present[:, None])[..., :width]
+        labels = np.take_along_axis(drawn[:, None], chosen, 2)
+    else:
+        labels = _order(random, (count, most, edge_labels))[..., :width]
+    return Graphs(
+        np.where(present, names, NONE).astype(np.int16),
+        np.where(kept, labels, NONE).astype(np.int16),
+        np.where(kept, ends, NONE).astype(np.int16),
+    )
+
+
+@dataclass(frozen=True)
+class Network:
+    """A real network, such as the map of an underground railway.
+
+    Attributes:
+        stations: The names of the nodes.
+        lines: The names that edges may have.
+        links: (E, 3) int, from, line and to, as places in `stations` and `lines`.
+    """
+
+    stations: tuple[str, ...]
+    lines: tuple[str, ...]
+    links: np.ndarray
+
+    def graphs(self, count: int, seed: Seed = 0) -> Graphs:
+        """The network `count` times, each time with other numbers for its names.
+
+        A station has one number and a line has one. Where a line leaves a station more
+        than once, its edges are drawn other numbers, all different at a station.
+        """
+        at_least_one(count=count)
+        random = np.random.default_rng(seed)
+        order = np.argsort(self.links[:, 0], kind="stable")
+        start, line, end = self.links[order].T
+        degree = np.bincount(start, minlength=len(self.stations))
+        place = np.arange(len(start)) - (np.cumsum(degree) - degree)[start]
+        shape = (count, len(self.stations), int(degree.max()))
+        edges, ends = np.full(shape, NONE, np.int16), np.full(shape, NONE, np.int16)
+        ends[:, start, place] = end
+        name = _numbers_of_edges(start, line, len(self.lines))
+        numbers = _distinct(random, (count, int(name.max()) + 1), LABELS)
+        edges[:, start, place] = numbers[:, name]
+        nodes = _distinct(random, shape[:2], LABELS).astype(np.int16)
+        return Graphs(nodes, edges, ends)
+
+
+def read_network(path: str | os.PathLike[str], both_ways: bool = False) -> Network:
+    """Reads a network from a file of comma-separated values.
+
+    Its first line is `from,to,line`; each other one is a connection, in that direction.
+    For traversal, which follows lines by their names, write the direction into the
+    name: `Bank,Liverpool Street,Central east`.
+
+    Args:
+        path: A UTF-8 file.
+        both_ways: Every connection also leads back, by the same line.
+
+    Returns:
+        A `Network`.
+
+    Raises:
+        ValueError: another first line, a line without its three names (the message
+            gives its number), no connection at all, or more stations or lines than
+            the 1,000 labels.
+
+    Example:
+        ```python
+        underground = read_network("underground.csv", both_ways=True)
+        graphs = underground.graphs(count=32, seed=1)
+        ```
+    """
+    path = Path(path)
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))
+    if not rows or [name.strip() for name in rows[0]] != ["from", "to", "line"]:
+        raise ValueError(
+            f"{path}: the first line must be 'from,to,line'. "
+            f"Received: {','.join(rows[0]) if rows else ''!r}"
+        )
+    found: dict[tuple[str, str, str], None] = {}
+    for number, row in enumerate(rows[1:], 2):
+        if not row:
+            continue
+        names = [name.strip() for name in row]
+        if len(names) != 3 or not all(names) or names[0] == names[1]:
+            raise ValueError(
+                f"{path}, line {number}: a connection must be two stations and a line. "
+                f"Received: {','.join(row)!r}"
+            )
+        start, end, line = names
+        found[start, line, end] = None
+        if both_ways:
+            found[end, line, start] = None
+    if not found:
+        raise ValueError(f"{path} has no connection.")
+    stations = dict.fromkeys(name for start, _, end in found for name in (start, end))
+    lines = dict.fromkeys(line for _, line, _ in found)
+    _enough_labels("nodes", len(stations), LABELS)
+    station = {name: place for place, name in enumerate(stations)}
+    number_of = {name: place for place, name in enumerate(lines)}
+    links = [(station[a], number_of[line], station[b]) for a, line, b in found]
+    links_of = np.array(links)
+    names_of_edges = _numbers_of_edges(links_of[:, 0], links_of[:, 1], len(lines))
+    _enough_labels("lines", int(names_of_edges.max()) + 1, LABELS)
+    return Network(tuple(stations), tuple(lines), links_of)
+
+
+def _numbers_of_edges(start: np.ndarray, line: np.ndarray, lines: int) -> np.ndarray:
+    """A number for the name of each edge: its line's, or a new one for one more.
+
+    The second edge by which a line leaves a station is named apart from its first.
+    """
+    seen: dict[tuple[int, int], int] = {}
+    names: dict[tuple[int, int], int] = {(by, 0): by for by in range(lines)}
+    numbers = []
+    for pair in zip(start.tolist(), line.tolist(), strict=True):
+        again = seen.get(pair, 0)
+        seen[pair] = again + 1
+        numbers.append(names.setdefault((pair[1], again), len(names)))
+    return np.array(numbers)
+
+
+def _nearest(point: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Places of the nearest other points, and whether there are as many, (N, P, K)."""
+    here = np.isfinite(point[..., 0])
+    point = np.where(here[..., None], point, 0)
+    apart = ((point[:, :, None] - point[:, None]) ** 2).sum(-1)  # (N, P, P)
+    apart[~(here[:, :, None] & here[:, None])] = np.inf
+    itself = np.arange(point.shape[1])
+    apart[:, itself, itself] = np.inf
+    ends = np.argsort(apart, -1, kind="stable")[..., :width]
+    return ends, np.isfinite(np.take_along_axis(apart, ends, -1))
+
+
+def _distinct(
+    random: np.random.Generator, shape: tuple[int, int], labels: int
+) -> np.ndarray:
+    """Rows of different numbers below `labels`, each row a fair draw in fair order."""
+    drawn = np.argpartition(
+        random.random((shape[0], labels), np.float32), shape[1] - 1, axis=1
+    )[:, : shape[1]]
+    return random.permuted(drawn, axis=1)
+
+
+def _order(
+    random: np.random.Generator,
+    shape: tuple[int, ...],
+    allowed: np.ndarray | None = None,
+) -> np.ndarray:
+    """Places along the last axis in random order, those not allowed at the end."""
+    drawn = random.random(shape, np.float32)
+    if allowed is not None:
+        drawn = np.where(allowed, drawn, np.float32(np.inf))
+    return np.argsort(drawn, -1)
+
+
+def _enough_labels(name: str, needed: int, labels: int) -> None:
+    if needed > labels:
+        raise ValueError(
+            f"`{name}` must be at most {labels}, the number of labels. "
+            f"Received: {name}={needed}"
+        )

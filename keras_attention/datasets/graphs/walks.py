@@ -1,0 +1,309 @@
+"""Paths in graphs: the shortest ones, whether an answer is one, and playing it out.
+
+Shapes: N graphs, P nodes at most, K edges at most that leave a node, S steps of a path,
+T steps of a sequence.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keras_attention.datasets.graphs.encoding import ANSWER, NEW_PHASE, TRIPLE, encode
+from keras_attention.datasets.graphs.maps import NONE, Graphs
+from keras_attention.datasets.ragged import Seed
+
+_FAR = np.int16(np.iinfo(np.int16).max)
+
+
+class Verdict(NamedTuple):
+    """What `check_paths` says, each (N,) bool.
+
+    Attributes:
+        valid: The path follows edges of the graph from source to destination.
+        shortest: It is valid, and no path is shorter.
+    """
+
+    valid: np.ndarray
+    shortest: np.ndarray
+
+
+class Played(NamedTuple):
+    """What `play` returns.
+
+    Attributes:
+        paths: (N, S, 3) int16, the triples chosen, up to the destination; -1 behind.
+        verdict: Whether they are valid, and shortest.
+        data: The examples as they were played: the inputs hold what was chosen, and the
+            targets the first edge of a shortest path from where it led; of several, the
+            one chosen. Training on them is the paper's form of DAgger.
+    """
+
+    paths: np.ndarray
+    verdict: Verdict
+    data: dict[str, Any]
+
+
+def distances(graphs: Graphs, most: int | None = None) -> np.ndarray:
+    """How many edges lead from each node to each other one: (N, P, P) int16.
+
+    Args:
+        graphs: N graphs.
+        most: Look no further than so many edges; by default as far as there are nodes.
+
+    Returns:
+        0 from a node to itself, and the greatest int16 where there is no path.
+    """
+    joined = graphs.adjacent().astype(np.float32)  # (N, P, P)
+    width = joined.shape[1]
+    reached = np.broadcast_to(np.eye(width, dtype=bool), joined.shape).copy()
+    apart = np.where(reached, np.int16(0), _FAR)
+    front = reached.astype(np.float32)
+    for step in range(1, 1 + (width if most is None else most)):
+        new = (np.matmul(front, joined) > 0) & ~reached
+        if not new.any():
+            break
+        apart[new] = step
+        reached |= new
+        front = new.astype(np.float32)
+    return apart
+
+
+def shortest(
+    graphs: Graphs,
+    source: np.ndarray,
+    destination: np.ndarray,
+    most: int,
+    random: np.random.Generator,
+) -> np.ndarray:
+    """A shortest path for each graph, any of several: (N, `most`, 3) triples.
+
+    Source and destination are places in `graphs.nodes`.
+    """
+    nodes, edges, ends = graphs
+    every = np.arange(len(nodes))
+    left = distances(graphs)[every, :, destination]  # (N, P), edges to the destination
+    triples = np.full((len(nodes), most, 3), NONE, np.int16)
+    here = source
+    for step in range(most):
+        going = here != destination
+        edge = _best_edge(graphs, left, here, random)
+        there = ends[every, here, edge]
+        triple = (nodes[every, here], edges[every, here, edge], nodes[every, there])
+        triples[going, step] = np.stack(triple, 1)[going]
+        here = np.where(going, there, here)
+    return triples
+
+
+def check_paths(
+    graphs: Graphs, source: np.ndarray, destination: np.ndarray, paths: np.ndarray
+) -> Verdict:
+    """Says whether paths lead where they should, and over as few edges as possible.
+
+    Args:
+        graphs: N graphs.
+        source: (N,) labels of the nodes to start from.
+        destination: (N,) labels of the nodes to come to.
+        paths: (N, S, 3) triples of labels, with -1 behind the last.
+
+    Returns:
+        `Verdict`.
+
+    Raises:
+        ValueError: a label that the graph does not have; other sizes.
+
+    Example:
+        ```python
+        data = shortest_path(count=32)
+        ends = data["graphs"], data["source"], data["destination"]
+        check_paths(*ends, play(model.predict, data).paths).shortest.mean()
+        ```
+    """
+    every = np.arange(len(graphs.nodes))
+    if paths.shape[:1] + paths.shape[2:] != (len(every), 3):
+        raise ValueError(
+            f"`paths` must be ({len(every)}, S, 3), as many as graphs. "
+            f"Received: paths.shape={paths.shape}"
+        )
+    start, goal = (
+        _place(graphs, source, "source"),
+        _place(graphs, destination, "destination"),
+    )
+    here, valid, taken = start, np.ones(len(every), bool), np.zeros(len(every), int)
+    for triple in np.moveaxis(paths, 1, 0):  # (N, 3)
+        going = triple[:, 0] != NONE
+        leads = graphs.ends[every, here]  # (N, K)
+        same = (
+            (leads != NONE)
+            & (graphs.edges[every, here] == triple[:, 1, None])
+            & (graphs.nodes[every[:, None], leads] == triple[:, 2, None])
+        )
+        right = same.any(1) & (graphs.nodes[every, here] == triple[:, 0])
+        valid &= right | ~going
+        here = np.where(going & right, leads[every, same.argmax(1)], here)
+        taken += going
+    valid &= here == goal
+    least = distances(graphs)[every, start, goal]
+    return Verdict(valid, valid & (taken == least))
+
+
+def choose(graphs: Graphs, here: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """The likeliest of the edges that leave a node, as its place, (N,).
+
+    The scores of a triple are those of its nine digits; of all triples, those alone
+    are weighed that begin where the path has come to, as in the paper.
+
+    Args:
+        graphs: N graphs.
+        here: (N,) places of nodes, each with an edge that leaves it.
+        scores: (N, 90) logits of a network: nine softmaxes of ten digits.
+    """
+    every = np.arange(len(graphs.nodes))
+    digits = scores.reshape(-1, 9, 10).astype(np.float64)
+    digits = digits - np.logaddexp.reduce(digits, -1, keepdims=True)
+    leads, edges = graphs.ends[every, here], graphs.edges[every, here]  # (N, K)
+    triples = np.stack(
+        [
+            np.broadcast_to(graphs.nodes[every, here][:, None], leads.shape),
+            edges,
+            np.where(leads != NONE, graphs.nodes[every[:, None], leads], NONE),
+        ],
+        -1,
+    )  # (N, K, 3)
+    likely = np.einsum("nkd,nd->nk", encode(triples), digits.reshape(-1, TRIPLE))
+    return np.where(leads != NONE, likely, -np.inf).argmax(1)
+
+
+def play(
+    predict: Callable[[dict[str, np.ndarray]], np.ndarray],
+    data: dict[str, Any],
+    beta: float = 0.0,
+    extra: int = 1,
+    seed: Seed = 0,
+) -> Played:
+    """Lets a network answer shortest paths step by step, reading what it has chosen.
+
+    At each step of the answer, the network's scores choose among the edges that leave
+    the node where the path has come to. The chosen triple is its next input. A path
+    ends at its destination, or when there are no more steps.
+
+    Args:
+        predict: Gets `{"inputs": (N, T, 92), "answer_mask": (N, T)}` and returns
+            (N, T, 90) logits, such as a model's `predict`. It must not look ahead. It
+            is called once for each step of the answers, always with the same T.
+        data: What `shortest_path` returned.
+        beta: How likely a step is taken by a shortest path in the network's place; 0
+            to measure, 0.8 to train in the paper.
+        extra: How many steps a path may have more than a shortest one.
+        seed: A seed of `numpy.random.default_rng`, for `beta` and among equally short
+            paths.
+
+    Returns:
+        `Played`.
+
+    Raises:
+        ValueError: a `beta` outside 0 to 1, a negative `extra`.
+
+    Example:
+        ```python
+        played = play(model.predict, shortest_path(count=100, seed=1))
+        played.verdict.shortest.mean()
+        ```
+    """
+    if not 0 <= beta <= 1 or extra < 0:
+        raise ValueError(
+            "`beta` must be from 0 to 1, and `extra` not negative. "
+            f"Received: {beta=}, {extra=}"
+        )
+    random = np.random.default_rng(seed)
+    graphs, distance = data["graphs"], data["distance"].astype(int)
+    every, most = np.arange(len(distance)), int(distance.max()) + extra
+    begin = data["lengths"] - distance  # (N,), the first step of each answer
+    inputs, mask, targets = _emptied(data, begin, most)
+    here = _place(graphs, data["source"], "source")
+    goal = _place(graphs, data["destination"], "destination")
+    left = distances(graphs)[every, :, goal]  # (N, P)
+    paths = np.full((len(every), most, 3), NONE, np.int16)
+    for step in range(most):
+        at = begin + step
+        going = (here != goal) & (left[every, here] != _FAR) & (step < distance + extra)
+        rows = every[going]
+        if not len(rows):
+            break
+        mask[rows, at[going]] = True
+        inputs[rows, at[going], ANSWER] = 1
+        scores = np.asarray(predict({"inputs": inputs, "answer_mask": mask}))
+        own = choose(graphs, here, scores[every, at])
+        best = _best_edge(graphs, left, here, random, own)
+        edge = np.where(random.random(len(every)) < beta, best, own)
+        targets[rows, at[going]] = encode(_triple(graphs, here, best))[going]
+        taken, there = _triple(graphs, here, edge), graphs.ends[every, here, edge]
+        paths[rows, step] = taken[going]
+        if step + 1 < most:
+            inputs[rows, at[going] + 1, :TRIPLE] = encode(taken)[going]
+        here = np.where(going, there, here)
+    # What was read behind the last answer belongs to no phase.
+    inputs[..., :TRIPLE] *= (np.arange(mask.shape[1]) < begin[:, None])[..., None] | (
+        mask[..., None]
+    )
+    verdict = check_paths(graphs, data["source"], data["destination"], paths)
+    lengths = (begin + (paths[..., 0] != NONE).sum(1)).astype(np.int32)
+    arrays = {
+        "inputs": inputs,
+        "answer_mask": mask,
+        "targets": targets,
+        "lengths": lengths,
+    }
+    return Played(paths, verdict, {**data, **arrays})
+
+
+def _emptied(
+    data: dict[str, Any], begin: np.ndarray, most: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Inputs, mask and targets without their answers, with room for new ones."""
+    count, steps = data["answer_mask"].shape
+    steps = max(steps, int(begin.max()) + most)
+    described = np.arange(data["inputs"].shape[1]) < begin[:, None]  # (N, T)
+    inputs = np.zeros((count, steps, data["inputs"].shape[-1]), np.float32)
+    inputs[:, : described.shape[1]] = data["inputs"] * described[..., None]
+    inputs[np.arange(count), begin, NEW_PHASE] = 1
+    mask = np.zeros((count, steps), bool)
+    return inputs, mask, np.zeros((count, steps, TRIPLE), np.float32)
+
+
+def _best_edge(
+    graphs: Graphs,
+    left: np.ndarray,
+    here: np.ndarray,
+    random: np.random.Generator,
+    preferred: np.ndarray | None = None,
+) -> np.ndarray:
+    """An edge after which the fewest are left: the preferred one, or any of several."""
+    every = np.arange(len(here))
+    leads = graphs.ends[every, here]  # (N, K)
+    after = np.where(leads != NONE, left[every[:, None], leads].astype(float), np.inf)
+    best = after == after.min(1, keepdims=True)
+    drawn = random.random(leads.shape)
+    if preferred is not None:
+        drawn[every, preferred] = 1
+    return np.where(best, drawn, -1).argmax(1)
+
+
+def _triple(graphs: Graphs, here: np.ndarray, edge: np.ndarray) -> np.ndarray:
+    """The labels of an edge of each graph, (N, 3)."""
+    every = np.arange(len(here))
+    there = graphs.ends[every, here, edge]
+    source, end = graphs.nodes[every, here], graphs.nodes[every, there]
+    return np.stack([source, graphs.edges[every, here, edge], end], 1)
+
+
+def _place(graphs: Graphs, labels: np.ndarray, name: str) -> np.ndarray:
+    """Where each graph has its node of that label."""
+    found = graphs.nodes == np.asarray(labels)[:, None]
+    if not found.any(1).all():
+        missing = int(np.flatnonzero(~found.any(1))[0])
+        raise ValueError(
+            f"`{name}` must be a node of its graph. "
+            f"Received: {name}[{missing}]={labels[missing]}"
+        )
+    return found.argmax(1)

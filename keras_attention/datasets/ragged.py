@@ -1,0 +1,53 @@
+"""Sequences of unequal length: their ranges, their places and what follows them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+Seed = int | Sequence[int] | np.random.SeedSequence | np.random.Generator
+Range = int | tuple[int, int]
+
+
+def span(value: Range, name: str, least: int = 1) -> tuple[int, int]:
+    """A number, or the least and the greatest, as a pair.
+
+    Raises:
+        ValueError: below `least`, or upside down.
+    """
+    pair = tuple(value) if isinstance(value, Sequence) else (value, value)
+    if len(pair) != 2 or not least <= pair[0] <= pair[1]:
+        raise ValueError(
+            f"`{name}` must be a number of at least {least}, or the least and the "
+            f"greatest. Received: {name}={value}"
+        )
+    return int(pair[0]), int(pair[1])
+
+
+def at_least_one(**sizes: int) -> None:
+    """Refuses sizes below 1."""
+    for name, size in sizes.items():
+        if size < 1:
+            raise ValueError(f"`{name}` must be at least 1. Received: {name}={size}")
+
+
+def places(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For rows of so many elements, laid end to end: each one's row and its place."""
+    row = np.repeat(np.arange(len(sizes)), sizes)
+    return row, np.arange(len(row)) - (np.cumsum(sizes) - sizes)[row]
+
+
+def steps_for(lengths: np.ndarray, steps: int | None) -> int:
+    """T: those of the longest sequence, or as many as were asked for.
+
+    Raises:
+        ValueError: if the longest does not fit.
+    """
+    longest = int(lengths.max())
+    if steps is None:
+        return longest
+    if steps < longest:
+        raise ValueError(
+            f"`steps` must hold the longest sequence, of {longest}. "
+            f"Received: steps={steps}"
+        )
+    return steps

@@ -1,0 +1,432 @@
+"""A memory at work: what was written where, and which head came back for it.
+
+Lengths are in inches, sizes of type in points. As in `table`, the picture is a plain
+`matplotlib.figure.Figure`. Shapes: T steps, M memory slots, W word width, R read
+heads, H write heads, P panels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from keras_attention.visualization.plots import _captions, _check_texts
+from keras_attention.visualization.table import (
+    _GRID,
+    _INK,
+    _MUTED,
+    _NOTE_SIZE,
+    _width,
+    matplotlib_or_error,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_CELL = 0.15  # a step, and a row of a panel
+_PAD = 0.15  # around the picture
+_GAP = 0.12  # between panels
+_LINE = 0.2  # a title, or a note
+_TEXT = 8.5
+_MOST = 40  # values of an input, an output or a word that are drawn as rows
+_SEEN = 0.1  # weights from here on are worth a row
+_WRITTEN, _READ = (0.90, 0.42, 0.0), (0.09, 0.35, 0.69)  # orange, blue
+_MODE, _GATE, _USED = (0.35, 0.20, 0.60), (0.45, 0.30, 0.10), (0.0, 0.40, 0.20)
+_VALUE = (0.1, 0.1, 0.1)
+
+
+class _Panel(NamedTuple):
+    """Rows over time, or the words of the slots beside them."""
+
+    title: str
+    cells: np.ndarray  # floats (rows, columns), or colours (rows, columns, 3)
+    rows: list[str]  # a label each, empty strings for none
+    color: tuple[float, float, float] | None = _VALUE  # of the highest; None: signs
+    low: float = 0.0
+    high: float = 1.0
+
+
+class _Sample(NamedTuple):
+    """What a trace holds of one sample, without what is padding; None is not there."""
+
+    memory: np.ndarray  # (T, M, W)
+    write_weights: np.ndarray  # (T, H, M)
+    read_weights: np.ndarray  # (T, R, M)
+    usage: np.ndarray | None  # (T, M)
+    modes: np.ndarray | None  # (T, R, 1 + 2H)
+    free_gates: np.ndarray | None  # (T, R)
+    allocation_gate: np.ndarray | None  # (T, H)
+    write_gate: np.ndarray | None  # (T, H)
+
+
+def plot_memory(
+    trace: Any,
+    sample: int = 0,
+    inputs: Any = None,
+    outputs: Any = None,
+    steps: Sequence[str] | None = None,
+    slots: int = 24,
+    title: str | None = None,
+) -> Figure:
+    """Draws what a network wrote into its memory, and when it was read again.
+
+    Panels one below the other, time running from left to right in all of them:
+
+    - what came in, if `inputs` are given;
+    - for each read head, the slots that were written (orange) and that it read (blue),
+      in the order in which they were first written, and on the right what is in them
+      in the end;
+    - for each read head, at which step that was written which it reads;
+    - how it found the slots, and the gates, where the memory is a DNC's;
+    - how much of each slot is in use;
+    - what went out, if `outputs` are given.
+
+    The step at which something was written is reckoned from the write weights alone: a
+    write of weight w replaces the share w of what a slot held. That is so where the
+    erase vector is 1, and an upper bound elsewhere.
+
+    Args:
+        trace: What `DNC.trace` returns: a named tuple of arrays, of a batch.
+        sample: Which of the batch.
+        inputs: Floats (T, D), one row a step: what came in. Steps from here on are
+            padding and are left out.
+        outputs: Floats (T, V) from 0 to 1, one row a step: what went out.
+        steps: At most T strings, a label for each step; empty ones for none.
+        slots: How many slots to draw at most: those with the largest weights.
+        title: A line above the picture.
+
+    Returns:
+        The `matplotlib.figure.Figure`.
+
+    Raises:
+        ValueError: If the trace has no such sample, or not one weight in [0, 1] for
+            each step, head and slot, inputs or outputs are no arrays (T, ·) of numbers,
+            there are more of them, or labels, than steps, or slots are below 1.
+        ImportError: If matplotlib is not installed.
+
+    Example:
+    ```python
+    trace = layer.trace(inputs)  # layer: a `DNC`
+    figure = plot_memory(trace, inputs=inputs[0], title="copy")
+    figure.savefig("memory.png")
+    ```
+    """
+    length = None if inputs is None else len(_check_values("inputs", inputs))
+    if outputs is not None:
+        length = max(len(_check_values("outputs", outputs)), length or 0)
+    seen = _check_trace(trace, sample, length)
+    labels = _check_steps(steps, len(seen.memory))
+    if not isinstance(slots, (int, np.integer)) or slots < 1:
+        raise ValueError(f"`slots` must be at least 1. Received: slots={slots!r}")
+    order, least = _choose(seen, slots)
+    panels = _in_and_out("in", inputs, len(seen.memory))
+    panels += _panels(seen, order, labels)
+    panels += _in_and_out("out", outputs, len(seen.memory))
+    words = _words(seen, order)
+    heading = [] if title is None else _captions(None, title)
+    notes = _notes(seen, order, least)
+    return _draw(panels, words, int(inputs is not None), labels, heading, notes)
+
+
+def _check_values(name: str, values: Any) -> np.ndarray:
+    found = np.asarray(values, dtype="float64")
+    if found.ndim != 2 or 0 in found.shape or not np.isfinite(found).all():
+        raise ValueError(
+            f"`{name}` must be a finite array (T, width), of one sample. "
+            f"Received: {name}.shape={found.shape}"
+        )
+    return found
+
+
+def _check_trace(trace: Any, sample: int, length: int | None) -> _Sample:
+    """One sample of a trace, as float64, its first steps."""
+    weights = []
+    for name in ("write_weights", "read_weights", "memory"):
+        found = np.asarray(getattr(trace, name, ()), dtype="float64")
+        if found.ndim != 4 or 0 in found.shape:
+            raise ValueError(
+                "`trace` must be what `DNC.trace` returns, with memory (B, T, M, W) "
+                "and write_weights and read_weights (B, T, heads, M). Received: "
+                f"trace.{name}.shape={found.shape}"
+            )
+        weights.append(found)
+    batch, steps = weights[-1].shape[:2]
+    if not -batch <= sample < batch:
+        raise ValueError(
+            f"`sample` must be one of the batch of {batch}. Received: sample={sample}"
+        )
+    if length is not None and length > steps:
+        raise ValueError(
+            "`inputs` and `outputs` must have at most as many steps as `trace`. "
+            f"Received: {length} of {steps}"
+        )
+    for name, found in zip(("write_weights", "read_weights"), weights):
+        _check_range(name, found[sample])
+    rest = {
+        name: getattr(trace, name, None)
+        for name in _Sample._fields
+        if name not in ("memory", "write_weights", "read_weights")
+    }
+    given = {
+        **dict(zip(("write_weights", "read_weights", "memory"), weights)),
+        **rest,
+    }
+    cut = slice(0, length)
+    return _Sample(
+        **{
+            name: None if x is None else np.asarray(x, dtype="float64")[sample][cut]
+            for name, x in given.items()
+        }
+    )
+
+
+def _check_range(name: str, weights: np.ndarray) -> None:
+    low, high = weights.min(), weights.max()
+    if not (low >= -1e-3 and high <= 1 + 1e-3):  # a NaN is neither
+        raise ValueError(
+            f"`trace` must hold weights in [0, 1]. Received: trace.{name} from "
+            f"{low:.4g} to {high:.4g}"
+        )
+
+
+def _check_steps(steps: Any, length: int) -> list[str]:
+    found = [] if steps is None else _check_texts("steps", steps, "step", length)
+    return found + [""] * (length - len(found))
+
+
+def _choose(seen: _Sample, most: int) -> tuple[np.ndarray, float]:
+    """The slots to draw, as they were first written, and the next largest weight."""
+    writes = seen.write_weights.sum(1)  # (T, M)
+    largest = np.maximum(writes.max(0), seen.read_weights.max((0, 1)))  # (M,)
+    ranked = np.argsort(-largest, kind="stable")
+    kept = ranked[: max(1, min(most, int((largest >= _SEEN).sum())))]
+    left = np.setdiff1d(ranked, kept)
+    least = float(largest[left].max()) if len(left) else 0.0
+    first = np.argmax(writes >= 0.5 * writes.max(0), axis=0)  # (M,)
+    return kept[np.argsort(first[kept], kind="stable")], least
+
+
+def _in_and_out(way: str, values: Any, length: int) -> list[_Panel]:
+    """What came in or went out, lighter to darker from its least to its most."""
+    if values is None:
+        return []
+    values = _check_values(f"{way}puts", values).T[:_MOST]  # (D, T)
+    values = np.pad(values, ((0, 0), (0, length - values.shape[1])))
+    title = "What came in" if way == "in" else "What went out"
+    low, high = min(0.0, values.min()), max(1.0, values.max())
+    return [_Panel(title, values, [""] * len(values), _VALUE, low, high)]
+
+
+def _panels(seen: _Sample, order: np.ndarray, labels: list[str]) -> list[_Panel]:
+    """All panels that have to do with the memory."""
+    slots = [f"slot {m}" for m in order]
+    writes = np.minimum(seen.write_weights.sum(1), 1.0)[:, order].T  # (slots, T)
+    found = []
+    for head in range(seen.read_weights.shape[1]):
+        reads = seen.read_weights[:, head, order].T  # (slots, T)
+        title = f"Slots written (orange), and read by head {head + 1} (blue)"
+        found.append(_Panel(title, _mixed(writes, reads), slots))
+        found += _origins(seen, head, labels)
+        found += _modes(seen, head)
+    found += _gates(seen)
+    if seen.usage is not None:
+        usage = seen.usage[:, order].T
+        found.append(_Panel("How much of a slot is in use", usage, slots, _USED))
+    return found
+
+
+def _mixed(writes: np.ndarray, reads: np.ndarray) -> np.ndarray:
+    """Both weights as colours on white, (rows, columns, 3)."""
+    ink = [
+        x[..., None] * (1 - np.array(color))
+        for x, color in ((writes, _WRITTEN), (np.clip(reads, 0, 1), _READ))
+    ]
+    return np.clip(1 - ink[0] - ink[1], 0.0, 1.0)
+
+
+def origins(write_weights: np.ndarray, read_weights: np.ndarray) -> np.ndarray:
+    """How much of what is read at a step was written at each step.
+
+        sₜ[m, ·] = (1 − wₜ[m]) sₜ₋₁[m, ·] + wₜ[m] 1ₜ        shares of slot m
+        oₜ = Σₘ rₜ[m] sₜ[m, ·]
+
+    Args:
+        write_weights: Floats (T, M), of all write heads together.
+        read_weights: Floats (T, M), of one read head.
+
+    Returns:
+        Floats (T, T): a row for each step that reads, a column for each that wrote.
+    """
+    length, slots = write_weights.shape
+    shares = np.zeros((slots, length))
+    found = np.zeros((length, length))
+    for step in range(length):
+        weights = np.clip(write_weights[step], 0.0, 1.0)
+        shares *= 1 - weights[:, None]
+        shares[:, step] = weights
+        found[step] = read_weights[step] @ shares
+    return found
+
+
+def _origins(seen: _Sample, head: int, labels: list[str]) -> list[_Panel]:
+    """A row for each step whose writing the head comes back for."""
+    back = origins(seen.write_weights.sum(1), seen.read_weights[:, head]).T
+    rows = np.flatnonzero(back.max(1) >= _SEEN)
+    if not len(rows):
+        return []
+    names = [f"step {n + 1} {labels[n]}".strip() for n in rows]
+    title = f"When that was written which head {head + 1} reads"
+    return [_Panel(title, back[rows], names, _READ)]
+
+
+def _modes(seen: _Sample, head: int) -> list[_Panel]:
+    """Backward, content and forward, each of the links of each write head."""
+    if seen.modes is None:
+        return []
+    modes = seen.modes[:, head].T  # (1 + 2H, T)
+    writers = seen.write_weights.shape[1]
+    if len(modes) == 1 + 2 * writers:
+        ends = [f" (writer {n + 1})" if writers > 1 else "" for n in range(writers)]
+        rows = [f"the one before{end}" for end in ends]
+        rows += ["by content", *(f"the next one{end}" for end in ends)]
+    else:
+        rows = ["by content"] + [""] * (len(modes) - 1)
+    title = f"How head {head + 1} finds its slots: by order of writing, or by content"
+    return [_Panel(title, modes, rows, _MODE)]
+
+
+def _gates(seen: _Sample) -> list[_Panel]:
+    names = {"write_gate": "write", "allocation_gate": "to a free slot"}
+    names["free_gates"] = "free what was read"
+    cells, rows = [], []
+    for name, row in names.items():
+        gates = getattr(seen, name)
+        if gates is not None:
+            cells.append(gates.T)
+            many = gates.shape[1] > 1
+            rows += [f"{row} ({n + 1})" if many else row for n in range(gates.shape[1])]
+    if not cells:
+        return []
+    return [_Panel("Gates", np.concatenate(cells), rows, _GATE)]
+
+
+def _words(seen: _Sample, order: np.ndarray) -> _Panel:
+    """What the slots hold in the end, blue below 0 and red above."""
+    words = seen.memory[-1][order][:, :_MOST]  # (slots, W)
+    most = float(np.abs(words).max()) or 1.0
+    return _Panel("Words in the end", words, [""] * len(order), None, -most, most)
+
+
+def _notes(seen: _Sample, order: np.ndarray, least: float) -> list[str]:
+    slots = seen.memory.shape[1]
+    notes = [
+        "Time runs from left to right, a column a step. White is 0; full colour is 1.",
+        "Words in the end: what is in the slots beside them, red above 0, blue below.",
+    ]
+    if len(order) < slots:
+        notes.append(
+            f"{len(order)} of {slots} slots are drawn; of the others none has a weight "
+            f"above {100 * least:.0f} %."
+        )
+    return notes
+
+
+def _draw(
+    panels: list[_Panel],
+    words: _Panel,
+    behind: int,
+    labels: list[str],
+    heading: list[str],
+    notes: list[str],
+) -> Figure:
+    """Puts the panels into a figure of just the right size."""
+    _, canvas, figure_class = matplotlib_or_error()
+    left = max([_width(row, _TEXT) for one in panels for row in one.rows]) + 0.1
+    left += _PAD
+    across = panels[0].cells.shape[1] * _CELL
+    side = max(words.cells.shape[1] * _CELL, _width(words.title, _TEXT, True))
+    beside = left + max(across, _width(panels[behind].title, _TEXT, True)) + 0.3
+    widths = [
+        beside + side,
+        *(left + _width(one.title, _TEXT, True) for one in panels),
+        *(_PAD + _width(text, _TEXT + 1, True) for text in heading),
+        *(_PAD + _width(text, _NOTE_SIZE) for text in notes),
+    ]
+    total_width = max(widths) + _PAD
+    under = max(_width(text, _TEXT) for text in labels) + 0.25  # below the last panel
+    heights = [_LINE + len(one.rows) * _CELL + _GAP for one in panels]
+    above = _PAD + len(heading) * (_LINE + 0.03)
+    total_height = above + sum(heights) + under + len(notes) * _LINE + _PAD
+    figure = figure_class(
+        figsize=(total_width, total_height), dpi=120, facecolor="white"
+    )
+    canvas(figure)
+
+    def write(x: float, y: float, text: str, **style: Any) -> None:
+        """Text at inches from the upper left corner."""
+        place = (x / total_width, 1 - y / total_height)
+        figure.text(*place, text, va="top", parse_math=False, **style)
+
+    def place(panel: _Panel, x: float, y: float, width: float) -> Any:
+        """Its title at a height, and its cells below."""
+        write(x, y, panel.title, size=_TEXT, weight="bold", color=_INK)
+        height = len(panel.rows) * _CELL
+        bottom = total_height - y - _LINE - height
+        box = (x / total_width, bottom / total_height)
+        ax = figure.add_axes((*box, width / total_width, height / total_height))
+        _draw_panel(ax, panel)
+        return ax
+
+    for n, line in enumerate(heading):
+        write(_PAD, _PAD + n * _LINE, line, size=_TEXT + 1, weight="bold", color=_INK)
+    y = above
+    for n, panel in enumerate(panels):
+        ax = place(panel, left, y, across)
+        if n == behind:  # the first that shows slots
+            place(words, beside, y, words.cells.shape[1] * _CELL)
+        y += heights[n]
+    _draw_steps(ax, labels)
+    y += under
+    for n, note in enumerate(notes):
+        write(_PAD, y + n * _LINE, note, size=_NOTE_SIZE, color=_MUTED)
+    return figure
+
+
+def _draw_panel(ax: Any, panel: _Panel) -> None:
+    rows, columns = panel.cells.shape[:2]
+    shown: dict[str, Any] = {"extent": (0, columns, rows, 0), "aspect": "auto"}
+    if panel.cells.ndim == 2:
+        shown.update(cmap=_colormap(panel.color), vmin=panel.low, vmax=panel.high)
+    ax.imshow(panel.cells, interpolation="nearest", **shown)
+    for n in range(1, rows):
+        ax.axhline(n, color=_GRID, linewidth=0.3)
+    for n in range(1, columns):
+        ax.axvline(n, color=_GRID, linewidth=0.3)
+    for spine in ax.spines.values():
+        spine.set_color(_GRID)
+    style = {"size": _TEXT, "color": _INK, "parse_math": False}
+    ax.set_yticks(np.arange(rows) + 0.5, panel.rows, **style)
+    ax.set_xticks([])
+    ax.tick_params(length=0, pad=3)
+
+
+def _colormap(color: tuple[float, float, float] | None) -> Any:
+    """From white to a colour; for None from blue over white to red."""
+    matplotlib, _, _ = matplotlib_or_error()
+    if color is None:
+        return matplotlib.colormaps["RdBu_r"]
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("ink", [(1.0, 1.0, 1.0), color])
+
+
+def _draw_steps(ax: Any, labels: list[str]) -> None:
+    """Labels below the last panel; without any, the number of each fifth step."""
+    style = {"size": _TEXT, "color": _INK, "parse_math": False}
+    if any(labels):
+        ax.set_xticks(np.arange(len(labels)) + 0.5, labels, rotation=90, **style)
+        return
+    numbers = [n for n in range(1, len(labels) + 1) if n == 1 or n % 5 == 0]
+    ax.set_xticks([n - 0.5 for n in numbers], [str(n) for n in numbers], **style)

@@ -1,0 +1,352 @@
+"""What the DNC benchmark draws, trains, scores, keeps and reports."""
+
+import json
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+
+from keras_attention.benchmarks import __main__ as benchmarks
+from keras_attention.benchmarks.dnc import (
+    command,
+    networks,
+    problems,
+    report,
+    tasks,
+    texts,
+    training,
+    worlds,
+)
+from keras_attention.benchmarks.errors import UsageError
+from keras_attention.datasets import algorithms, babi, graphs
+
+# Keras' torch backend hands arrays to NumPy in a way that newer NumPy deprecates.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:__array__ implementation:DeprecationWarning"
+)
+TRAINS = keras.config.backend() in ("jax", "tensorflow", "torch")
+needs_training = pytest.mark.skipif(not TRAINS, reason="does not train")
+TINY = {"units": 5, "memory_slots": 3, "word_width": 2, "read_heads": 1}
+RESULTS = pathlib.Path(__file__).parents[2] / "docs" / "results"
+
+
+class Says:
+    """In a model's place: gives the logits that a function makes of its inputs."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def predict(self, x, batch_size, verbose):
+        assert len(x["inputs"]) % batch_size == 0
+        assert x["inputs"].shape[1] % problems.STEPS == 0
+        return self.answer(x)
+
+
+def padded(array, x):
+    """The targets as logits, 1 or -1, in the form that a model was asked for."""
+    logits = problems.resized(2 * array - 1, x["inputs"].shape[1])
+    return logits[np.arange(len(x["inputs"])) % len(array)]
+
+
+def copies(**lesson):
+    return problems.Bits(algorithms.copy, [lesson])
+
+
+def test_bits_and_whole_sequences_are_counted_where_they_are_asked_for():
+    problem = copies(length=(1, 4), bits=3)
+    data = problem.draw(problem.lessons[0], 5, [7], "test")
+    row, step = np.argwhere(data["answer_mask"])[0]
+    wrong = data["targets"].copy()
+    wrong[row, step, 1] = 1 - wrong[row, step, 1]
+    wrong[~data["answer_mask"]] = 1  # says what it likes where it is not asked
+    scores = problem.score(Says(lambda x: padded(wrong, x)), data, batch_size=2)
+    bits = 3 * data["answer_mask"].sum()
+    assert scores == pytest.approx({"bits": 1 - 1 / bits, "sequences": 4 / 5})
+
+
+def test_no_sequence_is_of_two_parts_or_drawn_twice():
+    problem = copies(length=5)
+    seeds = [([s, n], "train") for s in (0, 1) for n in (0, 1)]
+    seeds += [([s], part) for s in (0, 1) for part in ("validation", "test")]
+    drawn = [problem.draw(problem.lessons[0], 3, *seed)["inputs"] for seed in seeds]
+    for i, one in enumerate(drawn):
+        assert all((one != other).any() for other in drawn[:i])
+
+
+def test_batches_are_padded_to_few_lengths_and_hold_all_that_was_drawn():
+    problem = copies(length=(1, 13))
+    batches = training.Fresh(problem, 16, batch_size=4, rounding=9, seed=3)
+    steps, lengths = set(), []
+    for i in range(8):
+        x, y = batches[i]
+        steps.add(x["inputs"].shape[1])
+        longest = x["answer_mask"].any(0).nonzero()[0].max() + 1
+        assert x["inputs"].shape[1] == -(-longest // 9) * 9
+        assert y.shape == (4, x["inputs"].shape[1], 8)
+        lengths += x["answer_mask"].sum(1).tolist()
+    assert steps <= {9, 18, 27}
+    data = problem.draw(problem.lessons[0], 32, [3, 0], "train")
+    assert sorted(lengths) == sorted(data["answer_mask"].sum(1).tolist())
+    first = batches[0][0]["inputs"].copy()
+    again = batches[8][0]["inputs"]
+    assert first.shape != again.shape or (first != again).any()
+
+
+def test_an_lstm_has_the_weights_of_the_dnc_and_hardly_more():
+    problem = copies(length=3)
+    dnc = networks.network(problem, "dnc", TINY, 0)
+    lstm = networks.network(problem, "lstm", TINY, 0)
+    units = lstm.layers[1].units if hasattr(lstm.layers[1], "units") else None
+    units = next(x.units for x in lstm.layers if isinstance(x, keras.layers.LSTM))
+    assert lstm.count_params() >= dnc.count_params()
+    fewer = 4 * (units - 1) * (9 + units) + units * 8
+    assert fewer < dnc.count_params()
+
+
+def test_an_lstm_of_tokens_counts_its_embedding(monkeypatch):
+    problem = stories(monkeypatch)
+    arguments = {**TINY, "embedding_dim": 3}
+    dnc = networks.network(problem, "dnc", arguments, 0)
+    lstm = networks.network(problem, "lstm", arguments, 0)
+    assert 0 <= lstm.count_params() - dnc.count_params() < 0.3 * dnc.count_params()
+
+
+def stories(monkeypatch, task=1):
+    def load(number, part, size):
+        assert (number, size) == (task, "10k")
+        return babi.simulate(number, {"train": 200, "test": 53}[part], seed=len(part))
+
+    monkeypatch.setattr(babi, "load", load)
+    return worlds.Stories(task)
+
+
+def test_a_question_of_babi_is_right_in_all_its_words(monkeypatch):
+    problem = stories(monkeypatch, task=8)  # lists: answers of several words
+    data = problem.draw({}, 0, [0], "test")
+    assert len(np.unique(data["question"])) == 54  # and -1
+    codes = np.eye(problem.outputs, dtype="float32")
+    right = codes[data["targets"]]
+    assert problem.score(Says(lambda x: padded(right, x)), data, 8) == {"answers": 1}
+    number = next(n for n in range(53) if (data["question"] == n).sum() > 1)
+    at = tuple(np.argwhere(data["question"] == number)[0])
+    right[at] = np.roll(right[at], 1)
+    found = problem.score(Says(lambda x: padded(right, x)), data, 8)
+    assert found["answers"] == pytest.approx(52 / 53)
+
+
+def test_stories_of_validation_are_not_trained_on(monkeypatch):
+    problem = stories(monkeypatch)
+    last = problem.lessons[-1]
+    held = problem.draw(last, 0, [0], "validation")
+    seen = problem.draw(last, 500, [0], "train")
+    assert len(held["inputs"]) == 4
+    numbers = [set(np.unique(d["question"])) - {-1} for d in (held, seen)]
+    assert not numbers[0] & numbers[1]
+    assert len(numbers[1]) > 150
+
+
+def test_the_true_path_is_shortest_and_chance_is_told():
+    lessons = graphs.SHORTEST_PATH_SMALL[:2]
+    problem = worlds.walks("shortest_path", lessons, (2,))()
+    data = problem.draw(problem.lessons[1], 32, [0], "test")
+
+    def knows(x):
+        """Reads the triple that follows in a shortest path, wherever it has come to."""
+        return problems.resized(truth, x["inputs"].shape[1])[
+            np.arange(len(x["inputs"])) % 32
+        ]
+
+    truth = 10 * data["targets"]
+    scores = problem.score(Says(knows), data, 32)
+    assert scores["shortest"] == scores["valid"] == 1
+    assert 0 < scores["shortest by chance"] < 1
+
+
+def test_a_walk_counts_with_all_its_triples():
+    problem = worlds.walks("traversal", graphs.TRAVERSAL, (1, 14))()
+    assert list(problem.tests) == ["lesson 1", "lesson 14"]
+    data = problem.draw(problem.lessons[1], 16, [0], "test")
+    logits = data["targets"].copy()
+    row, step = np.argwhere(data["answer_mask"])[0]
+    logits[row, step, :10] = logits[row, step, :10][::-1]  # another digit
+    scores = problem.score(Says(lambda x: padded(logits, x)), data, 16)
+    triples = data["answer_mask"].sum()
+    assert scores == pytest.approx({"walks": 15 / 16, "triples": 1 - 1 / triples})
+
+
+def test_softmaxes_are_summed_over_their_groups():
+    random = np.random.default_rng(0)
+    logits = random.normal(size=(2, 3, 12)).astype("float32")
+    classes = random.integers(4, size=(2, 3, 3))
+    targets = np.eye(4, dtype="float32")[classes].reshape(2, 3, 12)
+    loss = worlds.Softmaxes(4)
+    mine = keras.ops.convert_to_numpy(loss.call(targets, logits))
+    z = logits.reshape(2, 3, 3, 4).astype("float64")
+    logs = z - np.log(np.exp(z).sum(-1, keepdims=True))
+    theirs = -np.take_along_axis(logs, classes[..., None], -1).sum((2, 3))
+    np.testing.assert_allclose(mine, theirs, rtol=1e-5)
+    assert worlds.Softmaxes.from_config(loss.get_config()).size == 4
+
+
+def test_puzzles_come_again_but_none_of_the_test():
+    problem = worlds.puzzles(
+        [{"goals": 1, "blocks": 3, "constraints": 1, "depth": 1}]
+    )()
+    lesson = problem.lessons[0]
+    for i in range(3):
+        data = problem.draw(lesson, 8, [0, i], "train")
+        assert data["inputs"].shape[0] == 8
+    assert len(problem._seen[0]) == 24
+    data = problem.draw(lesson, 4, [0], "test")
+
+    def right(x):
+        return padded(data["targets"], x)
+
+    scores = problem.score(Says(right), data, 4)
+    assert scores == {"solved": 1, "fewest moves": 1}
+
+
+SETTINGS = {
+    **tasks.TRAINING,
+    **{"steps": 8, "batch_size": 4, "rounding": 7, "validation": 8, "tested": 8},
+}
+
+
+@needs_training
+def test_a_network_is_trained_lesson_by_lesson_and_tested():
+    problem = problems.Bits(
+        algorithms.copy,
+        [{"length": 1, "bits": 1}, {"length": (1, 2), "bits": 1}],
+        beyond={"length": 3, "bits": 1},
+    )
+    settings = {
+        "network": TINY,
+        "training": {**SETTINGS, "bar": 0.0, "last_bar": 0.0, "in_a_row": 2},
+        "minutes": 5,
+    }
+    row = training.run_of(problem, "dnc", settings, 0, larger=6)
+    assert (row["lesson"], row["of_lessons"], row["solved"]) == (2, 2, True)
+    assert row["steps"] == 24
+    assert [entry["lesson"] for entry in row["history"]] == [1, 2, 2]
+    assert ["beyond" in entry for entry in row["history"]] == [False, True, True]
+    assert list(row["tests"]) == ["test", "test, 6 slots"]
+    assert row["tests"]["test"]["sequences tested"] == 8
+    assert 0 < row["cpu_seconds"]
+    json.dumps(row)
+    settings["training"]["last_bar"] = 1.1
+    settings["minutes"] = 1e-6
+    row = training.run_of(problem, "lstm", settings, 0)
+    assert (row["steps"], row["solved"]) == (1, False)
+
+
+def test_a_history_is_thinned_and_keeps_its_end():
+    assert training.thinned(list(range(5))) == [0, 1, 2, 3, 4]
+    assert training.thinned(list(range(100)), most=40)[-1] == 99
+    assert len(training.thinned(list(range(100)), most=40)) <= 40
+
+
+def made_up(monkeypatch):
+    """Puts a made-up result in the place of a trained one; returns what was done."""
+    done = []
+
+    def run_of(problem, model, settings, seed, larger=None, progress=None):
+        done.append((model, seed, settings["network"].get("links", True), larger))
+        test = {"sequences tested": 9, "bits": 0.875, "sequences": 0.5}
+        return {
+            **{"seconds": 3.0, "cpu_seconds": 2.0, "steps": 1234, "lesson": 3},
+            **{"of_lessons": 3, "solved": True, "history": [], "weights": 45678},
+            "tests": dict.fromkeys(problem.tests, test),
+        }
+
+    monkeypatch.setattr(command, "run_of", run_of)
+    return done
+
+
+def run_command(*arguments):
+    return benchmarks.main(["dnc", *(str(argument) for argument in arguments)])
+
+
+def test_a_stopped_benchmark_goes_on_and_its_page_has_every_run(
+    tmp_path, monkeypatch, capsys
+):
+    done = made_up(monkeypatch)
+    out, page, results = (tmp_path / name for name in ("r.jsonl", "r.md", "r.json"))
+    common = ["--out", out, "--json", results, "--page", page]
+    assert run_command("copy", "--seeds", 0, 0, 1, *common) == 0
+    assert run_command("copy", "--seeds", 0, 1, 2, *common) == 0
+    assert run_command("copy", "--links", "none", *common) == 0
+    assert run_command("copy-sparse", *common) == 0
+    assert run_command("copy", "--model", "lstm", *common) == 0
+    assert done == [
+        *[("dnc", seed, True, None) for seed in range(3)],
+        ("dnc", 0, False, None),
+        ("dnc", 0, 8, 4096),
+        ("lstm", 0, True, None),
+    ]
+    assert (
+        "copy, DNC, no links, seed 0: up to 20: bits 87.50" in capsys.readouterr().out
+    )
+    again = tmp_path / "again.md"
+    assert run_command("--out", out, "--page", again) == 0
+    text = page.read_text("utf-8")
+    assert again.read_text("utf-8") == text
+    backend = f"KERAS_BACKEND={keras.config.backend()}"
+    start = f"{backend} python -m keras_attention.benchmarks dnc copy"
+    assert f"{start} --seeds 0 1 2\n{start} --links none --seeds 0\n" in text
+    assert f"{start} --model lstm --seeds 0\n" in text
+    assert (
+        "| DNC, 8 links | 0 | 87.50 | 50.00 | 87.50 | 50.00 | 3 of 3, passed |" in text
+    )
+    assert len(json.loads(results.read_text("utf-8"))["runs"]) == 6
+    assert run_command("copy", "--minutes", 3, *common) == 2
+    assert "other settings (minutes)" in capsys.readouterr().err
+
+
+def test_babi_and_walks_have_tables_of_their_own(tmp_path, monkeypatch):
+    made_up(monkeypatch)
+    stories(monkeypatch)
+    out, page = tmp_path / "r.jsonl", tmp_path / "r.md"
+    result = command.run_of
+
+    def run_of(problem, *args, **kwargs):
+        row = result(problem, *args, **kwargs)
+        right = {"answers": 0.97, "walks": 0.25}
+        row["tests"] = {name: right for name in row["tests"]}
+        return row
+
+    monkeypatch.setattr(command, "run_of", run_of)
+    assert run_command("traversal", "babi", "--tasks", 1, "--out", out) == 0
+    assert run_command("traversal", "--model", "lstm", "--out", out) == 0
+    assert run_command("--out", out, "--page", page) == 0
+    text = page.read_text("utf-8")
+    assert "| 1 | DNC | 0 | 3.0 | 9.0 | 0.0 | 3 of 3, passed | 45,678 |" in text
+    assert "| walks right | DNC, seed 0 | LSTM, seed 0 |" in text
+    assert "| lesson 14 | 25.00 | 25.00 |" in text
+    assert "dnc babi --tasks 1 --seeds 0\n" in text
+
+
+def test_what_cannot_be_asked(capsys):
+    assert run_command("babi", "--tasks", 21) == 2
+    assert "--tasks must be from 1 to 20. Received: [21]" in capsys.readouterr().err
+    assert run_command("copy", "--minutes", 0) == 2
+    assert "--minutes must be above 0. Received: 0.0" in capsys.readouterr().err
+    args = command.argparse.Namespace(
+        **{"names": ["copy"], "model": "lstm", "links": 3, "seeds": [0], "tasks": []},
+        minutes=None,
+    )
+    with pytest.raises(UsageError, match="--links is of a DNC"):
+        list(command.jobs_of(args))
+
+
+def test_every_task_has_its_words():
+    assert set(texts.ABOUT) == set(texts.HEADINGS) == set(tasks.TASKS)
+    assert set(report.NAMES) == set(networks.MODELS)
+    for task in tasks.TASKS.values():
+        json.dumps([task.network, task.training])
+        assert {"tested", "validation", "bar", "last_bar"} < set(task.training)
+
+
+def test_the_page_is_made_of_the_results():
+    results = json.loads((RESULTS / "dnc.json").read_text("utf-8"))
+    assert report.page(results) == (RESULTS / "dnc.md").read_text("utf-8")

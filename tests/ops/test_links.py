@@ -1,0 +1,184 @@
+"""Temporal links, dense and sparse, against NumPy in float64."""
+
+import dnc_reference as reference
+import numpy as np
+import pytest
+import references
+from gradients import gradient, tensor, to_numpy
+from keras import ops
+
+from keras_attention.ops import links
+
+B, M, R, H, K = 3, 7, 4, 2, 3
+
+
+def writes(steps, heads=H, power=6, seed=0):
+    """Write weightings (steps, B, H, M), most of each on few slots."""
+    x = np.random.default_rng(seed)
+    w = x.random((steps, B, heads, M)) ** power
+    w = w / w.sum(axis=-1, keepdims=True)
+    return w * (0.5 + 0.5 * x.random((steps, B, heads, 1)))
+
+
+def spread(*shape, seed=0):
+    x = np.random.default_rng(seed).random(shape)
+    return x / x.sum(axis=-1, keepdims=True)
+
+
+def hot(slots):
+    """One-hot writes, the same of each head and example, (steps, B, H, M)."""
+    w = np.eye(M)[np.array(slots)][:, None, None]
+    return np.broadcast_to(w, (len(slots), B, H, M))
+
+
+def written(weights):
+    """Dense L and p after writes (steps, B, H, M)."""
+    batch, heads, slots = weights.shape[1:]
+    linked, p = (
+        ops.zeros((batch, heads, slots, slots)),
+        ops.zeros((batch, heads, slots)),
+    )
+    for w in weights:
+        w = tensor(w)
+        linked, p = links.links(linked, p, w), links.precedence(p, w)
+    return linked, p
+
+
+def sparse_written(weights, number, threshold=None):
+    batch, heads, slots = weights.shape[1:]
+    linked, p = links.no_links(batch, heads, slots, number), ops.zeros(weights[0].shape)
+    for w in weights:
+        w = tensor(w)
+        linked, p = links.sparse_links(linked, p, w, threshold), links.precedence(p, w)
+    return linked, p
+
+
+@pytest.mark.parametrize("heads", [1, H])
+def test_links_equal_their_equations(heads):
+    w = writes(6, heads)
+    right, p = np.zeros((B, heads, M, M)), np.zeros((B, heads, M))
+    for row in w:
+        right = reference.batched(reference.links)(right, p, row)
+        p = reference.batched(reference.precedence)(p, row)
+    linked, found = written(w)
+    np.testing.assert_allclose(to_numpy(linked), right, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(to_numpy(found), p, rtol=0, atol=1e-6)
+    read = spread(B, R, M)
+    right = reference.batched(reference.directions)(right, read)
+    for one, expected in zip(links.directions(linked, tensor(read)), right):
+        np.testing.assert_allclose(to_numpy(one), expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_one_hot_writes_lead_on_and_back(sparse):
+    order = [3, 0, 5, 1]
+    if sparse:
+        linked, _ = sparse_written(hot(order), K)
+        go = links.sparse_directions
+    else:
+        linked, _ = written(hot(order))
+        go = links.directions
+    reads = np.eye(M)[None, order].repeat(B, 0)  # (B, 4, M): a head at each of them
+    forward, backward = go(linked, tensor(reads))
+    ahead = np.vstack([np.eye(M)[order[1:]], np.zeros(M)])
+    behind = np.vstack([np.zeros(M), np.eye(M)[order[:-1]]])
+    np.testing.assert_allclose(to_numpy(forward)[0, :, 0], ahead, atol=1e-6)
+    np.testing.assert_allclose(to_numpy(backward)[0, :, 0], behind, atol=1e-6)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_slot_written_again_is_linked_anew(sparse):
+    w = hot([3, 0, 5, 0])
+    linked = links.dense_links(sparse_written(w, K)[0]) if sparse else written(w)[0]
+    right = np.zeros((M, M))
+    right[0, 5] = 1  # and neither 0 after 3 nor 5 after 0
+    np.testing.assert_allclose(to_numpy(linked)[0, 0], right, atol=1e-6)
+
+
+def test_sparse_links_of_all_slots_are_the_dense_ones():
+    w, read = writes(5, power=2), spread(B, R, M)
+    dense, _ = written(w)
+    sparse, _ = sparse_written(w, M, threshold=0.0)
+    found = to_numpy(links.dense_links(sparse))
+    np.testing.assert_allclose(found, to_numpy(dense), rtol=0, atol=1e-6)
+    right = links.directions(dense, tensor(read))
+    for one, other in zip(links.sparse_directions(sparse, tensor(read)), right):
+        np.testing.assert_allclose(to_numpy(one), to_numpy(other), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(("number", "threshold"), [(K, None), (K, 0.05), (K, 0.0)])
+def test_sparse_links_equal_their_equations(number, threshold):
+    w = writes(8, power=20)
+    right, p = np.zeros((B, H, M, M)), np.zeros((B, H, M))
+    for row in w:
+        right = reference.batched(reference.sparse_links)(
+            right, p, row, k=number, threshold=threshold
+        )
+        p = reference.batched(reference.precedence)(p, row)
+    linked, _ = sparse_written(w, number, threshold)
+    assert linked.values.shape == linked.slots.shape == (B, H, M, number)
+    found = to_numpy(links.dense_links(linked))
+    assert np.count_nonzero(right) > B * H / 2
+    np.testing.assert_allclose(found, right, rtol=0, atol=1e-6)
+    read = spread(B, R, M)
+    right = reference.batched(reference.directions)(right, read)
+    for one, expected in zip(links.sparse_directions(linked, tensor(read)), right):
+        np.testing.assert_allclose(to_numpy(one), expected, rtol=0, atol=1e-6)
+
+
+def test_a_closed_write_gate_leaves_sparse_links_alone():
+    w = np.concatenate([hot([3, 0]), np.zeros((2, B, H, M))])
+    linked, p = sparse_written(w, K)
+    right = np.zeros((M, M))
+    right[0, 3] = 1
+    np.testing.assert_allclose(
+        to_numpy(links.dense_links(linked))[0, 0], right, atol=1e-6
+    )
+    np.testing.assert_allclose(to_numpy(p)[0, 0], np.eye(M)[0], atol=1e-6)
+
+
+def test_gradients():
+    """Of two writes and what is read after them: dense by differences, sparse alike."""
+    w, read = writes(3, power=2)[:, :1], spread(1, R, M)
+    along = references.normal(2, 1, R, H, M)
+
+    def dense(w, read):
+        found = links.directions(written(w)[0], read)
+        return sum(ops.sum(tensor(c) * x) for c, x in zip(along, found))
+
+    def sparse(w, read):
+        linked = sparse_written(w, M, threshold=0.0)[0]
+        found = links.sparse_directions(linked, read)
+        return sum(ops.sum(tensor(c) * x) for c, x in zip(along, found))
+
+    def right(w, read):
+        linked, p = np.zeros((H, M, M)), np.zeros((H, M))
+        for row in w[:, 0]:
+            linked = reference.links(linked, p, row)
+            p = reference.precedence(p, row)
+        found = reference.directions(linked, read[0])
+        return sum(np.sum(c[0] * x) for c, x in zip(along, found))
+
+    of_dense, of_sparse = gradient(dense, w, read), gradient(sparse, w, read)
+    by_w = references.differences(lambda x: right(x, read), w)
+    by_read = references.differences(lambda x: right(w, x), read)
+    for found in (of_dense, of_sparse):
+        np.testing.assert_allclose(found[0], by_w, rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(found[1], by_read, rtol=1e-3, atol=1e-4)
+
+
+def test_gradients_are_finite_before_the_first_write():
+    zeros, read = np.zeros((2, 1, H, M)), np.zeros((1, R, M))
+
+    def sparse(w, read):
+        linked = sparse_written(w, K)[0]
+        forward, backward = links.sparse_directions(linked, read)
+        return ops.sum(forward + backward)
+
+    assert all(np.isfinite(g).all() for g in gradient(sparse, zeros, read))
+
+
+def test_the_number_of_links():
+    assert links.no_links(B, H, M, 100).values.shape == (B, H, M, M)
+    with pytest.raises(ValueError, match=r"`number` must be at least 1\. Received:"):
+        links.no_links(B, H, M, 0)
