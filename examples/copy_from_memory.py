@@ -1,14 +1,15 @@
 """A network with a memory learns to copy what it read, once and several times over.
 
-    python examples/copy_from_memory.py                   # about two minutes
+    python examples/copy_from_memory.py                   # a few minutes
     python examples/copy_from_memory.py --task copy       # or repeat
     python examples/copy_from_memory.py --backend torch   # or tensorflow; slower
 
 A differentiable neural computer reads vectors of bits, one a step, and then has to
 write them down again while it reads nothing: what it writes must come from its memory.
-It is tested on sequences that are new, and, with more slots of memory than it was
-trained with, on some that are longer than any it has seen. The pictures show what it
-wrote where and how it found that again.
+It is tested on sequences that are new; what it has learned of copying, with more slots
+of memory than in training, also on some that are longer than any it has seen. Repeat
+copy is learned by lessons, of one repetition, of two and of three. The pictures show
+what is written where and how it is found again.
 
 The network is Graves et al., "Hybrid computing using a neural network with dynamic
 external memory" (2016), https://www.nature.com/articles/nature20101. Its equations:
@@ -40,7 +41,7 @@ def parse_arguments():
         choices=("copy", "repeat", "both"),
         help="default: both, one after the other",
     )
-    add("--steps", type=int, default=4000, help="of training at most; default: 4000")
+    add("--steps", type=int, default=8000, help="of training at most; default: 8000")
     add("--seed", type=int, default=0, help="of all chance; default: 0")
     add(
         "--out",
@@ -64,44 +65,45 @@ if importlib.util.find_spec(os.environ["KERAS_BACKEND"]) is None:
 import keras
 import numpy as np
 
-from keras_attention import layers, models, visualization
+from keras_attention import callbacks, layers, models, visualization
 from keras_attention.datasets import algorithms
 
 BATCH = 16
 EPOCH = 100  # steps of training from one look at it to the next
 
 
-def copying(count, seed, longer=False):
+def copying(count, seed, lesson=0, longer=False):
     """Sequences of at most 8 vectors; where they are to be longer, of 16."""
     length = 16 if longer else (1, 8)
     return algorithms.copy(count, length, bits=6, seed=seed, steps=33 if longer else 17)
 
 
-def repeating(count, seed, longer=False):
-    """At most 3 vectors, at most 3 times; where it is to be longer, 5 of them."""
-    length = 5 if longer else (1, 3)
-    steps = 5 * 4 + 3 if longer else 3 * 4 + 3
-    return algorithms.repeat_copy(count, length, (1, 3), seed=seed, steps=steps)
+def repeating(count, seed, lesson=2):
+    """At most 4 vectors, and as many times as the lesson has it, 3 at most."""
+    times = (1, 1 + lesson)
+    return algorithms.repeat_copy(count, (1, 4), times, 6, seed=seed, steps=4 * 4 + 3)
 
 
-TASKS = {"copy": copying, "repeat": repeating}
+TASKS = {"copy": (copying, 1), "repeat": (repeating, 3)}  # and how many lessons
 
 
 def main():
     arguments.out.mkdir(parents=True, exist_ok=True)
-    for task, draw in TASKS.items():
+    for task, (draw, lessons) in TASKS.items():
         if arguments.task in (task, "both"):
-            work(task, draw)
+            work(task, draw, lessons)
 
 
-def work(task, draw):
+def work(task, draw, lessons):
     """Trains on one task, tests, and draws what the memory does."""
     print(f"\n{task}", flush=True)
-    model = train(draw)
-    larger = model.resized(2 * model.cell.memory_slots)
-    new, longer = draw(500, seed=1), draw(100, seed=2, longer=True)
+    model = train(draw, lessons)
+    new = draw(500, seed=1)
     print(f"bits right, new sequences:           {right(model, new):7.2%}")
-    print(f"bits right, longer ones, more slots: {right(larger, longer):7.2%}")
+    if task == "copy":
+        larger = model.resized(2 * model.cell.memory_slots)
+        longer = draw(100, seed=2, longer=True)
+        print(f"bits right, longer ones, more slots: {right(larger, longer):7.2%}")
 
     path = arguments.out / f"{task}.png"
     picture(task, model, draw(20, seed=3), path)
@@ -113,7 +115,7 @@ def work(task, draw):
     print(f"model:   {path}, loaded again: {'the same' if same else 'OTHER'} answers")
 
 
-def train(draw):
+def train(draw, lessons):
     """A model of a task, trained on sequences that are drawn anew for each step."""
     example = draw(2, seed=0)
     keras.utils.set_random_seed(arguments.seed)
@@ -131,24 +133,22 @@ def train(draw):
         metrics=[keras.metrics.BinaryAccuracy(threshold=0.0, name="bits_right")],
     )
 
-    def batches():
-        random = np.random.default_rng(arguments.seed)
-        while True:
-            data = draw(BATCH, seed=random)
-            yield asked(data), data["targets"]
+    def batch(lesson, seed):
+        data = draw(BATCH, seed, lesson)
+        return asked(data), data["targets"]
 
+    epoch = min(EPOCH, arguments.steps)
+    data = callbacks.Lessons(batch, lessons, epoch, arguments.seed)
+    rises = callbacks.Curriculum(data, "loss", bar=0.03, mode="min")
     start = time.perf_counter()
-    epochs = -(-arguments.steps // EPOCH)
     history = model.fit(
-        batches(),
-        steps_per_epoch=min(EPOCH, arguments.steps),
-        epochs=epochs,
-        shuffle=False,
+        data,
+        epochs=-(-arguments.steps // epoch),
         verbose=0,
-        callbacks=[Watch()],
+        callbacks=[rises, Watch(lessons)],
     )
     seconds = time.perf_counter() - start
-    steps = EPOCH * len(history.epoch)
+    steps = epoch * len(history.epoch)
     print(f"trained {steps} steps, {seconds:.0f} s on {keras.config.backend()}")
     return model
 
@@ -156,14 +156,18 @@ def train(draw):
 class Watch(keras.callbacks.Callback):
     """Says how it goes, and ends the training once hardly a bit is wrong."""
 
+    def __init__(self, lessons):
+        super().__init__()
+        self.lessons = lessons
+
     def on_epoch_end(self, epoch, logs=None):
         if (epoch + 1) % 5 == 0:
             print(
-                f"step {EPOCH * (epoch + 1):5}: loss {logs['loss']:.4f}, bits right "
-                f"{logs['bits_right']:.2%}",
+                f"step {EPOCH * (epoch + 1):5}, lesson {logs['lesson'] + 1}: loss "
+                f"{logs['loss']:.4f}, bits right {logs['bits_right']:.2%}",
                 flush=True,
             )
-        if logs["loss"] < 0.002:
+        if logs["lesson"] == self.lessons - 1 and logs["loss"] < 0.01:
             self.model.stop_training = True
 
 

@@ -112,6 +112,15 @@ class OutputRow(Row):
 
 
 @dataclass(frozen=True)
+class CellRow(Row):
+    """A row about a cell: its inputs and its states are tensors of one step."""
+
+    def call(self, made: Any, tensors: dict[str, Any], **more: Any) -> Any:
+        states = [x for name, x in tensors.items() if name != "inputs"]
+        return made(tensors["inputs"], states, **more)[0]
+
+
+@dataclass(frozen=True)
 class MemoryRow(Row):
     """A row about a memory that has patterns, in another model as a layer.
 
@@ -496,6 +505,48 @@ def _dnc_cell(dtype: Any = None, **more: Any) -> Any:
     cell = keras.layers.GRUCell(V, dtype=dtype)
     return layers.DNCCell(cell, M, dtype=dtype, **more)
 
+
+def _ntm_cell(dtype: Any = None, **more: Any) -> Any:
+    cell = keras.layers.LSTMCell(V, dtype=dtype)
+    return layers.NTMCell(cell, M, dtype=dtype, **more)
+
+
+def _steps(rng: np.random.Generator) -> Arrays:
+    """A sequence of which the second's end is padding."""
+    mask = np.ones((B, T), bool)
+    mask[1, 2:] = False
+    return {"inputs": _floats(rng, B, T, D), "mask": mask}
+
+
+def _one_step(make: Callable, **arguments: Any) -> Callable:
+    """What a cell takes at a step in the middle: inputs and states."""
+
+    def inputs(rng: np.random.Generator) -> Arrays:
+        sizes = make(**arguments).state_size
+        states = [rng.uniform(0, 0.3, (B, n)).astype("float32") for n in sizes]
+        named = {f"state_{n}": state for n, state in enumerate(states)}
+        return {"inputs": _floats(rng, B, D), **named}
+
+    return inputs
+
+
+_DNC = {
+    "word_width": 3,
+    "read_heads": 2,
+    "write_heads": 2,
+    "output_units": U,
+    "refinements": ["masked_keys", "layer_normalization", "sharp_links"],
+    "clip": 5.0,
+}
+_LINKLESS = {"word_width": 3, "links": False, "bypass_dropout": 0.1}
+_NTM = {
+    "word_width": 3,
+    "read_heads": 2,
+    "write_heads": 2,
+    "shifts": 2,
+    "output_units": U,
+    "clip": 5.0,
+}
 
 ROWS = [
     Row("dot_score", layers.DotScore, {"scaled": True}, _pair),
@@ -895,6 +946,54 @@ ROWS = [
         trains=True,
         masked=_change_memory,
         hidden=_no_memory,
+        output=0,
+    ),
+    CellRow(
+        "dnc_cell",
+        layers.DNCCell,
+        {"cell": partial(keras.layers.GRUCell, V), "memory_slots": M, **_DNC},
+        _one_step(_dnc_cell, **_DNC),
+        trains=True,
+        recurrent=True,
+    ),
+    CellRow(
+        "dnc_cell_linkless",
+        layers.DNCCell,
+        {"cell": partial(keras.layers.GRUCell, V), "memory_slots": M, **_LINKLESS},
+        _one_step(_dnc_cell, **_LINKLESS),
+        recurrent=True,
+    ),
+    CellRow(
+        "ntm_cell",
+        layers.NTMCell,
+        {"cell": partial(keras.layers.LSTMCell, V), "memory_slots": M, **_NTM},
+        _one_step(_ntm_cell, **_NTM),
+        trains=True,
+        recurrent=True,
+    ),
+    Row(
+        "dnc",
+        layers.DNC,
+        {
+            "cell": partial(_dnc_cell, word_width=3, read_heads=2, links=2),
+            "return_sequences": True,
+            "segment": 2,
+        },
+        _steps,
+        trains=True,
+        recurrent=True,
+        masked=_change_members,
+        hidden=_hide_sample,
+    ),
+    OutputRow(
+        "dnc_state",
+        layers.DNC,
+        {"cell": partial(_ntm_cell, word_width=3), "return_state": True},
+        _steps,
+        trains=True,
+        recurrent=True,
+        masked=_change_members,
+        hidden=_hide_sample,
         output=0,
     ),
     Row(

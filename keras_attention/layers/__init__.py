@@ -42,6 +42,7 @@ from keras_attention.layers.scores import (
 )
 
 __all__ = [
+    "DNC",
     "AdditiveScore",
     "AlibiBias",
     "Attention",
@@ -50,7 +51,6 @@ __all__ = [
     "CarryChoices",
     "ConcatScore",
     "CosineScore",
-    "DNC",
     "DNCCell",
     "DotScore",
     "FactFinder",

@@ -15,6 +15,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attention.ops import kernels
+
 Tensor = Any
 
 
@@ -90,7 +92,7 @@ def call_cell(
 ) -> tuple[Tensor, Any]:
     """Takes one step of a cell, as `keras.layers.RNN` does."""
     more = {"training": training} if cell._call_has_training_arg else {}
-    return cell(inputs, state, **more)
+    return kernels.called(cell, inputs, state, **more)
 
 
 def prepare_dropout(cell: Any, width: int, state: Any) -> None:

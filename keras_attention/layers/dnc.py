@@ -98,12 +98,13 @@ class DNC(keras.layers.Layer):
                 "`cell` must be a DNCCell or an NTMCell of keras_attention. "
                 f"Received: cell={cell!r}"
             )
-        if isinstance(segment, str) and segment != "auto":
-            raise ValueError(
-                "`segment` must be a number of steps, 'auto' or None. "
-                f"Received: segment={segment!r}"
-            )
-        if segment is not None and segment != "auto":
+        if isinstance(segment, str):
+            if segment != "auto":
+                raise ValueError(
+                    "`segment` must be a number of steps, 'auto' or None. "
+                    f"Received: segment={segment!r}"
+                )
+        elif segment is not None:
             positive("segment", segment)
         self.cell = cell
         self.return_sequences = return_sequences

@@ -110,7 +110,8 @@ class DNCCell(MemoryCell):
 
     Returns:
         The output (B, V) and the new states (B, ·), of which the first is the output.
-        In mixed precision all but the controller and the two dense layers is float32.
+        In mixed precision all but the controller and the two dense layers is float32,
+        save between the steps of `keras.layers.RNN`.
 
     Raises:
         ValueError: for a controller that is no cell or has no state; slots, heads or
@@ -203,7 +204,7 @@ class DNCCell(MemoryCell):
             shapes.append((writes, slots, slots))
         specs = [(shape, self.memory_dtype) for shape in shapes]
         if self.links and not dense:
-            shape = (writes, slots, min(self.links, slots))
+            shape = (writes, min(self.links, slots), slots)
             specs += [(shape, "int32"), (shape, self.memory_dtype)]
         return super().state_specs() + specs
 

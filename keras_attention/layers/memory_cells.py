@@ -22,7 +22,7 @@ from keras_attention.layers.cells import (
     width_of,
 )
 from keras_attention.layers.recurrence import as_before, layer_config, packed
-from keras_attention.ops import loop
+from keras_attention.ops import kernels, loop
 
 Tensor = Any
 
@@ -124,7 +124,7 @@ class MemoryCell(keras.layers.Layer):
     @property
     def interface_width(self) -> int:
         """How many numbers ξ has."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} has to define `interface_width`")
 
     @property
     def read_width(self) -> int:
@@ -158,7 +158,7 @@ class MemoryCell(keras.layers.Layer):
         Args:
             batch: B, a number or a tensor.
         """
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} has to define `start`")
 
     def access(
         self, interface: Tensor, state: Any, mask: Tensor | None, traced: bool
@@ -175,14 +175,14 @@ class MemoryCell(keras.layers.Layer):
             The state, of which `cell` is still the old one, and the trace; it may be
             left out, `()`, where it is not wanted.
         """
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} has to define `access`")
 
     def untouched(self, new: Any, old: Any, mask: Tensor) -> Any:
         """The new state where the mask (B,) is True, and the old one elsewhere.
 
         What `access` left as it was, since nothing was written, needs no choice.
         """
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} has to define `untouched`")
 
     def build(self, input_shape: Any) -> None:
         batch, width = input_shape[0], input_shape[-1]
@@ -247,7 +247,7 @@ class MemoryCell(keras.layers.Layer):
             cell = keras.tree.map_structure(
                 lambda s: ops.clip(s, -self.clip, self.clip), cell
             )
-        interface = ops.cast(self.interface(h), self.memory_dtype)  # ξ
+        interface = ops.cast(kernels.called(self.interface, h), self.memory_dtype)  # ξ
         new, trace = self.access(interface, state, mask, traced)
         new = new._replace(cell=cell, read=ops.cast(new.read, self.compute_dtype))
         if mask is not None:
@@ -285,14 +285,27 @@ class MemoryCell(keras.layers.Layer):
     def call(
         self, inputs: Tensor, states: list[Tensor], training: bool | None = None
     ) -> tuple[Tensor, list[Tensor]]:
-        """One step as Keras' RNN takes it; the first state is the last output."""
+        """One step as Keras' RNN takes it; the first state is the last output.
+
+        There the whole state is in the compute dtype, and in half precision with it.
+        """
         if training and self.draws():
             raise ValueError(
                 f"Dropout in a {type(self).__name__}, or in its controller, must be "
                 "drawn before the loop, which keras.layers.RNN cannot do: use "
                 "keras_attention.layers.DNC(cell). Received: training=True"
             )
-        shapes = [(-1, *shape) for shape, _ in self.state_specs()]
+        specs = self.state_specs()
+        if self.memory_dtype != self.compute_dtype and any(
+            d == "int32" for _, d in specs
+        ):
+            raise ValueError(
+                "The slots of sparse links are no numbers for half precision, which "
+                "keras.layers.RNN keeps all states in: use "
+                "keras_attention.layers.DNC(cell). "
+                f"Received: dtype={self.compute_dtype}"
+            )
+        shapes = [(-1, *shape) for shape, _ in specs]
         flat = [ops.reshape(x, s) for x, s in zip(states[1:], shapes, strict=True)]
         state = packed(self.start(1), flat)
         output, state, _ = self.step(inputs, state, training)
@@ -312,7 +325,10 @@ class MemoryCell(keras.layers.Layer):
         batch = inputs.shape[0]
         output = keras.KerasTensor((batch, self.output_size), self.compute_dtype)
         specs = self.state_specs()
-        flat = [keras.KerasTensor((batch, math.prod(s)), d) for s, d in specs]
+        flat = [
+            keras.KerasTensor((batch, math.prod(s)), self.compute_dtype)
+            for s, _ in specs
+        ]
         return output, [output, *flat]
 
     def save_own_variables(self, store: Any) -> None:
@@ -350,10 +366,13 @@ class MemoryCell(keras.layers.Layer):
         return [self.read_heads, self.write_heads, self.word_width]
 
     def _flat(self, state: Any) -> list[Tensor]:
-        """A state as tensors (B, ·)."""
+        """A state as tensors (B, ·), all of the dtype that Keras' RNN gives them."""
         widths = [math.prod(shape) for shape, _ in self.state_specs()]
-        flat = keras.tree.flatten(tuple(state))
-        return [ops.reshape(x, (-1, n)) for x, n in zip(flat, widths, strict=True)]
+        flat = [
+            ops.reshape(x, (-1, n))
+            for x, n in zip(keras.tree.flatten(tuple(state)), widths, strict=True)
+        ]
+        return [ops.cast(x, self.compute_dtype) for x in flat]
 
 
 def _seen(trace: Trace, state: Any, mask: Tensor | None) -> Trace:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import keras
 import numpy as np
 from keras import ops
 
@@ -73,7 +72,8 @@ class NTMCell(MemoryCell):
 
     Returns:
         The output (B, V) and the new states (B, ·), of which the first is the output.
-        In mixed precision all but the controller and the two dense layers is float32.
+        In mixed precision all but the controller and the two dense layers is float32,
+        save between the steps of `keras.layers.RNN`.
 
     Raises:
         ValueError: for a controller that is no cell or has no state; slots, heads or
@@ -159,7 +159,9 @@ class NTMCell(MemoryCell):
     ) -> tuple[NTMState, Trace]:
         writes, reads, width = self.write_heads, self.read_heads, self.word_width
         heads, moves = writes + reads, 2 * self.shifts + 1
-        ends = np.cumsum([heads * width, writes * width, 2 * heads, heads * moves, heads])
+        ends = np.cumsum(
+            [heads * width, writes * width, 2 * heads, heads * moves, heads]
+        )
         keys, values, strengths, shifts, gates, erase = ops.split(
             interface, [int(n) for n in ends], axis=-1
         )

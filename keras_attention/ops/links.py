@@ -5,7 +5,7 @@ finds what came after it forward, L w, and what came before it backward, Lᵀ w.
 
 Dense links (:func:`links`, :func:`directions`) hold M × M numbers for each write head.
 Sparse ones (:class:`SparseLinks`, :func:`sparse_links`, :func:`sparse_directions`) hold
-the K strongest of each row: M × K.
+the K strongest of each row: K × M.
 
 Shapes: B batch, M memory slots, R read heads, H write heads, K links of a slot.
 
@@ -22,6 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from keras import ops
 
+from keras_attention.ops import kernels
+
 Tensor = Any
 
 EPSILON = 1e-6
@@ -31,8 +33,8 @@ class SparseLinks(NamedTuple):
     """The strongest links of each slot.
 
     Attributes:
-        slots: integers (B, H, M, K): after which slots this slot was written.
-        values: (B, H, M, K): how far; 0 where there are fewer than K links.
+        slots: integers (B, H, K, M): after which slots this slot was written.
+        values: (B, H, K, M): how far; 0 where there are fewer than K links.
     """
 
     slots: Tensor
@@ -116,7 +118,7 @@ def no_links(
     """
     if number < 1:
         raise ValueError(f"`number` must be at least 1. Received: number={number}")
-    shape = (batch, heads, slots, min(number, slots))
+    shape = (batch, heads, min(number, slots), slots)
     return SparseLinks(ops.zeros(shape, "int32"), ops.zeros(shape, dtype))
 
 
@@ -130,7 +132,8 @@ def sparse_links(
 
     Of w and p the K largest count; they are scaled to the sum that all of them had.
     So only K rows of L get new links, and links below the threshold are dropped. With
-    K = M and a threshold of 0 this is `links`.
+    K = M and a threshold of 0 this is `links`. The cost is that of the links there are,
+    and a few passes over M K numbers. A link of 0 hands on no gradient.
 
     Args:
         previous: L of the step before.
@@ -141,33 +144,26 @@ def sparse_links(
     Returns:
         L, in the shapes of `previous`.
     """
-    heads, slots, k = previous.values.shape[1:]
+    heads, k, slots = previous.values.shape[1:]
     threshold = 1 / k if threshold is None else threshold
 
     def fold(x: Tensor) -> Tensor:
-        return ops.reshape(x, (-1, *x.shape[2:]))  # (B H, ...)
+        return ops.reshape(x, (-1, *x.shape[2:]))  # G = B H examples
 
-    rows, w = _strongest(fold(write_weights), k)  # (B H, K)
-    columns, p = _strongest(fold(previous_precedence), k)
-    at, values = fold(previous.slots), fold(previous.values)  # (B H, M, K)
-    picked = ops.equal(ops.arange(slots, dtype="int32")[:, None], rows[:, None])
-    picked = ops.cast(picked, values.dtype)  # (B H, M, K): is slot i the row q?
-    dense = ops.matmul(picked, w[..., None])  # (B H, M, 1): ŵ
-    flat = ops.reshape(at, (-1, slots * k))
-    there = ops.take_along_axis(dense[..., 0], flat, axis=-1)  # ŵ[j]
-    values = values * ((1 - dense) - ops.reshape(there, (-1, slots, k)))
-    new_at, new = _merge(
-        ops.take_along_axis(at, rows[..., None], axis=1),
-        ops.take_along_axis(values, rows[..., None], axis=1),
-        (rows, w),
-        (columns, p),
-    )
-    written = ops.any(picked > 0, axis=-1, keepdims=True)  # (B H, M, 1)
-    values = ops.where(written, ops.matmul(picked, new), values)
-    put = ops.matmul(picked, ops.cast(new_at, values.dtype))
-    at = ops.where(written, ops.cast(ops.round(put), "int32"), at)
+    rows, w = _strongest(fold(write_weights), k)  # (G, K)
+    columns = _strongest(fold(previous_precedence), k)
+    groups = ops.arange(ops.shape(rows)[0], dtype="int32")
+    at, values = fold(previous.slots), fold(previous.values)  # (G, K, M)
+    dense = ops.zeros_like(at[:, 0], dtype=values.dtype)  # (G, M)
+    dense = _written(dense, rows + (groups * slots)[:, None], w)  # ŵ
+    values = kernels.fade_links(values, at, dense)
+    lines = ops.arange(k, dtype="int32") + (groups * k)[:, None]  # of (G, K)
+    index = rows[..., None] + lines[:, None] * slots  # (G, K rows, K links)
+    old_at, old = (ops.take(ops.reshape(x, (-1,)), index) for x in (at, values))
+    new_at, new = _merge(old_at, old, (rows, w), columns)
+    at, values = _written(at, index, new_at), _written(values, index, new)
     values = ops.where(values < threshold, ops.zeros_like(values), values)
-    shape = (-1, heads, slots, k)
+    shape = (-1, heads, k, slots)
     return SparseLinks(ops.reshape(at, shape), ops.reshape(values, shape))
 
 
@@ -183,21 +179,20 @@ def sparse_directions(
     Returns:
         f and b, (B, R, H, M).
     """
-    heads, slots, k = links.values.shape[1:]
-    batch = ops.shape(read_weights)[0]
-    rows = ops.reshape(ops.arange(batch * heads) * slots, (-1, heads, 1, 1))
-    flat = ops.reshape(ops.cast(rows, "int32") + links.slots, (-1,))  # (B H M K,)
-    found = []
-    for r in range(read_weights.shape[1]):  # numbers are gathered sooner than rows
-        weights = ops.repeat(read_weights[:, r, None], heads, axis=1)  # (B, H, M)
-        there = ops.take(ops.reshape(weights, (-1,)), flat, axis=0)
-        there = ops.reshape(there, (-1, heads, slots, k))  # w[j]
-        forward = ops.sum(links.values * there, axis=-1)
-        sent = ops.reshape(links.values * weights[..., None], (-1,))
-        backward = ops.segment_sum(sent, flat, batch * heads * slots)
-        found.append((forward, ops.reshape(backward, (-1, heads, slots))))
-    forward, backward = zip(*found)
-    return ops.stack(forward, axis=1), ops.stack(backward, axis=1)
+    heads, k, slots = links.values.shape[1:]
+    readers = read_weights.shape[1]
+    reads = ops.swapaxes(read_weights, 1, 2)  # (B, M, R)
+    if heads > 1:
+        reads = ops.reshape(ops.repeat(reads, heads, axis=0), (-1, slots, readers))
+    at, values = (
+        ops.reshape(x, (-1, k, slots)) for x in (links.slots, links.values)
+    )  # (B H, K, M)
+    found = kernels.follow_links(values, at, reads)  # (B H, M, R)
+    forward, backward = (
+        ops.transpose(ops.reshape(x, (-1, heads, slots, readers)), (0, 3, 1, 2))
+        for x in found
+    )
+    return forward, backward
 
 
 def dense_links(links: SparseLinks) -> Tensor:
@@ -206,9 +201,9 @@ def dense_links(links: SparseLinks) -> Tensor:
     Args:
         links: L.
     """
-    slots = links.values.shape[2]
+    slots = links.values.shape[3]
     hot = ops.one_hot(links.slots, slots, dtype=links.values.dtype)
-    return ops.sum(links.values[..., None] * hot, axis=-2)
+    return ops.sum(links.values[..., None] * hot, axis=2)
 
 
 def _strongest(weights: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -217,6 +212,13 @@ def _strongest(weights: Tensor, k: int) -> tuple[Tensor, Tensor]:
     total = ops.sum(weights, axis=-1, keepdims=True)
     kept = ops.sum(values, axis=-1, keepdims=True)
     return ops.cast(slots, "int32"), values * ((total + EPSILON) / (kept + EPSILON))
+
+
+def _written(x: Tensor, index: Tensor, numbers: Tensor) -> Tensor:
+    """A tensor with numbers at places of its flat form."""
+    flat, index = ops.reshape(x, (-1,)), ops.reshape(index, (-1, 1))
+    flat = ops.scatter_update(flat, index, ops.reshape(numbers, (-1,)))
+    return ops.reshape(flat, ops.shape(x))
 
 
 def _merge(

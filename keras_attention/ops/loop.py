@@ -101,7 +101,9 @@ def _in_segments(
     if not known:
         length = ops.shape(first)[0]
     if segment == "auto":
-        root = ops.sqrt(ops.cast(length, "float32")) if not known else math.isqrt(length)
+        root = (
+            ops.sqrt(ops.cast(length, "float32")) if not known else math.isqrt(length)
+        )
         segment = root if known else ops.maximum(ops.cast(root, "int32"), 1)
     elif known:
         segment = min(segment, length)
@@ -119,9 +121,7 @@ def _in_segments(
         return state, outputs
     rest = tree.map_structure(lambda x: x[None, whole:], inputs)
     state, rest = kernels.segments(step, state, rest)
-    joined = tree.map_structure(
-        lambda a, b: ops.concatenate([a, b[0]]), outputs, rest
-    )
+    joined = tree.map_structure(lambda a, b: ops.concatenate([a, b[0]]), outputs, rest)
     return state, joined
 
 

@@ -164,22 +164,13 @@ def _check_trace(trace: Any, sample: int, length: int | None) -> _Sample:
         )
     for name, found in zip(("write_weights", "read_weights"), weights):
         _check_range(name, found[sample])
-    rest = {
-        name: getattr(trace, name, None)
-        for name in _Sample._fields
-        if name not in ("memory", "write_weights", "read_weights")
-    }
-    given = {
-        **dict(zip(("write_weights", "read_weights", "memory"), weights)),
-        **rest,
-    }
+    given = {name: getattr(trace, name, None) for name in _Sample._fields}
     cut = slice(0, length)
-    return _Sample(
-        **{
-            name: None if x is None else np.asarray(x, dtype="float64")[sample][cut]
-            for name, x in given.items()
-        }
-    )
+    one: dict[str, Any] = {
+        name: None if x is None else np.asarray(x, dtype="float64")[sample][cut]
+        for name, x in given.items()
+    }
+    return _Sample(**one)
 
 
 def _check_range(name: str, weights: np.ndarray) -> None:

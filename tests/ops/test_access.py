@@ -105,6 +105,19 @@ def test_its_gradient_is_theirs(masked):
         np.testing.assert_allclose(one / scale, other / scale, atol=1e-5, err_msg=name)
 
 
+def test_comparing_slots_is_sorting_them():
+    interface, *old = map(tensor, numbers())
+    _, _, held = plain.forward(interface, plain.Memory(*old))
+    _, _, other = plain.forward(interface, plain.Memory(*old), compared=True)
+    slope = tensor(references.normal(B, M))
+    for one, two in (
+        (held.allocation, other.allocation),
+        *[[plain._allocation_gradient(x, slope) for x in (held, other)]],
+    ):
+        one, two = to_numpy(one), to_numpy(two)
+        np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-5)
+
+
 def test_what_is_not_there_changes_nothing_written():
     interface, *old = map(tensor, numbers())
     old = plain.Memory(*old)

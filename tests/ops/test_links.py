@@ -116,7 +116,7 @@ def test_sparse_links_equal_their_equations(number, threshold):
         )
         p = reference.batched(reference.precedence)(p, row)
     linked, _ = sparse_written(w, number, threshold)
-    assert linked.values.shape == linked.slots.shape == (B, H, M, number)
+    assert linked.values.shape == linked.slots.shape == (B, H, number, M)
     found = to_numpy(links.dense_links(linked))
     assert np.count_nonzero(right) > B * H / 2
     np.testing.assert_allclose(found, right, rtol=0, atol=1e-6)

@@ -60,7 +60,8 @@ def whole(runs: list[Run]) -> dict[str, Any]:
 def _place(run: Run) -> Any:
     name, *number = run["task"].split()
     order = list(TASKS).index(name), *map(int, number)
-    return order, list(NAMES).index(run["model"]), str(run["links"]), run["seed"]
+    links = run["links"] is not True, str(run["links"])
+    return order, list(NAMES).index(run["model"]), links, run["seed"]
 
 
 def page(results: dict[str, Any]) -> str:

@@ -39,14 +39,15 @@ class Task(NamedTuple):
 TRAINING: dict[str, Any] = {
     "optimizer": "Adam",
     "rate": 2e-3,
+    "last_rate": 5e-4,
     "clipnorm": 10.0,
     "batch_size": 16,
     "steps": 200,
     "rounding": 14,
-    "validation": 256,
+    "validation": 128,
     "tested": 1024,
     "bar": 0.97,
-    "last_bar": 0.9999,
+    "last_bar": 0.9995,
     "in_a_row": 2,
 }
 SMALL: dict[str, Any] = {
@@ -77,7 +78,6 @@ WORLD: dict[str, Any] = {
     **TRAINING,
     "rate": 1e-3,
     "batch_size": 32,
-    "validation": 128,
     "tested": 512,
     "in_a_row": 1,
 }
@@ -142,7 +142,7 @@ TASKS: dict[str, Task] = {
         walks("shortest_path", graphs.SHORTEST_PATH_SMALL, (3, 5, 7)),
         "dnc",
         GRAPH,
-        {**WORLD, "rounding": 12, "bar": 0.8, "last_bar": 0.85},
+        {**WORLD, "rounding": 12, "bar": 0.93, "last_bar": 0.85},
         25,
     ),
     "traversal": Task(

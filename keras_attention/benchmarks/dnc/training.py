@@ -79,7 +79,8 @@ class Lessons(keras.callbacks.Callback):
         batches: what is trained on.
         settings: `bar`, the score that ends a lesson; `last_bar`, the one that ends the
             last lesson; `in_a_row`, how often it must be reached there; `validation`,
-            how many sequences are scored.
+            how many sequences are scored; `rate`, and `last_rate` of the last lesson
+            of several.
         seed: of the run.
         minutes: of CPU time, after which training ends, whatever the score.
     """
@@ -122,7 +123,20 @@ class Lessons(keras.callbacks.Callback):
         if last and self.reached == settings["in_a_row"]:
             self.solved = self.model.stop_training = True
         elif passed and not last:
-            self.batches.lesson, self.reached = lesson + 1, 0
+            self._go_on()
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self._set_rate()
+
+    def _go_on(self) -> None:
+        self.batches.lesson, self.reached = self.batches.lesson + 1, 0
+        self._set_rate()
+
+    def _set_rate(self) -> None:
+        last = self.batches.lesson == len(self.batches.problem.lessons) - 1
+        one_lesson = len(self.batches.problem.lessons) == 1
+        which = "last_rate" if last and not one_lesson else "rate"
+        self.model.optimizer.learning_rate = self.settings[which]
 
     def _scores(self, lesson: Any) -> dict[str, float]:
         # The same sequences each time, and none that is trained on or tested with.

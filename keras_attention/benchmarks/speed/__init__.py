@@ -35,6 +35,7 @@ CASES = {
     "retrieval": retrieval.cases(),
     "hopfield": hopfield.cases(),
     "dnc": dnc.cases(),
+    "dnc_slots": dnc.slots_cases(),
 }
 
 

@@ -1,5 +1,7 @@
 """One training step of the Differentiable Neural Computer, against two in torch.
 
+And one with many slots and sparse links, against the same without links.
+
 `torch, plain` is the paper's equations written one after the other, with the same
 weights; `dnc` is the package of that name, where it is installed. It computes something
 else (tanh of the keys, no strengths below 0, not 1), so its numbers are not compared.
@@ -27,7 +29,9 @@ from keras_attention.benchmarks.speed.training import TrainingStep, array_of
 RATE, FLOAT, GATES = 0.01, 4, 4
 TOLERANCE = 1e-4
 SIZES = {"B": 16, "T": 64, "M": 64, "W": 32, "R": 4, "U": 128, "D": 16}
-PLAIN, PACKAGE = "torch, plain", "dnc"
+SLOTS = {**SIZES, "T": 16, "M": 4096, "K": 8}
+DECIDED = 4.0  # added to what the gates of writing are made of: they are at 0.98
+PLAIN, PACKAGE, UNLINKED = "torch, plain", "dnc", "links=False"
 COMPILERS = {
     "graph": ("tensorflow",),
     "xla": ("tensorflow",),
@@ -40,6 +44,21 @@ def cases() -> tuple[Case, ...]:
     return tuple(
         _case({**SIZES, "compiler": compiler}, backends)
         for compiler, backends in COMPILERS.items()
+    )
+
+
+def slots_cases() -> tuple[Case, ...]:
+    """Sparse links, on TensorFlow as a graph without XLA."""
+    sizes = {**SLOTS, "compiler": "default"}
+    return (
+        Case(
+            name="dnc_slots",
+            sizes=sizes,
+            make=lambda backend: _make_slots(sizes, backend),
+            steps=_steps(sizes),
+            tolerance=TOLERANCE,
+            quick=False,
+        ),
     )
 
 
@@ -105,8 +124,34 @@ def _make(sizes: dict[str, Any], backend: str) -> Contestants:
     return Contestants(calls=calls, check=check)
 
 
+def _make_slots(sizes: dict[str, Any], backend: str) -> Contestants:
+    """Nothing is compared: with links it computes something else."""
+    generator = np.random.default_rng(SEED)
+    shape = (sizes["B"], sizes["T"], sizes["D"])
+    data = [generator.standard_normal(shape, "float32") for _ in range(2)]
+    calls: dict[str, Callable[[], Any]] = {}
+    for name, links in (("ours", sizes["K"]), (UNLINKED, False)):
+        calls[name] = step = _ours(sizes, *data, backend, links)
+        _decide(step.model.layers[-1].cell, sizes)
+    return Contestants(calls=calls, check=lambda: {UNLINKED: float("nan")})
+
+
+def _decide(cell: Any, sizes: dict[str, Any]) -> None:
+    """Open gates of writing to free slots, so that links come about at each step."""
+    width, heads = sizes["W"], sizes["R"]
+    start = heads * width + 3 * width + heads + 1 + heads  # behind keys to free gates
+    bias = cell.interface.bias
+    opened = array_of(bias)
+    opened[start : start + 2] += DECIDED
+    bias.assign(opened)
+
+
 def _ours(
-    sizes: dict[str, Any], inputs: np.ndarray, targets: np.ndarray, backend: str
+    sizes: dict[str, Any],
+    inputs: np.ndarray,
+    targets: np.ndarray,
+    backend: str,
+    links: bool | int = True,
 ) -> TrainingStep:
     import keras
 
@@ -119,11 +164,14 @@ def _ours(
         sizes["W"],
         sizes["R"],
         output_units=sizes["D"],
+        links=links,
     )
     given = keras.Input(inputs.shape[1:], name="inputs")
     model = keras.Model({"inputs": given}, DNC(cell, return_sequences=True)(given))
     known = {"graph": False, "xla": True}
     jit = known.get(sizes["compiler"], "auto")
+    if backend == "tensorflow" and jit == "auto":
+        jit = False
     model.compile(keras.optimizers.SGD(RATE), "mse", jit_compile=jit)
     return TrainingStep(model, {"inputs": inputs}, targets, backend)
 

@@ -306,7 +306,8 @@ def _random_walk(
         triple = (nodes[every, here], edges[every, here, edge], nodes[every, there_now])
         triples[going, step] = np.stack(triple, 1)[going]
         here = np.where(going, there_now, here)
-    return _Chosen(graphs, triples, np.asarray(can[steps, every].any(axis=1)))
+    possible = np.logical_or.reduce(can[steps, every], axis=1)  # (N,)
+    return _Chosen(graphs, triples, possible)
 
 
 def _random_pair(
@@ -320,7 +321,11 @@ def _random_pair(
     fits = flat == distance[:, None]
     pair = np.where(fits, random.random(flat.shape, np.float32), -1).argmax(1)
     source, destination = np.divmod(pair, apart.shape[-1])
-    return _Chosen(graphs, np.stack([source, destination, distance], 1), has.any(1))
+    return _Chosen(
+        graphs,
+        np.stack([source, destination, distance], 1),
+        np.logical_or.reduce(has, axis=1),
+    )
 
 
 def _random_relations(

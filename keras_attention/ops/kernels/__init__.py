@@ -6,6 +6,8 @@ Each module offers the same functions, under the same names and terms:
   :func:`keras_attention.ops.dot_product_attention`
 - `dense(layer, x, mapped)`: what an `EinsumDense` that maps so many of the last axes
   returns
+- `called(layer, *given, **options)`: what a layer returns, without what Keras does
+  around its `call` where that is for nothing
 - `word_counts(tokens, weights, size)`: how often each of `size` words stands in each
   sentence, weighted: (..., L) integers and (..., L) numbers give (..., size)
 - `additive(query, key, scale, exact)`, see :func:`keras_attention.ops.scores.additive`
@@ -28,6 +30,9 @@ Each module offers the same functions, under the same names and terms:
   read (B, R, W) and the `Memory` after; None where the equations one after the other
   do. `access.py` has the order of the interface; where `there` (B, 1) is 0, nothing is
   freed or written
+- `fade_links(values, slots, weights)`, `follow_links(values, slots, reads)`: what a
+  write leaves of sparse links (G, K, M), and f and b (G, M, R) of what was read, at the
+  cost of the links that are not 0; see `links.py`
 - `generate(step, state, start, stop, done)`, see
   :func:`keras_attention.ops.decoding.generate`
 - `read(tensor, index)`: what stands at place `index` of axis 1, (B, ...)
@@ -60,11 +65,13 @@ _step = import_module(
     f"{__name__}.one_query{f'_{_backend}' if _backend in ('torch', 'jax') else ''}"
 )
 _access = import_module(f"{__name__}.access_{_backend if _own else 'generic'}")
+_links = import_module(f"{__name__}.links{f'_{_backend}' if _own else ''}")
 _decoding = import_module(f"{__name__}.decoding.{_backend if _own else 'generic'}")
 _plain = import_module(f"{__name__}.decoding.generic")
 
 dot_product_attention = _kernels.dot_product_attention
 dense = _kernels.dense
+called = _kernels.called
 word_counts = _kernels.word_counts
 additive = _additive.additive
 additive_step = _step.additive_step
@@ -75,6 +82,8 @@ is_open = _kernels.is_open
 scan = _kernels.scan
 segments = _kernels.segments
 access_memory = _access.access_memory
+fade_links = _links.fade
+follow_links = _links.follow
 generate = _decoding.generate
 read = _decoding.read
 write = _decoding.write
@@ -88,9 +97,12 @@ __all__ = [
     "additive",
     "additive_step",
     "any_left",
+    "called",
     "compiled",
     "dense",
     "dot_product_attention",
+    "fade_links",
+    "follow_links",
     "generate",
     "is_open",
     "is_traced",

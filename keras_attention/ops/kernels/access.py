@@ -56,16 +56,30 @@ class Interface(NamedTuple):
     modes: Tensor  # π (B, R, 3)
 
 
+class Ordered(NamedTuple):
+    """The slots by rising usage, each (B, M)."""
+
+    order: Tensor  # φ
+    places: Tensor  # of each slot in φ
+    used: Tensor  # u[φⱼ]
+    before: Tensor  # ∏_{i<j} u[φᵢ]
+
+
+class Compared(NamedTuple):
+    """The same without sorting: each slot with each other one."""
+
+    earlier: Tensor  # 1 where slot j comes before slot i, (B, M, M)
+    used: Tensor  # u (B, M)
+    before: Tensor  # ∏ of those that come before, (B, M)
+
+
 class Held(NamedTuple):
     """What the gradient needs besides the arguments and the results."""
 
     interface: Interface
     kept: Tensor  # 1 − f wʳ (B, R, M)
     retention: Tensor  # ψ (B, M)
-    order: Tensor  # φ (B, M)
-    places: Tensor  # of each slot in φ
-    used: Tensor  # rising usage
-    before: Tensor  # ∏_{i<j} u[φᵢ]
+    free: Ordered | Compared
     allocation: Tensor  # a (B, M)
     written: Content
     mixed: Tensor  # gᵃ a + (1 − gᵃ) cʷ
@@ -114,7 +128,10 @@ def taken_apart(
 
 
 def forward(
-    interface: Tensor, old: Memory, there: Tensor | None = None
+    interface: Tensor,
+    old: Memory,
+    there: Tensor | None = None,
+    compared: bool = False,
 ) -> tuple[Tensor, Memory, Held]:
     """The words that are read (B, R, W), the memory after, and what is held.
 
@@ -122,6 +139,7 @@ def forward(
         interface: ξ (B, ·), before its parts are brought into their ranges.
         old: the memory of the step before.
         there: (B, 1), 0 where nothing is to be freed or written; None for 1.
+        compared: whether slots are compared, each with each, instead of sorted.
     """
     heads, width = old.read_weights.shape[1], old.memory.shape[-1]
     x = taken_apart(interface, width, heads, there)
@@ -131,13 +149,8 @@ def forward(
     kept = 1 - free[:, :, None] * old.read_weights
     psi = ops.prod(kept, axis=1)
     usage = (old.usage + (1 - old.usage) * w0) * psi  # u
-    floored = EPSILON + (1 - EPSILON) * usage
-    order = ops.argsort(floored, axis=-1)  # φ
-    places = ops.argsort(order, axis=-1)
-    used = ops.take_along_axis(floored, order, axis=-1)
-    logs = ops.pad(ops.log(used)[:, :-1], ((0, 0), (1, 0)))
-    before = ops.exp(ops.cumsum(logs, axis=-1))
-    allocation = ops.take_along_axis((1 - used) * before, places, axis=-1)  # a
+    free_list = _compared if compared else _ordered
+    allocation, free_slots = free_list(EPSILON + (1 - EPSILON) * usage)  # a
 
     written = _content(old.memory, x.write_key, x.strengths[:, heads:])
     content = written.weights[:, 0]
@@ -159,7 +172,7 @@ def forward(
         memory, usage, links[:, None], precedence[:, None], w[:, None], read_weights
     )
     held = Held(
-        x, kept, psi, order, places, used, before, allocation, written, mixed, change,
+        x, kept, psi, free_slots, allocation, written, mixed, change,
         ahead, back, found,
     )  # fmt: skip
     return ops.matmul(read_weights, memory), new, held
@@ -248,16 +261,43 @@ def _links_gradient(
     return d_w, d_read_weights, (_keep(w) * d_links)[:, None], earlier[:, None]
 
 
+def _ordered(usage: Tensor) -> tuple[Tensor, Ordered]:
+    """a, and the list of free slots by sorting."""
+    order = ops.argsort(usage, axis=-1)  # φ
+    places = ops.argsort(order, axis=-1)
+    used = ops.take_along_axis(usage, order, axis=-1)
+    logs = ops.pad(ops.log(used)[:, :-1], ((0, 0), (1, 0)))
+    before = ops.exp(ops.cumsum(logs, axis=-1))
+    allocation = ops.take_along_axis((1 - used) * before, places, axis=-1)
+    return allocation, Ordered(order, places, used, before)
+
+
+def _compared(usage: Tensor) -> tuple[Tensor, Compared]:
+    """a, and which slot comes before which."""
+    slots = usage.shape[-1]
+    one, other = usage[:, :, None], usage[:, None]
+    lower = np.tril(np.ones((slots, slots), bool), -1)
+    earlier = ops.logical_or(other < one, ops.logical_and(other == one, lower))
+    earlier = ops.cast(earlier, usage.dtype)
+    before = ops.exp(ops.matmul(earlier, ops.log(usage)[:, :, None])[:, :, 0])
+    return (1 - usage) * before, Compared(earlier, usage, before)
+
+
 def _allocation_gradient(held: Held, d_allocation: Tensor) -> Tensor:
     """Of the usage, its order held fixed."""
-    d_ordered = ops.take_along_axis(d_allocation, held.order, axis=-1)
-    direct = d_ordered * held.before
-    reached = direct - direct * held.used
+    free = held.free
+    if isinstance(free, Compared):
+        direct = d_allocation * free.before
+        reached = direct - direct * free.used
+        behind = ops.matmul(reached[:, None], free.earlier)[:, 0]
+        return (1 - EPSILON) * (behind / free.used - direct)
+    direct = ops.take_along_axis(d_allocation, free.order, axis=-1) * free.before
+    reached = direct - direct * free.used
     # Σ_{i>j}, summed from its end: beside all that comes before it would be lost.
     behind = ops.flip(ops.cumsum(ops.flip(reached[:, 1:], axis=1), axis=1), axis=1)
     behind = ops.pad(behind, ((0, 0), (0, 1)))
-    d_used = behind / held.used - direct
-    return (1 - EPSILON) * ops.take_along_axis(d_used, held.places, axis=-1)
+    d_used = behind / free.used - direct
+    return (1 - EPSILON) * ops.take_along_axis(d_used, free.places, axis=-1)
 
 
 def _usage_gradient(

@@ -15,6 +15,7 @@ import keras
 from keras_attention.ops.kernels import access as plain
 
 Tensor = Any
+COMPARED = 256  # slots up to which comparing them takes less than sorting them
 
 
 def access_memory(
@@ -26,11 +27,15 @@ def access_memory(
     return _access(jnp.asarray(interface), old, there)
 
 
+def _few(old: plain.Memory) -> bool:
+    return old.usage.shape[-1] <= COMPARED
+
+
 @jax.custom_vjp
 def _access(
     interface: Tensor, old: plain.Memory, there: Tensor | None
 ) -> tuple[Tensor, plain.Memory]:
-    return plain.forward(interface, old, there)[:2]
+    return plain.forward(interface, old, there, _few(old))[:2]
 
 
 def _forward(*given: Any) -> tuple[Any, Any]:
@@ -39,7 +44,7 @@ def _forward(*given: Any) -> tuple[Any, Any]:
 
 def _backward(given: Any, slopes: Any) -> tuple[Any, ...]:
     interface, old, there = given
-    _, new, held = plain.forward(interface, old, there)
+    _, new, held = plain.forward(interface, old, there, _few(old))
     slope, earlier = plain.backward(old, new, held, *slopes)
     return slope, earlier, None if there is None else jnp.zeros_like(there)
 

@@ -81,8 +81,8 @@ def _flat(held: plain.Held) -> list[Tensor]:
 
 
 def _packed(flat: list[Tensor]) -> plain.Held:
-    kinds = {"interface": plain.Interface, "written": plain.Content}
-    kinds["found"] = plain.Content
+    kinds: dict[str, Any] = {"interface": plain.Interface, "free": plain.Ordered}
+    kinds |= {"written": plain.Content, "found": plain.Content}
     rest, parts = list(flat), []
     for name in plain.Held._fields:
         kind = kinds.get(name)
@@ -144,10 +144,10 @@ def _forward(
     new = plain.Memory(
         memory, usage, links[:, None], precedence[:, None], w[:, None], weights
     )
+    free_slots = plain.Ordered(order, order, used, before)
     held = plain.Held(
-        x, kept, psi, order, order, used, before, allocation, written, mixed, change,
-        ahead, back, found,
-    )  # fmt: skip
+        x, kept, psi, free_slots, allocation, written, mixed, change, ahead, back, found
+    )
     return torch.bmm(weights, memory), new, held
 
 
@@ -240,12 +240,13 @@ def _links_gradient(
 
 def _allocation_gradient(held: plain.Held, d_allocation: Tensor) -> Tensor:
     """Of the usage, its order held fixed."""
-    direct = d_allocation.gather(1, held.order).mul_(held.before)
-    reached = torch.addcmul(direct, direct, held.used, value=-1)
+    free = held.free
+    direct = d_allocation.gather(1, free.order).mul_(free.before)
+    reached = torch.addcmul(direct, direct, free.used, value=-1)
     # Σ_{i>j}, summed from its end: beside all that comes before it would be lost.
     behind = F.pad(reached[:, 1:].flip(1).cumsum(1).flip(1), (0, 1))
-    d_used = behind.div_(held.used).sub_(direct).mul_(1 - EPSILON)
-    return torch.empty_like(d_used).scatter_(1, held.order, d_used)
+    d_used = behind.div_(free.used).sub_(direct).mul_(1 - EPSILON)
+    return torch.empty_like(d_used).scatter_(1, free.order, d_used)
 
 
 def _usage_gradient(

@@ -55,6 +55,11 @@ def lookup(query: Tensor, table: Tensor, count: Any) -> Tensor | None:
     return None
 
 
+def called(layer: Any, *given: Any, **options: Any) -> Any:
+    """The layer as it is: what is compiled meets Keras once."""
+    return layer(*given, **options)
+
+
 def scan(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
     """A loop in Python: one step after the other, of a length that is known."""
     length = keras.tree.flatten(inputs)[0].shape[0]

@@ -12,6 +12,7 @@ from keras import ops
 from keras_attention.ops.kernels import generic, tiled, tiled_jax
 from keras_attention.ops.kernels.generic import (
     any_left,
+    called,
     dense,
     is_open,
     lookup,
@@ -22,6 +23,7 @@ Tensor = Any
 
 __all__ = [
     "any_left",
+    "called",
     "dense",
     "dot_product_attention",
     "is_open",

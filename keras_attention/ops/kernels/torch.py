@@ -9,6 +9,7 @@ from typing import Any
 import keras
 import torch
 import torch.nn.functional as F
+from keras.src.backend.common.variables import get_autocast_scope
 from torch.utils.checkpoint import checkpoint
 
 from keras_attention.ops import masks
@@ -144,6 +145,46 @@ def _plain_kernel(layer: Any, x: Tensor) -> Tensor | None:
     return kernel if kernel.dtype == x.dtype else None
 
 
+def called(layer: Any, *given: Any, **options: Any) -> Any:
+    """`layer.call` where what Keras does around it changes nothing.
+
+    Around a step of a cell it takes longer than the step.
+    """
+    if _is_plain(layer) and all(_is_ready(x, layer.compute_dtype) for x in given):
+        return layer.call(*given, **options)
+    return layer(*given, **options)
+
+
+def _is_plain(layer: Any) -> bool:
+    """Whether a layer is one of Keras' own to which nothing was added."""
+    if type(layer) not in _PLAIN or not layer.built:
+        return False
+    if layer.compute_dtype != layer.variable_dtype or layer.activity_regularizer:
+        return False
+    if layer._forward_hooks or layer._forward_pre_hooks or layer._remat_mode:
+        return False
+    if getattr(layer, "quantization_mode", None) is not None:
+        return False
+    # There is no public name for what the layers around this one ask weights to be.
+    scope = get_autocast_scope()
+    return scope is None or scope.dtype in (None, layer.compute_dtype)
+
+
+def _is_ready(x: Any, dtype: str) -> bool:
+    if isinstance(x, (list, tuple)):
+        return all(_is_ready(one, dtype) for one in x)
+    known = isinstance(x, torch.Tensor) and not is_traced(x)
+    return known and x.dtype is getattr(torch, dtype)
+
+
+_PLAIN = {
+    keras.layers.Dense,
+    keras.layers.LSTMCell,
+    keras.layers.GRUCell,
+    keras.layers.SimpleRNNCell,
+}
+
+
 def word_counts(tokens: Tensor, weights: Tensor, size: int) -> Tensor:
     """Adds each word's weight at its place."""
     counts = weights.new_zeros((*tokens.shape[:-1], size))
@@ -184,8 +225,9 @@ def segments(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
     def segment(state: Any, now: Any) -> tuple[Any, Any]:
         if not torch.is_grad_enabled():
             return scan(step, state, now)
-        more = {"use_reentrant": False, "preserve_rng_state": False}
-        return checkpoint(scan, step, state, now, **more)
+        return checkpoint(
+            scan, step, state, now, use_reentrant=False, preserve_rng_state=False
+        )
 
     return scan(segment, state, inputs)
 

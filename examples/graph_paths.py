@@ -1,0 +1,263 @@
+"""A network with a memory is told a graph, edge by edge, and finds the way in it.
+
+    python examples/graph_paths.py                        # about four minutes
+    python examples/graph_paths.py --minutes 30           # larger graphs
+    python examples/graph_paths.py --backend torch        # or tensorflow; slower
+
+A differentiable neural computer reads the edges of a random graph in random order, each
+as a triple (node, edge, node) of numbers, then a question, (node, ?, node), and after a
+few steps of silence it names a shortest path, edge by edge. No two graphs are the same:
+what it learns is not a map but how to use one. The lessons grow, from one edge between
+three nodes to longer ways in larger graphs; the next one begins when the last one is
+done.
+
+At each step of its answer the network chooses among the edges that leave the node it
+has come to, and reads its own choice at the next step, as in the paper. Who draws lots
+is right now and then, too, which is shown beside it.
+
+Graves et al., "Hybrid computing using a neural network with dynamic external memory"
+(2016), https://www.nature.com/articles/nature20101, "Graph task descriptions".
+"""
+
+import argparse
+import importlib.util
+import os
+import sys
+import time
+from pathlib import Path
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add(
+        "--backend",
+        choices=("jax", "tensorflow", "torch"),
+        help="default: $KERAS_BACKEND, else jax",
+    )
+    add(
+        "--minutes",
+        type=float,
+        default=4,
+        help="of processor time for training, at most; default: 4",
+    )
+    add("--seed", type=int, default=0, help="of all chance; default: 0")
+    add(
+        "--out",
+        type=Path,
+        default=Path("graph_paths"),
+        help="where to write; default: graph_paths",
+    )
+    return parser.parse_args()
+
+
+# Keras chooses its backend when it is imported.
+arguments = parse_arguments()
+if arguments.backend:
+    os.environ["KERAS_BACKEND"] = arguments.backend
+os.environ.setdefault("KERAS_BACKEND", "jax")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+if importlib.util.find_spec(os.environ["KERAS_BACKEND"]) is None:
+    name = os.environ["KERAS_BACKEND"]
+    sys.exit(f'{name} is not installed: python -m pip install ".[{name},viz]"')
+
+import keras
+import numpy as np
+
+from keras_attention import callbacks, layers, models
+from keras_attention.datasets import graphs
+
+LESSONS = (  # how many nodes, edges that leave a node, edges of the way
+    graphs.Lesson((3, 4), (1, 2), (1, 1)),
+    graphs.Lesson((3, 5), (1, 2), (1, 2)),
+    graphs.Lesson((4, 6), (1, 2), (2, 2)),
+    graphs.Lesson((5, 8), (1, 3), (2, 3)),
+    graphs.Lesson((8, 12), (2, 3), (2, 3)),
+)
+DONE = 0.9  # of the ways must be shortest ones, before the next lesson begins
+PLANNING = 4  # steps of silence
+BATCH = 32
+EPOCH = 200  # batches from one test to the next
+
+
+def main():
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    model, lesson = train()
+
+    print("\nshortest ways among 300 new graphs, found and by lot:")
+    for number in range(lesson + 1):
+        data = drawn(number, 300, seed=1)
+        found, lots = ways(model, data), graphs.play(by_lot, data)
+        right, lucky = (one.verdict.shortest.mean() for one in (found, lots))
+        print(f"lesson {number + 1}, {told(number)}: {right:6.1%}, {lucky:6.1%}")
+    one = longest_right(found)
+    path = arguments.out / "path.png"
+    picture(found, one, path)
+    print(f"\nthe way from {found.data['source'][one]}: {in_words(found, one)}")
+    print(f"picture: {path}")
+
+    path = arguments.out / "model.keras"
+    model.save(path)
+    again = keras.saving.load_model(
+        path, custom_objects={f.__name__: f for f in (nine_digits, edges_right)}
+    )
+    same = np.array_equal(ways(again, data).paths, found.paths)
+    print(f"model:   {path}, loaded again: {'the same' if same else 'OTHER'} ways")
+
+
+def told(number):
+    """What makes a lesson hard."""
+    nodes, _, length = LESSONS[number]
+    ends = "-".join(str(n) for n in sorted(set(length)))
+    return f"{nodes[0]}-{nodes[1]} nodes, ways of {ends}"
+
+
+def drawn(number, count, seed):
+    """Graphs of a lesson with a question each, in as many steps as it may need."""
+    nodes, degree, length = LESSONS[number]
+    steps = nodes[1] * degree[1] + 1 + PLANNING + length[1] + 1
+    return graphs.shortest_path(
+        count, nodes, degree, length, PLANNING, seed=seed, steps=steps
+    )
+
+
+def asked(data):
+    """What a `DNCNetwork` takes of a task's arrays."""
+    return {name: data[name] for name in ("inputs", "answer_mask")}
+
+
+def ways(model, data):
+    """The ways that a model finds, reading at each step what it has chosen."""
+    return graphs.play(lambda x: model.predict(asked(x), verbose=0), data)
+
+
+def by_lot(inputs):
+    """Scores that mean nothing."""
+    steps = inputs["answer_mask"].shape
+    return np.random.default_rng(int(inputs["inputs"].sum())).normal(size=(*steps, 90))
+
+
+def digits(edges):
+    """Numbers (B, T, 90) as nine digits, (B, T, 9, 10)."""
+    return keras.ops.reshape(edges, (*keras.ops.shape(edges)[:-1], 9, 10))
+
+
+def nine_digits(targets, logits):
+    """The loss: the cross-entropies of nine digits, three of each number, summed."""
+    each = keras.losses.categorical_crossentropy(
+        digits(targets), digits(logits), from_logits=True
+    )
+    return keras.ops.sum(each, axis=-1)
+
+
+def edges_right(targets, logits):
+    """Whether all nine digits of an edge are right."""
+    right, said = (keras.ops.argmax(digits(x), axis=-1) for x in (targets, logits))
+    return keras.ops.all(keras.ops.equal(right, said), axis=-1)
+
+
+def train():
+    """A model, trained lesson by lesson, and the lesson that it has come to."""
+    keras.utils.set_random_seed(arguments.seed)
+    cell = layers.DNCCell(
+        keras.layers.LSTMCell(96), memory_slots=40, word_width=48, read_heads=1
+    )
+    model = models.DNCNetwork(cell, output_units=90, input_dim=92)
+    model.compile(
+        optimizer=keras.optimizers.Adam(0.003, global_clipnorm=10.0),
+        loss=nine_digits,
+        metrics=[edges_right],
+    )
+
+    def batch(lesson, seed):
+        data = drawn(lesson, BATCH, [arguments.seed, *seed])
+        return asked(data), data["targets"]
+
+    lessons = callbacks.Lessons(batch, len(LESSONS), EPOCH)
+    watch = Watch(lessons)
+    curriculum = callbacks.Curriculum(lessons, monitor="shortest", bar=DONE)
+    model.fit(
+        lessons, epochs=10**6, shuffle=False, verbose=0, callbacks=[watch, curriculum]
+    )
+    seconds = time.perf_counter() - watch.start
+    print(f"trained {watch.steps} steps, {seconds:.0f} s on {keras.config.backend()}")
+    return model, lessons.lesson
+
+
+class Watch(keras.callbacks.Callback):
+    """Tests after each epoch, says how it goes, and ends the training in time."""
+
+    def __init__(self, lessons):
+        super().__init__()
+        self.lessons = lessons
+        self.steps = 0
+        self.start, self.worked = time.perf_counter(), time.process_time()
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.steps += 1
+        if time.process_time() - self.worked > 60 * arguments.minutes:
+            self.model.stop_training = True
+
+    def on_epoch_end(self, epoch, logs=None):
+        lesson = self.lessons.lesson
+        found = ways(self.model, drawn(lesson, 128, seed=2))
+        logs["shortest"] = float(found.verdict.shortest.mean())
+        print(
+            f"step {self.steps:5}, lesson {lesson + 1} ({told(lesson)}): loss "
+            f"{logs['loss']:6.3f}, all digits right {logs['edges_right']:6.1%}, "
+            f"shortest ways {logs['shortest']:6.1%}",
+            flush=True,
+        )
+
+
+def longest_right(found):
+    """Which of the ways that are shortest has the most edges."""
+    edges = (found.paths[..., 0] >= 0).sum(1)
+    return int(np.argmax(edges + 100 * found.verdict.shortest))
+
+
+def in_words(found, one):
+    """A way: where it leads, edge by edge."""
+    return " ".join(f"-({e})-> {to}" for n, e, to in found.paths[one] if n >= 0)
+
+
+def picture(found, one, path):
+    """Draws a graph, its nodes on a circle, and the way that was found in it."""
+    from matplotlib.figure import Figure
+
+    data = found.data
+    nodes = [int(n) for n in data["graphs"].nodes[one] if n >= 0]
+    turn = 2 * np.pi * np.arange(len(nodes)) / len(nodes)
+    places = dict(zip(nodes, np.stack([np.sin(turn), np.cos(turn)], 1)))
+    taken = {tuple(int(n) for n in edge) for edge in found.paths[one]}
+    figure = Figure(figsize=(6, 6.4), layout="constrained")
+    ax = figure.add_subplot()
+    ax.set_axis_off()
+    ax.set(xlim=(-1.2, 1.2), ylim=(-1.2, 1.2), aspect="equal")
+    for start, name, end in data["graphs"].triples(one).tolist():
+        way = (start, name, end) in taken
+        color, width = ("#d55e00", 2.5) if way else ("#9a9a9a", 0.8)
+        style = {"arrowstyle": "-|>", "color": color, "lw": width, "mutation_scale": 16}
+        style |= {"shrinkA": 16, "shrinkB": 16, "connectionstyle": "arc3,rad=0.12"}
+        ax.annotate("", places[end], places[start], arrowprops=style, zorder=2 + way)
+        if way:
+            along = 0.5 * (places[start] + places[end])
+            box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+            ax.text(*along, str(name), color=color, ha="center", zorder=4, bbox=box)
+    source, goal = int(data["source"][one]), int(data["destination"][one])
+    ends = {source: "from", goal: "to"}
+    for node, place in places.items():
+        fill = "#ffe3cc" if node in ends else "white"
+        label = {"ha": "center", "va": "center", "zorder": 6}
+        ax.plot(*place, "o", ms=30, mfc=fill, mec="#333333", zorder=5)
+        ax.text(*place, str(node), **label)
+        if node in ends:
+            ax.text(*(1.16 * place), ends[node], weight="bold", **label)
+    ax.set_title(f"The way from {source} to {goal}, found by a DNC")
+    figure.savefig(path, dpi=120)
+
+
+if __name__ == "__main__":
+    main()

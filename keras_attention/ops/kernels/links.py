@@ -1,0 +1,225 @@
+"""How sparse links fade, and where they lead, with gradients that skip dead links.
+
+A memory of many slots has room for M K links, and most of it is empty: none of a memory
+that is new, one or two of the K of a slot that was written to with decision. A link of
+0 says nothing and, as all its uses are products with it, hands on no gradient. So the
+room is cut into pieces, some slots of one place of the K, and only pieces with a link
+in them are gone through, forward and back. The cost is that of the links there are.
+
+`fade` and `follow` are the plain forms, of which the backends keep the values and
+replace the way: here with a loop over pieces, on torch by a list of the links.
+
+Shapes: G examples times write heads, M slots, K links of a slot, R read heads, S slots
+of a piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from keras import ops
+
+Tensor = Any
+
+LONGEST = 512  # S at most
+
+
+class Piece(NamedTuple):
+    """Where a piece is: of which of the K links, and from which slot on."""
+
+    place: Tensor
+    start: Tensor
+    size: int
+
+
+def fade(values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
+    """Links after a write: (1 − w[i] − w[j]) L[i, j].
+
+    Args:
+        values: L, (G, K, M), of slot i.
+        slots: j, integers (G, K, M).
+        weights: w, (G, M).
+
+    Returns:
+        (G, K, M).
+    """
+    _, links, number = values.shape
+    flat = ops.reshape(slots, (-1, links * number))
+    there = ops.reshape(ops.take_along_axis(weights, flat, axis=-1), ops.shape(values))
+    return values * ((1 - weights[:, None]) - there)
+
+
+def follow(values: Tensor, slots: Tensor, reads: Tensor) -> tuple[Tensor, Tensor]:
+    """What is after and before what was read: f = L w, b = Lᵀ w.
+
+    Args:
+        values: L, (G, K, M).
+        slots: j, integers (G, K, M).
+        reads: wʳ, (G, M, R).
+
+    Returns:
+        f and b, (G, M, R).
+    """
+    _, links, number = values.shape
+    groups, heads = ops.shape(reads)[0], reads.shape[-1]
+    first = ops.arange(groups, dtype="int32") * number
+    flat = ops.reshape(first[:, None, None] + slots, (-1,))  # (G K M,)
+    ahead, back = [], []
+    for r in range(heads):  # numbers are gathered sooner than rows
+        weights = reads[:, :, r]
+        there = ops.take(ops.reshape(weights, (-1,)), flat, axis=0)
+        there = ops.reshape(there, (-1, links, number))  # w[j]
+        ahead.append(ops.sum(values * there, axis=1))
+        sent = ops.reshape(values * weights[:, None], (-1,))
+        found = ops.segment_sum(sent, flat, groups * number)
+        back.append(ops.reshape(found, (-1, number)))
+    return ops.stack(ahead, axis=-1), ops.stack(back, axis=-1)
+
+
+def fade_pieces(values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
+    """The same as `fade`, piece by piece."""
+    table = weights[..., None]  # (G, M, 1)
+
+    def step(piece: Piece, out: Tensor) -> tuple[Tensor]:
+        there = _at(table, _cut(slots, piece))[..., 0]  # w[j], (G, S)
+        return (_put(out, piece, -there * _cut(values, piece)),)
+
+    kept = values * (1 - weights[:, None])
+    return _each(values, step, kept)[0]
+
+
+def fade_gradient(
+    values: Tensor, slots: Tensor, weights: Tensor, slope: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Of L (G, K, M) and w (G, M)."""
+    table = weights[..., None]
+
+    def step(piece: Piece, of_values: Tensor, of_weights: Tensor) -> tuple:
+        to, d = _cut(slots, piece), _cut(slope, piece)
+        there = _at(table, to)[..., 0]
+        sent = (-d * _cut(values, piece))[..., None]
+        return _put(of_values, piece, -there * d), _send(of_weights, to, sent)
+
+    here = -ops.sum(slope * values, axis=1)[..., None]
+    kept = slope * (1 - weights[:, None])
+    of_values, of_weights = _each(values, step, kept, here)
+    return of_values, of_weights[..., 0]
+
+
+def follow_pieces(
+    values: Tensor, slots: Tensor, reads: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The same as `follow`, piece by piece."""
+
+    def step(piece: Piece, ahead: Tensor, back: Tensor) -> tuple[Tensor, Tensor]:
+        to, value = _cut(slots, piece), _cut(values, piece)[..., None]
+        sent = value * _rows(reads, piece)  # (G, S, R)
+        return _add(ahead, piece, value * _at(reads, to)), _send(back, to, sent)
+
+    ahead, back = _each(values, step, ops.zeros_like(reads), ops.zeros_like(reads))
+    return ahead, back
+
+
+def follow_gradient(
+    values: Tensor, slots: Tensor, reads: Tensor, ahead: Tensor, back: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Of L (G, K, M) and wʳ (G, M, R), by those of f and b, (G, M, R)."""
+    heads = reads.shape[-1]
+    both = ops.concatenate([reads, back], axis=-1)  # looked up together
+
+    def step(piece: Piece, of_values: Tensor, of_reads: Tensor) -> tuple:
+        to, value = _cut(slots, piece), _cut(values, piece)[..., None]
+        there, here = _at(both, to), _rows(ahead, piece)  # (G, S, 2R), (G, S, R)
+        met = here * there[..., :heads] + _rows(reads, piece) * there[..., heads:]
+        of_reads = _add(of_reads, piece, value * there[..., heads:])
+        of_reads = _send(of_reads, to, value * here)
+        return _put(of_values, piece, ops.sum(met, axis=-1)), of_reads
+
+    none = ops.zeros_like(values), ops.zeros_like(reads)
+    of_values, of_reads = _each(values, step, *none)
+    return of_values, of_reads
+
+
+def _each(
+    values: Tensor, step: Callable[..., tuple[Tensor, ...]], *found: Tensor
+) -> tuple[Tensor, ...]:
+    """What `step` makes of tensors, one piece with a link in it after the other."""
+    _, links, number = values.shape
+    size = _size(number)
+    pieces = number // size
+    cut = ops.reshape(values, (-1, links, pieces, size))
+    live = ops.reshape(ops.any(ops.not_equal(cut, 0), axis=(0, 3)), (-1,))
+    live = ops.cast(live, "int32")  # (K M / S,)
+    order, count = ops.cast(ops.argsort(1 - live), "int32"), ops.sum(live)
+
+    def one(n: Tensor, *found: Tensor) -> tuple[Tensor, ...]:
+        which = ops.take(order, n)
+        place = ops.cast(which // pieces, "int32")
+        piece = Piece(place, (which - place * pieces) * size, size)
+        return n + 1, *step(piece, *found)
+
+    start = ops.zeros((), "int32")
+    _, *rest = ops.while_loop(lambda n, *_: n < count, one, (start, *found))
+    return tuple(rest)
+
+
+def _size(number: int) -> int:
+    """S: the largest part of M slots that is not too long."""
+    return max(n for n in range(1, min(number, LONGEST) + 1) if number % n == 0)
+
+
+def _cut(x: Tensor, piece: Piece) -> Tensor:
+    """(G, S) of (G, K, M)."""
+    shape = (ops.shape(x)[0], 1, piece.size)
+    return ops.slice(x, _start(0, piece.place, piece.start), shape)[:, 0]
+
+
+def _rows(x: Tensor, piece: Piece) -> Tensor:
+    """(G, S, R) of (G, M, R)."""
+    shape = (ops.shape(x)[0], piece.size, x.shape[-1])
+    return ops.slice(x, _start(0, piece.start, 0), shape)
+
+
+def _start(*places: Any) -> Tensor:
+    return ops.stack([ops.cast(place, "int32") for place in places])
+
+
+def _at(x: Tensor, slots: Tensor) -> Tensor:
+    """(G, S, R) of (G, M, R): the rows of some slots (G, S)."""
+    flat = ops.reshape(x, (-1, x.shape[-1]))
+    return ops.take(flat, _flat(slots, x.shape[1]), axis=0)
+
+
+def _put(x: Tensor, piece: Piece, block: Tensor) -> Tensor:
+    """(G, K, M) with numbers (G, S) added."""
+    _, links, number = x.shape
+    here = piece.start + ops.arange(piece.size, dtype="int32") + piece.place * number
+    index = _flat(ops.broadcast_to(here, ops.shape(block)), links * number)
+    return _scatter(x, (-1,), index, ops.reshape(block, (-1,)))
+
+
+def _add(x: Tensor, piece: Piece, block: Tensor) -> Tensor:
+    """(G, M, R) with (G, S, R) added."""
+    here = piece.start + ops.arange(piece.size, dtype="int32")
+    return _send(x, ops.broadcast_to(here, ops.shape(block)[:2]), block)
+
+
+def _send(x: Tensor, slots: Tensor, block: Tensor) -> Tensor:
+    """(G, M, R) with (G, S, R) added to the rows of some slots (G, S)."""
+    width = x.shape[-1]
+    index = _flat(slots, x.shape[1])
+    return _scatter(x, (-1, width), index, ops.reshape(block, (-1, width)))
+
+
+def _scatter(x: Tensor, shape: Any, index: Tensor, numbers: Tensor) -> Tensor:
+    flat = ops.reshape(x, shape)
+    index = ops.reshape(index, (-1, 1))
+    flat = ops.scatter_update(flat, index, numbers, reduction="add")
+    return ops.reshape(flat, ops.shape(x))
+
+
+def _flat(slots: Tensor, number: int) -> Tensor:
+    """Places among all G times `number`."""
+    first = ops.arange(ops.shape(slots)[0], dtype="int32") * number
+    return first[:, None] + slots
