@@ -5,7 +5,7 @@ import json
 import re
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import lines
 from mkdocs.structure.files import File
@@ -34,7 +34,10 @@ def on_files(files, config):
 
     for name, drawn in json.loads(PICTURES.read_text("utf-8")).items():
         draw = getattr(visualization, drawn["function"])
-        figure = draw(*drawn["arguments"], **drawn["more"])
+        weights, *texts = drawn["arguments"]
+        if isinstance(weights, dict):  # the trace of a memory
+            weights = SimpleNamespace(**weights)
+        figure = draw(weights, *texts, **drawn["more"])
         picture = io.BytesIO()
         figure.savefig(picture, format="png", dpi=160, metadata={"Software": None})
         files.append(File.generated(config, name, content=picture.getvalue()))

@@ -1,7 +1,7 @@
 """Keeps the links from equations to lines of code right.
 
-README.md and docs/papers.md link to functions by file and line. A line moves when
-something is written above it; `python docs/lines.py` puts every number right, and
+README.md, docs/papers.md and a guide link to functions by file and line. A line moves
+when something is written above it; `python docs/lines.py` puts every number right, and
 tests/docs/test_docs.py fails where one is wrong.
 """
 
@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("README.md", "docs/papers.md")
+PAGES = ("README.md", "docs/papers.md", "docs/guides/dnc.md")
 LINK = re.compile(
     r"\[`(?P<name>[\w.]+)`\]\((?P<up>(?:\.\./)*)"
     r"(?P<path>(?:keras_attention|tests|examples)/[\w/]+\.py)#L(?P<line>\d+)\)"

@@ -11,9 +11,11 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
+
 DOCS = Path(__file__).resolve().parent
 KEPT = DOCS / "pictures.json"
-GUIDES = ("transformer.md", "hops-are-layers.md", "language-model.md")
+GUIDES = ("transformer.md", "hops-are-layers.md", "language-model.md", "dnc.md")
 CODE = re.compile(r"(?<!-->\n)^```python\n(.*?)^```$", re.M | re.S)  # and is to run
 
 
@@ -25,12 +27,22 @@ class Drawn:
         self.saved = saved
         self.call = {
             "function": function,
-            "arguments": [weights.astype("float64").round(2).tolist(), *texts],
+            "arguments": [kept_of(weights), *texts],
             "more": more,
         }
 
     def savefig(self, name):
         self.saved[f"guides/{name}"] = self.call
+
+
+def kept_of(weights):
+    """Weights as lists; of the trace of a memory all that it has, by name."""
+    if hasattr(weights, "_asdict"):
+        arrays = {
+            k: x for k, x in weights._asdict().items() if isinstance(x, np.ndarray)
+        }
+        return {name: kept_of(x) for name, x in arrays.items()}
+    return weights.astype("float64").round(2).tolist()
 
 
 def drawn_by(guide, before=None):

@@ -97,7 +97,6 @@ def test_an_lstm_has_the_weights_of_the_dnc_and_hardly_more():
     problem = copies(length=3)
     dnc = networks.network(problem, "dnc", TINY, 0)
     lstm = networks.network(problem, "lstm", TINY, 0)
-    units = lstm.layers[1].units if hasattr(lstm.layers[1], "units") else None
     units = next(x.units for x in lstm.layers if isinstance(x, keras.layers.LSTM))
     assert lstm.count_params() >= dnc.count_params()
     fewer = 4 * (units - 1) * (9 + units) + units * 8
@@ -238,6 +237,17 @@ def test_a_network_is_trained_lesson_by_lesson_and_tested():
     settings["minutes"] = 1e-6
     row = training.run_of(problem, "lstm", settings, 0)
     assert (row["steps"], row["solved"]) == (1, False)
+
+
+@needs_training
+def test_the_last_lesson_of_several_has_a_rate_of_its_own():
+    for lessons, expected in (([{"length": 1}], 0.5), ([{"length": 1}] * 2, 0.25)):
+        problem = problems.Bits(algorithms.copy, lessons)
+        model = networks.network(problem, "lstm", TINY, 0)
+        settings = {**SETTINGS, "rate": 0.5, "last_rate": 0.25, "steps": 2}
+        settings |= {"bar": 0.0, "last_bar": 0.0, "in_a_row": 1}
+        training.train(problem, model, settings, 0, 5)
+        assert float(model.optimizer.learning_rate) == expected
 
 
 def test_a_history_is_thinned_and_keeps_its_end():
