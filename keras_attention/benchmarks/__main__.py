@@ -28,6 +28,10 @@ COMMANDS = {
         "keras_attention.benchmarks.capacity",
         "measure how many patterns memories of neurons hold, beside theory",
     ),
+    "forgetting": (
+        "keras_attention.benchmarks.forgetting",
+        "measure what a network's last state forgets, beside attention over its states",
+    ),
     "memnn": (
         "keras_attention.benchmarks.memnn.command",
         "train MemNN with supporting facts; answer from a memory of a million facts",
@@ -51,6 +55,10 @@ COMMANDS = {
     "translation": (
         "keras_attention.benchmarks.translation.command",
         "train translators on Multi30k and print their BLEU",
+    ),
+    "words": (
+        "keras_attention.benchmarks.words.command",
+        "train SkipGram on captions and print what it knows beside gensim's Word2Vec",
     ),
 }
 

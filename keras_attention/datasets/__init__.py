@@ -12,10 +12,14 @@ from keras_attention.datasets import (
     canvases,
     dates,
     mnist,
+    movielens,
+    ratings,
+    recall,
     sentences,
     simulated_world,
     translation,
     triples,
+    words,
 )
 from keras_attention.datasets.files import (
     DamagedDataError,
@@ -32,8 +36,12 @@ __all__ = [
     "canvases",
     "dates",
     "mnist",
+    "movielens",
+    "ratings",
+    "recall",
     "sentences",
     "simulated_world",
     "translation",
     "triples",
+    "words",
 ]
