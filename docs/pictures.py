@@ -15,7 +15,15 @@ import numpy as np
 
 DOCS = Path(__file__).resolve().parent
 KEPT = DOCS / "pictures.json"
-GUIDES = ("transformer.md", "hops-are-layers.md", "language-model.md", "dnc.md")
+GUIDES = (
+    "words.md",
+    "recurrence.md",
+    "dot-products.md",
+    "transformer.md",
+    "hops-are-layers.md",
+    "language-model.md",
+    "dnc.md",
+)
 CODE = re.compile(r"(?<!-->\n)^```python\n(.*?)^```$", re.M | re.S)  # and is to run
 
 
@@ -79,15 +87,22 @@ def drawn_by(guide, before=None):
 
 def measured():
     """What was measured once and is drawn in the pages of results."""
-    from keras_attention.benchmarks import capacity
+    from keras_attention.benchmarks import capacity, forgetting
 
-    runs = json.loads((DOCS / "results" / "capacity.json").read_text("utf-8"))["runs"]
+    def runs_of(name):
+        return json.loads((DOCS / "results" / name).read_text("utf-8"))["runs"]
+
     return {
         "results/capacity.png": {
             "function": "plot_capacity",
-            "arguments": [capacity.series(runs)],
+            "arguments": [capacity.series(runs_of("capacity.json"))],
             "more": capacity.LABELS,
-        }
+        },
+        "results/forgetting.png": {
+            "function": "plot_curves",
+            "arguments": [forgetting.series(runs_of("forgetting.json"))],
+            "more": forgetting.LABELS,
+        },
     }
 
 

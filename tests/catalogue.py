@@ -470,6 +470,44 @@ def _no_source(inputs: Arrays) -> Arrays:
     return {**inputs, "source": source}
 
 
+def _around(rng: np.random.Generator) -> Arrays:
+    """Words, and for each one that stood near it and some that did not."""
+    center, context = rng.integers(0, WORDS, B), rng.integers(0, WORDS, (B, S))
+    return {"center": center.astype("int32"), "context": context.astype("int32")}
+
+
+def _rated(rng: np.random.Generator) -> Arrays:
+    """Users and items, by number."""
+    user, item = rng.integers(0, S, B), rng.integers(0, D, B)
+    return {"user": user.astype("int32"), "item": item.astype("int32")}
+
+
+def _history(rng: np.random.Generator) -> Arrays:
+    """Items, and what their users said of others; the second of some alone."""
+    mask = np.ones((B, S), bool)
+    mask[1, 2:] = False
+    return {
+        "item": rng.integers(0, WORDS, B).astype("int32"),
+        "history": rng.integers(0, WORDS, (B, S)).astype("int32"),
+        "history_ratings": rng.uniform(1, 5, (B, S)).astype("float32"),
+        "history_mask": mask,
+    }
+
+
+def _change_history(inputs: Arrays) -> tuple[Arrays, Arrays]:
+    there = inputs["history_mask"]
+    other = {"history": WORDS - 1 - inputs["history"]}
+    other["history_ratings"] = inputs["history_ratings"] + 1
+    changed = {k: np.where(there, inputs[k], x) for k, x in other.items()}
+    return inputs, {**inputs, **changed}
+
+
+def _no_history(inputs: Arrays) -> Arrays:
+    mask = inputs["history_mask"].copy()
+    mask[0] = False
+    return {**inputs, "history_mask": mask}
+
+
 def _gru_cell(dtype: Any = None) -> Any:
     return keras.layers.GRUCell(U, recurrent_initializer="he_normal", dtype=dtype)
 
@@ -1373,6 +1411,94 @@ ROWS = [
         trains=True,
         masked=_pad_sentences,
         hidden=_no_sentence,
+    ),
+    Row(
+        "skip_gram",
+        models.SkipGram,
+        {
+            "vocabulary_size": WORDS,
+            "dim": D,
+            "words": tuple("abcdefghijklmnopq"),
+        },
+        _around,
+        unknown={"center": (0,), "context": (0, 1)},
+        trains=True,
+    ),
+    Row(
+        "word_rnn",
+        models.WordRNN,
+        {
+            "vocabulary_size": WORDS,
+            "embedding_dim": D,
+            "units": U,
+            "cell": "gru",
+            "num_layers": 2,
+            "dropout": 0.3,
+        },
+        _texts,
+        unknown={"tokens": (0, 1)},
+        trains=True,
+        recurrent=True,
+    ),
+    Row(
+        "word_rnn_tied",
+        models.WordRNN,
+        {
+            "vocabulary_size": WORDS,
+            "embedding_dim": D,
+            "units": D,
+            "tie_embeddings": True,
+        },
+        _texts,
+        unknown={"tokens": (0, 1)},
+        trains=True,
+        recurrent=True,
+    ),
+    Row(
+        "matrix_factorization",
+        models.MatrixFactorization,
+        {
+            "num_users": S,
+            "num_items": D,
+            "dim": T,
+            "mean": 3.5,
+        },
+        _rated,
+        trains=True,
+    ),
+    Row(  # no row that trains: a regularizer moves weights also without a sample
+        "matrix_factorization_products",
+        models.MatrixFactorization,
+        {
+            "num_users": S,
+            "num_items": D,
+            "dim": T,
+            "biases": False,
+            "regularization": 0.01,
+        },
+        _rated,
+    ),
+    Row(
+        "attentive_factorization",
+        models.AttentiveFactorization,
+        {
+            "num_items": WORDS,
+            "dim": D,
+            "mean": 3.5,
+            "dropout": 0.3,
+        },
+        _history,
+        unknown={"history": (0, 1), "history_ratings": (0, 1), "history_mask": (0, 1)},
+        trains=True,
+        masked=_change_history,
+        hidden=_no_history,
+    ),
+    Row(
+        "attentive_factorization_regularized",
+        models.AttentiveFactorization,
+        {"num_items": WORDS, "dim": D, "regularization": 0.01},
+        _history,
+        unknown={"history": (0, 1), "history_ratings": (0, 1), "history_mask": (0, 1)},
     ),
     Row(
         "causal_lm",

@@ -32,6 +32,10 @@ COMMANDS = {
         "keras_attention.benchmarks.dnc.command",
         "train DNCs to copy, sort, find ways in graphs, move blocks and read bAbI",
     ),
+    "forgetting": (
+        "keras_attention.benchmarks.forgetting",
+        "measure what a network's last state forgets, beside attention over its states",
+    ),
     "memnn": (
         "keras_attention.benchmarks.memnn.command",
         "train MemNN with supporting facts; answer from a memory of a million facts",
@@ -55,6 +59,10 @@ COMMANDS = {
     "translation": (
         "keras_attention.benchmarks.translation.command",
         "train translators on Multi30k and print their BLEU",
+    ),
+    "words": (
+        "keras_attention.benchmarks.words.command",
+        "train SkipGram on captions and print what it knows beside gensim's Word2Vec",
     ),
 }
 

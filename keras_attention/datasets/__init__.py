@@ -15,10 +15,14 @@ from keras_attention.datasets import (
     dates,
     graphs,
     mnist,
+    movielens,
+    ratings,
+    recall,
     sentences,
     simulated_world,
     translation,
     triples,
+    words,
 )
 from keras_attention.datasets.files import (
     DamagedDataError,
@@ -38,8 +42,12 @@ __all__ = [
     "dates",
     "graphs",
     "mnist",
+    "movielens",
+    "ratings",
+    "recall",
     "sentences",
     "simulated_world",
     "translation",
     "triples",
+    "words",
 ]

@@ -9,6 +9,7 @@ from keras_attention.ops import (
     positions,
     retrieval,
     scores,
+    similarity,
 )
 from keras_attention.ops.attention import attend, attend_heads, dot_product_attention
 
@@ -24,4 +25,5 @@ __all__ = [
     "positions",
     "retrieval",
     "scores",
+    "similarity",
 ]

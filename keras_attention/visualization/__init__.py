@@ -1,6 +1,7 @@
 """Pictures and tables of attention weights, from NumPy arrays and words."""
 
 from keras_attention.visualization.capacity import plot_capacity
+from keras_attention.visualization.curves import plot_curves
 from keras_attention.visualization.energy import plot_energy
 from keras_attention.visualization.heads import plot_heads
 from keras_attention.visualization.memory import plot_memory
@@ -10,14 +11,17 @@ from keras_attention.visualization.plots import (
     plot_hops,
     plot_image_attention,
 )
+from keras_attention.visualization.vectors import plot_vectors
 
 __all__ = [
     "hops_table",
     "plot_alignment",
     "plot_capacity",
+    "plot_curves",
     "plot_energy",
     "plot_heads",
     "plot_hops",
     "plot_image_attention",
     "plot_memory",
+    "plot_vectors",
 ]

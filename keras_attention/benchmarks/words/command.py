@@ -1,0 +1,158 @@
+"""Skip-gram on the English captions of Multi30k, beside gensim's Word2Vec.
+
+    python -m keras_attention.benchmarks words --seeds 0 1 2 --json results.json
+
+Both learn from the 29,000 training captions with the same settings and as many epochs,
+and are asked what stands in pairs.txt and analogies.txt beside this file, which was
+written down before anything was trained. Each finished run is a line of the file
+`--out`; the same command goes on from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import pathlib
+import platform
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_attention.benchmarks.errors import UsageError
+from keras_attention.benchmarks.store import Run, opened
+from keras_attention.benchmarks.words import questions, training
+from keras_attention.version import __version__
+
+SYSTEMS: dict[str, tuple[Callable[..., training.Learnt], dict[str, Any]]] = {
+    "ours": (training.ours, training.OURS),
+    "gensim": (training.gensims, training.GENSIM),
+}
+NEEDED = ("system", "seed", "settings", "result")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `words`."""
+    add = parser.add_argument
+    add("--systems", nargs="+", choices=[*SYSTEMS], default=[*SYSTEMS])
+    add("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    add("--epochs", type=int, default=training.SHARED["epochs"])
+    add("--out", type=pathlib.Path, help="runs as they end, and to go on from")
+    add("--json", type=pathlib.Path, help="where to write the results")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Does the runs that are missing, prints the table and writes the results."""
+    if args.epochs < 1:
+        raise UsageError(f"--epochs must be at least 1. Received: {args.epochs}")
+    store = opened(args.out, NEEDED)
+    asked, texts, runs = questions.load(), None, []
+    shared = {**training.SHARED, "epochs": args.epochs}
+    for system in dict.fromkeys(args.systems):
+        for seed in dict.fromkeys(args.seeds):
+            settings = {**shared, **SYSTEMS[system][1]}
+            run = store.done(f"{system}", settings, system=system, seed=seed)
+            if run is None:
+                texts = training.sentences() if texts is None else texts
+                run = store.add(do(system, seed, settings, texts, asked))
+            runs.append(run)
+            if args.json:  # after each run, so that nothing is lost
+                text = json.dumps(report(runs), indent=1)
+                args.json.write_text(text + "\n", encoding="utf-8")
+    print(table(runs))
+    return 0
+
+
+def do(
+    system: str,
+    seed: int,
+    settings: dict[str, Any],
+    texts: list[str],
+    asked: questions.Questions,
+) -> Run:
+    """Learns vectors, and asks them."""
+    learnt = SYSTEMS[system][0](texts, settings, seed)
+    known = questions.ask(learnt.words, learnt.vectors, asked)
+    return {
+        "system": system,
+        "seed": seed,
+        "backend": keras.config.backend() if system == "ours" else None,
+        "keras": keras.__version__,
+        "settings": settings,
+        "result": {
+            "words": len(learnt.words),
+            "passed": learnt.passed,
+            "seconds": round(learnt.seconds, 2),
+            "cpu_seconds": round(learnt.cpu_seconds, 2),
+            "pairs": round(float(known.pairs.mean()), 4),
+            "analogies": round(float(known.analogies.mean()), 4),
+            "known": questions.packed(known),
+        },
+    }
+
+
+def summary(runs: list[Run]) -> dict[str, dict[str, Any]]:
+    """Of each system the means with their intervals, and of both the difference."""
+    tables = {
+        system: [
+            questions.unpacked(r["result"]["known"]) for r in runs_of(runs, system)
+        ]
+        for system in SYSTEMS
+        if runs_of(runs, system)
+    }
+    found: dict[str, dict[str, Any]] = {}
+    for system, known in tables.items():
+        found[system] = {
+            name: questions.interval(np.stack([getattr(one, name) for one in known]))
+            for name in questions.Known._fields
+        }
+        results = [run["result"] for run in runs_of(runs, system)]
+        passed, cpu = (sum(r[n] for r in results) for n in ("passed", "cpu_seconds"))
+        found[system]["words_a_cpu_second"] = round(passed / cpu)
+    if len(tables) == 2:
+        found["difference"] = {
+            name: questions.interval(_difference(tables, name))
+            for name in questions.Known._fields
+        }
+    return found
+
+
+def runs_of(runs: list[Run], system: str) -> list[Run]:
+    """The runs of one system."""
+    return [run for run in runs if run["system"] == system]
+
+
+def _difference(tables: dict[str, list[questions.Known]], name: str) -> np.ndarray:
+    """Ours less gensim's, each the mean over its runs: (1, Q, ·)."""
+    ours, theirs = (
+        np.mean([getattr(one, name).astype(float) for one in tables[system]], axis=0)
+        for system in SYSTEMS
+    )
+    return (ours - theirs)[None]
+
+
+def table(runs: list[Run]) -> str:
+    """Lines of text: the share that is known, with its interval, and words a second."""
+    lines = [f"{'':12}{'pairs':>22}{'analogies':>22}{'words/s':>10}"]
+    for system, row in summary(runs).items():
+        cells = "".join(
+            f"{'{:.3f} ({:.3f}, {:.3f})'.format(*row[name]):>22}"
+            for name in questions.Known._fields
+        )
+        speed = row.get("words_a_cpu_second")
+        lines.append(f"{system:12}{cells}" + ("" if speed is None else f"{speed:10,}"))
+    return "\n".join(lines)
+
+
+def report(runs: list[Run]) -> dict[str, Any]:
+    """What the JSON file holds."""
+    return {
+        "benchmark": "words",
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "keras_attention": __version__,
+        "summary": summary(runs),
+        "runs": runs,
+    }

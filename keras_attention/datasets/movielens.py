@@ -1,0 +1,224 @@
+"""The files of MovieLens: who rated which film, and how.
+
+They are GroupLens' and may be used under the terms that come with them: not
+commercially without permission, and not passed on. So nothing is downloaded here: get
+`ml-latest-small.zip` or `ml-100k.zip` from https://grouplens.org/datasets/movielens/,
+and unpack it into the folder `movielens` of the one named by `KERAS_ATTENTION_DATA`, or
+anywhere.
+
+```python
+from keras_attention.datasets import movielens
+
+ratings = movielens.load("ml-latest-small")     # or movielens.load("my/ml-100k")
+train, test = ratings.split(0.1, seed=0)
+ratings.items[train.item[0]]                    # 'Toy Story (1995)'
+```
+
+Reference:
+    Harper & Konstan, "The MovieLens datasets: history and context" (2015).
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from keras_attention.datasets.files import (
+    DATA_VARIABLE,
+    DamagedDataError,
+    DataNotFoundError,
+)
+from keras_attention.datasets.ratings import Ratings, check_scale
+
+NAMES = ("ml-latest-small", "ml-100k")
+_ADDRESS = "https://grouplens.org/datasets/movielens/"
+_RATINGS = ["userId", "movieId", "rating", "timestamp"]
+_MOVIES = ["movieId", "title", "genres"]
+
+
+def load(path: str | os.PathLike[str] = "ml-latest-small") -> Ratings:
+    """Reads the ratings of a folder of MovieLens, and the films' titles.
+
+    Args:
+        path: the folder that holds `ratings.csv` and `movies.csv`, or `u.data` and
+            `u.item`; or a name, "ml-latest-small" or "ml-100k": then it is looked for
+            in `movielens` in the folder named by `KERAS_ATTENTION_DATA`.
+
+    Returns:
+        `Ratings`, whose items are films by title, of which the number is told, too,
+        where two films have one title. The scale is 0.5 to 5 of `ratings.csv`, and 1 to
+        5 of `u.data`.
+
+    Raises:
+        DataNotFoundError: there is no such folder, or it lacks a file; the message says
+            where to get it.
+        DamagedDataError: a file whose header, lines or ratings are not as they should
+            be; the message names the line.
+    """
+    folder = _folder(path)
+    if (folder / "ratings.csv").exists():
+        rows = read_csv(folder / "ratings.csv")
+        titles = read_titles(folder / "movies.csv")
+        scale = (0.5, 5.0)
+    elif (folder / "u.data").exists():
+        rows = read_tabbed(folder / "u.data")
+        titles = read_titles(folder / "u.item")
+        scale = (1.0, 5.0)
+    else:
+        raise DataNotFoundError(
+            f"{folder} has neither `ratings.csv` nor `u.data`: it is no unpacked "
+            f"folder of MovieLens. Get one from {_ADDRESS} and unpack it."
+        )
+    users, films, ratings = (list(column) for column in zip(*rows))
+    untold = sorted(set(films) - set(titles))
+    if untold:
+        raise DamagedDataError(
+            f"{folder} has ratings of films without a title: {untold[:5]}"
+        )
+    names = _unique({film: titles[film] for film in set(films)})
+    return Ratings.of(users, [names[film] for film in films], ratings, scale)
+
+
+def read_csv(path: str | os.PathLike[str]) -> list[tuple[int, int, float]]:
+    """Reads `ratings.csv`: userId,movieId,rating,timestamp, a rating a line.
+
+    Returns:
+        (user, film, rating) of each.
+
+    Raises:
+        DataNotFoundError, DamagedDataError: as `load`.
+    """
+    return _checked(path, _records(path, _RATINGS), (0.5, 5.0))
+
+
+def read_tabbed(path: str | os.PathLike[str]) -> list[tuple[int, int, float]]:
+    """Reads `u.data`: user, film, rating and time, with tabs between, a rating a line.
+
+    Returns:
+        (user, film, rating) of each.
+
+    Raises:
+        DataNotFoundError, DamagedDataError: as `load`.
+    """
+    return _checked(path, _records(path, None, "\t", columns=4), (1.0, 5.0))
+
+
+def read_titles(path: str | os.PathLike[str]) -> dict[int, str]:
+    """Reads the films' titles, by number, of `movies.csv` or `u.item`.
+
+    Raises:
+        DataNotFoundError, DamagedDataError: as `load`.
+    """
+    if Path(path).suffix == ".csv":
+        records = _records(path, _MOVIES)
+    else:
+        records = _records(path, None, "|", columns=24, encoding="latin-1")
+    titles: dict[int, str] = {}
+    for line, record in records:
+        film = _number(path, line, record[0], int)
+        if film in titles:
+            raise _damaged(path, line, f"the film {film} was there before")
+        titles[film] = record[1]
+    return titles
+
+
+def _folder(path: str | os.PathLike[str]) -> Path:
+    folder = Path(path)
+    if folder.is_dir():
+        return folder
+    if str(path) not in NAMES:
+        raise DataNotFoundError(
+            f"{folder} is no folder. It must be an unpacked one of MovieLens, or one "
+            f"of the names {list(NAMES)}."
+        )
+    data = os.environ.get(DATA_VARIABLE)
+    found = None if data is None else Path(data) / "movielens" / folder
+    if found is not None and found.is_dir():
+        return found
+    where = f"{DATA_VARIABLE} is not set" if found is None else f"{found} is no folder"
+    raise DataNotFoundError(
+        f"{path} is not there: {where}. Its terms want you to get it yourself: "
+        f"download {path}.zip from {_ADDRESS}, and unpack it into `movielens` in the "
+        f"folder named by {DATA_VARIABLE}, or give the folder's path."
+    )
+
+
+def _records(
+    path: str | os.PathLike[str],
+    header: list[str] | None,
+    delimiter: str = ",",
+    columns: int = 0,
+    encoding: str = "utf-8",
+) -> Iterator[tuple[int, list[str]]]:
+    """The number and the fields of each line behind the header."""
+    path = Path(path)
+    if not path.is_file():
+        raise DataNotFoundError(f"{path} is no file. Get it from {_ADDRESS}.")
+    columns = columns if header is None else len(header)
+    quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
+    with path.open(encoding=encoding, newline="") as file:
+        reader = csv.reader(file, delimiter=delimiter, quoting=quoting)
+        try:
+            if header is not None:
+                first = next(reader, [])
+                if first != header:
+                    wanted = ",".join(header)
+                    raise _damaged(path, 1, f"the header must be {wanted!r}", first)
+            for record in reader:
+                if len(record) != columns:
+                    wrong = f"there must be {columns} fields"
+                    raise _damaged(path, reader.line_num, wrong, record)
+                yield reader.line_num, record
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise _damaged(path, reader.line_num + 1, str(error)) from error
+
+
+def _checked(
+    path: str | os.PathLike[str],
+    records: Iterator[tuple[int, list[str]]],
+    scale: tuple[float, float],
+) -> list[tuple[int, int, float]]:
+    """Users, films and ratings, as numbers; the ratings on their scale."""
+    rows = []
+    for line, (user, film, rating, _) in records:
+        one = _number(path, line, rating, float)
+        try:
+            check_scale(np.array([one]), scale)
+        except ValueError as error:
+            rule = f"a rating must be from {scale[0]:g} to {scale[1]:g}"
+            raise _damaged(path, line, rule, rating) from error
+        rows.append(
+            (_number(path, line, user, int), _number(path, line, film, int), one)
+        )
+    if not rows:
+        raise DamagedDataError(f"{path} holds no rating.")
+    return rows
+
+
+def _number(path: str | os.PathLike[str], line: int, text: str, kind: type) -> int:
+    try:
+        return kind(text)
+    except ValueError as error:
+        raise _damaged(path, line, "a number must stand there", text) from error
+
+
+def _damaged(
+    path: str | os.PathLike[str], line: int, rule: str, received: object = None
+) -> DamagedDataError:
+    came = "" if received is None else f". Received: {received!r}"
+    return DamagedDataError(f"{path}, line {line}: {rule}{came}")
+
+
+def _unique(titles: dict[int, str]) -> dict[int, str]:
+    """The titles, with the film's number behind those that two films have."""
+    counts: dict[str, int] = {}
+    for title in titles.values():
+        counts[title] = counts.get(title, 0) + 1
+    return {
+        film: title if counts[title] == 1 else f"{title} [{film}]"
+        for film, title in titles.items()
+    }

@@ -1,0 +1,34 @@
+"""Words as vectors: what they are learnt from, and the files they are passed on in.
+
+`SkipGrams` makes of sentences the pairs of words that `keras_attention.models.SkipGram`
+learns from. Vectors go out to and come in from the formats of word2vec and GloVe by way
+of gensim, with the extra `words`.
+
+```python
+from keras_attention.datasets import words
+
+vocabulary = words.Vocabulary.from_sentences(sentences, min_count=5)
+pairs = words.SkipGrams(sentences, vocabulary, window=5)
+glove = words.load_vectors("glove.6B.100d.txt", format="glove")
+table = words.embedding_matrix(glove, vocabulary, missing="random")
+```
+"""
+
+from keras_attention.datasets.vocabulary import Vocabulary, tokenize
+from keras_attention.datasets.words.pairs import SkipGrams
+from keras_attention.datasets.words.vectors import (
+    WordVectors,
+    embedding_matrix,
+    load_vectors,
+    save_vectors,
+)
+
+__all__ = [
+    "SkipGrams",
+    "Vocabulary",
+    "WordVectors",
+    "embedding_matrix",
+    "load_vectors",
+    "save_vectors",
+    "tokenize",
+]

@@ -1,0 +1,244 @@
+"""Pairs of a word and one near it, with words that are not: what skip-gram learns from.
+
+Shapes: N words of a chunk, B batch, K negatives, V vocabulary.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_attention.datasets.vocabulary import END, Vocabulary
+
+_CHUNK = 100_000  # words whose pairs are held and shuffled at a time
+
+Batch = tuple[dict[str, np.ndarray], np.ndarray]
+
+
+class _Chunk(NamedTuple):
+    """Sentences one after the other.
+
+    Attributes:
+        tokens: (N,) the words.
+        sentence: (N,) which sentence each is of.
+    """
+
+    tokens: np.ndarray
+    sentence: np.ndarray
+
+
+class SkipGrams:
+    """Batches of pairs without end, for `fit`; `len` is the batches of one pass.
+
+    As in word2vec, in each pass:
+
+    1. A word of which the share of all words is f is kept with probability
+       √(t / f) + t / f, so that frequent words do not drown the others.
+    2. For each word that is left, a reach is drawn from 1 to the window; the word is
+       paired with each one of its sentence within that reach.
+    3. With each pair come K words that are drawn in proportion to countᵖ; one that is
+       the pair's own is drawn again.
+
+    Sentences are shuffled for each pass, and so are the pairs of about 100,000 words at
+    a time. Words that the vocabulary does not have are left out beforehand, so that
+    those beside them become neighbours. Passes are of unequal length, since words are
+    dropped at random; `len` is what one has on the average.
+
+    Args:
+        sentences: Texts.
+        vocabulary: Their words. Special tokens are never drawn.
+        window: The farthest that two words of a pair may be apart.
+        negatives: K.
+        subsample: t; 0 or None keeps every word.
+        power: p, of the noise that negatives are drawn from.
+        batch_size: B.
+        seed: Of all that is drawn. Each iterator begins anew.
+
+    Attributes:
+        counts: (V,) int64, how often each word stands in the sentences.
+        words: How many words of the vocabulary the sentences have.
+
+    Raises:
+        ValueError: Sentences without two different words of the vocabulary, or without
+            any two in one sentence; `sentences` is one string; a size below 1, or a
+            `subsample` or a `power` below 0.
+
+    Yields:
+        `(inputs, labels)`: `"center"`, (B,) int32, and `"context"`, (B, 1 + K) int32,
+        whose first word is the one that was there; labels (B, 1 + K) float32, 1 for it
+        and 0 for the others.
+
+    Example:
+        ```python
+        pairs = SkipGrams(sentences, vocabulary, window=5, batch_size=1024)
+        model.fit(iter(pairs), steps_per_epoch=len(pairs), shuffle=False)
+        ```
+
+    Reference:
+        Mikolov, Sutskever, Chen, Corrado & Dean, "Distributed representations of words
+        and phrases and their compositionality" (2013), sections 2.2 and 2.3, with the
+        kept share of the authors' code in place of the paper's √(t / f).
+    """
+
+    def __init__(
+        self,
+        sentences: Iterable[str],
+        vocabulary: Vocabulary,
+        window: int = 5,
+        negatives: int = 5,
+        subsample: float | None = 1e-3,
+        power: float = 0.75,
+        batch_size: int = 1024,
+        seed: int = 0,
+    ) -> None:
+        if isinstance(sentences, str):
+            raise ValueError(
+                "`sentences` must be several texts, not one. "
+                f"Received: sentences={sentences!r}"
+            )
+        for name, size in (
+            ("window", window),
+            ("negatives", negatives),
+            ("batch_size", batch_size),
+        ):
+            if not isinstance(size, int) or size < 1:
+                raise ValueError(
+                    f"`{name}` must be a whole number of at least 1. "
+                    f"Received: {name}={size!r}"
+                )
+        for name, number in (("subsample", subsample or 0), ("power", power)):
+            if number < 0:
+                raise ValueError(
+                    f"`{name}` must be at least 0. Received: {name}={number!r}"
+                )
+        self.window, self.negatives, self.batch_size = window, negatives, batch_size
+        self._seed = seed
+        self._tokens, self._starts = _encoded(sentences, vocabulary)
+        self.counts = np.bincount(self._tokens, minlength=len(vocabulary))  # (V,)
+        self.words = len(self._tokens)
+        if (self.counts > 0).sum() < 2:
+            raise ValueError(
+                "`sentences` must hold at least two different words of the vocabulary. "
+                f"Received: {len(self._starts) - 1} sentences with "
+                f"{self.words} such words"
+            )
+        self._keep = _kept_share(self.counts, subsample)  # (V,)
+        noise = np.cumsum(np.where(self.counts, self.counts**power, 0.0))
+        self._noise = noise / noise[-1]  # (V,)
+        self._length = max(1, round(self._expected_pairs() / batch_size))
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Batch]:
+        rng = np.random.default_rng(self._seed)
+        labels = np.zeros((self.batch_size, 1 + self.negatives), np.float32)
+        labels[:, 0] = 1
+        centers, contexts = _nothing(), _nothing()
+        while True:
+            for chunk in self._chunks(rng):
+                found = self.pairs(self._subsampled(chunk, rng), rng)
+                centers, contexts = (
+                    np.concatenate(both) for both in zip((centers, contexts), found)
+                )
+                whole = len(centers) // self.batch_size * self.batch_size
+                words = self._with_noise(contexts[:whole], rng)  # (·, 1 + K)
+                for start in range(0, whole, self.batch_size):
+                    rows = slice(start, start + self.batch_size)
+                    inputs = {"center": centers[rows], "context": words[rows]}
+                    yield inputs, labels.copy()
+                centers, contexts = centers[whole:], contexts[whole:]
+
+    def pairs(
+        self, chunk: _Chunk, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The pairs of a chunk, shuffled: centres and words near them, int32 both."""
+        tokens, sentence = chunk
+        reach = rng.integers(1, self.window + 1, len(tokens))  # (N,)
+        centers, contexts = [_nothing()], [_nothing()]
+        for apart in range(1, self.window + 1):
+            first, second = tokens[:-apart], tokens[apart:]
+            together = sentence[:-apart] == sentence[apart:]
+            for center, context, its_reach in (
+                (first, second, reach[:-apart]),
+                (second, first, reach[apart:]),
+            ):
+                near = together & (its_reach >= apart)
+                centers.append(center[near])
+                contexts.append(context[near])
+        order = rng.permutation(sum(map(len, centers)))
+        return np.concatenate(centers)[order], np.concatenate(contexts)[order]
+
+    def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        """Words drawn from the noise, int32."""
+        drawn = np.searchsorted(self._noise, rng.random(shape), side="right")
+        return drawn.astype(np.int32)
+
+    def _with_noise(self, contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Each context with its negatives behind it, (·, 1 + K)."""
+        drawn = self.draw((len(contexts), self.negatives), rng)
+        own = np.nonzero(drawn == contexts[:, None])
+        while len(own[0]):
+            drawn[own] = self.draw(own[0].shape, rng)
+            still = drawn[own] == contexts[own[0]]
+            own = own[0][still], own[1][still]
+        return np.concatenate([contexts[:, None], drawn], axis=1)
+
+    def _chunks(self, rng: np.random.Generator) -> Iterator[_Chunk]:
+        """All sentences once, shuffled, about 100,000 words at a time."""
+        lengths = np.diff(self._starts)
+        order = rng.permutation(len(lengths))
+        parts = np.cumsum(lengths[order]) // _CHUNK  # which chunk each ends in
+        for rows in np.split(order, np.flatnonzero(np.diff(parts)) + 1):
+            ends = zip(self._starts[rows], self._starts[rows + 1])
+            tokens = np.concatenate([self._tokens[start:end] for start, end in ends])
+            yield _Chunk(tokens, np.repeat(np.arange(len(rows)), lengths[rows]))
+
+    def _subsampled(self, chunk: _Chunk, rng: np.random.Generator) -> _Chunk:
+        kept = rng.random(len(chunk.tokens)) < self._keep[chunk.tokens]
+        return _Chunk(*(array[kept] for array in chunk))
+
+    def _expected_pairs(self) -> float:
+        """The pairs of a pass, of which the lengths of sentences are drawn once."""
+        rng = np.random.default_rng(self._seed)
+        kept = rng.random(self.words) < self._keep[self._tokens]
+        # The zero behind the last word is where the last sentence ends.
+        totals = np.concatenate([[0], np.cumsum(kept)])
+        lengths = np.diff(totals[self._starts])  # of each sentence
+        pairs = 0.0
+        for apart in range(1, self.window + 1):
+            reached = (self.window + 1 - apart) / self.window
+            pairs += 2 * reached * np.maximum(lengths - apart, 0).sum()
+        if not pairs:
+            raise ValueError(
+                "`sentences` must hold two words of the vocabulary in one sentence, "
+                "also after frequent ones are dropped: try a larger `subsample`. "
+                f"Received: {len(lengths)} sentences with {self.words} such words"
+            )
+        return pairs
+
+
+def _encoded(
+    sentences: Iterable[str], vocabulary: Vocabulary
+) -> tuple[np.ndarray, np.ndarray]:
+    """The known words of all sentences, (N,) int32, and where each begins and ends."""
+    rows = [
+        np.array([i for i in vocabulary.encode(text) if i > END], np.int32)
+        for text in sentences
+    ]
+    starts = np.concatenate(
+        [[0], np.cumsum([len(row) for row in rows], dtype=np.int64)]
+    )
+    return np.concatenate([_nothing(), *rows]), starts.astype(np.int64)
+
+
+def _kept_share(counts: np.ndarray, subsample: float | None) -> np.ndarray:
+    """(V,): with which probability each word is kept."""
+    if not subsample:
+        return np.ones(len(counts))
+    rare = subsample * counts.sum() / np.maximum(counts, 1)  # t / f
+    return np.minimum(np.sqrt(rare) + rare, 1)
+
+
+def _nothing() -> np.ndarray:
+    return np.zeros(0, np.int32)

@@ -1,0 +1,304 @@
+"""Vectors of words: read, written, and put in the order of a vocabulary.
+
+Shapes: V words, D width.
+"""
+
+import gzip
+import importlib
+import itertools
+import os
+import traceback
+import warnings
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keras_attention.datasets.files import DamagedDataError, DataNotFoundError
+from keras_attention.datasets.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+_FORMATS = ("word2vec", "word2vec_binary", "glove")
+_MISSING = ("error", "zeros", "random")
+
+
+class WordVectors(NamedTuple):
+    """Words and their vectors.
+
+    Attributes:
+        words: V words, each one string without white space.
+        vectors: (V, D) float32.
+    """
+
+    words: Sequence[str]
+    vectors: np.ndarray
+
+
+def load_vectors(
+    path: str | os.PathLike[str], format: str = "word2vec", limit: int | None = None
+) -> WordVectors:
+    """Reads a file of word2vec or GloVe, by way of gensim (the extra `words`).
+
+    Args:
+        path: The file; of text, also packed as `.gz`.
+        format: `"word2vec"`, text whose first line has the number of words and the
+            width; `"word2vec_binary"`; or `"glove"`, text without such a line.
+        limit: How many words to read, from the beginning; by default all.
+
+    Returns:
+        A `WordVectors`. Of a word that comes twice the first vector counts.
+
+    Raises:
+        ImportError: gensim is not installed; the message says how to get it.
+        ValueError: Another format, or a `limit` below 1.
+        DataNotFoundError: There is no such file.
+        DamagedDataError: The first line is not as the format wants it, a line is short
+            or of another width, lines are missing, or what stands there is no number;
+            the line or the word is named.
+
+    Example:
+        ```python
+        glove = load_vectors("glove.6B.100d.txt", format="glove")
+        ```
+    """
+    _check_format(format)
+    if limit is not None and (not isinstance(limit, int) or limit < 1):
+        raise ValueError(
+            "`limit` must be None or a whole number of at least 1. "
+            f"Received: limit={limit!r}"
+        )
+    gensim = _gensim()
+    path = Path(path)
+    if not path.is_file():
+        raise DataNotFoundError(f"There is no file {path}. Next: check the path.")
+    binary = format == "word2vec_binary"
+    if not binary:
+        _check_text(path, format, limit)
+    with warnings.catch_warnings():
+        # gensim opens a file without a header twice, and closes it once.
+        warnings.simplefilter("ignore", ResourceWarning)
+        try:
+            found = gensim.KeyedVectors.load_word2vec_format(
+                str(path), binary=binary, no_header=format == "glove", limit=limit
+            )
+        except (ValueError, EOFError, AssertionError, MemoryError) as error:
+            traceback.clear_frames(error.__traceback__)  # and the file with them
+            raise DamagedDataError(
+                f"{path} is not of the format {format!r}, or is damaged ({error})."
+            ) from error
+    count = len(found.key_to_index)  # behind them is the place of what came twice
+    names = tuple(found.index_to_key[:count])
+    vectors = np.array(found.vectors[:count], np.float32)  # (V, D)
+    wrong = np.flatnonzero(~np.isfinite(vectors).all(1))
+    if len(wrong):
+        word = names[wrong[0]]
+        raise DamagedDataError(
+            f"{path}: every vector must be of finite numbers. Received for {word!r}: "
+            f"{vectors[wrong[0]]}"
+        )
+    return WordVectors(names, vectors)
+
+
+def save_vectors(
+    path: str | os.PathLike[str], vectors: WordVectors, format: str = "word2vec"
+) -> None:
+    """Writes a file of word2vec or GloVe, by way of gensim (the extra `words`).
+
+    Special tokens, such as `"<pad>"`, are left out: they are no words.
+
+    Args:
+        path: The file; a name that ends in `.gz` packs it.
+        vectors: Words, such as `Vocabulary.tokens`, and an array (V, D), such as
+            `SkipGram.vectors()` gives.
+        format: As of `load_vectors`.
+
+    Raises:
+        ImportError: gensim is not installed; the message says how to get it.
+        ValueError: Another format; not one row a word; or a word that is empty, has
+            white space in it, or comes twice.
+
+    Example:
+        ```python
+        save_vectors("v.txt", WordVectors(vocabulary.tokens, model.vectors()))
+        ```
+    """
+    _check_format(format)
+    words, table = tuple(vectors[0]), np.asarray(vectors[1], np.float32)
+    if table.ndim != 2 or len(table) != len(words):
+        raise ValueError(
+            "`vectors` must have a row for each word. Received: an array of shape "
+            f"{table.shape} and {len(words)} words"
+        )
+    seen: set[str] = set()
+    for word in words:
+        if word.split() != [word] or word in seen:
+            raise ValueError(
+                "`vectors` must have distinct words without white space. "
+                f"Received: {word!r}"
+            )
+        seen.add(word)
+    rows = [i for i, word in enumerate(words) if word not in SPECIAL_TOKENS]
+    if not rows:
+        raise ValueError("`vectors` must have at least one word. Received: none")
+    kept = _gensim().KeyedVectors(table.shape[1])
+    kept.add_vectors([words[i] for i in rows], table[rows])
+    # The most frequent are written first: counts that fall keep the order.
+    for place, i in enumerate(rows):
+        kept.set_vecattr(words[i], "count", len(rows) - place)
+    kept.save_word2vec_format(
+        str(path),
+        binary=format == "word2vec_binary",
+        write_header=format != "glove",
+    )
+
+
+def embedding_matrix(
+    vectors: WordVectors,
+    vocabulary: Vocabulary,
+    missing: str = "error",
+    dim: int | None = None,
+    seed: int = 0,
+) -> np.ndarray:
+    """Vectors in the order of a vocabulary, for an embedding layer to begin with.
+
+    Args:
+        vectors: Words and their vectors.
+        vocabulary: Of the model that has the layer.
+        missing: What becomes of a word without a vector: `"error"`; `"zeros"`; or
+            `"random"`, drawn with the mean and the deviation of all vectors. Special
+            tokens are zero where they have none, unless it is `"random"`; padding is
+            zero always.
+        dim: The layer's width, if it is to be checked.
+        seed: Of what is drawn.
+
+    Returns:
+        (len(vocabulary), D) float32.
+
+    Raises:
+        ValueError: Vectors of another width than `dim`; an unknown `missing`; or, with
+            `"error"`, words without a vector, the first of which are named.
+
+    Example:
+        ```python
+        table = embedding_matrix(glove, vocabulary, missing="random", dim=100)
+        model.get_layer("token_embedding").embeddings.assign(table)
+        ```
+    """
+    if missing not in _MISSING:
+        raise ValueError(
+            f"`missing` must be one of {', '.join(_MISSING)}. "
+            f"Received: missing={missing!r}"
+        )
+    table = np.asarray(vectors[1], np.float32)  # (V, D)
+    if dim is not None and table.shape[1] != dim:
+        raise ValueError(
+            "`vectors` must be as wide as the layer. Received: vectors of width "
+            f"{table.shape[1]}, dim={dim}"
+        )
+    place = {word: i for i, word in enumerate(vectors[0])}
+    rows = np.array([place.get(word, -1) for word in vocabulary.tokens])
+    rows[0] = -1  # padding
+    without = np.flatnonzero(rows < 0)
+    words = [vocabulary.tokens[i] for i in without if i >= len(SPECIAL_TOKENS)]
+    if missing == "error" and words:
+        raise ValueError(
+            f"There is no vector of {len(words)} words of the vocabulary, such as "
+            f"{', '.join(words[:5])}. `missing` says what becomes of them. "
+            "Received: missing='error'"
+        )
+    matrix = table[rows]
+    matrix[without] = 0
+    if missing == "random":
+        drawn = np.random.default_rng(seed).normal(size=(len(without), table.shape[1]))
+        matrix[without] = table.mean() + table.std() * drawn
+        matrix[0] = 0
+    return matrix
+
+
+def _gensim() -> Any:
+    """gensim's module of vectors, or how to get it."""
+    try:
+        return importlib.import_module("gensim.models.keyedvectors")
+    except ImportError as error:
+        raise ImportError(
+            "Files of vectors need gensim, which comes with the extra `words`: "
+            'python -m pip install "keras-attention-family[words]". '
+            f"Received: {error}",
+            name="gensim",
+        ) from error
+
+
+def _check_format(format: str) -> None:
+    if format not in _FORMATS:
+        raise ValueError(
+            f"`format` must be one of {', '.join(_FORMATS)}. "
+            f"Received: format={format!r}"
+        )
+
+
+def _check_text(path: Path, format: str, limit: int | None) -> None:
+    """Raises a DamagedDataError that names the first line that is not of the format.
+
+    gensim takes the first lines for all of them where a header promises too few, and
+    fills a row with one number where a line has but one.
+    """
+    lines = _lines(path)
+    try:
+        first = next(lines, b"")
+        count, width = _sizes(path, first, format)
+        header = count is not None
+        rows = lines if header else itertools.chain([first], lines)
+        done = 0
+        for done, line in enumerate(rows, 1):
+            if limit is not None and done > limit:
+                return
+            if count is not None and done > count:
+                raise _damaged(
+                    path, 1, f"promises {count} words; there are more", first
+                )
+            found = len(line.split(b" ")) - 1
+            if found != width:
+                rule = f"must be a word and {width} numbers, and has {found}"
+                raise _damaged(path, done + header, rule, line)
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise DamagedDataError(
+            f"{path} is damaged ({error}). Delete it and download it again."
+        ) from error
+    if count is not None and done < (count if limit is None else min(count, limit)):
+        rule = f"promises {count} words, and there are {done}"
+        raise _damaged(path, 1, rule, first)
+
+
+def _sizes(path: Path, first: bytes, format: str) -> tuple[int | None, int]:
+    """How many words a header promises, if there is one, and how wide they are."""
+    parts = first.split()
+    numbers = len(parts) == 2 and all(part.isdigit() for part in parts)
+    if format == "word2vec":
+        if not numbers or b"0" in parts:
+            rule = (
+                "must be the number of words and the width; a file without such a line "
+                "is of format='glove'"
+            )
+            raise _damaged(path, 1, rule, first)
+        return int(parts[0]), int(parts[1])
+    if numbers:
+        rule = "is a header, which GloVe has not: it may be of format='word2vec'"
+        raise _damaged(path, 1, rule, first)
+    width = len(first.split(b" ")) - 1
+    if width < 1:
+        raise _damaged(path, 1, "must be a word and its numbers", first)
+    return None, width
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    with open(path, "rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+    with gzip.open(path) if packed else open(path, "rb") as stream:
+        for line in stream:
+            yield line.rstrip()
+
+
+def _damaged(path: Path, number: int, rule: str, line: bytes) -> DamagedDataError:
+    text = line[:60].decode("utf-8", "replace")
+    return DamagedDataError(f"{path}, line {number}: {rule}. Received: {text!r}")

@@ -1,0 +1,99 @@
+"""Shares that rise or fall with a size: lines through what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from keras_attention.visualization.table import matplotlib_or_error
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_COLORS = ("#1f5fa8", "#c4491d", "#2f8f4e", "#7a4fa3")
+_SIZE = (7.2, 4.4)  # inches
+
+
+def plot_curves(
+    series: Sequence[Mapping[str, Any]],
+    x_label: str = "length",
+    y_label: str = "accuracy",
+    title: str | None = None,
+) -> Figure:
+    """Draws shares over sizes that double, such as accuracy over length.
+
+    Args:
+        series: One a curve, each a mapping with "name", "x", sizes above 0, and "y",
+            shares from 0 to 1, N numbers each; "low" and "high", between which a band
+            is drawn, if there are any. A curve of one value throughout, such as
+            chance, is drawn as a dotted grey line.
+        x_label: Below the picture.
+        y_label: Beside it.
+        title: Above it.
+
+    Returns:
+        The `matplotlib.figure.Figure`; `figure.savefig("curves.png")` writes it.
+
+    Raises:
+        ValueError: If there is no series, its lists are not of one length, a size is
+            not above 0, or a share not from 0 to 1.
+        ImportError: If matplotlib is not installed.
+
+    Example:
+    ```python
+    figure = plot_curves([{"name": "attention", "x": [1, 2, 4], "y": [1.0, 1.0, 0.99]}])
+    figure.savefig("curves.png")
+    ```
+    """
+    if not series:
+        raise ValueError("`series` must hold at least one curve. Received: none")
+    curves = [_checked(one) for one in series]
+    _, canvas, figure_class = matplotlib_or_error()
+    figure = figure_class(
+        figsize=_SIZE, dpi=120, facecolor="white", layout="constrained"
+    )
+    canvas(figure)
+    ax = figure.add_subplot()
+    ax.set_xscale("log", base=2)
+    color = iter(_COLORS * len(curves))
+    for one, (x, y, low, high) in zip(series, curves):
+        if len(y) > 1 and np.ptp(y) == 0 and "low" not in one:
+            ax.plot(x, y, color="#777777", linestyle=":", label=one["name"])
+            continue
+        own = next(color)
+        ax.plot(x, y, color=own, marker="o", markersize=4.5, label=one["name"])
+        ax.fill_between(x, low, high, color=own, alpha=0.18, linewidth=0)
+    sizes = sorted({size for x, *_ in curves for size in x})
+    ax.set_xticks(sizes, [f"{size:g}" for size in sizes])
+    ax.minorticks_off()
+    ax.set_ylim(0, 1.03)
+    ax.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.0f} %")
+    ax.set_xlabel(x_label)
+    ax.set_ylabel(y_label)
+    if title is not None:
+        ax.set_title(title, loc="left", fontsize=10, fontweight="bold")
+    ax.grid(True, which="major", color="#dddddd", linewidth=0.6)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+    return figure
+
+
+def _checked(one: Mapping[str, Any]) -> tuple[np.ndarray, ...]:
+    """x, y, and the ends of the band, (N,) each."""
+    x, y = (np.asarray(one[name], float) for name in ("x", "y"))
+    low, high = (np.asarray(one.get(name, y), float) for name in ("low", "high"))
+    name = one.get("name")
+    if x.ndim != 1 or not x.size or not x.shape == y.shape == low.shape == high.shape:
+        raise ValueError(
+            "`x`, `y`, `low` and `high` of a series must have one length. Received: "
+            f"shapes {x.shape}, {y.shape}, {low.shape} and {high.shape} of {name!r}"
+        )
+    if not (x > 0).all():
+        raise ValueError(f"`x` of a series must be above 0. Received: {x} of {name!r}")
+    if not all(((part >= 0) & (part <= 1)).all() for part in (y, low, high)):
+        raise ValueError(
+            "`y`, `low` and `high` of a series must be from 0 to 1. Received: one that "
+            f"is not, of {name!r}"
+        )
+    return x, y, low, high

@@ -1,0 +1,92 @@
+"""A map of words: their vectors, laid flat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from keras_attention.visualization.table import matplotlib_or_error
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_SIZE = (7.2, 4.4)  # inches
+
+
+def plot_vectors(
+    vectors: np.ndarray,
+    words: Sequence[str],
+    arrows: Sequence[tuple[int, int]] = (),
+    title: str | None = None,
+) -> Figure:
+    """Draws vectors in the plane in which they differ most, with a word at each.
+
+    The plane is that of the first two principal components; what lies in it is shown
+    undistorted, and what does not is left out.
+
+    Args:
+        vectors: (V, D), at least two of them.
+        words: V words.
+        arrows: Pairs of rows to be joined by an arrow, such as a man and a woman.
+        title: Above the picture.
+
+    Returns:
+        The `matplotlib.figure.Figure`; `figure.savefig("words.png")` writes it.
+
+    Raises:
+        ValueError: If there are fewer than two vectors, or not one for each word.
+        ImportError: If matplotlib is not installed.
+
+    Example:
+    ```python
+    figure = plot_vectors(np.eye(3), ["red", "green", "blue"])
+    figure.savefig("colours.png")
+    ```
+    """
+    vectors = np.asarray(vectors, float)
+    if vectors.ndim != 2 or len(vectors) < 2 or len(vectors) != len(words):
+        raise ValueError(
+            "`vectors` must have a row for each word, and two at least. Received: "
+            f"vectors.shape={vectors.shape}, {len(words)} words"
+        )
+    _, canvas, figure_class = matplotlib_or_error()
+    figure = figure_class(
+        figsize=_SIZE, dpi=120, facecolor="white", layout="constrained"
+    )
+    canvas(figure)
+    ax = figure.add_subplot()
+    places = flat(vectors)
+    ax.scatter(*places.T, s=14, color="#1f5fa8")
+    for first, second in arrows:
+        ax.annotate(
+            "",
+            places[second],
+            places[first],
+            arrowprops={"arrowstyle": "->", "color": "#c4491d", "linewidth": 1.0},
+        )
+    for place, word in zip(places, words):
+        ax.annotate(
+            word, place, (4, 3), textcoords="offset points", fontsize=9, color="#222222"
+        )
+    ax.margins(0.12)
+    ax.set_aspect("equal", adjustable="datalim")
+    ax.set_xticks([])
+    ax.set_yticks([])
+    if title is not None:
+        ax.set_title(title, loc="left", fontsize=10, fontweight="bold")
+    return figure
+
+
+def flat(vectors: np.ndarray) -> np.ndarray:
+    """The two coordinates in which vectors (V, D) differ most, (V, 2).
+
+    Of each axis that sign is taken with which its largest coordinate is positive.
+    """
+    centred = vectors - vectors.mean(0)
+    left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
+    places = (left * sizes)[:, :2]  # (V, 2), or (V, 1) of vectors of width 1
+    places = np.pad(places, ((0, 0), (0, 2 - places.shape[1])))
+    largest = np.take_along_axis(places, np.abs(places).argmax(0)[None], axis=0)
+    return places * np.where(largest < 0, -1, 1)

@@ -1,0 +1,98 @@
+"""Holds the site's order and its check to what they promise."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+CONFIG = (ROOT / "mkdocs.yml").read_text("utf-8")
+NAVIGATION = re.findall(r"^ +- .*?: ([\w/-]+\.md)$", CONFIG, re.M)
+CHAPTERS = re.findall(r'^ +- "?\d+\. .*?: ([\w/-]+\.md)$', CONFIG, re.M)
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+check = load("check").check
+
+SOUND = {
+    "index.html": '<a href="a/page.html#place">x</a> <a href="https://else.where">y</a>'
+    '<img src="data:image/png;base64,0" alt="a map"><code>$ \\frac</code>',
+    "a/page.html": '<h2 id="place">.</h2><a href="../index.html">x</a>'
+    '<a href="#place">.</a>',
+    "style.css": "p { background: url(data:image/png;base64,0) }",
+    "404.html": "<p>Not here</p>",
+}
+
+
+def faults(folder, **changed):
+    """What `check` finds in a sound site with some files changed."""
+    for name, text in (SOUND | changed).items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    return check(folder)
+
+
+def test_a_sound_site_has_no_faults(tmp_path):
+    assert faults(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "added", "said"),
+    [
+        ("index.html", '<a href="gone.html">', "gone.html leads nowhere"),
+        ("index.html", '<a href="a/page.html#no">', "a/page.html#no: no such place"),
+        ("index.html", '<a href="#no">', "#no: no such place"),
+        ("index.html", '<img src="gone.png" alt="x">', "gone.png is not there"),
+        ("a/page.html", '<img src="https://x.y/z.png" alt="x">', "from the network"),
+        ("index.html", '<script src="//x.y/z.js"></script>', "from the network"),
+        ("index.html", '<link href="https://x.y/z.css">', "from the network"),
+        ("style.css", "@import 'https://x.y/z.css'", "from the network"),
+        ("style.css", "@font-face { src: url(//x.y/z.woff) }", "from the network"),
+        ("index.html", '<img src="data:,">', "a picture without a text"),
+        ("a/page.html", '<p id="place">', "#place is there more than once"),
+        ("index.html", "<p>$x^2$</p>", "a formula was left"),
+        ("index.html", r"<p>\frac12</p>", "a formula was left"),
+        ("index.html", "<math><merror></merror></math>", "a formula that is none"),
+        ("lonely.html", "<p>.</p>", "no page links to it"),
+    ],
+)
+def test_each_fault_is_found(tmp_path, name, added, said):
+    (found,) = faults(tmp_path, **{name: SOUND.get(name, "") + added})
+    assert found.startswith(name)
+    assert said in found
+
+
+def test_a_folder_without_a_front_page_is_no_site(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"`site` must hold index\.html"):
+        check(tmp_path)
+
+
+def test_every_page_has_its_place_in_the_order():
+    there = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    assert len(NAVIGATION) == len(set(NAVIGATION))
+    assert set(NAVIGATION) == there
+
+
+def test_the_front_page_lists_the_chapters_in_their_order():
+    text = (DOCS / "index.md").read_text("utf-8")
+    listed = re.findall(r"^\| \d+ \| \[[^]]+\]\(([\w/-]+\.md)\)", text, re.M)
+    assert len(CHAPTERS) > 9
+    assert listed == CHAPTERS
+
+
+def test_one_click_leads_from_the_front_page_to_what_newcomers_look_for():
+    text = (DOCS / "index.md").read_text("utf-8")
+    linked = set(re.findall(r"\]\(([\w/-]+\.md)(?:#[\w-]+)?\)", text))
+    wanted = {"which.md", "export.md", "backends.md", "papers.md"}
+    wanted |= {"guides/from-keras-attention.md", "guides/from-tensorflow-addons.md"}
+    assert wanted <= linked
+    assert {page for page in NAVIGATION if page.startswith("results/")} <= linked
