@@ -243,7 +243,9 @@ def picture(found, one, path):
         style |= {"shrinkA": 16, "shrinkB": 16, "connectionstyle": "arc3,rad=0.12"}
         ax.annotate("", places[end], places[start], arrowprops=style, zorder=2 + way)
         if way:
+            across, up = places[end] - places[start]
             along = 0.5 * (places[start] + places[end])
+            along += 0.06 * np.array([up, -across])  # where the bent arrow is
             box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
             ax.text(*along, str(name), color=color, ha="center", zorder=4, bbox=box)
     source, goal = int(data["source"][one]), int(data["destination"][one])

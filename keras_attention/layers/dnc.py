@@ -91,7 +91,8 @@ class DNC(keras.layers.Layer):
         segment: int | str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        # Keras would round the memory of an initial state to half precision.
+        super().__init__(autocast=False, **kwargs)
         self.supports_masking = True
         if not isinstance(cell, MemoryCell):
             raise ValueError(
@@ -182,7 +183,7 @@ class DNC(keras.layers.Layer):
             self.build(tuple(inputs.shape))
         mask = getattr(inputs, "_keras_mask", None) if mask is None else mask
         mask = masks.check("mask", mask, tuple(inputs.shape[:2]))
-        _, _, found = self._run(ops.cast(inputs, dtype), mask, None, False, True)
+        _, _, found = self._run(inputs, mask, None, False, True)
         return Trace(
             *(None if isinstance(x, tuple) else ops.convert_to_numpy(x) for x in found)
         )
@@ -232,6 +233,7 @@ class DNC(keras.layers.Layer):
         cell = self.cell
         batch, steps = ops.shape(inputs)[:2]
         state = self.start(batch, given)
+        inputs = ops.cast(inputs, cell.compute_dtype)
         sequence = {"x": inputs}
         if mask is not None:
             mask = ops.broadcast_to(mask, (batch, steps))

@@ -289,8 +289,8 @@ def test_a_stopped_benchmark_goes_on_and_its_page_has_every_run(
     assert run_command("copy-sparse", *common) == 0
     assert run_command("copy", "--model", "lstm", *common) == 0
     assert done == [
-        *[("dnc", seed, True, None) for seed in range(3)],
-        ("dnc", 0, False, None),
+        *[("dnc", seed, True, 128) for seed in range(3)],
+        ("dnc", 0, False, 128),
         ("dnc", 0, 8, 4096),
         ("lstm", 0, True, None),
     ]

@@ -1,5 +1,7 @@
 """`DNC`: masks, states, segments, traces, and Keras' own loop over the same cell."""
 
+import sys
+
 import keras
 import numpy as np
 import pytest
@@ -162,6 +164,28 @@ def test_segments_have_the_same_gradients(name):
         for one, wanted in zip(other, found[0]):
             assert np.abs(wanted).max() > 1e-4
             np.testing.assert_allclose(one, wanted, atol=1e-6)
+
+
+@pytest.mark.skipif(BACKEND != "torch", reason="torch's own way to differentiate")
+@pytest.mark.parametrize("linked", [True, 2])
+def test_gradients_of_a_whole_sequence_can_be_differentiated_again(linked, monkeypatch):
+    import torch
+
+    layer = DNC(DNCCell(lstm(), M, W, R, links=linked))
+    x = torch.tensor(data()[0], requires_grad=True)  # the first state is a constant
+
+    def twice():
+        (slope,) = torch.autograd.grad(layer(x).square().sum(), x, create_graph=True)
+        return torch.autograd.grad(slope.square().sum(), x)[0].numpy()
+
+    found = twice()
+    for name in ("access_torch", "links_torch"):
+        module = sys.modules[f"keras_attention.ops.kernels.{name}"]
+        monkeypatch.setattr(module, "own_gradients", lambda: False)
+    wanted = twice()
+    assert np.abs(wanted).max() > 1e-6
+    scale = np.abs(wanted).max()
+    np.testing.assert_allclose(found / scale, wanted / scale, atol=1e-3)
 
 
 @needs_training

@@ -226,6 +226,21 @@ def test_the_memory_is_float32_in_half_precision(policy):
     np.testing.assert_allclose(to_numpy(output)[:, 0], wanted, atol=0.05)
 
 
+def test_half_precision_goes_on_where_it_was():
+    policy = "mixed_bfloat16"
+    controller = keras.layers.LSTMCell(U, dtype=policy)
+    cell = DNCCell(controller, M, W, R, links=2, dtype=policy)
+    layer = DNC(cell, return_state=True, dtype=policy)
+    x = np.random.default_rng(0).normal(size=(B, 6, D)).astype("float32")
+    _, *wanted = layer(x)
+    _, *middle = layer(x[:, :3])
+    _, *found = layer(x[:, 3:], initial_state=middle)
+    for a, b in zip(found, wanted):
+        assert a.dtype == b.dtype
+        a, b = (to_numpy(ops.cast(y, "float32")) for y in (a, b))
+        np.testing.assert_allclose(a, b, atol=1e-6)
+
+
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 def test_keras_own_loop_in_half_precision(policy):
     cell = DNCCell(keras.layers.LSTMCell(U, dtype=policy), M, W, R, dtype=policy)

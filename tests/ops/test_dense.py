@@ -65,8 +65,31 @@ def test_whatever_else_the_layer_does_is_done(kind):
 
 
 @pytest.mark.skipif(keras.config.backend() != "torch", reason="torch has hooks")
-def test_hooks_are_called():
-    layer, seen = projection(), []
-    layer.register_forward_hook(lambda *args: seen.append(args))
-    kernels.dense(layer, tensor(references.normal(B, T, D)), 1)
-    assert len(seen) == 1
+@pytest.mark.parametrize(
+    "hook", ["forward_pre_hook", "forward_hook", "full_backward_hook"]
+)
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_hooks_are_called(hook, everywhere):
+    import torch
+
+    dense, cell = projection(), keras.layers.GRUCell(3)
+    x = tensor(references.normal(B, D)).requires_grad_()
+    cell.build((B, D))
+    seen = []
+
+    def note(module, *more):
+        seen.append(module)
+
+    handles = []
+    if everywhere:
+        own = getattr(torch.nn.modules.module, f"register_module_{hook}")
+        handles.append(own(note))
+    else:
+        handles += [getattr(one, f"register_{hook}")(note) for one in (dense, cell)]
+    try:
+        kernels.dense(dense, x[:, None], 1).sum().backward()
+        kernels.called(cell, x, [x.new_zeros(B, 3)])[0].sum().backward()
+    finally:
+        for handle in handles:
+            handle.remove()
+    assert seen == [dense, cell]

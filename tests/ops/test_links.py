@@ -7,7 +7,8 @@ import references
 from gradients import gradient, tensor, to_numpy
 from keras import ops
 
-from keras_attention.ops import links
+from keras_attention.ops import kernels, links
+from keras_attention.ops.kernels import links as plain
 
 B, M, R, H, K = 3, 7, 4, 2, 3
 
@@ -165,6 +166,47 @@ def test_gradients():
     for found in (of_dense, of_sparse):
         np.testing.assert_allclose(found[0], by_w, rtol=1e-3, atol=1e-4)
         np.testing.assert_allclose(found[1], by_read, rtol=1e-3, atol=1e-4)
+
+
+def test_pieces_without_links_are_left_out_and_no_other():
+    """Links in few of the pieces that a larger memory is cut into, as in dense ones."""
+    slots, k, heads = 1536, 2, 2
+    x = np.random.default_rng(0)
+    at = np.stack([x.permutation(slots) for _ in range(k)]).astype("int32")[None]
+    values = np.zeros((1, k, slots))
+    values[0, 0, 3:700] = x.random(697)  # of three pieces two
+    values[0, 1, 1500] = 0.5
+    dense = np.zeros((slots, slots))
+    for place in range(k):
+        np.add.at(dense, (np.arange(slots), at[0, place]), values[0, place])
+    w, reads = spread(1, slots, seed=1) * slots / 4, spread(1, slots, heads, seed=2)
+    faded = dense * (1 - w[0][:, None] - w[0])
+    out = kernels.fade_links(tensor(values), ops.convert_to_tensor(at), tensor(w))
+    right = np.take_along_axis(faded.T, at[0], axis=0) * (values[0] != 0)
+    np.testing.assert_allclose(to_numpy(out)[0], right, rtol=0, atol=1e-5)
+    pair = kernels.follow_links(
+        tensor(values), ops.convert_to_tensor(at), tensor(reads)
+    )
+    np.testing.assert_allclose(to_numpy(pair[0])[0], dense @ reads[0], atol=1e-5)
+    np.testing.assert_allclose(to_numpy(pair[1])[0], dense.T @ reads[0], atol=1e-5)
+
+    along = references.normal(2, 1, slots, heads)
+    c, d = tensor(along[0]), tensor(along[1])
+
+    def score(form_fade, form_follow):
+        def call(values, w, reads):
+            slots = ops.convert_to_tensor(at)
+            ahead, back = form_follow(form_fade(values, slots, w), slots, reads)
+            return ops.sum(c * ahead + d * back * back)
+
+        return call
+
+    found = gradient(score(kernels.fade_links, kernels.follow_links), values, w, reads)
+    right = gradient(score(plain.fade, plain.follow), values, w, reads)
+    there = values != 0  # a link of 0 hands on no gradient
+    np.testing.assert_allclose(found[0][there], right[0][there], rtol=1e-4, atol=1e-5)
+    for one, other in zip(found[1:], right[1:]):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
 def test_gradients_are_finite_before_the_first_write():

@@ -95,6 +95,7 @@ TASKS: dict[str, Task] = {
         SMALL,
         TRAINING,
         10,
+        larger=128,
     ),
     "ntm-copy": Task(
         "copy, by a Neural Turing Machine",

@@ -49,13 +49,13 @@ def cases() -> tuple[Case, ...]:
 
 def slots_cases() -> tuple[Case, ...]:
     """Sparse links, on TensorFlow as a graph without XLA."""
-    sizes = {**SLOTS, "compiler": "default"}
+    sizes: dict[str, Any] = {**SLOTS, "compiler": "default"}
     return (
         Case(
             name="dnc_slots",
             sizes=sizes,
             make=lambda backend: _make_slots(sizes, backend),
-            steps=_steps(sizes),
+            steps=_steps(sizes, dense=False),
             tolerance=TOLERANCE,
             quick=False,
         ),
@@ -75,8 +75,11 @@ def _case(sizes: dict[str, Any], backends: tuple[str, ...]) -> Case:
     )
 
 
-def _steps(sizes: dict[str, Any]) -> tuple[Step, ...]:
-    """Each step's products, thrice, and the links read and written, there and back."""
+def _steps(sizes: dict[str, Any], dense: bool = True) -> tuple[Step, ...]:
+    """Each step's products, thrice, and the links read and written, there and back.
+
+    Without dense links the memory alone is: sparse ones cost by how many there are.
+    """
     batch, slots, width, heads, units = (sizes[name] for name in "BMWRU")
     read = sizes["D"] + heads * width + units
     interface = heads * width + 3 * width + 5 * heads + 3
@@ -85,12 +88,12 @@ def _steps(sizes: dict[str, Any]) -> tuple[Step, ...]:
         (1, batch, units, interface),
         (batch, heads + 1, width, slots),  # the keys
         (batch, heads, slots, width),  # the words
-        (batch, heads, slots, slots),  # forward
-        (batch, heads, slots, slots),  # backward
     ]
+    if dense:
+        products += 2 * [(batch, heads, slots, slots)]  # forward and backward
     one = [Step(2 * math.prod(p), FLOAT * (p[1] * p[3]), p) for p in products]
-    links = FLOAT * batch * slots * (slots + width)
-    return tuple(sizes["T"] * (3 * one + 4 * [Step(0, links)]))
+    kept = FLOAT * batch * slots * (width + dense * slots)
+    return tuple(sizes["T"] * (3 * one + 4 * [Step(0, kept)]))
 
 
 def _make(sizes: dict[str, Any], backend: str) -> Contestants:
@@ -128,10 +131,10 @@ def _make_slots(sizes: dict[str, Any], backend: str) -> Contestants:
     """Nothing is compared: with links it computes something else."""
     generator = np.random.default_rng(SEED)
     shape = (sizes["B"], sizes["T"], sizes["D"])
-    data = [generator.standard_normal(shape, "float32") for _ in range(2)]
+    inputs, targets = (generator.standard_normal(shape, "float32") for _ in range(2))
     calls: dict[str, Callable[[], Any]] = {}
     for name, links in (("ours", sizes["K"]), (UNLINKED, False)):
-        calls[name] = step = _ours(sizes, *data, backend, links)
+        calls[name] = step = _ours(sizes, inputs, targets, backend, links)
         _decide(step.model.layers[-1].cell, sizes)
     return Contestants(calls=calls, check=lambda: {UNLINKED: float("nan")})
 

@@ -6,6 +6,7 @@ of usual size a call takes as long as what it computes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -45,6 +46,23 @@ def own_gradients() -> bool:
     return not transformed and torch.autograd.forward_ad._current_level < 0
 
 
+def gradients_again(
+    outputs: Sequence[Tensor], given: Sequence[Tensor], slopes: Sequence[Tensor]
+) -> list[Tensor | None]:
+    """Gradients that can be differentiated; None for what is a constant."""
+    pairs = [(y, d) for y, d in zip(outputs, slopes) if y.requires_grad]
+    asked = [x for x in given if x.requires_grad]
+    found = torch.autograd.grad(
+        [y for y, _ in pairs],
+        asked,
+        [d for _, d in pairs],
+        create_graph=True,
+        allow_unused=True,
+    )
+    left = iter(found)
+    return [next(left) if x.requires_grad else None for x in given]
+
+
 class _Access(torch.autograd.Function):
     """ξ and the memory to the words that are read and the memory after."""
 
@@ -64,10 +82,7 @@ class _Access(torch.autograd.Function):
         # Gradients are recorded here only if they are to be differentiated again.
         if torch.is_grad_enabled():
             read, again, _ = plain.forward(interface, old, there)
-            found = torch.autograd.grad(
-                (read, *again), (interface, *old), slopes, create_graph=True
-            )
-            return None, *found
+            return None, *gradients_again((read, *again), (interface, *old), slopes)
         d = plain.Memory(*slopes[1:])
         slope, earlier = _backward(old, new, _packed(saved[12:]), slopes[0], d)
         return None, slope, *earlier

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 
 from keras_attention.ops.kernels import links as plain
-from keras_attention.ops.kernels.access_torch import own_gradients
+from keras_attention.ops.kernels.access_torch import gradients_again, own_gradients
 from keras_attention.ops.kernels.torch import is_traced
 
 Tensor = Any
@@ -62,9 +62,7 @@ class _Fade(torch.autograd.Function):
         # Gradients are recorded here only if they are to be differentiated again.
         if torch.is_grad_enabled():
             out = plain.fade(values, slots, weights)
-            found = torch.autograd.grad(
-                out, (values, weights), slope, create_graph=True
-            )
+            found = gradients_again([out], (values, weights), [slope])
             return found[0], None, found[1]
         links = Live(*live)
         d = slope.reshape(-1)[links.index]
@@ -98,9 +96,7 @@ class _Follow(torch.autograd.Function):
         values, slots, reads, *live = ctx.saved_tensors
         if torch.is_grad_enabled():
             pair = plain.follow(values, slots, reads)
-            found = torch.autograd.grad(
-                pair, (values, reads), (ahead, back), create_graph=True
-            )
+            found = gradients_again(pair, (values, reads), (ahead, back))
             return found[0], None, found[1]
         links = Live(*live)
         width = reads.shape[-1]

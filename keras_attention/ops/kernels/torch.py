@@ -136,7 +136,7 @@ def _plain_kernel(layer: Any, x: Tensor) -> Tensor | None:
         return None
     if layer.activation is not keras.activations.linear or layer.activity_regularizer:
         return None
-    if layer._forward_hooks or layer._forward_pre_hooks:
+    if _is_hooked(layer):
         return None
     if x.dtype is not getattr(torch, layer.compute_dtype):
         return None
@@ -161,13 +161,19 @@ def _is_plain(layer: Any) -> bool:
         return False
     if layer.compute_dtype != layer.variable_dtype or layer.activity_regularizer:
         return False
-    if layer._forward_hooks or layer._forward_pre_hooks or layer._remat_mode:
+    if layer._remat_mode or _is_hooked(layer):
         return False
     if getattr(layer, "quantization_mode", None) is not None:
         return False
     # There is no public name for what the layers around this one ask weights to be.
     scope = get_autocast_scope()
     return scope is None or scope.dtype in (None, layer.compute_dtype)
+
+
+def _is_hooked(layer: Any) -> bool:
+    """Whether torch is to call something before or after the layer, or its gradient."""
+    own = any(getattr(layer, name) for name in _HOOKS)
+    return own or torch.nn.modules.module._has_any_global_hook()
 
 
 def _is_ready(x: Any, dtype: str) -> bool:
@@ -177,6 +183,12 @@ def _is_ready(x: Any, dtype: str) -> bool:
     return known and x.dtype is getattr(torch, dtype)
 
 
+_HOOKS = (
+    "_forward_hooks",
+    "_forward_pre_hooks",
+    "_backward_hooks",
+    "_backward_pre_hooks",
+)
 _PLAIN = {
     keras.layers.Dense,
     keras.layers.LSTMCell,
