@@ -84,7 +84,12 @@ def ask(words: list[str], vectors: np.ndarray, questions: Questions) -> Known:
 def _nearest(
     queries: np.ndarray, table: np.ndarray, count: int, given: np.ndarray
 ) -> np.ndarray:
-    """The nearest rows of each query, (Q, count), without those that were given."""
+    """The nearest rows of each query, without those that were given.
+
+    (Q, count), or (Q, V) where the table has fewer rows; there, those that were given
+    come last.
+    """
+    count = min(count, len(table))
     hidden = np.zeros((len(queries), len(table)), bool)
     np.put_along_axis(hidden, given, True, axis=1)
     return ops.convert_to_numpy(
