@@ -95,34 +95,66 @@ def _in_segments(
     step: Step, state: Structure, inputs: Structure, segment: Any, first: Any
 ) -> tuple[Structure, Any]:
     """A scan over segments, each of which is a scan that is computed again."""
+    if first.shape[0] is None:
+        return _in_open_segments(step, state, inputs, segment, first)
     ops, tree = keras.ops, keras.tree
     length = first.shape[0]
-    known = length is not None
-    if not known:
-        length = ops.shape(first)[0]
-    if segment == "auto":
-        root = (
-            ops.sqrt(ops.cast(length, "float32")) if not known else math.isqrt(length)
-        )
-        segment = root if known else ops.maximum(ops.cast(root, "int32"), 1)
-    elif known:
-        segment = min(segment, length)
-    count = length // segment
-    whole = count * segment
-
-    def cut(x: Any) -> Any:  # (T, B, ...) to (count, segment, B, ...)
-        return ops.reshape(x[:whole], (count, segment, *ops.shape(x)[1:]))
-
-    state, outputs = kernels.segments(step, state, tree.map_structure(cut, inputs))
-    outputs = tree.map_structure(
-        lambda y: ops.reshape(y, (whole, *ops.shape(y)[2:])), outputs
+    segment = math.isqrt(length) if segment == "auto" else min(segment, length)
+    whole = length // segment * segment
+    state, outputs = _whole_segments(
+        step, state, tree.map_structure(lambda x: x[:whole], inputs), segment
     )
-    if known and whole == length:
+    if whole == length:
         return state, outputs
     rest = tree.map_structure(lambda x: x[None, whole:], inputs)
     state, rest = kernels.segments(step, state, rest)
     joined = tree.map_structure(lambda a, b: ops.concatenate([a, b[0]]), outputs, rest)
     return state, joined
+
+
+def _in_open_segments(
+    step: Step, state: Structure, inputs: Structure, segment: Any, first: Any
+) -> tuple[Structure, Any]:
+    """The same of a length not known yet: in the last segment, steps that lead nowhere.
+
+    A rest of no steps would be a loop without a turn.
+    """
+    ops, tree = keras.ops, keras.tree
+    length = ops.shape(first)[0]
+    if segment == "auto":
+        segment = ops.cast(ops.sqrt(ops.cast(length, "float32")), "int32")
+    segment = ops.maximum(ops.minimum(segment, length), 1)
+    times = ops.arange((length + segment - 1) // segment * segment)
+    filled = tree.map_structure(
+        lambda x: ops.take(x, ops.minimum(times, length - 1), axis=0), inputs
+    )
+
+    def guarded(state: Structure, now: Structure) -> tuple[Structure, Structure]:
+        there, now = now
+        new, output = step(state, now)
+        kept = tree.map_structure(lambda a, b: ops.where(there, a, b), new, state)
+        return kept, output
+
+    state, outputs = _whole_segments(guarded, state, (times < length, filled), segment)
+    return state, tree.map_structure(lambda y: y[:length], outputs)
+
+
+def _whole_segments(
+    step: Step, state: Structure, inputs: Structure, segment: Any
+) -> tuple[Structure, Any]:
+    """Of a length that is a multiple of the segment's."""
+    ops, tree = keras.ops, keras.tree
+
+    def cut(x: Any) -> Any:  # (T, ...) to (count, segment, ...)
+        shape = ops.shape(x)
+        return ops.reshape(x, (shape[0] // segment, segment, *shape[1:]))
+
+    def joined(y: Any) -> Any:
+        shape = ops.shape(y)
+        return ops.reshape(y, (shape[0] * shape[1], *shape[2:]))
+
+    state, outputs = kernels.segments(step, state, tree.map_structure(cut, inputs))
+    return state, tree.map_structure(joined, outputs)
 
 
 def choose(condition: Any, new: Structure, old: Structure) -> Structure:

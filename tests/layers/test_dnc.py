@@ -206,6 +206,29 @@ def test_segments_train_the_same_weights():
         np.testing.assert_allclose(one, wanted, atol=1e-6)
 
 
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="its graphs may leave T open")
+@pytest.mark.parametrize(("segment", "steps"), [("auto", 4), (3, 6), (3, 7), (3, 2)])
+def test_segments_of_a_length_that_is_open(segment, steps):
+    import tensorflow as tf
+
+    x = np.random.default_rng(0).normal(size=(B, steps, D)).astype("float32")
+    layer = DNC(DNCCell(lstm(), M, W, R), return_sequences=True, segment=segment)
+    layer.build(x.shape)
+    spec = tf.TensorSpec([None, None, D])
+
+    def slopes(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            total = tf.reduce_sum(tf.square(layer(x)))
+        return tape.gradient(total, [x, *layer.trainable_variables])
+
+    found = tf.function(slopes, input_signature=[spec])(x)
+    layer.segment = None
+    wanted = tf.function(slopes, input_signature=[spec])(x)
+    for one, other in zip(found, wanted):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
 @pytest.mark.skipif(BACKEND not in ("jax", "torch"), reason="nothing to count it with")
 def test_segments_keep_a_fraction_of_the_memory():
     held = {}

@@ -84,8 +84,8 @@ def do(
         "result": {
             "words": len(learnt.words),
             "passed": learnt.passed,
-            "seconds": round(learnt.seconds, 2),
-            "cpu_seconds": round(learnt.cpu_seconds, 2),
+            "seconds": round(learnt.seconds, 6),
+            "cpu_seconds": round(learnt.cpu_seconds, 6),
             "pairs": round(float(known.pairs.mean()), 4),
             "analogies": round(float(known.analogies.mean()), 4),
             "known": questions.packed(known),

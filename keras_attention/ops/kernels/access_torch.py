@@ -256,6 +256,7 @@ def _links_gradient(
 def _allocation_gradient(held: plain.Held, d_allocation: Tensor) -> Tensor:
     """Of the usage, its order held fixed."""
     free = held.free
+    assert isinstance(free, plain.Ordered)
     direct = d_allocation.gather(1, free.order).mul_(free.before)
     reached = torch.addcmul(direct, direct, free.used, value=-1)
     # Σ_{i>j}, summed from its end: beside all that comes before it would be lost.
