@@ -504,7 +504,7 @@ def _change_history(inputs: Arrays) -> tuple[Arrays, Arrays]:
 
 def _no_history(inputs: Arrays) -> Arrays:
     mask = inputs["history_mask"].copy()
-    mask[0] = False
+    mask[1] = False  # the other's is so long that dropout leaves some of it
     return {**inputs, "history_mask": mask}
 
 
