@@ -33,9 +33,9 @@ no lesson; the test of 40 is of twice the length of any that was trained on. LST
 100 units, 64 slots of 16 numbers, one read head. The same weights are tested with 128
 slots as well, without further training. What goes wrong with 40 vectors in 64 slots is
 right with 128: we take it that the network writes while it answers, too, and runs out
-of free slots, but have not traced it. The rates and the bars of the lessons were settled
-on seeds 0 and 1 with their figures at 40 in sight (before, these were 89.5 and 91.9 %
-of the bits with 64 slots), and 128 slots were tried because 64 had failed at 40.""",
+of free slots, but have not traced it. The rates and the bars of the lessons were
+settled on seeds 0 and 1 with their figures at 40 in sight (before, these were 89.5 and
+91.9 % of the bits with 64 slots); 128 slots were tried because 64 had failed at 40.""",
     "ntm-copy": """\
 The same by an `NTMCell`: LSTM of 100 units, 128 slots of 20 numbers, one read head,
 shifts by one slot.""",

@@ -30,6 +30,7 @@ RATE, FLOAT, GATES = 0.01, 4, 4
 TOLERANCE = 1e-4
 SIZES = {"B": 16, "T": 64, "M": 64, "W": 32, "R": 4, "U": 128, "D": 16}
 SLOTS = {**SIZES, "T": 16, "M": 4096, "K": 8}
+FEW = 256  # slots of a quick run
 DECIDED = 4.0  # added to what the gates of writing are made of: they are at 0.98
 PLAIN, PACKAGE, UNLINKED = "torch, plain", "dnc", "links=False"
 COMPILERS = {
@@ -48,17 +49,19 @@ def cases() -> tuple[Case, ...]:
 
 
 def slots_cases() -> tuple[Case, ...]:
-    """Sparse links, on TensorFlow as a graph without XLA."""
-    sizes: dict[str, Any] = {**SLOTS, "compiler": "default"}
-    return (
-        Case(
-            name="dnc_slots",
-            sizes=sizes,
-            make=lambda backend: _make_slots(sizes, backend),
-            steps=_steps(sizes, dense=False),
-            tolerance=TOLERANCE,
-            quick=False,
-        ),
+    """Sparse links, on TensorFlow in a graph; fewer slots in a quick run."""
+    return tuple(_slots_case({**SLOTS, "M": slots}) for slots in (FEW, SLOTS["M"]))
+
+
+def _slots_case(sizes: dict[str, Any]) -> Case:
+    sizes = {**sizes, "compiler": "default"}
+    return Case(
+        name="dnc_slots",
+        sizes=sizes,
+        make=lambda backend: _make_slots(sizes, backend),
+        steps=_steps(sizes, dense=False),
+        tolerance=TOLERANCE,
+        quick=sizes["M"] == FEW,
     )
 
 
