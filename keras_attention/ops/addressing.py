@@ -37,6 +37,8 @@ from typing import Any
 
 from keras import ops
 
+from keras_attention.ops import kernels
+
 Tensor = Any
 
 EPSILON = 1e-6
@@ -159,7 +161,7 @@ def allocation_weights(usage: Tensor) -> Tensor:
     [0.1, 0.0, 0.8]
     """
     usage = EPSILON + (1 - EPSILON) * usage  # where ln and its gradient are finite
-    order = ops.argsort(ops.stop_gradient(usage), axis=-1)  # φ, (B, M)
+    order = kernels.ascending(ops.stop_gradient(usage))  # φ, (B, M)
     used = ops.take_along_axis(usage, order, axis=-1)  # rising
     # Shifted, not summed and subtracted: next to 1 a slot of usage 1e-6 would be lost.
     logs = ops.pad(ops.log(used)[:, :-1], ((0, 0), (1, 0)))

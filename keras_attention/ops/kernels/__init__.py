@@ -19,6 +19,7 @@ Each module offers the same functions, under the same names and terms:
   :mod:`keras_attention.ops.streaming` does it as well
 - `any_left(moving)`: what a loop asks that goes on while any of these booleans is True,
   and would leave as it is what is False; True throughout where an export unrolls it
+- `ascending(x)`: the places of the last axis by rising value, equal ones by their index
 - `is_open(length)`: whether an export that unrolls loops is to leave this length open
 - `scan(step, state, inputs)`, see :func:`keras_attention.ops.loop.scan`
 - `segments(step, state, inputs)`: the same over segments, inputs (segments, steps, B,
@@ -78,6 +79,7 @@ additive_step = _step.additive_step
 powers = _step.powers
 lookup = _kernels.lookup
 any_left = _kernels.any_left
+ascending = _kernels.ascending
 is_open = _kernels.is_open
 scan = _kernels.scan
 segments = _kernels.segments
@@ -97,6 +99,7 @@ __all__ = [
     "additive",
     "additive_step",
     "any_left",
+    "ascending",
     "called",
     "compiled",
     "dense",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_attention.ops import masks, normalizers
@@ -83,6 +84,14 @@ def segments(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
 def is_open(length: Any) -> bool:
     """False: no export unrolls a loop here."""
     return False
+
+
+def ascending(x: Tensor) -> Tensor:
+    """Keras' `argsort`; NumPy must be told to leave what is equal in its order."""
+    x = ops.convert_to_tensor(x)
+    if isinstance(x, np.ndarray):
+        return np.argsort(x, axis=-1, kind="stable").astype("int32")
+    return ops.argsort(x, axis=-1)
 
 
 def any_left(moving: Tensor) -> Any:

@@ -12,6 +12,7 @@ from keras import ops
 from keras_attention.ops.kernels import generic, tiled, tiled_jax
 from keras_attention.ops.kernels.generic import (
     any_left,
+    ascending,
     called,
     dense,
     is_open,
@@ -23,6 +24,7 @@ Tensor = Any
 
 __all__ = [
     "any_left",
+    "ascending",
     "called",
     "dense",
     "dot_product_attention",

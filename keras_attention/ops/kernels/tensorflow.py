@@ -9,12 +9,20 @@ import keras
 import tensorflow as tf
 
 from keras_attention.ops.kernels import generic, tiled, tiled_tensorflow
-from keras_attention.ops.kernels.generic import any_left, called, dense, is_open, lookup
+from keras_attention.ops.kernels.generic import (
+    any_left,
+    ascending,
+    called,
+    dense,
+    is_open,
+    lookup,
+)
 
 Tensor = Any
 
 __all__ = [
     "any_left",
+    "ascending",
     "called",
     "dense",
     "dot_product_attention",

@@ -17,6 +17,8 @@ from keras_attention.ops.kernels import generic, tiled
 
 Tensor = Any
 
+ascending = generic.ascending
+
 CHUNKED = 2**20  # T · S from which on a causal mask beside another one is cut
 CHUNK = 512  # queries
 
