@@ -24,6 +24,7 @@ import csv
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -159,9 +160,11 @@ def _records(
     if not path.is_file():
         raise DataNotFoundError(f"{path} is no file. Get it from {_ADDRESS}.")
     columns = columns if header is None else len(header)
-    quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
+    more: dict[str, Any] = {"delimiter": delimiter}
+    if delimiter != ",":
+        more["quoting"] = csv.QUOTE_NONE
     with path.open(encoding=encoding, newline="") as file:
-        reader = csv.reader(file, delimiter=delimiter, quoting=quoting)
+        reader = csv.reader(file, **more)
         try:
             if header is not None:
                 first = next(reader, [])
@@ -183,7 +186,7 @@ def _checked(
     scale: tuple[float, float],
 ) -> list[tuple[int, int, float]]:
     """Users, films and ratings, as numbers; the ratings on their scale."""
-    rows = []
+    rows: list[tuple[int, int, float]] = []
     for line, (user, film, rating, _) in records:
         one = _number(path, line, rating, float)
         try:

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-Tensor = torch.Tensor
+Tensor = Any
 SMALL = 1e-6
 
 
