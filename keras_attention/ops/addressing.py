@@ -153,11 +153,10 @@ def allocation_weights(usage: Tensor) -> Tensor:
 
     Example:
 
-    >>> import numpy as np
     >>> from keras import ops
     >>> from keras_attention.ops import addressing
     >>> a = addressing.allocation_weights(ops.array([[0.5, 1.0, 0.2]]))
-    >>> np.asarray(a)[0].round(4).tolist()
+    >>> [round(float(x), 4) for x in a[0]]
     [0.1, 0.0, 0.8]
     """
     usage = EPSILON + (1 - EPSILON) * usage  # where ln and its gradient are finite
