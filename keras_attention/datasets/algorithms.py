@@ -263,7 +263,7 @@ def priority_sort(
     data["inputs"][row, place, :bits] = vectors[row, place]
     data["inputs"][row, place, bits] = priority[row, place]
     data["inputs"][np.arange(count), read, bits + 1] = 1
-    order = np.argsort(-priority, axis=1, kind="stable")  # (N, high)
+    order = np.argsort(-priority, axis=1, kind="stable")  # one row an example
     row, place = places(written)
     data["targets"][row, read[row] + 1 + place] = vectors[row, order[row, place]]
     data["answer_mask"][row, read[row] + 1 + place] = True

@@ -241,11 +241,11 @@ def _merge(
     after, before = rows[0][..., None], columns[0][:, None]  # (G, K, 1), (G, 1, K)
     new = rows[1][..., None] * columns[1][:, None]  # (G, K, K)
     new = ops.where(ops.equal(after, before), ops.zeros_like(new), new)  # L[i, i] = 0
-    same = ops.equal(at[..., None], before[:, :, None])  # (G, K, old, new)
+    same = ops.equal(at[..., None], before[:, :, None])  # (G, K, K, K): old, new
     known = ops.where(same, values[..., None], ops.zeros_like(values[..., None]))
     new = new + ops.sum(known, axis=-2)
     values = ops.where(ops.any(same, axis=-1), ops.zeros_like(values), values)
-    values = ops.concatenate([values, new], axis=-1)  # (G, K, 2K)
+    values = ops.concatenate([values, new], axis=-1)  # (G, K, ·): old and new
     at = ops.concatenate([at, ops.broadcast_to(before, ops.shape(new))], axis=-1)
     best, which = ops.top_k(values, new.shape[-1])
     return ops.take_along_axis(at, ops.cast(which, "int32"), axis=-1), best

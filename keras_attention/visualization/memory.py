@@ -41,7 +41,7 @@ class _Panel(NamedTuple):
     """Rows over time, or the words of the slots beside them."""
 
     title: str
-    cells: np.ndarray  # floats (rows, columns), or colours (rows, columns, 3)
+    cells: np.ndarray  # floats, row by row, or colours, three numbers a cell
     rows: list[str]  # a label each, empty strings for none
     color: tuple[float, float, float] | None = _VALUE  # of the highest; None: signs
     low: float = 0.0
@@ -213,10 +213,10 @@ def _in_and_out(way: str, values: Any, length: int) -> list[_Panel]:
 def _panels(seen: _Sample, order: np.ndarray, labels: list[str]) -> list[_Panel]:
     """All panels that have to do with the memory."""
     slots = [f"slot {m}" for m in order]
-    writes = np.minimum(seen.write_weights.sum(1), 1.0)[:, order].T  # (slots, T)
+    writes = np.minimum(seen.write_weights.sum(1), 1.0)[:, order].T  # (M, T)
     found = []
     for head in range(seen.read_weights.shape[1]):
-        reads = seen.read_weights[:, head, order].T  # (slots, T)
+        reads = seen.read_weights[:, head, order].T  # (M, T)
         title = f"Slots written (orange), and read by head {head + 1} (blue)"
         found.append(_Panel(title, _mixed(writes, reads), slots))
         found += _origins(seen, head, labels)
@@ -305,7 +305,7 @@ def _gates(seen: _Sample) -> list[_Panel]:
 
 def _words(seen: _Sample, order: np.ndarray) -> _Panel:
     """What the slots hold in the end, blue below 0 and red above."""
-    words = seen.memory[-1][order][:, :_MOST]  # (slots, W)
+    words = seen.memory[-1][order][:, :_MOST]  # (M, W)
     most = float(np.abs(words).max()) or 1.0
     return _Panel("Words in the end", words, [""] * len(order), None, -most, most)
 

@@ -339,9 +339,9 @@ def _random_relations(
     leads[graph, start, edges[graph, start, edge]] = ends[graph, start, edge]
     table = [(k, v) for k, v in relations().items() if low <= len(v) <= high]
     by_length = [[k for k, v in table if len(v) == n] for n in range(low, high + 1)]
-    followed = []  # for each length: (N, P, relations), the end or -1
+    followed = []  # for each length, node and relation: the end or -1
     for alike in by_length:
-        path = np.array([relations()[label] for label in alike])  # (relations, length)
+        path = np.array([relations()[label] for label in alike])  # one row a relation
         here = np.broadcast_to(
             np.where(nodes != NONE, np.arange(width), NONE)[..., None],
             (count, width, len(alike)),
@@ -351,10 +351,10 @@ def _random_relations(
             here = leads[each, here, step]
         followed.append(here)
     led = np.stack(followed, 1).reshape(count, len(by_length), -1)  # (N, lengths, P R)
-    has = (led != NONE).any(2)  # (N, lengths)
+    has = (led != NONE).any(2)  # one row a graph
     triples = np.full((count, queries, 3), NONE, np.int16)
     every = np.arange(count)
-    labels = np.array(by_length)  # (lengths, R)
+    labels = np.array(by_length)  # one row a length
     for query in range(queries):
         size = np.where(has, random.random(has.shape), -1).argmax(1)
         open_ = led[every, size]  # (N, P R)

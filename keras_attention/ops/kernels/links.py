@@ -130,7 +130,7 @@ def follow_gradient(
 
     def step(piece: Piece, of_values: Tensor, of_reads: Tensor) -> tuple:
         to, value = _cut(slots, piece), _cut(values, piece)[..., None]
-        there, here = _at(both, to), _rows(ahead, piece)  # (G, S, 2R), (G, S, R)
+        there, here = _at(both, to), _rows(ahead, piece)  # (G, S, ·), (G, S, R)
         met = here * there[..., :heads] + _rows(reads, piece) * there[..., heads:]
         of_reads = _add(of_reads, piece, value * there[..., heads:])
         of_reads = _send(of_reads, to, value * here)
