@@ -41,7 +41,9 @@ The same by an `NTMCell`: LSTM of 100 units, 128 slots of 20 numbers, one read h
 shifts by one slot.""",
     "copy-sparse": """\
 The same network as for copy, but with the 8 strongest links of each slot alone. It is
-trained with 64 slots; its weights then get 4,096 slots, without further training.""",
+trained with 64 slots; its weights then get 4,096 slots, without further training.
+There it is at chance: content weights, a softmax over all slots, are spread over 64
+times as many empty ones, which may be why; it has not been traced.""",
     "repeat-copy": """\
 1 or 2 vectors of 4 bits are written 1 or 2 times over, then an end mark: the ranges
 and the network of DeepMind's code (LSTM of 64 units, 16 slots of 16 numbers, 4 read
