@@ -1,7 +1,6 @@
 """Graphs: how they are drawn and told, and that every answer is true of its graph."""
 
 import itertools
-import time
 from collections import Counter, deque
 
 import numpy as np
@@ -456,14 +455,7 @@ def test_what_does_not_fit(call, message):
 @pytest.mark.parametrize(
     "task", [graphs.traversal, graphs.shortest_path, graphs.inference]
 )
-def test_hundreds_a_second_and_the_same_by_seed(task):
-    least = np.inf
-    for seed in range(3):
-        start = time.perf_counter()
-        for _ in range(4):
-            task(128, seed=seed)
-        least = min(least, time.perf_counter() - start)
-    assert least < 1  # of 512; idle machines take a quarter of it
+def test_the_same_by_seed(task):
     one, same, other = task(9, seed=1), task(9, seed=1), task(9, seed=2)
     np.testing.assert_array_equal(one["inputs"], same["inputs"])
     assert not np.array_equal(one["inputs"][:, :9], other["inputs"][:, :9])
