@@ -2,9 +2,9 @@
 
 What :mod:`keras_attention.ops.addressing` and :mod:`keras_attention.ops.links` do one
 after the other, for one write head and dense links, from the interface vector to the
-words that are read. A gradient taken of each equation by itself holds some sixty
-tensors a step and passes over the links a dozen times; this one holds those that it
-needs and passes over them half as often.
+words that are read. A gradient taken of each equation by itself holds
+what each of them needs, and passes over the links for each; this one holds less and
+passes over them less often. Times are in docs/results/speed.md.
 
 Names are the paper's: ξ interface, f free gates, gᵃ and gʷ gates, π modes, e erase, v
 write vector; `d_x` is the loss' gradient with respect to x.
