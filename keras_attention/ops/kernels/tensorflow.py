@@ -74,7 +74,9 @@ def word_counts(tokens: Tensor, weights: Tensor, size: int) -> Tensor:
     return tf.reshape(counts, tf.concat([shape[:-1], [size]], 0))  # (..., V)
 
 
-def scan(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
+def scan(
+    step: Callable, state: Any, inputs: Any, parallel: int = 32
+) -> tuple[Any, Any]:
     """A `tf.while_loop` over TensorArrays, which XLA can compile and differentiate."""
     if tf.executing_eagerly():
         return generic.scan(step, state, inputs)
@@ -110,7 +112,7 @@ def scan(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
             [tf.TensorShape(None)] * len(outputs),
         ),
         maximum_iterations=length,
-        parallel_iterations=32,
+        parallel_iterations=parallel,
     )
     stacked = [a.stack() for a in outputs]
     for array, given in zip(stacked, tree.flatten(output)):
@@ -141,7 +143,7 @@ def segments(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
             return new, (states, outputs)
 
         xs = list(flat[count:])
-        last, (starts, outputs) = scan(forward, list(flat[:count]), xs)
+        last, (starts, outputs) = scan(forward, list(flat[:count]), xs, parallel=1)
 
         def backward(*slopes: Tensor, variables: Any = None) -> Any:
             found = _segments_gradient(
@@ -199,7 +201,9 @@ def _segments_gradient(
     behind = {"starts": starts, "xs": xs, "slopes": real(slopes[count:])}
     behind = keras.tree.map_structure(lambda x: tf.reverse(x, [0]), behind)
     first = real(slopes[:count]), [tf.zeros(v.shape, v.dtype) for v in variables]
-    (d_states, d_variables), d_xs = scan(back, first, behind)
+    # Computing a segment again does not wait for the gradient of the one behind it:
+    # were several turns begun at once, they would all be kept at once.
+    (d_states, d_variables), d_xs = scan(back, first, behind, parallel=1)
     found = iter(d_states + [tf.reverse(x, [0]) for x in d_xs])
     whole = [*(s[0] for s in starts), *xs]
     return [next(found) if x.dtype.is_floating else None for x in whole], d_variables
