@@ -145,6 +145,25 @@ def test_stories_of_validation_are_not_trained_on(monkeypatch):
     assert len(numbers[1]) > 150
 
 
+def test_a_lesson_of_babi_ends_with_the_answers_to_its_questions(monkeypatch):
+    problem = stories(monkeypatch, task=8)
+    assert [lesson["questions"] for lesson in problem.lessons] == [1, 2, 5]
+    whole = problem.draw(problem.lessons[-1], 0, [0], "validation")
+    cut = worlds.up_to(whole, 2)
+    for row, length in enumerate(cut["lengths"]):
+        questions = dict.fromkeys(whole["question"][row]) | {-1: None}
+        first_two = [q for q in questions if q >= 0][:2]
+        asked = np.isin(whole["question"][row], first_two)
+        assert length == 1 + np.flatnonzero(asked)[-1] < whole["lengths"][row]
+        for name in ("inputs", "answer_mask", "targets", "question"):
+            kept, nothing = whole[name][row, :length], -1 * (name == "question")
+            np.testing.assert_array_equal(cut[name][row, :length], kept)
+            assert (cut[name][row, length:] == nothing).all()
+    again = worlds.up_to(whole, 5)
+    for name, array in whole.items():
+        np.testing.assert_array_equal(again[name], array)
+
+
 def test_the_true_path_is_shortest_and_chance_is_told():
     lessons = graphs.SHORTEST_PATH_SMALL[:2]
     problem = worlds.walks("shortest_path", lessons, (2,))()

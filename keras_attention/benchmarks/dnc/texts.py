@@ -75,7 +75,8 @@ more than are needed, on puzzles that are in no lesson. The same network.""",
     "babi": """\
 Stories word by word, 10,000 questions, one network a task; test error in per cent. As
 in Csordás & Schmidhuber 2019: embeddings of words, masked keys, de-allocation, three
-blank steps before an answer. Smaller than theirs: LSTM of 128 units, 64 slots of 32
+blank steps before an answer. The first lessons are the stories up to their first
+question or two. Smaller than theirs: LSTM of 128 units, 64 slots of 32
 numbers, 4 read heads, Adam on batches of 16 stories. The paper's mean is of 20 runs
 of one network for all tasks, MemN2N's of one network a task.""",
 }

@@ -178,24 +178,25 @@ class Stories:
         self._train = {name: array[used] for name, array in data.items()}
         self.vocabulary: int | None = len(words)
         self.outputs = len(words)
-        longest = int(data["lengths"].max())
+        most = int(_place(data).max())
         self.lessons: Sequence[Lesson] = [
-            {"words": words} for words in (160, 240) if words < longest
+            {"questions": number} for number in (1, 2) if number < most
         ]
-        self.lessons = [*self.lessons, {"words": longest}]
+        self.lessons = [*self.lessons, {"questions": most}]
         self.loss: keras.losses.Loss = keras.losses.SparseCategoricalCrossentropy(
             from_logits=True
         )
 
     def draw(self, lesson: Lesson, count: int, seed: Seed, part: str) -> Any:
-        """Stories of no more words than the lesson has; of a test, all there are."""
+        """Stories as far as the lesson has questions; of a test, all there is."""
         if part == "test":
             return self._test
-        data = self._train if part == "train" else self._held
-        rows = np.flatnonzero(data["lengths"] <= lesson["words"])
-        if part == "train":
-            rows = np.random.default_rng(seed_of(part, seed)).choice(rows, count)
-        return {name: array[rows] for name, array in data.items()}
+        if part == "validation":
+            return up_to(self._held, lesson["questions"])
+        rows = len(self._train["lengths"])
+        rows = np.random.default_rng(seed_of(part, seed)).choice(rows, count)
+        drawn = {name: array[rows] for name, array in self._train.items()}
+        return up_to(drawn, lesson["questions"])
 
     def score(
         self, model: keras.Model, data: Any, batch_size: int = 64
@@ -206,6 +207,27 @@ class Stories:
         wrong = data["question"][asked & (words != data["targets"])]
         questions = np.unique(data["question"][asked])
         return {"answers": 1 - len(np.unique(wrong)) / len(questions)}
+
+
+def _place(data: Arrays) -> np.ndarray:
+    """Which question of its story is answered, from 1, at the steps of answers (N, T)."""
+    question = data["question"]
+    before = np.pad(question, [(0, 0), (1, 0)], constant_values=-1)[:, :-1]
+    return np.cumsum((question >= 0) & (question != before), axis=1)
+
+
+def up_to(data: Arrays, questions: int) -> Arrays:
+    """Stories of `datasets.babi.sequences`, each cut behind its first so many answers."""
+    asked = data["answer_mask"] & (_place(data) <= questions)  # (N, T)
+    times = np.arange(asked.shape[1])
+    lengths = np.where(asked, times + 1, 0).max(1)
+    return {
+        "inputs": np.where(times < lengths[:, None], data["inputs"], 0),
+        "answer_mask": asked,
+        "targets": np.where(asked, data["targets"], 0),
+        "question": np.where(asked, data["question"], -1),
+        "lengths": lengths,
+    }
 
 
 def walks(
