@@ -210,14 +210,14 @@ class Stories:
 
 
 def _place(data: Arrays) -> np.ndarray:
-    """Which question of its story is answered, from 1, at the steps of answers (N, T)."""
+    """Which question of a story is answered, from 1, at the steps of answers (N, T)."""
     question = data["question"]
     before = np.pad(question, [(0, 0), (1, 0)], constant_values=-1)[:, :-1]
     return np.cumsum((question >= 0) & (question != before), axis=1)
 
 
 def up_to(data: Arrays, questions: int) -> Arrays:
-    """Stories of `datasets.babi.sequences`, each cut behind its first so many answers."""
+    """Stories of `datasets.babi.sequences`, each cut behind so many answers."""
     asked = data["answer_mask"] & (_place(data) <= questions)  # (N, T)
     times = np.arange(asked.shape[1])
     lengths = np.where(asked, times + 1, 0).max(1)
