@@ -370,11 +370,17 @@ class DNCCell(MemoryCell):
         self, interface: Tensor, state: DNCState, mask: Tensor | None
     ) -> DNCState | None:
         """The same as `access` in one kernel; None where there is none."""
-        if self.links is not True or self.refinements or self.write_heads > 1:
+        if self.links is not True or self.write_heads > 1:
+            return None
+        if not set(self.refinements) <= {"masked_keys", "deallocation"}:
             return None
         old = (getattr(state, name) for name in kernels.Memory._fields)
         there = None if mask is None else ops.cast(mask, interface.dtype)[:, None]
-        found = kernels.access_memory(interface, kernels.Memory(*old), there)
+        form = kernels.Form(
+            LEAST if "masked_keys" in self.refinements else None,
+            "deallocation" in self.refinements,
+        )
+        found = kernels.access_memory(interface, kernels.Memory(*old), there, form)
         if found is None:
             return None
         read, new = found

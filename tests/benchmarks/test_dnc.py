@@ -259,6 +259,40 @@ def test_a_network_is_trained_lesson_by_lesson_and_tested():
 
 
 @needs_training
+def test_a_memory_grows_and_is_trained_on_in_the_last_lesson():
+    lessons = [{"length": 1, "bits": 1}, {"length": (1, 2), "bits": 1}]
+    problem = problems.Bits(algorithms.copy, lessons)
+    growing = {"grown": [4, 5], "grown_rate": 0.125, "grown_steps": 3}
+    settings = {
+        "network": TINY,
+        "training": {**SETTINGS, "bar": 0, "last_bar": 0, "in_a_row": 1, **growing},
+        "minutes": 5,
+    }
+    row = training.run_of(problem, "dnc", settings, 0, larger=6)
+    assert row["lesson"] == 2
+    assert problem.lessons == lessons
+    assert [(g["slots"], g["steps"], g["lesson"]) for g in row["grown"]] == [
+        (4, 3, 1),
+        (5, 3, 1),
+    ]
+    assert list(row["tests"]) == [
+        "test",
+        "test, 6 slots",
+        "test, 6 slots after growing",
+    ]
+    # It is another network after it; what was trained before is as it was.
+    made = networks.network(problem, "dnc", TINY, 0)
+    before = made.get_weights()
+    model, found = training.grown(problem, made, settings["training"], 0, 5)
+    assert model.cell.memory_slots == 5
+    assert found[-1]["solved"]
+    for one, other in zip(made.get_weights(), before):
+        np.testing.assert_array_equal(one, other)
+    moved = [np.abs(a - b).max() for a, b in zip(model.get_weights(), before)]
+    assert min(moved) > 0
+
+
+@needs_training
 def test_the_last_lesson_of_several_has_a_rate_of_its_own():
     for lessons, expected in (([{"length": 1}], 0.5), ([{"length": 1}] * 2, 0.25)):
         problem = problems.Bits(algorithms.copy, lessons)

@@ -18,30 +18,46 @@ if BACKEND not in ("jax", "torch", "tensorflow"):
     pytest.skip("there are no gradients to write out here", allow_module_level=True)
 
 
-def one_after_the_other(interface, old, there=None):
+FORMS = {
+    "plain": plain.Form(),
+    "masked": plain.Form(least_mask=0.1),
+    "deallocating": plain.Form(deallocates=True),
+    "both": plain.Form(0.1, True),
+}
+
+
+def one_after_the_other(interface, old, there=None, form=plain.PLAIN):
     """The functions of `addressing` and `links`."""
-    x = plain.taken_apart(interface, W, R, there)
+    x = plain.taken_apart(interface, W, R, there, form.least_mask)
+    masks = (None, None) if x.masks is None else (x.masks[:, :R], x.masks[:, R:])
     erase, free, allocate, write = plain.gates_of(x.gates, R)
     psi = addressing.retention(free, old.read_weights)
     usage = addressing.usage(old.usage, old.write_weights, psi)
     w = addressing.write_weights(
-        addressing.content_weights(old.memory, x.write_key, x.strengths[:, R:, 0]),
+        addressing.content_weights(
+            old.memory, x.write_key, x.strengths[:, R:, 0], masks[1]
+        ),
         addressing.allocations(usage, write),
         write,
         allocate,
     )
     values = x.values[:, None]
-    memory = addressing.erase_and_write(old.memory, w, erase[:, None], values)
+    memory = old.memory
+    if form.deallocates:
+        memory = addressing.deallocate(memory, psi)
+    memory = addressing.erase_and_write(memory, w, erase[:, None], values)
     linked = links.links(old.links, old.precedence, w)
     last = links.precedence(old.precedence, w)
     forward, backward = links.directions(linked, old.read_weights)
-    content = addressing.content_weights(memory, x.read_keys, x.strengths[:, :R, 0])
+    content = addressing.content_weights(
+        memory, x.read_keys, x.strengths[:, :R, 0], masks[0]
+    )
     reads = addressing.read_weights(x.modes, backward, content, forward)
     new = plain.Memory(memory, usage, linked, last, w, reads)
     return addressing.read(memory, reads), new
 
 
-def numbers():
+def numbers(form=plain.PLAIN):
     """ξ and memories: of random numbers, empty, full, and with slots that tie."""
     x = np.random.default_rng(3)
 
@@ -49,7 +65,8 @@ def numbers():
         y = x.random(shape)
         return y / y.sum(axis=-1, keepdims=True)
 
-    interface = x.normal(size=(B, sum(plain.parts(W, R))))
+    masked = form.least_mask is not None
+    interface = x.normal(size=(B, sum(plain.parts(W, R, masked))))
     old = plain.Memory(
         memory=x.normal(size=(B, M, W)),
         usage=x.random((B, M)),
@@ -73,33 +90,44 @@ def along():
     return [references.normal(*s, seed=i) for i, s in enumerate(((B, R, W), *SHAPES))]
 
 
-def total(access, there=None):
+def total(access, there=None, form=plain.PLAIN):
     """Σ along · (what an access gives), as a function of ξ and the memory."""
     weights = [tensor(a) for a in along()]
 
     def run(interface, *old):
-        read, new = access(interface, plain.Memory(*old), there)
+        read, new = access(interface, plain.Memory(*old), there, form)
         return sum(ops.sum(a * x) for a, x in zip(weights, (read, *new)))
 
     return run
 
 
-@pytest.mark.parametrize("masked", [False, True])
-def test_the_kernel_is_the_equations(masked):
-    there = tensor([[1], [1], [0], [1]]) if masked else None
-    interface, *old = map(tensor, numbers())
-    found = kernels.access_memory(interface, plain.Memory(*old), there)
+def applies(name):
+    """Torch leaves the other forms to the equations."""
+    if name != "plain" and BACKEND == "torch":
+        pytest.skip("torch takes the plain form alone")
+    return FORMS[name]
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("name", FORMS)
+def test_the_kernel_is_the_equations(name, padded):
+    form = applies(name)
+    there = tensor([[1], [1], [0], [1]]) if padded else None
+    interface, *old = map(tensor, numbers(form))
+    found = kernels.access_memory(interface, plain.Memory(*old), there, form)
     assert found is not None
-    right = one_after_the_other(interface, plain.Memory(*old), there)
+    right = one_after_the_other(interface, plain.Memory(*old), there, form)
     for one, other in zip((found[0], *found[1]), (right[0], *right[1])):
         np.testing.assert_allclose(to_numpy(one), to_numpy(other), rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("masked", [False, True])
-def test_its_gradient_is_theirs(masked):
-    there = tensor([[1], [1], [0], [1]]) if masked else None
-    ours = gradient(total(kernels.access_memory, there), *numbers())
-    right = gradient(total(one_after_the_other, there), *numbers())
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("name", FORMS)
+def test_its_gradient_is_theirs(name, padded):
+    form = applies(name)
+    there = tensor([[1], [1], [0], [1]]) if padded else None
+    ours = gradient(total(kernels.access_memory, there, form), *numbers(form))
+    right = gradient(total(one_after_the_other, there, form), *numbers(form))
     for name, one, other in zip(("interface", *plain.Memory._fields), ours, right):
         scale = 1 + np.abs(other).max(axis=tuple(range(1, other.ndim)), keepdims=True)
         np.testing.assert_allclose(one / scale, other / scale, atol=1e-5, err_msg=name)
@@ -108,7 +136,9 @@ def test_its_gradient_is_theirs(masked):
 def test_comparing_slots_is_sorting_them():
     interface, *old = map(tensor, numbers())
     _, _, held = plain.forward(interface, plain.Memory(*old))
-    _, _, other = plain.forward(interface, plain.Memory(*old), compared=True)
+    _, _, other = plain.forward(
+        interface, plain.Memory(*old), form=plain.Form(compared=True)
+    )
     slope = tensor(references.normal(B, M))
     for one, two in (
         (held.allocation, other.allocation),

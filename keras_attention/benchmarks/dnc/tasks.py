@@ -56,13 +56,18 @@ SMALL: dict[str, Any] = {
     "word_width": 16,
     "read_heads": 1,
 }
-COPIES = [{"length": (1, length)} for length in (5, 10, 20)]
-COPY = algorithm(
-    "copy",
-    COPIES,
-    tests={"up to 20": {"length": (1, 20)}, "40": {"length": 40}},
-    beyond={"length": 30},
-)
+
+
+def _copies(*longest: int) -> Callable[..., Problem]:
+    return algorithm(
+        "copy",
+        [{"length": (1, length)} for length in longest],
+        tests={"up to 20": {"length": (1, 20)}, "40": {"length": 40}},
+        beyond={"length": 30},
+    )
+
+
+COPY = _copies(5, 10, 20)
 SORTS = [
     {"length": length, "answers": answers}
     for length, answers in ((3, 3), (5, 4), (8, 7), (12, 10), (16, 13), (20, 16))
@@ -99,10 +104,10 @@ TASKS: dict[str, Task] = {
     ),
     "ntm-copy": Task(
         "copy, by a Neural Turing Machine",
-        COPY,
+        _copies(20),
         "ntm",
         {**SMALL, "memory_slots": 128, "word_width": 20, "clip": 20.0},
-        TRAINING,
+        {**TRAINING, "rate": 1e-3},
         15,
     ),
     "copy-sparse": Task(
@@ -110,8 +115,8 @@ TASKS: dict[str, Task] = {
         COPY,
         "dnc",
         {**SMALL, "links": 8},
-        TRAINING,
-        15,
+        {**TRAINING, "grown": [512, 1024, 2048], "grown_rate": 1e-3, "grown_steps": 50},
+        25,
         larger=4096,
     ),
     "repeat-copy": Task(
@@ -143,8 +148,8 @@ TASKS: dict[str, Task] = {
         walks("shortest_path", graphs.SHORTEST_PATH_SMALL, (3, 5, 7)),
         "dnc",
         GRAPH,
-        {**WORLD, "rounding": 12, "bar": 0.93, "last_bar": 0.85},
-        25,
+        {**WORLD, "rounding": 12, "bar": 0.8, "last_bar": 0.9},
+        40,
     ),
     "traversal": Task(
         "the nodes and edges of a walk, of which the edges are told",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from typing import Any
 
@@ -213,7 +214,8 @@ def run_of(
         progress: see `train`.
 
     Returns:
-        What `train` returns, `weights` (how many), and `tests`: the scores of each.
+        What `train` returns, `weights` (how many), and `tests`: the scores of each; if
+        the memory grows, `grown`: what each further training returned.
     """
     made = network(problem, model, settings["network"], seed)
     training = settings["training"]
@@ -221,12 +223,67 @@ def run_of(
     result["weights"] = made.count_params()
     result["tests"] = tested(problem, made, seed, training["tested"], 64)
     if larger is not None:
-        count = training["tested"] // 4
-        for name, scores in tested(
-            problem, made.resized(larger), seed, count, batch_size=8
-        ).items():
-            result["tests"][f"{name}, {larger} slots"] = scores
+        result["tests"] |= tested_larger(problem, made, larger, seed, training, "")
+    if larger is not None and "grown" in training:
+        left = settings["minutes"] - result["cpu_seconds"] / 60
+        made, result["grown"] = grown(problem, made, training, seed, left, progress)
+        result["tests"] |= tested_larger(
+            problem, made, larger, seed, training, " after growing"
+        )
     return result
+
+
+def tested_larger(
+    problem: Problem,
+    model: Any,
+    slots: int,
+    seed: int,
+    training: dict[str, Any],
+    after: str,
+) -> dict[str, dict[str, float]]:
+    """The scores with another number of memory slots, without further training."""
+    count = training["tested"] // 4
+    scores = tested(problem, model.resized(slots), seed, count, batch_size=8)
+    return {f"{name}, {slots} slots{after}": score for name, score in scores.items()}
+
+
+def grown(
+    problem: Problem,
+    model: Any,
+    training: dict[str, Any],
+    seed: int,
+    minutes: float,
+    progress: Any = None,
+) -> tuple[Any, list[dict[str, Any]]]:
+    """Trains on in the last lesson with more memory slots, a number after the other.
+
+    Args:
+        problem: what it was trained on.
+        model: a trained `DNCNetwork`.
+        training: of it, with `grown`, the numbers of slots, and the rate and steps of
+            an epoch, `grown_rate` and `grown_steps`.
+        seed: of what was drawn.
+        minutes: of CPU time left.
+        progress: see `train`.
+
+    Returns:
+        The network with the last number of slots, and what `train` returned of each.
+    """
+    last = copy.copy(problem)
+    last.lessons = problem.lessons[-1:]
+    settings = {
+        **training,
+        "rate": training["grown_rate"],
+        "steps": training["grown_steps"],
+    }
+    results = []
+    for slots in training["grown"]:
+        model = model.resized(slots)
+        # Other sequences than those before: a seed of its own.
+        result = train(last, model, settings, seed + slots, max(minutes, 0), progress)
+        minutes -= result["cpu_seconds"] / 60
+        results.append({"slots": slots, **result})
+    return model, results
 
 
 def tested(

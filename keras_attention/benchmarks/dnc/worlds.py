@@ -193,8 +193,8 @@ class Stories:
             return self._test
         if part == "validation":
             return up_to(self._held, lesson["questions"])
-        rows = len(self._train["lengths"])
-        rows = np.random.default_rng(seed_of(part, seed)).choice(rows, count)
+        stories = len(self._train["lengths"])
+        rows = np.random.default_rng(seed_of(part, seed)).choice(stories, count)
         drawn = {name: array[rows] for name, array in self._train.items()}
         return up_to(drawn, lesson["questions"])
 

@@ -26,11 +26,12 @@ Each module offers the same functions, under the same names and terms:
   ...) and outputs alike; of each nothing but its first state is kept for the gradients,
   for which the rest is computed again. No gradient flows to what `step` closes over,
   other than variables
-- `access_memory(interface, memory, there)`: one step of a DNC's memory, a `Memory`,
-  with one write head and dense links, its gradient written out: the words that are
-  read (B, R, W) and the `Memory` after; None where the equations one after the other
-  do. `access.py` has the order of the interface; where `there` (B, 1) is 0, nothing is
-  freed or written
+- `access_memory(interface, memory, there, form)`: one step of a DNC's memory, a
+  `Memory`, with one write head and dense links, its gradient written out: the words
+  that are read (B, R, W) and the `Memory` after; None where the equations one after the
+  other do. `access.py` has the order of the interface; where `there` (B, 1) is 0,
+  nothing is freed or written; `form` says whether keys have masks and what was freed is
+  deallocated
 - `fade_links(values, slots, weights)`, `follow_links(values, slots, reads)`: what a
   write leaves of sparse links (G, K, M), and f and b (G, M, R) of what was read, at the
   cost of the links that are not 0; see `links.py`
@@ -55,7 +56,7 @@ from importlib import import_module
 
 import keras
 
-from keras_attention.ops.kernels.access import Memory
+from keras_attention.ops.kernels.access import Form, Memory
 
 _backend = keras.config.backend()
 _own = _backend in ("torch", "jax", "tensorflow")
@@ -94,6 +95,7 @@ uncompiled = _plain.uncompiled
 is_traced = _kernels.is_traced
 
 __all__ = [
+    "Form",
     "Memory",
     "access_memory",
     "additive",

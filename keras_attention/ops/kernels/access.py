@@ -2,12 +2,13 @@
 
 What :mod:`keras_attention.ops.addressing` and :mod:`keras_attention.ops.links` do one
 after the other, for one write head and dense links, from the interface vector to the
-words that are read. A gradient taken of each equation by itself holds
-what each of them needs, and passes over the links for each; this one holds less and
-passes over them less often. Times are in docs/results/speed.md.
+words that are read; keys may have masks, and what is freed may be deallocated. A
+gradient taken of each equation by itself holds what each of them needs, and passes over
+the links for each; this one holds less and passes over them less often. Times are in
+docs/results/speed.md.
 
 Names are the paper's: ξ interface, f free gates, gᵃ and gʷ gates, π modes, e erase, v
-write vector; `d_x` is the loss' gradient with respect to x.
+write vector, z masks; `d_x` is the loss' gradient with respect to x.
 
 Shapes: B batch, M memory slots, W word width, R read heads.
 """
@@ -34,13 +35,30 @@ class Memory(NamedTuple):
     read_weights: Tensor  # wʳ (B, R, M)
 
 
+class Form(NamedTuple):
+    """What a step is besides its tensors.
+
+    Attributes:
+        least_mask: the least that a mask of a key can be; None without such masks.
+        deallocates: whether what was freed is erased before there is written.
+        compared: whether slots are compared, each with each, instead of sorted.
+    """
+
+    least_mask: float | None = None
+    deallocates: bool = False
+    compared: bool = False
+
+
+PLAIN = Form()  # the paper's
+
+
 class Content(NamedTuple):
     """Content-based addressing, and what its gradient needs."""
 
     weights: Tensor  # c (B, R, M)
     cosine: Tensor  # (B, R, M)
     wide: Tensor  # 1 / √(|k|² + ε), (B, R, 1)
-    long: Tensor  # 1 / √(|M[i]|² + ε), (B, 1, M)
+    long: Tensor  # 1 / √(|M[i]|² + ε), (B, 1, M); with masks (B, R, M)
 
 
 class Interface(NamedTuple):
@@ -51,6 +69,7 @@ class Interface(NamedTuple):
     values: Tensor  # v (B, W)
     strengths: Tensor  # βʳ, βʷ (B, R + 1, 1)
     gates: Tensor  # e, f, gᵃ, gʷ (B, W + R + 2)
+    masks: Tensor | None  # zʳ, zʷ (B, R + 1, W)
     modes: Tensor  # π (B, R, 3)
 
 
@@ -81,20 +100,24 @@ class Held(NamedTuple):
     allocation: Tensor  # a (B, M)
     written: Content
     mixed: Tensor  # gᵃ a + (1 − gᵃ) cʷ
-    change: Tensor  # v − e ∘ M (B, M, W)
+    left: Tensor  # M, or M ∘ ψ 1ᵀ (B, M, W): what there is before it is written to
+    change: Tensor  # v − e ∘ left (B, M, W)
     forward: Tensor  # f (B, R, M)
     backward: Tensor  # b (B, R, M)
     found: Content
 
 
-def parts(width: int, heads: int) -> list[int]:
+def parts(width: int, heads: int, masked: bool = False) -> list[int]:
     """The widths of ξ's parts.
 
     Args:
         width: W.
         heads: R.
+        masked: whether keys have masks.
     """
-    return [heads * width, width, width, heads + 1, width + heads + 2, 3 * heads]
+    words, gates = [heads * width, width, width], [width + heads + 2]
+    masks = [(heads + 1) * width] if masked else []
+    return [*words, heads + 1, *gates, *masks, 3 * heads]
 
 
 def gates_of(gates: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -109,18 +132,27 @@ def gates_of(gates: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 def taken_apart(
-    interface: Tensor, width: int, heads: int, there: Tensor | None
+    interface: Tensor,
+    width: int,
+    heads: int,
+    there: Tensor | None,
+    least_mask: float | None = None,
 ) -> Interface:
     """ξ (B, ·) as an `Interface`; where `there` (B, 1) is 0, its gates are closed."""
-    ends = np.cumsum(parts(width, heads))[:-1].tolist()
-    kr, kw, values, strengths, gates, modes = ops.split(interface, ends, axis=1)
+    ends = np.cumsum(parts(width, heads, least_mask is not None))[:-1].tolist()
+    kr, kw, values, strengths, gates, *masks, modes = ops.split(interface, ends, axis=1)
     gates = ops.sigmoid(gates)
+    z = None
+    if least_mask is not None:
+        z = ops.reshape(ops.sigmoid(masks[0]), (-1, heads + 1, width))
+        z = least_mask + (1 - least_mask) * z
     return Interface(
         ops.reshape(kr, (-1, heads, width)),
         kw[:, None],
         values,
         (1 + ops.softplus(strengths))[:, :, None],
         gates if there is None else gates * there,
+        z,
         ops.softmax(ops.reshape(modes, (-1, heads, 3)), axis=-1),
     )
 
@@ -129,7 +161,7 @@ def forward(
     interface: Tensor,
     old: Memory,
     there: Tensor | None = None,
-    compared: bool = False,
+    form: Form = PLAIN,
 ) -> tuple[Tensor, Memory, Held]:
     """The words that are read (B, R, W), the memory after, and what is held.
 
@@ -137,32 +169,34 @@ def forward(
         interface: ξ (B, ·), before its parts are brought into their ranges.
         old: the memory of the step before.
         there: (B, 1), 0 where nothing is to be freed or written; None for 1.
-        compared: whether slots are compared, each with each, instead of sorted.
+        form: of the step.
     """
     heads, width = old.read_weights.shape[1], old.memory.shape[-1]
-    x = taken_apart(interface, width, heads, there)
+    x = taken_apart(interface, width, heads, there, form.least_mask)
     erase, free, ga, gw = gates_of(x.gates, heads)
     w0, p0, l0 = old.write_weights[:, 0], old.precedence[:, 0], old.links[:, 0]
 
     kept = 1 - free[:, :, None] * old.read_weights
     psi = ops.prod(kept, axis=1)
     usage = (old.usage + (1 - old.usage) * w0) * psi  # u
-    free_list = _compared if compared else _ordered
+    free_list = _compared if form.compared else _ordered
     allocation, free_slots = free_list(EPSILON + (1 - EPSILON) * usage)  # a
 
-    written = _content(old.memory, x.write_key, x.strengths[:, heads:])
+    masks_r, masks_w = _masks(x, heads)
+    written = _content(old.memory, x.write_key, x.strengths[:, heads:], masks_w)
     content = written.weights[:, 0]
     mixed = content + ga * (allocation - content)
     w = gw * mixed
     rows = w[:, :, None]
-    change = x.values[:, None] - erase[:, None] * old.memory
-    memory = old.memory + rows * change  # M
+    left = old.memory * psi[:, :, None] if form.deallocates else old.memory
+    change = x.values[:, None] - erase[:, None] * left
+    memory = left + rows * change  # M
 
     links = _off_diagonal(_keep(w) * l0 + rows * p0[:, None])  # L
     precedence = (1 - ops.sum(w, axis=1, keepdims=True)) * p0 + w
     ahead = ops.matmul(old.read_weights, _flip(links))  # f
     back = ops.matmul(old.read_weights, links)  # b
-    found = _content(memory, x.read_keys, x.strengths[:, :heads])
+    found = _content(memory, x.read_keys, x.strengths[:, :heads], masks_r)
     pi = x.modes
     read_weights = pi[..., :1] * back + pi[..., 1:2] * found.weights
     read_weights = read_weights + pi[..., 2:] * ahead
@@ -170,14 +204,19 @@ def forward(
         memory, usage, links[:, None], precedence[:, None], w[:, None], read_weights
     )
     held = Held(
-        x, kept, psi, free_slots, allocation, written, mixed, change,
+        x, kept, psi, free_slots, allocation, written, mixed, left, change,
         ahead, back, found,
     )  # fmt: skip
     return ops.matmul(read_weights, memory), new, held
 
 
 def backward(
-    old: Memory, new: Memory, held: Held, d_read: Tensor, d: Memory
+    old: Memory,
+    new: Memory,
+    held: Held,
+    d_read: Tensor,
+    d: Memory,
+    form: Form = PLAIN,
 ) -> tuple[Tensor, Memory]:
     """The gradient with respect to ξ and the memory before.
 
@@ -187,6 +226,7 @@ def backward(
         held: likewise.
         d_read: of the words that were read, (B, R, W).
         d: of the memory after.
+        form: as `forward` was given.
     """
     x = held.interface
     heads = old.read_weights.shape[1]
@@ -197,8 +237,9 @@ def backward(
     d_back, d_content, d_ahead = (x.modes[..., n, None] * d_weights for n in range(3))
     seen = (held.backward, held.found.weights, held.forward)
     d_modes = ops.stack([ops.sum(d_weights * one, axis=-1) for one in seen], axis=-1)
-    d_keys, d_strengths, more = _content_gradient(
-        new.memory, x.read_keys, x.strengths[:, :heads], held.found, d_content
+    masks_r, masks_w = _masks(x, heads)
+    d_keys, d_strengths, more, d_masks = _content_gradient(
+        new.memory, x.read_keys, x.strengths[:, :heads], masks_r, held.found, d_content
     )
     d_memory = d_memory + more
 
@@ -206,8 +247,12 @@ def backward(
     rows = w[:, :, None] * d_memory
     d_w = d_w + ops.sum(d_memory * held.change, axis=-1)
     d_values = ops.sum(rows, axis=1)
-    d_erase = -ops.sum(rows * old.memory, axis=1)
+    d_erase = -ops.sum(rows * held.left, axis=1)
     d_memory = d_memory - rows * erase[:, None]
+    d_retention = None
+    if form.deallocates:
+        d_retention = ops.sum(d_memory * old.memory, axis=-1)
+        d_memory = d_memory * held.retention[:, :, None]
 
     d_gw = ops.sum(d_w * held.mixed, axis=1, keepdims=True)
     d_mixed = d_w * gw
@@ -215,12 +260,17 @@ def backward(
     d_ga = ops.sum(d_mixed * apart, axis=1, keepdims=True)
     d_allocation = d_mixed * ga
     d_content = (d_mixed - d_allocation)[:, None]
-    d_key, d_strength, more = _content_gradient(
-        old.memory, x.write_key, x.strengths[:, heads:], held.written, d_content
+    d_key, d_strength, more, d_mask = _content_gradient(
+        old.memory,
+        x.write_key,
+        x.strengths[:, heads:],
+        masks_w,
+        held.written,
+        d_content,
     )
     d_memory = d_memory + more
     d_usage = d.usage + _allocation_gradient(held, d_allocation)
-    d_usage, d_w, d_free, more = _usage_gradient(old, held, d_usage)
+    d_usage, d_w, d_free, more = _usage_gradient(old, held, d_usage, d_retention)
     before = Memory(d_memory, d_usage, d_links, d_precedence, d_w, d_reads + more)
 
     d_strengths = ops.concatenate([d_strengths, d_strength], axis=1)
@@ -232,6 +282,7 @@ def backward(
         d_values,
         d_strengths * (1 - ops.exp(1 - x.strengths[:, :, 0])),
         d_gates * x.gates * (1 - x.gates),
+        *_mask_gradient(x.masks, d_masks, d_mask, form.least_mask),
         ops.reshape(x.modes * (d_modes - inner), (-1, 3 * heads)),
     ]
     return ops.concatenate(flat, axis=1), before
@@ -299,11 +350,16 @@ def _allocation_gradient(held: Held, d_allocation: Tensor) -> Tensor:
 
 
 def _usage_gradient(
-    old: Memory, held: Held, d_usage: Tensor
+    old: Memory, held: Held, d_usage: Tensor, more: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Of u and w of the step before, of f, and of wʳ where it was freed."""
+    """Of u and w of the step before, of f, and of wʳ where it was freed.
+
+    `more` is what reaches ψ elsewhere.
+    """
     w0 = old.write_weights[:, 0]
     d_retention = d_usage * (old.usage + (1 - old.usage) * w0)
+    if more is not None:
+        d_retention = d_retention + more
     d_filled = d_usage * held.retention
     heads = held.kept.shape[1]
     each = [held.kept[:, r] for r in range(heads)]
@@ -323,17 +379,48 @@ def _usage_gradient(
     )
 
 
-def _content(memory: Tensor, keys: Tensor, strengths: Tensor) -> Content:
+def _masks(x: Interface, heads: int) -> tuple[Tensor | None, Tensor | None]:
+    """zʳ (B, R, W) and zʷ (B, 1, W)."""
+    if x.masks is None:
+        return None, None
+    return x.masks[:, :heads], x.masks[:, heads:]
+
+
+def _mask_gradient(
+    masks: Tensor | None, d_r: Any, d_w: Any, least: float | None
+) -> list[Tensor]:
+    """Of what the masks were before they were brought into their range."""
+    if masks is None or least is None:
+        return []
+    d_masks = ops.concatenate([d_r, d_w], axis=1)
+    slope = d_masks * (masks - least) * (1 - masks) / (1 - least)
+    return [ops.reshape(slope, (-1, masks.shape[1] * masks.shape[2]))]
+
+
+def _content(
+    memory: Tensor, keys: Tensor, strengths: Tensor, masks: Tensor | None
+) -> Content:
+    if masks is None:
+        asked, lengths = keys, ops.sum(memory * memory, axis=-1)[:, None]
+    else:  # of k ∘ z and M ∘ z
+        keys = keys * masks
+        asked = keys * masks
+        lengths = ops.matmul(masks * masks, _flip(memory * memory))
     wide = ops.rsqrt(ops.sum(keys * keys, axis=-1, keepdims=True) + EPSILON)
-    long = ops.rsqrt(ops.sum(memory * memory, axis=-1) + EPSILON)[:, None]
-    cosine = ops.matmul(keys * wide, _flip(memory)) * long
+    long = ops.rsqrt(lengths + EPSILON)
+    cosine = ops.matmul(asked * wide, _flip(memory)) * long
     return Content(ops.softmax(cosine * strengths, axis=-1), cosine, wide, long)
 
 
 def _content_gradient(
-    memory: Tensor, keys: Tensor, strengths: Tensor, seen: Content, d_weights: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Of the keys (B, R, W), the strengths (B, R) and the memory (B, M, W)."""
+    memory: Tensor,
+    keys: Tensor,
+    strengths: Tensor,
+    masks: Tensor | None,
+    seen: Content,
+    d_weights: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Of keys (B, R, W), strengths (B, R), memory (B, M, W) and masks (B, R, W)."""
     d_scores = d_weights * seen.weights
     d_scores = d_scores - seen.weights * ops.sum(d_scores, axis=-1, keepdims=True)
     d_strengths = ops.sum(d_scores * seen.cosine, axis=-1)
@@ -341,10 +428,20 @@ def _content_gradient(
     along = d_cosine * seen.cosine
     d_cosine = d_cosine * seen.long * seen.wide
     of_keys = ops.sum(along, axis=-1, keepdims=True) * seen.wide * seen.wide
-    of_slots = ops.sum(along, axis=1, keepdims=True) * seen.long * seen.long
-    d_keys = ops.matmul(d_cosine, memory) - keys * of_keys
-    d_memory = ops.matmul(_flip(d_cosine), keys) - memory * _flip(of_slots)
-    return d_keys, d_strengths, d_memory
+    if masks is None:
+        of_slots = ops.sum(along, axis=1, keepdims=True) * seen.long * seen.long
+        d_keys = ops.matmul(d_cosine, memory) - keys * of_keys
+        d_memory = ops.matmul(_flip(d_cosine), keys) - memory * _flip(of_slots)
+        return d_keys, d_strengths, d_memory, None
+    squares, masked = masks * masks, keys * masks
+    of_slots = along * seen.long * seen.long  # (B, R, M): of each length, twice
+    d_asked = ops.matmul(d_cosine, memory)
+    d_masked = d_asked * masks - masked * of_keys
+    d_squares = ops.matmul(of_slots, memory * memory)
+    d_memory = ops.matmul(_flip(d_cosine), masked * masks)
+    d_memory = d_memory - memory * ops.matmul(_flip(of_slots), squares)
+    d_masks = d_asked * masked + d_masked * keys - masks * d_squares
+    return d_masked * masks, d_strengths, d_memory, d_masks
 
 
 def _keep(w: Tensor) -> Tensor:

@@ -7,6 +7,11 @@ from typing import Any
 from keras_attention.ops.kernels import access as plain
 
 
-def access_memory(interface: Any, old: plain.Memory, there: Any = None) -> None:
+def access_memory(
+    interface: Any,
+    old: plain.Memory,
+    there: Any = None,
+    form: plain.Form = plain.PLAIN,
+) -> None:
     """None: the equations one after the other are as fast."""
     return None

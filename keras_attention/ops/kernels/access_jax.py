@@ -6,6 +6,7 @@ be written and read again with all else that is held.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -19,33 +20,34 @@ COMPARED = 256  # slots up to which comparing them takes less than sorting them
 
 
 def access_memory(
-    interface: Tensor, old: plain.Memory, there: Tensor | None = None
+    interface: Tensor,
+    old: plain.Memory,
+    there: Tensor | None = None,
+    form: plain.Form = plain.PLAIN,
 ) -> tuple[Tensor, plain.Memory] | None:
     """The words that are read and the memory after; None for symbols."""
     if any(isinstance(x, keras.KerasTensor) for x in (interface, *old)):
         return None
-    return _access(jnp.asarray(interface), old, there)
+    form = form._replace(compared=old.usage.shape[-1] <= COMPARED)
+    return _access(form, jnp.asarray(interface), old, there)
 
 
-def _few(old: plain.Memory) -> bool:
-    return old.usage.shape[-1] <= COMPARED
-
-
-@jax.custom_vjp
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _access(
-    interface: Tensor, old: plain.Memory, there: Tensor | None
+    form: plain.Form, interface: Tensor, old: plain.Memory, there: Tensor | None
 ) -> tuple[Tensor, plain.Memory]:
-    return plain.forward(interface, old, there, _few(old))[:2]
+    return plain.forward(interface, old, there, form)[:2]
 
 
-def _forward(*given: Any) -> tuple[Any, Any]:
-    return _access(*given), given
+def _forward(form: plain.Form, *given: Any) -> tuple[Any, Any]:
+    return _access(form, *given), given
 
 
-def _backward(given: Any, slopes: Any) -> tuple[Any, ...]:
+def _backward(form: plain.Form, given: Any, slopes: Any) -> tuple[Any, ...]:
     interface, old, there = given
-    _, new, held = plain.forward(interface, old, there, _few(old))
-    slope, earlier = plain.backward(old, new, held, *slopes)
+    d_read, d = slopes
+    _, new, held = plain.forward(interface, old, there, form)
+    slope, earlier = plain.backward(old, new, held, d_read, d, form)
     return slope, earlier, None if there is None else jnp.zeros_like(there)
 
 

@@ -17,7 +17,10 @@ Tensor = Any
 
 
 def access_memory(
-    interface: Tensor, old: plain.Memory, there: Tensor | None = None
+    interface: Tensor,
+    old: plain.Memory,
+    there: Tensor | None = None,
+    form: plain.Form = plain.PLAIN,
 ) -> tuple[Tensor, plain.Memory] | None:
     """The words that are read and the memory after; None for symbols."""
     if any(isinstance(x, keras.KerasTensor) for x in (interface, *old)):
@@ -26,11 +29,11 @@ def access_memory(
     @tf.custom_gradient
     def step(interface: Tensor, *old: Tensor) -> Any:
         before = plain.Memory(*old)
-        read, new, held = plain.forward(interface, before, there)
+        read, new, held = plain.forward(interface, before, there, form)
 
         def gradient(d_read: Tensor, *d_new: Tensor) -> list[Tensor]:
             d = plain.Memory(*d_new)
-            slope, earlier = plain.backward(before, new, held, d_read, d)
+            slope, earlier = plain.backward(before, new, held, d_read, d, form)
             return [slope, *earlier]
 
         return [read, *new], gradient

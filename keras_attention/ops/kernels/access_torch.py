@@ -21,15 +21,20 @@ EPSILON = plain.EPSILON
 
 
 def access_memory(
-    interface: Tensor, old: plain.Memory, there: Tensor | None = None
+    interface: Tensor,
+    old: plain.Memory,
+    there: Tensor | None = None,
+    form: plain.Form = plain.PLAIN,
 ) -> tuple[Tensor, plain.Memory] | None:
     """The words that are read and the memory after; None where it does not apply.
 
-    That is for symbols, while an export traces, under `torch.func` and forward-mode
-    derivatives, and under `torch.autocast`, where a function of one's own would be left
-    out or see other dtypes.
+    That is for masks of keys and deallocation, for symbols, while an export traces,
+    under `torch.func` and forward-mode derivatives, and under `torch.autocast`, where a
+    function of one's own would be left out or see other dtypes.
     """
     given = (interface, *old)
+    if form != plain.PLAIN:
+        return None
     if any(isinstance(x, keras.KerasTensor) for x in given) or not own_gradients():
         return None
     if is_traced(interface) or torch.is_autocast_enabled(interface.device.type):
@@ -88,17 +93,18 @@ class _Access(torch.autograd.Function):
         return None, slope, *earlier
 
 
-def _flat(held: plain.Held) -> list[Tensor]:
-    flat: list[Tensor] = []
+def _flat(held: plain.Held) -> list[Tensor | None]:
+    flat: list[Tensor | None] = []
     for part in held:
         flat.extend(part if isinstance(part, tuple) else [part])
     return flat
 
 
-def _packed(flat: list[Tensor]) -> plain.Held:
+def _packed(flat: list[Tensor | None]) -> plain.Held:
     kinds: dict[str, Any] = {"interface": plain.Interface, "free": plain.Ordered}
     kinds |= {"written": plain.Content, "found": plain.Content}
-    rest, parts = list(flat), []
+    parts: list[Any] = []
+    rest = list(flat)
     for name in plain.Held._fields:
         kind = kinds.get(name)
         count = len(kind._fields) if kind else 1
@@ -119,6 +125,7 @@ def _taken_apart(
         values,
         F.softplus(strengths).add_(1).unsqueeze_(2),
         gates,
+        None,
         modes.unflatten(1, (heads, 3)).softmax(2),
     )
 
@@ -161,8 +168,9 @@ def _forward(
     )
     free_slots = plain.Ordered(order, order, used, before)
     held = plain.Held(
-        x, kept, psi, free_slots, allocation, written, mixed, change, ahead, back, found
-    )
+        x, kept, psi, free_slots, allocation, written, mixed, old.memory, change,
+        ahead, back, found,
+    )  # fmt: skip
     return torch.bmm(weights, memory), new, held
 
 
