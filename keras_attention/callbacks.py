@@ -204,7 +204,8 @@ class Lessons(keras.utils.PyDataset):
             it has seen first.
         lessons: how many lessons there are.
         batches: how many batches make an epoch.
-        seed: the same seed gives the same batches of an epoch and lesson.
+        seed: of what is drawn: with the same one, and `make` of the same arguments, an
+            epoch has the same batches of a lesson again.
         lesson: the lesson to begin with.
 
     Raises:

@@ -118,8 +118,9 @@ def lesson_data(
         task: `"traversal"`, `"shortest_path"` or `"inference"`.
         lesson: Which one, from 0.
         count: N, how many examples.
-        earlier: How likely an example is of an earlier lesson, any of them; 0.1 in the
-            paper, save for shortest paths, whose lessons hold the earlier ones: 0.
+        earlier: The probability with which an example comes from one of the earlier
+            lessons instead, each as likely. In the paper it is 0.1; give 0 for shortest
+            paths, whose lessons hold what the earlier ones have.
         lessons: By default the paper's: `TRAVERSAL`, `SHORTEST_PATH`, `INFERENCE`.
         seed: A seed of `numpy.random.default_rng`.
         steps: T; by default those of the longest sequence.
