@@ -184,7 +184,7 @@ TASKS: dict[str, Task] = {
             "rate": 1e-3,
             "steps": 100,
             "rounding": 32,
-            "bar": 0.6,  # more would be learnt by heart: there are few first questions
+            "bar": 0.8,  # more would be learnt by heart: there are few first questions
             "last_bar": 0.995,
             "in_a_row": 1,
         },
