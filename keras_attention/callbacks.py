@@ -309,6 +309,10 @@ class Curriculum(keras.callbacks.Callback):
     ) -> None:
         super().__init__()
         self.data = [data] if isinstance(data, Lessons) else [*data]
+        if not all(isinstance(d, Lessons) for d in self.data):
+            raise ValueError(
+                f"`data` must be `Lessons`, or several. Received: {data!r}"
+            )
         if len({(d.lessons, d.lesson) for d in self.data}) != 1:
             raise ValueError(
                 "`data` must be `Lessons`, all of as many lessons and at the same one. "

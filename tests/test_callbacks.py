@@ -334,6 +334,7 @@ def two(lesson=0):
             r"`data` must be `Lessons`, all of as many .* \[\(2, 0\), \(2, 1\)\]",
         ),
         (lambda: callbacks.Curriculum([]), r"`data` must be `Lessons`.* \[\]"),
+        (lambda: callbacks.Curriculum([1, 2]), r"`data` must be `Lessons`.* \[1, 2\]"),
         (
             lambda: callbacks.Curriculum(two(), mode="up"),
             r"`mode` must be 'max' or 'min'\. Received: mode='up'",

@@ -61,7 +61,7 @@ class DNC(keras.layers.Layer):
         is not masked, (B, V). With `return_state` then the state, flat: of a `DNCCell`
         the controller's states (B, U), r (B, R W), M (B, M, W), u (B, M), wʷ (B, H, M),
         wʳ (B, R, M) and, where there are links, p (B, H, M) and L (B, H, M, M), of
-        sparse ones their slots and values (B, H, M, K).
+        sparse ones their slots and values (B, H, K, M).
 
     Raises:
         ValueError: for a cell without a memory, a `segment` below 1, an initial state

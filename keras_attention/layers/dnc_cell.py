@@ -161,7 +161,8 @@ class DNCCell(MemoryCell):
             **kwargs,
         )
         self.links = links if isinstance(links, bool) else positive("links", links)
-        given = [refinements] if isinstance(refinements, str) else list(refinements)
+        given = [refinements] if isinstance(refinements, str) else refinements
+        given = [None] if given is None else list(given)
         if not set(given) <= set(REFINEMENTS):
             raise ValueError(
                 f"`refinements` must be names among {list(REFINEMENTS)}. "

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
+from numbers import Real
 from typing import Any, NamedTuple
 
 import keras
@@ -30,7 +31,8 @@ Tensor = Any
 class Trace(NamedTuple):
     """What a memory did: of one step tensors (B, ...), of a sequence (B, T, ...).
 
-    What a cell has not is None, in one step `()`. At a padded step nothing is written
+    What a cell has not is None, in one step `()`; so are sparse links, which are not
+    unfolded. At a padded step nothing is written
     or read: its weights, gates and modes are 0.
 
     Attributes:
@@ -108,8 +110,10 @@ class MemoryCell(keras.layers.Layer):
         if output_units is not None:
             positive("output_units", output_units)
         self.output_units = output_units
-        if clip is not None and clip <= 0:
-            raise ValueError(f"`clip` must be above 0, or None. Received: clip={clip}")
+        if clip is not None and (not isinstance(clip, Real) or not clip > 0):
+            raise ValueError(
+                f"`clip` must be a number above 0, or None. Received: clip={clip!r}"
+            )
         self.clip = clip
         self.units = width_of(self.cell)
 

@@ -100,7 +100,8 @@ class AttentiveFactorization(keras.Model):
         there = keras.Input((None,), dtype="bool", name="history_mask")  # (B, S)
 
         usual = ops.expand_dims(bias(item), -1)  # (B, 1, 1)
-        liked = ops.expand_dims(told - mean, -1) - bias(history)  # (B, S, 1)
+        told_there = ops.where(there, told, mean)  # nothing behind the mask is read
+        liked = ops.expand_dims(told_there - mean, -1) - bias(history)  # (B, S, 1)
         taste = attention(
             asks(ops.expand_dims(item, 1)),  # (B, 1, D)
             liked * values(history),  # (B, S, D)
@@ -152,9 +153,10 @@ class AttentiveFactorization(keras.Model):
                 f"Received: {known.size} and {told.size}"
             )
         rating.finite("ratings", told)
-        room = max(1, known.size)  # a user without ratings brings a masked one
+        count = known.size
+        room = max(1, count)  # a user without ratings brings a masked one
         known, told = (np.pad(x, (0, room - x.size)) for x in (known, told))
-        there = np.arange(room) < np.size(history)
+        there = np.arange(room) < count
         every = (len(item), room)
         found = self.predict(
             {

@@ -107,7 +107,7 @@ class DNCNetwork(keras.Model):
             embedding = keras.layers.Embedding(
                 vocabulary_size, embedding_dim, dtype=dtype, name="embedding"
             )
-        features, there = _features(inputs, vocabulary_size, embedding, memory)
+        features, there = _features(inputs, asked, vocabulary_size, embedding, memory)
         output = memory(features, mask=there)  # (B, T, ·)
         dense = keras.layers.Dense(output_units, dtype=dtype, name="logits")
         answers = AskedSteps(dtype=dtype, name="answers")
@@ -156,7 +156,7 @@ class DNCNetwork(keras.Model):
         return super().compute_metrics(x, y, y_pred, sample_weight)
 
     def trace(self, inputs: Any) -> Any:
-        """What the memory does while the network reads: see `DNC.trace`.
+        """What the memory does while the network reads all steps: see `DNC.trace`.
 
         Args:
             inputs: the model's inputs, or what they hold as "inputs".
@@ -169,7 +169,7 @@ class DNCNetwork(keras.Model):
         kind = "float32" if self.vocabulary_size is None else "int32"
         given = ops.convert_to_tensor(given, kind)
         features, there = _features(
-            given, self.vocabulary_size, self._embedding, self._memory
+            given, None, self.vocabulary_size, self._embedding, self._memory
         )
         return self._memory.trace(features, mask=there)
 
@@ -281,11 +281,24 @@ def _check_inputs(
 
 
 def _features(
-    inputs: Tensor, vocabulary_size: int | None, embedding: Any, memory: Any
+    inputs: Tensor,
+    asked: Tensor | None,
+    vocabulary_size: int | None,
+    embedding: Any,
+    memory: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """Vectors (B, T, ·) of vectors or of tokens, and where these are no padding."""
+    """Vectors (B, T, ·) of vectors or of tokens, and where these are no padding.
+
+    Vectors behind the last step that is asked for are 0: whatever is there, a NaN too,
+    would reach the gradients.
+    """
     if vocabulary_size is None:
-        return inputs, None
+        if asked is None:
+            return inputs, None
+        answers = ops.cast(asked, "int32")
+        before = ops.cumsum(answers, axis=1) - answers  # how many, (B, T)
+        needed = before < ops.sum(answers, axis=1, keepdims=True)
+        return ops.where(needed[:, :, None], inputs, ops.zeros_like(inputs)), None
     there = ops.not_equal(inputs, 0)  # (B, T)
     if embedding is not None:
         return embedding(inputs), there

@@ -147,10 +147,14 @@ class MatrixFactorization(keras.Model):
             are fewer than `count` where there are no more.
 
         Raises:
-            ValueError: for a user or an item that there is not, or a `count` below 1.
+            ValueError: for a user or an item that there is not, several users, or a
+                `count` below 1.
         """
         positive("count", count)
-        ratings = self.rate(user, np.arange(self.num_items))
+        known = rating.known("user", user, self.num_users)
+        if np.ndim(known):
+            raise ValueError(f"`user` must be one integer. Received: user={user!r}")
+        ratings = self.rate(known, np.arange(self.num_items))
         return rating.best(ratings, count, rating.known("seen", seen, self.num_items))
 
     def get_config(self) -> dict[str, Any]:

@@ -101,9 +101,11 @@ def plot_memory(
         The `matplotlib.figure.Figure`.
 
     Raises:
-        ValueError: If the trace has no such sample, or not one weight in [0, 1] for
-            each step, head and slot, inputs or outputs are no arrays (T, ·) of numbers,
-            there are more of them, or labels, than steps, or slots are below 1.
+        ValueError: If the trace has no such sample, its arrays are not of one batch, as
+            many steps and as many slots, are not finite, or hold weights, modes, gates
+            or usage outside [0, 1]; if inputs or outputs are no arrays (T, ·) of
+            numbers, there are more of them, or labels, than steps, or slots are below
+            1.
         ImportError: If matplotlib is not installed.
 
     Example:
@@ -162,22 +164,40 @@ def _check_trace(trace: Any, sample: int, length: int | None) -> _Sample:
             "`inputs` and `outputs` must have at most as many steps as `trace`. "
             f"Received: {length} of {steps}"
         )
-    for name, found in zip(("write_weights", "read_weights"), weights):
-        _check_range(name, found[sample])
-    given = {name: getattr(trace, name, None) for name in _Sample._fields}
-    cut = slice(0, length)
-    one: dict[str, Any] = {
-        name: None if x is None else np.asarray(x, dtype="float64")[sample][cut]
-        for name, x in given.items()
-    }
+    one: dict[str, Any] = {}
+    for name in _Sample._fields:
+        field = getattr(trace, name, None)
+        if field is None or isinstance(field, tuple):  # a cell has it not
+            one[name] = None
+            continue
+        found = np.asarray(field, dtype="float64")
+        _check_shape(name, found.shape, weights[-1].shape[:3])
+        _check_range(name, found[sample], bounded=name != "memory")
+        one[name] = found[sample][:length]
     return _Sample(**one)
 
 
-def _check_range(name: str, weights: np.ndarray) -> None:
-    low, high = weights.min(), weights.max()
-    if not (low >= -1e-3 and high <= 1 + 1e-3):  # a NaN is neither
+def _check_shape(name: str, shape: tuple[int, ...], sizes: tuple[int, ...]) -> None:
+    """Holds an array of a trace to the batch, steps and slots of its memory."""
+    batch, steps, slots = sizes
+    of_slots = name in ("usage", "write_weights", "read_weights")
+    dimensions = {"memory": 4, "write_weights": 4, "read_weights": 4, "modes": 4}
+    right = len(shape) == dimensions.get(name, 3) and shape[:2] == (batch, steps)
+    if not right or (of_slots and shape[-1] != slots):
         raise ValueError(
-            f"`trace` must hold weights in [0, 1]. Received: trace.{name} from "
+            "`trace` must hold arrays of one batch, as many steps and as many slots: "
+            f"its memory has {batch}, {steps} and {slots}. "
+            f"Received: trace.{name}.shape={shape}"
+        )
+
+
+def _check_range(name: str, numbers: np.ndarray, bounded: bool) -> None:
+    low, high = numbers.min(), numbers.max()
+    least, most = (-1e-3, 1 + 1e-3) if bounded else (-np.inf, np.inf)
+    if not (low >= least and high <= most) or not np.isfinite([low, high]).all():
+        rule = "numbers in [0, 1]" if bounded else "finite numbers"
+        raise ValueError(
+            f"`trace` must hold {rule}. Received: trace.{name} from "
             f"{low:.4g} to {high:.4g}"
         )
 

@@ -290,6 +290,11 @@ def test_a_memory_grows_and_is_trained_on_in_the_last_lesson():
         np.testing.assert_array_equal(one, other)
     moved = [np.abs(a - b).max() for a, b in zip(model.get_weights(), before)]
     assert min(moved) > 0
+    # It does not go on from a number of slots that it has not mastered.
+    bar = {**settings["training"], "last_bar": 1.1}
+    _, found = training.grown(problem, made, bar, 0, 1e-6)
+    assert [(g["slots"], g["solved"]) for g in found] == [(4, False)]
+    assert training.grown(problem, made, bar, 0, 0.0) == (made, [])
 
 
 @needs_training

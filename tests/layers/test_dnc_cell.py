@@ -16,6 +16,7 @@ FORMS = {
     "plain": {},
     "two write heads": {"write_heads": 2},
     "refined": {"write_heads": 2, "refinements": ALL},
+    "masked and deallocating": {"refinements": ["masked_keys", "deallocation"]},
     "no links": {"links": False, "refinements": ["deallocation"]},
     "sparse": {"links": 3},
 }
@@ -143,7 +144,7 @@ def test_twenty_steps_are_the_papers(form):
 
 @needs_training
 @pytest.mark.parametrize("kind", ["random", "empty", "full"])
-@pytest.mark.parametrize("form", ["plain", "refined"])
+@pytest.mark.parametrize("form", ["plain", "refined", "masked and deallocating"])
 def test_gradients_are_those_of_the_equations(form, kind):
     steps = 4 if kind == "random" else 1
     layer, x = made(FORMS[form], steps)
@@ -264,7 +265,9 @@ def test_keras_own_loop_in_half_precision(policy):
         ({"links": 0}, "`links` must be at least 1"),
         ({"refinements": ["magic"]}, "`refinements` must be names among"),
         ({"links": False, "refinements": "sharp_links"}, "only where there are links"),
-        ({"clip": 0}, "`clip` must be above 0"),
+        ({"refinements": None}, "`refinements` must be names among"),
+        ({"clip": 0}, "`clip` must be a number above 0"),
+        ({"clip": "a"}, "`clip` must be a number above 0"),
         ({"bypass_dropout": 1.0}, "`bypass_dropout` must be at least 0"),
         ({"cell": keras.layers.Dense(3)}, "`cell` must be a Keras layer with"),
         ({"cell": keras.layers.LSTM(3)}, "takes one step"),

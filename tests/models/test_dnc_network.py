@@ -125,6 +125,28 @@ def test_what_stands_behind_changes_nothing(inputs, tokens):
     )
 
 
+@needs_training
+def test_what_stands_behind_does_not_train(inputs):
+    """Not even where it is no number."""
+    moved = []
+    for behind in (0.0, np.nan):
+        keras.utils.set_random_seed(0)
+        model = network()
+        model.compile("sgd", keras.losses.BinaryCrossentropy(from_logits=True))
+        asked = inputs["answer_mask"]
+        steps = np.arange(asked.shape[1])
+        last = np.where(asked, steps, -1).max(1, keepdims=True)
+        x = np.where((steps <= last)[..., None], inputs["inputs"], behind)
+        assert (steps > last).any()
+        model.train_on_batch(
+            {"inputs": x.astype("float32"), "answer_mask": asked},
+            np.ones((*asked.shape, V)),
+        )
+        moved.append(model.get_weights())
+    for one, other in zip(*moved):
+        np.testing.assert_array_equal(one, other)
+
+
 @pytest.mark.parametrize("width", [None, 9])
 def test_padding_between_tokens_changes_nothing(tokens, width):
     """The memory stands still there: steps behind a hole know nothing of it."""

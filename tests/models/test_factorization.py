@@ -136,6 +136,27 @@ def _exact(truth, asked):
     return truth.mean + biases + products.sum(-1)
 
 
+def test_what_a_user_said_may_come_as_tensors():
+    model = models.AttentiveFactorization(Q, dim=D)
+    history, told = [1, 2, 5], [5.0, 1.5, 4.0]
+    given = (keras.ops.convert_to_tensor(history), keras.ops.convert_to_tensor(told))
+    found, expected = model.rate([0, 6], *given), model.rate([0, 6], history, told)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_ratings_behind_a_mask_are_not_read():
+    model = models.AttentiveFactorization(Q, dim=D)
+    inputs = {
+        "item": np.array([0, 1]),
+        "history": np.array([[1, 2], [3, 4]]),
+        "history_ratings": np.array([[5.0, 2.0], [1.0, 3.0]], "float32"),
+        "history_mask": np.array([[True, False], [True, True]]),
+    }
+    expected = model.predict(inputs, verbose=0)
+    inputs["history_ratings"][0, 1] = np.nan
+    np.testing.assert_array_equal(model.predict(inputs, verbose=0), expected)
+
+
 def test_who_is_unknown_is_named():
     model = models.MatrixFactorization(P, Q, dim=D)
     with pytest.raises(
@@ -148,8 +169,10 @@ def test_who_is_unknown_is_named():
         model.rate([0.5], [1])
     with pytest.raises(ValueError, match="`users` and `items` must be as many"):
         model.rate([0, 1], [1, 2, 3])
-    with pytest.raises(ValueError, match=r"`users` must be known .* \[9\]"):
+    with pytest.raises(ValueError, match=r"`user` must be known .* \[9\]"):
         model.recommend(9)
+    with pytest.raises(ValueError, match="`user` must be one integer"):
+        model.recommend([0, 1, 2, 3, 4, 0, 1])
     with pytest.raises(ValueError, match=r"`seen` must be known .* \[7\]"):
         model.recommend(0, seen=[7])
     with pytest.raises(ValueError, match="`count` must be at least 1"):

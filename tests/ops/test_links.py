@@ -168,9 +168,13 @@ def test_gradients():
         np.testing.assert_allclose(found[1], by_read, rtol=1e-3, atol=1e-4)
 
 
-def test_pieces_without_links_are_left_out_and_no_other():
-    """Links in few of the pieces that a larger memory is cut into, as in dense ones."""
-    slots, k, heads = 1536, 2, 2
+@pytest.mark.parametrize("slots", [1536, 1511])
+def test_pieces_without_links_are_left_out_and_no_other(slots):
+    """Links in few of the pieces that a larger memory is cut into, as in dense ones.
+
+    1511 is a prime number: pieces of one size hold it with some room left.
+    """
+    k, heads = 2, 2
     x = np.random.default_rng(0)
     at = np.stack([x.permutation(slots) for _ in range(k)]).astype("int32")[None]
     values = np.zeros((1, k, slots))

@@ -213,8 +213,14 @@ def test_nothing_overlaps_or_is_cut_off(count, heads):
         ({}, {"steps": "abc"}, "`steps` must be a sequence"),
         ({}, {"steps": ["a"] * 8}, "`steps` must have at most one item"),
         ({"memory": np.ones((7, M, W))}, {}, "`trace` must be what `DNC.trace`"),
-        ({"read_weights": np.full((2, 7, 1, M), 1.5)}, {}, "weights in \\[0, 1\\]"),
+        ({"read_weights": np.full((2, 7, 1, M), 1.5)}, {}, "numbers in \\[0, 1\\]"),
         ({"write_weights": np.full((2, 7, 1, M), np.nan)}, {}, "in \\[0, 1\\]"),
+        ({"write_weights": np.ones((2, 5, 1, M))}, {}, "as many steps"),
+        ({"read_weights": np.ones((2, 7, 1, M + 1))}, {}, "as many slots"),
+        ({"usage": np.ones((2, 2, M))}, {}, r"trace\.usage\.shape=\(2, 2"),
+        ({"usage": np.full((2, 7, M), -1.0)}, {}, r"trace\.usage from -1"),
+        ({"modes": np.ones((2, 7, 3))}, {}, r"trace\.modes\.shape"),
+        ({"memory": np.full((2, 7, M, W), np.nan)}, {}, "finite numbers"),
     ],
 )
 def test_bad_input(change, more, message):

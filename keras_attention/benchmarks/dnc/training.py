@@ -42,7 +42,6 @@ class Fresh(keras.utils.PyDataset):
         self.rounding, self.seed = rounding, seed
         self.lesson, self.drawn = 0, 0
         self.batches: list[dict[str, np.ndarray]] = []
-        self.next: list[dict[str, np.ndarray]] | None = None
 
     def __len__(self) -> int:
         return self.steps
@@ -268,6 +267,7 @@ def grown(
 
     Returns:
         The network with the last number of slots, and what `train` returned of each.
+        It ends early where the time does, or a number of slots was not mastered.
     """
     last = copy.copy(problem)
     last.lessons = problem.lessons[-1:]
@@ -276,13 +276,15 @@ def grown(
         "rate": training["grown_rate"],
         "steps": training["grown_steps"],
     }
-    results = []
-    for slots in training["grown"]:
+    results: list[dict[str, Any]] = []
+    for slots in training["grown"] if minutes > 0 else ():
         model = model.resized(slots)
         # Other sequences than those before: a seed of its own.
-        result = train(last, model, settings, seed + slots, max(minutes, 0), progress)
+        result = train(last, model, settings, seed + slots, minutes, progress)
         minutes -= result["cpu_seconds"] / 60
         results.append({"slots": slots, **result})
+        if minutes <= 0 or not result["solved"]:
+            break
     return model, results
 
 

@@ -4,6 +4,7 @@ Shapes: N words of a chunk, B batch, K negatives, V vocabulary.
 """
 
 from collections.abc import Iterable, Iterator
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -101,7 +102,7 @@ class SkipGrams:
             ("negatives", negatives),
             ("batch_size", batch_size),
         ):
-            if not isinstance(size, int) or size < 1:
+            if not isinstance(size, Integral) or size < 1:
                 raise ValueError(
                     f"`{name}` must be a whole number of at least 1. "
                     f"Received: {name}={size!r}"

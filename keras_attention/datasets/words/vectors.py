@@ -11,6 +11,7 @@ import traceback
 import warnings
 import zlib
 from collections.abc import Iterator, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -63,7 +64,7 @@ def load_vectors(
         ```
     """
     _check_format(format)
-    if limit is not None and (not isinstance(limit, int) or limit < 1):
+    if limit is not None and (not isinstance(limit, Integral) or limit < 1):
         raise ValueError(
             "`limit` must be None or a whole number of at least 1. "
             f"Received: limit={limit!r}"

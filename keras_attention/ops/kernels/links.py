@@ -15,6 +15,7 @@ of a piece.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -31,6 +32,39 @@ class Piece(NamedTuple):
     place: Tensor
     start: Tensor
     size: int
+
+
+def in_whole_pieces(
+    given: tuple[int, ...], found: tuple[int, ...]
+) -> Callable[[Callable], Callable]:
+    """Fills up the slots, where they are no multiple of a piece, by some without links.
+
+    Args:
+        given: which axis of each argument is the slots'.
+        found: the same of each result; one result is no tuple.
+    """
+
+    def around(function: Callable) -> Callable:
+        @functools.wraps(function)
+        def run(*arrays: Tensor) -> Any:
+            number = arrays[0].shape[-1]
+            more = -number % _size(number)
+            if not more:
+                return function(*arrays)
+            results = function(*(_filled(x, a, more) for x, a in zip(arrays, given)))
+            cut = [
+                y[(slice(None),) * axis + (slice(number),)]
+                for y, axis in zip(results if len(found) > 1 else [results], found)
+            ]
+            return tuple(cut) if len(found) > 1 else cut[0]
+
+        return run
+
+    return around
+
+
+def _filled(x: Tensor, axis: int, more: int) -> Tensor:
+    return ops.pad(x, [(0, more * (n == axis)) for n in range(len(x.shape))])
 
 
 def fade(values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
@@ -77,6 +111,7 @@ def follow(values: Tensor, slots: Tensor, reads: Tensor) -> tuple[Tensor, Tensor
     return ops.stack(ahead, axis=-1), ops.stack(back, axis=-1)
 
 
+@in_whole_pieces((2, 2, 1), (2,))
 def fade_pieces(values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
     """The same as `fade`, piece by piece."""
     table = weights[..., None]  # (G, M, 1)
@@ -89,6 +124,7 @@ def fade_pieces(values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
     return _each(values, step, kept)[0]
 
 
+@in_whole_pieces((2, 2, 1, 2), (2, 1))
 def fade_gradient(
     values: Tensor, slots: Tensor, weights: Tensor, slope: Tensor
 ) -> tuple[Tensor, Tensor]:
@@ -107,6 +143,7 @@ def fade_gradient(
     return of_values, of_weights[..., 0]
 
 
+@in_whole_pieces((2, 2, 1), (1, 1))
 def follow_pieces(
     values: Tensor, slots: Tensor, reads: Tensor
 ) -> tuple[Tensor, Tensor]:
@@ -121,6 +158,7 @@ def follow_pieces(
     return ahead, back
 
 
+@in_whole_pieces((2, 2, 1, 1, 1), (2, 1))
 def follow_gradient(
     values: Tensor, slots: Tensor, reads: Tensor, ahead: Tensor, back: Tensor
 ) -> tuple[Tensor, Tensor]:
@@ -165,8 +203,9 @@ def _each(
 
 
 def _size(number: int) -> int:
-    """S: the largest part of M slots that is not too long."""
-    return max(n for n in range(1, min(number, LONGEST) + 1) if number % n == 0)
+    """S, of pieces that are as few as can be, of one size, and not too long."""
+    pieces = -(-number // LONGEST)
+    return -(-number // pieces)
 
 
 def _cut(x: Tensor, piece: Piece) -> Tensor:
