@@ -111,7 +111,8 @@ class Ratings:
         """Ratings to train on, and a share of them, drawn by chance, to test on.
 
         The first rating of each user and of each item, in the order drawn, stays among
-        those to train on, so that none of them is unknown there.
+        those to train on, so that none of them is unknown there. There may be fewer to
+        test on than the share, then, and none where each user has one rating.
 
         Args:
             share: how much to test on, above 0 and below 1.

@@ -91,7 +91,7 @@ def call_cell(
     cell: Any, inputs: Tensor, state: Any, training: bool | None
 ) -> tuple[Tensor, Any]:
     """Takes one step of a cell, as `keras.layers.RNN` does."""
-    more = {"training": training} if cell._call_has_training_arg else {}
+    more = {"training": training} if kernels.takes_training(cell) else {}
     return kernels.called(cell, inputs, state, **more)
 
 

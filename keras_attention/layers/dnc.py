@@ -24,7 +24,7 @@ from keras_attention.layers.cells import (
 from keras_attention.layers.export import export
 from keras_attention.layers.memory_cells import MemoryCell, Trace
 from keras_attention.layers.recurrence import last, layer_config, packed, time_swapped
-from keras_attention.ops import loop, masks
+from keras_attention.ops import kernels, loop, masks
 
 Tensor = Any
 
@@ -181,7 +181,7 @@ class DNC(keras.layers.Layer):
             inputs = ops.convert_to_tensor(inputs, dtype)
         if not self.built:
             self.build(tuple(inputs.shape))
-        mask = getattr(inputs, "_keras_mask", None) if mask is None else mask
+        mask = kernels.carried_mask(inputs) if mask is None else mask
         mask = masks.check("mask", mask, tuple(inputs.shape[:2]))
         _, _, found = self._run(inputs, mask, None, False, True)
         return Trace(

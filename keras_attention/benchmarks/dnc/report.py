@@ -8,7 +8,12 @@ import platform
 from typing import Any
 
 from keras_attention.benchmarks.dnc.tasks import TASKS
-from keras_attention.benchmarks.dnc.texts import ABOUT, HEADINGS, INTRODUCTION
+from keras_attention.benchmarks.dnc.texts import (
+    ABOUT,
+    BESIDE,
+    HEADINGS,
+    INTRODUCTION,
+)
 from keras_attention.benchmarks.store import Run
 from keras_attention.version import __version__
 
@@ -67,7 +72,8 @@ def _place(run: Run) -> Any:
 def page(results: dict[str, Any]) -> str:
     """The page of results, in Markdown, of what `whole` returns."""
     runs = results["runs"]
-    parts = [INTRODUCTION]
+    beside = any(run["model"] == "lstm" for run in runs)
+    parts = [INTRODUCTION + (f" {BESIDE}" if beside else "")]
     for name in TASKS:
         own = [run for run in runs if run["task"].split()[0] == name]
         if own:

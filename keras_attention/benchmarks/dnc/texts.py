@@ -5,12 +5,14 @@ INTRODUCTION = """\
 
 Each network is trained on sequences drawn anew for each step, from easy lessons to the
 task that is meant, until it passes the last lesson on sequences of validation or its
-time is over; it is then tested on others. Each run had one core. *CPU* is the time that
-the core worked for it, compilation and validation included, and *budget* the most it
-was given of that; *time* is by the clock, on a machine busy with other work. Shares are
-in per cent. *passed* tells that the last lesson was passed; else the run ended with its
-budget, and says no more than how far it came. An LSTM beside a DNC has as many weights,
-the same data, lessons and budget."""
+time is over; it is then tested on others. Each run had one core, which it shared. *CPU*
+is the time that the core worked for it, compilation and validation included, and
+*budget* the most it was given of that; *time* is by the clock. Shares are in per cent.
+*passed* tells that the last lesson was passed; else the run ended with its budget, and
+says no more than how far it came."""
+
+BESIDE = """\
+An LSTM beside a DNC has as many weights, the same data, lessons and budget."""
 
 HEADINGS = {
     "copy": "Copy",
@@ -38,8 +40,7 @@ settled on seeds 0 and 1 with their figures at 40 in sight (before, these were 8
 91.9 % of the bits with 64 slots); 128 slots were tried because 64 had failed at 40.""",
     "ntm-copy": """\
 The same by an `NTMCell`: LSTM of 100 units, 128 slots of 20 numbers, one read head,
-shifts by one slot; one lesson of all lengths, since with lessons that grew it came no
-further than 84 % of the bits in the last one.""",
+shifts by one slot. It has one lesson, of all lengths.""",
     "copy-sparse": """\
 The same network as for copy, but with the 8 strongest links of each slot alone. It is
 trained with 64 slots, and with 4,096 its weights are then at chance: content weights

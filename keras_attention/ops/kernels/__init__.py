@@ -46,6 +46,7 @@ Each module offers the same functions, under the same names and terms:
   dtypes. It reads the variables anew whenever it is called, and may assign to them.
   `jit_compile` is whether TensorFlow has XLA compile its graph
 - `uncompiled(function, variables, jit_compile)`: the same, and nothing is compiled
+- `takes_training(layer)`, `carried_mask(tensor)`: what Keras knows under private names
 - `is_traced(tensor)`: whether a tensor is a stand-in for numbers that are not known
   yet (inside a compiled function, or while a graph is being built)
 
@@ -70,6 +71,7 @@ _access = import_module(f"{__name__}.access_{_backend if _own else 'generic'}")
 _links = import_module(f"{__name__}.links{f'_{_backend}' if _own else ''}")
 _decoding = import_module(f"{__name__}.decoding.{_backend if _own else 'generic'}")
 _plain = import_module(f"{__name__}.decoding.generic")
+_generic = import_module(f"{__name__}.generic")
 
 dot_product_attention = _kernels.dot_product_attention
 dense = _kernels.dense
@@ -93,6 +95,8 @@ write = _decoding.write
 compiled = _decoding.compiled
 uncompiled = _plain.uncompiled
 is_traced = _kernels.is_traced
+takes_training = _generic.takes_training
+carried_mask = _generic.carried_mask
 
 __all__ = [
     "Form",
@@ -103,6 +107,7 @@ __all__ = [
     "any_left",
     "ascending",
     "called",
+    "carried_mask",
     "compiled",
     "dense",
     "dot_product_attention",
@@ -116,6 +121,7 @@ __all__ = [
     "read",
     "scan",
     "segments",
+    "takes_training",
     "uncompiled",
     "word_counts",
     "write",

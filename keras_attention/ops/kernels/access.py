@@ -20,8 +20,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from keras import ops
 
+from keras_attention.ops.kernels.access_content import (
+    EPSILON,
+    Content,
+    content,
+    content_gradient,
+)
+
 Tensor = Any
-EPSILON = 1e-6  # that of `addressing`, which asks the kernels itself
 
 
 class Memory(NamedTuple):
@@ -50,15 +56,6 @@ class Form(NamedTuple):
 
 
 PLAIN = Form()  # the paper's
-
-
-class Content(NamedTuple):
-    """Content-based addressing, and what its gradient needs."""
-
-    weights: Tensor  # c (B, R, M)
-    cosine: Tensor  # (B, R, M)
-    wide: Tensor  # 1 / √(|k|² + ε), (B, R, 1)
-    long: Tensor  # 1 / √(|M[i]|² + ε), (B, 1, M); with masks (B, R, M)
 
 
 class Interface(NamedTuple):
@@ -183,9 +180,9 @@ def forward(
     allocation, free_slots = free_list(EPSILON + (1 - EPSILON) * usage)  # a
 
     masks_r, masks_w = _masks(x, heads)
-    written = _content(old.memory, x.write_key, x.strengths[:, heads:], masks_w)
-    content = written.weights[:, 0]
-    mixed = content + ga * (allocation - content)
+    written = content(old.memory, x.write_key, x.strengths[:, heads:], masks_w)
+    alike = written.weights[:, 0]
+    mixed = alike + ga * (allocation - alike)
     w = gw * mixed
     rows = w[:, :, None]
     left = old.memory * psi[:, :, None] if form.deallocates else old.memory
@@ -196,7 +193,7 @@ def forward(
     precedence = (1 - ops.sum(w, axis=1, keepdims=True)) * p0 + w
     ahead = ops.matmul(old.read_weights, _flip(links))  # f
     back = ops.matmul(old.read_weights, links)  # b
-    found = _content(memory, x.read_keys, x.strengths[:, :heads], masks_r)
+    found = content(memory, x.read_keys, x.strengths[:, :heads], masks_r)
     pi = x.modes
     read_weights = pi[..., :1] * back + pi[..., 1:2] * found.weights
     read_weights = read_weights + pi[..., 2:] * ahead
@@ -238,7 +235,7 @@ def backward(
     seen = (held.backward, held.found.weights, held.forward)
     d_modes = ops.stack([ops.sum(d_weights * one, axis=-1) for one in seen], axis=-1)
     masks_r, masks_w = _masks(x, heads)
-    d_keys, d_strengths, more, d_masks = _content_gradient(
+    d_keys, d_strengths, more, d_masks = content_gradient(
         new.memory, x.read_keys, x.strengths[:, :heads], masks_r, held.found, d_content
     )
     d_memory = d_memory + more
@@ -260,7 +257,7 @@ def backward(
     d_ga = ops.sum(d_mixed * apart, axis=1, keepdims=True)
     d_allocation = d_mixed * ga
     d_content = (d_mixed - d_allocation)[:, None]
-    d_key, d_strength, more, d_mask = _content_gradient(
+    d_key, d_strength, more, d_mask = content_gradient(
         old.memory,
         x.write_key,
         x.strengths[:, heads:],
@@ -395,53 +392,6 @@ def _mask_gradient(
     d_masks = ops.concatenate([d_r, d_w], axis=1)
     slope = d_masks * (masks - least) * (1 - masks) / (1 - least)
     return [ops.reshape(slope, (-1, masks.shape[1] * masks.shape[2]))]
-
-
-def _content(
-    memory: Tensor, keys: Tensor, strengths: Tensor, masks: Tensor | None
-) -> Content:
-    if masks is None:
-        asked, lengths = keys, ops.sum(memory * memory, axis=-1)[:, None]
-    else:  # of k ∘ z and M ∘ z
-        keys = keys * masks
-        asked = keys * masks
-        lengths = ops.matmul(masks * masks, _flip(memory * memory))
-    wide = ops.rsqrt(ops.sum(keys * keys, axis=-1, keepdims=True) + EPSILON)
-    long = ops.rsqrt(lengths + EPSILON)
-    cosine = ops.matmul(asked * wide, _flip(memory)) * long
-    return Content(ops.softmax(cosine * strengths, axis=-1), cosine, wide, long)
-
-
-def _content_gradient(
-    memory: Tensor,
-    keys: Tensor,
-    strengths: Tensor,
-    masks: Tensor | None,
-    seen: Content,
-    d_weights: Tensor,
-) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Of keys (B, R, W), strengths (B, R), memory (B, M, W) and masks (B, R, W)."""
-    d_scores = d_weights * seen.weights
-    d_scores = d_scores - seen.weights * ops.sum(d_scores, axis=-1, keepdims=True)
-    d_strengths = ops.sum(d_scores * seen.cosine, axis=-1)
-    d_cosine = d_scores * strengths
-    along = d_cosine * seen.cosine
-    d_cosine = d_cosine * seen.long * seen.wide
-    of_keys = ops.sum(along, axis=-1, keepdims=True) * seen.wide * seen.wide
-    if masks is None:
-        of_slots = ops.sum(along, axis=1, keepdims=True) * seen.long * seen.long
-        d_keys = ops.matmul(d_cosine, memory) - keys * of_keys
-        d_memory = ops.matmul(_flip(d_cosine), keys) - memory * _flip(of_slots)
-        return d_keys, d_strengths, d_memory, None
-    squares, masked = masks * masks, keys * masks
-    of_slots = along * seen.long * seen.long  # (B, R, M): of each length, twice
-    d_asked = ops.matmul(d_cosine, memory)
-    d_masked = d_asked * masks - masked * of_keys
-    d_squares = ops.matmul(of_slots, memory * memory)
-    d_memory = ops.matmul(_flip(d_cosine), masked * masks)
-    d_memory = d_memory - memory * ops.matmul(_flip(of_slots), squares)
-    d_masks = d_asked * masked + d_masked * keys - masks * d_squares
-    return d_masked * masks, d_strengths, d_memory, d_masks
 
 
 def _keep(w: Tensor) -> Tensor:

@@ -61,6 +61,16 @@ def called(layer: Any, *given: Any, **options: Any) -> Any:
     return layer(*given, **options)
 
 
+def takes_training(layer: Any) -> bool:
+    """Whether `layer.call` has an argument `training`."""
+    return layer._call_has_training_arg  # as `keras.layers.RNN` asks; no public name
+
+
+def carried_mask(x: Any) -> Any:
+    """The mask that Keras has hung on a tensor, or None."""
+    return getattr(x, "_keras_mask", None)  # Keras hands it to `call` alone
+
+
 def scan(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
     """A loop in Python: one step after the other, of a length that is known."""
     length = keras.tree.flatten(inputs)[0].shape[0]

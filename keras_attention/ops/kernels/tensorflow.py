@@ -77,7 +77,14 @@ def word_counts(tokens: Tensor, weights: Tensor, size: int) -> Tensor:
 def scan(
     step: Callable, state: Any, inputs: Any, parallel: int = 32
 ) -> tuple[Any, Any]:
-    """A `tf.while_loop` over TensorArrays, which XLA can compile and differentiate."""
+    """A `tf.while_loop` over TensorArrays, which XLA can compile and differentiate.
+
+    Args:
+        step: as of :func:`keras_attention.ops.loop.scan`, as are the next two.
+        state: the first one.
+        inputs: the time first.
+        parallel: how many turns may be begun before the first of them is done.
+    """
     if tf.executing_eagerly():
         return generic.scan(step, state, inputs)
     tree = keras.tree
