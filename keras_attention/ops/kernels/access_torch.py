@@ -14,10 +14,10 @@ import torch
 import torch.nn.functional as F
 
 from keras_attention.ops.kernels import access as plain
+from keras_attention.ops.kernels.access_content import EPSILON, Content
 from keras_attention.ops.kernels.torch import is_traced
 
 Tensor = Any
-EPSILON = plain.EPSILON
 
 
 def access_memory(
@@ -102,7 +102,7 @@ def _flat(held: plain.Held) -> list[Tensor | None]:
 
 def _packed(flat: list[Tensor | None]) -> plain.Held:
     kinds: dict[str, Any] = {"interface": plain.Interface, "free": plain.Ordered}
-    kinds |= {"written": plain.Content, "found": plain.Content}
+    kinds |= {"written": Content, "found": Content}
     parts: list[Any] = []
     rest = list(flat)
     for name in plain.Held._fields:
@@ -297,18 +297,18 @@ def _usage_gradient(
     )
 
 
-def _content(memory: Tensor, keys: Tensor, strengths: Tensor) -> plain.Content:
+def _content(memory: Tensor, keys: Tensor, strengths: Tensor) -> Content:
     wide = keys.square().sum(2, keepdim=True).add_(EPSILON).rsqrt_()
     long = memory.square().sum(2).add_(EPSILON).rsqrt_()[:, None]
     cosine = torch.bmm(keys * wide, memory.transpose(1, 2)).mul_(long)
-    return plain.Content((cosine * strengths).softmax(2), cosine, wide, long)
+    return Content((cosine * strengths).softmax(2), cosine, wide, long)
 
 
 def _content_gradient(
     memory: Tensor,
     keys: Tensor,
     strengths: Tensor,
-    seen: plain.Content,
+    seen: Content,
     d_weights: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Of the keys (B, R, W), the strengths (B, R) and the memory (B, M, W)."""
