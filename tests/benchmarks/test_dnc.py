@@ -111,13 +111,13 @@ def test_an_lstm_of_tokens_counts_its_embedding(monkeypatch):
     assert 0 <= lstm.count_params() - dnc.count_params() < 0.3 * dnc.count_params()
 
 
-def stories(monkeypatch, task=1):
+def stories(monkeypatch, task=1, renamed=False):
     def load(number, part, size):
         assert (number, size) == (task, "10k")
         return babi.simulate(number, {"train": 200, "test": 53}[part], seed=len(part))
 
     monkeypatch.setattr(babi, "load", load)
-    return worlds.Stories(task)
+    return worlds.Stories(task, renamed)
 
 
 def test_a_question_of_babi_is_right_in_all_its_words(monkeypatch):
@@ -162,6 +162,28 @@ def test_a_lesson_of_babi_ends_with_the_answers_to_its_questions(monkeypatch):
     again = worlds.up_to(whole, 5)
     for name, array in whole.items():
         np.testing.assert_array_equal(again[name], array)
+
+
+def test_words_are_exchanged_throughout_a_story_to_train_on(monkeypatch):
+    plain, other = (stories(monkeypatch, renamed=r) for r in (False, True))
+    last = plain.lessons[-1]
+    one, two = (p.draw(last, 60, [0], "train") for p in (plain, other))
+    moved = 0
+    for name in ("answer_mask", "question", "lengths"):
+        np.testing.assert_array_equal(one[name], two[name])
+    for row in range(60):
+        pairs = set()
+        for name in ("inputs", "targets"):
+            pairs |= set(zip(one[name][row].tolist(), two[name][row].tolist()))
+        # Each word became one word, and no two became the same.
+        for side in (0, 1):
+            assert len({pair[side] for pair in pairs}) == len(pairs)
+        assert (0, 0) in pairs
+        moved += any(a != b for a, b in pairs)
+    assert moved > 50
+    for part in ("validation", "test"):
+        held = [p.draw(last, 0, [0], part)["inputs"] for p in (plain, other)]
+        np.testing.assert_array_equal(*held)
 
 
 def test_the_true_path_is_shortest_and_chance_is_told():

@@ -22,7 +22,7 @@ import keras
 
 from keras_attention.benchmarks.dnc import report
 from keras_attention.benchmarks.dnc.networks import MODELS
-from keras_attention.benchmarks.dnc.tasks import TASKS, Task
+from keras_attention.benchmarks.dnc.tasks import STORIES, TASKS, Task
 from keras_attention.benchmarks.dnc.training import run_of
 from keras_attention.benchmarks.errors import UsageError
 from keras_attention.benchmarks.store import Run, Store, opened
@@ -97,9 +97,9 @@ def jobs_of(args: argparse.Namespace) -> Iterator[Job]:
                 raise UsageError("--links is of a DNC.")
             network["links"] = args.links
         for seed in dict.fromkeys(args.seeds):
-            for number in dict.fromkeys(args.tasks) if name == "babi" else [None]:
+            for number in dict.fromkeys(args.tasks) if name in STORIES else [None]:
                 wanted = {
-                    "task": name if number is None else f"babi {number}",
+                    "task": name if number is None else f"{name} {number}",
                     "model": model,
                     "links": network.get("links", True) if model == "dnc" else None,
                     "seed": seed,

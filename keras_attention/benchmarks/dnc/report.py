@@ -7,7 +7,7 @@ import os
 import platform
 from typing import Any
 
-from keras_attention.benchmarks.dnc.tasks import TASKS
+from keras_attention.benchmarks.dnc.tasks import STORIES, TASKS
 from keras_attention.benchmarks.dnc.texts import (
     ABOUT,
     BESIDE,
@@ -147,7 +147,7 @@ def babi_table(runs: list[Run]) -> str:
     return _table([*titles, *TRAINING], rows)
 
 
-TABLES = {"babi": babi_table, "traversal": walks_table}
+TABLES = dict.fromkeys(STORIES, babi_table) | {"traversal": walks_table}
 COUNT = "sequences tested"
 TRAINING = ["lesson", "weights", "steps", "budget", "CPU", "time"]
 

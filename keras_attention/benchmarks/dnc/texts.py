@@ -25,6 +25,7 @@ HEADINGS = {
     "traversal": "Traversal",
     "blocks": "Block puzzles",
     "babi": "bAbI",
+    "babi-renamed": "bAbI, with words exchanged",
 }
 
 ABOUT = {
@@ -83,4 +84,8 @@ blank steps before an answer. The first lessons are the stories up to their firs
 question or two. Smaller than theirs: LSTM of 128 units, 64 slots of 32
 numbers, 4 read heads, Adam on batches of 16 stories. The paper's mean is of 20 runs
 of one network for all tasks, MemN2N's of one network a task.""",
+    "babi-renamed": """\
+The same, but in each story that is drawn to train on, words that may stand for each
+other (names, rooms, …) are exchanged throughout; which these are is found in the
+training stories alone (`datasets.babi.interchangeable`). Neither paper did so.""",
 }

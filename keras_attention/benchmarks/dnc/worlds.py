@@ -160,12 +160,14 @@ class Stories:
 
     Args:
         task: from 1 to 20.
+        renamed: whether words that can stand for each other are exchanged throughout a
+            story, other ones each time it is drawn to train on.
     """
 
     width: int | None = None
     beyond: Lesson | None = None
 
-    def __init__(self, task: int) -> None:
+    def __init__(self, task: int, renamed: bool = False) -> None:
         self.tests: Mapping[str, Lesson] = {"test": {}}
         train = babi.load(task, "train", "10k")
         test = babi.load(task, "test", "10k")
@@ -178,6 +180,10 @@ class Stories:
         self._train = {name: array[used] for name, array in data.items()}
         self.vocabulary: int | None = len(words)
         self.outputs = len(words)
+        self._task, self._renamer = task, None
+        if renamed:
+            groups = {task: babi.interchangeable(train)}
+            self._renamer = babi.Renamer(groups, words)
         most = int(_place(data).max())
         self.lessons: Sequence[Lesson] = [
             {"questions": number} for number in (1, 2) if number < most
@@ -196,6 +202,11 @@ class Stories:
         stories = len(self._train["lengths"])
         rows = np.random.default_rng(seed_of(part, seed)).choice(stories, count)
         drawn = {name: array[rows] for name, array in self._train.items()}
+        if self._renamer is not None:
+            tasks, targets = np.full(count, self._task), drawn["targets"]
+            drawn["inputs"], drawn["targets"], _ = self._renamer(
+                tasks, drawn["inputs"], targets, targets[:, 0]
+            )
         return up_to(drawn, lesson["questions"])
 
     def score(
