@@ -31,10 +31,18 @@ EXPORTS = {  # model: backend: formats
     "associative_memory": {"tensorflow": (*SAVED, "tflite"), "jax": SAVED},
     "dnc_network": {"tensorflow": BOTH, "jax": BOTH},
     "ntm_network": {"tensorflow": BOTH, "jax": BOTH, "torch": ("onnx",)},
+    "skip_gram": {"tensorflow": ALL, "jax": BOTH, "torch": ("onnx",)},
+    "word_rnn": {"tensorflow": BOTH, "jax": BOTH, "torch": ("onnx",)},
+    "matrix_factorization": {"tensorflow": ALL, "jax": BOTH, "torch": ("onnx",)},
+    "attentive_factorization": {
+        "tensorflow": (*BOTH, "openvino"),
+        "jax": BOTH,
+        "torch": ("onnx",),
+    },
 }
-# Whose sizes are fixed: torch traces no normalization of Keras whose sizes are open,
-# and JAX does not know that two open sizes are one, as a bag's and its mask's are, or a
-# sequence's and that of its steps to answer at.
+# Whose sizes are fixed: torch traces no normalization of Keras whose sizes are open, and
+# unrolls what is recurrent; JAX does not know that two open sizes are one, as a bag's and
+# its mask's are, or a sequence's and that of its steps to answer at.
 FIXED = {
     "torch": (
         "transformer",
@@ -43,8 +51,14 @@ FIXED = {
         "transformer_classifier",
         "hopfield_classifier",
         "ntm_network",
+        "word_rnn",
     ),
-    "jax": ("hopfield_classifier", "dnc_network", "ntm_network"),
+    "jax": (
+        "hopfield_classifier",
+        "dnc_network",
+        "ntm_network",
+        "attentive_factorization",
+    ),
 }
 FORMATS = {  # by what a file or folder ends in
     "saved_model": "tf_saved_model",
@@ -89,6 +103,10 @@ def train(folder):
         "associative_memory": associative_memory,
         "dnc_network": dnc_network,
         "ntm_network": ntm_network,
+        "skip_gram": skip_gram,
+        "word_rnn": word_rnn,
+        "matrix_factorization": matrix_factorization,
+        "attentive_factorization": attentive_factorization,
     }.items():
         model, inputs, answers = make()
         stem = f"{backend}-{name}"
@@ -332,6 +350,46 @@ def ntm_network():
     model = models.DNCNetwork(cell, 3, vocabulary_size=19, embedding_dim=5)
     words = integers({"inputs": tokens(rng, 5, 13)})
     return drawn(model, rng), {**words, "answer_mask": asked(rng, 5, 13)}, {}
+
+
+def skip_gram():
+    """Pairs of words, the first of which is in the centre."""
+    from keras_attention import models
+
+    rng = np.random.default_rng(12)
+    inputs = {"center": rng.integers(1, 19, 5), "context": rng.integers(1, 19, (5, 4))}
+    return drawn(models.SkipGram(19, dim=6), rng), integers(inputs), {}
+
+
+def word_rnn():
+    """The next word after each, some of the sentences padded behind."""
+    from keras_attention import models
+
+    rng = np.random.default_rng(13)
+    model = models.WordRNN(19, units=7, embedding_dim=5, cell="gru")
+    return drawn(model, rng), integers({"tokens": tokens(rng, 5, 13)}), {}
+
+
+def matrix_factorization():
+    """What some users say of some items."""
+    from keras_attention import models
+
+    rng = np.random.default_rng(14)
+    model = models.MatrixFactorization(11, 13, dim=4, mean=3.0)
+    inputs = {"user": rng.integers(0, 11, 5), "item": rng.integers(0, 13, 5)}
+    return drawn(model, rng), integers(inputs), {}
+
+
+def attentive_factorization():
+    """The same from what they said of other items."""
+    from keras_attention import models
+
+    rng = np.random.default_rng(15)
+    inputs = {"item": rng.integers(0, 13, 5), "history": rng.integers(0, 13, (5, 6))}
+    inputs = integers(inputs)
+    inputs["history_ratings"] = rng.uniform(1, 5, (5, 6)).astype("float32")
+    inputs["history_mask"] = rng.random((5, 6)) < 0.7
+    return drawn(models.AttentiveFactorization(13, dim=4, mean=3.0), rng), inputs, {}
 
 
 def drawn(model, rng):
