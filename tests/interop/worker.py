@@ -40,9 +40,9 @@ EXPORTS = {  # model: backend: formats
         "torch": ("onnx",),
     },
 }
-# Whose sizes are fixed: torch traces no normalization of Keras whose sizes are open, and
-# unrolls what is recurrent; JAX does not know that two open sizes are one, as a bag's and
-# its mask's are, or a sequence's and that of its steps to answer at.
+# Whose sizes are fixed: torch traces no normalization of Keras whose sizes are open,
+# and unrolls what is recurrent; JAX does not know that two open sizes are one, as a
+# bag's and its mask's are, or a sequence's and that of its steps to answer at.
 FIXED = {
     "torch": (
         "transformer",
