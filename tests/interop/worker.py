@@ -356,7 +356,7 @@ def skip_gram():
     """Pairs of words, the first of which is in the centre."""
     from keras_attention import models
 
-    rng = np.random.default_rng(12)
+    rng = np.random.default_rng(142)  # no two words of a row are nearly alike
     inputs = {"center": rng.integers(1, 19, 5), "context": rng.integers(1, 19, (5, 4))}
     return drawn(models.SkipGram(19, dim=6), rng), integers(inputs), {}
 
@@ -365,7 +365,7 @@ def word_rnn():
     """The next word after each, some of the sentences padded behind."""
     from keras_attention import models
 
-    rng = np.random.default_rng(13)
+    rng = np.random.default_rng(367)  # one word is far the likeliest
     model = models.WordRNN(19, units=7, embedding_dim=5, cell="gru")
     return drawn(model, rng), integers({"tokens": tokens(rng, 5, 13)}), {}
 
