@@ -31,9 +31,9 @@ Tensor = Any
 class Trace(NamedTuple):
     """What a memory did: of one step tensors (B, ...), of a sequence (B, T, ...).
 
-    What a cell has not is None, in one step `()`; so are sparse links, which are not
-    unfolded. At a padded step nothing is written
-    or read: its weights, gates and modes are 0.
+    What a cell has not is None, in one step `()`. Sparse links, which are not unfolded,
+    are None, too. At a padded step nothing is written or read: its weights, gates and
+    modes are 0.
 
     Attributes:
         memory: M after the step, (B, T, M, W).
