@@ -45,12 +45,12 @@ shifts by one slot. It has one lesson, of all lengths, which was settled on this
 seed.""",
     "copy-sparse": """\
 The same network as for copy, but with the 8 strongest links of each slot alone. It is
-trained with 64 slots, and with 4,096 its weights are then at chance. Content weights,
-a softmax over all slots, are spread over 64 times as many empty ones, which may be why;
-it has not been traced. *After growing* is after a few more steps with 512, then 1,024, then 2,048 slots, at each until
-the last lesson is passed again; it is not trained with 4,096. The CPU time and the
-steps are those of the training with 64 slots; dnc.json has the others. How it grows
-was settled on this seed.""",
+trained with 64 slots, and with 4,096 its weights are then at chance. Content weights, a
+softmax over all slots, are spread over 64 times as many empty ones, which may be why;
+it has not been traced. *After growing* is after a few more steps with 512, then 1,024,
+then 2,048 slots, at each until the last lesson is passed again; it is not trained with
+4,096. The CPU time and the steps are those of the training with 64 slots; dnc.json has
+the others. How it grows was settled on this seed.""",
     "repeat-copy": """\
 1 or 2 vectors of 4 bits are written 1 or 2 times over, then an end mark: the ranges
 and the network of DeepMind's code (LSTM of 64 units, 16 slots of 16 numbers, 4 read
@@ -84,8 +84,9 @@ Stories word by word, 10,000 questions, one network a task; test error in per ce
 in Csordás & Schmidhuber 2019: embeddings of words, masked keys, de-allocation, three
 blank steps before an answer. The first lessons are the stories up to their first
 question or two; the bar that ends them was settled on task 1 with this seed. Smaller
-than theirs: LSTM of 128 units, 64 slots of 32 numbers, 4 read heads, Adam on batches of 16 stories. The paper's mean is of 20 runs
-of one network for all tasks, MemN2N's of one network a task.""",
+than theirs: LSTM of 128 units, 64 slots of 32 numbers, 4 read heads, Adam on batches of
+16 stories. The paper's mean is of 20 runs of one network for all tasks, MemN2N's of one
+network a task.""",
     "babi-renamed": """\
 The same, but in each story that is drawn to train on, words that may stand for each
 other (names, rooms, …) are exchanged throughout; which these are is found in the
