@@ -72,14 +72,14 @@ from keras_attention.datasets import graphs
 LESSONS = (  # how many nodes, edges that leave a node, edges of the way
     graphs.Lesson((3, 4), (1, 2), (1, 1)),
     graphs.Lesson((3, 5), (1, 2), (1, 2)),
-    graphs.Lesson((4, 6), (1, 2), (2, 2)),
-    graphs.Lesson((5, 8), (1, 3), (2, 3)),
-    graphs.Lesson((8, 12), (2, 3), (2, 3)),
+    graphs.Lesson((4, 6), (1, 2), (1, 2)),
+    graphs.Lesson((5, 8), (1, 3), (1, 3)),
+    graphs.Lesson((8, 12), (2, 3), (1, 3)),
 )
 DONE = 0.9  # of the ways must be shortest ones, before the next lesson begins
 PLANNING = 4  # steps of silence
-BATCH = 32
-EPOCH = 200  # batches from one test to the next
+BATCH = 8
+EPOCH = 400  # batches from one test to the next
 
 
 def main():
