@@ -139,7 +139,10 @@ def segments(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
 
     def segment(states: list[Tensor], now: list[Tensor]) -> tuple[list, list]:
         first = tree.pack_sequence_as(state, list(states))
-        new, outputs = scan(step, first, tree.pack_sequence_as(inputs, list(now)))
+        xs = tree.pack_sequence_as(inputs, list(now))
+        # What is computed again for a gradient does not wait for it: of turns that are
+        # begun at once, all of it would be kept at once.
+        new, outputs = scan(step, first, xs, parallel=1)
         like[:] = [outputs]
         return tree.flatten(new), tree.flatten(outputs)
 
@@ -188,8 +191,11 @@ def _segments_gradient(
     def real(tensors: Any) -> list[Tensor]:
         return [x for x in tensors if x.dtype.is_floating]
 
-    def back(carried: tuple[list, list], now: dict[str, list]) -> tuple[Any, list]:
+    every = {"starts": starts, "xs": xs, "slopes": real(slopes[count:])}
+
+    def back(carried: tuple[list, list], which: Tensor) -> tuple[Any, list]:
         d_states, d_variables = carried
+        now = keras.tree.map_structure(lambda x: tf.gather(x, which), every)
         first, inputs = real(now["starts"]), real(now["xs"])
         with tf.GradientTape() as tape:
             tape.watch(first + inputs)
@@ -205,11 +211,8 @@ def _segments_gradient(
         more = [a + b for a, b in zip(d_variables, found[ends[1] :])]
         return (found[: ends[0]], more), found[ends[0] : ends[1]]
 
-    behind = {"starts": starts, "xs": xs, "slopes": real(slopes[count:])}
-    behind = keras.tree.map_structure(lambda x: tf.reverse(x, [0]), behind)
+    behind = tf.range(tf.shape(starts[0])[0] - 1, -1, -1)
     first = real(slopes[:count]), [tf.zeros(v.shape, v.dtype) for v in variables]
-    # Computing a segment again does not wait for the gradient of the one behind it:
-    # were several turns begun at once, they would all be kept at once.
     (d_states, d_variables), d_xs = scan(back, first, behind, parallel=1)
     found = iter(d_states + [tf.reverse(x, [0]) for x in d_xs])
     whole = [*(s[0] for s in starts), *xs]
