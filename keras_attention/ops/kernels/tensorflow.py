@@ -130,7 +130,9 @@ def scan(
 def segments(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
     """A loop over segments, and another back over them, which takes their gradients.
 
-    `tf.recompute_grad` in a loop does not find the variables.
+    `tf.recompute_grad` in a loop does not find the variables. All loops take one turn
+    at a time: what is computed again for a gradient does not wait for it, and of turns
+    that are begun at once all of it would be kept at once.
     """
     tree = keras.tree
     given = [tf.convert_to_tensor(x) for x in tree.flatten((state, inputs))]
@@ -140,8 +142,6 @@ def segments(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
     def segment(states: list[Tensor], now: list[Tensor]) -> tuple[list, list]:
         first = tree.pack_sequence_as(state, list(states))
         xs = tree.pack_sequence_as(inputs, list(now))
-        # What is computed again for a gradient does not wait for it: of turns that are
-        # begun at once, all of it would be kept at once.
         new, outputs = scan(step, first, xs, parallel=1)
         like[:] = [outputs]
         return tree.flatten(new), tree.flatten(outputs)
@@ -211,7 +211,7 @@ def _segments_gradient(
         more = [a + b for a, b in zip(d_variables, found[ends[1] :])]
         return (found[: ends[0]], more), found[ends[0] : ends[1]]
 
-    behind = tf.range(tf.shape(starts[0])[0] - 1, -1, -1)
+    behind = tf.range(keras.ops.shape(xs[0])[0] - 1, -1, -1)
     first = real(slopes[:count]), [tf.zeros(v.shape, v.dtype) for v in variables]
     (d_states, d_variables), d_xs = scan(back, first, behind, parallel=1)
     found = iter(d_states + [tf.reverse(x, [0]) for x in d_xs])
