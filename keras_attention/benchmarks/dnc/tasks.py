@@ -1,8 +1,9 @@
 """Each task's network, training and lessons.
 
 The networks of the papers are named where there is one; the training is our own (Adam,
-batches of 4 to 16, lessons), since theirs took days. On one processor core, the work of
-a step grows with its batch: small ones learn more in the same time.
+batches of 4 to 16, lessons), since theirs took days. On one processor core the work of
+a step grows with its batch: in trials on bAbI 4 and the shortest path, batches of 4 and
+8 learned in half the time what those of 16 and 32 did.
 """
 
 from __future__ import annotations
