@@ -25,8 +25,6 @@ from keras_attention.datasets import algorithms, babi, graphs
 pytestmark = pytest.mark.filterwarnings(
     "ignore:__array__ implementation:DeprecationWarning"
 )
-TRAINS = keras.config.backend() in ("jax", "tensorflow", "torch")
-needs_training = pytest.mark.skipif(not TRAINS, reason="does not train")
 TINY = {"units": 5, "memory_slots": 3, "word_width": 2, "read_heads": 1}
 RESULTS = pathlib.Path(__file__).parents[2] / "docs" / "results"
 
@@ -245,95 +243,6 @@ def test_puzzles_come_again_but_none_of_the_test():
 
     scores = problem.score(Says(right), data, 4)
     assert scores == {"solved": 1, "fewest moves": 1}
-
-
-SETTINGS = {
-    **tasks.TRAINING,
-    **{"steps": 8, "batch_size": 4, "rounding": 7, "validation": 8, "tested": 8},
-}
-
-
-@needs_training
-def test_a_network_is_trained_lesson_by_lesson_and_tested():
-    problem = problems.Bits(
-        algorithms.copy,
-        [{"length": 1, "bits": 1}, {"length": (1, 2), "bits": 1}],
-        beyond={"length": 3, "bits": 1},
-    )
-    settings = {
-        "network": TINY,
-        "training": {**SETTINGS, "bar": 0.0, "last_bar": 0.0, "in_a_row": 2},
-        "minutes": 5,
-    }
-    row = training.run_of(problem, "dnc", settings, 0, larger=6)
-    assert (row["lesson"], row["of_lessons"], row["solved"]) == (2, 2, True)
-    assert row["steps"] == 24
-    assert [entry["lesson"] for entry in row["history"]] == [1, 2, 2]
-    assert ["beyond" in entry for entry in row["history"]] == [False, True, True]
-    assert list(row["tests"]) == ["test", "test, 6 slots"]
-    assert row["tests"]["test"]["sequences tested"] == 8
-    assert row["cpu_seconds"] > 0
-    json.dumps(row)
-    settings["training"]["last_bar"] = 1.1
-    settings["minutes"] = 1e-6
-    row = training.run_of(problem, "lstm", settings, 0)
-    assert (row["steps"], row["solved"]) == (1, False)
-
-
-@needs_training
-def test_a_memory_grows_and_is_trained_on_in_the_last_lesson():
-    lessons = [{"length": 1, "bits": 1}, {"length": (1, 2), "bits": 1}]
-    problem = problems.Bits(algorithms.copy, lessons)
-    growing = {"grown": [4, 5], "grown_rate": 0.125, "grown_steps": 3}
-    settings = {
-        "network": TINY,
-        "training": {**SETTINGS, "bar": 0, "last_bar": 0, "in_a_row": 1, **growing},
-        "minutes": 5,
-    }
-    row = training.run_of(problem, "dnc", settings, 0, larger=6)
-    assert row["lesson"] == 2
-    assert problem.lessons == lessons
-    assert [(g["slots"], g["steps"], g["lesson"]) for g in row["grown"]] == [
-        (4, 3, 1),
-        (5, 3, 1),
-    ]
-    assert list(row["tests"]) == [
-        "test",
-        "test, 6 slots",
-        "test, 6 slots after growing",
-    ]
-    # It is another network after it; what was trained before is as it was.
-    made = networks.network(problem, "dnc", TINY, 0)
-    before = made.get_weights()
-    model, found = training.grown(problem, made, settings["training"], 0, 5)
-    assert model.cell.memory_slots == 5
-    assert found[-1]["solved"]
-    for one, other in zip(made.get_weights(), before):
-        np.testing.assert_array_equal(one, other)
-    moved = [np.abs(a - b).max() for a, b in zip(model.get_weights(), before)]
-    assert min(moved) > 0
-    # It does not go on from a number of slots that it has not mastered.
-    bar = {**settings["training"], "last_bar": 1.1}
-    _, found = training.grown(problem, made, bar, 0, 1e-6)
-    assert [(g["slots"], g["solved"]) for g in found] == [(4, False)]
-    assert training.grown(problem, made, bar, 0, 0.0) == (made, [])
-
-
-@needs_training
-def test_the_last_lesson_of_several_has_a_rate_of_its_own():
-    for lessons, expected in (([{"length": 1}], 0.5), ([{"length": 1}] * 2, 0.25)):
-        problem = problems.Bits(algorithms.copy, lessons)
-        model = networks.network(problem, "lstm", TINY, 0)
-        settings = {**SETTINGS, "rate": 0.5, "last_rate": 0.25, "steps": 2}
-        settings |= {"bar": 0.0, "last_bar": 0.0, "in_a_row": 1}
-        training.train(problem, model, settings, 0, 5)
-        assert float(model.optimizer.learning_rate) == expected
-
-
-def test_a_history_is_thinned_and_keeps_its_end():
-    assert training.thinned(list(range(5))) == [0, 1, 2, 3, 4]
-    assert training.thinned(list(range(100)), most=40)[-1] == 99
-    assert len(training.thinned(list(range(100)), most=40)) <= 40
 
 
 def made_up(monkeypatch):

@@ -52,6 +52,8 @@ TRAINING: dict[str, Any] = {
     "bar": 0.97,
     "last_bar": 0.9995,
     "in_a_row": 2,
+    "earlier": 0.0,
+    "annealed": 1.0,
 }
 SMALL: dict[str, Any] = {
     "units": 100,

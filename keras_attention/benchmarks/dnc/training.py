@@ -14,6 +14,7 @@ from keras_attention.benchmarks.dnc.networks import network
 from keras_attention.benchmarks.dnc.problems import Problem, resized
 
 FED = ("inputs", "answer_mask", "targets")
+LEAST_RATE = 0.05  # of the rate of a lesson, where it falls with the time
 POOL = 8  # batches that are drawn at once and sorted by length
 
 
@@ -29,17 +30,24 @@ class Fresh(keras.utils.PyDataset):
         batch_size: B.
         rounding: the number of steps that all are a multiple of.
         seed: of all that is drawn.
+        earlier: the share of the batches that are of an earlier lesson, any of them.
 
     Attributes:
         lesson: which one is drawn from; it may be changed between two epochs.
     """
 
     def __init__(
-        self, problem: Problem, steps: int, batch_size: int, rounding: int, seed: int
+        self,
+        problem: Problem,
+        steps: int,
+        batch_size: int,
+        rounding: int,
+        seed: int,
+        earlier: float = 0.0,
     ) -> None:
         super().__init__()
         self.problem, self.steps, self.batch_size = problem, steps, batch_size
-        self.rounding, self.seed = rounding, seed
+        self.rounding, self.seed, self.earlier = rounding, seed, earlier
         self.lesson, self.drawn = 0, 0
         self.batches: list[dict[str, np.ndarray]] = []
 
@@ -56,9 +64,12 @@ class Fresh(keras.utils.PyDataset):
 
     def _draw(self) -> None:
         problem, size = self.problem, self.batch_size
-        lesson = problem.lessons[self.lesson]
         seed = [self.seed, self.drawn]
-        data = problem.draw(lesson, POOL * size, seed, "train")
+        random = np.random.default_rng(seed)
+        lesson = self.lesson
+        if lesson and random.random() < self.earlier:
+            lesson = int(random.integers(lesson))
+        data = problem.draw(problem.lessons[lesson], POOL * size, seed, "train")
         self.drawn += 1
         order = np.argsort(data["lengths"], kind="stable")
         self.batches = []
@@ -68,7 +79,7 @@ class Fresh(keras.utils.PyDataset):
             self.batches.append(
                 {name: resized(data[name][rows], steps) for name in FED}
             )
-        np.random.default_rng(seed).shuffle(self.batches)
+        random.shuffle(self.batches)
         differ_first(self.batches, lambda batch: batch["targets"].shape[1])
 
 
@@ -80,7 +91,8 @@ class Lessons(keras.callbacks.Callback):
         settings: `bar`, the score that ends a lesson; `last_bar`, the one that ends the
             last lesson; `in_a_row`, how often it must be reached there; `validation`,
             how many sequences are scored; `rate`, and `last_rate` of the last lesson
-            of several.
+            of several; `annealed`, the share of the time behind which the rate falls,
+            in a straight line, to a twentieth at its end.
         seed: of the run.
         minutes: of CPU time, after which training ends, whatever the score.
     """
@@ -125,18 +137,21 @@ class Lessons(keras.callbacks.Callback):
         elif passed and not last:
             self._go_on()
 
-    def on_train_begin(self, logs: Any = None) -> None:
-        self._set_rate()
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self.model.optimizer.learning_rate = self._rate()
 
     def _go_on(self) -> None:
         self.batches.lesson, self.reached = self.batches.lesson + 1, 0
-        self._set_rate()
 
-    def _set_rate(self) -> None:
+    def _rate(self) -> float:
         last = self.batches.lesson == len(self.batches.problem.lessons) - 1
         one_lesson = len(self.batches.problem.lessons) == 1
-        which = "last_rate" if last and not one_lesson else "rate"
-        self.model.optimizer.learning_rate = self.settings[which]
+        rate = self.settings["last_rate" if last and not one_lesson else "rate"]
+        falls = self.settings["annealed"]
+        if falls < 1:
+            used = (time.process_time() - self.cpu_start) / self.cpu_seconds
+            rate *= min(max((1 - used) / (1 - falls), LEAST_RATE), 1)
+        return float(rate)
 
     def _scores(self, lesson: Any) -> dict[str, float]:
         # The same sequences each time, and none that is trained on or tested with.
@@ -175,6 +190,7 @@ def train(
         settings["batch_size"],
         settings["rounding"],
         seed,
+        settings["earlier"],
     )
     lessons = Lessons(batches, settings, seed, minutes)
     told = keras.callbacks.LambdaCallback(

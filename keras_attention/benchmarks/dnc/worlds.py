@@ -107,7 +107,8 @@ class Triples:
 class Puzzles:
     """Block puzzles: the moves that reach the goal asked for.
 
-    Puzzles are slow to draw: most of those to train on come again.
+    Puzzles are slow to draw: most of those to train on come again, with other numbers
+    of their blocks and other letters of their goals.
 
     Args:
         lessons: arguments of `blocks.draw_puzzles`, lesson by lesson.
@@ -139,7 +140,8 @@ class Puzzles:
         fresh = max(count // FRESH, min(count, 8 * count - len(seen)))
         seen += blocks.draw_puzzles(fresh, **lesson, split="train", seed=seed)
         random = np.random.default_rng(seed)
-        return self._arrays([seen[i] for i in random.integers(0, len(seen), count)])
+        rows = random.integers(0, len(seen), count)
+        return self._arrays([_retold(seen[row], random) for row in rows])
 
     def _arrays(self, puzzles: list[blocks.Puzzle]) -> Any:
         return {**blocks.vectorize(puzzles), "puzzles": puzzles}
@@ -220,6 +222,14 @@ class Stories:
         wrong = data["question"][asked & (words != data["targets"])]
         questions = np.unique(data["question"][asked])
         return {"answers": 1 - len(np.unique(wrong)) / len(questions)}
+
+
+def _retold(puzzle: blocks.Puzzle, random: np.random.Generator) -> blocks.Puzzle:
+    """A puzzle to train on, in other words that are not in the test."""
+    while True:
+        told = blocks.renamed(puzzle, random)
+        if not blocks.is_of_the_test(told):
+            return told
 
 
 def _place(data: Arrays) -> np.ndarray:

@@ -21,6 +21,7 @@ from keras_attention.datasets.blocks.puzzles import (
     holds,
     is_of_the_test,
     is_reached,
+    renamed,
 )
 from keras_attention.datasets.blocks.vectors import (
     Played,
@@ -44,5 +45,6 @@ __all__ = [
     "is_reached",
     "moved",
     "play",
+    "renamed",
     "vectorize",
 ]

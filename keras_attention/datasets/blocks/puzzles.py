@@ -103,6 +103,48 @@ def draw_puzzles(
     return [_draw(spans, split, random) for _ in range(count)]
 
 
+def renamed(puzzle: Puzzle, seed: Seed = 0) -> Puzzle:
+    """The same puzzle, told in other words: it has the same solution.
+
+    Its blocks get other numbers and its goals other letters and another order, and each
+    constraint is said from either of its two blocks. A puzzle to train on may become
+    one of the test: see `is_of_the_test`.
+
+    Args:
+        puzzle: The puzzle.
+        seed: A seed of `numpy.random.default_rng`, or such a generator.
+
+    Returns:
+        `Puzzle`.
+
+    Example:
+        ```python
+        puzzle = draw_puzzles(count=1)[0]
+        renamed(puzzle, seed=1).moves == puzzle.moves  # True
+        ```
+    """
+    random = np.random.default_rng(seed)
+    number = [0, *(1 + random.permutation(sum(map(len, puzzle.board)))).tolist()]
+    letters = [
+        LETTERS[i] for i in random.choice(len(LETTERS), len(puzzle.goals), False)
+    ]
+    letter = dict(zip(puzzle.goals, letters, strict=True))
+
+    def told(constraint: Constraint) -> Constraint:
+        kind, first, second = _fact(constraint)
+        fact = Fact(kind, number[first], number[second])
+        return _said(fact, bool(random.integers(2)))
+
+    goals = [*puzzle.goals]
+    random.shuffle(goals)
+    return Puzzle(
+        tuple(tuple(number[block] for block in column) for column in puzzle.board),
+        {letter[goal]: tuple(map(told, puzzle.goals[goal])) for goal in goals},
+        letter[puzzle.asked],
+        puzzle.moves,
+    )
+
+
 def holds(board: Board, constraint: Constraint) -> bool:
     """Whether one constraint is satisfied on a board."""
     boards = all_boards(sum(map(len, board)))
