@@ -233,6 +233,8 @@ class DNCCell(MemoryCell):
     def access(
         self, interface: Tensor, state: DNCState, mask: Tensor | None, traced: bool
     ) -> tuple[DNCState, Any]:
+        if self.normalization is not None:
+            interface = self.normalization(interface)
         fused = None if traced else self._fused(interface, state, mask)
         if fused is not None:
             return fused, ()
@@ -289,10 +291,8 @@ class DNCCell(MemoryCell):
         """ξ taken apart, and each piece brought into its range.
 
         Args:
-            interface: ξ, (B, ·).
+            interface: ξ, (B, ·), normalized where that is asked for.
         """
-        if self.normalization is not None:
-            interface = self.normalization(interface)
         words, strengths, gates, modes = self._pieces()
         reads, writes = self.read_heads, self.write_heads
         ends = [sum(words), sum(words + strengths), sum(words + strengths + gates)]
@@ -373,7 +373,7 @@ class DNCCell(MemoryCell):
         """The same as `access` in one kernel; None where there is none."""
         if self.links is not True or self.write_heads > 1:
             return None
-        if not set(self.refinements) <= {"masked_keys", "deallocation"}:
+        if {"sharp_links", "soft_allocation"} & set(self.refinements):
             return None
         old = (getattr(state, name) for name in kernels.Memory._fields)
         there = None if mask is None else ops.cast(mask, interface.dtype)[:, None]

@@ -42,7 +42,8 @@ class DNCNetwork(keras.Model):
         output_units: V, how many logits a step has.
         input_dim: D, for vectors; None for tokens.
         vocabulary_size: the number of tokens, padding 0 included; None for vectors.
-        embedding_dim: the width of the tokens' embedding; None for one-hot vectors.
+        embedding_dim: the width of the tokens' embedding, which begins with numbers of
+            variance 1; None for one-hot vectors.
         segment: how many steps are computed again together while training, see `DNC`.
 
     Inputs: a dict of
@@ -105,7 +106,12 @@ class DNCNetwork(keras.Model):
         embedding = None
         if embedding_dim is not None:
             embedding = keras.layers.Embedding(
-                vocabulary_size, embedding_dim, dtype=dtype, name="embedding"
+                vocabulary_size,
+                embedding_dim,
+                # With Keras' small numbers a controller hardly sees its words.
+                embeddings_initializer=keras.initializers.RandomNormal(stddev=1.0),
+                dtype=dtype,
+                name="embedding",
             )
         features, there = _features(inputs, asked, vocabulary_size, embedding, memory)
         output = memory(features, mask=there)  # (B, T, ·)

@@ -65,7 +65,11 @@ def _lstm(problem: Problem, units: int, reads: dict[str, Any]) -> keras.Model:
     else:
         inputs = keras.Input((None,), dtype="int32", name="inputs")
         # Padding is behind every step to answer at, and needs no mask.
-        x = keras.layers.Embedding(problem.vocabulary, reads["embedding_dim"])(inputs)
+        x = keras.layers.Embedding(
+            problem.vocabulary,
+            reads["embedding_dim"],
+            embeddings_initializer=keras.initializers.RandomNormal(stddev=1.0),
+        )(inputs)
     x = keras.layers.LSTM(units, return_sequences=True)(x)
     x = AskedSteps()([keras.layers.Dense(problem.outputs)(x), asked])
     return keras.Model({"inputs": inputs, "answer_mask": asked}, x)

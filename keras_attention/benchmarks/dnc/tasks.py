@@ -92,6 +92,7 @@ WORLD: dict[str, Any] = {
     "tested": 512,
     "in_a_row": 1,
 }
+LONG: dict[str, Any] = {**WORLD, "earlier": 0.1, "annealed": 0.6}
 # Three blocks have 60 boards: a network learns all there is to ask of them by heart.
 PUZZLES: list[dict[str, Any]] = [
     {"goals": 1, "blocks": (3, 6), "constraints": 1, "depth": 1},
@@ -121,8 +122,9 @@ BABI = Task(
         "bar": 0.8,  # more would be learnt by heart: there are few first questions
         "last_bar": 0.995,
         "in_a_row": 1,
+        "annealed": 0.6,
     },
-    15,
+    45,
 )
 
 TASKS: dict[str, Task] = {
@@ -181,16 +183,16 @@ TASKS: dict[str, Task] = {
         walks("shortest_path", graphs.SHORTEST_PATH_SMALL, (3, 5, 7)),
         "dnc",
         GRAPH,
-        {**WORLD, "rounding": 12, "bar": 0.8, "last_bar": 0.9},
-        45,
+        {**LONG, "rounding": 12, "bar": 0.7, "last_bar": 0.9},
+        60,
     ),
     "traversal": Task(
         "the nodes and edges of a walk, of which the edges are told",
         walks("traversal", graphs.TRAVERSAL, (1, 2, 3, 4, 6, 8, 14)),
         "dnc",
-        GRAPH,
-        {**WORLD, "rounding": 16, "bar": 0.9, "last_bar": 0.95},
-        25,
+        {**GRAPH, "refinements": ["layer_normalization"]},
+        {**LONG, "rounding": 16, "bar": 0.95, "last_bar": 0.95},
+        60,
     ),
     "blocks": Task(
         "block puzzles: the moves that reach the goal asked for",

@@ -20,6 +20,7 @@ from keras_attention.benchmarks.dnc.problems import (
 from keras_attention.datasets import babi, blocks, graphs
 
 BLANKS = 3  # steps between a question of bAbI and its answer
+SHORTER = 0.6  # of its story is at most what the first questions need, or no lesson
 FRESH = 4  # of so many puzzles to train on, one has not been seen yet
 
 
@@ -188,11 +189,7 @@ class Stories:
         if renamed:
             groups = {task: babi.interchangeable(train)}
             self._renamer = babi.Renamer(groups, words)
-        most = int(_place(data).max())
-        self.lessons: Sequence[Lesson] = [
-            {"questions": number} for number in (1, 2) if number < most
-        ]
-        self.lessons = [*self.lessons, {"questions": most}]
+        self.lessons: Sequence[Lesson] = _lessons(data)
         self.loss: keras.losses.Loss = keras.losses.SparseCategoricalCrossentropy(
             from_logits=True
         )
@@ -230,6 +227,18 @@ def _retold(puzzle: blocks.Puzzle, random: np.random.Generator) -> blocks.Puzzle
         told = blocks.renamed(puzzle, random)
         if not blocks.is_of_the_test(told):
             return told
+
+
+def _lessons(data: Arrays) -> list[Lesson]:
+    """Stories up to their first question, or two, where this makes them much shorter."""
+    most = int(_place(data).max())
+    longest = SHORTER * data["lengths"].mean()
+    lessons: list[Lesson] = [
+        {"questions": number}
+        for number in (1, 2)
+        if number < most and up_to(data, number)["lengths"].mean() <= longest
+    ]
+    return [*lessons, {"questions": most}]
 
 
 def _place(data: Arrays) -> np.ndarray:
