@@ -162,6 +162,11 @@ def test_a_lesson_of_babi_ends_with_the_answers_to_its_questions(monkeypatch):
         np.testing.assert_array_equal(again[name], array)
 
 
+def test_a_lesson_of_babi_that_hardly_shortens_its_stories_is_none(monkeypatch):
+    problem = stories(monkeypatch, task=15)  # all facts stand before all questions
+    assert [lesson["questions"] for lesson in problem.lessons] == [4]
+
+
 def test_words_are_exchanged_throughout_a_story_to_train_on(monkeypatch):
     plain, other = (stories(monkeypatch, renamed=r) for r in (False, True))
     last = plain.lessons[-1]

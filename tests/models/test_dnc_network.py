@@ -115,6 +115,13 @@ def test_one_right_answer_a_step(tokens):
     assert right.mean() > 0.8
 
 
+def test_words_begin_as_large_as_other_inputs():
+    model = DNCNetwork(cell(), V, vocabulary_size=200, embedding_dim=100)
+    numbers = array(model.get_layer("embedding").embeddings)
+    assert numbers.std() == pytest.approx(1, rel=0.02)
+    assert abs(numbers.mean()) < 0.03
+
+
 def test_what_stands_behind_changes_nothing(inputs, tokens):
     model = network()
     expected = answers(model, inputs)

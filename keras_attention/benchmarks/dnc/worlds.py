@@ -230,7 +230,7 @@ def _retold(puzzle: blocks.Puzzle, random: np.random.Generator) -> blocks.Puzzle
 
 
 def _lessons(data: Arrays) -> list[Lesson]:
-    """Stories up to their first question, or two, where this makes them much shorter."""
+    """Stories up to their first question, or two, where that is much shorter."""
     most = int(_place(data).max())
     longest = SHORTER * data["lengths"].mean()
     lessons: list[Lesson] = [
