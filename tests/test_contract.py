@@ -4,6 +4,7 @@ The rows come from `catalogue.py`. What needs other backends in the same test (e
 files that travel from one backend to another) is in `tests/interop`.
 """
 
+import functools
 import inspect
 import os
 import pathlib
@@ -325,21 +326,15 @@ def test_a_prepared_memory_gives_the_same(row):
 def test_dtype_policies(row, policy):
     if row.recurrent and "mixed" not in policy:
         pytest.skip("Keras' orthogonal initializer needs a decomposition in it")
-    keras.utils.set_random_seed(1)  # so that the weights are the same in each run
     inputs = arrays(row)
-    made, exact = row.make(dtype=policy), row.make()
-    if row.chosen_by is not None:
-        draw = np.random.default_rng(row.chosen_by)
-        eager(row, exact, inputs)  # builds it
-        for weight in exact.trainable_weights:
-            weight.assign(draw.normal(size=weight.shape))
-    expected = numpy(eager(row, exact, inputs))
-    eager(row, made, inputs)  # builds it
-    for weight, source in zip(made.weights, exact.weights):
-        weight.assign(ops.cast(source.value, weight.dtype))
+    exact, expected = in_float32(ROWS.index(row))
+    model = wrapped(row, inputs, dtype=policy)
+    made = model if row.is_model else model.layers[-1]
+    for weight, source in zip(model.weights, exact, strict=True):
+        weight.assign(ops.cast(source, weight.dtype))
         wanted = made.dtype_policy.variable_dtype
         assert weight.dtype in (wanted, "bool", "uint32"), weight.path
-    found = eager(row, made, inputs)
+    found = at_once(model, inputs)
     dtype = keras.backend.standardize_dtype(found.dtype)
     if "float" in dtype:
         assert dtype == made.dtype_policy.compute_dtype
@@ -348,6 +343,32 @@ def test_dtype_policies(row, policy):
     np.testing.assert_allclose(
         numpy(found), expected, rtol=coarse, atol=coarse * (1 + np.abs(expected).max())
     )
+
+
+@functools.cache
+def in_float32(index):
+    """The weights that a row of `test_dtype_policies` has, and what it returns."""
+    row = ROWS[index]
+    inputs = arrays(row)
+    model = wrapped(row, inputs)
+    if row.chosen_by is not None:
+        draw = np.random.default_rng(row.chosen_by)
+        for weight in model.trainable_weights:
+            weight.assign(draw.normal(size=weight.shape))
+    weights = [numpy(weight.value) for weight in model.weights]
+    return weights, numpy(at_once(model, inputs))
+
+
+def at_once(model, inputs):
+    """What a model returns. JAX compiles one function: one for each step is slower."""
+    inputs = {name: ops.convert_to_tensor(array) for name, array in inputs.items()}
+    if BACKEND != "jax":
+        return model(inputs)
+    import jax
+
+    state = [model.trainable_variables, model.non_trainable_variables]
+    values = [[variable.value for variable in group] for group in state]
+    return jax.jit(model.stateless_call)(*values, inputs)[0]
 
 
 carries_masks = pytest.mark.skipif(

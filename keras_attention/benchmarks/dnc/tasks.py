@@ -83,6 +83,7 @@ GRAPH: dict[str, Any] = {
     "memory_slots": 64,
     "word_width": 48,
     "read_heads": 4,
+    "refinements": ["layer_normalization"],
 }
 WORLD: dict[str, Any] = {
     **TRAINING,
@@ -190,7 +191,7 @@ TASKS: dict[str, Task] = {
         "the nodes and edges of a walk, of which the edges are told",
         walks("traversal", graphs.TRAVERSAL, (1, 2, 3, 4, 6, 8, 14)),
         "dnc",
-        {**GRAPH, "refinements": ["layer_normalization"]},
+        GRAPH,
         {**LONG, "rounding": 16, "bar": 0.95, "last_bar": 0.95},
         60,
     ),
