@@ -128,6 +128,21 @@ def test_the_rate_falls_with_the_time_that_is_left(monkeypatch):
     assert rates == pytest.approx([0.5, 0.5, 0.25, 0.125, 0.025])
 
 
+@needs_training
+def test_no_lesson_is_begun_when_its_time_is_nearly_over(monkeypatch):
+    problem = problems.Bits(algorithms.copy, [{"length": 1}, {"length": 2}])
+    model = networks.network(problem, "lstm", TINY, 0)
+    model.compile("sgd")
+    batches = training.Fresh(problem, 1, 4, 7, 0)
+    lessons = training.Lessons(batches, {**SETTINGS, "bar": 0.0}, 0, 10)
+    lessons.set_model(model)
+    for minutes, lesson in ((9.1, 0), (8.9, 1)):
+        now = lessons.cpu_start + 60 * minutes
+        monkeypatch.setattr(training.time, "process_time", lambda now=now: now)
+        lessons.on_epoch_end(0, {"loss": 1.0})
+        assert batches.lesson == lesson
+
+
 def test_a_share_of_the_batches_is_of_earlier_lessons():
     lessons = [{"length": 1}, {"length": 2}, {"length": 3}]
     problem = problems.Bits(algorithms.copy, lessons)

@@ -14,6 +14,7 @@ from keras_attention.benchmarks.dnc.networks import network
 from keras_attention.benchmarks.dnc.problems import Problem, resized
 
 FED = ("inputs", "answer_mask", "targets")
+LATE = 0.9  # of the time over, no lesson is begun
 LEAST_RATE = 0.05  # of the rate of a lesson, where it falls with the time
 POOL = 8  # batches that are drawn at once and sorted by length
 
@@ -134,7 +135,7 @@ class Lessons(keras.callbacks.Callback):
         self.reached = self.reached + 1 if passed else 0
         if last and self.reached == settings["in_a_row"]:
             self.solved = self.model.stop_training = True
-        elif passed and not last:
+        elif passed and not last and self._used() < LATE:
             self._go_on()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -149,9 +150,12 @@ class Lessons(keras.callbacks.Callback):
         rate = self.settings["last_rate" if last and not one_lesson else "rate"]
         falls = self.settings["annealed"]
         if falls < 1:
-            used = (time.process_time() - self.cpu_start) / self.cpu_seconds
-            rate *= min(max((1 - used) / (1 - falls), LEAST_RATE), 1)
+            rate *= min(max((1 - self._used()) / (1 - falls), LEAST_RATE), 1)
         return float(rate)
+
+    def _used(self) -> float:
+        """The share of the time that is over."""
+        return (time.process_time() - self.cpu_start) / self.cpu_seconds
 
     def _scores(self, lesson: Any) -> dict[str, float]:
         # The same sequences each time, and none that is trained on or tested with.
