@@ -93,9 +93,9 @@ to learn from are the shortest; in the test the network plays its own, at most s
 more than are needed, on puzzles that are in no lesson. Four lessons of 3 to 6 blocks: a
 goal one move away; one or two moves; two or three goals; up to six goals and three
 moves. (Boards of three blocks alone, with which we had begun, were learnt by heart.)
-LSTM of 128 units, 64 slots of 48 numbers, 4 read heads; batches of 8. Puzzles came
-again in the same words in these runs; they now come in others, which was not run to an
-end.""",
+LSTM of 128 units, 64 slots of 48 numbers, 4 read heads; batches of 8. In these runs
+puzzles came again in the same words, and the interface was not normalized; now they
+come in others, and it is, which was not run to an end.""",
     "babi": """\
 Stories word by word, 10,000 questions, one network a task; test error in per cent. As
 in Csordás & Schmidhuber 2019: embeddings of words, masked keys, de-allocation, three
