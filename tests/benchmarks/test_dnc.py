@@ -19,7 +19,7 @@ from keras_attention.benchmarks.dnc import (
     worlds,
 )
 from keras_attention.benchmarks.errors import UsageError
-from keras_attention.datasets import algorithms, babi, graphs
+from keras_attention.datasets import algorithms, babi, blocks, graphs
 
 # Keras' torch backend hands arrays to NumPy in a way that newer NumPy deprecates.
 pytestmark = pytest.mark.filterwarnings(
@@ -230,6 +230,18 @@ def test_softmaxes_are_summed_over_their_groups():
     theirs = -np.take_along_axis(logs, classes[..., None], -1).sum((2, 3))
     np.testing.assert_allclose(mine, theirs, rtol=1e-5)
     assert worlds.Softmaxes.from_config(loss.get_config()).size == 4
+
+
+def test_puzzles_in_other_words_are_none_of_the_test():
+    random, moved = np.random.default_rng(0), 0
+    kind = {"goals": 1, "blocks": 3, "constraints": 1, "depth": 1}
+    for puzzle in blocks.draw_puzzles(100, **kind, seed=1):
+        told = worlds._retold(puzzle, random)
+        assert not blocks.is_of_the_test(told)
+        moved += told.board != puzzle.board
+    plain = [blocks.renamed(p, random) for p in blocks.draw_puzzles(100, **kind)]
+    assert any(map(blocks.is_of_the_test, plain))  # so there was something to refuse
+    assert moved > 50
 
 
 def test_puzzles_come_again_but_none_of_the_test():
