@@ -109,6 +109,20 @@ def test_an_lstm_of_tokens_counts_its_embedding(monkeypatch):
     assert 0 <= lstm.count_params() - dnc.count_params() < 0.3 * dnc.count_params()
 
 
+@pytest.mark.parametrize("model", ["dnc", "lstm"])
+def test_with_a_gain_vectors_begin_louder_and_nothing_else_does(model, tmp_path):
+    problem = copies(length=3)
+    plain = networks.network(problem, model, TINY, 0)
+    louder = networks.network(problem, model, {**TINY, "gain": 3}, 0)
+    pairs = list(zip(plain.get_weights(), louder.get_weights(), strict=True))
+    [(old, new)] = [(a, b) for a, b in pairs if not np.array_equal(a, b)]
+    width = problem.width
+    np.testing.assert_allclose(new[:width], 3 * old[:width], rtol=1e-6)
+    np.testing.assert_array_equal(new[width:], old[width:])
+    louder.save(tmp_path / "louder.keras")
+    keras.models.load_model(tmp_path / "louder.keras")
+
+
 def stories(monkeypatch, task=1, renamed=False):
     def load(number, part, size):
         assert (number, size) == (task, "10k")
