@@ -40,7 +40,9 @@ class DNCNetwork(keras.Model):
             controller says beside what it has read, of which W makes the answers, for
             all steps at once.
         output_units: V, how many logits a step has.
-        input_dim: D, for vectors; None for tokens.
+        input_dim: D, for vectors; None for tokens. A cell draws its kernel for numbers
+            of variance 1, and hardly sees vectors that are nearly all zeros: let their
+            ones be larger, or the kernel.
         vocabulary_size: the number of tokens, padding 0 included; None for vectors.
         embedding_dim: the width of the tokens' embedding, which begins with numbers of
             variance 1; None for one-hot vectors.

@@ -191,7 +191,7 @@ TASKS: dict[str, Task] = {
         "the nodes and edges of a walk, of which the edges are told",
         walks("traversal", graphs.TRAVERSAL, (*range(1, 11), 14)),
         "dnc",
-        {**GRAPH, "gain": 8},
+        GRAPH,
         {**LONG, "rounding": 16, "bar": 0.95, "last_bar": 0.95},
         60,
     ),
@@ -206,7 +206,7 @@ TASKS: dict[str, Task] = {
             "gain": 8,
         },
         {**LONG, "rounding": 8, "batch_size": 32, "bar": 0.5, "last_bar": 0.95},
-        40,
+        20,
     ),
     "babi": BABI,
     "babi-renamed": BABI._replace(

@@ -82,20 +82,31 @@ of walks right (90 % in the paper); tested are walks of some lessons, the last a
 them (graphs of 10 to 40 nodes, walks of up to 20 edges), whether the network came so
 far or not. The same network and training. With no normalization, no earlier lessons, a
 bar of 90 % and a rate that stayed, 25 minutes ended in lesson 6 with 83.4 % of its
-walks; the LSTM beside it was trained in that way, and not yet in this one. The DNC had
-passed lesson 8 in validation, and been four minutes in lesson 9, when its time was
-over; it was trained before the rule that no lesson is begun in the last tenth of the
-time.""",
+walks; the LSTM beside it was trained in that way. In the other, with vectors eight
+times as loud (below), it came to 8.2 % in lesson 1 after 12 minutes. The DNC had passed
+lesson 8 in validation, and been four minutes in lesson 9, when its time was over; it
+was trained before the rule that no lesson is begun in the last tenth of the time. A DNC
+whose kernel began eight times as large in the rows of the vectors passed lesson 1 after
+4,400 steps instead of 8,800, and lesson 4 after 35,600 instead of 46,400; it was
+stopped in lesson 6.""",
     "blocks": """\
 A board of 3 columns, goals with letters for names, and the letter of one of them; the
 moves that reach it are to be made, and the board is seen after each move. The moves
 to learn from are the shortest; in the test the network plays its own, at most six
-more than are needed, on puzzles that are in no lesson. Four lessons of 3 to 6 blocks: a
-goal one move away; one or two moves; two or three goals; up to six goals and three
-moves. (Boards of three blocks alone, with which we had begun, were learnt by heart.)
-LSTM of 128 units, 64 slots of 48 numbers, 4 read heads; batches of 8. In these runs
-puzzles came again in the same words, and the interface was not normalized; now they
-come in others, and it is, which was not run to an end.""",
+more than are needed, on puzzles that are in no lesson. Three lessons of 3 to 6 blocks:
+one goal, one or two moves away; one to four goals; up to six goals and three moves.
+(Boards of three blocks alone, with which we had begun, were learnt by heart.) LSTM of
+128 units, 32 slots of 48 numbers, 4 read heads, a normalized interface and masked keys,
+the rows of the vectors in the controller's kernel eight times as large; batches of 32;
+most puzzles come again in other words. What fails is to find the goal by its letter.
+A network trained on one or two goals, one move away, solved 94.3 % of 263 new puzzles
+of one goal, and 51.8 % of 249 of two: it makes the move of either. Such a guess costs a
+loss of about 0.15, and no trial of one or two goals came far below: with 16 slots, with
+no links, with half the units and most of the controller's output dropped (0.16 to 0.19
+after 18,000 to 23,000 steps), with a controller that remembers nothing (0.13 after
+16,400). A value that stands beside its letter, instead of a move to be found, the same
+network with 16 slots learns to look up: 96 % were right after 1,600 steps. The budget
+was lowered from 40 minutes while it ran, since the last lesson no longer improved.""",
     "babi": """\
 Stories word by word, 10,000 questions, one network a task; test error in per cent. As
 in Csordás & Schmidhuber 2019: embeddings of words, masked keys, de-allocation, three
@@ -110,12 +121,17 @@ with words from ±0.05, a first lesson of one question and half the rate behind 
 batches of 16 that stood at 22.9 % after 15. What fails is learnt by heart: task 6 was
 stopped after 15 minutes, with a loss of 0.17 on its 1,800 stories to train on and 18 %
 of the answers of validation wrong; so was task 15 after 11, with 0.60 (1.45 at its
-beginning) and 45 %. Task 2 has not been run.""",
+beginning) and 45 %. Task 2
+was run with words exchanged, below.""",
     "babi-renamed": """\
 The same, but in each story that is drawn to train on, words that may stand for each
 other (names, rooms, …) are exchanged throughout; which these are is found in the
 training stories alone (`datasets.babi.interchangeable`). Neither paper did so. Task 1
-was given 8 minutes, and was still learning. Task 6 was stopped after 36: it no longer
-learnt by heart, but it did not get further, either, with a loss of 0.3 and 14 % of the
-answers of validation wrong.""",
+passed after ten minutes, of a sudden: 92 % of validation, and 400 steps later 99.6 %.
+Task 6 was stopped after 36 minutes: it no longer learnt by heart, but it did not get
+further, either, with a loss of 0.3 and 14 % of the answers of validation wrong. Task 2
+stayed at 60 to 69 % of its first questions; their bar was lowered to 55 %, and the
+budget raised to 50 minutes, while it ran. Task 15, of which names alone can be
+exchanged, was tried with a normalized interface and a tenth of the controller's output
+dropped: after 6,800 steps 42 % of validation were wrong, and it was stopped.""",
 }
