@@ -5,11 +5,12 @@ INTRODUCTION = """\
 
 Each network is trained on sequences drawn anew for each step, from easy lessons to the
 task that is meant, until it passes the last lesson on sequences of validation or its
-time is over; it is then tested on others. Each run had one core, which it shared. *CPU*
-is the time that the core worked for it, compilation and validation included, and
-*budget* the most it was given of that; *time* is by the clock. Shares are in per cent.
-*passed* tells that the last lesson was passed; else the run ended with its budget, and
-says no more than how far it came."""
+time is over; it is then tested on others. Each run had one core, which it shared (the
+DNC's of the block puzzles and of bAbI 1 and 2 two, which several runs shared). *CPU* is
+the time that the core worked for it, compilation and validation included, and *budget*
+the most it was given of that; *time* is by the clock. Shares are in per cent. *passed*
+tells that the last lesson was passed; else the run ended with its budget, and says no
+more than how far it came."""
 
 BESIDE = """\
 An LSTM beside a DNC has as many weights, the same data and lessons; and the same
@@ -121,8 +122,7 @@ with words from ±0.05, a first lesson of one question and half the rate behind 
 batches of 16 that stood at 22.9 % after 15. What fails is learnt by heart: task 6 was
 stopped after 15 minutes, with a loss of 0.17 on its 1,800 stories to train on and 18 %
 of the answers of validation wrong; so was task 15 after 11, with 0.60 (1.45 at its
-beginning) and 45 %. Task 2
-was run with words exchanged, below.""",
+beginning) and 45 %. Task 2 was run with words exchanged, below.""",
     "babi-renamed": """\
 The same, but in each story that is drawn to train on, words that may stand for each
 other (names, rooms, …) are exchanged throughout; which these are is found in the
