@@ -40,9 +40,8 @@ class DNCNetwork(keras.Model):
             controller says beside what it has read, of which W makes the answers, for
             all steps at once.
         output_units: V, how many logits a step has.
-        input_dim: D, for vectors; None for tokens. A cell draws its kernel for numbers
-            of variance 1, and hardly sees vectors that are nearly all zeros: let their
-            ones be larger, or the kernel.
+        input_dim: D, for vectors; None for tokens. Keras' cells draw their kernel for
+            numbers of variance 1: vectors that are nearly all zeros begin faint.
         vocabulary_size: the number of tokens, padding 0 included; None for vectors.
         embedding_dim: the width of the tokens' embedding, which begins with numbers of
             variance 1; None for one-hot vectors.
