@@ -19,8 +19,8 @@ MODELS = ("dnc", "ntm", "lstm")
 class Louder(keras.initializers.Initializer):
     """Glorot's numbers, those of the first `inputs` rows `gain` times as large.
 
-    Glorot counts on inputs of variance 1. Of the 92 numbers that tell a triple nine are
-    1 and the others 0, so that a controller hardly sees them.
+    Glorot counts on inputs of variance 1. Of the 97 numbers that tell a constraint of a
+    puzzle at most ten are 1 and the others 0, so that they begin faint.
     """
 
     def __init__(self, inputs: int, gain: float, seed: int | None = None) -> None:
