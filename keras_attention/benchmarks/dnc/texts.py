@@ -101,17 +101,18 @@ units, 32 slots of 48 numbers, 4 read heads, a normalized interface and masked k
 rows of the vectors in the controller's kernel eight times as large; batches of 32; most
 puzzles come again in other words. What fails is to find the goal by its letter. A
 network trained on one or two goals, one move away, solved 94.3 % of 263 new puzzles of
-one goal, and 51.8 % of 249 of two: it makes the move of either. Such a guess costs a
-loss of about 0.15, and most trials of one or two goals stayed there: with 16 slots,
-with no links, with half the units and most of the controller's output dropped (0.16 to
-0.19 after 18,000 to 23,000 steps), with a controller that remembers nothing (0.13 after
-16,400). A value that stands beside its letter, instead of a move to be found, the same
-network with 16 slots learns to look up: 96 % were right after 1,600 steps. What helped
-came too late for the table: with 16 slots, and the rows of the letters alone ten times
-as large, the loss was 0.09 and 86.7 % of validation were solved after 27,600 steps (481
-s of CPU time); then, of two to four goals one or two moves away, 68.8 % after 42,000,
-when it was stopped. The budget of the DNC in the table was lowered from 40 minutes
-while it ran, since the last lesson no longer improved.""",
+one goal, and 51.8 % of 249 of two: it makes the move of either. Such a guess would cost
+a loss of about 0.15 (reckoned, not measured), and most trials of one or two goals
+stayed there: with 16 slots, with no links, with half the units and most of the
+controller's output dropped (0.16 to 0.19 after 18,000 to 23,000 steps), with a
+controller that remembers nothing (0.13 after 16,400). A value that stands beside its
+letter, instead of a move to be found, such a network with 16 slots learns to look up:
+96 % were right after 1,600 steps. What helped came too late for the table: with 16
+slots, and the rows of the letters alone ten times as large, the loss was 0.09 and 86.7
+% of validation were solved after 27,600 steps (481 s of CPU time); then, of two to four
+goals one or two moves away, 68.8 % after 42,000, when it was stopped. The budget of the
+DNC in the table was lowered from 40 minutes while it ran, since the last lesson hardly
+improved.""",
     "babi": """\
 Stories word by word, 10,000 questions, one network a task; test error in per cent. As
 in Csordás & Schmidhuber 2019: embeddings of words, masked keys, de-allocation, three
