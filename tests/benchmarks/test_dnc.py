@@ -110,26 +110,28 @@ def test_an_lstm_of_tokens_counts_its_embedding(monkeypatch):
 
 
 @pytest.mark.parametrize("model", ["dnc", "lstm"])
-def test_with_a_gain_vectors_begin_louder_and_nothing_else_does(model, tmp_path):
+def test_rows_begin_louder_and_nothing_else_does(model, tmp_path):
     problem = copies(length=3)
     plain = networks.network(problem, model, TINY, 0)
-    louder = networks.network(problem, model, {**TINY, "gain": 3}, 0)
+    rows = problem.width - 1
+    settings = {**TINY, "louder": {"inputs": rows, "gain": 3}}
+    louder = networks.network(problem, model, settings, 0)
     pairs = list(zip(plain.get_weights(), louder.get_weights(), strict=True))
     [(old, new)] = [(a, b) for a, b in pairs if not np.array_equal(a, b)]
-    width = problem.width
-    np.testing.assert_allclose(new[:width], 3 * old[:width], rtol=1e-6)
-    np.testing.assert_array_equal(new[width:], old[width:])
+    np.testing.assert_allclose(new[:rows], 3 * old[:rows], rtol=1e-6)
+    np.testing.assert_array_equal(new[rows:], old[rows:])
     louder.save(tmp_path / "louder.keras")
     keras.models.load_model(tmp_path / "louder.keras")
 
 
-def stories(monkeypatch, task=1, renamed=False):
+def stories(monkeypatch, task=1, renamed=False, first=None):
     def load(number, part, size):
-        assert (number, size) == (task, "10k")
+        assert number in (task, first)
+        assert size == "10k"
         return babi.simulate(number, {"train": 200, "test": 53}[part], seed=len(part))
 
     monkeypatch.setattr(babi, "load", load)
-    return worlds.Stories(task, renamed)
+    return worlds.Stories(task, renamed, first)
 
 
 def test_a_question_of_babi_is_right_in_all_its_words(monkeypatch):
@@ -179,6 +181,37 @@ def test_a_lesson_of_babi_ends_with_the_answers_to_its_questions(monkeypatch):
 def test_a_lesson_of_babi_that_hardly_shortens_its_stories_is_none(monkeypatch):
     problem = stories(monkeypatch, task=15)  # all facts stand before all questions
     assert [lesson["questions"] for lesson in problem.lessons] == [4]
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_the_lessons_of_another_task_come_first(monkeypatch, renamed):
+    problem = stories(monkeypatch, 6, renamed, first=1)
+    # Of task 1 the answers are places; of task 6 they are "yes" and "no".
+    words = babi.sequence_vocabulary(
+        example
+        for number in (1, 6)
+        for part in ("train", "test")
+        for example in babi.load(number, part, "10k")
+    )
+    assert problem.vocabulary == len(words)
+    says = set(words.encode(["yes", "no"]))
+    found = []
+    for lesson in problem.lessons:
+        for part in ("train", "validation"):
+            drawn = problem.draw(lesson, 40, [0], part)
+            answers = set(drawn["targets"][drawn["answer_mask"]].tolist())
+            first = lesson.get("task") == 1
+            assert not answers & says if first else answers == says
+            assert ("bar" in lesson) == first
+        found.append((first, lesson["questions"]))
+    test = problem.draw(problem.tests["test"], 0, [0], "test")
+    assert set(test["targets"][test["answer_mask"]].tolist()) == says
+    own = [stories(monkeypatch, task).lessons for task in (1, 6)]
+    assert found == [
+        (task == 1, lesson["questions"])
+        for task, lessons in zip((1, 6), own)
+        for lesson in lessons
+    ]
 
 
 def test_words_are_exchanged_throughout_a_story_to_train_on(monkeypatch):

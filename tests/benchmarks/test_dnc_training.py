@@ -56,6 +56,18 @@ def test_a_network_is_trained_lesson_by_lesson_and_tested():
 
 
 @needs_training
+def test_a_lesson_may_have_a_bar_of_its_own(monkeypatch):
+    problem = copies(length=1)
+    draw = problem.draw
+    monkeypatch.setattr(problem, "draw", lambda _, *rest: draw({"length": 1}, *rest))
+    problem.lessons = [{"bar": 0.0}, {}]
+    model = networks.network(problem, "lstm", TINY, 0)
+    settings = {**SETTINGS, "bar": 1.1, "last_bar": 0.0, "in_a_row": 1}
+    result = training.train(problem, model, settings, 0, 5)
+    assert [entry["lesson"] for entry in result["history"]] == [1, 2]
+
+
+@needs_training
 def test_a_memory_grows_and_is_trained_on_in_the_last_lesson():
     lessons = [{"length": 1, "bits": 1}, {"length": (1, 2), "bits": 1}]
     problem = problems.Bits(algorithms.copy, lessons)

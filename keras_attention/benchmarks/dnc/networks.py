@@ -20,7 +20,8 @@ class Louder(keras.initializers.Initializer):
     """Glorot's numbers, those of the first `inputs` rows `gain` times as large.
 
     Glorot counts on inputs of variance 1. Of the 97 numbers that tell a constraint of a
-    puzzle at most ten are 1 and the others 0, so that they begin faint.
+    puzzle at most ten are 1 and the others 0, and one of the ten is the goal's letter,
+    on which it hangs which move is right: it begins faint.
     """
 
     def __init__(self, inputs: int, gain: float, seed: int | None = None) -> None:
@@ -45,24 +46,22 @@ def network(
     Args:
         problem: what it reads and writes.
         model: one of `MODELS`.
-        arguments: `units` of the controller, `embedding_dim` for tokens, `gain` of
-            vectors, see `Louder`, and the memory's arguments, which are those of
-            `DNCCell` or `NTMCell`; an LSTM gets as many units as give it the weights of
-            that DNC.
+        arguments: `units` of the controller, `embedding_dim` for tokens, `louder`, the
+            arguments of `Louder`, for the kernel of the controller, and the memory's
+            arguments, which are those of `DNCCell` or `NTMCell`; an LSTM gets as many
+            units as give it the weights of that DNC.
         seed: of the weights.
     """
     keras.utils.set_random_seed(seed)
     rest = {**arguments}
-    units, gain = rest.pop("units"), rest.pop("gain", 1)
+    units, louder = rest.pop("units"), rest.pop("louder", None)
     reads: dict[str, Any] = {"input_dim": problem.width}
     if problem.vocabulary is not None:
         reads = {"vocabulary_size": problem.vocabulary}
         reads["embedding_dim"] = rest.pop("embedding_dim")
     if model == "lstm":
         units = lstm_units(network(problem, "dnc", arguments, seed), problem, reads)
-    kernel: Any = "glorot_uniform"
-    if problem.width is not None and gain != 1:
-        kernel = Louder(problem.width, gain)
+    kernel: Any = Louder(**louder) if louder else "glorot_uniform"
     if model == "lstm":
         return _lstm(problem, units, reads, kernel)
     cell = (layers.NTMCell if model == "ntm" else layers.DNCCell)(

@@ -96,9 +96,10 @@ WORLD: dict[str, Any] = {
 }
 LONG: dict[str, Any] = {**WORLD, "earlier": 0.1, "annealed": 0.6}
 # Three blocks have 60 boards: a network learns all there is to ask of them by heart.
+# One goal alone is learnt without its letter.
 PUZZLES: list[dict[str, Any]] = [
-    {"goals": 1, "blocks": (3, 6), "constraints": 1, "depth": (1, 2)},
-    {"goals": (1, 4), "blocks": (3, 6), "constraints": (1, 2), "depth": (1, 2)},
+    {"goals": (1, 2), "blocks": (3, 6), "constraints": 1, "depth": 1},
+    {"goals": (2, 4), "blocks": (3, 6), "constraints": (1, 2), "depth": (1, 2)},
     {"goals": (2, 6), "blocks": (3, 6), "constraints": (1, 2), "depth": (1, 3)},
 ]
 
@@ -201,17 +202,27 @@ TASKS: dict[str, Task] = {
         "dnc",
         {
             **GRAPH,
-            "memory_slots": 32,
+            "memory_slots": 16,
             "refinements": ["masked_keys", "layer_normalization"],
-            "gain": 8,
+            "louder": {"inputs": 26, "gain": 10},  # the letters
         },
-        {**LONG, "rounding": 8, "batch_size": 32, "bar": 0.5, "last_bar": 0.95},
-        20,
+        {**LONG, "rounding": 4, "batch_size": 32, "bar": 0.85, "last_bar": 0.95},
+        60,
     ),
     "babi": BABI,
     "babi-renamed": BABI._replace(
         what="the same, with words exchanged that can stand for each other",
         problem=functools.partial(Stories, renamed=True),
     ),
+    "babi-led": BABI._replace(
+        what="the same, with the lessons of task 1 first",
+        problem=functools.partial(Stories, renamed=True, first=1),
+        training={**BABI.training, "earlier": 0.2},
+        minutes=60,
+    ),
 }
-STORIES = ("babi", "babi-renamed")  # those that have a network for each task of bAbI
+STORIES = (
+    "babi",
+    "babi-renamed",
+    "babi-led",
+)  # those that have a network for each task of bAbI

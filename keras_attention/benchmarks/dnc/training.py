@@ -89,11 +89,11 @@ class Lessons(keras.callbacks.Callback):
 
     Args:
         batches: what is trained on.
-        settings: `bar`, the score that ends a lesson; `last_bar`, the one that ends the
-            last lesson; `in_a_row`, how often it must be reached there; `validation`,
-            how many sequences are scored; `rate`, and `last_rate` of the last lesson
-            of several; `annealed`, the share of the time behind which the rate falls,
-            in a straight line, to a twentieth at its end.
+        settings: `bar`, the score that ends a lesson that has none of its own;
+            `last_bar`, the one that ends the last lesson; `in_a_row`, how often it must
+            be reached there; `validation`, how many sequences are scored; `rate`, and
+            `last_rate` of the last lesson of several; `annealed`, the share of the time
+            behind which the rate falls, in a straight line, to a twentieth at its end.
         seed: of the run.
         minutes: of CPU time, after which training ends, whatever the score.
     """
@@ -118,7 +118,9 @@ class Lessons(keras.callbacks.Callback):
         lesson = self.batches.lesson
         last = lesson == len(problem.lessons) - 1
         scores = self._scores(problem.lessons[lesson])
-        passed = next(iter(scores.values())) >= settings["last_bar" if last else "bar"]
+        bar = settings["last_bar" if last else "bar"]
+        bar = problem.lessons[lesson].get("bar", bar)
+        passed = next(iter(scores.values())) >= bar
         if passed and last and problem.beyond is not None:
             beyond = next(iter(self._scores(problem.beyond).values()))
             scores["beyond"] = beyond

@@ -21,6 +21,7 @@ from keras_attention.datasets import babi, blocks, graphs
 
 BLANKS = 3  # steps between a question of bAbI and its answer
 SHORTER = 0.6  # of its story is at most what the first questions need, or no lesson
+MASTERED = 0.95  # is right of the task whose lessons come first, or they stay
 FRESH = 4  # of so many puzzles to train on, one has not been seen yet
 
 
@@ -167,29 +168,41 @@ class Stories:
         task: from 1 to 20.
         renamed: whether words that can stand for each other are exchanged throughout a
             story, other ones each time it is drawn to train on.
+        first: another task, whose lessons come first, or None.
     """
 
     width: int | None = None
     beyond: Lesson | None = None
 
-    def __init__(self, task: int, renamed: bool = False) -> None:
+    def __init__(
+        self, task: int, renamed: bool = False, first: int | None = None
+    ) -> None:
         self.tests: Mapping[str, Lesson] = {"test": {}}
-        train = babi.load(task, "train", "10k")
-        test = babi.load(task, "test", "10k")
-        words = babi.sequence_vocabulary([*train, *test])
-        self._test = babi.sequences(test, words, blanks=BLANKS)
-        data = babi.sequences(train, words, blanks=BLANKS)
-        order = np.random.default_rng(0).permutation(len(data["lengths"]))
-        held, used = np.split(order, [len(order) // 10])
-        self._held = {name: array[held] for name, array in data.items()}
-        self._train = {name: array[used] for name, array in data.items()}
+        self._task = task
+        numbers = [task] if first in (None, task) else [first, task]
+        train = {number: babi.load(number, "train", "10k") for number in numbers}
+        test = {number: babi.load(number, "test", "10k") for number in numbers}
+        examples = [*train.values(), *test.values()]
+        words = babi.sequence_vocabulary([one for part in examples for one in part])
+        self._test = babi.sequences(test[task], words, blanks=BLANKS)
+        self._train: dict[int, Arrays] = {}
+        self._held: dict[int, Arrays] = {}
+        lessons: list[Lesson] = []
+        for number in numbers:
+            data = babi.sequences(train[number], words, blanks=BLANKS)
+            order = np.random.default_rng(0).permutation(len(data["lengths"]))
+            held, used = np.split(order, [len(order) // 10])
+            self._held[number] = {name: array[held] for name, array in data.items()}
+            self._train[number] = {name: array[used] for name, array in data.items()}
+            other = {} if number == task else {"task": number, "bar": MASTERED}
+            lessons += [{**lesson, **other} for lesson in _lessons(data)]
+        self.lessons: Sequence[Lesson] = lessons
         self.vocabulary: int | None = len(words)
         self.outputs = len(words)
-        self._task, self._renamer = task, None
+        self._renamer = None
         if renamed:
-            groups = {task: babi.interchangeable(train)}
+            groups = {number: babi.interchangeable(train[number]) for number in numbers}
             self._renamer = babi.Renamer(groups, words)
-        self.lessons: Sequence[Lesson] = _lessons(data)
         self.loss: keras.losses.Loss = keras.losses.SparseCategoricalCrossentropy(
             from_logits=True
         )
@@ -198,13 +211,15 @@ class Stories:
         """Stories as far as the lesson has questions; of a test, all there is."""
         if part == "test":
             return self._test
+        number = lesson.get("task", self._task)
         if part == "validation":
-            return up_to(self._held, lesson["questions"])
-        stories = len(self._train["lengths"])
+            return up_to(self._held[number], lesson["questions"])
+        data = self._train[number]
+        stories = len(data["lengths"])
         rows = np.random.default_rng(seed_of(part, seed)).choice(stories, count)
-        drawn = {name: array[rows] for name, array in self._train.items()}
+        drawn = {name: array[rows] for name, array in data.items()}
         if self._renamer is not None:
-            tasks, targets = np.full(count, self._task), drawn["targets"]
+            tasks, targets = np.full(count, number), drawn["targets"]
             drawn["inputs"], drawn["targets"], _ = self._renamer(
                 tasks, drawn["inputs"], targets, targets[:, 0]
             )
