@@ -5,10 +5,10 @@ INTRODUCTION = """\
 
 Each network is trained on sequences drawn anew for each step, from easy lessons to the
 task that is meant, until it passes the last lesson on sequences of validation or its
-time is over; it is then tested on others. Each run had one core, which it shared (the
-DNC's of the block puzzles and of bAbI 1 and 2 two, which several runs shared). *CPU* is
-the time that the core worked for it, compilation and validation included, and *budget*
-the most it was given of that; *time* is by the clock. Shares are in per cent. *passed*
+time is over; it is then tested on others. Each run had one core, which it shared (those
+of bAbI 1 and 2 with words exchanged two, which several runs shared). *CPU* is the time
+that the core worked for it, compilation and validation included, and *budget* the most
+it was given of that; *time* is by the clock. Shares are in per cent. *passed*
 tells that the last lesson was passed; else the run ended with its budget, and says no
 more than how far it came."""
 
@@ -28,6 +28,7 @@ HEADINGS = {
     "blocks": "Block puzzles",
     "babi": "bAbI",
     "babi-renamed": "bAbI, with words exchanged",
+    "babi-led": "bAbI, with the lessons of task 1 first",
 }
 
 ABOUT = {
@@ -95,24 +96,20 @@ A board of 3 columns, goals with letters for names, and the letter of one of the
 moves that reach it are to be made, and the board is seen after each move. The moves to
 learn from are the shortest; in the test the network plays its own, at most six more
 than are needed, on puzzles that are in no lesson. Three lessons of 3 to 6 blocks: one
-goal, one or two moves away; one to four goals; up to six goals and three moves. (Boards
-of three blocks alone, with which we had begun, were learnt by heart.) LSTM of 128
-units, 32 slots of 48 numbers, 4 read heads, a normalized interface and masked keys, the
-rows of the vectors in the controller's kernel eight times as large; batches of 32; most
-puzzles come again in other words. What fails is to find the goal by its letter. A
-network trained on one or two goals, one move away, solved 94.3 % of 263 new puzzles of
-one goal, and 51.8 % of 249 of two: it makes the move of either. Such a guess would cost
-a loss of about 0.15 (reckoned, not measured), and most trials of one or two goals
-stayed there: with 16 slots, with no links, with half the units and most of the
-controller's output dropped (0.16 to 0.19 after 18,000 to 23,000 steps), with a
-controller that remembers nothing (0.13 after 16,400). A value that stands beside its
-letter, instead of a move to be found, such a network with 16 slots learns to look up:
-96 % were right after 1,600 steps. What helped came too late for the table: with 16
-slots, and the rows of the letters alone ten times as large, the loss was 0.09 and 86.7
-% of validation were solved after 27,600 steps (481 s of CPU time); then, of two to four
-goals one or two moves away, 68.8 % after 42,000, when it was stopped. The budget of the
-DNC in the table was lowered from 40 minutes while it ran, since the last lesson hardly
-improved.""",
+or two goals of one constraint, one move away; two to four goals, one or two moves away;
+two to six, up to three. (Boards of three blocks alone were learnt by heart, and one
+goal alone without its letter.) LSTM of 128 units, 16 slots of 48 numbers, 4 read heads,
+a normalized interface and masked keys, the rows of the letters in the controller's
+kernel ten times as large; batches of 32; most puzzles come again in other words. What
+is hard is to find the goal by its letter. A network that cannot makes the move of
+either of two goals: such a one solved 94.3 % of 263 new puzzles of one goal, and 51.8 %
+of 249 of two. All trials without louder letters stayed near what such a guess would
+cost, a loss of about 0.15 (reckoned): with 16 slots, with no links, with half the units
+and most of the controller's output dropped (0.16 to 0.19 after 18,000 to 23,000 steps),
+with a controller that remembers nothing (0.13 after 16,400). With all inputs eight
+times as loud, batches of 32, 32 slots, and lessons that began with one goal, 20 minutes
+came to 81.3, 45.3 and 26.6 % in the three of then. The slots, the loudness and the
+lessons were settled on this seed.""",
     "babi": """\
 Stories word by word, 10,000 questions, one network a task; test error in per cent. As
 in Csordás & Schmidhuber 2019: embeddings of words, masked keys, de-allocation, three
@@ -139,4 +136,13 @@ stayed at 60 to 69 % of its first questions; their bar was lowered to 55 %, and 
 budget raised to 50 minutes, while it ran. Task 15, of which names alone can be
 exchanged, was given 7 minutes; with a normalized interface and a tenth of the
 controller's output dropped, 42 % of validation were wrong after 6,800 steps.""",
+    "babi-led": """\
+The same, words exchanged as well, but the lessons of task 1 come first, until 95 % of
+its answers are right; from then on a fifth of the batches are of earlier lessons. The
+papers' network for all tasks learns task 1 besides, too, and 18 others. What was hard
+above is learnt soon: task 6, of which the first question of a story was a guess for
+6,000 steps, had 98 % of them right after its first 800, and passed; so did task 2,
+from 60 % after 400 steps to 85 % of its first questions after 2,400. Of task 2 the
+budget was lowered from 60 minutes to 30 while it ran, before the rate had begun to
+fall.""",
 }

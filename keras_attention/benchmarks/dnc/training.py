@@ -14,7 +14,7 @@ from keras_attention.benchmarks.dnc.networks import network
 from keras_attention.benchmarks.dnc.problems import Problem, resized
 
 FED = ("inputs", "answer_mask", "targets")
-LATE = 0.8  # of the time over, no lesson is begun: the rest is for the one at hand
+LATE = 0.75  # of the time over, no lesson is begun: the rest is for the one at hand
 LEAST_RATE = 0.05  # of the rate of a lesson, where it falls with the time
 POOL = 8  # batches that are drawn at once and sorted by length
 
