@@ -141,14 +141,14 @@ def test_the_rate_falls_with_the_time_that_is_left(monkeypatch):
 
 
 @needs_training
-def test_no_lesson_is_begun_when_its_time_is_nearly_over(monkeypatch):
+def test_no_lesson_is_begun_in_the_last_quarter_of_its_time(monkeypatch):
     problem = problems.Bits(algorithms.copy, [{"length": 1}, {"length": 2}])
     model = networks.network(problem, "lstm", TINY, 0)
     model.compile("sgd")
     batches = training.Fresh(problem, 1, 4, 7, 0)
     lessons = training.Lessons(batches, {**SETTINGS, "bar": 0.0}, 0, 10)
     lessons.set_model(model)
-    for minutes, lesson in ((9.1, 0), (8.9, 1)):
+    for minutes, lesson in ((7.6, 0), (7.4, 1)):
         now = lessons.cpu_start + 60 * minutes
         monkeypatch.setattr(training.time, "process_time", lambda now=now: now)
         lessons.on_epoch_end(0, {"loss": 1.0})
