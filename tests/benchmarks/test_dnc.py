@@ -110,18 +110,18 @@ def test_an_lstm_of_tokens_counts_its_embedding(monkeypatch):
 
 
 @pytest.mark.parametrize("model", ["dnc", "lstm"])
-def test_rows_begin_louder_and_nothing_else_does(model, tmp_path):
+def test_the_first_rows_have_a_gain_and_nothing_else_does(model, tmp_path):
     problem = copies(length=3)
     plain = networks.network(problem, model, TINY, 0)
     rows = problem.width - 1
-    settings = {**TINY, "louder": {"inputs": rows, "gain": 3}}
-    louder = networks.network(problem, model, settings, 0)
-    pairs = list(zip(plain.get_weights(), louder.get_weights(), strict=True))
+    settings = {**TINY, "kernel_gain": {"rows": rows, "gain": 3}}
+    scaled = networks.network(problem, model, settings, 0)
+    pairs = list(zip(plain.get_weights(), scaled.get_weights(), strict=True))
     [(old, new)] = [(a, b) for a, b in pairs if not np.array_equal(a, b)]
     np.testing.assert_allclose(new[:rows], 3 * old[:rows], rtol=1e-6)
     np.testing.assert_array_equal(new[rows:], old[rows:])
-    louder.save(tmp_path / "louder.keras")
-    keras.models.load_model(tmp_path / "louder.keras")
+    scaled.save(tmp_path / "scaled.keras")
+    keras.models.load_model(tmp_path / "scaled.keras")
 
 
 def stories(monkeypatch, task=1, renamed=False, first=None):
@@ -183,9 +183,8 @@ def test_a_lesson_of_babi_that_hardly_shortens_its_stories_is_none(monkeypatch):
     assert [lesson["questions"] for lesson in problem.lessons] == [4]
 
 
-@pytest.mark.parametrize("renamed", [False, True])
-def test_the_lessons_of_another_task_come_first(monkeypatch, renamed):
-    problem = stories(monkeypatch, 6, renamed, first=1)
+def test_the_lessons_of_another_task_come_first(monkeypatch):
+    plain, other = (stories(monkeypatch, 6, r, first=1) for r in (False, True))
     # Of task 1 the answers are places; of task 6 they are "yes" and "no".
     words = babi.sequence_vocabulary(
         example
@@ -193,25 +192,22 @@ def test_the_lessons_of_another_task_come_first(monkeypatch, renamed):
         for part in ("train", "test")
         for example in babi.load(number, part, "10k")
     )
-    assert problem.vocabulary == len(words)
+    assert plain.vocabulary == other.vocabulary == len(words)
     says = set(words.encode(["yes", "no"]))
-    found = []
-    for lesson in problem.lessons:
+    for lesson in plain.lessons:
         for part in ("train", "validation"):
-            drawn = problem.draw(lesson, 40, [0], part)
+            drawn, moved = (p.draw(lesson, 40, [0], part) for p in (plain, other))
             answers = set(drawn["targets"][drawn["answer_mask"]].tolist())
-            first = lesson.get("task") == 1
-            assert not answers & says if first else answers == says
-            assert ("bar" in lesson) == first
-        found.append((first, lesson["questions"]))
-    test = problem.draw(problem.tests["test"], 0, [0], "test")
+            assert not answers & says if lesson["task"] == 1 else answers == says
+            # In both tasks words are exchanged, to train on and nowhere else.
+            assert (drawn["inputs"] != moved["inputs"]).any() == (part == "train")
+    test = plain.draw(plain.tests["test"], 0, [0], "test")
     assert set(test["targets"][test["answer_mask"]].tolist()) == says
-    own = [stories(monkeypatch, task).lessons for task in (1, 6)]
-    assert found == [
-        (task == 1, lesson["questions"])
-        for task, lessons in zip((1, 6), own)
-        for lesson in lessons
-    ]
+    first, own = (stories(monkeypatch, task).lessons for task in (1, 6))
+    assert plain.lessons == [*first, *own]
+    assert plain.bars == [worlds.FIRST_BAR] * len(first)
+    alone = stories(monkeypatch, 6, first=6)
+    assert (alone.lessons, alone.bars) == (own, [])
 
 
 def test_words_are_exchanged_throughout_a_story_to_train_on(monkeypatch):

@@ -56,18 +56,6 @@ def test_a_network_is_trained_lesson_by_lesson_and_tested():
 
 
 @needs_training
-def test_a_lesson_may_have_a_bar_of_its_own(monkeypatch):
-    problem = copies(length=1)
-    draw = problem.draw
-    monkeypatch.setattr(problem, "draw", lambda _, *rest: draw({"length": 1}, *rest))
-    problem.lessons = [{"bar": 0.0}, {}]
-    model = networks.network(problem, "lstm", TINY, 0)
-    settings = {**SETTINGS, "bar": 1.1, "last_bar": 0.0, "in_a_row": 1}
-    result = training.train(problem, model, settings, 0, 5)
-    assert [entry["lesson"] for entry in result["history"]] == [1, 2]
-
-
-@needs_training
 def test_a_memory_grows_and_is_trained_on_in_the_last_lesson():
     lessons = [{"length": 1, "bits": 1}, {"length": (1, 2), "bits": 1}]
     problem = problems.Bits(algorithms.copy, lessons)
@@ -138,6 +126,28 @@ def test_the_rate_falls_with_the_time_that_is_left(monkeypatch):
         lessons.on_epoch_begin(0)
         rates.append(float(model.optimizer.learning_rate))
     assert rates == pytest.approx([0.5, 0.5, 0.25, 0.125, 0.025])
+
+
+@needs_training
+def test_the_first_lessons_may_have_bars_of_their_own(monkeypatch):
+    problem = problems.Bits(algorithms.copy, [{"length": n} for n in (1, 2, 3, 4)])
+    problem.bars = [0.7, 0.5]
+    scored = []
+    monkeypatch.setattr(problem, "score", lambda *_: {"bits": scored[-1]})
+    model = networks.network(problem, "lstm", TINY, 0)
+    model.compile("sgd")
+    batches = training.Fresh(problem, 1, 4, 7, 0)
+    settings = {**SETTINGS, "bar": 0.6, "last_bar": 0.8, "in_a_row": 1}
+    lessons = training.Lessons(batches, settings, 0, 10)
+    lessons.set_model(model)
+    for score, lesson in ((0.65, 0), (0.7, 1), (0.55, 2), (0.55, 2), (0.6, 3)):
+        scored.append(score)
+        lessons.on_epoch_end(0, {"loss": 1.0})
+        assert batches.lesson == lesson
+    for score, solved in ((0.75, False), (0.8, True)):
+        scored.append(score)
+        lessons.on_epoch_end(0, {"loss": 1.0})
+        assert lessons.solved == solved
 
 
 @needs_training

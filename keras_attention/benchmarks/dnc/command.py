@@ -112,6 +112,8 @@ def jobs_of(args: argparse.Namespace) -> Iterator[Job]:
                 }
                 problem = task.problem() if number is None else task.problem(number)
                 settings["lessons"] = [dict(lesson) for lesson in problem.lessons]
+                if problem.bars:
+                    settings["bars"] = list(problem.bars)
                 yield Job(wanted, settings, task._replace(problem=lambda p=problem: p))
 
 

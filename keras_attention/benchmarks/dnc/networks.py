@@ -16,26 +16,31 @@ MODELS = ("dnc", "ntm", "lstm")
 
 
 @keras.saving.register_keras_serializable(package="keras_attention.benchmarks")
-class Louder(keras.initializers.Initializer):
-    """Glorot's numbers, those of the first `inputs` rows `gain` times as large.
+class GlorotWithGain(keras.initializers.Initializer):
+    """Glorot's uniform numbers, those of the first rows `gain` times as large.
 
-    Glorot counts on inputs of variance 1. Of the 97 numbers that tell a constraint of a
-    puzzle at most ten are 1 and the others 0, and one of the ten is the goal's letter,
-    on which it hangs which move is right: it begins faint.
+    Glorot counts on inputs of variance 1, and that of sparse one-hot vectors is far
+    below it: of the 97 numbers that tell a constraint of a block puzzle at most ten are
+    1 and the others 0.
+
+    Args:
+        rows: how many of the first rows of a kernel are larger.
+        gain: how many times.
+        seed: of the numbers.
     """
 
-    def __init__(self, inputs: int, gain: float, seed: int | None = None) -> None:
-        self.inputs, self.gain, self.seed = inputs, gain, seed
+    def __init__(self, rows: int, gain: float, seed: int | None = None) -> None:
+        self.rows, self.gain, self.seed = rows, gain, seed
         self._glorot = keras.initializers.GlorotUniform(seed)
 
     def __call__(self, shape: Any, dtype: Any = None) -> Any:
         numbers = self._glorot(shape, dtype)
         return ops.concatenate(
-            [self.gain * numbers[: self.inputs], numbers[self.inputs :]], axis=0
+            [self.gain * numbers[: self.rows], numbers[self.rows :]], axis=0
         )
 
     def get_config(self) -> dict[str, Any]:
-        return {"inputs": self.inputs, "gain": self.gain, "seed": self.seed}
+        return {"rows": self.rows, "gain": self.gain, "seed": self.seed}
 
 
 def network(
@@ -46,22 +51,22 @@ def network(
     Args:
         problem: what it reads and writes.
         model: one of `MODELS`.
-        arguments: `units` of the controller, `embedding_dim` for tokens, `louder`, the
-            arguments of `Louder`, for the kernel of the controller, and the memory's
-            arguments, which are those of `DNCCell` or `NTMCell`; an LSTM gets as many
-            units as give it the weights of that DNC.
+        arguments: `units` of the controller, `embedding_dim` for tokens,
+            `kernel_gain`, the arguments of `GlorotWithGain` for the controller's
+            kernel, and the memory's arguments, which are those of `DNCCell` or
+            `NTMCell`; an LSTM gets as many units as give it the weights of that DNC.
         seed: of the weights.
     """
     keras.utils.set_random_seed(seed)
     rest = {**arguments}
-    units, louder = rest.pop("units"), rest.pop("louder", None)
+    units, gain = rest.pop("units"), rest.pop("kernel_gain", None)
     reads: dict[str, Any] = {"input_dim": problem.width}
     if problem.vocabulary is not None:
         reads = {"vocabulary_size": problem.vocabulary}
         reads["embedding_dim"] = rest.pop("embedding_dim")
     if model == "lstm":
         units = lstm_units(network(problem, "dnc", arguments, seed), problem, reads)
-    kernel: Any = Louder(**louder) if louder else "glorot_uniform"
+    kernel: Any = GlorotWithGain(**gain) if gain else "glorot_uniform"
     if model == "lstm":
         return _lstm(problem, units, reads, kernel)
     cell = (layers.NTMCell if model == "ntm" else layers.DNCCell)(

@@ -24,6 +24,8 @@ class Problem(Protocol):
         outputs: V, of the logits.
         lessons: arguments of `draw`, from the easiest to the one that is meant.
         tests: arguments of `draw` by the name of what is tested.
+        bars: the scores that end the first lessons, where the settings' `bar` is not
+            meant for them.
         beyond: arguments of `draw` of sequences longer than any to train on, by which
             the last lesson is judged as well; None for none.
         loss: of the logits at the steps to answer at.
@@ -34,6 +36,7 @@ class Problem(Protocol):
     outputs: int
     lessons: Sequence[Lesson]
     tests: Mapping[str, Lesson]
+    bars: Sequence[float]
     beyond: Lesson | None
     loss: keras.losses.Loss
 
@@ -63,6 +66,7 @@ class Bits:
 
     width: int | None
     vocabulary: int | None = None
+    bars: Sequence[float] = ()
 
     def __init__(
         self,

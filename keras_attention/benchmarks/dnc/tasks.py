@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from keras_attention.benchmarks.dnc.problems import Problem, algorithm
 from keras_attention.benchmarks.dnc.worlds import Stories, puzzles, walks
 from keras_attention.datasets import graphs
+from keras_attention.datasets.blocks.puzzles import LETTERS
 
 
 class Task(NamedTuple):
@@ -55,6 +56,7 @@ TRAINING: dict[str, Any] = {
     "in_a_row": 2,
     "earlier": 0.0,
     "annealed": 1.0,
+    "late": 0.75,
 }
 SMALL: dict[str, Any] = {
     "units": 100,
@@ -204,7 +206,7 @@ TASKS: dict[str, Task] = {
             **GRAPH,
             "memory_slots": 16,
             "refinements": ["masked_keys", "layer_normalization"],
-            "louder": {"inputs": 26, "gain": 10},  # the letters
+            "kernel_gain": {"rows": len(LETTERS), "gain": 10},
         },
         {**LONG, "rounding": 4, "batch_size": 32, "bar": 0.85, "last_bar": 0.95},
         60,
@@ -214,15 +216,12 @@ TASKS: dict[str, Task] = {
         what="the same, with words exchanged that can stand for each other",
         problem=functools.partial(Stories, renamed=True),
     ),
-    "babi-led": BABI._replace(
-        what="the same, with the lessons of task 1 first",
+    "babi-curriculum": BABI._replace(
+        what="babi-renamed, after the lessons of task 1",
         problem=functools.partial(Stories, renamed=True, first=1),
         training={**BABI.training, "earlier": 0.2},
         minutes=60,
     ),
 }
-STORIES = (
-    "babi",
-    "babi-renamed",
-    "babi-led",
-)  # those that have a network for each task of bAbI
+# Those that have a network for each task of bAbI.
+STORIES = ("babi", "babi-renamed", "babi-curriculum")

@@ -14,7 +14,6 @@ from keras_attention.benchmarks.dnc.networks import network
 from keras_attention.benchmarks.dnc.problems import Problem, resized
 
 FED = ("inputs", "answer_mask", "targets")
-LATE = 0.75  # of the time over, no lesson is begun: the rest is for the one at hand
 LEAST_RATE = 0.05  # of the rate of a lesson, where it falls with the time
 POOL = 8  # batches that are drawn at once and sorted by length
 
@@ -89,11 +88,12 @@ class Lessons(keras.callbacks.Callback):
 
     Args:
         batches: what is trained on.
-        settings: `bar`, the score that ends a lesson that has none of its own;
-            `last_bar`, the one that ends the last lesson; `in_a_row`, how often it must
-            be reached there; `validation`, how many sequences are scored; `rate`, and
-            `last_rate` of the last lesson of several; `annealed`, the share of the time
-            behind which the rate falls, in a straight line, to a twentieth at its end.
+        settings: `bar`, the score that ends a lesson, if the problem has no other for
+            it; `last_bar`, the one that ends the last lesson; `in_a_row`, how often it
+            must be reached there; `validation`, how many sequences are scored; `rate`,
+            and `last_rate` of the last lesson of several; `annealed`, the share of the
+            time behind which the rate falls, in a straight line, to a twentieth at its
+            end; `late`, the share of the time after which no lesson is begun.
         seed: of the run.
         minutes: of CPU time, after which training ends, whatever the score.
     """
@@ -118,9 +118,7 @@ class Lessons(keras.callbacks.Callback):
         lesson = self.batches.lesson
         last = lesson == len(problem.lessons) - 1
         scores = self._scores(problem.lessons[lesson])
-        bar = settings["last_bar" if last else "bar"]
-        bar = problem.lessons[lesson].get("bar", bar)
-        passed = next(iter(scores.values())) >= bar
+        passed = next(iter(scores.values())) >= self._bar(lesson)
         if passed and last and problem.beyond is not None:
             beyond = next(iter(self._scores(problem.beyond).values()))
             scores["beyond"] = beyond
@@ -137,8 +135,15 @@ class Lessons(keras.callbacks.Callback):
         self.reached = self.reached + 1 if passed else 0
         if last and self.reached == settings["in_a_row"]:
             self.solved = self.model.stop_training = True
-        elif passed and not last and self._used() < LATE:
+        elif passed and not last and self._used() < settings["late"]:
             self._go_on()
+
+    def _bar(self, lesson: int) -> float:
+        problem = self.batches.problem
+        if lesson < len(problem.bars):
+            return problem.bars[lesson]
+        last = lesson == len(problem.lessons) - 1
+        return float(self.settings["last_bar" if last else "bar"])
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self.model.optimizer.learning_rate = self._rate()
@@ -292,7 +297,7 @@ def grown(
         It ends early where the time does, or a number of slots was not mastered.
     """
     last = copy.copy(problem)
-    last.lessons = problem.lessons[-1:]
+    last.lessons, last.bars = problem.lessons[-1:], ()
     settings = {
         **training,
         "rate": training["grown_rate"],

@@ -21,7 +21,7 @@ from keras_attention.datasets import babi, blocks, graphs
 
 BLANKS = 3  # steps between a question of bAbI and its answer
 SHORTER = 0.6  # of its story is at most what the first questions need, or no lesson
-MASTERED = 0.95  # is right of the task whose lessons come first, or they stay
+FIRST_BAR = 0.95  # answers right that end a lesson of the task taught first
 FRESH = 4  # of so many puzzles to train on, one has not been seen yet
 
 
@@ -54,6 +54,7 @@ class Triples:
     width: int | None = 92
     vocabulary: int | None = None
     outputs = 90
+    bars: Sequence[float] = ()
     beyond: Lesson | None = None
 
     def __init__(
@@ -119,6 +120,7 @@ class Puzzles:
     width: int | None = 97
     vocabulary: int | None = None
     outputs = len(blocks.MOVES) + 1
+    bars: Sequence[float] = ()
     beyond: Lesson | None = None
 
     def __init__(self, lessons: Sequence[Lesson]) -> None:
@@ -168,7 +170,7 @@ class Stories:
         task: from 1 to 20.
         renamed: whether words that can stand for each other are exchanged throughout a
             story, other ones each time it is drawn to train on.
-        first: another task, whose lessons come first, or None.
+        first: a task whose lessons come first, or None; the task itself is as None.
     """
 
     width: int | None = None
@@ -178,7 +180,6 @@ class Stories:
         self, task: int, renamed: bool = False, first: int | None = None
     ) -> None:
         self.tests: Mapping[str, Lesson] = {"test": {}}
-        self._task = task
         numbers = [task] if first in (None, task) else [first, task]
         train = {number: babi.load(number, "train", "10k") for number in numbers}
         test = {number: babi.load(number, "test", "10k") for number in numbers}
@@ -194,9 +195,10 @@ class Stories:
             held, used = np.split(order, [len(order) // 10])
             self._held[number] = {name: array[held] for name, array in data.items()}
             self._train[number] = {name: array[used] for name, array in data.items()}
-            other = {} if number == task else {"task": number, "bar": MASTERED}
-            lessons += [{**lesson, **other} for lesson in _lessons(data)]
+            lessons += [{"task": number, **lesson} for lesson in _lessons(data)]
         self.lessons: Sequence[Lesson] = lessons
+        others = sum(lesson["task"] != task for lesson in lessons)
+        self.bars: Sequence[float] = others * [FIRST_BAR]
         self.vocabulary: int | None = len(words)
         self.outputs = len(words)
         self._renamer = None
@@ -211,7 +213,7 @@ class Stories:
         """Stories as far as the lesson has questions; of a test, all there is."""
         if part == "test":
             return self._test
-        number = lesson.get("task", self._task)
+        number = lesson["task"]
         if part == "validation":
             return up_to(self._held[number], lesson["questions"])
         data = self._train[number]
