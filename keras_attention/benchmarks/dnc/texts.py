@@ -153,7 +153,8 @@ questions 98 % of validation were right 800 steps later, and all questions passe
 2,400; without it the first were a guess for 5,200 steps, and the whole task was not
 learnt in 24,000. Before task 2 it took 9,200 steps; of its first questions 83 % were
 right 2,000 steps later, without it never more than 69 %. Task 15 passed 8,400 steps
-after the 13,600 of task 1; alone it had 11,601 (above). Lessons first and earlier lessons again were
-brought in together; what each of the two does was not tried. The budget of task 2 was
-lowered from 60 minutes to 30 while it ran, before the rate had begun to fall.""",
+after the 13,600 of task 1; alone it had 11,601 (above). Lessons first and earlier
+lessons again were brought in together; what each of the two does was not tried. The
+budget of task 2 was lowered from 60 minutes to 30 while it ran, before the rate had
+begun to fall.""",
 }
