@@ -197,8 +197,9 @@ class Stories:
             self._train[number] = {name: array[used] for name, array in data.items()}
             lessons += [{"task": number, **lesson} for lesson in _lessons(data)]
         self.lessons: Sequence[Lesson] = lessons
-        others = sum(lesson["task"] != task for lesson in lessons)
-        self.bars: Sequence[float] = others * [FIRST_BAR]
+        self.bars: Sequence[float] = [
+            FIRST_BAR for lesson in lessons if lesson["task"] != task
+        ]
         self.vocabulary: int | None = len(words)
         self.outputs = len(words)
         self._renamer = None
