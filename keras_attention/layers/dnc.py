@@ -1,7 +1,7 @@
 """A cell with an external memory over a sequence.
 
 Shapes: B batch, T steps, D width of an input, V width of the output, M memory slots,
-W word width, R read heads, H write heads.
+W word width, R read heads, H write heads, U units of the controller, K links of a slot.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ class DNC(keras.layers.Layer):
         is not masked, (B, V). With `return_state` then the state, flat: of a `DNCCell`
         the controller's states (B, U), r (B, R W), M (B, M, W), u (B, M), wʷ (B, H, M),
         wʳ (B, R, M) and, where there are links, p (B, H, M) and L (B, H, M, M), of
-        sparse ones their slots and values (B, H, K, M).
+        sparse ones their slots and values (B, H, K, M). (B batch, T steps, U units of
+        the controller, M slots of W numbers, R heads that read and H that write, K
+        links of a slot.)
 
     Raises:
         ValueError: for a cell without a memory, a `segment` below 1, an initial state

@@ -84,7 +84,7 @@ class DNCCell(MemoryCell):
 
     Args:
         cell: the controller: a Keras cell such as `keras.layers.LSTMCell(units)`, or a
-            list of cells that are stacked.
+            list of cells that are stacked; U is the width of its output.
         memory_slots: M.
         word_width: W.
         read_heads: R.
@@ -134,6 +134,8 @@ class DNCCell(MemoryCell):
         arXiv:1904.10278.
         Franke, Niehues & Waibel, "Robust and scalable differentiable neural computer
         for question answering" (2018), arXiv:1807.02658.
+        Ben-Ari & Bekker, "Differentiable memory allocation mechanism for neural
+        computing" (2017).
     """
 
     def __init__(

@@ -59,9 +59,9 @@ class DNCNetwork(keras.Model):
 
     Raises:
         ValueError: for sizes below 1, both or neither of `input_dim` and
-            `vocabulary_size`, a cell that is none, or, in `fit`, `evaluate`,
-            `train_on_batch` and `test_on_batch` of NumPy arrays, a sequence without a
-            step to answer at.
+            `vocabulary_size`, a cell that is neither of the two, or, in `fit`,
+            `evaluate`, `train_on_batch` and `test_on_batch` of NumPy arrays, a sequence
+            without a step to answer at.
 
     Example:
 

@@ -73,7 +73,7 @@ def page(results: dict[str, Any]) -> str:
     """The page of results, in Markdown, of what `whole` returns."""
     runs = results["runs"]
     beside = any(run["model"] == "lstm" for run in runs)
-    parts = [INTRODUCTION + (f" {BESIDE}" if beside else "")]
+    parts = [INTRODUCTION + (f"\n\n{BESIDE}" if beside else "")]
     for name in TASKS:
         own = [run for run in runs if run["task"].split()[0] == name]
         if own:
@@ -81,7 +81,11 @@ def page(results: dict[str, Any]) -> str:
             parts.append(f"## {HEADINGS[name]}\n\n{ABOUT[name]}\n\n{table}")
             parts.append(commands(own))
     versions = sorted({f"Keras {run['keras']} on {run['backend']}" for run in runs})
-    parts.append(f"{', '.join(versions)}. Every figure is in [dnc.json](dnc.json).")
+    parts.append(
+        f"{', '.join(versions)}. Every figure of the tables is in "
+        "[dnc.json](dnc.json), with up to 40 validations of each training; trials that "
+        "the text alone tells of are not."
+    )
     return "\n\n".join(parts) + "\n"
 
 
@@ -143,7 +147,7 @@ def babi_table(runs: list[Run]) -> str:
                 *_training(run),
             ]
         )
-    titles = ["task", "network", "seed", "error", "DNC, paper", "MemN2N, paper"]
+    titles = ["task", "network", "seed", "error", "DNC, Graves et al.", "MemN2N, paper"]
     return _table([*titles, *TRAINING], rows)
 
 
