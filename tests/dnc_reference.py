@@ -300,7 +300,8 @@ def step(
     """
     psi = retention(xi.free_gates, state.read_weights)
     u = usage(state.usage, state.write_weights, psi)
-    a = allocations(u, xi.write_gate, xi.allocation_strength, orders, floor)
+    gates = xi.write_gate * xi.allocation_gate
+    a = allocations(u, gates, xi.allocation_strength, orders, floor)
     # The write's content weights look at the memory as it was left by the step before.
     c = content_weights(state.memory, xi.write_keys, xi.write_strengths, xi.write_masks)
     w = write_weights(c, a, xi.write_gate, xi.allocation_gate)

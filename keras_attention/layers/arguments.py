@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import keras
@@ -27,9 +27,9 @@ def fraction(name: str, value: float) -> float:
     Raises:
         ValueError: if it is not at least 0 and below 1.
     """
-    if not 0 <= value < 1:
+    if not isinstance(value, Real) or not 0 <= value < 1:
         raise ValueError(
-            f"`{name}` must be at least 0 and below 1. Received: {name}={value}"
+            f"`{name}` must be at least 0 and below 1. Received: {name}={value!r}"
         )
     return value
 

@@ -95,6 +95,14 @@ def call_cell(
     return kernels.called(cell, inputs, state, **more)
 
 
+def has_dropout(cell: Any) -> bool:
+    """Whether a cell, or one of a stack, draws random numbers in training."""
+    if isinstance(cell, keras.layers.StackedRNNCells):
+        return any(map(has_dropout, cell.cells))
+    rates = "dropout", "recurrent_dropout"
+    return any(getattr(cell, rate, 0) for rate in rates)
+
+
 def prepare_dropout(cell: Any, width: int, state: Any) -> None:
     """Draws a cell's dropout before the loop that uses it.
 

@@ -108,7 +108,7 @@ class DNC(keras.layers.Layer):
                     f"Received: segment={segment!r}"
                 )
         elif segment is not None:
-            positive("segment", segment)
+            segment = positive("segment", segment)
         self.cell = cell
         self.return_sequences = return_sequences
         self.return_state = return_state
@@ -153,6 +153,14 @@ class DNC(keras.layers.Layer):
         state = self.cell.start(batch)
         if given is None:
             return state
+        flat = self._checked(given, batch if isinstance(batch, int) else None)
+        controller = len(keras.tree.flatten(state.cell))
+        if len(flat) == controller:
+            return state._replace(cell=packed(state.cell, flat))
+        return type(state)(*packed(tuple(state), flat))
+
+    def _checked(self, given: Any, batch: int | None) -> list[Tensor]:
+        """An initial state, flat, held to the sizes of the cell and of the inputs."""
         flat = keras.tree.flatten(given)
         controller = len(state_widths(self.cell.cell, whole=True))
         specs = self.cell.state_specs()
@@ -163,10 +171,8 @@ class DNC(keras.layers.Layer):
                 f"Received: {len(flat)} tensor(s) of shapes "
                 f"{[tuple(x.shape) for x in flat]}"
             )
-        _check_state(flat, [shape for shape, _ in specs[: len(flat)]])
-        if len(flat) == controller:
-            return state._replace(cell=packed(state.cell, flat))
-        return type(state)(*packed(tuple(state), flat))
+        _check_state(flat, [(batch, *shape) for shape, _ in specs[: len(flat)]])
+        return flat
 
     def trace(self, inputs: Any, mask: Any = None) -> Trace:
         """What the memory did at each step, for a look inside.
@@ -195,7 +201,7 @@ class DNC(keras.layers.Layer):
     ) -> Any:
         _check_inputs(inputs.shape)
         if initial_state is not None:
-            self.start(1, initial_state)
+            self._checked(initial_state, inputs.shape[0])
         batch, steps = inputs.shape[:2]
         width, dtype = self.cell.output_size, self.cell.compute_dtype
         shape = (batch, steps, width) if self.return_sequences else (batch, width)
@@ -204,6 +210,13 @@ class DNC(keras.layers.Layer):
             return output
         specs = self.cell.state_specs()
         return output, *(keras.KerasTensor((batch, *s), d) for s, d in specs)
+
+    def compute_output_shape(
+        self, inputs_shape: Any, initial_state_shape: Any = None
+    ) -> Any:
+        inputs = keras.KerasTensor(inputs_shape, self.cell.compute_dtype)
+        found = self.compute_output_spec(inputs)
+        return keras.tree.map_structure(lambda x: tuple(x.shape), found)
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         return previous_mask if self.return_sequences else None
@@ -271,16 +284,22 @@ def _check_inputs(shape: Any) -> None:
         )
 
 
-def _check_state(given: list[Tensor], expected: list[tuple[int, ...]]) -> None:
-    """Raises a ValueError unless the tensors are (B, ...) of these shapes."""
+def _check_state(given: list[Tensor], expected: list[tuple[Any, ...]]) -> None:
+    """Raises a ValueError unless the tensors are of these shapes, where both are known.
+
+    A length that is no number, None or a symbol of an export, may be any.
+    """
     for one, wanted in zip(given, expected):
         found = tuple(one.shape)
-        fits = len(found) == len(wanted) + 1 and all(
-            n is None or n == m for n, m in zip(found[1:], wanted)
+        known = [
+            isinstance(n, int) and isinstance(m, int) for n, m in zip(found, wanted)
+        ]
+        fits = len(found) == len(wanted) and all(
+            n == m for n, m, both in zip(found, wanted, known) if both
         )
         if not fits:
+            shapes = [("B" if n is None else n, *rest) for n, *rest in expected]
             raise ValueError(
-                "`initial_state` must hold tensors of shapes "
-                f"{[('B', *shape) for shape in expected]}. Received: shapes "
-                f"{[tuple(x.shape) for x in given]}"
+                "`initial_state` must hold tensors of the inputs' batch, of shapes "
+                f"{shapes}. Received: shapes {[tuple(x.shape) for x in given]}"
             )

@@ -88,11 +88,12 @@ class DNCCell(MemoryCell):
         memory_slots: M.
         word_width: W.
         read_heads: R.
-        write_heads: H; each writes after the one before it.
+        write_heads: H; all erase, then all write. Room is given to one after another.
         output_units: V; None for [h; r], of width U + R W.
-        links: True for temporal links between all pairs of slots; a number K for the K
-            strongest of each slot, so that a step takes O(M K) instead of O(M²); False
-            for none: then heads read by content alone.
+        links: True for temporal links between all pairs of slots; a number K, from 2
+            on, for the K strongest of each slot that are at least 1 / K, so that a step
+            takes O(M K) instead of O(M²); False for none: then heads read by content
+            alone.
         refinements: names among "masked_keys" (keys that leave open parts of what they
             look for), "deallocation" (what is freed is erased, too) and "sharp_links",
             all three of Csordás and Schmidhuber; "layer_normalization" of the
@@ -163,6 +164,11 @@ class DNCCell(MemoryCell):
             **kwargs,
         )
         self.links = links if isinstance(links, bool) else positive("links", links)
+        if self.links == 1 and self.links is not True:
+            raise ValueError(
+                "`links` must be True, False, or a number from 2 on: of one link a "
+                "slot, all below 1 would be dropped, which are all. Received: links=1"
+            )
         given = [refinements] if isinstance(refinements, str) else refinements
         given = [None] if given is None else list(given)
         if not set(given) <= set(REFINEMENTS):
@@ -251,7 +257,9 @@ class DNCCell(MemoryCell):
             addressing.content_weights(
                 state.memory, say.write_keys, say.write_strengths, say.write_masks
             ),
-            addressing.allocations(usage, gate, say.allocation_strengths),
+            addressing.allocations(
+                usage, gate * say.allocation_gate, say.allocation_strengths
+            ),
             gate,
             say.allocation_gate,
         )
@@ -394,8 +402,11 @@ class DNCCell(MemoryCell):
         """L and p after a step's writing."""
         if not self.links:
             return (), ()
-        update = links.links if self.links is True else links.sparse_links
-        linked = update(state.links, state.precedence, written)
+        now = state.links, state.precedence, written
+        if self.links is True:
+            linked = links.links(*now)
+        else:  # whose threshold does not change with the number of slots
+            linked = links.sparse_links(*now, threshold=1 / self.links)
         return linked, links.precedence(state.precedence, written)
 
     def _follow(self, linked: Any, weights: Tensor, sharpness: Any) -> tuple:

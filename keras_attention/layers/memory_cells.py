@@ -18,6 +18,7 @@ from keras_attention.layers.arguments import positive
 from keras_attention.layers.cells import (
     as_cell,
     call_cell,
+    has_dropout,
     initial_state,
     state_widths,
     width_of,
@@ -107,10 +108,11 @@ class MemoryCell(keras.layers.Layer):
         self.word_width = positive("word_width", word_width)
         self.read_heads = positive("read_heads", read_heads)
         self.write_heads = positive("write_heads", write_heads)
+        self.output_units = None
         if output_units is not None:
-            positive("output_units", output_units)
-        self.output_units = output_units
-        if clip is not None and (not isinstance(clip, Real) or not clip > 0):
+            self.output_units = positive("output_units", output_units)
+        number = isinstance(clip, Real) and not isinstance(clip, bool)
+        if clip is not None and not (number and clip > 0):
             raise ValueError(
                 f"`clip` must be a number above 0, or None. Received: clip={clip!r}"
             )
@@ -317,9 +319,7 @@ class MemoryCell(keras.layers.Layer):
 
     def draws(self) -> bool:
         """Whether anything is drawn at random in training."""
-        cells = getattr(self.cell, "cells", [self.cell])
-        rates = ("dropout", "recurrent_dropout")
-        return any(getattr(cell, rate, 0) for cell in cells for rate in rates)
+        return has_dropout(self.cell)
 
     def first_controller_state(self, batch: Any) -> Any:
         """Zeros, or what the controller says itself."""

@@ -59,7 +59,7 @@ class NTMCell(MemoryCell):
         memory_slots: M.
         word_width: W.
         read_heads: R.
-        write_heads: H; each writes after the one before it.
+        write_heads: H; all erase, then all write.
         shifts: by how many slots a head can move in a step, ahead or back.
         output_units: V; None for [h; r], of width U + R W.
         clip: the largest absolute value of the controller's output and state, and of y;

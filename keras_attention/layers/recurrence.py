@@ -1,4 +1,4 @@
-"""What surrounds the equations of an `AttentionRNN`: its state, and how it is handed.
+"""What surrounds the equations of a recurrent layer: its state, and how it is handed.
 
 Shapes: B batch, T steps, S keys, U units, V width of a value, A width of the
 attentional vector.

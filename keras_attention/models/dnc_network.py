@@ -33,12 +33,14 @@ class DNCNetwork(keras.Model):
     metric of Keras `fit` and `evaluate` count those steps alone.
 
     What stands behind the last step to answer at changes nothing: vectors may be
-    padded by anything. Among tokens 0 is padding, and the memory stands still there.
+    padded by anything. Among tokens 0 is padding: the memory stands still there, and
+    nothing can be asked; a step at which nothing is read but an answer is wanted needs
+    a token of its own.
 
     Args:
-        cell: a `DNCCell` or an `NTMCell`. One without `output_units` returns what its
-            controller says beside what it has read, of which W makes the answers, for
-            all steps at once.
+        cell: a `DNCCell` or an `NTMCell`, which has a dtype of its own. One without
+            `output_units` returns what its controller says beside what it has read, of
+            which W makes the answers, for all steps at once.
         output_units: V, how many logits a step has.
         input_dim: D, for vectors; None for tokens. Keras' cells draw their kernel for
             numbers of variance 1: vectors that are nearly all zeros begin faint.
@@ -60,8 +62,10 @@ class DNCNetwork(keras.Model):
     Raises:
         ValueError: for sizes below 1, both or neither of `input_dim` and
             `vocabulary_size`, a cell that is neither of the two, or, in `fit`,
-            `evaluate`, `train_on_batch` and `test_on_batch` of NumPy arrays, a sequence
-            without a step to answer at.
+            `evaluate`, `train_on_batch` and `test_on_batch` of arrays, a sequence
+            without a step to answer at, or one at a token 0. Data sets and generators
+            are not looked through: a sequence of theirs without such a step counts for
+            nothing.
 
     Example:
 
@@ -94,7 +98,7 @@ class DNCNetwork(keras.Model):
         **kwargs: Any,
     ) -> None:
         only_of_models("DNCNetwork", kwargs)
-        positive("output_units", output_units)
+        output_units = positive("output_units", output_units)
         _check_inputs(input_dim, vocabulary_size, embedding_dim)
         memory = DNC(
             cell, return_sequences=True, segment=segment, dtype=dtype, name="dnc"
@@ -139,20 +143,23 @@ class DNCNetwork(keras.Model):
         return self._memory.cell
 
     def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-        check_answers(x)
+        self._check(x)
         return super().fit(x, *args, **kwargs)
 
     def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-        check_answers(x)
+        self._check(x)
         return super().evaluate(x, *args, **kwargs)
 
     def train_on_batch(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        check_answers(x)
+        self._check(x)
         return super().train_on_batch(x, *args, **kwargs)
 
     def test_on_batch(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        check_answers(x)
+        self._check(x)
         return super().test_on_batch(x, *args, **kwargs)
+
+    def _check(self, inputs: Any) -> None:
+        check_answers(inputs, padding=self.vocabulary_size is not None)
 
     def compute_metrics(
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
@@ -246,14 +253,18 @@ class AskedSteps(keras.layers.Layer):
         return keras.KerasTensor(inputs[0].shape, self.compute_dtype)
 
 
-def check_answers(inputs: Any) -> None:
-    """Holds sequences, where they come as NumPy arrays, to a step to answer at.
+def check_answers(inputs: Any, padding: bool = False) -> None:
+    """Holds sequences, where they come as arrays, to a step to answer at.
+
+    Args:
+        inputs: what `fit` gets; anything but a dict of arrays is left alone.
+        padding: whether 0 among the inputs is padding, where nothing can be asked.
 
     Raises:
-        ValueError: for a sequence without one.
+        ValueError: for a sequence without one, or one at a token that is padding.
     """
-    asked = inputs.get("answer_mask") if isinstance(inputs, dict) else None
-    if not isinstance(asked, np.ndarray) or asked.ndim != 2:
+    asked = _array(inputs, "answer_mask")
+    if asked is None or asked.ndim != 2:
         return
     without = np.flatnonzero(~asked.astype(bool).any(1))
     if len(without):
@@ -262,6 +273,26 @@ def check_answers(inputs: Any) -> None:
             f"Received: {len(without)} of {len(asked)} sequences without a step to "
             f"answer at, answer_mask[{without[0]}] the first of them"
         )
+    tokens = _array(inputs, "inputs") if padding else None
+    if tokens is None or tokens.shape != asked.shape:
+        return
+    at = np.argwhere(asked.astype(bool) & (tokens == 0))
+    if len(at):
+        row, step = at[0]
+        raise ValueError(
+            "`answer_mask` must be False where a token is 0, which is padding; a step "
+            "at which nothing is read needs a token of its own. Received: "
+            f"{len(at)} steps to answer at among the padding, "
+            f"answer_mask[{row}, {step}] the first of them"
+        )
+
+
+def _array(inputs: Any, name: str) -> np.ndarray | None:
+    """One of the inputs of `fit`, if it is an array, of NumPy or of the backend."""
+    found = inputs.get(name) if isinstance(inputs, dict) else None
+    if isinstance(found, np.ndarray):
+        return found
+    return ops.convert_to_numpy(found) if ops.is_tensor(found) else None
 
 
 def _check_inputs(

@@ -35,6 +35,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import keras
 from keras import ops
 
 from keras_attention.ops import kernels
@@ -174,13 +175,13 @@ def allocations(
 ) -> Tensor:
     """Where there is room for each of several write heads, one after another.
 
-    What a head is about to write to counts as used for those after it:
+    What a head is about to write there counts as used for those after it:
 
-        aₕ = allocation(uₕ),  uₕ₊₁ = uₕ + (1 − uₕ) gʷ[h] aₕ
+        aₕ = allocation(uₕ),  uₕ₊₁ = uₕ + (1 − uₕ) g[h] aₕ
 
     Args:
         usage: u, (B, M).
-        write_gates: gʷ, (B, H).
+        write_gates: g = gʷ gᵃ, how far each head writes where there is room, (B, H).
         strengths: β, (B, H), of `soft_allocation`; where they are left out it goes by
             order (`allocation_weights`).
 
@@ -343,7 +344,11 @@ def sharpen(weights: Tensor, power: Tensor, epsilon: float = EPSILON) -> Tensor:
     Reference:
         Csordás & Schmidhuber (2019), section 3.3.
     """
-    return ops.softmax(power[..., None] * ops.log(weights + epsilon), axis=-1)
+    half = keras.backend.standardize_dtype(weights.dtype) == "float16"
+    if half:  # in which ε is 0, or 1 / ε infinite
+        weights = ops.cast(weights, "float32")
+    found = ops.softmax(power[..., None] * ops.log(weights + epsilon), axis=-1)
+    return ops.cast(found, "float16") if half else found
 
 
 def interpolate(content: Tensor, previous: Tensor, gate: Tensor) -> Tensor:

@@ -272,6 +272,20 @@ def test_a_network_that_knows_plays_every_path():
         assert phases[3] == [(None, None, None), *path[:-1]]
 
 
+def test_what_was_played_can_be_played_again():
+    data = graphs.shortest_path(20, nodes=(6, 8), length=(2, 3), seed=9)
+    random = np.random.default_rng(3)
+
+    def guess(arrays):
+        return random.normal(size=(*arrays["answer_mask"].shape, 90))
+
+    first = graphs.play(guess, data, extra=2)
+    assert (first.data["lengths"] != data["lengths"]).any()
+    again = graphs.play(teacher(data), first.data)
+    assert again.verdict.shortest.all()
+    np.testing.assert_array_equal(again.data["lengths"], data["lengths"])
+
+
 def test_a_network_that_guesses_and_one_that_is_helped():
     data = graphs.shortest_path(200, nodes=(8, 12), length=(2, 4), seed=10)
     random = np.random.default_rng(1)

@@ -357,9 +357,38 @@ def test_bad_calls():
     layer = DNC(CELLS["dense"]())
     with pytest.raises(ValueError, match=r"`inputs` must have shape"):
         layer(x[:, 0])
-    with pytest.raises(ValueError, match="`initial_state` must hold tensors of shapes"):
+    with pytest.raises(
+        ValueError, match="`initial_state` must hold tensors of the inputs'"
+    ):
         layer(x, initial_state=[np.zeros((B, U + 1), "float32")] * 2)
     with pytest.raises(ValueError, match="`initial_state` must hold the 2 state"):
         layer(x, initial_state=[np.zeros((B, U), "float32")])
     with pytest.raises(ValueError, match="`mask`"):
         layer(x, mask=mask[:, 1:])
+
+
+@pytest.mark.parametrize("kind", ["batch of the controller", "batch", "slots", "width"])
+def test_an_initial_state_of_other_sizes(kind):
+    x, _ = data()
+    layer = DNC(CELLS["dense"](), return_state=True)
+    state = [to_numpy(s) for s in layer(x)[1:]]  # of the controller, r, M, ...
+    whole = [s.copy() for s in state]
+    if kind == "batch of the controller":
+        state = [np.zeros((1, U), "float32")] * 2
+    elif kind == "batch":
+        state[3] = state[3][:1]
+    elif kind == "slots":
+        state[3] = state[3][:, 1:]
+    else:
+        state[3] = state[3][..., 1:]
+    with pytest.raises(ValueError, match="tensors of the inputs' batch") as error:
+        layer(x, initial_state=state)
+    assert f"Received: shapes {[s.shape for s in state]}" in str(error.value)
+    layer(x, initial_state=whole)
+
+
+def test_dropout_of_a_stack_within_a_stack_is_seen():
+    inner = keras.layers.StackedRNNCells([keras.layers.LSTMCell(U, dropout=0.5)])
+    cell = DNCCell(keras.layers.StackedRNNCells([inner, lstm()]), M, W, R)
+    with pytest.raises(ValueError, match="must be drawn before the loop"):
+        keras.layers.RNN(cell)(data()[0], training=True)

@@ -8,6 +8,7 @@ from gradients import gradient, tensor, to_numpy
 from keras import ops
 
 from keras_attention.layers import DNC, DNCCell
+from keras_attention.ops import links
 
 B, T, D, U, M, W, R, V = 2, 20, 3, 5, 7, 4, 2, 3
 FLOOR = 1e-6  # the least that usage counts as
@@ -149,6 +150,43 @@ def test_twenty_steps_are_the_papers(form):
             np.testing.assert_allclose(found, wanted, atol=1e-5, err_msg=name)
 
 
+def test_a_head_that_writes_by_content_takes_no_room():
+    """Head 1 overwrites slot 0, whose word it looks for; head 2 finds slot 1 free."""
+    cell = DNCCell(keras.layers.LSTMCell(U), 4, W, R, write_heads=2)
+    cell.build((1, D))
+    state = cell.start(1)._replace(
+        memory=ops.convert_to_tensor(np.eye(4)[None], "float32"),
+        usage=ops.convert_to_tensor([[0.9, 0.0, 0.9, 0.9]], "float32"),
+    )
+    say = {"write_keys": np.eye(4)[:2], "write_strengths": np.full(2, 40.0)}
+    say |= {"allocation_gate": [-40.0, 40.0], "write_gate": [40.0, 40.0]}
+    width, xi = cell.interface_width, []
+    for name, piece in taken_apart(cell, np.zeros(width)).items():
+        at = say.get(name, np.zeros(np.shape(piece)))
+        xi.append(np.ravel(at))
+    interface = ops.convert_to_tensor(np.concatenate(xi)[None], "float32")
+    new, _ = cell.access(interface, state, None, traced=True)
+    written = to_numpy(new.write_weights)[0]
+    np.testing.assert_allclose(written, [[1, 0, 0, 0], [0, 1, 0, 0]], atol=1e-4)
+
+
+def test_the_threshold_of_sparse_links_is_that_of_their_number():
+    """Of 6 links a slot 1/6, in a memory of 4 slots, too."""
+    cell = DNCCell(keras.layers.LSTMCell(U), 4, W, links=6)
+    state = cell.start(1)._replace(
+        precedence=ops.convert_to_tensor([[[0.2, 0.0, 0.0, 0.0]]], "float32")
+    )
+    linked, _ = cell._link(state, ops.convert_to_tensor([[[0, 1.0, 0, 0]]], "float32"))
+    assert to_numpy(links.dense_links(linked))[0, 0, 1, 0] == pytest.approx(0.2, 1e-4)
+
+
+def test_sizes_of_numpy_are_numbers():
+    cell = DNCCell(keras.layers.LSTMCell(U), M, W, output_units=np.int64(V))
+    layer = DNC(cell, return_sequences=True, segment=np.int64(2))
+    assert layer.compute_output_shape((B, T, D)) == (B, T, V)
+    assert (type(cell.output_units), type(layer.segment)) == (int, int)
+
+
 @needs_training
 @pytest.mark.parametrize("kind", ["random", "empty", "full"])
 @pytest.mark.parametrize(
@@ -259,12 +297,15 @@ def test_keras_own_loop_in_half_precision(policy):
         ({"write_heads": -1}, "`write_heads` must be at least 1"),
         ({"output_units": 0}, "`output_units` must be at least 1"),
         ({"links": 0}, "`links` must be at least 1"),
+        ({"links": 1}, "`links` must be True, False, or a number from 2 on"),
         ({"refinements": ["magic"]}, "`refinements` must be names among"),
         ({"links": False, "refinements": "sharp_links"}, "only where there are links"),
         ({"refinements": None}, "`refinements` must be names among"),
         ({"clip": 0}, "`clip` must be a number above 0"),
         ({"clip": "a"}, "`clip` must be a number above 0"),
+        ({"clip": True}, "`clip` must be a number above 0"),
         ({"bypass_dropout": 1.0}, "`bypass_dropout` must be at least 0"),
+        ({"bypass_dropout": "a"}, "`bypass_dropout` must be at least 0"),
         ({"cell": keras.layers.Dense(3)}, "`cell` must be a Keras layer with"),
         ({"cell": keras.layers.LSTM(3)}, "takes one step"),
     ],

@@ -249,6 +249,31 @@ def test_a_sequence_that_is_never_asked(inputs, way):
     assert "answer_mask[1] the first" in str(error.value)
 
 
+@needs_training
+@pytest.mark.parametrize("kind", ["NumPy", "backend"])
+def test_what_is_asked_of_padding(tokens, kind):
+    model = DNCNetwork(cell(), V, vocabulary_size=WORDS)
+    model.compile("sgd", "mse")
+    tokens["inputs"][2, 3] = 0
+    given = tokens
+    if kind == "backend":
+        given = {name: ops.convert_to_tensor(a) for name, a in tokens.items()}
+    with pytest.raises(ValueError, match="False where a token is 0") as error:
+        model.fit(given, np.zeros((B, T, V)), verbose=0)
+    assert "Received: 1 steps to answer at among the padding" in str(error.value)
+    assert "answer_mask[2, 3] the first" in str(error.value)
+
+
+@needs_training
+def test_a_sequence_of_tensors_that_is_never_asked(inputs):
+    model = network()
+    model.compile("sgd", "mse")
+    inputs["answer_mask"][1] = False
+    given = {name: ops.convert_to_tensor(a) for name, a in inputs.items()}
+    with pytest.raises(ValueError, match="at one step of each sequence"):
+        model.fit(given, np.zeros((B, T, V)), verbose=0)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

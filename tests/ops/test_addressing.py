@@ -266,7 +266,7 @@ def access(n, deallocation=False):
     """One access of the memory through the functions of the package."""
     psi = addressing.retention(n["free_gates"], n["read_weights"])
     u = addressing.usage(n["usage"], n["write_weights"], psi)
-    a = addressing.allocations(u, n["write_gate"])
+    a = addressing.allocations(u, n["write_gate"] * n["allocation_gate"])
     m = n["memory"]
     c = addressing.content_weights(m, n["write_keys"], n["write_strengths"])
     w = addressing.write_weights(c, a, n["write_gate"], n["allocation_gate"])
@@ -292,7 +292,8 @@ def expected_access(n, **options):
 def free_lists(n):
     psi = reference.retention(n["free_gates"], n["read_weights"])
     u = reference.usage(n["usage"], n["write_weights"], psi)
-    return reference.free_lists(u, n["write_gate"], addressing.EPSILON)
+    gates = n["write_gate"] * n["allocation_gate"]
+    return reference.free_lists(u, gates, addressing.EPSILON)
 
 
 @pytest.mark.parametrize("deallocation", [False, True])
@@ -438,12 +439,14 @@ def test_gradients_of_the_options_and_of_the_turing_machine():
         )
 
 
-def test_gradients_are_finite_where_a_weight_is_none():
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_gradients_are_finite_where_a_weight_is_none(dtype):
+    def squares(function):
+        return lambda *x: ops.sum(ops.square(function(*x)))
+
     w, gamma = np.eye(M)[None, [0, 3]], np.array([[1.0, 30.0]])
-    found = gradient(lambda *x: ops.sum(ops.square(addressing.sharpened(*x))), w, gamma)
+    found = gradient(squares(addressing.sharpened), w, gamma, dtype=dtype)
     assert all(np.isfinite(g).all() for g in found)
     zeros, power = np.zeros((1, 2, M)), np.array([[1.0, 30.0]])
-    found = gradient(
-        lambda *x: ops.sum(ops.square(addressing.sharpen(*x))), zeros, power
-    )
+    found = gradient(squares(addressing.sharpen), zeros, power, dtype=dtype)
     assert all(np.isfinite(g).all() for g in found)

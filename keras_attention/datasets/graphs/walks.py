@@ -191,7 +191,7 @@ def play(
         predict: Gets `{"inputs": (N, T, 92), "answer_mask": (N, T)}` and returns
             (N, T, 90) logits, such as a model's `predict`. It must not look ahead. It
             is called once for each step of the answers, always with the same T.
-        data: What `shortest_path` returned.
+        data: What `shortest_path` returned, or the data of what was played.
         beta: How likely a step is taken by a shortest path in the network's place; 0
             to measure, 0.8 to train in the paper.
         extra: How many steps a path may have more than a shortest one.
@@ -218,7 +218,7 @@ def play(
     random = np.random.default_rng(seed)
     graphs, distance = data["graphs"], data["distance"].astype(int)
     every, most = np.arange(len(distance)), int(distance.max()) + extra
-    begin = data["lengths"] - distance  # (N,), the first step of each answer
+    begin = data["answer_mask"].argmax(1)  # (N,), the first step of each answer
     inputs, mask, targets = _emptied(data, begin, most)
     here = _place(graphs, data["source"], "source")
     goal = _place(graphs, data["destination"], "destination")
