@@ -265,7 +265,9 @@ def _asked_words(rng: np.random.Generator) -> Arrays:
     """The same of tokens, of which the last of the second sequence is padding."""
     tokens = rng.integers(1, WORDS, (B, S)).astype("int32")
     tokens[1, 4] = 0
-    return {**_asked(rng), "inputs": tokens}
+    mask = _asked(rng)["answer_mask"]
+    mask[1, 4] = False
+    return {"inputs": tokens, "answer_mask": mask}
 
 
 def _change_behind(inputs: Arrays) -> tuple[Arrays, Arrays]:

@@ -346,7 +346,7 @@ def sharpen(weights: Tensor, power: Tensor, epsilon: float = EPSILON) -> Tensor:
     """
     half = keras.backend.standardize_dtype(weights.dtype) == "float16"
     if half:  # in which ε is 0, or 1 / ε infinite
-        weights = ops.cast(weights, "float32")
+        weights, power = ops.cast(weights, "float32"), ops.cast(power, "float32")
     found = ops.softmax(power[..., None] * ops.log(weights + epsilon), axis=-1)
     return ops.cast(found, "float16") if half else found
 
