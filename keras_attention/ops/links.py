@@ -161,7 +161,7 @@ def sparse_links(
     index = rows[..., None] + lines[:, None] * slots  # (G, K rows, K links)
     old_at, old = (ops.take(ops.reshape(x, (-1,)), index) for x in (at, values))
     new_at, new = _merge(old_at, old, (rows, w), columns)
-    at = ops.copy(at)  # Keras' scatter would change the state given on NumPy
+    at = ops.copy(at)  # on NumPy Keras' scatter would change L of the step before
     at, values = _written(at, index, new_at), _written(values, index, new)
     values = ops.where(values < threshold, ops.zeros_like(values), values)
     shape = (-1, heads, k, slots)

@@ -99,17 +99,6 @@ def test_a_padded_step_leaves_the_state_exactly_as_it_was(name, batch):
         np.testing.assert_array_equal(to_numpy(found), to_numpy(wanted))
 
 
-@pytest.mark.parametrize("name", CELLS)
-def test_a_state_that_was_given_is_not_written_to(name):
-    x, _ = data(1)
-    layer = whole(CELLS[name]())
-    _, *given = layer(x)  # as it came, in the dtypes that the layer keeps
-    before = [np.array(ops.convert_to_numpy(array)) for array in given]
-    layer(x, initial_state=given)
-    for array, was in zip(given, before):
-        np.testing.assert_array_equal(ops.convert_to_numpy(array), was)
-
-
 def test_a_mask_that_the_inputs_carry_is_used_beside_an_initial_state_too():
     x, mask = data()
     x[~mask] = 0
