@@ -272,14 +272,19 @@ def test_a_network_that_knows_plays_every_path():
         assert phases[3] == [(None, None, None), *path[:-1]]
 
 
-def test_what_was_played_can_be_played_again():
-    data = graphs.shortest_path(20, nodes=(6, 8), length=(2, 3), seed=9)
-    random = np.random.default_rng(3)
+def guesser(seed):
+    """A network that knows nothing."""
+    random = np.random.default_rng(seed)
 
-    def guess(arrays):
+    def predict(arrays):
         return random.normal(size=(*arrays["answer_mask"].shape, 90))
 
-    first = graphs.play(guess, data, extra=2)
+    return predict
+
+
+def test_what_was_played_can_be_played_again():
+    data = graphs.shortest_path(20, nodes=(6, 8), length=(2, 3), seed=9)
+    first = graphs.play(guesser(3), data, extra=2)
     assert (first.data["lengths"] != data["lengths"]).any()
     again = graphs.play(teacher(data), first.data)
     assert again.verdict.shortest.all()
@@ -288,11 +293,7 @@ def test_what_was_played_can_be_played_again():
 
 def test_a_network_that_guesses_and_one_that_is_helped():
     data = graphs.shortest_path(200, nodes=(8, 12), length=(2, 4), seed=10)
-    random = np.random.default_rng(1)
-
-    def guess(arrays):
-        return random.normal(size=(*arrays["answer_mask"].shape, 90))
-
+    guess = guesser(1)
     alone = graphs.play(guess, data, extra=2)
     assert 0.01 < alone.verdict.shortest.mean() < 0.4
     assert alone.verdict.valid.mean() > alone.verdict.shortest.mean()
