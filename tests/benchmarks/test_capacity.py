@@ -47,13 +47,16 @@ def test_half_hidden_patterns_come_back():
 
 
 def test_errors_of_usage(monkeypatch, tmp_path, capsys):
-    assert __main__.main(["capacity", "--bits", "0"]) == 2
-    assert __main__.main(["retrieval", "--queries", "0"]) == 2
-    assert "at least 1" in capsys.readouterr().err
     monkeypatch.setenv("KERAS_ATTENTION_DATA", str(tmp_path))
     monkeypatch.setattr(keras.utils, "get_file", _offline)
-    assert __main__.main(["retrieval"]) == 2
-    assert "t10k-images" in capsys.readouterr().err
+    for asked, message in (
+        (["capacity", "--bits", "0"], "--bits must be at least 1. Received: 0"),
+        (["retrieval", "--queries", "0"], "--stored and --queries must be at least 1."),
+        (["retrieval", "--stored", "0"], "--stored and --queries must be at least 1."),
+        (["retrieval"], "t10k-images"),
+    ):
+        assert __main__.main(asked) == 2
+        assert message in capsys.readouterr().err
 
 
 def _offline(*args, **kwargs):

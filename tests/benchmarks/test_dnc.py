@@ -72,20 +72,28 @@ def test_no_sequence_is_of_two_parts_or_drawn_twice():
         assert all((one != other).any() for other in drawn[:i])
 
 
+def whole_rows(inputs, mask, targets, steps=27):
+    """Each sequence with its mask and its targets, as bytes, padded with zeros."""
+    rows = np.concatenate([inputs, mask[..., None], targets], -1)
+    rows = np.pad(rows, ((0, 0), (0, steps - rows.shape[1]), (0, 0)))
+    return [row.astype("float32").tobytes() for row in rows]
+
+
 def test_batches_are_padded_to_few_lengths_and_hold_all_that_was_drawn():
     problem = copies(length=(1, 13))
     batches = training.Fresh(problem, 16, batch_size=4, rounding=9, seed=3)
-    steps, lengths = set(), []
+    steps, rows = set(), []
     for i in range(8):
         x, y = batches[i]
         steps.add(x["inputs"].shape[1])
         longest = x["answer_mask"].any(0).nonzero()[0].max() + 1
         assert x["inputs"].shape[1] == -(-longest // 9) * 9
         assert y.shape == (4, x["inputs"].shape[1], 8)
-        lengths += x["answer_mask"].sum(1).tolist()
+        rows += whole_rows(x["inputs"], x["answer_mask"], y)
     assert steps <= {9, 18, 27}
     data = problem.draw(problem.lessons[0], 32, [3, 0], "train")
-    assert sorted(lengths) == sorted(data["answer_mask"].sum(1).tolist())
+    drawn = whole_rows(data["inputs"], data["answer_mask"], data["targets"])
+    assert sorted(rows) == sorted(drawn)
     first = batches[0][0]["inputs"].copy()
     again = batches[8][0]["inputs"]
     assert first.shape != again.shape or (first != again).any()

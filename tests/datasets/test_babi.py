@@ -249,7 +249,10 @@ def test_vectorize():
         vectors.supporting, np.array([[1, 0, 0], [0, 1, 1], [0, 0, 0]]) @ np.eye(3, 5)
     )
     wider = babi.vectorize(examples, vocabulary, 5, sentence_length=7)
-    np.testing.assert_array_equal(wider.inputs["story"][..., :6], story)
+    for name, array in vectors.inputs.items():
+        assert wider.inputs[name].shape == (*array.shape[:-1], 7)
+        np.testing.assert_array_equal(wider.inputs[name][..., :6], array)
+        assert not wider.inputs[name][..., 6:].any()
 
 
 def test_vectorize_keeps_the_most_recent():

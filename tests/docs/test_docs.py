@@ -102,22 +102,101 @@ def test_relative_links_lead_somewhere(page):
         assert (page.parent / path).exists(), f"{name_of(page)}: {target}"
 
 
-@pytest.mark.parametrize("page", TEXTS, ids=name_of)
+def places():
+    """Each module and class of the package, by its own name: where to find it."""
+    found = {}
+    for path in sorted((ROOT / "keras_attention").rglob("*.py")):
+        module = path.relative_to(ROOT).with_suffix("").parts
+        module = module[:-1] if module[-1] == "__init__" else module
+        classes = re.findall(r"^class (\w+)", path.read_text("utf-8"), re.M)
+        for parts in (module, *((*module, name) for name in classes)):
+            found.setdefault(parts[-1], []).append(".".join(parts))
+    return found
+
+
+PLACES = places()
+# What else the dotted names of the pages begin with: libraries, classes and functions
+# of theirs, and variables of the code around.
+OTHERS = {
+    *("jax", "keras", "tf", "tfa", "torch"),
+    *("BasicDecoderOutput", "GPT2CausalLM", "GPT2LMHeadModel"),
+    *("ops.argmax", "ops.swapaxes"),
+    *("attention", "attention_layer", "english", "layer", "memory_layer", "model"),
+    *("query_layer", "rnn", "tokens"),
+}
+
+
+def named_in(text):
+    """Of the spans of `code`: names of the package, and paths of the repository.
+
+    A name begins with a module or a class, wherever that is in the package, and may
+    end in a call: `ops.attend`, `Transformer.from_size("base", …)`. A path begins at
+    the root or in the package: `docs/check.py`, `ops/sinks.py`.
+    """
+    names, paths = set(), set()
+    for code in re.findall(r"`([^`\n]+)`", FENCE.sub("", text)):
+        file = code.endswith((".py", ".toml"))
+        dotted = re.fullmatch(r"(([A-Za-z_]\w*)(?:\.\w+)+)(?:\(.*\))?", code)
+        rooted = r"(?:keras_attention|tests|examples|docs)/[\w./-]*"
+        if re.fullmatch(rf"{rooted}|[\w./-]+/\w+\.py", code):
+            paths.add(code)
+        elif dotted and not file and OTHERS.isdisjoint(dotted.groups()):
+            names.add(dotted[1])
+    return names, paths
+
+
+def leads_somewhere(dotted):
+    """Whether a dotted name is that of a module, or of something within one."""
+    first, *rest = dotted.split(".")
+    found = importlib.import_module(first)
+    for depth, part in enumerate(rest, 2):
+        if not hasattr(found, part):
+            path = ".".join(dotted.split(".")[:depth])
+            try:
+                importlib.import_module(path)
+            except ModuleNotFoundError as error:
+                if not f"{path}.".startswith(f"{error.name}."):
+                    raise  # a package that is not installed
+                return False
+        found = getattr(found, part)
+    return True
+
+
+NAMING = [page for page in TEXTS if any(named_in(page.read_text("utf-8")))]
+
+
+@pytest.mark.parametrize("page", NAMING, ids=name_of)
 def test_names_in_code_exist(page):
-    """Dotted names of the package, and paths of the repository, in `code`."""
-    text = FENCE.sub("", page.read_text("utf-8"))
-    for code in re.findall(r"`([^`\n]+)`", text):
-        if re.fullmatch(r"keras_attention(\.\w+)+", code):
-            parts = code.split(".")
-            found = importlib.import_module(parts[0])
-            for depth, part in enumerate(parts[1:], 2):
-                if not hasattr(found, part):
-                    found = importlib.import_module(".".join(parts[:depth]))
-                else:
-                    found = getattr(found, part)
-        rooms = r"(?:keras_attention|tests|examples|docs)/[\w./-]*"
-        if re.fullmatch(rooms, code):
-            assert (ROOT / code).exists(), f"{name_of(page)}: {code}"
+    names, paths = named_in(page.read_text("utf-8"))
+    for name in sorted(names):
+        first, _, rest = name.partition(".")
+        where = [f"{place}.{rest}" for place in PLACES.get(first, ())]
+        assert any(map(leads_somewhere, where)), (
+            f"{name_of(page)}: {name} is not in the package; what begins with "
+            "something else belongs into OTHERS"
+        )
+    for path in sorted(paths):
+        there = (ROOT / path).exists() or (ROOT / "keras_attention" / path).exists()
+        assert there, f"{name_of(page)}: {path}"
+
+
+def test_names_and_paths_are_found_in_code():
+    text = (
+        '`ops.attend`, `models.Transformer.from_size("base", …)`, `masks.nowhere`, '
+        "`keras_attention.ops`, `LargeMemory.load`, `ops/sinks.py`, `docs/check.py` "
+        "and neither `keras.ops`, `attention.bias`, `model.save`, `bags.py` nor `dot`\n"
+        "```python\n`ops.in_a_block`\n```\n"
+    )
+    names, paths = named_in(text)
+    assert sorted(names) == [
+        "LargeMemory.load",
+        "keras_attention.ops",
+        "masks.nowhere",
+        "models.Transformer.from_size",
+        "ops.attend",
+    ]
+    assert paths == {"ops/sinks.py", "docs/check.py"}
+    assert NAMING
 
 
 def letters(table):

@@ -181,10 +181,18 @@ def test_the_threshold_of_sparse_links_is_that_of_their_number():
 
 
 def test_sizes_of_numpy_are_numbers():
-    cell = DNCCell(keras.layers.LSTMCell(U), M, W, output_units=np.int64(V))
+    sizes = {
+        **{"memory_slots": M, "word_width": W, "read_heads": R, "write_heads": 2},
+        **{"output_units": V, "links": 3},
+    }
+    given = {name: np.int64(size) for name, size in sizes.items()}
+    cell = DNCCell(keras.layers.LSTMCell(U), **given)
     layer = DNC(cell, return_sequences=True, segment=np.int64(2))
     assert layer.compute_output_shape((B, T, D)) == (B, T, V)
-    assert (type(cell.output_units), type(layer.segment)) == (int, int)
+    for owner, name in (*((cell, name) for name in sizes), (layer, "segment")):
+        kept = getattr(owner, name), owner.get_config()[name]
+        assert [type(size) for size in kept] == [int, int], name
+        assert kept == (sizes.get(name, 2),) * 2
 
 
 @needs_training

@@ -43,6 +43,7 @@ AS_PAIRS = {
 }
 
 
+@pytest.mark.backends("all")
 @pytest.mark.parametrize(
     ("names", "causal", "kind"),
     [
@@ -62,7 +63,8 @@ def test_every_mask_counts_on_every_path(names, causal, kind):
     assert_equals(layer, expected, use_causal_mask=causal, **call)
 
 
-def test_dropout_and_masks_leave_the_fused_path_at_prediction(monkeypatch):
+def fused_calls(monkeypatch):
+    """A list to which each call of the fused path adds its keyword arguments."""
     calls = []
 
     def fused(*given, **more):
@@ -70,6 +72,11 @@ def test_dropout_and_masks_leave_the_fused_path_at_prediction(monkeypatch):
         return keras_attention.ops.dot_product_attention(*given, **more)
 
     monkeypatch.setattr(headed, "dot_product_attention", fused)
+    return calls
+
+
+def test_dropout_and_masks_leave_the_fused_path_at_prediction(monkeypatch):
+    calls = fused_calls(monkeypatch)
     layer = built(dropout=0.3, sliding_window=4, position="alibi")
     q, v, k = inputs()
     layer(q, v, k, query_mask=MASKS["query_mask"], value_mask=MASKS["value_mask"])
@@ -89,6 +96,7 @@ def test_an_attention_mask_may_lack_axes(shape):
     assert_equals(layer, reference(layer, *inputs(), full), attention_mask=mask)
 
 
+@pytest.mark.backends("all")
 @pytest.mark.parametrize("dtype", references.DTYPES)
 @pytest.mark.parametrize("position", [None, "relative", "rotary"])
 def test_a_query_with_nothing_to_see_gets_nothing_from_any_head(dtype, position):
@@ -115,6 +123,7 @@ def test_a_query_with_nothing_to_see_gets_nothing_from_any_head(dtype, position)
     assert (weights[1, :, 1] == 0).all()
 
 
+@pytest.mark.backends("all")
 @needs_training
 def test_gradients_of_the_fused_path_are_those_of_the_explicit_one():
     layer = built(num_heads=4, num_key_value_heads=2, position="alibi")
@@ -157,13 +166,19 @@ def test_dropout_drops_in_training_alone():
     np.testing.assert_allclose(np.mean(many, 0), plain, atol=0.5)
 
 
-def test_flash_attention_is_a_wish():
+@pytest.mark.backends("all")
+def test_flash_attention_is_a_wish(monkeypatch):
+    """False leaves the fused path; True asks for it, unless weights are returned."""
     q, v, k = inputs()
     expected = to_numpy(built()(q, v, k))
+    calls = fused_calls(monkeypatch)
     for flash in (True, False, None):
         layer = built(flash_attention=flash, dropout=0.1)
+        calls.clear()
         close(layer(q, v, k), expected)
+        assert len(calls) == (flash is not False)
         layer(q, v, k, return_attention_scores=True)
+        assert len(calls) == (flash is not False)
         assert layer.get_config()["flash_attention"] is flash
 
 

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from gradients import to_numpy
-from heads import BACKEND, DQ, B, T, built, close, normal
+from heads import BACKEND, DQ, B, T, built, close, normal, shaken
 from keras import ops
 
 from keras_attention import layers
@@ -28,6 +28,7 @@ def assert_paths_agree(layer, x, **call):
     close(*both(ops.convert_to_tensor(x)))
 
 
+@pytest.mark.backends("all")
 @pytest.mark.parametrize("position", ["rotary", "alibi", "relative"])
 @pytest.mark.parametrize("causal", [False, True])
 def test_tiles_equal_the_explicit_path(monkeypatch, position, causal):
@@ -43,6 +44,7 @@ def test_tiles_equal_the_explicit_path(monkeypatch, position, causal):
     assert_paths_agree(layer, x, use_causal_mask=causal, value_mask=seen, bias=bias)
 
 
+@pytest.mark.backends("all")
 def test_a_long_sequence_equals_the_explicit_path():
     length = 1024 if BACKEND == "torch" else 512  # from where on it is cut
     x = normal(1, length, 4)
@@ -74,6 +76,8 @@ def test_a_bias_needs_no_more_axes_than_it_has():
 def test_a_layer_of_another_dtype(cls, dtype):
     x = normal(B, T, DQ)
     layer = layers.MultiHeadAttention(2, 4, position=cls(), dtype=dtype)
+    layer.build(x.shape, x.shape)
+    shaken(layer)
     expected = layer(x, x, use_causal_mask=True)
     found, _ = layer.step(ops.convert_to_tensor(x), layer.initial_cache(B, T), 0)
     for output in (expected, found):
@@ -81,6 +85,7 @@ def test_a_layer_of_another_dtype(cls, dtype):
     close(ops.cast(found, "float32"), ops.cast(expected, "float32"), 0.03)
 
 
+@pytest.mark.backends("all")
 @pytest.mark.filterwarnings("ignore:overflow encountered in cast")  # NumPy's
 @pytest.mark.parametrize(
     ("dtype", "lowest"),

@@ -77,6 +77,7 @@ def test_neurons_go_by_their_equations(kind, order):
         np.testing.assert_array_equal(numpy(again), numpy(found))
 
 
+@pytest.mark.backends("all")
 def test_each_query_stops_by_itself():
     """Beside one that goes on for long, to the bit as beside others."""
     patterns = floats(S)
@@ -117,9 +118,11 @@ def test_axes_in_front_and_none_at_all():
     memory = memory_of(floats(S))
     queries = floats(6, 1)
     flat = numpy(memory.retrieve(queries))
-    cube = memory.retrieve(queries.reshape(2, 3, D))
-    np.testing.assert_array_equal(numpy(cube), flat.reshape(2, 3, D))
-    assert memory.energy(queries.reshape(2, 3, D)).shape == (2, 3)
+    cube = queries.reshape(2, 3, D)
+    np.testing.assert_array_equal(numpy(memory.retrieve(cube)), flat.reshape(2, 3, D))
+    costs = numpy(memory.energy(queries))
+    assert len(set(costs.tolist())) == 6
+    np.testing.assert_array_equal(numpy(memory.energy(cube)), costs.reshape(2, 3))
     assert tuple(memory.retrieve(queries[:0]).shape) == (0, D)
     _, way = memory.retrieve(queries[:0], return_trajectory=True)
     assert way.states.shape == (1, 0, D)
@@ -128,6 +131,7 @@ def test_axes_in_front_and_none_at_all():
     )
 
 
+@pytest.mark.backends("all")
 @pytest.mark.parametrize("compiled", [False, True])
 def test_predict_knows_what_was_stored_since(compiled):
     memory = memory_of(floats(4), beta=20.0)
@@ -166,6 +170,7 @@ def network(memory):
     return keras.Model(x, behind(memory(front(x)))), front, behind
 
 
+@pytest.mark.backends("all")
 @pytest.mark.skipif(
     keras.config.backend() == "numpy", reason="NumPy does not train a model"
 )
@@ -343,6 +348,7 @@ def test_expected_capacity():
         assert memory.expected_capacity(flips=0.1) == capacity
 
 
+@pytest.mark.backends("all")
 @pytest.mark.parametrize("stored", [S, 0])
 def test_a_file_has_the_patterns(tmp_path, stored):
     memory = AssociativeMemory(beta=2.0, chunk_size=8, name="mine")
@@ -380,6 +386,7 @@ def test_half_precision_and_what_is_too_large_for_it():
     assert len(memory) == S
 
 
+@pytest.mark.backends("all")
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @pytest.mark.skipif(
     keras.config.backend() == "numpy", reason="Keras copies what is an array already"

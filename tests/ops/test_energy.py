@@ -8,7 +8,9 @@ import references
 from gradients import gradient, tensor, to_numpy
 from keras import ops
 
-from keras_attention.ops import energy, kernels
+from keras_attention.ops import energy, kernels, normalizers
+
+pytestmark = pytest.mark.backends("all")
 
 B, T, S, D = 2, 5, 7, 3
 FUNCTIONS = {
@@ -137,10 +139,15 @@ def test_gradients_of_the_update_are_finite(similarity):
     assert np.all(slopes[0][1, 2] == 0)
 
 
-def test_a_callable_separates():
-    states, patterns, _, _ = given()
-    found = call(energy.hopfield_update, states, patterns, 1.0, lambda z, mask: 0 * z)
-    assert np.all(to_numpy(found) == 0)
+@pytest.mark.parametrize("similarity", energy.SIMILARITIES)
+def test_a_callable_separates(similarity):
+    states, patterns, beta, mask = given()
+    values = (states, patterns, beta)
+    found = call(
+        energy.hopfield_update, *values, normalizers.sparsemax, similarity, mask=mask
+    )
+    expected = plain.update(*values, "sparsemax", similarity, mask)
+    np.testing.assert_allclose(to_numpy(found), expected, rtol=1e-4, atol=2e-5)
 
 
 def test_lists_and_whole_numbers():

@@ -68,6 +68,8 @@ def test_k_means_finds_what_is_apart():
     truth = rng.permutation(np.repeat(np.arange(5), 13))
     points = np.array([[0, 0], [9, 0], [0, 9], [9, 9], [-9, 3]])[truth]
     found = k_means(points + rng.normal(scale=0.3, size=points.shape), 5)
+    # No group is split between clusters, and no cluster holds two groups.
     assert len(set(zip(truth.tolist(), found.tolist()))) == 5
+    assert len(set(found.tolist())) == 5
     # More clusters than different points.
     assert len(k_means(np.zeros((4, 2)), 3)) == 4

@@ -10,6 +10,8 @@ from keras import ops
 
 from keras_attention.ops import ranking
 
+pytestmark = pytest.mark.backends("all")
+
 B, M, N = 3, 7, 5
 
 
@@ -78,9 +80,10 @@ def test_what_is_hidden_costs_nothing_and_has_no_gradient(dtype):
 
 
 def test_time_features_by_hand():
-    x, y, other = (tensor(t, "int32") for t in ([5, 1, 3], [2, 4, 3], [4, 2, 3]))
-    found = to_numpy(ranking.time_features(x, y, other))
-    np.testing.assert_array_equal(found, [[0, 0, 1], [1, 1, 0], [0, 0, 0]])
+    times = [5, 1, 3, 3], [2, 4, 3, 4], [4, 2, 3, 2]
+    found = to_numpy(ranking.time_features(*(tensor(t, "int32") for t in times)))
+    expected = [[0, 0, 1], [1, 1, 0], [0, 0, 0], [1, 0, 0]]
+    np.testing.assert_array_equal(found, expected)
 
 
 @references.examples

@@ -198,12 +198,17 @@ def test_what_is_finished_stays_as_it_is():
     [samplers.GreedySampler(), samplers.BeamSampler(), samplers.BeamSampler(4, 1.0)],
     ids=["greedy", "beam", "beam_by_length"],
 )
-def test_stopping_early_changes_nothing(sampler, monkeypatch):
+@pytest.mark.parametrize("seed", [4, 16])
+def test_stopping_early_changes_nothing(sampler, seed, monkeypatch):
+    """With seed 16 every search stops early; with 4, some rows of two never end."""
     prompt = prompts(17)
-    early = run(sampler, prompt, 4, stop_token_ids=[END])
+    early = run(sampler, prompt, seed, stop_token_ids=[END])
+    if seed == 16:
+        assert (early == END).any(axis=1).all()
     loop = decoding.generate
     monkeypatch.setattr(decoding, "generate", lambda *args: loop(*args[:4], None))
-    np.testing.assert_array_equal(early, run(sampler, prompt, 4, stop_token_ids=[END]))
+    whole = run(sampler, prompt, seed, stop_token_ids=[END])
+    np.testing.assert_array_equal(early, whole)
 
 
 @pytest.mark.parametrize("name", ["greedy", "beam"])
