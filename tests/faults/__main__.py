@@ -1,0 +1,164 @@
+"""Sows faults into a copy of the package, one at a time, and runs what should see them.
+
+    python tests/faults draw --seed 0 --count 40 --to drawn.json
+    python tests/faults run drawn.json --to report.json
+
+The drawn faults come from all groups (kernels, masks, saving, rest). A fault is caught
+if a test fails with it. The tests that run first are those whose files mention what the
+faulty file defines; then all others of the lane, unless `--near` is given. A lane's
+Python is that of its tox environment, `.tox/LANE`, which must have been made.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import sites
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FOLDERS = ("ops", "kernels", "layers", "models")
+SHARES = {"kernels": 0.3, "masks": 0.15, "saving": 0.15, "rest": 0.4}
+LANES = ("torch", "jax", "tensorflow", "numpy")
+UNCHANGED = pathlib.Path(__file__).parent / "unchanged.json"
+BESIDE = ("tests/interop", "tests/text")  # of another lane, which has all backends
+
+
+def draw(seed: int, count: int, known: list[sites.Fault]) -> list[sites.Fault]:
+    """Faults from each group, none of those that are known to change nothing.
+
+    First a file is drawn, then a kind of code in it, then a fault: else most faults
+    would be other constants in the longest files.
+    """
+    fits: dict[str, dict[str, dict[str, list[sites.Fault]]]] = {}
+    for name, path in sites.modules(ROOT, FOLDERS).items():
+        for fault in sites.faults(name, path.read_text("utf-8")):
+            kinds = fits.setdefault(fault.group, {}).setdefault(name, {})
+            kinds.setdefault(fault.kind, []).append(fault)
+    chance, found = random.Random(seed), []
+    for group, share in SHARES.items():
+        wanted = len(found) + round(share * count)
+        while len(found) < wanted:
+            kinds = fits[group][chance.choice(sorted(fits[group]))]
+            fault = chance.choice(kinds[chance.choice(sorted(kinds))])
+            if fault not in (*found, *known):
+                found.append(fault)
+    return found
+
+
+def lanes(fault: sites.Fault) -> tuple[str, ...]:
+    """The lanes that run the faulty code, the cheapest first."""
+    for lane in LANES[:3]:
+        if lane in fault.module.split(".kernels")[-1]:
+            return (lane,)
+    return LANES
+
+
+def defined(module: pathlib.Path) -> set[str]:
+    """The public names that a file defines, and the file's own."""
+    names = re.findall(r"^(?:def|class) ([A-Za-z]\w+)", module.read_text("utf-8"), re.M)
+    return {*names, module.stem}
+
+
+def ordered(copy: pathlib.Path, faulty: pathlib.Path, near: bool) -> list[str]:
+    """The files of tests, those first that mention most of what the faulty one defines.
+
+    Args:
+        copy: the checkout in which the fault stands.
+        faulty: the file with the fault.
+        near: whether files that mention nothing of it are left out.
+    """
+    words = re.compile(rf"\b({'|'.join(map(re.escape, defined(faulty)))})\b")
+    counted = {}
+    for path in sorted((copy / "tests").rglob("test_*.py")):
+        name = path.relative_to(copy).as_posix()
+        if not name.startswith(BESIDE):
+            counted[name] = len({*words.findall(path.read_text("utf-8"))})
+    counted["tests/test_contract.py"] += 1
+    names = sorted(counted, key=lambda name: -counted[name])
+    return [name for name in names if counted[name] or not near]
+
+
+def run(fault: sites.Fault, options: argparse.Namespace) -> dict:
+    """What became of a fault: by which lane and test it was caught, and how long."""
+    start, caught = time.perf_counter(), None
+    with tempfile.TemporaryDirectory() as folder:
+        copy = pathlib.Path(folder) / "checkout"
+        skipped = shutil.ignore_patterns(".git", ".tox", "__pycache__", "site")
+        shutil.copytree(options.checkout, copy, ignore=skipped)
+        path, text = sites.place(fault, sites.modules(copy, FOLDERS))
+        path.write_text(text, "utf-8")
+        for lane in lanes(fault):
+            if lane in options.lanes and caught is None:
+                caught = first_failure(copy, lane, ordered(copy, path, options.near))
+    seconds = round(time.perf_counter() - start, 1)
+    return {**asdict(fault), "group": fault.group, **(caught or {}), "seconds": seconds}
+
+
+def first_failure(copy: pathlib.Path, lane: str, tests: list[str]) -> dict | None:
+    """The test of a lane that fails first, if one does."""
+    python = ROOT / ".tox" / lane / "bin" / "python"
+    environment = {**os.environ, "KERAS_BACKEND": lane, "OMP_NUM_THREADS": "1"}
+    command = [str(python), "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*command, *tests], cwd=copy, env=environment, capture_output=True, text=True
+    )
+    if done.returncode == 0:
+        return None
+    found = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.M)
+    if not found:
+        raise RuntimeError(
+            f"pytest ended with {done.returncode}:\n{done.stdout[-2000:]}"
+        )
+    return {"lane": lane, "test": found[0]}
+
+
+def read(path: pathlib.Path) -> list[sites.Fault]:
+    """The faults of a file, whatever else it says of each."""
+    names = sites.Fault.__dataclass_fields__
+    rows = json.loads(path.read_text("utf-8"))
+    return [sites.Fault(**{name: row[name] for name in names}) for row in rows]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    drawing = commands.add_parser("draw", help="draw faults and write them to a file")
+    drawing.add_argument("--seed", type=int, default=0)
+    drawing.add_argument("--count", type=int, default=40)
+    drawing.add_argument("--to", type=pathlib.Path, required=True)
+    running = commands.add_parser("run", help="sow the faults of a file, one at a time")
+    running.add_argument("faults", type=pathlib.Path)
+    running.add_argument("--to", type=pathlib.Path, required=True)
+    running.add_argument("--lanes", nargs="+", default=LANES, choices=LANES)
+    running.add_argument("--near", action="store_true", help="only tests that name it")
+    running.add_argument("--checkout", type=pathlib.Path, default=ROOT)
+    options = parser.parse_args()
+    if options.command == "draw":
+        found = draw(options.seed, options.count, read(UNCHANGED))
+        rows = [{**asdict(fault), "group": fault.group} for fault in found]
+        options.to.write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
+        return 0
+    rows = []
+    for fault in read(options.faults):
+        rows.append(run(fault, options))
+        options.to.write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
+        last = rows[-1]
+        what = f"{last['lane']}, {last['test']}" if "lane" in last else "NOT CAUGHT"
+        print(f"{fault}\n    {what} ({last['seconds']} s)", flush=True)
+    survived = sum("lane" not in row for row in rows)
+    print(f"{len(rows) - survived} of {len(rows)} faults were caught")
+    return 1 if survived else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
