@@ -1,12 +1,14 @@
 """KerasHub's samplers drive our steps, ours drive its models: a process a backend."""
 
 import importlib.util
-import os
 import pathlib
 import subprocess
 import sys
 
 import pytest
+from processes import environment
+
+pytestmark = pytest.mark.backends("all")
 
 WORKER = pathlib.Path(__file__).parent / "hub_worker.py"
 
@@ -15,9 +17,9 @@ WORKER = pathlib.Path(__file__).parent / "hub_worker.py"
     importlib.util.find_spec("keras_hub") is None, reason="keras_hub is not installed"
 )
 @pytest.mark.parametrize("backend", ["jax", "tensorflow", "torch"])
-def test_samplers_and_models_of_both(backend):
-    environment = {**os.environ, "KERAS_BACKEND": backend}
+def test_samplers_and_models_of_both(backend, tmp_path):
+    given = environment(backend, tmp_path)
     done = subprocess.run(
-        [sys.executable, str(WORKER)], env=environment, capture_output=True, text=True
+        [sys.executable, str(WORKER)], env=given, capture_output=True, text=True
     )
     assert done.returncode == 0, f"{backend}:\n{done.stderr[-4000:]}"

@@ -12,6 +12,7 @@ import warnings
 
 import numpy as np
 
+TRAINERS = ("jax", "tensorflow", "torch")
 SAVED = ("saved_model",)
 BOTH = (*SAVED, "onnx")
 ALL = (*BOTH, "tflite", "openvino")
@@ -75,6 +76,18 @@ UNREAD = {
 }
 
 
+def read_by(reader):
+    """The files that a backend reads: each model, the writers taking turns.
+
+    Readers that can all read everything begin with another writer, so that each file
+    is read somewhere.
+    """
+    start = sum(map(ord, reader))
+    for number, name in enumerate(EXPORTS):
+        if (reader, name) not in UNREAD:
+            yield f"{TRAINERS[(start + number) % len(TRAINERS)]}-{name}"
+
+
 def questions(vocabulary, count, seed, memory_size, sentence_length=None):
     from keras_attention.datasets import babi
 
@@ -108,8 +121,8 @@ def train(folder):
         "matrix_factorization": matrix_factorization,
         "attentive_factorization": attentive_factorization,
     }.items():
-        model, inputs, answers = make()
         stem = f"{backend}-{name}"
+        model, inputs, answers = make(folder) if name == "memn2n" else make()
         model.save(folder / f"{stem}.keras")
         outputs = named(model.predict(inputs, verbose=0))
         save(folder / f"{stem}.npz", inputs=inputs, outputs=outputs, answers=answers)
@@ -126,14 +139,22 @@ def train(folder):
             model.export(str(path), format=FORMATS[kind], verbose=False, **more)
 
 
-def memn2n():
-    """A trained network; questions to answer, and the true answers."""
+def memn2n(folder):
+    """A trained network; questions to answer, and the true answers.
+
+    JAX trains it, in a process that comes first; the others read its file.
+    """
     import keras
 
     from keras_attention import callbacks, models
 
     keras.utils.set_random_seed(0)
     vocabulary, inputs, answers = questions(None, 1000, 0, 10)
+    # The questions to answer: another batch size, longer stories and sentences than
+    # any that the model, or a trace of it, has seen.
+    asked = questions(vocabulary, 37, 1, 13, 11)[1:]
+    if keras.config.backend() != "jax":
+        return keras.saving.load_model(folder / "jax-memn2n.keras"), *asked
     model = models.MemN2N(
         len(vocabulary), memory_size=10, time_noise=0.1, linear_start=True
     )
@@ -145,9 +166,7 @@ def memn2n():
     model.fit(
         inputs, answers, epochs=25, verbose=0, callbacks=[callbacks.LinearStart(5)]
     )
-    # The questions to answer: another batch size, longer stories and sentences than
-    # any that the model, or a trace of it, has seen.
-    return model, *questions(vocabulary, 37, 1, 13, 11)[1:]
+    return model, *asked
 
 
 def memnn():
@@ -348,8 +367,8 @@ def ntm_network():
     rng = np.random.default_rng(11)
     cell = layers.NTMCell(keras.layers.GRUCell(11), 7, 4)
     model = models.DNCNetwork(cell, 3, vocabulary_size=19, embedding_dim=5)
-    words = integers({"inputs": tokens(rng, 5, 13)})
-    return drawn(model, rng), {**words, "answer_mask": asked(rng, 5, 13)}, {}
+    words = integers({"inputs": tokens(rng, 5, 7)})  # torch's export unrolls them
+    return drawn(model, rng), {**words, "answer_mask": asked(rng, 5, 7)}, {}
 
 
 def skip_gram():
@@ -425,12 +444,11 @@ def predict(folder):
     import keras_attention  # noqa: F401 - registers what the files hold
 
     reader = keras.config.backend()
-    for path in sorted(folder.glob("*.keras")):
-        if (reader, path.stem.split("-")[1]) in UNREAD:
-            continue
+    for stem in read_by(reader):
+        path = folder / f"{stem}.keras"
         inputs = load(path.with_suffix(".npz"), "inputs")
         outputs = keras.saving.load_model(path).predict(inputs, verbose=0)
-        np.savez(folder / f"{path.stem}-read-by-{reader}.npz", **named(outputs))
+        np.savez(folder / f"{stem}-read-by-{reader}.npz", **named(outputs))
 
 
 def serve(folder):

@@ -14,6 +14,8 @@ from text_worker import PAIRS
 from keras_attention.datasets import translation
 from keras_attention.text import Subwords
 
+pytestmark = pytest.mark.backends("all")
+
 SENTENCES = [source for source, _ in PAIRS]
 
 

@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("keras_hub", reason="the extra `text` is not installed")
 pytest.importorskip("tensorflow_text", reason="the extra `text` is not installed")
+from processes import environment
 from text_worker import MOST, PAIRS, TEXTS, samplers
 
 from keras_attention.datasets.translation import Vocabulary
@@ -19,16 +20,18 @@ from keras_attention.models import Seq2Seq
 from keras_attention.samplers import BeamSampler, TopKSampler
 from keras_attention.text import Subwords, export_translator, translate
 
+pytestmark = pytest.mark.backends("all")
+
 WORKER = pathlib.Path(__file__).parent / "text_worker.py"
 on_tensorflow = pytest.mark.skipif(
     keras.config.backend() != "tensorflow", reason="exports on TensorFlow alone"
 )
 
 
-def work(command, folder, *options, **environment):
+def work(command, folder, *options, **more):
     done = subprocess.run(
         [sys.executable, *options, str(WORKER), command, str(folder)],
-        env={**os.environ, **environment},
+        env={**os.environ, **more},
         capture_output=True,
         text=True,
     )
@@ -39,10 +42,8 @@ def work(command, folder, *options, **environment):
 def trained(tmp_path_factory):
     """A folder with a model that JAX has trained, and what it translates there."""
     folder = tmp_path_factory.mktemp("translator")
-    flags = (
-        "--xla_cpu_parallel_codegen_split_count=1 --xla_backend_optimization_level=0"
-    )
-    work("train", folder, KERAS_BACKEND="jax", XLA_FLAGS=flags)
+    given = environment("jax", folder)
+    work("train", folder, **given)
     return folder
 
 
