@@ -1,26 +1,9 @@
 """The example as a user runs it, in a process of its own."""
 
-import os
-import pathlib
-import subprocess
-import sys
-
-import keras
 import pytest
+from calling import run_example
 
-SCRIPT = pathlib.Path(__file__).parents[2] / "examples" / "babi_qa.py"
-BACKEND = keras.config.backend()
-pytestmark = pytest.mark.skipif(
-    BACKEND not in ("jax", "tensorflow", "torch"), reason="does not train"
-)
-
-
-def run(folder, *arguments):
-    environment = {**os.environ, "KERAS_BACKEND": BACKEND}
-    command = [sys.executable, "-W", "ignore", str(SCRIPT), *arguments]
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True
-    )
+pytestmark = pytest.mark.backends("jax", reason="the Quick start runs on JAX")
 
 
 def test_from_training_to_a_story_of_ones_own(tmp_path):
@@ -28,9 +11,8 @@ def test_from_training_to_a_story_of_ones_own(tmp_path):
         "Where is Mary?\nMary went to the kitchen.\nJohn went to the zoo.\n"
         "Where is Mary?\nMary went back to the office.\n"
     )
-    done = run(
-        *(tmp_path, "--data", "simulated", "--epochs", "40", "--story", "story.txt")
-    )
+    options = ("--data", "simulated", "--epochs", "40", "--story", "story.txt")
+    done = run_example("babi_qa.py", *options, folder=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
     (line,) = [x for x in done.stdout.splitlines() if x.startswith("test accuracy: ")]
     assert float(line.split()[2]) >= 90
@@ -45,8 +27,8 @@ def test_from_training_to_a_story_of_ones_own(tmp_path):
 
 def test_what_goes_wrong_is_said_before_training(tmp_path):
     (tmp_path / "file").touch()
-    done = run(tmp_path, "--out", "file")
+    done = run_example("babi_qa.py", "--out", "file", folder=tmp_path)
     assert "cannot write to file: " in done.stderr
     assert "Choose another --out." in done.stderr
-    done = run(tmp_path, "--model", ".")
+    done = run_example("babi_qa.py", "--model", ".", folder=tmp_path)
     assert "holds no model.keras" in done.stderr

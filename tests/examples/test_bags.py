@@ -2,36 +2,20 @@
 
 import os
 import pathlib
-import subprocess
-import sys
 
-import keras
 import pytest
+from calling import run_example
 
-SCRIPT = pathlib.Path(__file__).parents[2] / "examples" / "bags.py"
-BACKEND = keras.config.backend()
 DATA = os.environ.get("KERAS_ATTENTION_DATA", "")
 TIGER = pathlib.Path(DATA) / "mil" / "tiger.mat"
-RUNS = BACKEND in ("jax", "tensorflow", "torch")
 
 
-def run(folder, *options, **environment):
-    return subprocess.run(
-        [sys.executable, "-W", "ignore", str(SCRIPT), *options],
-        cwd=folder,
-        env={**os.environ, "KERAS_BACKEND": BACKEND, **environment},
-        capture_output=True,
-        text=True,
-    )
-
-
-@pytest.mark.skipif(not RUNS, reason="the example has no such backend")
 @pytest.mark.skipif(
     not (DATA and TIGER.is_file()), reason="KERAS_ATTENTION_DATA has no tiger.mat"
 )
 def test_from_a_file_to_where_it_looked(tmp_path):
-    options = ("--data", str(TIGER), "--folds", "1", "--epochs", "2")
-    done = run(tmp_path, *options, KERAS_ATTENTION_DATA="")
+    options = ("bags.py", "--data", TIGER, "--folds", 1, "--epochs", 2)
+    done = run_example(*options, folder=tmp_path, KERAS_ATTENTION_DATA="")
     assert done.returncode == 0, done.stderr[-2000:]
     assert "200 bags of 1 to 13 instances" in done.stdout
     area = float(done.stdout.split("mean AUC ")[1].split(",")[0])
@@ -41,9 +25,9 @@ def test_from_a_file_to_where_it_looked(tmp_path):
     assert (tmp_path / "bags" / "model.keras").stat().st_size > 1000
 
 
-@pytest.mark.skipif(BACKEND != "torch", reason="the same on each backend; torch starts")
 def test_without_a_file_bags_are_made(tmp_path):
-    done = run(tmp_path, "--folds", "1", "--epochs", "1", KERAS_ATTENTION_DATA="")
+    options = ("bags.py", "--folds", 1, "--epochs", 1)
+    done = run_example(*options, folder=tmp_path, KERAS_ATTENTION_DATA="")
     assert done.returncode == 0, done.stderr[-2000:]
     assert "Next: get tiger.mat by hand" in done.stdout
     assert "600 bags of 8 to 8 instances" in done.stdout
@@ -51,9 +35,8 @@ def test_without_a_file_bags_are_made(tmp_path):
     assert "loaded again: the same answers" in done.stdout
 
 
-@pytest.mark.skipif(BACKEND != "torch", reason="the same on each backend; torch starts")
 def test_a_file_that_is_named_must_be_there(tmp_path):
-    done = run(tmp_path, "--data", "nowhere.mat")
+    done = run_example("bags.py", "--data", "nowhere.mat", folder=tmp_path)
     assert done.returncode == 1
     assert "There is no file nowhere.mat" in done.stderr
     assert "Traceback" not in done.stderr

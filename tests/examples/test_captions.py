@@ -1,34 +1,22 @@
 """The example of captions as a user runs it, in a process of its own."""
 
 import os
-import pathlib
-import subprocess
-import sys
 
-import keras
 import pytest
+from calling import run_example
 
-SCRIPT = pathlib.Path(__file__).parents[2] / "examples" / "captions.py"
-BACKEND = keras.config.backend()
 DATA = os.environ.get("KERAS_ATTENTION_DATA")
 
 
-@pytest.mark.skipif(BACKEND != "jax", reason="trains for minutes; JAX is its default")
+@pytest.mark.backends("jax", reason="trains for minutes; JAX is its default")
 @pytest.mark.skipif(
     not DATA, reason="KERAS_ATTENTION_DATA names no folder with MNIST's files"
 )
 def test_captions_are_written_and_drawn(tmp_path):
     """A few epochs; by chance 1 caption in about 170 is exact."""
-    environment = {**os.environ, "KERAS_BACKEND": BACKEND}
     arguments = ["--canvases", "3000", "--digits", "4"]
     arguments += ["--decoder", "8", "--epochs", "2"]
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", str(SCRIPT), *arguments],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
+    done = run_example("captions.py", *arguments, folder=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
     figures = {
         line.split(":")[0].strip(): float(line.split()[-1].rstrip("%"))

@@ -1,28 +1,12 @@
 """The example of copying as a user runs it, in a process of its own."""
 
-import os
-import pathlib
-import subprocess
-import sys
-
-import keras
 import pytest
-
-SCRIPT = pathlib.Path(__file__).parents[2] / "examples" / "copy_from_memory.py"
-BACKEND = keras.config.backend()
+from calling import run_example
 
 
-@pytest.mark.skipif(BACKEND != "jax", reason="trains for a minute; JAX is its default")
+@pytest.mark.backends("jax", reason="trains for a minute; JAX is its default")
 def test_a_memory_learns_to_copy(tmp_path):
-    environment = {**os.environ, "KERAS_BACKEND": BACKEND}
-    arguments = ("--task", "copy")
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", str(SCRIPT), *arguments],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
+    done = run_example("copy_from_memory.py", "--task", "copy", folder=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
     lines = done.stdout.splitlines()
     tested = [x for x in lines if x.startswith("bits right, ")]

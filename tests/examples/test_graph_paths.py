@@ -1,26 +1,12 @@
 """The example of ways in graphs as a user runs it, in a process of its own."""
 
-import os
-import pathlib
-import subprocess
-import sys
-
-import keras
 import pytest
-
-SCRIPT = pathlib.Path(__file__).parents[2] / "examples" / "graph_paths.py"
-BACKEND = keras.config.backend()
+from calling import run_example
 
 
-@pytest.mark.skipif(BACKEND != "jax", reason="trains for a while; JAX is its default")
+@pytest.mark.backends("jax", reason="trains for a while; JAX is its default")
 def test_a_memory_finds_the_way(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", str(SCRIPT), "--minutes", "0.4"],
-        cwd=tmp_path,
-        env={**os.environ, "KERAS_BACKEND": BACKEND},
-        capture_output=True,
-        text=True,
-    )
+    done = run_example("graph_paths.py", "--minutes", 0.4, folder=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
     lines = done.stdout.splitlines()
     first = next(line for line in lines if line.startswith("lesson 1"))

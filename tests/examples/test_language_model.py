@@ -1,33 +1,21 @@
 """The example of a language model as a user runs it, in a process of its own."""
 
-import os
-import pathlib
-import subprocess
-import sys
-
-import keras
 import pytest
+from calling import ROOT, run_example
 
-SCRIPT = pathlib.Path(__file__).parents[2] / "examples" / "language_model.py"
-BACKEND = keras.config.backend()
+SCRIPT = ROOT / "examples" / "language_model.py"
 
 
-@pytest.mark.skipif(BACKEND != "jax", reason="trains; JAX is its default")
+@pytest.mark.backends("jax", reason="trains; JAX is its default")
 def test_it_learns_from_a_text_and_goes_on(tmp_path):
     lines = [f"{n} green bottles hang on the wall, {n} in all.\n" for n in range(900)]
     (tmp_path / "text.txt").write_text("".join(lines), "utf-8")
     sizes = {"steps": 150, "dim": 32, "layers": 1, "length": 32, "batch-size": 16}
     arguments = [f"--{name}={value}" for name, value in sizes.items()]
-    done = subprocess.run(
-        [
-            *(sys.executable, "-W", "ignore", str(SCRIPT), *arguments),
-            *("--text", "text.txt", "--characters", "11"),
-            *("--prompt", "7 green bot", "--prompt", "8"),
-        ],
-        cwd=tmp_path,
-        env={**os.environ, "KERAS_BACKEND": BACKEND},
-        capture_output=True,
-        text=True,
+    done = run_example(
+        *("language_model.py", *arguments, "--text", "text.txt", "--characters", 11),
+        *("--prompt", "7 green bot", "--prompt", "8"),
+        folder=tmp_path,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     characters, pairs, model = (

@@ -3,39 +3,23 @@
 import gzip
 import os
 import pathlib
-import subprocess
-import sys
 
-import keras
 import numpy as np
 import pytest
+from calling import run_example
 
 pytest.importorskip("matplotlib")
 
-SCRIPT = pathlib.Path(__file__).parents[2] / "examples" / "retrieve_digits.py"
-BACKEND = keras.config.backend()
 DATA = os.environ.get("KERAS_ATTENTION_DATA", "")
 DIGITS = pathlib.Path(DATA) / "mnist" / "t10k-images-idx3-ubyte.gz"
-RUNS = BACKEND in ("jax", "tensorflow", "torch")
 
 
-def run(folder, *options, **environment):
-    return subprocess.run(
-        [sys.executable, "-W", "ignore", str(SCRIPT), *options],
-        cwd=folder,
-        env={**os.environ, "KERAS_BACKEND": BACKEND, **environment},
-        capture_output=True,
-        text=True,
-    )
-
-
-@pytest.mark.skipif(not RUNS, reason="the example has no such backend")
 @pytest.mark.skipif(
     not (DATA and DIGITS.is_file()), reason="KERAS_ATTENTION_DATA has no digits"
 )
 def test_from_files_to_a_picture(tmp_path):
     options = ["--stored", "300", "--queries", "24", "--b", "1", "20", "--steps", "9"]
-    done = run(tmp_path, *options)
+    done = run_example("retrieve_digits.py", *options, folder=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "300 digits stored, 24 asked for by their upper half" in done.stdout
     assert "b = 1: 0.0 % after one step" in done.stdout
@@ -46,7 +30,6 @@ def test_from_files_to_a_picture(tmp_path):
         assert (folder / name).stat().st_size > 1000
 
 
-@pytest.mark.skipif(BACKEND != "torch", reason="the same on each backend; torch starts")
 def test_damaged_digits_are_named(tmp_path):
     """The next thing to try is told, and nothing else is drawn in their place."""
     folder = tmp_path / "mnist"
@@ -55,7 +38,8 @@ def test_damaged_digits_are_named(tmp_path):
     start = bytes((0, 0, 8, 3)) + np.array([3, 28, 28], ">u4").tobytes()
     (folder / DIGITS.name).write_bytes(gzip.compress(start + images[:-1]))
     (folder / "t10k-labels-idx1-ubyte.gz").write_bytes(b"")
-    done = run(tmp_path, KERAS_ATTENTION_DATA=str(tmp_path))
+    given = {"KERAS_ATTENTION_DATA": str(tmp_path)}
+    done = run_example("retrieve_digits.py", folder=tmp_path, **given)
     assert done.returncode == 1
     assert "is truncated or altered" in done.stderr
     assert "Traceback" not in done.stderr

@@ -1,16 +1,10 @@
 """The example of sentiment as a user runs it, on a few sentences of one's own."""
 
 import gzip
-import os
-import pathlib
-import subprocess
-import sys
 
-import keras
 import pytest
+from calling import run_example
 
-SCRIPT = pathlib.Path(__file__).parents[2] / "examples" / "sentiment.py"
-BACKEND = keras.config.backend()
 TEXTS = [
     f"{start} {word} {thing}\t{label}"
     for start in ("what a", "this is a", "oh , one more")
@@ -20,23 +14,17 @@ TEXTS = [
 ]
 
 
-@pytest.mark.skipif(BACKEND != "jax", reason="compiles for long; JAX is its default")
+@pytest.mark.backends("jax", reason="compiles for long; JAX is its default")
 def test_from_files_to_a_picture(tmp_path):
     (tmp_path / "text").mkdir()
     for split, lines in (("train", TEXTS), ("dev", TEXTS[::3]), ("test", TEXTS[::2])):
         path = tmp_path / "text" / f"sst2.{split}.tsv.gz"
         path.write_bytes(gzip.compress("\n".join(lines).encode()))
-    command = [sys.executable, "-W", "ignore", str(SCRIPT), "--epochs", "2"]
-    done = subprocess.run(
-        [*command, "--dim", "8", "--text", "a fine film", "--text", "so dull"],
-        cwd=tmp_path,
-        env={
-            **os.environ,
-            "KERAS_BACKEND": BACKEND,
-            "KERAS_ATTENTION_DATA": str(tmp_path),
-        },
-        capture_output=True,
-        text=True,
+    done = run_example(
+        *("sentiment.py", "--epochs", 2, "--dim", 8),
+        *("--text", "a fine film", "--text", "so dull"),
+        folder=tmp_path,
+        KERAS_ATTENTION_DATA=str(tmp_path),
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert f"{len(TEXTS)} sentences, 23 words" in done.stdout

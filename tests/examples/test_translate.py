@@ -1,16 +1,10 @@
 """The example of translation as a user runs it, on a few sentences of one's own."""
 
 import gzip
-import os
-import pathlib
-import subprocess
-import sys
 
-import keras
 import pytest
+from calling import run_example
 
-SCRIPT = pathlib.Path(__file__).parents[2] / "examples" / "translate.py"
-BACKEND = keras.config.backend()
 NOUNS = {"dog": "Hund", "man": "Mann", "horse": "Gaul", "boy": "Junge"}
 PAIRS = [
     (
@@ -27,7 +21,7 @@ SMALL = ("--epochs", "2", "--units", "8")
 PICTURES = {"recurrent": ("alignment",), "transformer": ("encoder", "decoder", "cross")}
 
 
-@pytest.mark.skipif(BACKEND != "jax", reason="compiles for long; JAX is its default")
+@pytest.mark.backends("jax", reason="compiles for long; JAX is its default")
 @pytest.mark.parametrize("model", PICTURES)
 def test_from_files_to_pictures(model, tmp_path):
     (tmp_path / "multi30k").mkdir()
@@ -36,16 +30,10 @@ def test_from_files_to_pictures(model, tmp_path):
             text = "".join(f"{pair[side]}\n" for pair in pairs)
             path = tmp_path / "multi30k" / f"{stem}.{language}.gz"
             path.write_bytes(gzip.compress(text.encode()))
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", str(SCRIPT), "--model", model, *SMALL],
-        cwd=tmp_path,
-        env={
-            **os.environ,
-            "KERAS_BACKEND": BACKEND,
-            "KERAS_ATTENTION_DATA": str(tmp_path),
-        },
-        capture_output=True,
-        text=True,
+    done = run_example(
+        *("translate.py", "--model", model, *SMALL),
+        folder=tmp_path,
+        KERAS_ATTENTION_DATA=str(tmp_path),
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert "64 sentences, " in done.stdout

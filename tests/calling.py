@@ -1,0 +1,55 @@
+"""Calls of models and scripts that several tests need."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import keras
+import numpy as np
+from keras import ops
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+BACKEND = keras.config.backend()
+
+
+def plain(tensor):
+    """A tensor as a NumPy array of its own dtype."""
+    return np.asarray(ops.convert_to_numpy(ops.convert_to_tensor(tensor)))
+
+
+def at_once(model, inputs):
+    """What a model returns, and the mask that its output carries or None.
+
+    JAX compiles one function: one for each operation would take longer.
+    """
+    inputs = {name: ops.convert_to_tensor(array) for name, array in inputs.items()}
+    if BACKEND != "jax":
+        output = model(inputs)
+        return output, getattr(output, "_keras_mask", None)
+    import jax
+
+    def call(*values):
+        output = model.stateless_call(*values, inputs)[0]
+        return output, getattr(output, "_keras_mask", None)
+
+    state = [model.trainable_variables, model.non_trainable_variables]
+    return jax.jit(call)(*([v.value for v in group] for group in state))
+
+
+def environment(backend=BACKEND, **more):
+    """The environment of a process that trains: no flags that only save compiling."""
+    kept = {name: x for name, x in os.environ.items() if name != "XLA_FLAGS"}
+    return {**kept, "KERAS_BACKEND": backend, **more}
+
+
+def run_example(name, *arguments, folder, backend=BACKEND, **more):
+    """Runs a script of examples/ as a user does; returns the finished process."""
+    command = [sys.executable, "-W", "ignore", str(ROOT / "examples" / name)]
+    return subprocess.run(
+        [*command, *map(str, arguments)],
+        cwd=folder,
+        env=environment(backend, **more),
+        capture_output=True,
+        text=True,
+    )
