@@ -272,12 +272,13 @@ class Hopfield(CachedAttention):
         Example:
 
         >>> import numpy as np
+        >>> from keras import ops
         >>> from keras_attention.layers import Hopfield, MultiHeadAttention
         >>> x = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
         >>> attention = MultiHeadAttention(4, 2)
         >>> expected = attention(x, x)
         >>> found = Hopfield.from_multi_head(attention)(x, x)
-        >>> float(np.abs(np.asarray(found) - np.asarray(expected)).max()) < 1e-6
+        >>> bool(ops.all(ops.abs(found - expected) < 1e-6))
         True
         """
         layer = from_multi_head.checked(layer)
