@@ -1017,7 +1017,7 @@ ROWS = [
         {
             "cell": partial(_dnc_cell, word_width=3, read_heads=2, links=2),
             "return_sequences": True,
-            "segment": 2,
+            "segment": 3,  # all steps: TensorFlow traces each length of one anew
         },
         _steps,
         trains=True,
@@ -1734,7 +1734,7 @@ ROWS = [
             "cell": partial(_dnc_cell, read_heads=2, word_width=3),
             "output_units": 3,
             "input_dim": D,
-            "segment": 2,
+            "segment": 5,  # all steps: TensorFlow traces each length of one anew
         },
         _asked,
         trains=True,

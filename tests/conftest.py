@@ -1,13 +1,74 @@
-"""What all tests share: programs that JAX has compiled do not pile up."""
+"""What all tests share: which backend runs which test, and room for JAX' programs.
 
+The marker `backends` names the backends that run a test; tests/README.md says when.
+"""
+
+import datetime
 import gc
+import zlib
 from pathlib import Path
 
 import keras
+import pytest
 
+BACKEND = keras.config.backend()
+# They compile nothing, so that a test is cheap: they run all that has no marker.
+EAGER = ("torch", "numpy")
+PARTS = 14  # days in which the others run those tests, too
 BETWEEN = 100  # tests
 MOST = 30_000  # mappings of memory
 count = 0
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--others",
+        default="none",
+        metavar="PART",
+        help="run tests that torch and NumPy hold on this backend, too: none of them, "
+        f"all, a part from 1 to {PARTS}, or today's part",
+    )
+
+
+def part_of(config):
+    """The part of the other backends' tests to run here: a number, "none" or "all"."""
+    given = config.getoption("others")
+    if given == "today":
+        return datetime.date.today().toordinal() % PARTS + 1
+    if given in ("none", "all"):
+        return given
+    if not given.isdigit() or not 1 <= int(given) <= PARTS:
+        message = f'`--others` must be "none", "all", "today" or from 1 to {PARTS}'
+        raise pytest.UsageError(f"{message}. Received: --others={given}")
+    return int(given)
+
+
+def pytest_report_header(config):
+    part = part_of(config)
+    if BACKEND not in EAGER and isinstance(part, int):
+        return f"of the tests held on torch: part {part} of {PARTS} (--others {part})"
+    return None
+
+
+def pytest_collection_modifyitems(config, items):
+    part = part_of(config)
+    chosen, others = [], []
+    for item in items:
+        mark = item.get_closest_marker("backends")
+        names = mark.args if mark else EAGER
+        here = "all" in names or BACKEND in names
+        # A test of one backend's own code cannot run on another one.
+        own = zlib.crc32(item.nodeid.encode()) % PARTS + 1
+        also = names is EAGER and part in ("all", own)
+        (chosen if here or also else others).append(item)
+    items[:] = chosen
+    config.hook.pytest_deselected(items=others)
+
+
+def pytest_collection_finish(session):
+    """What has been imported stays: the search for garbage need not go through it."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_teardown(item, nextitem):
@@ -19,7 +80,7 @@ def pytest_runtest_teardown(item, nextitem):
     """
     global count
     count += 1
-    if keras.config.backend() != "jax" or count % BETWEEN:
+    if BACKEND != "jax" or count % BETWEEN:
         return
     maps = Path("/proc/self/maps")
     if not maps.exists() or maps.read_bytes().count(b"\n") > MOST:

@@ -51,6 +51,7 @@ def fit(model, epochs, *more, **keywords):
     )
 
 
+@pytest.mark.backends("all")
 @trains
 def test_compiled_step_sees_the_switch():
     """One fit with the switch thrown between its epochs = two fits around it."""
@@ -180,6 +181,7 @@ def test_rates_are_halved(every, start, halvings):
     np.testing.assert_allclose(rates.rates, 0.08 * 0.5 ** np.array(halvings), rtol=1e-6)
 
 
+@pytest.mark.backends("all")
 @trains
 def test_compiled_step_sees_the_rate():
     """A step of half the rate moves a weight half as far: SGD on the same batch."""
@@ -267,6 +269,7 @@ def test_the_lesson_rises_when_the_score_passes_the_bar():
     assert {call[0] for call in valid.make.calls} == {0, 1, 2}
 
 
+@pytest.mark.backends("all")
 @trains
 def test_each_epoch_sees_the_batches_of_its_lesson():
     """A model that cannot learn: its loss is the square of the lesson."""

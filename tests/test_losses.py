@@ -96,6 +96,7 @@ def test_coverage_loss_by_hand():
         loss(nothing, weights[0])
 
 
+@pytest.mark.backends("all")
 @pytest.mark.skipif(
     keras.config.backend() not in ("jax", "tensorflow", "torch"),
     reason="this backend does not train",

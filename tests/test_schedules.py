@@ -32,6 +32,7 @@ def test_it_is_highest_at_the_end_of_the_rise():
     assert (np.diff(found[20:]) < 0).all()
 
 
+@pytest.mark.backends("all")
 @pytest.mark.skipif(not TRAINS, reason="this backend does not train")
 def test_an_optimizer_follows_it():
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, use_bias=False)])

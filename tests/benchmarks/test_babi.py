@@ -286,9 +286,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL is a signal of POSIX")
-@pytest.mark.skipif(
-    BACKEND != "jax", reason="no backend has a part in it; jax is quick"
-)
+@pytest.mark.backends("jax", reason="no backend has a part in it; jax is quick")
 def test_a_process_ends_when_the_one_that_began_it_is_killed(tmp_path):
     (tmp_path / "killed.py").write_text(KILLED)
     command = [sys.executable, str(tmp_path / "killed.py")]

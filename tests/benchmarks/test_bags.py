@@ -12,7 +12,7 @@ from keras_attention.datasets import bags
 
 BACKEND = keras.config.backend()
 TRAINS = BACKEND in ("jax", "tensorflow", "torch")
-on_jax = pytest.mark.skipif(BACKEND != "jax", reason="trains many networks with JAX")
+on_jax = pytest.mark.backends("jax", reason="trains many networks with JAX")
 
 
 def test_folds_share_each_class_evenly():

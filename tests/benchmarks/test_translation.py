@@ -106,7 +106,7 @@ def test_both_have_the_same_rates(data):
         schedule.step()
 
 
-@pytest.mark.skipif(keras.config.backend() != "torch", reason="times torch alone")
+@pytest.mark.backends("torch", reason="times torch alone")
 def test_step_times(data, monkeypatch):
     monkeypatch.setattr(transformer, "PAIRS", 2)
     monkeypatch.setattr(training, "WIDTHS", (12,))

@@ -117,6 +117,7 @@ def test_the_equations(form):
         np.testing.assert_allclose(to_numpy(found), wanted, atol=1e-5)
 
 
+@pytest.mark.backends("all")
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("form", FORMS)
 def test_step_by_step_is_at_once(form, cell):
@@ -152,6 +153,7 @@ def test_prepare_start_and_step_are_the_call(form):
         )
 
 
+@pytest.mark.backends("all")
 @pytest.mark.parametrize("cell", ["lstm", "gru", "stacked"])
 def test_keras_rnn_with_a_cell_that_holds_the_memory_gives_the_same(cell):
     x, memory, *_ = data()
@@ -201,6 +203,7 @@ def test_nothing_to_attend_to():
             assert (to_numpy(output)[0, :, U:] == 0).all()
 
 
+@pytest.mark.backends("all")
 @needs_training
 def test_gradients_are_finite_where_all_is_hidden():
     x, memory, key, hidden, missing = data()
@@ -221,6 +224,7 @@ def test_gradients_are_finite_where_all_is_hidden():
         assert (dx[0, :3] != 0).any()
 
 
+@pytest.mark.backends("all")
 def test_the_last_output_is_that_of_the_last_step_there_is():
     x, memory, key, _, missing = data()
     keras.utils.set_random_seed(0)
@@ -257,6 +261,7 @@ def test_several_attentions_over_one_memory_or_several():
     assert [m.shape for m in maps.values()] == [(B, T, S), (B, T, 3)]
 
 
+@pytest.mark.backends("all")
 @needs_training
 def test_dropout_is_drawn_once_a_sequence():
     x, memory, key, *_ = data()

@@ -121,6 +121,7 @@ def test_a_mask_that_the_inputs_carry_is_used_beside_an_initial_state_too():
             np.testing.assert_allclose(a, to_numpy(b), atol=1e-6)
 
 
+@pytest.mark.backends("all")
 @pytest.mark.parametrize("name", CELLS)
 def test_step_by_step_is_at_once(name):
     x, _ = data()
@@ -136,6 +137,7 @@ def test_step_by_step_is_at_once(name):
     np.testing.assert_allclose(to_numpy(alone), to_numpy(output)[:, -1], atol=1e-6)
 
 
+@pytest.mark.backends("all")
 @pytest.mark.parametrize("name", CELLS)
 def test_keras_own_loop_returns_the_same(name):
     x, mask = data()
@@ -167,6 +169,7 @@ def test_any_cell_can_be_the_controller(name):
     )
 
 
+@pytest.mark.backends("all")
 @needs_training
 @pytest.mark.parametrize("name", ["dense", "sparse"])
 def test_segments_have_the_same_gradients(name):
@@ -195,7 +198,7 @@ def test_segments_have_the_same_gradients(name):
             np.testing.assert_allclose(one, wanted, atol=1e-6)
 
 
-@pytest.mark.skipif(BACKEND != "torch", reason="torch's own way to differentiate")
+@pytest.mark.backends("torch", reason="torch's own way to differentiate")
 @pytest.mark.parametrize("linked", [True, 2])
 def test_gradients_of_a_whole_sequence_can_be_differentiated_again(linked, monkeypatch):
     import torch
@@ -235,7 +238,7 @@ def test_segments_train_the_same_weights():
         np.testing.assert_allclose(one, wanted, atol=1e-6)
 
 
-@pytest.mark.skipif(BACKEND != "tensorflow", reason="its graphs may leave T open")
+@pytest.mark.backends("tensorflow", reason="its graphs may leave T open")
 @pytest.mark.parametrize(("segment", "steps"), [("auto", 4), (3, 6), (3, 7), (3, 2)])
 def test_segments_of_a_length_that_is_open(segment, steps):
     import tensorflow as tf
@@ -258,7 +261,7 @@ def test_segments_of_a_length_that_is_open(segment, steps):
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
-@pytest.mark.skipif(BACKEND not in ("jax", "torch"), reason="nothing to count it with")
+@pytest.mark.backends("jax", "torch", reason="nothing to count it with")
 def test_segments_keep_a_fraction_of_the_memory():
     held = {}
     for segment in (None, "auto"):
@@ -311,6 +314,7 @@ def test_bypass_dropout_drops_on_the_way_to_the_output_alone():
         keras.layers.RNN(layer.cell)(x, training=True)
 
 
+@pytest.mark.backends("all")
 def test_the_trace_is_what_happened():
     x, mask = data()
     layer = whole(DNCCell(lstm(), M, W, R, 2))

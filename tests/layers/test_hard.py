@@ -45,6 +45,7 @@ def test_it_takes_the_likeliest_when_not_training(estimator):
     np.testing.assert_allclose(to_numpy(output), wanted @ v, rtol=1e-6)
 
 
+@pytest.mark.backends("all")
 @pytest.mark.parametrize("estimator", ["straight_through", "reinforce"])
 def test_it_draws_as_often_as_the_softmax_says(estimator):
     q, v, k = (x[:, :1] if i == 0 else x for i, x in enumerate(inputs()))
@@ -121,6 +122,7 @@ def cross_entropy(logits, labels):
     return -np.take_along_axis(logs, labels[..., None], -1)[..., 0]
 
 
+@pytest.mark.backends("all")
 def test_the_loss_has_the_gradient_of_the_expected_loss_on_average():
     """All 2⁴ paths of two queries in each of two samples, by their probabilities.
 

@@ -105,6 +105,7 @@ def test_beta_is_learned():
     assert np.abs(found - expected).max() < 1e-4 * np.abs(expected).max()
 
 
+@pytest.mark.backends("all")
 @needs_training
 def test_training_moves_beta_and_keeps_it_above_zero():
     keras.utils.set_random_seed(0)
@@ -185,6 +186,7 @@ def test_a_causal_mask_holds_at_every_step():
     close(layer(q, v, k, use_causal_mask=True), expected)
 
 
+@pytest.mark.backends("all")
 @pytest.mark.parametrize("separation", ["softmax", "softmax1"])
 def test_no_step_holds_the_weights(separation, monkeypatch):
     given = inputs()
@@ -218,6 +220,7 @@ def at_rest(layer, query, stored):
     return found, steps
 
 
+@pytest.mark.backends("all")
 def test_each_state_comes_to_rest_by_itself():
     query, stored = normal(2, 3, DQ), normal(2, 5, DQ, seed=4)
     layer = layers.Hopfield(
@@ -228,6 +231,7 @@ def test_each_state_comes_to_rest_by_itself():
     close(layer(query, stored), expected)
 
 
+@pytest.mark.backends("all")
 def test_what_is_at_rest_does_not_depend_on_its_batch():
     """Theirs stops a head when every sample of the batch has come to rest."""
     query, stored = normal(2, 3, DQ), normal(2, 5, DQ, seed=4)
@@ -253,6 +257,7 @@ def test_heads_come_to_rest_as_many_steps_do():
     close(rests(*given), steps(*given))
 
 
+@pytest.mark.backends("all")
 def test_a_search_until_rest_is_not_trained():
     given = inputs()
     layer = hopfield(update_steps=None)

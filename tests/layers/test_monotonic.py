@@ -79,6 +79,7 @@ def test_hard_by_hand():
     np.testing.assert_array_equal(to_numpy(weights)[0], wanted)
 
 
+@pytest.mark.backends("all")
 @pytest.mark.parametrize("mode", ["parallel", "recursive", "hard"])
 def test_step_by_step_equals_at_once(mode):
     q, v, k = inputs()
@@ -137,6 +138,7 @@ def test_a_query_that_sees_nothing_keeps_the_place():
     assert (to_numpy(found)[:, 1] == 0).all()
 
 
+@pytest.mark.backends("all")
 @pytest.mark.parametrize("mode", ["parallel", "recursive"])
 def test_gradient_reaches_the_first_query(mode):
     """The last weights depend on the first query, through every step between."""

@@ -70,6 +70,7 @@ def test_signature_is_that_of_keras_and_more():
     assert ours[: len(theirs)] == theirs
 
 
+@pytest.mark.backends("all")
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=needs(*SETTINGS[name])) for name in SETTINGS]
 )
@@ -181,6 +182,7 @@ def test_from_torch_refuses_keys_of_its_own():
         layers.MultiHeadAttention.from_torch(keras.layers.Dense(2))
 
 
+@pytest.mark.backends("all")
 @needs("use_gate")
 def test_a_weights_file_of_keras_layer_loads(tmp_path):
     x = normal(B, T, DQ)

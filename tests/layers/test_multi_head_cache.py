@@ -53,6 +53,7 @@ PADDED = np.ones((B, T), bool)
 PADDED[0, :2] = PADDED[1, 4] = False
 
 
+@pytest.mark.backends("all")
 @pytest.mark.parametrize(
     "arguments", GRID, ids=lambda a: "-".join(map(str, a.values()))
 )
@@ -101,6 +102,7 @@ def test_any_number_of_steps_at_a_time(name, chunks):
     close(stepwise(layer, x, chunks, mask=PADDED)[0], masked)
 
 
+@pytest.mark.backends("all")
 @pytest.mark.parametrize("name", ["grouped", "window", "relative"])
 def test_steps_run_in_a_compiled_loop(name):
     layer, x = built(**SETTINGS[name]), normal(B, T, D)
@@ -147,6 +149,7 @@ def test_a_prepared_memory_is_looked_at_by_the_fused_path(monkeypatch):
     assert len(calls) == 1
 
 
+@pytest.mark.backends("all")
 def test_a_cache_in_half_precision():
     layer = layers.MultiHeadAttention(2, 4, dtype="mixed_bfloat16")
     x = ops.convert_to_tensor(normal(B, T, D))

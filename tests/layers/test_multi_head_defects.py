@@ -13,6 +13,8 @@ from keras import ops
 
 from keras_attention import layers, models
 
+pytestmark = pytest.mark.backends("all")
+
 OURS = layers.MultiHeadAttention
 KERAS = keras.layers.MultiHeadAttention
 SEEN = keras.__version__.startswith("3.15.")

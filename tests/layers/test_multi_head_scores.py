@@ -54,6 +54,7 @@ def expected_of(layer, mask, bias=0):
     )
 
 
+@pytest.mark.backends("all")
 @pytest.mark.parametrize("name", SETTINGS)
 def test_equals_the_reference_on_both_paths(name):
     layer = built(**SETTINGS[name])
@@ -71,6 +72,7 @@ def test_a_bias_beside_the_sinks(shape, causal):
     assert_equals(layer, expected, bias=bias, use_causal_mask=causal)
 
 
+@pytest.mark.backends("all")
 def test_masks_of_every_size_beside_the_sinks():
     x, value = np.zeros((B, T, 2, 4), "float32"), normal(B, T, 1, 3)
     for shape in ((1, 1, 1, 1), (B, 1, T, 1), (B, 1, 1, T), (1, 2, T, T)):
@@ -108,6 +110,7 @@ def test_sinks_take_their_part_and_are_fused(monkeypatch):
     assert len(calls) == 3
 
 
+@pytest.mark.backends("all")
 @needs_training
 def test_gradients_of_both_paths_reach_the_sinks():
     layer = built(query_key_normalization="rms", attention_sinks=True)

@@ -96,6 +96,7 @@ def test_recordings_nest():
     assert not maps
 
 
+@pytest.mark.backends("all")
 def test_compiled_predict():
     query, memory = inputs()
     model = two_hops()
@@ -114,6 +115,7 @@ def test_compiled_predict():
     np.testing.assert_allclose(output, expected, rtol=1e-5)
 
 
+@pytest.mark.backends("all")
 def test_symbolic_calls_have_nothing_to_record():
     with record_attention() as maps:
         model = two_hops()
@@ -123,6 +125,7 @@ def test_symbolic_calls_have_nothing_to_record():
     assert list(maps) == ["hop/0", "hop/1"]
 
 
+@pytest.mark.backends("all")
 def test_half_precision_becomes_numpy():
     query, value = inputs()
     attention = layers.Attention(dtype="mixed_bfloat16", name="attention")

@@ -62,6 +62,7 @@ def hidden():
     return mask
 
 
+@pytest.mark.backends("all")
 @pytest.mark.parametrize("kind", CELLS)
 def test_without_a_word_of_its_own_it_is_teacher_forcing(kind):
     layer, call = make(0.0, kind), {"memory_mask": hidden()}
@@ -125,6 +126,7 @@ def test_words_are_drawn_as_often_as_the_model_says():
     np.testing.assert_array_equal(first_words(make(0.4, seed=7), number, 5), found)
 
 
+@pytest.mark.backends("all")
 def test_dropout_is_drawn_for_each_word_while_training_alone():
     layer, still = make(0.0, dropout=0.5, seed=1), make(0.0, seed=1)
     expected = to_numpy(still(*inputs()))
@@ -151,6 +153,7 @@ def test_cells_and_attentions_draw_their_own_dropout():
     np.testing.assert_array_equal(*(to_numpy(layer(*inputs())) for _ in range(2)))
 
 
+@pytest.mark.backends("all")
 def test_gradient_flows_through_the_steps_but_not_through_the_choice():
     """Read with ε = 1, the words are those of its arg max, given to it as a target."""
     layer, (target, memory) = make(1.0, choice="argmax"), inputs()

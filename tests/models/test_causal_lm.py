@@ -94,6 +94,7 @@ def test_the_cache_gives_what_the_whole_sequence_gives(kind):
         np.testing.assert_allclose(steps[n], expected, atol=1e-5 * scale)
 
 
+@pytest.mark.backends("all")
 @pytest.mark.parametrize("kind", ["learned", "rotary"])
 def test_greedy_is_the_argmax_of_the_whole_sequence(kind):
     model = make(kind)
@@ -178,6 +179,7 @@ def test_what_stands_behind_a_stop_token_is_zero():
         assert (row[end:] == 0).all()
 
 
+@pytest.mark.backends("all")
 def test_a_bucket_is_compiled_once_and_weights_that_changed_count():
     model, begun = make(), []
     begin = model.begin
@@ -202,6 +204,7 @@ def test_a_bucket_is_compiled_once_and_weights_that_changed_count():
     gc.collect()
 
 
+@pytest.mark.backends("all")
 def test_a_file_goes_on_the_same(tmp_path):
     model = make(position=RotaryEmbedding(50.0), block=MODERN)
     model.save(tmp_path / "model.keras")

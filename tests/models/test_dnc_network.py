@@ -74,6 +74,7 @@ def test_the_steps_asked_at_are_the_mask_of_the_answers(inputs):
     np.testing.assert_array_equal(array(mask), inputs["answer_mask"])
 
 
+@pytest.mark.backends("all")
 @needs_training
 def test_loss_and_metrics_count_the_steps_asked_at_alone(inputs):
     model = network()
@@ -264,6 +265,7 @@ def test_what_is_asked_of_padding(tokens, kind):
     assert "answer_mask[2, 3] the first" in str(error.value)
 
 
+@pytest.mark.backends("all")
 @needs_training
 def test_a_sequence_of_tensors_that_is_never_asked(inputs):
     model = network()

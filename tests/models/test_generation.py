@@ -10,6 +10,8 @@ from keras import ops
 from keras_attention import samplers
 from keras_attention.models.generation import Generator
 
+pytestmark = pytest.mark.backends("all")
+
 V, T = 7, 5
 
 

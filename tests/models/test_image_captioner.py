@@ -61,6 +61,7 @@ def looked(model, image, target):
     return weights
 
 
+@pytest.mark.backends("all")
 @pytest.mark.parametrize("kind", KINDS)
 def test_greedy_is_the_argmax_of_teacher_forcing(kind):
     model, image = make(kind), images()

@@ -156,6 +156,7 @@ def test_facts_in_arrays_are_slots_of_the_story():
         )
 
 
+@pytest.mark.backends("all")
 @trains
 def test_every_weight_is_taught_by_facts_and_answers():
     x, y = random_inputs()

@@ -50,6 +50,7 @@ def forced(model, source, written):
     return model.predict(inputs, verbose=0)
 
 
+@pytest.mark.backends("all")
 @pytest.mark.parametrize("kind", KINDS)
 def test_greedy_is_the_argmax_of_teacher_forcing(kind):
     model, source = make(kind), sources()
@@ -76,6 +77,7 @@ def test_beam_search(kind):
     assert (np.diff(scores, axis=1) <= 1e-5).all()
 
 
+@pytest.mark.backends("all")
 def test_coverage_penalty_reads_the_alignment():
     model, source = make(), sources()
     cache, static = model.begin({"source": ops.convert_to_tensor(source)})
@@ -111,6 +113,7 @@ def test_what_stands_behind_a_stop_token_is_zero():
         assert (row[end:] == 0).all()
 
 
+@pytest.mark.backends("all")
 def test_a_seed_repeats_what_chance_wrote():
     model, source = make(), sources()
     for name in ("random", "top_k", "top_p"):
@@ -120,6 +123,7 @@ def test_a_seed_repeats_what_chance_wrote():
         assert any(not np.array_equal(one, other) for other in others)
 
 
+@pytest.mark.backends("all")
 def test_weights_that_changed_count_and_a_bucket_is_compiled_once():
     model, source = make(), sources()
     begun = []

@@ -102,6 +102,7 @@ class Losses(keras.callbacks.Callback):
         self.seen.append(number(variable(self.model)))
 
 
+@pytest.mark.backends("all")
 @needs_training
 def test_a_compiled_fit_sees_the_variable():
     """With a rate of 0 nothing but the probability can move the loss."""
@@ -133,6 +134,7 @@ def shifted(inputs, labels):
     return {**inputs, "target": target}, labels
 
 
+@pytest.mark.backends("all")
 @needs_training
 def test_the_decay_counts_steps():
     model, inputs = make(0.9), data(8)
@@ -155,6 +157,7 @@ def test_the_decay_counts_steps():
         callbacks.ScheduledSamplingDecay(k=0.5)
 
 
+@pytest.mark.backends("all")
 @needs_training
 @pytest.mark.skipif(keras.config.backend() == "torch", reason="runs one step at a time")
 def test_the_decay_counts_steps_that_are_run_together():

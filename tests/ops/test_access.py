@@ -10,6 +10,8 @@ from keras import ops
 from keras_attention.ops import addressing, kernels, links
 from keras_attention.ops.kernels import access as plain
 
+pytestmark = pytest.mark.backends("all")  # each backend has its own kernel
+
 B, M, W, R = 4, 7, 5, 3
 BACKEND = keras.config.backend()
 SHAPES = ((B, M, W), (B, M), (B, 1, M, M), (B, 1, M), (B, 1, M), (B, R, M))
@@ -177,7 +179,7 @@ def test_symbols_are_left_to_the_equations():
     assert kernels.access_memory(symbols[0], plain.Memory(*symbols[1:])) is None
 
 
-@pytest.mark.skipif(BACKEND != "torch", reason="torch's own ways to differentiate")
+@pytest.mark.backends("torch", reason="torch's own ways to differentiate")
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is:DeprecationWarning")  # jvp
 def test_torch_transforms_and_autocast_get_the_equations():
     import torch
@@ -200,7 +202,7 @@ def test_torch_transforms_and_autocast_get_the_equations():
     assert found[-1] is not None
 
 
-@pytest.mark.skipif(BACKEND != "torch", reason="torch's own checkpoints")
+@pytest.mark.backends("torch", reason="torch's own checkpoints")
 def test_torch_holds_nothing_that_a_checkpoint_does_not_see():
     import torch
 

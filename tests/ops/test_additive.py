@@ -10,6 +10,8 @@ from keras import ops
 from keras_attention.layers import AdditiveScore
 from keras_attention.ops import attend, kernels, scores
 
+pytestmark = pytest.mark.backends("all")  # each backend has its own kernel
+
 BACKEND = keras.config.backend()
 SIZES = [  # B, T, S, U
     (3, 17, 23, 37),  # one chunk, filled up
@@ -200,7 +202,7 @@ def test_scale_of_another_width():
         scores.additive(x, x, tensor(np.ones(4)))
 
 
-@pytest.mark.skipif(BACKEND != "jax", reason="of JAX")
+@pytest.mark.backends("jax", reason="of JAX")
 def test_jax_holds_no_units_of_all_pairs_and_takes_unknown_sizes():
     import jax
     from jax import export
@@ -225,7 +227,7 @@ def test_jax_holds_no_units_of_all_pairs_and_takes_unknown_sizes():
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.trace` is deprecated")
 @pytest.mark.filterwarnings("ignore:Converting a tensor to a Python")
-@pytest.mark.skipif(BACKEND != "torch", reason="of torch")
+@pytest.mark.backends("torch", reason="of torch")
 def test_torch_traces_the_plain_form():
     import torch
 
@@ -237,7 +239,7 @@ def test_torch_traces_the_plain_form():
     np.testing.assert_allclose(to_numpy(found), similar, atol=2e-5)
 
 
-@pytest.mark.skipif(BACKEND != "tensorflow", reason="of TensorFlow")
+@pytest.mark.backends("tensorflow", reason="of TensorFlow")
 def test_exports_take_the_plain_form(tmp_path):
     """Nothing that XLA must compile, and no loop, goes into a SavedModel."""
     import tensorflow as tf
@@ -256,7 +258,7 @@ def test_exports_take_the_plain_form(tmp_path):
     assert not any(f.attr["_XlaMustCompile"].b for f in library)
 
 
-@pytest.mark.skipif(BACKEND != "tensorflow", reason="of TensorFlow")
+@pytest.mark.backends("tensorflow", reason="of TensorFlow")
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("unknown", ["", "B", "BTS"])
 def test_tensorflow_graphs(compiled, unknown):

@@ -11,6 +11,8 @@ from ops.test_additive import drawn, expected
 from keras_attention.layers import BahdanauAttention
 from keras_attention.ops import scores
 
+pytestmark = pytest.mark.backends("all")  # each backend has its own kernel
+
 BACKEND = keras.config.backend()
 SIZE = (3, 1, 17, 37)  # B, T, S, U
 

@@ -383,6 +383,7 @@ def test_gradient_of_an_access(heads):
             )
 
 
+@pytest.mark.backends("all")
 def test_gradient_of_allocation_where_usage_is_extreme_or_ties():
     u = usages()
     along = references.normal(*u.shape)
@@ -439,6 +440,7 @@ def test_gradients_of_the_options_and_of_the_turing_machine():
         )
 
 
+@pytest.mark.backends("all")
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_gradients_are_finite_where_a_weight_is_none(dtype):
     def squares(function):

@@ -10,6 +10,8 @@ from keras import ops
 
 from keras_attention.ops import alignments
 
+pytestmark = pytest.mark.backends("all")
+
 B, T, S = 2, 3, 7
 
 

@@ -13,6 +13,8 @@ from keras import ops
 
 from keras_attention.ops import attend, dot_product_attention
 
+pytestmark = pytest.mark.backends("all")  # each backend has its own kernel
+
 PAIRS = list(itertools.product(references.SCORES, references.NORMALIZERS))
 B, T, S, D, V = 2, 3, 5, 7, 11
 H = 3

@@ -11,6 +11,8 @@ from keras import ops
 
 from keras_attention.ops import choices, normalizers
 
+pytestmark = pytest.mark.backends("all")
+
 B, T, S = 2, 3, 5
 MASK = np.array([[True, False, True, True, True], [False, True, True, False, False]])
 

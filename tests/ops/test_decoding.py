@@ -9,6 +9,8 @@ from keras import ops
 from keras_attention import samplers
 from keras_attention.ops import decoding
 
+pytestmark = pytest.mark.backends("all")  # each backend has its own kernel
+
 V, END = 5, 4
 
 

@@ -8,6 +8,8 @@ from gradients import tensor, to_numpy
 
 from keras_attention.ops import kernels
 
+pytestmark = pytest.mark.backends("all")  # each backend has its own kernel
+
 B, T, D, H, E = 2, 5, 6, 3, 4
 
 
@@ -64,7 +66,7 @@ def test_whatever_else_the_layer_does_is_done(kind):
         assert len(layer.losses) == 1
 
 
-@pytest.mark.skipif(keras.config.backend() != "torch", reason="torch has hooks")
+@pytest.mark.backends("torch", reason="torch has hooks")
 @pytest.mark.parametrize(
     "hook", ["forward_pre_hook", "forward_hook", "full_backward_hook"]
 )

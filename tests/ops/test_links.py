@@ -10,6 +10,8 @@ from keras import ops
 from keras_attention.ops import kernels, links
 from keras_attention.ops.kernels import links as plain
 
+pytestmark = pytest.mark.backends("all")  # each backend has its own kernel
+
 B, M, R, H, K = 3, 7, 4, 2, 3
 
 

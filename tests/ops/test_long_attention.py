@@ -10,6 +10,8 @@ from keras import ops
 from keras_attention.ops import dot_product_attention, kernels
 from keras_attention.ops.kernels import tiled
 
+pytestmark = pytest.mark.backends("all")  # each backend has its own kernel
+
 B, T, S, H, G, E, V = 2, 7, 11, 4, 2, 5, 3
 BACKEND = keras.config.backend()
 # Of each case: how mask and bias are shaped, or None; and whether it is causal.
@@ -89,7 +91,7 @@ def test_output_and_gradients_equal_the_reference(case):
         np.testing.assert_allclose(slope, wanted, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.skipif(BACKEND != "numpy", reason="the tests above see the output, too")
+@pytest.mark.backends("numpy", reason="the tests above see the output, too")
 def test_where_there_are_no_gradients():
     given, mask, causal = inputs("everything")
     found = to_numpy(attention([tensor(x) for x in given], mask, causal))
@@ -129,7 +131,7 @@ def test_gradients_of_gradients_are_those_of_the_plain_form(monkeypatch):
         np.testing.assert_allclose(ours, plain, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.skipif(BACKEND != "jax", reason="JAX tells before it computes")
+@pytest.mark.backends("jax", reason="JAX tells before it computes")
 def test_memory_grows_with_the_length(monkeypatch):
     import jax
 

@@ -8,6 +8,8 @@ from keras import ops
 
 from keras_attention.ops import loop
 
+pytestmark = pytest.mark.backends("all")  # each backend has its own kernel
+
 BACKEND = keras.config.backend()
 T, B, D = 5, 2, 3
 
@@ -75,7 +77,7 @@ def test_gradients_go_back_through_every_step():
         assert np.sum(found[which] * direction) == pytest.approx(slope, rel=1e-3)
 
 
-@pytest.mark.skipif(BACKEND != "tensorflow", reason="of TensorFlow's graphs")
+@pytest.mark.backends("tensorflow", reason="of TensorFlow's graphs")
 @pytest.mark.parametrize("xla", [False, True])
 def test_a_graph_of_unknown_length(xla):
     import tensorflow as tf
@@ -98,7 +100,7 @@ def test_a_graph_of_unknown_length(xla):
         assert (slope.numpy() != 0).all()
 
 
-@pytest.mark.skipif(BACKEND != "jax", reason="of JAX' compiled functions")
+@pytest.mark.backends("jax", reason="of JAX' compiled functions")
 def test_compiled_on_jax():
     import jax
 

@@ -10,6 +10,8 @@ from keras import ops
 
 from keras_attention.ops import masks
 
+pytestmark = pytest.mark.backends("all")
+
 
 def as_bool(mask):
     return to_numpy(mask, "bool")

@@ -11,6 +11,8 @@ from keras import ops
 
 from keras_attention.ops import normalizers
 
+pytestmark = pytest.mark.backends("all")
+
 NAMES = list(references.NORMALIZERS)
 SHAPES = [(3, 5), (2, 3, 5)]
 SUM_TO_ONE = ["softmax", "sparsemax", "entmax15", "hardmax"]

@@ -15,6 +15,8 @@ from keras import ops
 
 from keras_attention.ops import positions
 
+pytestmark = pytest.mark.backends("all")
+
 RATES = ["0.1", "0.3", "1.0"]
 
 

@@ -13,7 +13,7 @@ from keras_attention.models import Seq2Seq
 from keras_attention.ops import decoding
 
 BACKEND = keras.config.backend()
-on_torch = pytest.mark.skipif(BACKEND != "torch", reason="only torch records steps")
+on_torch = pytest.mark.backends("torch", reason="only torch records steps")
 
 
 @pytest.fixture

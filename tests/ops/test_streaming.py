@@ -6,6 +6,8 @@ from keras import ops
 
 from keras_attention.ops import energy, streaming
 
+pytestmark = pytest.mark.backends("all")  # each backend has its own kernel
+
 T, S, D, CHUNK = 5, 41, 7, 16
 
 
