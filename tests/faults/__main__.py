@@ -11,7 +11,6 @@ Python is that of its tox environment, `.tox/LANE`, which must have been made.
 
 import argparse
 import json
-import os
 import pathlib
 import random
 import re
@@ -22,13 +21,14 @@ import tempfile
 import time
 from dataclasses import asdict
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import sites
-
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOLDERS = ("ops", "kernels", "layers", "models")
+sys.path[:0] = [str(ROOT / "tests" / folder) for folder in ("faults", "interop")]
+import sites
+from processes import environment
+
 SHARES = {"kernels": 0.3, "masks": 0.15, "saving": 0.15, "rest": 0.4}
 LANES = ("torch", "jax", "tensorflow", "numpy")
+PROGRAMS = ROOT / ".tox" / "faults"  # that JAX has compiled
 UNCHANGED = pathlib.Path(__file__).parent / "unchanged.json"
 BESIDE = ("tests/interop", "tests/text")  # of another lane, which has all backends
 
@@ -40,7 +40,7 @@ def draw(seed: int, count: int, known: list[sites.Fault]) -> list[sites.Fault]:
     would be other constants in the longest files.
     """
     fits: dict[str, dict[str, dict[str, list[sites.Fault]]]] = {}
-    for name, path in sites.modules(ROOT, FOLDERS).items():
+    for name, path in sites.modules(ROOT, sites.FOLDERS).items():
         for fault in sites.faults(name, path.read_text("utf-8")):
             kinds = fits.setdefault(fault.group, {}).setdefault(name, {})
             kinds.setdefault(fault.kind, []).append(fault)
@@ -95,7 +95,7 @@ def run(fault: sites.Fault, options: argparse.Namespace) -> dict:
         copy = pathlib.Path(folder) / "checkout"
         skipped = shutil.ignore_patterns(".git", ".tox", "__pycache__", "site")
         shutil.copytree(options.checkout, copy, ignore=skipped)
-        path, text = sites.place(fault, sites.modules(copy, FOLDERS))
+        path, text = sites.place(fault, sites.modules(copy, sites.FOLDERS))
         path.write_text(text, "utf-8")
         for lane in lanes(fault):
             if lane in options.lanes and caught is None:
@@ -107,10 +107,10 @@ def run(fault: sites.Fault, options: argparse.Namespace) -> dict:
 def first_failure(copy: pathlib.Path, lane: str, tests: list[str]) -> dict | None:
     """The test of a lane that fails first, if one does."""
     python = ROOT / ".tox" / lane / "bin" / "python"
-    environment = {**os.environ, "KERAS_BACKEND": lane, "OMP_NUM_THREADS": "1"}
+    given = {**environment(lane, PROGRAMS), "OMP_NUM_THREADS": "1"}
     command = [str(python), "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [*command, *tests], cwd=copy, env=environment, capture_output=True, text=True
+        [*command, *tests], cwd=copy, env=given, capture_output=True, text=True
     )
     if done.returncode == 0:
         return None
@@ -123,10 +123,7 @@ def first_failure(copy: pathlib.Path, lane: str, tests: list[str]) -> dict | Non
 
 
 def read(path: pathlib.Path) -> list[sites.Fault]:
-    """The faults of a file, whatever else it says of each."""
-    names = sites.Fault.__dataclass_fields__
-    rows = json.loads(path.read_text("utf-8"))
-    return [sites.Fault(**{name: row[name] for name in names}) for row in rows]
+    return [sites.Fault.of(row) for row in json.loads(path.read_text("utf-8"))]
 
 
 def main() -> int:

@@ -8,7 +8,7 @@ was drawn once is found again after the code around it has moved.
 import ast
 import pathlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 COMPARISONS = {
     ast.Lt: ast.LtE,
@@ -38,6 +38,7 @@ SAVING = {
     "load_own_variables",
     "save_own_variables",
 }
+FOLDERS = ("ops", "kernels", "layers", "models")  # of the package
 GROUPS = ("kernels", "masks", "saving", "rest")
 
 
@@ -59,6 +60,11 @@ class Fault:
     expression: str
     occurrence: int
     change: str
+
+    @classmethod
+    def of(cls, row: dict) -> "Fault":
+        """The fault of a row of a file, whatever else the row says."""
+        return cls(**{field.name: row[field.name] for field in fields(cls)})
 
     def __str__(self) -> str:
         where = f"{self.module}:{self.function}"
