@@ -30,26 +30,20 @@ def at_once(model, inputs):
     import jax
 
     def call(*values):
-        output = model.stateless_call(*values, inputs)[0]
+        output = model.stateless_call(*values)[0]
         return output, getattr(output, "_keras_mask", None)
 
     state = [model.trainable_variables, model.non_trainable_variables]
-    return jax.jit(call)(*([v.value for v in group] for group in state))
+    return jax.jit(call)(*([v.value for v in group] for group in state), inputs)
 
 
-def environment(backend=BACKEND, **more):
-    """The environment of a process that trains: no flags that only save compiling."""
-    kept = {name: x for name, x in os.environ.items() if name != "XLA_FLAGS"}
-    return {**kept, "KERAS_BACKEND": backend, **more}
-
-
-def run_example(name, *arguments, folder, backend=BACKEND, **more):
+def run_example(name, *arguments, folder, **environment):
     """Runs a script of examples/ as a user does; returns the finished process."""
     command = [sys.executable, "-W", "ignore", str(ROOT / "examples" / name)]
     return subprocess.run(
         [*command, *map(str, arguments)],
         cwd=folder,
-        env=environment(backend, **more),
+        env={**os.environ, "KERAS_BACKEND": BACKEND, **environment},
         capture_output=True,
         text=True,
     )

@@ -108,10 +108,12 @@ def report(status: int, full: bool, seconds: float) -> str:
         free = shutil.disk_usage(ROOT).free / 1e9
         room = f"{free:.1f} GB are free. Make room, then run the command again."
         return f"Failed: the disk is full. {room}"
-    if failed:
-        return "Failed: " + "; ".join(reason(name, rows[name]) for name in failed)
+    reasons = "; ".join(reason(name, rows[name]) for name in failed)
     if status or not rows:
-        return f"Failed: tox ended with exit status {status}."
+        return f"Failed: {reasons or f'tox ended with exit status {status}'}."
+    if failed:  # those that tox was told to report, and no more
+        passed = f"{len(rows) - len(failed)} environments passed"
+        return f"{passed}. What does not block failed: {reasons}."
     return f"All {len(rows)} environments passed in {seconds / 60:.1f} minutes."
 
 

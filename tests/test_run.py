@@ -58,7 +58,16 @@ def test_all_passed(monkeypatch, tmp_path, capsys):
 )
 def test_what_failed_is_named(monkeypatch, tmp_path, step, why):
     environments = {"torch": FINE, "jax": broken(**step)}
-    assert last_line(monkeypatch, tmp_path, environments, 1) == f"Failed: {why}"
+    assert last_line(monkeypatch, tmp_path, environments, 1) == f"Failed: {why}."
+
+
+def test_what_does_not_block_is_reported_and_passes(monkeypatch, tmp_path):
+    """tox ends with 0 where the outcome of an environment is to be ignored."""
+    oldest = broken(retcode=1, output="1 failed in 3 s\n")
+    line = last_line(monkeypatch, tmp_path, {"jax": FINE, "oldest": oldest}, 0)
+    assert line == (
+        "1 environments passed. What does not block failed: oldest: 1 failed in 3 s."
+    )
 
 
 def test_a_full_disk_is_named(monkeypatch, tmp_path):

@@ -3,10 +3,11 @@
     python tests/faults draw --seed 0 --count 40 --to drawn.json
     python tests/faults run drawn.json --to report.json
 
-The drawn faults come from all groups (kernels, masks, saving, rest). A fault is caught
-if a test fails with it. The tests that run first are those whose files mention what the
-faulty file defines; then all others of the lane, unless `--near` is given. A lane's
-Python is that of its tox environment, `.tox/LANE`, which must have been made.
+Faults are drawn from all groups (kernels, masks, saving, rest), or with `--only` from
+the modules whose names begin so. A fault is caught if a test fails with it and passes
+without it. Those tests run first whose files mention what the faulty file defines; then
+all others of the lane, unless `--near` is given. A lane is a backend; its Python is that
+of its tox environment, `.tox/LANE`, which `python -m tox run -e LANE --notest` makes.
 """
 
 import argparse
@@ -33,7 +34,9 @@ UNCHANGED = pathlib.Path(__file__).parent / "unchanged.json"
 BESIDE = ("tests/interop", "tests/text")  # of another lane, which has all backends
 
 
-def draw(seed: int, count: int, known: list[sites.Fault]) -> list[sites.Fault]:
+def draw(
+    seed: int, count: int, known: list[sites.Fault], only: str = ""
+) -> list[sites.Fault]:
     """Faults from each group, none of those that are known to change nothing.
 
     First a file is drawn, then a kind of code in it, then a fault: else most faults
@@ -41,12 +44,19 @@ def draw(seed: int, count: int, known: list[sites.Fault]) -> list[sites.Fault]:
     """
     fits: dict[str, dict[str, dict[str, list[sites.Fault]]]] = {}
     for name, path in sites.modules(ROOT, sites.FOLDERS).items():
+        if not name.removeprefix("keras_attention.").startswith(only):
+            continue
         for fault in sites.faults(name, path.read_text("utf-8")):
             kinds = fits.setdefault(fault.group, {}).setdefault(name, {})
             kinds.setdefault(fault.kind, []).append(fault)
     chance, found = random.Random(seed), []
-    for group, share in SHARES.items():
-        wanted = len(found) + round(share * count)
+    shares = {group: share for group, share in SHARES.items() if group in fits}
+    for group, share in shares.items():
+        every = {
+            f for kinds in fits[group].values() for one in kinds.values() for f in one
+        }
+        wanted = round(share / sum(shares.values()) * count)
+        wanted = len(found) + min(wanted, len(every - {*known}))
         while len(found) < wanted:
             kinds = fits[group][chance.choice(sorted(fits[group]))]
             fault = chance.choice(kinds[chance.choice(sorted(kinds))])
@@ -64,9 +74,9 @@ def lanes(fault: sites.Fault) -> tuple[str, ...]:
 
 
 def defined(module: pathlib.Path) -> set[str]:
-    """The public names that a file defines, and the file's own."""
+    """The public names that a file defines, and its own if that says what it is for."""
     names = re.findall(r"^(?:def|class) ([A-Za-z]\w+)", module.read_text("utf-8"), re.M)
-    return {*names, module.stem}
+    return {*names, module.stem} - {*LANES, "generic", "__init__"}
 
 
 def ordered(copy: pathlib.Path, faulty: pathlib.Path, near: bool) -> list[str]:
@@ -93,13 +103,18 @@ def run(fault: sites.Fault, options: argparse.Namespace) -> dict:
     start, caught = time.perf_counter(), None
     with tempfile.TemporaryDirectory() as folder:
         copy = pathlib.Path(folder) / "checkout"
-        skipped = shutil.ignore_patterns(".git", ".tox", "__pycache__", "site")
+        skipped = shutil.ignore_patterns(".*", "__pycache__", "site")
         shutil.copytree(options.checkout, copy, ignore=skipped)
         path, text = sites.place(fault, sites.modules(copy, sites.FOLDERS))
+        right = path.read_text("utf-8")
         path.write_text(text, "utf-8")
         for lane in lanes(fault):
             if lane in options.lanes and caught is None:
                 caught = first_failure(copy, lane, ordered(copy, path, options.near))
+        if caught is not None:
+            path.write_text(right, "utf-8")
+            if first_failure(copy, caught["lane"], [caught["test"]]):
+                raise RuntimeError(f"{caught} fails without the fault, too")
     seconds = round(time.perf_counter() - start, 1)
     return {**asdict(fault), "group": fault.group, **(caught or {}), "seconds": seconds}
 
@@ -132,6 +147,9 @@ def main() -> int:
     drawing = commands.add_parser("draw", help="draw faults and write them to a file")
     drawing.add_argument("--seed", type=int, default=0)
     drawing.add_argument("--count", type=int, default=40)
+    drawing.add_argument(
+        "--only", default="", help="of the modules whose names begin so: ops.masks"
+    )
     drawing.add_argument("--to", type=pathlib.Path, required=True)
     running = commands.add_parser("run", help="sow the faults of a file, one at a time")
     running.add_argument("faults", type=pathlib.Path)
@@ -141,7 +159,7 @@ def main() -> int:
     running.add_argument("--checkout", type=pathlib.Path, default=ROOT)
     options = parser.parse_args()
     if options.command == "draw":
-        found = draw(options.seed, options.count, read(UNCHANGED))
+        found = draw(options.seed, options.count, read(UNCHANGED), options.only)
         rows = [{**asdict(fault), "group": fault.group} for fault in found]
         options.to.write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
         return 0

@@ -200,7 +200,8 @@ def _replaced(source: str, node: ast.AST, change: str) -> str:
     before = b"".join(lines[: node.lineno - 1])
     start = len(before) + node.col_offset
     end = sum(map(len, lines[: node.end_lineno - 1])) + node.end_col_offset
-    new = change if isinstance(node, ast.stmt) else f"({change})"
+    same = "\n" * (node.end_lineno - node.lineno)  # no other line moves
+    new = change + same if isinstance(node, ast.stmt) else f"({change}{same})"
     whole = source.encode()
     return (whole[:start] + new.encode() + whole[end:]).decode()
 
