@@ -6,8 +6,8 @@
 Faults are drawn from all groups (kernels, masks, saving, rest), or with `--only` from
 the modules whose names begin so. A fault is caught if a test fails with it and passes
 without it. Those tests run first whose files mention what the faulty file defines; then
-all others of the lane, unless `--near` is given. A lane is a backend; its Python is that
-of its tox environment, `.tox/LANE`, which `python -m tox run -e LANE --notest` makes.
+all others of the lane, unless `--near` is given. A lane is a backend; its Python is
+that of its tox environment, `.tox/LANE` (`python -m tox run -e LANE --notest`).
 """
 
 import argparse

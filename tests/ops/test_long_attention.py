@@ -91,9 +91,10 @@ def test_output_and_gradients_equal_the_reference(case):
         np.testing.assert_allclose(slope, wanted, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.backends("numpy", reason="the tests above see the output, too")
-def test_where_there_are_no_gradients():
-    given, mask, causal = inputs("everything")
+@pytest.mark.backends("numpy", "torch", reason="they have a way of their own there")
+@pytest.mark.parametrize("case", CASES)
+def test_where_there_are_no_gradients(case):
+    given, mask, causal = inputs(case)
     found = to_numpy(attention([tensor(x) for x in given], mask, causal))
     wanted = expected(np.zeros((B, T, H, V)), given, mask, causal)[0]
     np.testing.assert_allclose(found, wanted, atol=1e-5)
