@@ -14,7 +14,11 @@ import pytest
 BACKEND = keras.config.backend()
 # They compile nothing, so that a test is cheap: they run all that has no marker.
 EAGER = ("torch", "numpy")
-PARTS = 14  # days in which the others run those tests, too
+COMPILING = ("jax", "tensorflow")
+# Days in which the others run those tests, too: no multiple of 7, or a project that is
+# tested on some days of the week alone would leave parts out for ever.
+PARTS = 13
+EVERYWHERE = ("interop", "text")  # folders whose environment has all backends
 BETWEEN = 100  # tests
 MOST = 30_000  # mappings of memory
 count = 0
@@ -45,22 +49,34 @@ def part_of(config):
 
 def pytest_report_header(config):
     part = part_of(config)
-    if BACKEND not in EAGER and isinstance(part, int):
+    if BACKEND in COMPILING and isinstance(part, int):
         return f"of the tests held on torch: part {part} of {PARTS} (--others {part})"
     return None
+
+
+def named(item):
+    """What a test's marker names, checked; nothing if it has none."""
+    mark = item.get_closest_marker("backends")
+    if mark is None:
+        return ()
+    known = (*EAGER, *COMPILING, "all")
+    if not mark.args or not {*mark.args} <= {*known}:
+        message = f"`backends` must name some of {known}"
+        raise pytest.UsageError(f"{message}. Received: {mark.args} ({item.nodeid})")
+    return mark.args
 
 
 def pytest_collection_modifyitems(config, items):
     part = part_of(config)
     chosen, others = [], []
     for item in items:
-        mark = item.get_closest_marker("backends")
-        names = mark.args if mark else EAGER
-        here = "all" in names or BACKEND in names
+        names = named(item)
+        if item.path.parent.name in EVERYWHERE or "all" in names:
+            names = (BACKEND,)
         # A test of one backend's own code cannot run on another one.
         own = zlib.crc32(item.nodeid.encode()) % PARTS + 1
-        also = names is EAGER and part in ("all", own)
-        (chosen if here or also else others).append(item)
+        also = not names and (BACKEND in EAGER or part in ("all", own))
+        (chosen if BACKEND in names or also else others).append(item)
     items[:] = chosen
     config.hook.pytest_deselected(items=others)
 

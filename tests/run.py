@@ -104,7 +104,7 @@ def report(status: int, full: bool, seconds: float) -> str:
         word = "passed" if found["result"]["success"] else "failed"
         print(f"{name:<14}{made:>10.1f}{ran:>12.1f}  {word}")
     failed = [n for n, found in rows.items() if not found["result"]["success"]]
-    if full:
+    if full and status:
         free = shutil.disk_usage(ROOT).free / 1e9
         room = f"{free:.1f} GB are free. Make room, then run the command again."
         return f"Failed: the disk is full. {room}"

@@ -6,6 +6,7 @@ files that travel from one backend to another) is in `tests/interop`.
 
 import functools
 import inspect
+import os
 import pathlib
 import subprocess
 import sys
@@ -179,7 +180,9 @@ def test_files_load_in_a_fresh_process(tmp_path):
             **inputs,
         )
     command = [sys.executable, "-W", "ignore", LOADER, tmp_path]
-    done = subprocess.run(command, capture_output=True, text=True)
+    paths = [str(LOADER.parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    given = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}  # this very checkout
+    done = subprocess.run(command, env=given, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     assert len(done.stdout.split()) == len(ROWS)
 
@@ -311,15 +314,17 @@ def rows_and_policies():
     """Each row in each policy; where a model is compiled first, in one of them."""
     for index, row in enumerate(ROWS):
         for number, policy in enumerate(POLICIES):
-            chosen = number == index % len(POLICIES)
+            if row.recurrent and "mixed" not in policy:
+                continue  # Keras' orthogonal initializer needs a decomposition in it
+            chosen = number == index % len(POLICIES) or (
+                row.recurrent and number == 2 + index % 2
+            )
             marks = [pytest.mark.backends("all")] if chosen else []
             yield pytest.param(row, policy, marks=marks, id=f"{row.name}-{policy}")
 
 
 @pytest.mark.parametrize(("row", "policy"), [*rows_and_policies()])
 def test_dtype_policies(row, policy):
-    if row.recurrent and "mixed" not in policy:
-        pytest.skip("Keras' orthogonal initializer needs a decomposition in it")
     inputs = arrays(row)
     exact, expected = in_float32(ROWS.index(row))
     model = wrapped(row, inputs, dtype=policy)

@@ -180,6 +180,7 @@ def test_what_is_made_is_learned(monkeypatch, capsys, tmp_path):
     assert "latch     accuracy 1.0000" in capsys.readouterr().out
 
 
+@pytest.mark.backends("torch", "jax")
 def test_what_cannot_be_done_is_said(monkeypatch, tmp_path, capsys):
     assert __main__.main(["bags", "--epochs", "0"]) == 2
     assert "--epochs must be at least 1. Received: 0" in capsys.readouterr().err

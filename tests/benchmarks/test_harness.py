@@ -1,6 +1,5 @@
 """The arithmetic of the benchmarks, with a clock that only tests move."""
 
-import gc
 import json
 import os
 import subprocess
@@ -29,14 +28,6 @@ STEPS = (
     harness.Step(flops=100.0, bytes=400.0, product=(1, 2, 3, 5)),
     harness.Step(flops=0.0, bytes=50.0),
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def little_to_collect():
-    """Each timing collects garbage first; what the tests hold is left out of it."""
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 class Clock:

@@ -3,7 +3,7 @@
 import pytest
 from calling import run_example
 
-pytestmark = pytest.mark.backends("jax", reason="the Quick start runs on JAX")
+pytestmark = pytest.mark.backends("all")  # `--backend` of the Quick start
 
 
 def test_from_training_to_a_story_of_ones_own(tmp_path):

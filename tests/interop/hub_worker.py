@@ -6,7 +6,7 @@ import numpy as np
 from keras import ops
 
 from keras_attention import samplers
-from keras_attention.models import Seq2Seq
+from keras_attention.models import CausalLM, Seq2Seq
 from keras_attention.ops import decoding
 
 V, START, END = 29, 2, 3
@@ -140,6 +140,21 @@ def their_samplers_drive_seq2seq():
             assert (drawn >= third - 1e-5).all()
 
 
+def their_samplers_drive_causal_lm():
+    sizes = {"num_layers": 2, "dim": 8, "num_heads": 4, "intermediate_dim": 12}
+    model = CausalLM(V, **sizes, max_length=29, position="rotary")
+    rng = np.random.default_rng(2)
+    model.set_weights([rng.normal(0, 0.7, w.shape) for w in model.get_weights()])
+    prompts = [[5, 6, 7], [8], [9, 3, 4, 5, 6, 7, 8, 9, 10, 11]]
+    for theirs, ours in (
+        (keras_hub.samplers.GreedySampler(), "greedy"),
+        (keras_hub.samplers.BeamSampler(num_beams=3), samplers.BeamSampler(3)),
+    ):
+        found = model.generate(prompts, 9, theirs, num_sequences=2)
+        expected = model.generate(prompts, 9, ours, num_sequences=2)
+        np.testing.assert_array_equal(found, expected)
+
+
 def our_samplers_drive_their_model():
     keras.utils.set_random_seed(0)
     backbone = keras_hub.models.GPT2Backbone(
@@ -194,4 +209,5 @@ def our_samplers_drive_their_model():
 if __name__ == "__main__":
     their_samplers_drive_our_steps()
     their_samplers_drive_seq2seq()
+    their_samplers_drive_causal_lm()
     our_samplers_drive_their_model()

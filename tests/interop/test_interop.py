@@ -12,8 +12,6 @@ import pytest
 from processes import environment
 from worker import EXPORTS, TRAINERS, load, read_by
 
-pytestmark = pytest.mark.backends("all")
-
 WORKER = pathlib.Path(__file__).parent / "worker.py"
 READERS = (*TRAINERS, "numpy", "openvino")
 
@@ -40,8 +38,7 @@ def served(trained):
 
 
 @pytest.mark.parametrize("backend", TRAINERS)
-def test_training_reaches_the_answers(trained, backend):
-    """JAX has trained the network, the others have read its file."""
+def test_what_jax_has_trained_answers_everywhere(trained, backend):
     path = trained / f"{backend}-memn2n.npz"
     logits, answers = load(path, "outputs")["output"], np.load(path)["answers"]
     assert (logits.argmax(-1) == answers).mean() > 0.9

@@ -8,8 +8,6 @@ import sys
 import pytest
 from processes import environment
 
-pytestmark = pytest.mark.backends("all")
-
 WORKER = pathlib.Path(__file__).parent / "hub_worker.py"
 
 

@@ -154,18 +154,6 @@ def test_other_samplers_drive_it():
     assert ((found >= 0) & (found < V)).all()
 
 
-def test_samplers_of_kerashub_drive_it():
-    hub = pytest.importorskip("keras_hub", reason="the extra `text` is not installed")
-    model = make("rotary")
-    for theirs, ours in (
-        (hub.samplers.GreedySampler(), "greedy"),
-        (hub.samplers.BeamSampler(num_beams=3), samplers.BeamSampler(3)),
-    ):
-        found = model.generate(PROMPTS, T, theirs, num_sequences=2)
-        expected = model.generate(PROMPTS, T, ours, num_sequences=2)
-        np.testing.assert_array_equal(found, expected)
-
-
 def test_what_stands_behind_a_stop_token_is_zero():
     model = make()
     free = model.generate(PROMPTS, T)

@@ -261,6 +261,7 @@ def test_bad_arguments(arguments, message):
         MemN2N(**{"vocabulary_size": V, "embedding_dim": D, **arguments})
 
 
+@pytest.mark.backends("all")
 @pytest.mark.parametrize("time", ["table", "word"])
 def test_a_word_outside_the_vocabulary_is_not_read_as_an_age(time):
     model = MemN2N(V, D, memory_size=7, time=time)

@@ -1,6 +1,9 @@
 """Temporal links, dense and sparse, against NumPy in float64."""
 
+import sys
+
 import dnc_reference as reference
+import keras
 import numpy as np
 import pytest
 import references
@@ -230,3 +233,36 @@ def test_the_number_of_links():
     assert links.no_links(B, H, M, 100).values.shape == (B, H, M, M)
     with pytest.raises(ValueError, match=r"`number` must be at least 1\. Received:"):
         links.no_links(B, H, M, 0)
+
+
+@pytest.mark.backends("jax", "tensorflow")
+def test_symbols_and_exports_take_the_plain_form(monkeypatch):
+    """A format may know neither a gradient of our own nor its loop of pieces."""
+    slots = tensor(np.arange(B * K * M).reshape(B, K, M) % M, "int32")
+    given = {
+        "fade_links": (spread(B, K, M), spread(B, M)),
+        "follow_links": (spread(B, K, M), spread(B, M, R)),
+    }
+    taken = []
+    for name, (values, weights) in given.items():
+        kernel = getattr(kernels, name)
+        form = getattr(plain, kernel.__name__)
+
+        def noted(*arguments, form=form):
+            taken.append(form.__name__)
+            return form(*arguments)
+
+        symbols = [keras.KerasTensor(x.shape) for x in (values, weights)]
+        symbolic = kernel(symbols[0], slots, symbols[1])
+        monkeypatch.setattr(plain, kernel.__name__, noted)
+        own_module = sys.modules[kernel.__module__]
+        monkeypatch.setattr(own_module, "is_exporting", lambda: True)
+        exported = kernel(tensor(values), slots, tensor(weights))
+        monkeypatch.undo()
+        assert taken.pop() == kernel.__name__
+        own = kernel(tensor(values), slots, tensor(weights))
+        for one, other, symbol in zip(
+            *map(keras.tree.flatten, (own, exported, symbolic))
+        ):
+            np.testing.assert_allclose(to_numpy(one), to_numpy(other), atol=1e-6)
+            assert symbol.shape == tuple(one.shape)

@@ -11,8 +11,6 @@ import tensorflow as tf
 from keras_attention.models import MaskedLM
 from keras_attention.text import TokenMasking
 
-pytestmark = pytest.mark.backends("all")
-
 V, P = 31, 6
 MASK = V - 1
 

@@ -14,8 +14,6 @@ from text_worker import PAIRS
 from keras_attention.datasets import translation
 from keras_attention.text import Subwords
 
-pytestmark = pytest.mark.backends("all")
-
 SENTENCES = [source for source, _ in PAIRS]
 
 

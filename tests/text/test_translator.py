@@ -20,8 +20,6 @@ from keras_attention.models import Seq2Seq
 from keras_attention.samplers import BeamSampler, TopKSampler
 from keras_attention.text import Subwords, export_translator, translate
 
-pytestmark = pytest.mark.backends("all")
-
 WORKER = pathlib.Path(__file__).parent / "text_worker.py"
 on_tensorflow = pytest.mark.skipif(
     keras.config.backend() != "tensorflow", reason="exports on TensorFlow alone"
