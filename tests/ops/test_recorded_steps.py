@@ -137,10 +137,28 @@ def test_weights_are_read_anew():
         found = call(functions, run, [[1.0, 2.0, 3.0]])
         np.testing.assert_allclose(found, scale**2 * np.array([[1, 2, 3]]))
     layer.enable_lora(1)
-    layer.lora_kernel_b.assign(np.ones((1, 3)))
     x = ops.convert_to_tensor(np.array([[1.0, 2.0, 3.0]], "float32"))
-    expected = ops.convert_to_numpy(layer(layer(x)))
-    np.testing.assert_allclose(call(functions, run, [[1.0, 2.0, 3.0]]), expected, 1e-5)
+    for scale in (1.0, 2.0):  # what weights alone decide is computed anew, too
+        layer.lora_kernel_b.assign(scale * np.ones((1, 3)))
+        expected = ops.convert_to_numpy(layer(layer(x)))
+        found = call(functions, run, [[1.0, 2.0, 3.0]])
+        np.testing.assert_allclose(found, expected, 1e-5)
+
+
+@on_torch
+def test_weights_of_a_stateless_scope_count(recorded):
+    layer = keras.layers.Dense(3, use_bias=False, kernel_initializer="identity")
+    functions = compiled(layer)
+
+    def run(x):
+        return decoding.generate(lambda i, x: layer(x), x, 0, 2)
+
+    twice = ops.convert_to_tensor(2 * np.eye(3, dtype="float32"))
+    with keras.StatelessScope(state_mapping=[(layer.kernel, twice)]):
+        found = call(functions, run, [[1.0, 2.0, 3.0]])
+    np.testing.assert_allclose(found, [[4, 8, 12]])
+    np.testing.assert_allclose(call(functions, run, [[1.0, 2.0, 3.0]]), [[1, 2, 3]])
+    assert recorded == [True, True]
 
 
 @on_torch
