@@ -145,11 +145,12 @@ def test_symbolic_eager_and_compiled_agree(row):
 
 @rows()
 def test_every_constructor_argument_survives(row):
-    made = row.make(name="mine", dtype="mixed_bfloat16")
+    made = row.make(name="mine", dtype="mixed_bfloat16", trainable=False)
     config = made.get_config()
     again = row.cls.from_config(config)
     assert again.get_config() == config
     assert again.name == "mine"
+    assert not again.trainable
     assert again.dtype_policy.name == "mixed_bfloat16"
     for name, parameter in inspect.signature(row.cls.__init__).parameters.items():
         if parameter.kind is not parameter.VAR_KEYWORD and name not in (

@@ -112,7 +112,8 @@ def run(fault: sites.Fault, options: argparse.Namespace) -> dict:
                 caught = first_failure(copy, lane, ordered(copy, path, options.near))
         if caught is not None and "::" in caught["test"]:
             path.write_text(right, "utf-8")
-            if first_failure(copy, caught["lane"], [caught["test"]]):
+            function = caught["test"].split("[")[0]
+            if first_failure(copy, caught["lane"], [function]):
                 raise RuntimeError(f"{caught} fails without the fault, too")
     seconds = round(time.perf_counter() - start, 1)
     return {**asdict(fault), "group": fault.group, **(caught or {}), "seconds": seconds}
