@@ -79,7 +79,7 @@ def defined(module: pathlib.Path) -> set[str]:
 
 
 def ordered(copy: pathlib.Path, faulty: pathlib.Path, near: bool) -> list[str]:
-    """The files of tests, those first that mention most of what the faulty one defines.
+    """The files of tests: first those of the same room that mention most of its names.
 
     Args:
         copy: the checkout in which the fault stands.
@@ -87,13 +87,15 @@ def ordered(copy: pathlib.Path, faulty: pathlib.Path, near: bool) -> list[str]:
         near: whether files that mention nothing of it are left out.
     """
     words = re.compile(rf"\b({'|'.join(map(re.escape, defined(faulty)))})\b")
-    counted = {}
+    room = faulty.relative_to(copy / "keras_attention").parts[0]
+    counted, own = {}, {}
     for path in sorted((copy / "tests").rglob("test_*.py")):
         name = path.relative_to(copy).as_posix()
         if not name.startswith(BESIDE):
             counted[name] = len({*words.findall(path.read_text("utf-8"))})
+            own[name] = path.parent.name == room or path.parent.name == "tests"
     counted["tests/test_contract.py"] += 1
-    names = sorted(counted, key=lambda name: -counted[name])
+    names = sorted(counted, key=lambda name: (not own[name], -counted[name]))
     return [name for name in names if counted[name] or not near]
 
 

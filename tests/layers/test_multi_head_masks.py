@@ -197,6 +197,8 @@ def test_flash_attention_is_a_wish(monkeypatch):
         ({"sliding_window": 0}, "argument `sliding_window`.*Received"),
         ({"output_shape": 8.0}, "Invalid `output_shape`.*Received: output_shape=8.0"),
         ({"attention_axes": "1"}, "Invalid `attention_axes`"),
+        ({"attention_axes": [1.5]}, "Invalid `attention_axes`.*attention_axes=.1.5."),
+        ({"attention_axes": {1}}, "Invalid `attention_axes`.*attention_axes=.1."),
         ({"normalizer": "soft"}, "`normalizer` must be one of"),
         ({"position": "sine"}, "`position` must be one of.*'sine'"),
     ],

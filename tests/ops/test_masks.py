@@ -23,6 +23,14 @@ def test_padding():
     np.testing.assert_array_equal(as_bool(masks.padding(tokens, -1)), tokens != -1)
 
 
+@pytest.mark.parametrize("start", [0, 3])
+def test_places_of_a_length_that_is_a_tensor(start):
+    """An exported graph whose length is open has it as one."""
+    found = masks.places(ops.convert_to_tensor(5), start)
+    np.testing.assert_array_equal(to_numpy(found), start + np.arange(5))
+
+
+
 @pytest.mark.parametrize("sizes", [(3, 5), (5, 3), (7, 7), (1, 1)])
 def test_causal_and_sliding_window(sizes):
     t, s = np.indices(sizes)
