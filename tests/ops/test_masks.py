@@ -30,7 +30,6 @@ def test_places_of_a_length_that_is_a_tensor(start):
     np.testing.assert_array_equal(to_numpy(found), start + np.arange(5))
 
 
-
 @pytest.mark.parametrize("sizes", [(3, 5), (5, 3), (7, 7), (1, 1)])
 def test_causal_and_sliding_window(sizes):
     t, s = np.indices(sizes)
