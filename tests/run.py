@@ -38,6 +38,7 @@ def run(arguments: list[str]) -> tuple[int, bool]:
     with subprocess.Popen(
         [*command, *arguments],
         cwd=ROOT,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -121,6 +122,9 @@ def main() -> int:
     signal.signal(signal.SIGTERM, stop)
     start = time.monotonic()
     RESULTS.unlink(missing_ok=True)
+    print(
+        "Each environment reports when it is done, the first after minutes.", flush=True
+    )
     try:
         status, full = run(sys.argv[1:])
     except (Stopped, KeyboardInterrupt) as error:

@@ -118,6 +118,7 @@ def test_a_run_that_is_stopped_says_so_and_leaves_no_process(tmp_path):
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
+        assert "reports when it is done" in process.stdout.readline()
         assert process.stdout.readline() == "begun\n"
         process.send_signal(signal.SIGTERM)
         said = process.stdout.read()
