@@ -3,7 +3,8 @@
 import pytest
 from calling import run_example
 
-pytestmark = pytest.mark.backends("all")  # `--backend` of the Quick start
+# The README's two ways: the Quick start, and `--backend torch`.
+pytestmark = pytest.mark.backends("jax", "torch")
 
 
 def test_from_training_to_a_story_of_ones_own(tmp_path):
