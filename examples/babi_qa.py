@@ -12,7 +12,8 @@ A story file has one sentence a line; a line that ends in "?" asks about the lin
 above it, and an empty line begins a new story.
 
 The model is MemN2N: Sukhbaatar et al., "End-to-end memory networks" (2015),
-https://arxiv.org/abs/1503.08895. Its equations: keras_attention/models/memn2n.py.
+https://arxiv.org/abs/1503.08895. Its equations:
+keras_attention/models/memory_networks/memn2n.py.
 The tasks are bAbI: Weston et al. (2015), https://arxiv.org/abs/1502.05698.
 """
 

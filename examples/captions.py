@@ -14,8 +14,8 @@ not looked at.
 
 The model is Xu et al., "Show, attend and tell" (2015), https://arxiv.org/abs/1502.03044,
 with the state that has read the last word looking, as in Lu et al., "Knowing when to
-look" (2017). Its equations: keras_attention/models/image_captioner.py and
-keras_attention/layers/attention_rnn.py.
+look" (2017). Its equations: keras_attention/models/recurrent/image_captioner.py and
+keras_attention/layers/recurrent/attention_rnn.py.
 """
 
 import argparse

@@ -13,8 +13,9 @@ what is written where and how it is found again.
 
 The network is Graves et al., "Hybrid computing using a neural network with dynamic
 external memory" (2016), https://www.nature.com/articles/nature20101. Its equations:
-keras_attention/ops/addressing.py; around them keras_attention/layers/dnc_cell.py and
-keras_attention/models/dnc_network.py.
+keras_attention/ops/memory/addressing.py; around them
+keras_attention/layers/external_memory/dnc_cell.py and
+keras_attention/models/external_memory/dnc_network.py.
 """
 
 import argparse

@@ -12,7 +12,8 @@ training as a whole, and tested apart.
 
 The model is Bahdanau et al., "Neural machine translation by jointly learning to align
 and translate" (2015), https://arxiv.org/abs/1409.0473. Its equations:
-keras_attention/layers/attention_rnn.py and keras_attention/models/seq2seq.py.
+keras_attention/layers/recurrent/attention_rnn.py and
+keras_attention/models/recurrent/seq2seq.py.
 """
 
 import argparse

@@ -12,7 +12,7 @@ twentieth is kept for the test: what it costs to tell one of its characters, in 
 held against that of counted characters and pairs of characters.
 
 The model is that of Radford et al., "Language models are unsupervised multitask
-learners" (2019), small: keras_attention/models/causal_lm.py.
+learners" (2019), small: keras_attention/models/transformer/causal_lm.py.
 """
 
 import argparse

@@ -14,12 +14,13 @@ and counts BLEU.
 
 The model is Bahdanau et al., "Neural machine translation by jointly learning to align
 and translate" (2015), https://arxiv.org/abs/1409.0473. Its equations:
-keras_attention/layers/attention_rnn.py and keras_attention/models/seq2seq.py.
+keras_attention/layers/recurrent/attention_rnn.py and
+keras_attention/models/recurrent/seq2seq.py.
 
 With `--model transformer` it is Vaswani et al., "Attention is all you need" (2017),
-https://arxiv.org/abs/1706.03762: keras_attention/layers/blocks.py and
-keras_attention/models/transformer.py. The pictures then are of each head of the last
-block: where the encoder, the decoder, and the decoder in the source looked.
+https://arxiv.org/abs/1706.03762: keras_attention/layers/transformer/ and
+keras_attention/models/transformer/transformer.py. The pictures then are of each head of
+the last block: where the encoder, the decoder, and the decoder in the source looked.
 """
 
 import argparse

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attention.layers.export import export
+from keras_attention.layers.base.serialization import export
 from keras_attention.ops import choices
 from keras_attention.ops.alignments import coverage_cost
 from keras_attention.ops.ranking import margin_ranking

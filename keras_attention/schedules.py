@@ -7,8 +7,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attention.layers.arguments import positive
-from keras_attention.layers.export import export
+from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.serialization import export
 
 
 @export

@@ -828,7 +828,7 @@ ROWS = [
         _found,
         trains=True,
     ),
-    # What is trained by two outputs together is in tests/models/test_memnn.py.
+    # tests/models/memory_networks/test_memnn.py has what two outputs train together.
     OutputRow(
         "memnn",
         models.MemNN,
@@ -1081,7 +1081,7 @@ ROWS = [
         chosen_by=42,
         **_ATTENTION,
     ),
-    # What its weights' loss trains is in tests/layers/test_hard.py.
+    # What its weights' loss trains is in tests/layers/attention/test_hard.py.
     Row(
         "hard_attention_reinforce",
         layers.HardAttention,
@@ -1160,7 +1160,7 @@ ROWS = [
         trains=True,
         recurrent=True,
     ),
-    # Its penalty counts samples of weight 0, too: tests/models/test_image_captioner.py.
+    # Its penalty counts samples of weight 0, too: test_image_captioner.py.
     Row(
         "image_captioner_doubly_stochastic",
         models.ImageCaptioner,

@@ -8,7 +8,8 @@ import numpy as np
 from gradients import to_numpy
 from keras import ops
 
-from keras_attention.ops import energy, kernels
+from keras_attention import kernels
+from keras_attention.ops.hopfield import energy
 
 # Sets of patterns, states for each, patterns, width. Two shapes for all checks.
 SHAPES = ((307, 5, 7, 5), (307, 5, 3, 11))

@@ -20,7 +20,7 @@ from gradients import to_numpy
 from hopfield_neurons import SHAPES, tensors
 from keras import ops
 
-from keras_attention.ops import energy, retrieval
+from keras_attention.ops.hopfield import energy, retrieval
 
 TOLERANCE = 1e-9
 CHECKS = dict(hopfield_neurons.CHECKS)

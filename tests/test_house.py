@@ -13,8 +13,10 @@ import keras_attention
 
 PACKAGE = pathlib.Path(keras_attention.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
-# A folder may use those before it, never those behind it.
+# A room may use those before it, never those behind it.
 ORDER = [
+    "numerics",
+    "kernels",
     "ops",
     "layers",
     "samplers",
@@ -30,7 +32,34 @@ ORDER = [
 ]
 APART = {"datasets", "visualization"}  # use nothing of the package but themselves
 WHEN_ASKED = {"text", "datasets", "visualization", "benchmarks"}
+ROOMS = {"keras_attention", "keras_attention.layers", "keras_attention.models"}
 BACKENDS = {"torch", "jax", "tensorflow"}
+# The same within a room. Folders that stand in one tuple do not see each other.
+FOLDERS = {
+    "layers": [
+        ("base",),
+        ("scores", "positions"),
+        ("attention", "multi_head"),
+        (
+            "transformer",
+            "recurrent",
+            "memory_networks",
+            "external_memory",
+            "hopfield",
+        ),
+    ],
+    "models": [
+        ("base",),
+        (
+            "memory_networks",
+            "recurrent",
+            "transformer",
+            "external_memory",
+            "hopfield",
+            "factorization",
+        ),
+    ],
+}
 
 
 def name_of(path):
@@ -49,9 +78,9 @@ def imports(path):
                 yield alias.name, node.lineno
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno}: a relative import"
-            if node.module == "keras_attention":
+            if node.module in ROOMS:
                 for alias in node.names:
-                    yield f"keras_attention.{alias.name}", node.lineno
+                    yield f"{node.module}.{alias.name}", node.lineno
             else:
                 yield node.module, node.lineno
 
@@ -78,6 +107,22 @@ def test_imports_point_the_right_way(path):
         assert parts[:2] != ["keras", "src"] or in_kernels, f"{where}: private Keras"
         if here == "visualization":
             assert parts[0] != "keras", f"{where}: pictures see arrays alone"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_folders_of_a_room_point_the_right_way(path):
+    here = path.relative_to(PACKAGE).parts
+    if here[0] not in FOLDERS or len(here) < 3:
+        return
+    rank = {n: i for i, names in enumerate(FOLDERS[here[0]]) for n in names}
+    for module, line in imports(path):
+        parts = module.split(".")[1:]
+        if parts[:1] != [here[0]]:
+            continue
+        where = f"{path.relative_to(PACKAGE)}:{line} imports {module}"
+        assert len(parts) > 1, f"{where}: name the folder"
+        right = parts[1] == here[1] or rank[parts[1]] < rank[here[1]]
+        assert right, f"{where}: wrong way"
 
 
 def test_the_rest_is_imported_when_asked_for():
@@ -132,6 +177,9 @@ def test_what_is_listed_is_there(name):
         assert hasattr(module, public), f"{name}.{public}"
 
 
+SAMPLERS = [n for n in keras_attention.samplers.__all__ if n.endswith("Sampler")]
+
+
 def exported():
     """The public Keras classes, by the name under which users import them."""
     found, plain = [], (keras_attention.layers.Score, keras_attention.models.Trajectory)
@@ -141,6 +189,15 @@ def exported():
             if isinstance(thing, type) and thing not in plain:
                 found.append(thing)
     return found
+
+
+def test_a_public_class_stands_in_a_file_of_its_own():
+    samplers = [getattr(keras_attention.samplers, n) for n in SAMPLERS]
+    owners = {}
+    for cls in [*exported(), *samplers, keras_attention.models.Trajectory]:
+        name = cls.__module__.split(".")[-1]
+        assert name.replace("_", "") == cls.__name__.lower(), cls.__module__
+        assert owners.setdefault(cls.__module__, cls) is cls
 
 
 @pytest.mark.parametrize("cls", exported(), ids=lambda cls: cls.__name__)

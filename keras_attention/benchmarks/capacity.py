@@ -27,7 +27,7 @@ from keras import ops
 
 from keras_attention.benchmarks.errors import UsageError
 from keras_attention.models import AssociativeMemory
-from keras_attention.ops import retrieval
+from keras_attention.ops.hopfield import retrieval
 from keras_attention.version import __version__
 
 SEED = 1982

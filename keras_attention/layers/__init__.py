@@ -1,44 +1,48 @@
 """Keras layers: weights around the mathematics of `keras_attention.ops`."""
 
-from keras_attention.layers.attention import Attention
-from keras_attention.layers.attention_rnn import AttentionRNN
-from keras_attention.layers.bahdanau import BahdanauAttention
-from keras_attention.layers.blocks import (
-    TransformerDecoderBlock,
-    TransformerEncoderBlock,
+from keras_attention.layers.attention import (
+    Attention,
+    BahdanauAttention,
+    CarryChoices,
+    HardAttention,
+    LuongAttention,
+    MonotonicAttention,
 )
-from keras_attention.layers.dnc import DNC
-from keras_attention.layers.dnc_cell import DNCCell
-from keras_attention.layers.hard import CarryChoices, HardAttention
-from keras_attention.layers.hopfield import Hopfield
-from keras_attention.layers.hopfield_lookup import HopfieldLayer
-from keras_attention.layers.hopfield_pooling import HopfieldPooling
-from keras_attention.layers.key_value import KeyValueHop
-from keras_attention.layers.location import LocationScore
-from keras_attention.layers.luong import LuongAttention
-from keras_attention.layers.memnn import FactFinder, WordResponder
-from keras_attention.layers.memory import MemoryAge, MemoryHop, SentenceEncoder
-from keras_attention.layers.monotonic import MonotonicAttention
+from keras_attention.layers.base import record_attention
+from keras_attention.layers.external_memory import DNC, DNCCell, NTMCell
+from keras_attention.layers.hopfield import Hopfield, HopfieldLayer, HopfieldPooling
+from keras_attention.layers.memory_networks import (
+    FactFinder,
+    KeyValueHop,
+    MemoryAge,
+    MemoryHop,
+    MemoryWriter,
+    SentenceEncoder,
+    SentenceFeatures,
+    WordResponder,
+)
 from keras_attention.layers.multi_head import MultiHeadAttention
-from keras_attention.layers.ntm_cell import NTMCell
-from keras_attention.layers.position_embedding import PositionEmbedding
 from keras_attention.layers.positions import (
     AlibiBias,
+    PositionEmbedding,
     RelativePositionBias,
     RotaryEmbedding,
     SinePositionEncoding,
 )
-from keras_attention.layers.recording import record_attention
-from keras_attention.layers.records import MemoryWriter, SentenceFeatures
-from keras_attention.layers.scheduled import ScheduledSampling
+from keras_attention.layers.recurrent import AttentionRNN, ScheduledSampling
 from keras_attention.layers.scores import (
     AdditiveScore,
     ConcatScore,
     CosineScore,
     DotScore,
     GeneralScore,
+    LocationScore,
     RBFScore,
     Score,
+)
+from keras_attention.layers.transformer import (
+    TransformerDecoderBlock,
+    TransformerEncoderBlock,
 )
 
 __all__ = [

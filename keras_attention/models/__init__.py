@@ -1,22 +1,24 @@
 """Models: `keras.Model` subclasses put together from layers."""
 
-from keras_attention.models.associative_memory import AssociativeMemory
-from keras_attention.models.associative_steps import Trajectory
-from keras_attention.models.attentive_factorization import AttentiveFactorization
-from keras_attention.models.causal_lm import CausalLM
-from keras_attention.models.dnc_network import DNCNetwork
-from keras_attention.models.hopfield_classifier import HopfieldClassifier
-from keras_attention.models.image_captioner import ImageCaptioner
-from keras_attention.models.key_value import KeyValueMemNN
-from keras_attention.models.masked_lm import MaskedLM
-from keras_attention.models.matrix_factorization import MatrixFactorization
-from keras_attention.models.memn2n import MemN2N
-from keras_attention.models.memnn import MemNN
-from keras_attention.models.seq2seq import Seq2Seq
-from keras_attention.models.skip_gram import SkipGram
-from keras_attention.models.transformer import Transformer
-from keras_attention.models.transformer_classifier import TransformerClassifier
-from keras_attention.models.word_rnn import WordRNN
+from keras_attention.models.external_memory import DNCNetwork
+from keras_attention.models.factorization import (
+    AttentiveFactorization,
+    MatrixFactorization,
+    SkipGram,
+)
+from keras_attention.models.hopfield import (
+    AssociativeMemory,
+    HopfieldClassifier,
+    Trajectory,
+)
+from keras_attention.models.memory_networks import KeyValueMemNN, MemN2N, MemNN
+from keras_attention.models.recurrent import ImageCaptioner, Seq2Seq, WordRNN
+from keras_attention.models.transformer import (
+    CausalLM,
+    MaskedLM,
+    Transformer,
+    TransformerClassifier,
+)
 
 __all__ = [
     "AssociativeMemory",

@@ -1,29 +1,44 @@
 """The mathematics of attention: pure functions of tensors, on every backend."""
 
 from keras_attention.ops import (
+    alignments,
     axes,
-    energy,
+    choices,
     hashing,
     masks,
     normalizers,
     positions,
-    retrieval,
+    ranking,
     scores,
     similarity,
+    sinks,
 )
 from keras_attention.ops.attention import attend, attend_heads, dot_product_attention
+from keras_attention.ops.hopfield import binary_energy, energy, retrieval, streaming
+from keras_attention.ops.memory import addressing, links
+from keras_attention.ops.sequence import decoding, loop
 
 __all__ = [
+    "addressing",
+    "alignments",
     "attend",
     "attend_heads",
     "axes",
+    "binary_energy",
+    "choices",
+    "decoding",
     "dot_product_attention",
     "energy",
     "hashing",
+    "links",
+    "loop",
     "masks",
     "normalizers",
     "positions",
+    "ranking",
     "retrieval",
     "scores",
     "similarity",
+    "sinks",
+    "streaming",
 ]

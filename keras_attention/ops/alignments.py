@@ -11,8 +11,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention.ops import loop
-from keras_attention.ops.precision import wide
+from keras_attention.numerics.precision import wide
+from keras_attention.ops.sequence import loop
 
 Tensor = Any
 

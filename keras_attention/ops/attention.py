@@ -18,9 +18,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attention.ops import kernels, masks, normalizers, scores
-from keras_attention.ops.axes import grouped_matmul
-from keras_attention.ops.precision import lowest, wide
+from keras_attention import kernels
+from keras_attention.numerics import masks, normalizers
+from keras_attention.numerics.axes import grouped_matmul
+from keras_attention.numerics.precision import lowest, wide
+from keras_attention.ops import scores
 
 Tensor = Any
 

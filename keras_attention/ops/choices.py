@@ -13,8 +13,8 @@ from typing import Any
 
 from keras import ops
 
-from keras_attention.ops import decoding
-from keras_attention.ops.precision import lowest, wide
+from keras_attention.numerics.precision import lowest, wide
+from keras_attention.ops.sequence import decoding
 
 Tensor = Any
 

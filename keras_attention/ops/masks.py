@@ -1,230 +1,28 @@
 """Masks: which query may attend to which key.
 
-Boolean, True = may attend. A mask says nothing about numbers; the one place that
-turns it into weights is :mod:`keras_attention.ops.normalizers`.
-
-Shapes: B batch, T queries, S keys.
+They stand in :mod:`keras_attention.numerics.masks`.
 """
 
-from __future__ import annotations
+from keras_attention.numerics.masks import (
+    attention_mask,
+    causal,
+    check,
+    check_boolean,
+    merge,
+    near,
+    padding,
+    places,
+    sliding_window,
+)
 
-from collections.abc import Sequence
-from numbers import Integral
-from typing import Any
-
-import keras
-from keras import ops
-
-Tensor = Any
-
-
-def padding(tokens: Tensor, padding_token: int = 0) -> Tensor:
-    """Marks what is not padding.
-
-    Args:
-        tokens: integers of any shape (...).
-        padding_token: the integer that stands for "nothing here".
-
-    Returns:
-        Booleans of the same shape, True where there is a token.
-    """
-    return ops.not_equal(tokens, padding_token)
-
-
-def places(length: int | Tensor, start: int | Tensor = 0) -> Tensor:
-    """The places start, start + 1, ….
-
-    Args:
-        length: T, how many.
-        start: the first one: an integer, a scalar, or (B, 1), one for each row.
-
-    Returns:
-        int32 (T,), or (B, T).
-    """
-    if isinstance(length, Integral):
-        counted = ops.arange(length, dtype="int32")
-    else:  # not all exporters can count up to a size that is open
-        counted = ops.cumsum(ops.ones((length,), "int32")) - 1
-    if isinstance(start, int) and not start:
-        return counted
-    return counted + ops.cast(start, "int32")
-
-
-def causal(queries: int | Tensor, keys: int | Tensor) -> Tensor:
-    """Query t may attend to keys 0 … t (both counted from the first).
-
-    Args:
-        queries: T, the number of queries.
-        keys: S, the number of keys.
-
-    Returns:
-        Booleans (T, S).
-    """
-    t = ops.expand_dims(places(queries), 1)
-    s = ops.expand_dims(places(keys), 0)
-    return s <= t  # (T, S)
-
-
-def sliding_window(queries: int | Tensor, keys: int | Tensor, window: int) -> Tensor:
-    """Query t may attend to the keys less than `window` steps away, either side.
-
-    Merged with :func:`causal` it leaves the `window` most recent keys.
-
-    Args:
-        queries: T, the number of queries.
-        keys: S, the number of keys.
-        window: a positive number of steps; 1 leaves a query its own position.
-
-    Returns:
-        Booleans (T, S).
-    """
-    if window < 1:
-        raise ValueError(f"`window` must be at least 1. Received: window={window}")
-    return near(places(queries), places(keys), window)  # (T, S)
-
-
-def near(query_position: Tensor, key_position: Tensor, window: int) -> Tensor:
-    """A query may attend to the keys less than `window` steps away, either side.
-
-    Args:
-        query_position: integers (..., T).
-        key_position: integers (..., S).
-        window: a positive number of steps.
-
-    Returns:
-        Booleans (..., T, S).
-    """
-    steps = ops.expand_dims(query_position, -1) - ops.expand_dims(key_position, -2)
-    return ops.abs(steps) < window  # (..., T, S)
-
-
-def merge(*masks: Tensor | None) -> Tensor | None:
-    """Allows only what every mask allows.
-
-    Args:
-        *masks: booleans whose shapes broadcast against each other, or None for
-            "everything is allowed".
-
-    Returns:
-        Their conjunction, or None where every one is None.
-    """
-    merged = None
-    for mask in masks:
-        if mask is not None:
-            merged = mask if merged is None else ops.logical_and(merged, mask)
-    return merged
-
-
-def check(name: str, mask: Tensor | None, shape: Sequence[int | None]) -> Tensor | None:
-    """Holds a user's mask to the shape it must have.
-
-    Args:
-        name: the argument's name, for the message.
-        mask: what the user gave, or None.
-        shape: what it must broadcast to; None where a size is not known.
-
-    Returns:
-        The mask as a tensor of booleans.
-
-    Raises:
-        ValueError: if its dtype is not boolean, or its rank or a size does not fit.
-    """
-    if mask is None:
-        return None
-    mask = check_boolean(name, mask)
-    received = tuple(mask.shape)
-    if len(received) != len(shape):
-        raise ValueError(
-            f"`{name}` must have rank {len(shape)}, shape {_show(shape)}. "
-            f"Received: shape={_show(received)}{_hint(name)}"
-        )
-    for size, wanted in zip(received, shape):
-        if size is not None and wanted is not None and size not in (1, wanted):
-            raise ValueError(
-                f"`{name}` must have shape {_show(shape)}, or 1 where a size is to "
-                f"be repeated. Received: shape={_show(received)}{_hint(name)}"
-            )
-    return mask if isinstance(mask, keras.KerasTensor) else ops.convert_to_tensor(mask)
-
-
-def check_boolean(name: str, mask: Tensor) -> Tensor:
-    """Refuses a mask of numbers, whose 0 and −∞ would be read the wrong way round.
-
-    Args:
-        name: the argument's name, for the message.
-        mask: what the user gave.
-
-    Returns:
-        The mask, as something that has a dtype.
-
-    Raises:
-        ValueError: if its dtype is not boolean.
-    """
-    if not hasattr(mask, "dtype"):
-        mask = ops.convert_to_tensor(mask)
-    dtype = keras.backend.standardize_dtype(mask.dtype)
-    if dtype != "bool":
-        raise ValueError(
-            f"`{name}` must be boolean, True where attention is allowed. "
-            f"Received: dtype={dtype}"
-        )
-    return mask
-
-
-def attention_mask(
-    query_shape: Sequence[int | None],
-    key_shape: Sequence[int | None],
-    query_mask: Tensor | None = None,
-    value_mask: Tensor | None = None,
-    key_mask: Tensor | None = None,
-    attention_mask: Tensor | None = None,
-    use_causal_mask: bool = False,
-    sizes: tuple[Any, Any] | None = None,
-) -> Tensor | None:
-    """Checks and merges every mask that a call of an attention layer may bring.
-
-    Args:
-        query_shape: (B, T), None where unknown.
-        key_shape: (B, S), None where unknown.
-        query_mask: (B, T); a query that is False attends to nothing.
-        value_mask: (B, S); nobody attends to a value that is False.
-        key_mask: (B, S); the same, of the keys.
-        attention_mask: (T, S) or (B, T, S), query by query.
-        use_causal_mask: whether query t may see only keys 0 … t.
-        sizes: (T, S) as numbers or tensors, for the causal mask where the static
-            shapes do not know them.
-
-    Returns:
-        Booleans of rank 3 that broadcast to (B, T, S), no larger than needed, or None
-        where everything is allowed.
-    """
-    (batch, queries), (_, keys) = query_shape, key_shape
-    query_mask = check("query_mask", query_mask, (batch, queries))
-    value_mask = check("value_mask", value_mask, (batch, keys))
-    key_mask = check("key_mask", key_mask, (batch, keys))
-    if attention_mask is not None and len(attention_mask.shape) == 2:
-        both: Tensor = check("attention_mask", attention_mask, (queries, keys))
-        attention_mask = ops.expand_dims(both, 0)  # (1, T, S)
-    else:
-        shape = (batch, queries, keys)
-        attention_mask = check("attention_mask", attention_mask, shape)
-    return merge(
-        None if query_mask is None else ops.expand_dims(query_mask, 2),  # (B, T, 1)
-        None if value_mask is None else ops.expand_dims(value_mask, 1),  # (B, 1, S)
-        None if key_mask is None else ops.expand_dims(key_mask, 1),  # (B, 1, S)
-        attention_mask,
-        ops.expand_dims(causal(*(sizes or (queries, keys))), 0)
-        if use_causal_mask
-        else None,
-    )
-
-
-def _hint(name: str) -> str:
-    """What was perhaps meant."""
-    if name != "attention_mask":
-        return ""
-    return ". A mask of padding, (batch, keys), goes to `value_mask`"
-
-
-def _show(shape: Sequence[int | None]) -> str:
-    return "(" + ", ".join("?" if n is None else str(n) for n in shape) + ")"
+__all__ = [
+    "attention_mask",
+    "causal",
+    "check",
+    "check_boolean",
+    "merge",
+    "near",
+    "padding",
+    "places",
+    "sliding_window",
+]

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from keras_attention.ops import kernels
-from keras_attention.ops.precision import wide
+from keras_attention import kernels
+from keras_attention.numerics.precision import wide
 
 Tensor = Any
 Array = np.ndarray

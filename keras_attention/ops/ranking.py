@@ -9,7 +9,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_attention.ops.precision import lowest
+from keras_attention.numerics.precision import lowest
 
 Tensor = Any
 

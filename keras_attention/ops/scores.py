@@ -15,8 +15,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention.ops import kernels
-from keras_attention.ops.precision import wide
+from keras_attention import kernels
+from keras_attention.numerics.precision import wide
 
 Tensor = Any
 Score = Callable[[Tensor, Tensor], Tensor]

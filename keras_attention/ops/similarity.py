@@ -10,8 +10,8 @@ from typing import Any
 
 from keras import ops
 
+from keras_attention.numerics.precision import lowest
 from keras_attention.ops import scores
-from keras_attention.ops.precision import lowest
 
 Tensor = Any
 

@@ -7,10 +7,12 @@ from typing import Any
 
 import keras
 
-from keras_attention.samplers.base import Sampler
-from keras_attention.samplers.beam import BeamSampler
-from keras_attention.samplers.greedy import GreedySampler
-from keras_attention.samplers.random import RandomSampler, TopKSampler, TopPSampler
+from keras_attention.samplers.beam_sampler import BeamSampler
+from keras_attention.samplers.greedy_sampler import GreedySampler
+from keras_attention.samplers.random_sampler import RandomSampler
+from keras_attention.samplers.sampler import Sampler
+from keras_attention.samplers.top_k_sampler import TopKSampler
+from keras_attention.samplers.top_p_sampler import TopPSampler
 
 KNOWN: dict[str, type[Sampler]] = {
     "greedy": GreedySampler,

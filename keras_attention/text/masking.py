@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from keras_attention.layers.arguments import positive
+from keras_attention.layers.base.arguments import positive
 from keras_attention.text.packages import require
 from keras_attention.text.subwords import END
 

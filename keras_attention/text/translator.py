@@ -14,7 +14,7 @@ import keras
 import numpy as np
 
 from keras_attention import samplers
-from keras_attention.layers.arguments import positive
+from keras_attention.layers.base.arguments import positive
 from keras_attention.text.packages import require
 from keras_attention.text.subwords import PADDING, Subwords
 

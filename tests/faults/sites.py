@@ -38,7 +38,7 @@ SAVING = {
     "load_own_variables",
     "save_own_variables",
 }
-FOLDERS = ("ops", "kernels", "layers", "models")  # of the package
+FOLDERS = ("numerics", "kernels", "ops", "layers", "models")  # of the package
 GROUPS = ("kernels", "masks", "saving", "rest")
 
 

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_attention import samplers
 from keras_attention.models import CausalLM, Seq2Seq
-from keras_attention.ops import decoding
+from keras_attention.ops.sequence import decoding
 
 V, START, END = 29, 2, 3
 

@@ -8,7 +8,7 @@ import pytest
 from keras import ops
 
 from keras_attention import samplers
-from keras_attention.ops import decoding
+from keras_attention.ops.sequence import decoding
 
 V, END = 5, 4
 ALL = ("greedy", "beam", "random", "top_k", "top_p")

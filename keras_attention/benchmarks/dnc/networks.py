@@ -10,7 +10,7 @@ from keras import ops
 from keras_attention import layers
 from keras_attention.benchmarks.dnc.problems import Problem
 from keras_attention.models import DNCNetwork
-from keras_attention.models.dnc_network import AskedSteps
+from keras_attention.models.external_memory.asked_steps import AskedSteps
 
 MODELS = ("dnc", "ntm", "lstm")
 

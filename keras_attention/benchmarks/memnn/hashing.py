@@ -14,8 +14,8 @@ import numpy as np
 
 from keras_attention.losses import SupportingFactLoss
 from keras_attention.models import MemNN
-from keras_attention.models.hashing import ClusterHash, Hash, WordHash
-from keras_attention.models.large_memory import LargeMemory
+from keras_attention.models.memory_networks.hashing import ClusterHash, Hash, WordHash
+from keras_attention.models.memory_networks.large_memory import LargeMemory
 
 WHERE, IS, THE, WENT, TO, TOOK = range(1, 7)
 ROOMS, PEOPLE, OBJECTS = 50, 300, 300

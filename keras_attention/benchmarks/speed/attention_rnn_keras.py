@@ -83,7 +83,7 @@ class CellAlone(keras.layers.Layer):
 
     def call(self, inputs: Any, memory: Any) -> Any:
         """Outputs (B, T, U)."""
-        from keras_attention.ops import loop
+        from keras_attention.ops.sequence import loop
 
         read = ops.concatenate([inputs, inputs], axis=-1)  # (B, T, 2·D)
         start = self.cell.get_initial_state(ops.shape(inputs)[0])

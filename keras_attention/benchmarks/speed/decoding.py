@@ -167,7 +167,7 @@ class _Peer:
     def generate_step(self, inputs: dict[str, Any], stop_token_ids: Any = None) -> Any:
         from keras import ops
 
-        from keras_attention.models.generation import begin
+        from keras_attention.models.base.generation import begin
 
         prompt = ops.convert_to_tensor(inputs["prompt"])
         step, cache = begin(self.model, {"source": inputs["source"]})

@@ -1,0 +1,147 @@
+"""The one place that asks which backend runs: a folder an operation.
+
+Each module offers the same functions, under the same names and terms:
+
+- `dot_product_attention(query, key, value, mask, scale, is_causal, bias=None)`, see
+  :func:`keras_attention.ops.dot_product_attention`
+- `dense(layer, x, mapped)`: what an `EinsumDense` that maps so many of the last axes
+  returns
+- `called(layer, *given, **options)`: what a layer returns, without what Keras does
+  around its `call` where that is for nothing
+- `word_counts(tokens, weights, size)`: how often each of `size` words stands in each
+  sentence, weighted: (..., L) integers and (..., L) numbers give (..., size)
+- `additive(query, key, scale, exact)`, see :func:`keras_attention.ops.scores.additive`
+- `additive_step(query, key, power, scale)`, see
+  :func:`keras_attention.ops.scores.additive_step`; `powers(key)`: its e^{2k}, or None
+  where `additive` is as fast
+- `lookup(query, table, count)`: softmax(query xᵀ) x of the first `count` rows x of a
+  table, for queries (T, D), without all scores at once; None where
+  :mod:`keras_attention.ops.hopfield.streaming` does it as well
+- `any_left(moving)`: what a loop asks that goes on while any of these booleans is True,
+  and would leave as it is what is False; True throughout where an export unrolls it
+- `ascending(x)`: the places of the last axis by rising value, equal ones by their index
+- `is_open(length)`: whether an export that unrolls loops is to leave this length open
+- `scan(step, state, inputs)`, see :func:`keras_attention.ops.sequence.loop.scan`
+- `segments(step, state, inputs)`: the same over segments, inputs (segments, steps, B,
+  ...) and outputs alike; of each nothing but its first state is kept for the gradients,
+  for which the rest is computed again. No gradient flows to what `step` closes over,
+  other than variables
+- `access_memory(interface, memory, there, form)`: one step of a DNC's memory, a
+  `Memory`, with one write head and dense links, its gradient written out: the words
+  that are read (B, R, W) and the `Memory` after; None where the equations one after the
+  other do. `access.py` has the order of the interface; where `there` (B, 1) is 0,
+  nothing is freed or written; `form` says whether keys have masks and what was freed is
+  deallocated
+- `fade_links(values, slots, weights)`, `follow_links(values, slots, reads)`: what a
+  write leaves of sparse links (G, K, M), and f and b (G, M, R) of what was read, at the
+  cost of the links that are not 0; see `links.py`
+- `generate(step, state, start, stop, done)`, see
+  :func:`keras_attention.ops.sequence.decoding.generate`
+- `read(tensor, index)`: what stands at place `index` of axis 1, (B, ...)
+- `write(tensor, index, values)`: a tensor (B, T, ...) with the values (B, ...) at place
+  `index` of axis 1. The tensor given must not be used any more: on torch it is written
+  to. For use while decoding, where no gradient flows
+- `compiled(function, variables, jit_compile)`: a function that does the same with
+  structures of arrays, numbers and None, compiled once for each of their shapes and
+  dtypes. It reads the variables anew whenever it is called, and may assign to them.
+  `jit_compile` is whether TensorFlow has XLA compile its graph
+- `uncompiled(function, variables, jit_compile)`: the same, and nothing is compiled
+- `takes_training(layer)`, `carried_mask(tensor)`: what Keras knows under private names
+- `is_traced(tensor)`: whether a tensor is a stand-in for numbers that are not known
+  yet (inside a compiled function, or while a graph is being built)
+
+In a folder an operation, `reference.py` is in Keras' operations and runs everywhere; it
+is what NumPy and OpenVINO take. A file beside it is named after its backend.
+"""
+
+from importlib import import_module
+from typing import Any
+
+from keras.config import backend as running_backend
+
+from keras_attention.kernels.keras import (
+    ascending,
+    carried_mask,
+    is_exporting,
+    takes_training,
+)
+from keras_attention.kernels.memory_step.reference import Form, Memory
+
+
+def _fitting(operation: str, *backends: str, otherwise: str = "reference") -> Any:
+    """The module of an operation for the running backend; the reference by default.
+
+    Args:
+        operation: the folder.
+        *backends: those for which it has a module.
+        otherwise: the module for all others.
+    """
+    backend = running_backend()
+    name = backend if backend in backends else otherwise
+    return import_module(f"{__name__}.{operation}.{name}")
+
+
+_attention = _fitting("attention", "jax", "tensorflow", "torch")
+_additive = _fitting("additive", "jax", "tensorflow", "torch")
+# TensorFlow's own tanh is as fast as what would take its place, and so is XLA's there.
+_step = _fitting("additive.step", "jax", "torch")
+_calls = _fitting("layer_calls", "torch")
+_counts = _fitting("word_counts", "tensorflow", "torch")
+_lookup = _fitting("lookup", "torch")
+_scan = _fitting("scan", "jax", "tensorflow", "torch")
+_memory = _fitting("memory_step", "jax", "tensorflow", "torch", otherwise="generic")
+_links = _fitting("sparse_links", "jax", "tensorflow", "torch")
+_decoding = _fitting("decoding", "jax", "tensorflow", "torch")
+_tracing = _fitting("tracing", "jax", "tensorflow", "torch")
+
+dot_product_attention = _attention.dot_product_attention
+additive = _additive.additive
+additive_step = _step.additive_step
+powers = _step.powers
+dense = _calls.dense
+called = _calls.called
+word_counts = _counts.word_counts
+lookup = _lookup.lookup
+scan = _scan.scan
+segments = _scan.segments
+any_left = _scan.any_left
+is_open = _scan.is_open
+access_memory = _memory.access_memory
+fade_links = _links.fade
+follow_links = _links.follow
+generate = _decoding.generate
+read = _decoding.read
+write = _decoding.write
+compiled = _decoding.compiled
+uncompiled = import_module(f"{__name__}.decoding.reference").uncompiled
+is_traced = _tracing.is_traced
+
+__all__ = [
+    "Form",
+    "Memory",
+    "access_memory",
+    "additive",
+    "additive_step",
+    "any_left",
+    "ascending",
+    "called",
+    "carried_mask",
+    "compiled",
+    "dense",
+    "dot_product_attention",
+    "fade_links",
+    "follow_links",
+    "generate",
+    "is_exporting",
+    "is_open",
+    "is_traced",
+    "lookup",
+    "powers",
+    "read",
+    "scan",
+    "segments",
+    "takes_training",
+    "uncompiled",
+    "word_counts",
+    "write",
+]

@@ -1,0 +1,1 @@
+"""The additive score, of many queries at once and of one."""

@@ -1,0 +1,133 @@
+"""The additive score on JAX, tile by tile; see `additive.py`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import keras
+from jax import lax
+from jax import numpy as jnp
+
+from keras_attention.kernels.additive import reference as plain
+from keras_attention.kernels.additive.reference import exponential
+from keras_attention.kernels.keras import is_exporting
+
+Tensor = Any
+
+# Steps that one fused loop takes at a time. XLA makes fewer than 16 much slower.
+UNROLLED = 16
+SCORES, GRADIENTS = 2**14, 2**13  # numbers of a tile that is summed into
+GPU_CHUNK = 2**24
+
+
+def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool) -> Tensor:
+    """Factored, in tiles; plain where a size is not known; see `ops.scores`."""
+    known = all(isinstance(n, int) for n in (*query.shape, *key.shape))
+    if exact or not known or not plain.pays(query, key) or is_exporting():
+        return plain.additive(query, key, scale, exact)
+    query, key, scale = (keras.ops.convert_to_tensor(x) for x in (query, key, scale))
+    (queries, width), keys = query.shape[-2:], key.shape[-2]
+    q = query.reshape(-1, queries, width)  # (B, T, U)
+    k = key.reshape(-1, keys, width)  # (B, S, U)
+    form = _factored if jax.default_backend() == "cpu" else _recomputed
+    return form(q, k, scale).reshape(*query.shape[:-1], keys)
+
+
+@jax.custom_vjp
+@jax.jit
+def _factored(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
+    """Scores (B, T, S), a tile of them at a time, 16 units in each step."""
+    (samples, queries, _), keys = query.shape, key.shape[1]
+    tile = max(1, min(queries, SCORES // keys, 64))
+    # What is added to fill the last tile is cut off, or has weight 0.
+    q = _padded(_padded(exponential(query), 1, tile), 2, UNROLLED)
+    k = _padded(exponential(key), 2, UNROLLED)
+    groups, tiles = q.shape[2] // UNROLLED, q.shape[1] // tile
+    q = q.reshape(samples * tiles, tile, groups, UNROLLED).transpose(0, 2, 3, 1)
+    k = k.reshape(samples, keys, groups, UNROLLED).transpose(0, 2, 3, 1)
+    weight = _padded(-2 * scale, 0, UNROLLED).reshape(groups, UNROLLED)
+
+    def one(at: Tensor) -> Tensor:
+        def step(scores: Tensor, group: Any) -> tuple[Tensor, None]:
+            a, b, w = group  # 16 units of a tile, of all keys, and of v
+            for u in range(UNROLLED):
+                scores += w[u] / (1 + a[u][:, None] * b[u])
+            return scores, None
+
+        zeros = jnp.zeros((tile, keys), query.dtype)
+        return lax.scan(step, zeros, (q[at], k[at // tiles], weight))[0]
+
+    scores = lax.map(one, jnp.arange(samples * tiles))  # a tile of queries each
+    scores = scores.reshape(samples, tiles * tile, keys)[:, :queries]
+    return scores + jnp.sum(scale)
+
+
+def _forward(query: Tensor, key: Tensor, scale: Tensor) -> tuple[Tensor, Any]:
+    return _factored(query, key, scale), (query, key, scale)
+
+
+@jax.jit
+def _backward(saved: Any, slope: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    query, key, scale = saved
+    q, k = exponential(query), exponential(key)
+    sums, dq = _sums(q, k, slope, True)
+    _, dk = _sums(k, q, jnp.swapaxes(slope, 1, 2), False)
+    dscale = jnp.sum(slope) - 2 * jnp.sum(sums, (0, 1))
+    return 4 * scale * dq, 4 * scale * dk, dscale
+
+
+_factored.defvjp(_forward, _backward)
+
+
+def _sums(a: Tensor, b: Tensor, slope: Tensor, both: bool) -> tuple[Tensor, Tensor]:
+    """Σₛ slope · r and Σₛ slope · r (1 − r) of each row of `a`, both (B, T, U).
+
+    The first is computed only if both are wanted.
+    """
+    samples, queries, width = a.shape
+    tile = max(1, min(queries, GRADIENTS // width))
+    a, b = _padded(a, 1, tile), _padded(b, 1, UNROLLED)
+    slope = _padded(_padded(slope, 1, tile), 2, UNROLLED)
+    tiles, groups = a.shape[1] // tile, b.shape[1] // UNROLLED
+    a = a.reshape(samples * tiles, tile, width)
+    b = b.reshape(samples, groups, UNROLLED, width)
+    slope = slope.reshape(samples * tiles, tile, groups, UNROLLED)
+
+    def one(at: Tensor) -> tuple[Tensor, Tensor]:
+        def step(carry: Any, group: Any) -> tuple[Any, None]:
+            first, second = carry
+            keys, weight = group  # 16 keys, and what weights them
+            for s in range(UNROLLED):
+                r = 1 / (1 + a[at] * keys[s])
+                part = weight[s][:, None] * r
+                first = first + part if both else first
+                second = second + (part - part * r)
+            return (first, second), None
+
+        zeros = jnp.zeros((tile, width), a.dtype)
+        carry = (zeros if both else jnp.zeros((), a.dtype), zeros)
+        groups_of = (b[at // tiles], slope[at].transpose(1, 2, 0))
+        return lax.scan(step, carry, groups_of)[0]
+
+    first, second = lax.map(one, jnp.arange(samples * tiles))
+    shape = (samples, tiles * tile, width)
+    first = first.reshape(shape)[:, :queries] if both else first
+    return first, second.reshape(shape)[:, :queries]
+
+
+def _recomputed(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
+    """Where tanh is fast: the plain form in large chunks, computed again backwards."""
+    (samples, queries, width), keys = query.shape, key.shape[1]
+    tile = max(1, min(queries, GPU_CHUNK // (samples * keys * width)))
+    rows = _padded(query, 1, tile).reshape(samples, -1, tile, width)
+    form = jax.checkpoint(lambda q: plain.additive(q, key, scale, True))
+    scores = lax.map(form, jnp.swapaxes(rows, 0, 1))  # by tile
+    return jnp.swapaxes(scores, 0, 1).reshape(samples, -1, keys)[:, :queries]
+
+
+def _padded(x: Tensor, axis: int, multiple: int) -> Tensor:
+    """With zeros at the end of an axis, so that its length is a multiple."""
+    missing = -x.shape[axis] % multiple
+    widths = [(0, missing if i == axis else 0) for i in range(x.ndim)]
+    return jnp.pad(x, widths) if missing else x

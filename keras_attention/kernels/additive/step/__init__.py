@@ -1,0 +1,1 @@
+"""The additive score of one query at a time."""

@@ -1,0 +1,247 @@
+"""The additive score on TensorFlow, chunk by chunk; see `additive.py`.
+
+XLA fuses what TensorFlow's own operations do one after the other. So it compiles the
+chunks also where it does not compile the graph around them, if that graph knows how
+many queries and keys there are: another number of them is another graph anyway.
+Otherwise the operations are TensorFlow's own; they want the units in another place.
+
+Shapes: C queries of a chunk, besides those of `additive.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+# No public name tells whether a graph will be compiled by XLA.
+from tensorflow.python.ops import control_flow_util
+
+from keras_attention.kernels.additive import reference as plain
+from keras_attention.kernels.additive.reference import exponential
+from keras_attention.kernels.keras import is_exporting
+
+Tensor = Any
+
+CHUNK = 2**20  # units of pairs that are held at a time
+TILE = 2**14  # scores that XLA sums into at a time
+UNROLLED = 16  # units that XLA adds in one step
+
+
+def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool) -> Tensor:
+    """Factored, in chunks; see `ops.scores`."""
+    if query.shape[-2] == 1:  # one axis less is faster
+        return keras.ops.matmul(keras.ops.tanh(query + key), scale)[..., None, :]
+    if exact or not plain.pays(query, key) or is_exporting():
+        return plain.additive(query, key, scale, exact)
+    query, key, scale = (tf.convert_to_tensor(x) for x in (query, key, scale))
+    width, keys = query.shape[-1], _size(key, -2)
+    q = tf.reshape(query, (-1, _size(query, -2), width))  # (B, T, U)
+    k = tf.reshape(key, (-1, keys, width))  # (B, S, U)
+    scores = _factored(q, k, scale)
+    shape = [_size(query, i) for i in range(len(query.shape) - 1)]
+    return tf.reshape(scores, (*shape, keys))
+
+
+@tf.custom_gradient
+def _factored(query: Tensor, key: Tensor, scale: Tensor) -> tuple[Tensor, Any]:
+    """Scores (B, T, S); the gradient computes each chunk again."""
+    known = query.shape[1] is not None and key.shape[1] is not None
+    alone = known and not tf.executing_eagerly() and not _is_compiled() and _has_xla()
+    forward: Callable = _by_xla(_forward) if alone else _forward
+    back: Callable = _by_xla(_backward) if alone else _backward
+
+    # What is stopped no tape records: it would ask XLA for what its loops leave behind.
+    @tf.custom_gradient
+    def gradients(*given: Tensor) -> tuple[Any, Any]:
+        def again(*slopes: Tensor) -> Any:
+            return _again(given, slopes)
+
+        return back(*map(tf.stop_gradient, given)), again
+
+    def backward(slope: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        dq, dk, dscale = gradients(query, key, scale, slope)
+        return tf.ensure_shape(dq, query.shape), tf.ensure_shape(dk, key.shape), dscale
+
+    scores = forward(*map(tf.stop_gradient, (query, key, scale)))
+    shape = (query.shape[0], query.shape[1], key.shape[1])
+    return tf.ensure_shape(scores, shape), backward
+
+
+def _forward(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
+    form = _compiled_scores if _is_compiled() else _scores
+    return form(exponential(query), exponential(key), -2 * scale) + tf.reduce_sum(scale)
+
+
+def _backward(
+    query: Tensor, key: Tensor, scale: Tensor, slope: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    dq, dk, sums = _gradients(exponential(query), exponential(key), slope)
+    return 4 * scale * dq, 4 * scale * dk, tf.reduce_sum(slope) - 2 * sums
+
+
+def _again(given: tuple[Tensor, ...], slopes: tuple[Tensor, ...]) -> Any:
+    """The gradients of `_backward`, whose loops XLA could not turn round."""
+    with tf.GradientTape() as tape:
+        tape.watch(given)
+        found = plain.gradients(*given)
+    return tape.gradient(found, given, slopes)
+
+
+@cache
+def _by_xla(function: Callable) -> Callable:
+    return tf.function(function, jit_compile=True, autograph=False)
+
+
+@cache
+def _has_xla() -> bool:
+    """Whether XLA can compile here for a CPU; a GPU is better off without its loops."""
+    if tf.config.list_physical_devices("GPU"):
+        return False
+    try:
+        with tf.init_scope():
+            _by_xla(tf.negative)(tf.ones(()))
+    except (tf.errors.OpError, ValueError):
+        return False
+    return True
+
+
+def _scores(q: Tensor, k: Tensor, weight: Tensor) -> Tensor:
+    """Σ weight · r; a product of [e^{2q}, 1] and [e^{2k}, 1] is 1 + e^{2q} e^{2k}."""
+    (samples, queries), keys = _sizes(q), _size(k, 1)
+    count, chunks = _split(queries, CHUNK // q.shape[2], keys)
+    q, k = _query_pairs(q, count, chunks), _key_pairs(k)
+
+    def step(i: Tensor, scores: Any) -> tuple[Tensor, Any]:
+        r = tf.math.reciprocal(tf.matmul(q[i], k[i // chunks]))  # one of each unit
+        r = tf.reshape(r, (weight.shape[0], count * keys))
+        return i + 1, scores.write(i, tf.matmul(weight[None], r)[0])
+
+    scores = tf.TensorArray(q.dtype, samples * chunks, infer_shape=False)
+    (scores,) = _loop(step, samples * chunks, (scores,))
+    return tf.reshape(scores.stack(), (samples, chunks * count, keys))[:, :queries]
+
+
+def _compiled_scores(q: Tensor, k: Tensor, weight: Tensor) -> Tensor:
+    """The same for XLA, which fuses what is added to a tile of scores."""
+    (samples, queries), keys = _sizes(q), _size(k, 1)
+    count, chunks = _split(queries, TILE, keys)
+    more = -q.shape[2] % UNROLLED  # units, whose weight is 0
+    q = _filled(tf.pad(q, [[0, 0], [0, 0], [0, more]]), count * chunks - queries)
+    groups = q.shape[2] // UNROLLED
+    q = tf.reshape(q, (samples * chunks, count, groups, UNROLLED))
+    q = tf.transpose(q, (0, 2, 3, 1))
+    k = tf.pad(k, [[0, 0], [0, 0], [0, more]])
+    k = tf.transpose(tf.reshape(k, (samples, keys, groups, UNROLLED)), (0, 2, 3, 1))
+    weight = tf.reshape(tf.pad(weight, [[0, more]]), (groups, UNROLLED))
+
+    def step(i: Tensor, scores: Any) -> tuple[Tensor, Any]:
+        a, b = q[i], k[i // chunks]
+
+        def add(j: Tensor, tile: Tensor) -> tuple[Tensor, Tensor]:
+            group, others, w = a[j], b[j], weight[j]
+            for u in range(UNROLLED):
+                tile += w[u] / (1 + group[u][:, None] * others[u])
+            return j + 1, tile
+
+        zeros = tf.zeros((count, keys), q.dtype)
+        return i + 1, scores.write(i, _loop(add, groups, (zeros,))[0])
+
+    scores = tf.TensorArray(q.dtype, samples * chunks, infer_shape=False)
+    (scores,) = _loop(step, samples * chunks, (scores,))
+    return tf.reshape(scores.stack(), (samples, chunks * count, keys))[:, :queries]
+
+
+def _gradients(q: Tensor, k: Tensor, slope: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Of slope · r (1 − r) the sums over keys and over queries; of slope · r, all.
+
+    Returns:
+        (B, T, U), (B, S, U) and (U,).
+    """
+    (samples, queries), keys, width = _sizes(q), _size(k, 1), q.shape[2]
+    count, chunks = _split(queries, CHUNK // width, keys)
+    slope = _filled(slope, count * chunks - queries)
+    slope = tf.reshape(slope, (samples * chunks, count, keys))
+    q, k = _query_pairs(q, count, chunks), _key_pairs(k)
+    ones = tf.ones((keys, 1), q.dtype)
+
+    def sample(n: Tensor, sums: Tensor, dq: Any, dk: Any) -> tuple[Any, ...]:
+        def step(j: Tensor, sums: Tensor, dq: Any, dk: Tensor) -> tuple[Any, ...]:
+            i = n * chunks + j
+            r = tf.math.reciprocal(tf.matmul(q[i], k[n]))  # one of each unit
+            rows = tf.reshape(r, (width, count * keys))
+            sums += tf.matmul(rows, tf.reshape(slope[i], (count * keys, 1)))
+            each = tf.tile(slope[i][None], (width, 1, 1))
+            part = tf.raw_ops.SigmoidGrad(y=r, dy=each)  # slope · r (1 − r)
+            rows = tf.matmul(tf.reshape(part, (width * count, keys)), ones)
+            dq = dq.write(i, tf.reshape(rows, (width, count)))
+            return j + 1, sums, dq, dk + tf.reduce_sum(part, 1)
+
+        zeros = tf.zeros((width, keys), q.dtype)
+        sums, dq, total = _loop(step, chunks, (sums, dq, zeros))
+        return n + 1, sums, dq, dk.write(n, total)
+
+    dq = tf.TensorArray(q.dtype, samples * chunks, infer_shape=False)
+    dk = tf.TensorArray(q.dtype, samples, infer_shape=False)
+    sums, dq, dk = _loop(sample, samples, (tf.zeros((width, 1), q.dtype), dq, dk))
+    dq = tf.transpose(tf.reshape(dq.stack(), (-1, width, count)), (0, 2, 1))
+    dq = tf.reshape(dq, (samples, chunks * count, width))[:, :queries]
+    dk = tf.transpose(tf.reshape(dk.stack(), (samples, width, keys)), (0, 2, 1))
+    return dq, dk, sums[:, 0]
+
+
+def _query_pairs(q: Tensor, count: Any, chunks: Any) -> Tensor:
+    """[e^{2q}, 1] of each query of each chunk, the units first: (·, U, C, 2)."""
+    q = _filled(q, count * chunks - _size(q, 1))
+    q = tf.transpose(tf.reshape(q, (-1, count, q.shape[2])), (0, 2, 1))
+    return tf.stack([q, tf.ones_like(q)], -1)
+
+
+def _key_pairs(k: Tensor) -> Tensor:
+    """[e^{2k}, 1] of each key, the units first: (B, U, 2, S)."""
+    k = tf.transpose(k, (0, 2, 1))
+    return tf.stack([k, tf.ones_like(k)], 2)
+
+
+def _loop(step: Any, times: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A step that counts, and hands on a state, some times."""
+    return tf.while_loop(
+        lambda i, *_: i < times,
+        step,
+        (tf.constant(0), *state),
+        parallel_iterations=1,  # or it would hold several chunks
+        maximum_iterations=times,
+    )[1:]
+
+
+def _split(queries: Any, size: int, keys: Any) -> tuple[Any, Any]:
+    """How many queries to a chunk, of not more than `size` pairs; how many chunks."""
+    known = isinstance(queries, int) and isinstance(keys, int)
+    least, most = (min, max) if known else (tf.minimum, tf.maximum)
+    count = most(1, least(queries, size // most(1, keys)))
+    return count, -(-queries // count)
+
+
+def _filled(x: Tensor, missing: Any) -> Tensor:
+    """With zeros behind its rows (axis 1)."""
+    return tf.pad(x, [[0, 0], [0, missing], [0, 0]])
+
+
+def _sizes(x: Tensor) -> tuple[Any, Any]:
+    return _size(x, 0), _size(x, 1)
+
+
+def _size(x: Tensor, axis: int) -> Any:
+    """A size as an integer, or as a tensor where it is not known."""
+    known = x.shape[axis]
+    return tf.shape(x)[axis] if known is None else known
+
+
+def _is_compiled() -> bool:
+    if tf.executing_eagerly():
+        return False
+    graph = tf.compat.v1.get_default_graph()
+    return control_flow_util.GraphOrParentsInXlaContext(graph)

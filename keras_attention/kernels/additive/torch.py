@@ -1,0 +1,81 @@
+"""The additive score on torch, chunk by chunk; see `additive.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import torch
+
+from keras_attention.kernels.additive import reference as plain
+from keras_attention.kernels.additive.reference import exponential
+from keras_attention.kernels.tracing.torch import is_traced
+
+Tensor = Any
+
+CPU_CHUNK, GPU_CHUNK = 2**19, 2**25  # units of pairs that are held at a time
+
+
+def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool) -> Tensor:
+    """Factored, in chunks; plain while traced or exported; see `ops.scores`."""
+    if exact or is_traced(query) or is_traced(key) or not plain.pays(query, key):
+        return plain.additive(query, key, scale, exact)
+    query, key, scale = (keras.ops.convert_to_tensor(x) for x in (query, key, scale))
+    (queries, width), keys = query.shape[-2:], key.shape[-2]
+    q = query.reshape(-1, queries, width)  # (B, T, U)
+    k = key.reshape(-1, keys, width)  # (B, S, U)
+    return _Additive.apply(q, k, scale).reshape(*query.shape[:-1], keys)
+
+
+class _Additive(torch.autograd.Function):
+    """Scores (B, T, S); the gradient computes each chunk again."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
+        ctx.save_for_backward(query, key, scale)
+        scores = query.new_empty(*query.shape[:2], key.shape[1])  # (B, T, S)
+        weight = -2 * scale
+        for sample, rows, r in _chunks(query, key):
+            out = scores[sample, rows].view(-1)
+            torch.mv(r.view(-1, len(scale)), weight, out=out)
+        return scores.add_(scale.sum())
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, ...]:
+        # Gradients are recorded here only if they are to be differentiated again.
+        form = plain.gradients if torch.is_grad_enabled() else _gradients
+        query, key, scale = ctx.saved_tensors
+        return form(query, key, scale, slope)
+
+
+def _gradients(
+    query: Tensor, key: Tensor, scale: Tensor, slope: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The slope of the scores times their derivatives, chunk by chunk, in place."""
+    sums, dq = torch.empty_like(query), torch.empty_like(query)  # (B, T, U)
+    dk = torch.zeros_like(key)  # (B, S, U)
+    for sample, rows, r in _chunks(query, key):
+        part = slope[sample, rows, :, None] * r  # (·, S, U)
+        torch.sum(part, 1, out=sums[sample, rows])
+        part.addcmul_(part, r, value=-1)  # slope · r (1 − r)
+        torch.sum(part, 1, out=dq[sample, rows])
+        dk[sample] += part.sum(0)
+    dscale = slope.sum() - 2 * sums.sum((0, 1))
+    return 4 * scale * dq, 4 * scale * dk, dscale
+
+
+def _chunks(query: Tensor, key: Tensor) -> Iterator[tuple[int, slice, Tensor]]:
+    """Of each chunk: the sample, its rows of queries, and r (rows, S, U)."""
+    q, k = exponential(query), exponential(key)
+    (samples, queries, width), keys = query.shape, key.shape[1]
+    size = CPU_CHUNK if query.device.type == "cpu" else GPU_CHUNK
+    count = max(1, min(queries, size // (keys * width)))
+    held = q.new_empty(count, keys, width)
+    one = q.new_ones(())
+    for sample in range(samples):
+        for start in range(0, queries, count):
+            rows = slice(start, min(start + count, queries))
+            r = held[: rows.stop - start]
+            torch.addcmul(one, q[sample, rows, None], k[sample, None], out=r)
+            yield sample, rows, r.reciprocal_()

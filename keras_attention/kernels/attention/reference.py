@@ -1,0 +1,38 @@
+"""Scaled dot-product attention in Keras' operations.
+
+Shapes: B batch, T queries, S keys, H heads, G heads of keys and values, E width of a
+head, V width of a value.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from keras import ops
+
+from keras_attention.numerics import masks, normalizers
+from keras_attention.numerics.axes import grouped_matmul
+from keras_attention.numerics.precision import wide
+
+Tensor = Any
+
+
+def dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    is_causal: bool,
+    bias: Tensor | None = None,
+) -> Tensor:
+    """Two batched products over contiguous heads; see `ops.dot_product_attention`."""
+    q = ops.transpose(ops.multiply(query, scale), (0, 2, 1, 3))  # (B, H, T, E)
+    k = ops.transpose(key, (0, 2, 3, 1))  # (B, G, E, S)
+    v = ops.transpose(value, (0, 2, 1, 3))  # (B, G, S, V)
+    if is_causal:
+        mask = masks.merge(mask, masks.causal(ops.shape(q)[2], ops.shape(v)[2]))
+    scores = grouped_matmul(q, k)  # (B, H, T, S)
+    scores = scores if bias is None else wide(scores) + wide(bias)
+    weights = ops.cast(normalizers.softmax(scores, mask), v.dtype)
+    return ops.transpose(grouped_matmul(weights, v), (0, 2, 1, 3))  # (B, T, H, V)

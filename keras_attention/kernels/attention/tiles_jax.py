@@ -1,0 +1,108 @@
+"""Attention on JAX, tile by tile; see `tiles.py`.
+
+Each tile is a checkpoint, so that gradients of any order work.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+from jax import lax
+from jax import numpy as jnp
+
+from keras_attention.kernels.attention import tiles
+from keras_attention.numerics import masks, normalizers
+from keras_attention.numerics.precision import wide
+
+Tensor = Any
+
+
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    is_causal: bool,
+    bias: Tensor | None,
+) -> Tensor:
+    """See `ops.dot_product_attention`; all sizes are known."""
+    groups = key.shape[2]
+    # With 4 axes in front, (B, G, H/G, N), each 1 where it is to be repeated.
+    q = _in_groups(jnp.swapaxes(query * scale, 1, 2), groups)
+    k = key.transpose(0, 2, 3, 1)[:, :, None, None]  # (B, G, 1, 1, E, S)
+    v = jnp.swapaxes(value, 1, 2)[:, :, None, None]  # (B, G, 1, 1, S, V)
+    found = []
+    for segment in tiles.segments(query.shape[1], key.shape[1], is_causal):
+        rows = _in_tiles(q[:, :, :, segment.start : segment.stop], segment.tiles)
+        more = [
+            None if x is None else _in_tiles(_in_groups(x, groups), segment.tiles)
+            for x in (tiles.part(mask, segment), tiles.part(bias, segment))
+        ]
+        size = rows.shape[4]
+        starts = segment.start + size * jnp.arange(segment.tiles)
+        seen = k[..., : segment.keys], v[..., : segment.keys, :]
+        first = starts[None, None, None] if is_causal else None
+        out = _each(4, rows, *seen, *more, first)
+        joined = out.reshape(*out.shape[:3], segment.tiles * size, out.shape[-1])
+        found.append(joined[:, :, :, : segment.stop - segment.start])
+    out = jnp.concatenate(found, axis=3) if len(found) > 1 else found[0]
+    batch, _, _, queries, width = out.shape
+    return jnp.swapaxes(out.reshape(batch, -1, queries, width), 1, 2)  # (B, T, H, V)
+
+
+def _in_groups(x: Tensor, groups: int) -> Tensor:
+    """(B, H, ...) as (B, G, H/G, ...), (B, 1, ...) as (B, 1, 1, ...)."""
+    first = 1 if x.shape[1] == 1 else groups
+    return x.reshape(x.shape[0], first, -1, *x.shape[2:])
+
+
+def _in_tiles(x: Tensor, tiles: int) -> Tensor:
+    """(B, G, H/G, T, ·) as (B, G, H/G, N, C, ·), zeros behind; 1 query as one tile."""
+    queries = x.shape[3]
+    if queries == 1:
+        return x[:, :, :, None]
+    size = -(-queries // tiles)
+    missing = size * tiles - queries
+    if missing:
+        x = jnp.pad(x, [(0, missing if axis == 3 else 0) for axis in range(5)])
+    return x.reshape(*x.shape[:3], tiles, size, x.shape[4])
+
+
+def _each(axes: int, *tensors: Tensor | None) -> Tensor:
+    """`_tile` of each entry along so many first axes, one after the other."""
+    if not axes:
+        return _tile(*tensors)
+    length = max(x.shape[0] for x in tensors if x is not None)
+    turns = [x is not None and x.shape[0] == length > 1 for x in tensors]
+    same = [x if x is None or turn else x[0] for turn, x in zip(turns, tensors)]
+
+    def one(now: list[Tensor]) -> Tensor:
+        rest = iter(now)
+        given = [next(rest) if turn else x for turn, x in zip(turns, same)]
+        return _each(axes - 1, *given)
+
+    # What a checkpoint closes over is not kept anew for each tile, as arguments are.
+    # Inside a loop nothing would take a tile for one that was computed before.
+    form = jax.checkpoint(one, prevent_cse=length == 1) if axes == 1 else one
+    if length == 1:
+        return form([])[None]
+    return lax.map(form, [x for turn, x in zip(turns, tensors) if turn])
+
+
+def _tile(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    bias: Tensor | None,
+    start: Tensor | None,
+) -> Tensor:
+    """Of queries (C, E), keys (E, S) and values (S, V): (C, V)."""
+    if start is not None:
+        seen = start + jnp.arange(query.shape[0])[:, None] >= jnp.arange(key.shape[1])
+        mask = masks.merge(mask, seen)
+    scores = query @ key  # (C, S)
+    scores = scores if bias is None else wide(scores) + wide(bias)
+    return normalizers.softmax(scores, mask).astype(value.dtype) @ value

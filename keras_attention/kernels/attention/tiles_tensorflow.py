@@ -1,0 +1,299 @@
+"""Attention on TensorFlow, tile by tile; see `tiles.py`.
+
+What is held for the gradient are queries, keys and values alone. Gradients of
+gradients are those of the plain form, which holds all scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from keras_attention.kernels.attention import reference, tiles
+from keras_attention.numerics import masks
+from keras_attention.numerics.precision import lowest, wide
+
+Tensor = Any
+
+
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    is_causal: bool,
+    bias: Tensor | None,
+) -> Tensor:
+    """See `ops.dot_product_attention`; all sizes but the batch's are known."""
+    query *= scale
+    found = []
+    for segment in tiles.segments(query.shape[1], key.shape[1], is_causal):
+        given = [
+            query[:, segment.start : segment.stop],
+            *(x[:, : segment.keys] for x in (key, value)),
+            *([] if bias is None else [tiles.part(bias, segment)]),
+        ]
+        first = segment.start if is_causal else None
+        form = _Form(tiles.part(mask, segment), first, segment.tiles)
+        found.append(_segment(form, *given))
+    return tf.concat(found, 1) if len(found) > 1 else found[0]
+
+
+class _Form(NamedTuple):
+    """What a segment is besides its tensors."""
+
+    mask: Tensor | None
+    start: int | None  # its first query, if it is causal
+    tiles: int  # N
+
+
+class _Tiles(NamedTuple):
+    """A segment's tensors, cut into tiles.
+
+    Tile i is the n-th of sample b and head h: i = (b H + h) N + n.
+    """
+
+    query: Tensor  # (B H N, C, E)
+    key: Tensor  # (B G, E, S)
+    value: Tensor  # (B G, S, V)
+    bias: Tensor | None  # (B, H, N, C, S), 1 where it is to be repeated
+    mask: Tensor | None  # the same
+    start: int | None
+    sizes: tuple[Any, int, int, int]  # B, G, H/G, N
+
+
+def _segment(form: _Form, *given: Tensor) -> Tensor:
+    """The output (B, T, H, V) of query, key, value and bias, if there is one."""
+
+    @tf.custom_gradient
+    def run(*given: Tensor) -> tuple[Tensor, Callable]:
+        @tf.custom_gradient
+        def slopes(*given: Tensor) -> tuple[list[Tensor], Callable]:
+            def again(*more: Tensor) -> Any:
+                return _again(form, given, more)
+
+            return _gradients(form, *map(tf.stop_gradient, given)), again
+
+        def backward(slope: Tensor) -> list[Tensor]:
+            found = slopes(slope, *given)
+            return [tf.ensure_shape(g, x.shape) for g, x in zip(found, given)]
+
+        return _output(form, *map(tf.stop_gradient, given)), backward
+
+    return run(*given)
+
+
+def _output(form: _Form, *given: Tensor) -> Tensor:
+    tiles = _cut(form, *given)
+    batch, groups, shared, count = tiles.sizes
+    total = batch * groups * shared * count
+
+    def step(i: Tensor, out: Any) -> tuple[Tensor, Any]:
+        j = i // (shared * count)
+        weights, alive = _weights(tiles, i)
+        rows = tf.matmul(tf.cast(weights, given[2].dtype), tiles.value[j])
+        return i + 1, out.write(i, rows if alive is None else _kept(alive, rows))
+
+    out = tf.TensorArray(given[2].dtype, total, infer_shape=False)
+    (out,) = _loop(step, total, out)
+    found = _joined(out.stack(), tiles, given[0])
+    return tf.ensure_shape(found, (*given[0].shape[:3], given[2].shape[3]))
+
+
+def _gradients(form: _Form, slope: Tensor, *given: Tensor) -> list[Tensor]:
+    """Of query, key, value and bias; each tile is computed again."""
+    tiles = _cut(form, *given)
+    slope = _rows(slope, form.tiles)
+    batch, groups, shared, count = tiles.sizes
+    query, key, value = given[:3]
+
+    def group(j: Tensor, dq: Any, dk: Any, dv: Any) -> tuple[Any, ...]:
+        def step(n: Tensor, dq: Any, keys: Tensor, values: Tensor) -> tuple[Any, ...]:
+            i = j * shared * count + n
+            weights, part, own = _slopes(tiles, slope, i)
+            weights, part = (tf.cast(x, query.dtype) for x in (weights, part))
+            dq = dq.write(i, tf.matmul(part, tiles.key[j], transpose_b=True))
+            keys += wide(tf.matmul(part, tiles.query[i], transpose_a=True))
+            values += wide(tf.matmul(weights, own, transpose_a=True))
+            return n + 1, dq, keys, values
+
+        zeros = [tf.zeros(x.shape[1::2], wide(x[:0]).dtype) for x in (key, value)]
+        dq, keys, values = _loop(step, shared * count, dq, *zeros)
+        return j + 1, dq, dk.write(j, keys), dv.write(j, values)
+
+    arrays = [
+        tf.TensorArray(dtype, size, infer_shape=False)
+        for dtype, size in (
+            (query.dtype, batch * groups * shared * count),
+            (wide(key[:0]).dtype, batch * groups),
+            (wide(value[:0]).dtype, batch * groups),
+        )
+    ]
+    dq, dk, dv = _loop(group, batch * groups, *arrays)
+    of_keys = []
+    for array, x in ((dk, key), (dv, value)):
+        slopes = tf.reshape(array.stack(), (batch, groups, *x.shape[1::2]))
+        of_keys.append(tf.cast(tf.transpose(slopes, (0, 2, 1, 3)), x.dtype))
+    found = [_joined(dq.stack(), tiles, query), *of_keys]
+    return [*found, _bias_gradient(tiles, slope, given[3])] if given[3:] else found
+
+
+def _bias_gradient(tiles: _Tiles, slope: Tensor, bias: Tensor) -> Tensor:
+    """In a loop of its own, which a graph leaves out if nobody asks for it.
+
+    What the bias is repeated for is added up, (b, h, n) of the `inner` loop, and one
+    row of tiles is held at a time.
+    """
+    batch, groups, shared, count = tiles.sizes
+    heads = groups * shared
+    given = tf.shape(tiles.bias)
+    outer = given[0], given[1], given[2]
+    inner = batch // outer[0], heads // outer[1], count // outer[2]
+    zeros = tf.zeros(given[3:], "float32")
+
+    def row(m: Tensor, out: Any) -> tuple[Tensor, Any]:
+        def step(i: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
+            b, h, n = (x + y for x, y in zip(_split(m, *outer), _split(i, *inner)))
+            part = wide(_slopes(tiles, slope, (b * heads + h) * count + n)[1])
+            part = part if bias.shape[2] != 1 else tf.reduce_sum(part, 0, True)
+            part = part if bias.shape[3] != 1 else tf.reduce_sum(part, 1, True)
+            return i + 1, total + tf.cast(part, "float32")
+
+        (total,) = _loop(step, inner[0] * inner[1] * inner[2], zeros)
+        return m + 1, out.write(m, total)
+
+    rows = outer[0] * outer[1] * outer[2]
+    (out,) = _loop(row, rows, tf.TensorArray("float32", rows, infer_shape=False))
+    shape = (outer[0], outer[1], outer[2] * given[3], given[4])
+    found = tf.reshape(out.stack(), shape)[:, :, : bias.shape[2]]
+    return tf.cast(found, bias.dtype)
+
+
+def _weights(tiles: _Tiles, i: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Of tile i, (C, S), in float32; and which queries see anything, (C, 1), or None.
+
+    The weights of those that see nothing mean nothing.
+    """
+    _, groups, shared, count = tiles.sizes
+    b, h, n = _split(i, None, groups * shared, count)
+    scores = wide(tf.matmul(tiles.query[i], tiles.key[i // (shared * count)]))
+    if tiles.bias is not None:
+        scores += tf.cast(_of_tile(tiles.bias, b, h, n), scores.dtype)
+    seen = None if tiles.mask is None else _of_tile(tiles.mask, b, h, n)
+    if tiles.start is not None:
+        queries, keys = tiles.query.shape[1], tiles.key.shape[2]
+        t = tiles.start + n * queries + tf.range(queries)
+        seen = masks.merge(seen, t[:, None] >= tf.range(keys))
+    if seen is not None:
+        scores = tf.where(seen, scores, lowest(scores.dtype))
+    alive = None if tiles.mask is None else tf.reduce_any(seen, -1, keepdims=True)
+    return tf.nn.softmax(scores), alive
+
+
+def _slopes(tiles: _Tiles, slope: Tensor, i: Tensor) -> tuple[Tensor, ...]:
+    """Of tile i: the weights, and the gradient of the scores, (C, S) in float32.
+
+    With them comes the gradient of the output, 0 of queries that see nothing.
+    """
+    weights, alive = _weights(tiles, i)
+    j = i // (tiles.sizes[2] * tiles.sizes[3])
+    own = slope[i] if alive is None else _kept(alive, slope[i])
+    part = wide(tf.matmul(own, tiles.value[j], transpose_b=True))
+    mean = tf.reduce_sum(weights * part, -1, keepdims=True)
+    return weights, weights * (part - mean), own
+
+
+def _kept(alive: Tensor, x: Tensor) -> Tensor:
+    return tf.where(alive, x, tf.zeros_like(x))
+
+
+def _again(form: _Form, given: Any, slopes: Any) -> Any:
+    """The gradients of `_gradients`."""
+    with tf.GradientTape() as tape:
+        tape.watch(given)
+        slope, *tensors = given
+        mask = form.mask
+        if form.start is not None:
+            t = form.start + tf.range(tensors[0].shape[1])
+            ahead = t[:, None] >= tf.range(tensors[1].shape[1])
+            mask = masks.merge(mask, ahead[None, None])
+        with tf.GradientTape() as inner:
+            inner.watch(tensors)
+            query, key, value, bias = (*tensors, None)[:4]
+            out = reference.dot_product_attention(
+                query, key, value, mask, 1.0, False, bias
+            )
+        found = inner.gradient(out, tensors, slope)
+    return tape.gradient(found, given, slopes)
+
+
+def _cut(
+    form: _Form, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None = None
+) -> _Tiles:
+    groups = key.shape[2]
+    added, seen = (
+        None if x is None else _repeated(x, form.tiles) for x in (bias, form.mask)
+    )
+    return _Tiles(
+        _rows(query, form.tiles),
+        tf.reshape(tf.transpose(key, (0, 2, 3, 1)), (-1, key.shape[3], key.shape[1])),
+        tf.reshape(
+            tf.transpose(value, (0, 2, 1, 3)), (-1, value.shape[1], value.shape[3])
+        ),
+        added,
+        seen,
+        form.start,
+        (tf.shape(query)[0], groups, query.shape[2] // groups, form.tiles),
+    )
+
+
+def _rows(x: Tensor, tiles: int) -> Tensor:
+    """(B, T, H, E) as (B H N, C, E), with zeros behind the last."""
+    queries, width = x.shape[1], x.shape[3]
+    size = -(-queries // tiles)
+    x = tf.transpose(x, (0, 2, 1, 3))
+    x = tf.pad(x, [[0, 0], [0, 0], [0, size * tiles - queries], [0, 0]])
+    return tf.reshape(x, (-1, size, width))
+
+
+def _joined(x: Tensor, tiles: _Tiles, query: Tensor) -> Tensor:
+    """(B H N, C, V) as (B, T, H, V), for queries (B, T, H, E)."""
+    batch, groups, shared, count = tiles.sizes
+    rows = count * tiles.query.shape[1]
+    x = tf.reshape(x, (batch, groups * shared, rows, -1))
+    return tf.transpose(x[:, :, : query.shape[1]], (0, 2, 1, 3))
+
+
+def _repeated(x: Tensor, tiles: int) -> Tensor:
+    """A mask or bias (B, H, T, S) as (B, H, N, C, S); of T = 1, N = C = 1."""
+    queries = x.shape[2]
+    if queries == 1:
+        return x[:, :, None]
+    size = -(-queries // tiles)
+    x = tf.pad(x, [[0, 0], [0, 0], [0, size * tiles - queries], [0, 0]])
+    shape = tf.shape(x)
+    return tf.reshape(x, (shape[0], shape[1], tiles, size, shape[3]))
+
+
+def _of_tile(x: Tensor, b: Tensor, h: Tensor, n: Tensor) -> Tensor:
+    shape = tf.shape(x)
+    return x[b % shape[0], h % shape[1], n % shape[2]]
+
+
+def _split(i: Tensor, _: Any, heads: Any, count: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """The b, h and n of i = (b · heads + h) · count + n."""
+    return i // (heads * count), i // count % heads, i % count
+
+
+def _loop(step: Callable, times: Any, *state: Any) -> tuple[Any, ...]:
+    """A step that counts, and hands on a state, some times."""
+    return tf.while_loop(
+        lambda i, *_: i < times,
+        step,
+        (tf.constant(0), *state),
+        parallel_iterations=1,  # or it would hold several tiles
+        maximum_iterations=times,
+    )[1:]

@@ -1,0 +1,116 @@
+"""Scaled dot-product attention on torch.
+
+Shapes: B batch, T queries, S keys, H heads, G heads of keys and values, E width of a
+head, V width of a value.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import torch
+import torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
+
+from keras_attention.kernels.attention import reference, tiles
+from keras_attention.kernels.tracing.torch import is_traced
+from keras_attention.numerics import masks
+
+Tensor = Any
+
+
+CHUNKED = 2**20  # T · S from which on a causal mask beside another one is cut
+CHUNK = 512  # queries
+
+
+def dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    is_causal: bool,
+    bias: Tensor | None = None,
+) -> Tensor:
+    """torch's own fused attention, on strided views of the heads."""
+    if any(isinstance(x, keras.KerasTensor) for x in (query, key, value)):
+        return reference.dot_product_attention(
+            query, key, value, mask, scale, is_causal, bias
+        )
+    given = (query, key, value)
+    if not all(isinstance(x, torch.Tensor) for x in given):
+        given = tuple(keras.ops.convert_to_tensor(x) for x in given)
+    q, k, v = (x.transpose(1, 2) for x in given)  # (B, H, ·, E)
+    more = {"scale": scale, "enable_gqa": bool(q.shape[1] != k.shape[1])}
+    if mask is None and bias is None:
+        out = F.scaled_dot_product_attention(q, k, v, is_causal=is_causal, **more)
+        return out.transpose(1, 2)  # (B, T, H, V)
+    if is_causal and _chunks_pay(q, k, bias):
+        return _in_chunks(q, k, v, mask, bias, more).transpose(1, 2)
+    if is_causal:
+        mask = masks.merge(mask, masks.causal(q.shape[2], k.shape[2]))
+    return _masked(q, k, v, mask, bias, more).transpose(1, 2)
+
+
+def _masked(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    bias: Tensor | None,
+    more: dict[str, Any],
+) -> Tensor:
+    """Of heads (B, H, ·, E), with a mask or a bias that broadcasts to (B, H, T, S)."""
+    added = None if bias is None else bias.to(q.dtype)
+    if mask is None:
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=added, **more)
+    # A row of nothing but masked scores has no softmax. It is opened, computed and
+    # zeroed, so that neither it nor its gradient can hold a NaN.
+    alive = mask.any(dim=-1, keepdim=True)
+    if torch.is_grad_enabled():
+        q = torch.where(alive, q, torch.zeros_like(q))
+    seen = mask | ~alive
+    if added is not None:
+        seen = torch.where(seen, added, float("-inf"))
+    out = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, **more)
+    if torch.is_grad_enabled():
+        return torch.where(alive, out, torch.zeros_like(out))
+    return out.masked_fill_(~alive, 0)
+
+
+def _chunks_pay(q: Tensor, k: Tensor, bias: Tensor | None) -> bool:
+    """Whether a causal mask beside another one, all at once, would be too large."""
+    learned = bias is not None and bias.requires_grad
+    return not learned and not is_traced(q) and q.shape[2] * k.shape[2] >= CHUNKED
+
+
+def _in_chunks(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    bias: Tensor | None,
+    more: dict[str, Any],
+) -> Tensor:
+    """Causal: some queries at a time, with the keys and the masks that they need.
+
+    The masks of each chunk are made anew for the gradient.
+    """
+
+    def one(q: Tensor, k: Tensor, v: Tensor, chunk: tiles.Segment) -> Tensor:
+        t = torch.arange(chunk.start, chunk.stop, device=q.device)[:, None]
+        ahead = t >= torch.arange(chunk.keys, device=q.device)
+        seen = masks.merge(tiles.part(mask, chunk), ahead[None, None])
+        return _masked(q, k, v, seen, tiles.part(bias, chunk), more)
+
+    (queries, keys), found = (q.shape[2], k.shape[2]), []
+    for start in range(0, queries, CHUNK):
+        stop = min(start + CHUNK, queries)
+        chunk = tiles.Segment(start, stop, min(stop, keys), 1)
+        given = q[:, :, start:stop], k[:, :, : chunk.keys], v[:, :, : chunk.keys]
+        if any(x.requires_grad for x in given) and torch.is_grad_enabled():
+            found.append(checkpoint(one, *given, chunk, use_reentrant=False))
+        else:
+            found.append(one(*given, chunk))
+    return torch.cat(found, 2)

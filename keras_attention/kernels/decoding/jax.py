@@ -1,0 +1,74 @@
+"""Decoding in JAX: one compiled loop, to which the weights are handed explicitly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import keras
+
+from keras_attention.kernels.decoding.reference import read
+
+Tensor = Any
+Structure = Any
+
+__all__ = ["compiled", "generate", "read", "write"]
+
+
+def generate(
+    step: Callable[[Any, Structure], Structure],
+    state: Structure,
+    start: Any,
+    stop: Any,
+    done: Callable[[Structure], Tensor] | None,
+) -> Structure:
+    """`jax.lax.while_loop`, which compiles the step once for all places."""
+    stop = jnp.asarray(stop, "int32")
+
+    def goes_on(carry: tuple[Any, Structure]) -> Any:
+        index, state = carry
+        more = index < stop
+        return more if done is None else more & ~done(state)
+
+    def body(carry: tuple[Any, Structure]) -> tuple[Any, Structure]:
+        index, state = carry
+        return index + 1, step(index, state)
+
+    state = jax.tree.map(jnp.asarray, state)
+    return jax.lax.while_loop(goes_on, body, (jnp.asarray(start, "int32"), state))[1]
+
+
+def write(tensor: Tensor, index: Any, values: Tensor) -> Tensor:
+    """An update that XLA makes in place where nothing else reads the tensor."""
+    values = jnp.asarray(values, tensor.dtype)
+    return jax.lax.dynamic_update_index_in_dim(tensor, values, index, 1)
+
+
+def compiled(
+    function: Callable[..., Structure], variables: Sequence[Any], jit_compile: bool
+) -> Callable[..., Structure]:
+    """`jax.jit` of a function of the weights and the arguments.
+
+    A weight that the function closes over would be frozen into what is compiled. What
+    it assigns to a variable (the state of a seed generator) is assigned behind it.
+    """
+
+    @jax.jit
+    def call(values: list, args: tuple) -> tuple[Structure, dict[int, Tensor]]:
+        scope = keras.StatelessScope(state_mapping=list(zip(variables, values)))
+        before = [scope.get_current_value(v) for v in variables]
+        with scope:
+            output = function(*args)
+        after = [scope.get_current_value(v) for v in variables]
+        changed = {i: a for i, (a, b) in enumerate(zip(after, before)) if a is not b}
+        return output, changed
+
+    def run(*args: Structure) -> Structure:
+        output, changed = call([v.value for v in variables], args)
+        for i, value in changed.items():
+            variables[i].assign(value)
+        return output
+
+    return run

@@ -1,0 +1,74 @@
+"""Decoding in TensorFlow: one graph, with a loop in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_attention.kernels.decoding import reference
+from keras_attention.kernels.decoding.reference import read
+
+Tensor = Any
+Structure = Any
+
+__all__ = ["compiled", "generate", "read", "write"]
+
+
+def generate(
+    step: Callable[[Any, Structure], Structure],
+    state: Structure,
+    start: Any,
+    stop: Any,
+    done: Callable[[Structure], Tensor] | None,
+) -> Structure:
+    """`tf.while_loop` in a graph, and a loop in Python where there is none."""
+    if tf.executing_eagerly():
+        return reference.generate(step, state, start, stop, done)
+    tree = keras.tree
+    leaves = [
+        None if x is None else tf.convert_to_tensor(x) for x in tree.flatten(state)
+    ]
+    there = [x is not None for x in leaves]
+    stop = tf.cast(stop, "int32")
+
+    def pack(flat: list) -> Structure:
+        rest = iter(flat)
+        return tree.pack_sequence_as(state, [next(rest) if t else None for t in there])
+
+    def goes_on(index: Tensor, flat: list) -> Tensor:
+        more = index < stop
+        return more if done is None else more & ~done(pack(flat))
+
+    def body(index: Tensor, flat: list) -> tuple[Tensor, list]:
+        new = [x for x, t in zip(tree.flatten(step(index, pack(flat))), there) if t]
+        # Some operations, such as top_k, forget sizes that the loop must keep.
+        return index + 1, [
+            tf.ensure_shape(x, old.shape) for x, old in zip(new, flat, strict=True)
+        ]
+
+    flat = [x for x, t in zip(leaves, there) if t]
+    return pack(tf.while_loop(goes_on, body, (tf.cast(start, "int32"), flat))[1])
+
+
+def write(tensor: Tensor, index: Any, values: Tensor) -> Tensor:
+    """An update that XLA, where it compiles, makes in place."""
+    return reference.write(tensor, index, tf.cast(values, tensor.dtype))
+
+
+def compiled(
+    function: Callable[..., Structure], variables: Sequence[Any], jit_compile: bool
+) -> Callable[..., Structure]:
+    """`tf.function`, which refers to the variables; one trace for each shape."""
+    call = tf.function(function, jit_compile=jit_compile, autograph=False)
+
+    def run(*args: Structure) -> Structure:
+        return call(
+            *keras.tree.map_structure(
+                lambda x: x if x is None else tf.convert_to_tensor(x), args
+            )
+        )
+
+    return run

@@ -1,0 +1,1 @@
+"""Calls of Keras layers without what Keras does around them."""

@@ -1,0 +1,1 @@
+"""Softmax attention over a table, without all scores at once."""

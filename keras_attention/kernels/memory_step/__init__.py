@@ -1,0 +1,1 @@
+"""One step of a DNC's memory, with its gradient written out."""

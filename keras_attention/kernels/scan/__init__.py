@@ -1,0 +1,1 @@
+"""A step function over a sequence."""

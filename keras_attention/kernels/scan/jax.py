@@ -1,0 +1,27 @@
+"""A step function over a sequence on JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from keras_attention.kernels.scan.reference import any_left, is_open
+
+__all__ = ["any_left", "is_open", "scan", "segments"]
+
+
+def scan(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
+    """`jax.lax.scan`, which compiles the step once for all times."""
+    return jax.lax.scan(step, state, inputs)
+
+
+def segments(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
+    """`jax.checkpoint` of a scan, within a scan."""
+
+    def segment(state: Any, now: Any) -> tuple[Any, Any]:
+        return jax.lax.scan(step, state, now)
+
+    segment = jax.checkpoint(segment, prevent_cse=False)
+    return jax.lax.scan(segment, state, inputs)

@@ -1,0 +1,165 @@
+"""A step function over a sequence on TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_attention.kernels.scan import reference
+from keras_attention.kernels.scan.reference import any_left, is_open
+
+Tensor = Any
+__all__ = ["any_left", "is_open", "scan", "segments"]
+
+
+def scan(
+    step: Callable, state: Any, inputs: Any, parallel: int = 32
+) -> tuple[Any, Any]:
+    """A `tf.while_loop` over TensorArrays, which XLA can compile and differentiate.
+
+    Args:
+        step: as of :func:`keras_attention.ops.sequence.loop.scan`, as are the next two.
+        state: the first one.
+        inputs: the time first.
+        parallel: how many turns may be begun before the first of them is done.
+    """
+    if tf.executing_eagerly():
+        return reference.scan(step, state, inputs)
+    tree = keras.tree
+    flat = [tf.convert_to_tensor(x) for x in tree.flatten(inputs)]
+    length = flat[0].shape[0]
+    length = tf.shape(flat[0])[0] if length is None else length
+    # A step whose numbers nobody uses says what structure and shapes a step returns;
+    # it is pruned from the graph.
+    first = tree.pack_sequence_as(inputs, [x[0] for x in flat])
+    after, output = step(state, first)
+    arrays = [tf.TensorArray(x.dtype, length).unstack(x) for x in flat]
+    outputs = [
+        tf.TensorArray(y.dtype, length, element_shape=y.shape)
+        for y in tree.flatten(output)
+    ]
+
+    def body(time: Any, states: list, outputs: list) -> tuple[Any, list, list]:
+        now = tree.pack_sequence_as(inputs, [a.read(time) for a in arrays])
+        new, output = step(tree.pack_sequence_as(state, states), now)
+        written = [a.write(time, y) for a, y in zip(outputs, tree.flatten(output))]
+        return time + 1, tree.flatten(new), written
+
+    states = [tf.convert_to_tensor(x) for x in tree.flatten(state)]
+    shapes = [_common(a, b) for a, b in zip(states, tree.flatten(after))]
+    _, states, outputs = tf.while_loop(
+        lambda time, *_: time < length,
+        body,
+        (tf.constant(0), states, outputs),
+        shape_invariants=(
+            tf.TensorShape([]),
+            shapes,
+            [tf.TensorShape(None)] * len(outputs),
+        ),
+        maximum_iterations=length,
+        parallel_iterations=parallel,
+    )
+    stacked = [a.stack() for a in outputs]
+    for array, given in zip(stacked, tree.flatten(output)):
+        array.set_shape([flat[0].shape[0], *given.shape])
+    return tree.pack_sequence_as(state, states), tree.pack_sequence_as(output, stacked)
+
+
+def segments(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
+    """A loop over segments, and another back over them, which takes their gradients.
+
+    `tf.recompute_grad` in a loop does not find the variables. All loops take one turn
+    at a time: what is computed again for a gradient does not wait for it, and of turns
+    that are begun at once all of it would be kept at once.
+    """
+    tree = keras.tree
+    given = [tf.convert_to_tensor(x) for x in tree.flatten((state, inputs))]
+    count = len(tree.flatten(state))
+    like: list[Any] = []  # the structure of the outputs
+
+    def segment(states: list[Tensor], now: list[Tensor]) -> tuple[list, list]:
+        first = tree.pack_sequence_as(state, list(states))
+        xs = tree.pack_sequence_as(inputs, list(now))
+        new, outputs = scan(step, first, xs, parallel=1)
+        like[:] = [outputs]
+        return tree.flatten(new), tree.flatten(outputs)
+
+    @tf.custom_gradient
+    def run(*flat: Tensor) -> tuple[list[Tensor], Callable]:
+        def forward(states: list, now: list) -> tuple[list, tuple[list, list]]:
+            new, outputs = segment(states, now)
+            return new, (states, outputs)
+
+        xs = list(flat[count:])
+        last, (starts, outputs) = scan(forward, list(flat[:count]), xs, parallel=1)
+
+        def backward(*slopes: Tensor, variables: Any = None) -> Any:
+            found = _segments_gradient(
+                segment, (starts, xs), slopes, count, variables or []
+            )
+            return (found[0], found[1]) if variables else found[0]
+
+        return last + outputs, backward
+
+    found = run(*given)
+    return (
+        tree.pack_sequence_as(state, list(found[:count])),
+        tree.pack_sequence_as(like[0], list(found[count:])),
+    )
+
+
+def _segments_gradient(
+    segment: Callable,
+    given: tuple[list[Tensor], list[Tensor]],
+    slopes: tuple[Tensor, ...],
+    count: int,
+    variables: list,
+) -> tuple[list[Tensor | None], list[Tensor]]:
+    """The gradients of the first states and of the inputs, and of the variables.
+
+    Args:
+        segment: f(states, inputs) that returns the next states and the outputs.
+        given: the first states and the inputs of all segments.
+        slopes: of the last states, of which there are `count`, and of the outputs.
+        count: how many states there are.
+        variables: what the step reads.
+    """
+    starts, xs = given
+
+    def real(tensors: Any) -> list[Tensor]:
+        return [x for x in tensors if x.dtype.is_floating]
+
+    every = {"starts": starts, "xs": xs, "slopes": real(slopes[count:])}
+
+    def back(carried: tuple[list, list], which: Tensor) -> tuple[Any, list]:
+        d_states, d_variables = carried
+        now = keras.tree.map_structure(lambda x: tf.gather(x, which), every)
+        first, inputs = real(now["starts"]), real(now["xs"])
+        with tf.GradientTape() as tape:
+            tape.watch(first + inputs)
+            new, outputs = segment(now["starts"], now["xs"])
+        found = tape.gradient(
+            real(new) + real(outputs),
+            first + inputs + list(variables),
+            d_states + now["slopes"],
+            unconnected_gradients="zero",
+        )
+        found = [tf.convert_to_tensor(g) for g in found]
+        ends = len(first), len(first) + len(inputs)
+        more = [a + b for a, b in zip(d_variables, found[ends[1] :])]
+        return (found[: ends[0]], more), found[ends[0] : ends[1]]
+
+    behind = tf.range(keras.ops.shape(xs[0])[0] - 1, -1, -1)
+    first = real(slopes[:count]), [tf.zeros(v.shape, v.dtype) for v in variables]
+    (d_states, d_variables), d_xs = scan(back, first, behind, parallel=1)
+    found = iter(d_states + [tf.reverse(x, [0]) for x in d_xs])
+    whole = [*(s[0] for s in starts), *xs]
+    return [next(found) if x.dtype.is_floating else None for x in whole], d_variables
+
+
+def _common(a: Any, b: Any) -> Any:
+    """The sizes that two tensors share, unknown where they differ."""
+    return tf.TensorShape([x if x == y else None for x, y in zip(a.shape, b.shape)])

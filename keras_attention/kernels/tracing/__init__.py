@@ -1,0 +1,1 @@
+"""Whether numbers are known yet."""

@@ -1,0 +1,15 @@
+"""Whether numbers are known yet on JAX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import keras
+
+Tensor = Any
+
+
+def is_traced(tensor: Tensor) -> bool:
+    """Whether the tensor is a tracer or symbolic."""
+    return isinstance(tensor, (jax.core.Tracer, keras.KerasTensor))

@@ -1,0 +1,1 @@
+"""How often each word stands in each sentence."""

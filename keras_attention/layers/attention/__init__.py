@@ -1,0 +1,17 @@
+"""Attention with one head: a score, a normalizer, and what a query remembers."""
+
+from keras_attention.layers.attention.attention import Attention
+from keras_attention.layers.attention.bahdanau_attention import BahdanauAttention
+from keras_attention.layers.attention.carry_choices import CarryChoices
+from keras_attention.layers.attention.hard_attention import HardAttention
+from keras_attention.layers.attention.luong_attention import LuongAttention
+from keras_attention.layers.attention.monotonic_attention import MonotonicAttention
+
+__all__ = [
+    "Attention",
+    "BahdanauAttention",
+    "CarryChoices",
+    "HardAttention",
+    "LuongAttention",
+    "MonotonicAttention",
+]

@@ -1,0 +1,82 @@
+"""Attention with any score and any normalizer.
+
+Shapes: B batch, T queries, S keys, Dq, Dk widths, V width of a value.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from keras_attention.layers.attention.scored_attention import NormalizedAttention
+from keras_attention.layers.base.serialization import export
+
+
+@export
+class Attention(NormalizedAttention):
+    """Weights each value by how alike its key is to the query.
+
+        weights = normalize(score(query, key))      (B, T, S)
+        output  = weights · value                   (B, T, V)
+
+    With `score="dot"` and nothing else it has no weights: called as `layer(x, x)` it
+    is the parameter-free self-attention with which the story of attention begins.
+
+    Args:
+        score: "dot", "scaled_dot", "cosine", "rbf", "general", or a score such as
+            `AdditiveScore(units=64)`.
+        normalizer: "softmax", "softmax1", "sparsemax", "entmax15", "hardmax" or
+            "linear"; or a registered callable f(scores, mask).
+        dropout: the fraction of weights that are dropped while training.
+        seed: of the dropout.
+
+    Called as `keras.layers.MultiHeadAttention` is: `layer(query, value, key)`, not with
+    a list.
+
+    Call arguments:
+        query: (B, T, Dq), or (B, Dq) for one query, whose T axis is then left out of
+            everything that is returned.
+        value: (B, S, V).
+        key: (B, S, Dk), by default the value.
+        query_mask: booleans (B, T).
+        value_mask: booleans (B, S).
+        key_mask: booleans (B, S).
+        attention_mask: booleans (T, S) or (B, T, S); (B, S) for one query.
+        return_attention_scores: whether to return the weights, too.
+        training: whether to drop weights.
+        use_causal_mask: whether query t may see only keys 0 … t.
+
+    Returns:
+        (B, T, V) in the compute dtype; with `return_attention_scores=True` also the
+        weights (B, T, S), before dropout.
+
+    Masking:
+        Boolean, True = may attend. Masks that the tensors carry are used where none
+        is given. A query that may attend to nothing gets weights 0 and output 0. The
+        output carries the mask that the query tensor carries.
+
+    Raises:
+        ValueError: for an unknown score or normalizer, a mask of another dtype, rank
+            or shape, or tensors whose widths do not fit the score.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.layers import Attention
+    >>> words = np.random.default_rng(0).normal(size=(2, 5, 3)).astype("float32")
+    >>> output, weights = Attention()(words, words, return_attention_scores=True)
+    >>> tuple(output.shape), tuple(weights.shape)
+    ((2, 5, 3), (2, 5, 5))
+    """
+
+    def __init__(
+        self,
+        score: Any = "dot",
+        normalizer: Any = "softmax",
+        dropout: float = 0.0,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(score, normalizer, dropout, seed, **kwargs)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "score": self.score_config()}

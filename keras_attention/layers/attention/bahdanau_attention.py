@@ -1,0 +1,181 @@
+"""Bahdanau's attention, with and without coverage.
+
+Shapes: B batch, T queries, S keys, Dq, Dk widths, V width of a value, U units.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.layers.attention.scored_attention import NormalizedAttention
+from keras_attention.layers.base.arguments import clone_initializer
+from keras_attention.layers.base.attention_layer import Prepared
+from keras_attention.layers.base.serialization import export
+from keras_attention.layers.base.stateful import StatefulAttention
+from keras_attention.layers.scores.additive_score import AdditiveScore
+from keras_attention.layers.scores.weights import initializer_config
+from keras_attention.numerics.precision import wide
+
+Tensor = Any
+
+
+@export
+class BahdanauAttention(StatefulAttention, NormalizedAttention):
+    """Additive attention, in which both queries and keys are projected.
+
+        score   = vᵀ tanh(W_q q + W_k k + b)        (B, T, S)
+        weights = normalize(score)                  (B, T, S)
+        output  = weights · value                   (B, T, V)
+
+    With `coverage=True` the hidden layer also sees how much each key s has been
+    attended to so far, w_c c_s, where c is the sum of all earlier weights. The queries
+    are then taken one after the other, and the state is c, (B, S), in float32 at
+    least. `keras_attention.losses.CoverageLoss` keeps a model from looking twice.
+
+    Args:
+        units: U, the width of the hidden layer.
+        use_bias: whether there is b.
+        normalize: whether v is g·v/‖v‖ instead, with a learned number g that starts
+            at √(1/U) (TensorFlow Addons' normed Bahdanau score).
+        coverage: whether the score knows what has been attended to.
+        normalizer: "softmax", "softmax1", "sparsemax", "entmax15", "hardmax" or
+            "linear"; or a registered callable f(scores, mask).
+        dropout: the fraction of weights that are dropped while training.
+        exact: whether tanh is computed for each pair; see `AdditiveScore`.
+        kernel_initializer: of W_q, W_k, v and w_c.
+        seed: of the dropout.
+
+    Call arguments:
+        query: (B, T, Dq), or (B, Dq) for one query, whose T axis is then left out of
+            everything that is returned.
+        value: (B, S, V).
+        key: (B, S, Dk), by default the value.
+        query_mask, value_mask, key_mask, attention_mask, use_causal_mask: as those of
+            `Attention`.
+        return_attention_scores: whether to return the weights, too.
+        training: whether to drop weights.
+
+    Returns:
+        (B, T, V) in the compute dtype; with `return_attention_scores=True` also the
+        weights (B, T, S), before dropout.
+
+    Masking:
+        Boolean, True = may attend. A query that may attend to nothing gets weights 0
+        and output 0, and adds nothing to the coverage.
+
+    Raises:
+        ValueError: for units below 1, an unknown normalizer, or a mask of another
+            dtype, rank or shape.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.layers import BahdanauAttention
+    >>> q, v = np.ones((2, 3, 7), "float32"), np.ones((2, 5, 11), "float32")
+    >>> output, weights = BahdanauAttention(units=13)(
+    ...     q, v, return_attention_scores=True)
+    >>> tuple(output.shape), tuple(weights.shape)
+    ((2, 3, 11), (2, 3, 5))
+
+    Reference:
+        Bahdanau et al., "Neural machine translation by jointly learning to align and
+        translate" (2015), appendix A.1.2; coverage: See et al., "Get to the point"
+        (2017), equations 10 and 11.
+    """
+
+    def __init__(
+        self,
+        units: int,
+        use_bias: bool = True,
+        normalize: bool = False,
+        coverage: bool = False,
+        normalizer: Any = "softmax",
+        dropout: float = 0.0,
+        exact: bool = False,
+        kernel_initializer: Any = "glorot_uniform",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        score = AdditiveScore(
+            units,
+            use_bias,
+            normalize,
+            exact,
+            kernel_initializer,
+            dtype=kwargs.get("dtype"),
+            name="score",
+        )
+        super().__init__(score, normalizer, dropout, seed, **kwargs)
+        self.units = units
+        self.use_bias = use_bias
+        self.normalize = normalize
+        self.coverage = coverage
+        self.exact = exact
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    def build(
+        self, query_shape: Any, value_shape: Any = None, key_shape: Any = None
+    ) -> None:
+        super().build(query_shape, value_shape, key_shape)
+        if self.coverage:
+            self.coverage_kernel = self.add_weight(
+                name="coverage",
+                shape=(1, self.units),
+                initializer=clone_initializer(self.kernel_initializer),
+            )
+
+    def raise_key(self, key: Tensor) -> Tensor | None:
+        return None if self.coverage else super().raise_key(key)  # keys change
+
+    def state_shapes(self, shape: tuple[Any, Any]) -> list[tuple]:
+        return [shape] if self.coverage else []
+
+    def initial_state(self, prepared: Prepared) -> Any:
+        if not self.coverage:
+            return ()
+        return ops.zeros_like(wide(prepared.key[..., 0]))  # (B, S)
+
+    def look_on(
+        self,
+        query: Tensor,
+        memory: Prepared,
+        mask: Tensor | None,
+        state: Any,
+        drawn: Any = None,
+    ) -> tuple[Tensor, Tensor, Any]:
+        query = self.score.project_query(query)  # of all queries at once: (B, T, U)
+        if self.coverage:
+            return super().look_on(query, memory, mask, state, drawn)
+        output, weights = self.weigh(query, memory, mask, drawn)
+        return output, weights, ()
+
+    def look_once(
+        self,
+        query: Tensor,
+        memory: Prepared,
+        mask: Tensor | None,
+        state: Any,
+        drawn: Any = None,
+    ) -> tuple[Tensor, Tensor, Any]:
+        """One query with coverage, already projected: (B, U)."""
+        seen = ops.cast(state[..., None], query.dtype)  # c, (B, S, 1)
+        kernel = ops.cast(self.coverage_kernel, query.dtype)
+        memory = memory._replace(key=memory.key + seen * kernel)  # (B, S, U)
+        mask, drawn = (None if x is None else x[:, None] for x in (mask, drawn))
+        output, weights = self.weigh(query[:, None], memory, mask, drawn)
+        output, weights = output[:, 0], weights[:, 0]
+        return output, weights, state + ops.cast(weights, state.dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "use_bias": self.use_bias,
+            "normalize": self.normalize,
+            "coverage": self.coverage,
+            "exact": self.exact,
+            **initializer_config(self),
+        }

@@ -1,0 +1,171 @@
+"""Hard attention: each query looks at one key.
+
+Shapes: B batch, T queries, S keys, Dq, Dk widths, V width of a value; words of a
+vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.layers import scores
+from keras_attention.layers.attention.scored_attention import ScoredAttention
+from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.attention_layer import Prepared
+from keras_attention.layers.base.serialization import export
+from keras_attention.numerics import normalizers
+from keras_attention.numerics.precision import wide
+from keras_attention.ops import choices
+
+Tensor = Any
+
+
+ESTIMATORS = ("straight_through", "reinforce")
+
+
+@export
+class HardAttention(ScoredAttention):
+    """Each query takes one value: while training one drawn by chance.
+
+        p      = softmax(score(query, key))          (B, T, S)
+        a_t    ~ p_t, one-hot; when not training, the likeliest
+        output = a · value                           (B, T, V)
+
+    A draw has no gradient. The estimator says what learns the score in its place:
+
+    - "straight_through": a passes on the gradient of p, which is biased, but needs
+      nothing else.
+    - "reinforce": the output passes nothing on to the score. The weights that are
+      returned do: they are a, with the gradient of log p of what was drawn. Behind
+      `CarryChoices` the loss `ReinforceLoss` turns it into the gradient of the
+      expected loss, without bias.
+
+    Args:
+        score: "dot", "scaled_dot", "cosine", "rbf" or "general", or a score such as
+            `AdditiveScore(units=64)`. By default `AdditiveScore(units)`.
+        units: U, the width of the default score's hidden layer; by default the
+            query's width.
+        estimator: "straight_through" or "reinforce".
+        seed: of the draws.
+
+    Call arguments:
+        query: (B, T, Dq), or (B, Dq) for one query, whose T axis is then left out of
+            everything that is returned.
+        value: (B, S, V).
+        key: (B, S, Dk), by default the value.
+        query_mask, value_mask, key_mask, attention_mask, use_causal_mask: as those of
+            `Attention`.
+        return_attention_scores: whether to return the weights, too.
+        training: whether to draw, rather than take the likeliest.
+
+    Returns:
+        (B, T, V) in the compute dtype; with `return_attention_scores=True` also the
+        weights a (B, T, S), each 0 or 1.
+
+    Masking:
+        Boolean, True = may attend. What is masked is never drawn; a query that may
+        attend to nothing gets weights 0 and output 0.
+
+    Raises:
+        ValueError: for an unknown score or estimator, units below 1, a mask of another
+            dtype, rank or shape, or tensors whose widths do not fit the score.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> from keras_attention.layers import HardAttention
+    >>> q, v = np.ones((2, 3, 7), "float32"), np.ones((2, 5, 11), "float32")
+    >>> output, weights = HardAttention(units=13, seed=1)(
+    ...     q, v, return_attention_scores=True, training=True)
+    >>> keras.ops.convert_to_numpy(weights).sum(-1).tolist()
+    [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
+
+    Reference:
+        Xu et al., "Show, attend and tell" (2015), section 4.1; Bengio, Léonard &
+        Courville, "Estimating or propagating gradients through stochastic neurons for
+        conditional computation" (2013).
+    """
+
+    def __init__(
+        self,
+        score: Any = None,
+        units: int | None = None,
+        estimator: str = "straight_through",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(score, **kwargs)
+        if estimator not in ESTIMATORS:
+            raise ValueError(
+                f"`estimator` must be one of {ESTIMATORS}. "
+                f"Received: estimator={estimator!r}"
+            )
+        self.units = None if units is None else positive("units", units)
+        self.is_default = score is None
+        self.estimator = estimator
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed)
+
+    def build(
+        self, query_shape: Any, value_shape: Any = None, key_shape: Any = None
+    ) -> None:
+        if self.score is None:
+            units = self.units or query_shape[-1]
+            self.score = scores.AdditiveScore(
+                units, dtype=self.dtype_policy, name="score"
+            )
+        super().build(query_shape, value_shape, key_shape)
+
+    def draw(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
+        if not training:
+            return None
+        shape = (*shape[:2], 1)  # one number a query
+        return keras.random.uniform(shape, dtype="float32", seed=self.seed_generator)
+
+    def look(
+        self,
+        query: Tensor,
+        memory: Prepared,
+        mask: Tensor | None,
+        explicit: bool,
+        drawn: Any = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        similar = self.score.compare(self.score.project_query(query), memory.key)
+        similar = wide(similar)  # (B, T, S)
+        chances = normalizers.softmax(similar, mask)
+        choice = choices.choose(chances, drawn)
+        if self.estimator == "reinforce":
+            used = choice
+            logs = choices.log_probability(similar, choice, mask)  # (B, T)
+            weights = choices.carry(choice, logs)
+        else:
+            used = weights = choices.straight_through(chances, choice)
+        dtype = memory.value.dtype
+        output = ops.matmul(ops.cast(used, dtype), memory.value)  # (B, T, V)
+        return output, ops.cast(weights, dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "score": None if self.is_default else self.score_config(),
+            "units": self.units,
+            "estimator": self.estimator,
+            "seed": self.seed,
+        }
+
+
+def check_learns_by_output(attention: Any) -> None:
+    """Raises a ValueError if what an attention learns from are the weights it returns.
+
+    For a model that makes nothing of them.
+    """
+    if isinstance(attention, HardAttention) and attention.estimator == "reinforce":
+        raise ValueError(
+            "`attention` must learn by what it finds: with estimator='reinforce' the "
+            "weights that it returns must reach a `CarryChoices`, and here they do "
+            "not, so that its score would never learn. Use estimator="
+            f"'straight_through'. Received: attention={attention!r}"
+        )

@@ -1,0 +1,262 @@
+"""Luong's attention: four scores, over all keys or near a place.
+
+Shapes: B batch, T queries, S keys, Dq, Dk widths, V width of a value, U units.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.layers import scores
+from keras_attention.layers.attention.scored_attention import NormalizedAttention
+from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.attention_layer import Prepared
+from keras_attention.layers.base.serialization import export
+from keras_attention.layers.scores.location_score import LocationScore
+from keras_attention.numerics import masks
+from keras_attention.numerics.precision import wide
+from keras_attention.ops import alignments, attend
+
+Tensor = Any
+
+LOCALITIES = ("global", "local-m", "local-p")
+
+
+@export
+class LuongAttention(NormalizedAttention):
+    """Attention over all keys, or over those in a window around a place p.
+
+        global    a_s = normalize(score(q, k_s))
+        local-m   the same over the keys in [p − D, p + D], with p = t
+        local-p   the same times exp(−(s − p)² / (2σ²)), with
+                  p = n · sigmoid(v_pᵀ tanh(W_p q)) and σ = D/2
+
+    Places s = 0, 1, … and their number n are counted over what a query may attend to,
+    so that padding does not move them. t counts the queries that may attend to
+    something, from 0. A local-m query that is more than D places past the end has
+    nothing to attend to.
+
+    The state of local-m is t, (B,), in float32; the others have none.
+
+    Args:
+        score: "dot", "general" (qᵀ W k), "concat" (vᵀ tanh(W [q; k])), "location"
+            (W q, of the query alone); or a score such as `DotScore(scaled=True)`.
+        locality: "global", "local-m" or "local-p".
+        window: D, how far from p a key may be.
+        units: U, the width of the hidden layer of "concat", which needs it, and of
+            local-p, where it is by default the query's width.
+        scale: whether the scores are multiplied by a learned number that starts at 1
+            (TensorFlow Addons' scaled Luong score).
+        max_length: how many keys there are at most; "location" needs it.
+        normalizer: "softmax", "softmax1", "sparsemax", "entmax15", "hardmax" or
+            "linear"; or a registered callable f(scores, mask).
+        dropout: the fraction of weights that are dropped while training.
+        kernel_initializer: of all matrices.
+        seed: of the dropout.
+
+    Call arguments:
+        query: (B, T, Dq), or (B, Dq) for one query, whose T axis is then left out of
+            everything that is returned.
+        value: (B, S, V).
+        key: (B, S, Dk), by default the value.
+        query_mask, value_mask, key_mask, attention_mask, use_causal_mask: as those of
+            `Attention`.
+        return_attention_scores: whether to return the weights, too.
+        training: whether to drop weights.
+
+    Returns:
+        (B, T, V) in the compute dtype; with `return_attention_scores=True` also the
+        weights (B, T, S), before dropout.
+
+    Masking:
+        Boolean, True = may attend. A query that may attend to nothing gets weights 0
+        and output 0.
+
+    Raises:
+        ValueError: for an unknown score, locality or normalizer; a size that is
+            missing or below 1; a mask of another dtype, rank or shape; or tensors
+            whose widths do not fit the score.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras import ops
+    >>> from keras_attention.layers import LuongAttention
+    >>> q, v = np.ones((2, 3, 7), "float32"), np.ones((2, 5, 11), "float32")
+    >>> layer = LuongAttention("general", locality="local-m", window=1)
+    >>> output, weights = layer(q, v, return_attention_scores=True)
+    >>> ops.convert_to_numpy(weights)[0, 0].tolist()
+    [0.5, 0.5, 0.0, 0.0, 0.0]
+
+    Reference:
+        Luong et al., "Effective approaches to attention-based neural machine
+        translation" (2015), section 3.
+    """
+
+    def __init__(
+        self,
+        score: Any = "general",
+        locality: str = "global",
+        window: int = 10,
+        units: int | None = None,
+        scale: bool = False,
+        max_length: int | None = None,
+        normalizer: Any = "softmax",
+        dropout: float = 0.0,
+        kernel_initializer: Any = "glorot_uniform",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if locality not in LOCALITIES:
+            raise ValueError(
+                f"`locality` must be one of {LOCALITIES}. "
+                f"Received: locality={locality!r}"
+            )
+        sizes = {"units": units, "max_length": max_length}
+        made = _score(score, sizes, kernel_initializer, kwargs.get("dtype"))
+        super().__init__(made, normalizer, dropout, seed, **kwargs)
+        self.score_name = score if isinstance(score, str) else None
+        self.locality = locality
+        self.window = positive("window", window)
+        self.units = None if units is None else positive("units", units)
+        self.scale = scale
+        self.max_length = max_length
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    def build(
+        self, query_shape: Any, value_shape: Any = None, key_shape: Any = None
+    ) -> None:
+        super().build(query_shape, value_shape, key_shape)
+        if self.scale:
+            self.gain = self.add_weight(name="gain", shape=(), initializer="ones")
+        if self.locality == "local-p":
+            units = self.units or query_shape[-1]
+            self.place_hidden = scores.dense(
+                self, units, "place_hidden", activation="tanh"
+            )
+            self.place_hidden.build(query_shape)
+            self.place = scores.dense(self, 1, "place")
+            self.place.build((*query_shape[:-1], units))
+
+    def state_shapes(self, shape: tuple[Any, Any]) -> list[tuple]:
+        return [shape[:1]] if self.locality == "local-m" else []
+
+    def initial_state(self, prepared: Prepared) -> Any:
+        if self.locality != "local-m":
+            return ()
+        return ops.zeros((ops.shape(prepared.key)[0],), "float32")  # t
+
+    def look(
+        self,
+        query: Tensor,
+        memory: Prepared,
+        mask: Tensor | None,
+        explicit: bool,
+        drawn: Any = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        if self.locality == "global" and not self.scale:
+            return super().look(query, memory, mask, explicit, drawn)
+        start = self.initial_state(memory)
+        return self.look_on(query, memory, mask, start, drawn)[:2]
+
+    def look_on(
+        self,
+        query: Tensor,
+        memory: Prepared,
+        mask: Tensor | None,
+        state: Any,
+        drawn: Any = None,
+    ) -> tuple[Tensor, Tensor, Any]:
+        around = None  # what weights are multiplied by
+        if self.locality != "global":
+            keys = ops.shape(memory.key)[1]
+            position = alignments.places(mask, keys)
+            if self.locality == "local-m":
+                centre, state = _times(query, mask, state)
+            else:
+                centre = self._predicted(query, alignments.number_of_places(mask, keys))
+                around = alignments.gaussian_window(centre, position, self.window)
+            near = alignments.local_window(centre, position, self.window)
+            mask = masks.merge(mask, near)  # (B, T, S)
+
+        def normalize(similar: Tensor, mask: Tensor | None = None) -> Tensor:
+            weights = self._normalize(similar, mask)
+            return weights if around is None else wide(weights) * around
+
+        output, weights = attend(
+            self.score.project_query(query),
+            memory.key,
+            memory.value,
+            self.comparing(query, memory),
+            normalize,
+            mask,
+            keep=drawn,
+        )
+        return output, weights, state
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "score": self.score_name or self.score_config(),
+            "locality": self.locality,
+            "window": self.window,
+            "units": self.units,
+            "scale": self.scale,
+            "max_length": self.max_length,
+            **scores.initializer_config(self),
+        }
+
+    def comparing(self, query: Tensor, memory: Prepared) -> Any:
+        compare = super().comparing(query, memory)
+        if not self.scale:
+            return compare
+
+        def scaled(query: Tensor, key: Tensor) -> Tensor:
+            similar = compare(query, key)
+            return similar * ops.cast(self.gain, similar.dtype)
+
+        return scaled
+
+    def _predicted(self, query: Tensor, size: Tensor) -> Tensor:
+        """p = n · sigmoid(v_pᵀ tanh(W_p q)): (B, T)."""
+        share = ops.sigmoid(wide(self.place(self.place_hidden(query))))  # (B, T, 1)
+        return size * share[..., 0]
+
+
+def _times(query: Tensor, mask: Tensor | None, state: Tensor) -> tuple[Tensor, Tensor]:
+    """Each query's t, (B, T), and that of the next: those that see nothing stand by."""
+    there = ops.ones_like(query[..., 0], dtype="float32")  # (B, T)
+    if mask is not None:
+        there = ops.where(ops.any(mask, axis=-1), there, ops.zeros_like(there))
+    return state[:, None] + ops.cumsum(there, axis=1) - there, state + ops.sum(there, 1)
+
+
+def _score(
+    score: Any, sizes: dict[str, int | None], initializer: Any, dtype: Any
+) -> scores.Score:
+    """The score of a name, with its size; or the score itself."""
+    sized = {
+        "concat": (scores.ConcatScore, "units"),
+        "location": (LocationScore, "max_length"),
+    }
+    arguments = {"kernel_initializer": initializer, "dtype": dtype, "name": "score"}
+    if score == "dot":
+        return scores.DotScore(dtype=dtype, name="score")
+    if score == "general":
+        return scores.GeneralScore(**arguments)
+    if isinstance(score, str) and score in sized:
+        cls, size = sized[score]
+        if sizes[size] is None:
+            raise ValueError(
+                f"`{size}` must be given with score={score!r}. Received: {size}=None"
+            )
+        return cls(sizes[size], **arguments)
+    if isinstance(score, str):
+        raise ValueError(
+            "`score` must be one of ['concat', 'dot', 'general', 'location'] or a "
+            f"score such as DotScore(scaled=True). Received: score={score!r}"
+        )
+    return scores.get(score, dtype=dtype)

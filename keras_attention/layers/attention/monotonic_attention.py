@@ -1,0 +1,208 @@
+"""Attention that never goes back.
+
+Shapes: B batch, T queries, S keys, Dq, Dk widths, V width of a value, U units.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.layers import scores
+from keras_attention.layers.attention.scored_attention import ScoredAttention
+from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.attention_layer import Prepared
+from keras_attention.layers.base.serialization import export
+from keras_attention.layers.base.stateful import (
+    StatefulAttention,
+    each_query,
+    full_mask,
+)
+from keras_attention.numerics.precision import wide
+from keras_attention.ops.alignments import MONOTONIC, monotonic
+
+Tensor = Any
+
+
+@export
+class MonotonicAttention(StatefulAttention, ScoredAttention):
+    """Each query starts where the last one stopped, and walks on until it stops.
+
+        p_ts = sigmoid(score(q_t, k_s) + r + noise)
+        a_ts = p_ts Σ_{i ≤ s} a_{t−1,i} Π_{i ≤ j < s} (1 − p_tj)
+        output = Σ_s a_ts value_s
+
+    a is the expected stop of a walk that stops at s with probability p_ts. While
+    training it is soft, and noise drives p towards 0 and 1; afterwards the walk may
+    be taken as it is, which is "hard": to the first place with p ≥ 0.5. What passes
+    the end has stopped nowhere: weights sum to one or less, and what they lack is
+    lost to all later queries.
+
+    The state is the last alignment, (B, S), in float32 at least; at first it is 1 at
+    place 0. A query that may attend to nothing leaves it as it was.
+
+    Args:
+        score: "dot", "scaled_dot", "cosine", "rbf" or "general", or a score such as
+            `AdditiveScore(units=64)`. By default `AdditiveScore(units,
+            normalize=True)`, which is the paper's.
+        units: U, the width of the default score's hidden layer; by default the
+            query's width.
+        mode: how a is computed: "parallel", "recursive" or "hard", see
+            `keras_attention.ops.alignments.monotonic`.
+        inference_mode: the same when not training; None for `mode`. What `draw`
+            returns tells the two apart: a tensor while training, though it may be all
+            zeros, and otherwise None. So `attend`, which knows no `training`, uses
+            `mode` where it is given what was drawn.
+        sigmoid_noise: the standard deviation of the noise, drawn while training.
+        score_bias: where the learned number r starts. Below 0, walks are long at
+            first.
+        seed: of the noise.
+
+    Call arguments:
+        query: (B, T, Dq), or (B, Dq) for one query, whose T axis is then left out of
+            everything that is returned.
+        value: (B, S, V).
+        key: (B, S, Dk), by default the value.
+        query_mask, value_mask, key_mask, attention_mask, use_causal_mask: as those of
+            `Attention`.
+        return_attention_scores: whether to return the weights, too.
+        training: whether to draw noise and use `mode`.
+
+    Returns:
+        (B, T, V) in the compute dtype; with `return_attention_scores=True` also the
+        weights (B, T, S).
+
+    Masking:
+        Boolean, True = may attend. A walk does not stop where it may not attend.
+
+    Raises:
+        ValueError: for an unknown score or mode, units below 1, noise below 0, a mask
+            of another dtype, rank or shape, or tensors whose widths do not fit the
+            score.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.layers import MonotonicAttention
+    >>> q, v = np.ones((2, 3, 7), "float32"), np.ones((2, 5, 11), "float32")
+    >>> layer = MonotonicAttention(score_bias=-1.0)
+    >>> tuple(layer(q, v, training=True).shape)
+    (2, 3, 11)
+
+    Reference:
+        Raffel et al., "Online and linear-time attention by enforcing monotonic
+        alignments" (2017), section 2.
+    """
+
+    def __init__(
+        self,
+        score: Any = None,
+        units: int | None = None,
+        mode: str = "parallel",
+        inference_mode: str | None = "hard",
+        sigmoid_noise: float = 0.0,
+        score_bias: float = 0.0,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(score, **kwargs)
+        for name, value in (("mode", mode), ("inference_mode", inference_mode)):
+            if value not in MONOTONIC and (name, value) != ("inference_mode", None):
+                raise ValueError(
+                    f"`{name}` must be one of {MONOTONIC}. Received: {name}={value!r}"
+                )
+        if sigmoid_noise < 0:
+            raise ValueError(
+                "`sigmoid_noise` must be at least 0. "
+                f"Received: sigmoid_noise={sigmoid_noise}"
+            )
+        self.units = None if units is None else positive("units", units)
+        self.is_default = score is None
+        self.mode = mode
+        self.inference_mode = inference_mode
+        self.sigmoid_noise = sigmoid_noise
+        self.score_bias = score_bias
+        self.seed = seed
+        self.seed_generator = (
+            keras.random.SeedGenerator(seed) if sigmoid_noise else None
+        )
+
+    def build(
+        self, query_shape: Any, value_shape: Any = None, key_shape: Any = None
+    ) -> None:
+        if self.score is None:
+            units = self.units or query_shape[-1]
+            self.score = scores.AdditiveScore(
+                units, normalize=True, dtype=self.dtype_policy, name="score"
+            )
+        super().build(query_shape, value_shape, key_shape)
+        self.bias = self.add_weight(
+            name="bias",
+            shape=(),
+            initializer=keras.initializers.Constant(self.score_bias),
+        )
+
+    def draw(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
+        if not training:
+            return None
+        if not self.sigmoid_noise:
+            return ops.zeros((*shape[:2], 1))
+        noise = keras.random.normal(shape, dtype="float32", seed=self.seed_generator)
+        return self.sigmoid_noise * noise
+
+    def state_shapes(self, shape: tuple[Any, Any]) -> list[tuple]:
+        return [shape]
+
+    def initial_state(self, prepared: Prepared) -> Any:
+        nothing = ops.zeros_like(wide(prepared.key[..., 0]))  # (B, S)
+        first = ops.equal(ops.arange(ops.shape(prepared.key)[1]), 0)
+        return ops.where(first, ops.ones_like(nothing), nothing)
+
+    def look_on(
+        self,
+        query: Tensor,
+        memory: Prepared,
+        mask: Tensor | None,
+        state: Any,
+        drawn: Any = None,
+    ) -> tuple[Tensor, Tensor, Any]:
+        mode = self.mode if drawn is not None else self.inference_mode or self.mode
+        mask = full_mask(mask, query, memory)
+        stops = self._stops(query, memory, mask, drawn)  # of all queries at once
+
+        def step(last: Tensor, now: tuple[Tensor, Any]) -> tuple[Tensor, Tensor]:
+            weights = ops.cast(monotonic(now[0], last, mode), last.dtype)  # (B, S)
+            return weights, weights
+
+        state, weights = each_query(step, state, (stops,), mask)
+        weights = ops.cast(weights, memory.value.dtype)  # (B, T, S)
+        return ops.matmul(weights, memory.value), weights, state
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "score": None if self.is_default else self.score_config(),
+            "units": self.units,
+            "mode": self.mode,
+            "inference_mode": self.inference_mode,
+            "sigmoid_noise": self.sigmoid_noise,
+            "score_bias": self.score_bias,
+            "seed": self.seed,
+        }
+
+    def _stops(
+        self, query: Tensor, memory: Prepared, mask: Tensor | None, drawn: Any
+    ) -> Tensor:
+        """p, (B, T, S): 0 where masked."""
+        similar = self.score.compare(self.score.project_query(query), memory.key)
+        similar = wide(similar)
+        similar = similar + ops.cast(self.bias, similar.dtype)
+        if drawn is not None:
+            similar = similar + ops.cast(drawn, similar.dtype)
+        if mask is None:
+            return ops.sigmoid(similar)
+        nothing = ops.zeros_like(similar)
+        # What is masked may score anything: it does not reach the exponential.
+        return ops.where(mask, ops.sigmoid(ops.where(mask, similar, nothing)), nothing)

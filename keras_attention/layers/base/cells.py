@@ -1,0 +1,163 @@
+"""What a layer that loops over a Keras cell asks of it.
+
+A cell is any layer with `call(inputs, states)`, which returns an output and the new
+states, and `state_size`: Keras' own cells, stacks of them, and a user's.
+
+Shapes: B batch, D width of an input, U units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention import kernels
+
+Tensor = Any
+
+
+def as_cell(cell: Any) -> Any:
+    """A cell as it is; a list of cells as a stack of them.
+
+    Raises:
+        ValueError: for what is no cell.
+    """
+    if isinstance(cell, (list, tuple)):
+        cells = [as_cell(one) for one in cell]
+        if len(cells) == 1:
+            return cells[0]
+        if cells:
+            return keras.layers.StackedRNNCells(cells, dtype=cells[0].dtype_policy)
+    if isinstance(cell, keras.layers.RNN):
+        raise ValueError(
+            "`cell` must be a cell, which takes one step, such as "
+            "keras.layers.LSTMCell(units); a layer that loops over time has one as its "
+            f"`cell`. Received: cell={cell!r}"
+        )
+    if not (isinstance(cell, keras.layers.Layer) and hasattr(cell, "state_size")):
+        raise ValueError(
+            "`cell` must be a Keras layer with `call(inputs, states)` and a "
+            "`state_size`, such as keras.layers.LSTMCell(units), or a list of such. "
+            f"Received: cell={cell!r}"
+        )
+    return cell
+
+
+def state_widths(cell: Any, whole: bool = False) -> list[int]:
+    """The widths of a cell's states, flat; of the last cell of a stack first or whole.
+
+    Args:
+        cell: a cell.
+        whole: whether all states of a stack are wanted, in their order; else those of
+            its last cell.
+    """
+    size = cell.state_size
+    if isinstance(cell, keras.layers.StackedRNNCells) and not whole:
+        size = cell.cells[-1].state_size
+    return [int(n) for n in keras.tree.flatten(size)]
+
+
+def width_of(cell: Any) -> int:
+    """The width of a cell's output."""
+    width = getattr(cell, "output_size", None)
+    return state_widths(cell)[0] if width is None else int(width)
+
+
+def output_of(state: Any) -> Tensor:
+    """The first state (B, U) of a cell, of the last cell of a stack."""
+    while isinstance(state, (list, tuple)):
+        stacked = isinstance(state[0], (list, tuple)) or len(state) == 1
+        state = state[-1] if stacked else state[0]
+    return state
+
+
+def initial_state(cell: Any, batch: Any, dtype: str) -> Any:
+    """Zeros, or what the cell says itself, in lists."""
+    if hasattr(cell, "get_initial_state"):
+        state = cell.get_initial_state(batch_size=batch)
+    else:
+        state = keras.tree.map_structure(
+            lambda n: ops.zeros((batch, n), dtype), cell.state_size
+        )
+    state = list(state) if isinstance(state, (list, tuple)) else [state]
+    return keras.tree.map_structure(lambda x: ops.cast(x, dtype), state)
+
+
+def call_cell(
+    cell: Any, inputs: Tensor, state: Any, training: bool | None
+) -> tuple[Tensor, Any]:
+    """Takes one step of a cell, as `keras.layers.RNN` does."""
+    more = {"training": training} if kernels.takes_training(cell) else {}
+    return kernels.called(cell, inputs, state, **more)
+
+
+def has_dropout(cell: Any) -> bool:
+    """Whether a cell, or one of a stack, draws random numbers in training."""
+    if isinstance(cell, keras.layers.StackedRNNCells):
+        return any(map(has_dropout, cell.cells))
+    rates = "dropout", "recurrent_dropout"
+    return any(getattr(cell, rate, 0) for rate in rates)
+
+
+def prepare_dropout(cell: Any, width: int, state: Any) -> None:
+    """Draws a cell's dropout before the loop that uses it.
+
+    Args:
+        cell: a cell, or a stack.
+        width: D, what the cell reads.
+        state: its state, a structure of (B, U).
+    """
+    first = keras.tree.flatten(state)[0]
+    if isinstance(cell, keras.layers.StackedRNNCells):
+        for one, own in zip(cell.cells, state):
+            prepare_dropout(one, width, own)
+            width = width_of(one)
+    elif hasattr(cell, "get_dropout_mask"):
+        cell.get_dropout_mask(ops.zeros((ops.shape(first)[0], width), first.dtype))
+        cell.get_recurrent_dropout_mask(first)
+
+
+def forget_dropout(cell: Any) -> None:
+    """Lets go of what `prepare_dropout` drew, which is for one sequence."""
+    if isinstance(cell, keras.layers.StackedRNNCells):
+        for one in cell.cells:
+            forget_dropout(one)
+    elif hasattr(cell, "reset_dropout_mask"):
+        cell.reset_dropout_mask()
+        cell.reset_recurrent_dropout_mask()
+
+
+def drawn_dropout(cell: Any, width: int, state: Any) -> list[tuple[Any, Any, Any]]:
+    """What `prepare_dropout` drew, for `with_dropout`; of the same arguments."""
+    if isinstance(cell, keras.layers.StackedRNNCells):
+        found = []
+        for one, own in zip(cell.cells, state):
+            found += drawn_dropout(one, width, own)
+            width = width_of(one)
+        return found
+    if not hasattr(cell, "get_dropout_mask"):
+        return []
+    first = keras.tree.flatten(state)[0]
+    read = ops.zeros((ops.shape(first)[0], width), first.dtype)
+    masks = cell.get_dropout_mask(read), cell.get_recurrent_dropout_mask(first)
+    return [(cell, *masks)]
+
+
+@contextmanager
+def with_dropout(drawn: list[tuple[Any, Any, Any]]) -> Iterator[None]:
+    """Has cells use what was drawn, also once `forget_dropout` has let go of it.
+
+    A step that is computed again for its gradients must meet the same numbers.
+    """
+    for cell, mask, recurrent in drawn:
+        cell.get_dropout_mask = lambda _, mask=mask: mask
+        cell.get_recurrent_dropout_mask = lambda _, mask=recurrent: mask
+    try:
+        yield
+    finally:
+        for cell, *_ in drawn:
+            del cell.get_dropout_mask, cell.get_recurrent_dropout_mask

@@ -1,0 +1,49 @@
+"""Recurrent state: packed into what Keras wants, and the time axis moved.
+
+Shapes: B batch, T steps, S keys, U units, V width of a value, A width of the
+attentional vector.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+Tensor = Any
+
+
+def packed(structure: Any, flat: list[Tensor]) -> Any:
+    """Tensors in another's structure and dtypes."""
+    like = keras.tree.flatten(structure)
+    flat = [ops.cast(x, y.dtype) for x, y in zip(flat, like)]
+    return keras.tree.pack_sequence_as(structure, flat)
+
+
+def as_before(new: Any, old: Any) -> Any:
+    """A cell's new state in the structure and the dtypes of its old one.
+
+    In plain Python, since it runs at every step, where `keras.tree` takes as long as
+    the arithmetic does.
+    """
+    if type(old) in (list, tuple):
+        new = new if isinstance(new, (list, tuple)) else [new]
+        return type(old)(as_before(a, b) for a, b in zip(new, old, strict=True))
+    if isinstance(old, (list, tuple, dict)):
+        return packed(old, keras.tree.flatten(new))
+    return new if new.dtype == old.dtype else ops.cast(new, old.dtype)
+
+
+def time_swapped(structure: Any) -> Any:
+    """The first two axes of each tensor exchanged: batch first, or time first."""
+    return keras.tree.map_structure(lambda x: ops.swapaxes(x, 0, 1), structure)
+
+
+def last(outputs: Tensor, mask: Tensor | None) -> Tensor:
+    """The output (B, ·) of the last step that is not masked."""
+    if mask is None:
+        return outputs[:, -1]
+    steps = ops.arange(ops.shape(outputs)[1])
+    place = ops.max(ops.where(mask, steps, 0), axis=1)  # (B,)
+    return ops.take_along_axis(outputs, place[:, None, None], axis=1)[:, 0]

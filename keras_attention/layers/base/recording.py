@@ -1,0 +1,93 @@
+"""Looking inside: the weights that attention layers compute, as NumPy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import count
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+from keras_attention import kernels
+
+Tensor = Any
+Maps = dict[str, np.ndarray]
+
+_maps: ContextVar[Maps | None] = ContextVar("keras_attention_maps", default=None)
+
+
+@contextmanager
+def record_attention() -> Iterator[Maps]:
+    """Records the weights of every attention layer that is called eagerly inside.
+
+    Fused paths give way to explicit ones meanwhile. A layer that is called several
+    times is numbered: "hop/0", "hop/1", ….
+
+    Yields:
+        A dict that fills as layers are called: from a layer's path to its weights, a
+        NumPy array (B, T, S), or (B, H, T, S) where there are heads, without the T
+        axis where the query had none.
+
+    Raises:
+        RuntimeError: when a layer is called in a compiled function (`predict` or
+            `fit` where the backend compiles them), where there are no numbers to
+            record; and at the end, when no layer was called.
+
+    Example:
+
+    >>> import numpy as np
+    >>> import keras_attention
+    >>> attention = keras_attention.layers.Attention(name="attention")
+    >>> x = np.ones((1, 3, 2), "float32")
+    >>> with keras_attention.record_attention() as maps:
+    ...     y = attention(x, x)
+    >>> maps["attention"].shape
+    (1, 3, 3)
+    """
+    maps: Maps = {}
+    token = _maps.set(maps)
+    try:
+        yield maps
+        if not maps:
+            raise RuntimeError(
+                "`record_attention` has recorded nothing: no attention layer was "
+                "called eagerly inside. Call `model(inputs)` instead of `predict` or "
+                "`fit`."
+            )
+    finally:
+        _maps.reset(token)
+
+
+def is_recording() -> bool:
+    """Whether a layer is to compute its weights explicitly and hand them over."""
+    return _maps.get() is not None
+
+
+def record(path: str, weights: Tensor) -> None:
+    """Hands a layer's weights to the recording that is going on, if any.
+
+    Args:
+        path: the layer's path.
+        weights: what it computed.
+    """
+    maps = _maps.get()
+    if maps is None:
+        return
+    if kernels.is_traced(weights):
+        raise RuntimeError(
+            "`record_attention` needs layers that are called eagerly: call "
+            "`model(inputs)` instead of `predict`, `fit` or a compiled function. "
+            f"Received: a traced call of layer {path!r}"
+        )
+    array = ops.convert_to_numpy(weights)
+    if path in maps:
+        maps[f"{path}/0"] = maps.pop(path)
+        maps[f"{path}/1"] = array
+    elif f"{path}/0" in maps:
+        call = next(n for n in count() if f"{path}/{n}" not in maps)
+        maps[f"{path}/{call}"] = array
+    else:
+        maps[path] = array

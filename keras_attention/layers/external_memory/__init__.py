@@ -1,0 +1,7 @@
+"""Cells with a memory they read and write: the DNC, the Neural Turing Machine."""
+
+from keras_attention.layers.external_memory.dnc import DNC
+from keras_attention.layers.external_memory.dnc_cell import DNCCell
+from keras_attention.layers.external_memory.ntm_cell import NTMCell
+
+__all__ = ["DNC", "DNCCell", "NTMCell"]

@@ -1,0 +1,307 @@
+"""A cell with an external memory over a sequence.
+
+Shapes: B batch, T steps, D width of an input, V width of the output, M memory slots,
+W word width, R read heads, H write heads, U units of the controller, K links of a slot.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attention import kernels
+from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.cells import (
+    drawn_dropout,
+    forget_dropout,
+    prepare_dropout,
+    state_widths,
+    with_dropout,
+)
+from keras_attention.layers.base.packing import last, packed, time_swapped
+from keras_attention.layers.base.serialization import export, layer_config
+from keras_attention.layers.external_memory.memory_cell import MemoryCell, Trace
+from keras_attention.numerics import masks
+from keras_attention.ops.sequence import loop
+
+Tensor = Any
+
+
+@export
+class DNC(keras.layers.Layer):
+    """A `DNCCell` or an `NTMCell` over a sequence: the Differentiable Neural Computer.
+
+    The memory is empty when a sequence begins. What `keras.layers.RNN(cell)` returns is
+    the same, but here masks are right whatever the shapes, dropout is drawn before the
+    loop, the output's weights meet all steps at once, the state keeps its shapes, and
+    long sequences fit.
+
+    Args:
+        cell: a `DNCCell` or an `NTMCell`.
+        return_sequences: whether to return the outputs of all steps.
+        return_state: whether to return the last state, too.
+        segment: how many steps are computed again together when gradients are taken, so
+            that memory grows with the number of such segments and not with T: a number,
+            or "auto" for √T. None keeps all steps. Gradients are the same.
+
+    Call arguments:
+        inputs: (B, T, D).
+        initial_state: the state that `return_state` returned, or that of the controller
+            alone, as a list of tensors. Zeros by default.
+        mask: booleans (B, T). A step that is False leaves the whole state exactly as it
+            was; its output is 0. By default the mask that the inputs carry.
+        inputs_mask: the same, under the name by which Keras hands it over where there
+            is an initial state.
+        training: whether dropout is applied.
+
+    Returns:
+        The outputs (B, T, V), or without `return_sequences` that of the last step that
+        is not masked, (B, V). With `return_state` then the state, flat: of a `DNCCell`
+        the controller's states (B, U), r (B, R W), M (B, M, W), u (B, M), wʷ (B, H, M),
+        wʳ (B, R, M) and, where there are links, p (B, H, M) and L (B, H, M, M), of
+        sparse ones their slots and values (B, H, K, M). (B batch, T steps, U units of
+        the controller, M slots of W numbers, R heads that read and H that write, K
+        links of a slot.)
+
+    Raises:
+        ValueError: for a cell without a memory, a `segment` below 1, an initial state
+            of other sizes, or a mask that does not fit.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> from keras_attention.layers import DNC, DNCCell
+    >>> dnc = DNC(DNCCell(keras.layers.LSTMCell(8), 16, 4, output_units=3))
+    >>> x = np.ones((2, 5, 7), "float32")
+    >>> tuple(dnc(x).shape)
+    (2, 3)
+    >>> dnc.trace(x).write_weights.shape
+    (2, 5, 1, 16)
+
+    Reference:
+        Graves et al., "Hybrid computing using a neural network with dynamic external
+        memory" (2016), Nature 538.
+    """
+
+    def __init__(
+        self,
+        cell: MemoryCell,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        segment: int | str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        # Keras would round the memory of an initial state to half precision.
+        super().__init__(autocast=False, **kwargs)
+        self.supports_masking = True
+        if not isinstance(cell, MemoryCell):
+            raise ValueError(
+                "`cell` must be a DNCCell or an NTMCell of keras_attention. "
+                f"Received: cell={cell!r}"
+            )
+        if isinstance(segment, str):
+            if segment != "auto":
+                raise ValueError(
+                    "`segment` must be a number of steps, 'auto' or None. "
+                    f"Received: segment={segment!r}"
+                )
+        elif segment is not None:
+            segment = positive("segment", segment)
+        self.cell = cell
+        self.return_sequences = return_sequences
+        self.return_state = return_state
+        self.segment = segment
+
+    def build(self, inputs_shape: Any) -> None:
+        _check_inputs(inputs_shape)
+        if not self.cell.built:
+            self.cell.build((inputs_shape[0], inputs_shape[-1]))
+        self.built = True
+
+    def call(
+        self,
+        inputs: Tensor,
+        initial_state: Any = None,
+        mask: Tensor | None = None,
+        inputs_mask: Tensor | None = None,
+        training: bool | None = None,
+    ) -> Any:
+        mask = inputs_mask if mask is None else mask
+        mask = masks.check("mask", mask, inputs.shape[:2])
+        output, state, _ = self._run(inputs, mask, initial_state, training, False)
+        if mask is not None:
+            output = ops.where(mask[..., None], output, ops.zeros_like(output))
+        if not self.return_sequences:
+            output = last(output, mask)
+        if not self.return_state:
+            return output
+        return (output, *keras.tree.flatten(tuple(state)))
+
+    def start(self, batch: Any, given: Any = None) -> Any:
+        """The first step's state, a named tuple.
+
+        Args:
+            batch: B, a number or a tensor.
+            given: the controller's states, or all that `return_state` returned, as a
+                structure of tensors; None for an empty memory.
+
+        Raises:
+            ValueError: if there are more or fewer of them, or of other shapes.
+        """
+        state = self.cell.start(batch)
+        if given is None:
+            return state
+        flat = self._checked(given, batch if isinstance(batch, int) else None)
+        controller = len(keras.tree.flatten(state.cell))
+        if len(flat) == controller:
+            return state._replace(cell=packed(state.cell, flat))
+        return type(state)(*packed(tuple(state), flat))
+
+    def _checked(self, given: Any, batch: int | None) -> list[Tensor]:
+        """An initial state, flat, held to the sizes of the cell and of the inputs."""
+        flat = keras.tree.flatten(given)
+        controller = len(state_widths(self.cell.cell, whole=True))
+        specs = self.cell.state_specs()
+        if len(flat) not in (controller, len(specs)):
+            raise ValueError(
+                f"`initial_state` must hold the {controller} state(s) of the "
+                f"controller, or the {len(specs)} tensors that `return_state` returns. "
+                f"Received: {len(flat)} tensor(s) of shapes "
+                f"{[tuple(x.shape) for x in flat]}"
+            )
+        _check_state(flat, [(batch, *shape) for shape, _ in specs[: len(flat)]])
+        return flat
+
+    def trace(self, inputs: Any, mask: Any = None) -> Trace:
+        """What the memory did at each step, for a look inside.
+
+        Args:
+            inputs: (B, T, D).
+            mask: booleans (B, T); by default the mask that the inputs carry.
+
+        Returns:
+            NumPy arrays, the batch first and then the time; see `Trace`.
+        """
+        dtype = self.cell.compute_dtype
+        if not hasattr(inputs, "dtype") or isinstance(inputs, np.ndarray):
+            inputs = ops.convert_to_tensor(inputs, dtype)
+        if not self.built:
+            self.build(tuple(inputs.shape))
+        mask = kernels.carried_mask(inputs) if mask is None else mask
+        mask = masks.check("mask", mask, tuple(inputs.shape[:2]))
+        _, _, found = self._run(inputs, mask, None, False, True)
+        return Trace(
+            *(None if isinstance(x, tuple) else ops.convert_to_numpy(x) for x in found)
+        )
+
+    def compute_output_spec(
+        self, inputs: Tensor, initial_state: Any = None, **arguments: Any
+    ) -> Any:
+        _check_inputs(inputs.shape)
+        if initial_state is not None:
+            self._checked(initial_state, inputs.shape[0])
+        batch, steps = inputs.shape[:2]
+        width, dtype = self.cell.output_size, self.cell.compute_dtype
+        shape = (batch, steps, width) if self.return_sequences else (batch, width)
+        output = keras.KerasTensor(shape, dtype)
+        if not self.return_state:
+            return output
+        specs = self.cell.state_specs()
+        return output, *(keras.KerasTensor((batch, *s), d) for s, d in specs)
+
+    def compute_output_shape(
+        self, inputs_shape: Any, initial_state_shape: Any = None
+    ) -> Any:
+        inputs = keras.KerasTensor(inputs_shape, self.cell.compute_dtype)
+        found = self.compute_output_spec(inputs)
+        return keras.tree.map_structure(lambda x: tuple(x.shape), found)
+
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
+        return previous_mask if self.return_sequences else None
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "cell": layer_config(self.cell),
+            "return_sequences": self.return_sequences,
+            "return_state": self.return_state,
+            "segment": self.segment,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        config = copy.deepcopy(config)
+        config["cell"] = keras.saving.deserialize_keras_object(config["cell"])
+        return cls(**config)
+
+    def _run(
+        self,
+        inputs: Tensor,
+        mask: Tensor | None,
+        given: Any,
+        training: bool | None,
+        traced: bool,
+    ) -> tuple[Tensor, Any, Any]:
+        """All steps: the outputs (B, T, V), the last state, and the trace or `()`."""
+        cell = self.cell
+        batch, steps = ops.shape(inputs)[:2]
+        state = self.start(batch, given)
+        inputs = ops.cast(inputs, cell.compute_dtype)
+        sequence = {"x": inputs}
+        if mask is not None:
+            mask = ops.broadcast_to(mask, (batch, steps))
+            there = mask[..., None]  # (B, T, 1)
+            # Whatever stands at a padded step, no infinite number gets in.
+            sequence["x"] = ops.where(there, inputs, ops.zeros_like(inputs))
+            sequence["mask"] = mask
+
+        def step(state: Any, now: dict[str, Any]) -> tuple[Any, Any]:
+            with with_dropout(held):
+                found, state, trace = cell.advance(
+                    now["x"], state, training, now.get("mask"), traced
+                )
+            return state, (found, trace)
+
+        drawn = cell.draw((batch, steps), training)
+        controller = cell.cell, inputs.shape[-1] + cell.read_width, state.cell
+        prepare_dropout(*controller)
+        held = [] if self.segment is None else drawn_dropout(*controller)
+        try:
+            state, seen = loop.scan(step, state, time_swapped(sequence), self.segment)
+        finally:
+            forget_dropout(cell.cell)
+        (h, read), trace = time_swapped(seen)
+        return cell.read_out(h, read, drawn), state, trace
+
+
+def _check_inputs(shape: Any) -> None:
+    if len(shape) != 3 or shape[-1] is None:
+        raise ValueError(
+            "`inputs` must have shape (batch, steps, width). "
+            f"Received: inputs.shape={tuple(shape)}"
+        )
+
+
+def _check_state(given: list[Tensor], expected: list[tuple[Any, ...]]) -> None:
+    """Raises a ValueError unless the tensors are of these shapes, where both are known.
+
+    A length that is no number, None or a symbol of an export, may be any.
+    """
+    for one, wanted in zip(given, expected):
+        found = tuple(one.shape)
+        known = [
+            isinstance(n, int) and isinstance(m, int) for n, m in zip(found, wanted)
+        ]
+        fits = len(found) == len(wanted) and all(
+            n == m for n, m, both in zip(found, wanted, known) if both
+        )
+        if not fits:
+            shapes = [("B" if n is None else n, *rest) for n, *rest in expected]
+            raise ValueError(
+                "`initial_state` must hold tensors of the inputs' batch, of shapes "
+                f"{shapes}. Received: shapes {[tuple(x.shape) for x in given]}"
+            )

@@ -1,0 +1,396 @@
+"""What the cells with an external memory share: a controller, heads, an output.
+
+Shapes: B batch, T steps, D input width, U units of the controller, M memory slots,
+W word width, R read heads, H write heads, V width of the output.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from numbers import Real
+from typing import Any, NamedTuple
+
+import keras
+from keras import ops
+
+from keras_attention import kernels
+from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.cells import (
+    as_cell,
+    call_cell,
+    has_dropout,
+    initial_state,
+    state_widths,
+    width_of,
+)
+from keras_attention.layers.base.packing import as_before, packed
+from keras_attention.layers.base.serialization import layer_config
+from keras_attention.ops.sequence import loop
+
+Tensor = Any
+
+
+class Trace(NamedTuple):
+    """What a memory did: of one step tensors (B, ...), of a sequence (B, T, ...).
+
+    What a cell has not is None, in one step `()`. Sparse links, which are not unfolded,
+    are None, too. At a padded step nothing is written or read: its weights, gates and
+    modes are 0.
+
+    Attributes:
+        memory: M after the step, (B, T, M, W).
+        usage: u, how far each slot is in use, (B, T, M).
+        write_weights: wʷ, where each head wrote, (B, T, H, M).
+        read_weights: wʳ, where each head read, (B, T, R, M).
+        links: L, which slot was written after which, (B, T, H, M, M).
+        modes: π, how each head read, (B, T, R, 1 + 2H): backward, content, forward.
+        free_gates: f, whether what a head had read was freed, (B, T, R).
+        allocation_gate: gᵃ, whether to write to a free slot, (B, T, H).
+        write_gate: gʷ, whether to write at all, (B, T, H).
+    """
+
+    memory: Any
+    usage: Any = ()
+    write_weights: Any = ()
+    read_weights: Any = ()
+    links: Any = ()
+    modes: Any = ()
+    free_gates: Any = ()
+    allocation_gate: Any = ()
+    write_gate: Any = ()
+
+
+class MemoryCell(keras.layers.Layer):
+    """A Keras cell as the controller of an external memory.
+
+    A subclass says how wide the interface is, `interface_width`, what its state holds,
+    `state_specs` and `start`, and what it does with the memory, `access`. Here the
+    controller reads, and an output is made of what it says and what was read:
+
+        h, s = controller([x; r], s)
+        ξ    = W_ξ h
+        r, … = access(ξ, …)
+        y    = W_y [h; r]
+
+    Abstract.
+
+    Args:
+        cell: a Keras cell such as `keras.layers.LSTMCell(units)`, or a list of cells
+            that are stacked.
+        memory_slots: M.
+        word_width: W.
+        read_heads: R.
+        write_heads: H.
+        output_units: V; None for [h; r], of width U + R W.
+        clip: the largest absolute value of the controller's output and state, and of y;
+            None for no bound.
+    """
+
+    def __init__(
+        self,
+        cell: Any,
+        memory_slots: int,
+        word_width: int,
+        read_heads: int,
+        write_heads: int,
+        output_units: int | None,
+        clip: float | None,
+        **kwargs: Any,
+    ) -> None:
+        # Keras would round the memory to half precision at every step.
+        super().__init__(autocast=False, **kwargs)
+        self.cell = as_cell(cell)
+        if not state_widths(self.cell, whole=True):
+            raise ValueError(
+                "`cell` must have a state, such as keras.layers.LSTMCell(units) has. "
+                f"Received: cell={cell!r} with state_size={self.cell.state_size!r}"
+            )
+        self.memory_slots = positive("memory_slots", memory_slots)
+        self.word_width = positive("word_width", word_width)
+        self.read_heads = positive("read_heads", read_heads)
+        self.write_heads = positive("write_heads", write_heads)
+        self.output_units = None
+        if output_units is not None:
+            self.output_units = positive("output_units", output_units)
+        number = isinstance(clip, Real) and not isinstance(clip, bool)
+        if clip is not None and not (number and clip > 0):
+            raise ValueError(
+                f"`clip` must be a number above 0, or None. Received: clip={clip!r}"
+            )
+        self.clip = clip
+        self.units = width_of(self.cell)
+
+    def make_layers(self) -> None:
+        """The two dense layers, once the width of the interface is known."""
+        dense, policy = keras.layers.Dense, self.dtype_policy
+        self.interface = dense(self.interface_width, dtype=policy, name="interface")
+        self.output_layer = None
+        if self.output_units is not None:
+            self.output_layer = dense(self.output_units, dtype=policy, name="output")
+
+    @property
+    def interface_width(self) -> int:
+        """How many numbers ξ has."""
+        raise TypeError(f"{type(self).__name__} has to define `interface_width`")
+
+    @property
+    def read_width(self) -> int:
+        """R W."""
+        return self.read_heads * self.word_width
+
+    @property
+    def memory_dtype(self) -> str:
+        """Of the memory and all weights: never half precision."""
+        half = self.compute_dtype in ("float16", "bfloat16")
+        return "float32" if half else self.compute_dtype
+
+    @property
+    def output_size(self) -> int:
+        """V."""
+        return self.output_units or self.units + self.read_width
+
+    @property
+    def state_size(self) -> list[int]:
+        """The widths of the flat states: of the last output, then of `state_specs`."""
+        return [self.output_size] + [math.prod(s) for s, _ in self.state_specs()]
+
+    def state_specs(self) -> list[tuple[tuple[int, ...], str]]:
+        """Shapes, without the batch, and dtypes of what `start` returns, flat."""
+        widths = state_widths(self.cell, whole=True)
+        return [((n,), self.compute_dtype) for n in (*widths, self.read_width)]
+
+    def start(self, batch: Any) -> Any:
+        """The first step's state, a named tuple.
+
+        Args:
+            batch: B, a number or a tensor.
+        """
+        raise TypeError(f"{type(self).__name__} has to define `start`")
+
+    def access(
+        self, interface: Tensor, state: Any, mask: Tensor | None, traced: bool
+    ) -> tuple[Any, Any]:
+        """One step of the memory.
+
+        Args:
+            interface: ξ, (B, ·), in the memory's dtype.
+            state: what `start` or the last step returned.
+            mask: booleans (B,): where it is False, nothing may be written.
+            traced: whether the trace is wanted.
+
+        Returns:
+            The state, of which `cell` is still the old one, and the trace; it may be
+            left out, `()`, where it is not wanted.
+        """
+        raise TypeError(f"{type(self).__name__} has to define `access`")
+
+    def untouched(self, new: Any, old: Any, mask: Tensor) -> Any:
+        """The new state where the mask (B,) is True, and the old one elsewhere.
+
+        What `access` left as it was, since nothing was written, needs no choice.
+        """
+        raise TypeError(f"{type(self).__name__} has to define `untouched`")
+
+    def build(self, input_shape: Any) -> None:
+        batch, width = input_shape[0], input_shape[-1]
+        if not self.cell.built:
+            self.cell.build((batch, width + self.read_width))
+            self.cell.built = True
+        self.interface.build((batch, self.units))
+        if self.output_layer is not None:
+            self.output_layer.build((batch, self.units + self.read_width))
+        self.built = True
+
+    def step(
+        self,
+        inputs: Tensor,
+        state: Any,
+        training: bool | None = None,
+        drawn: Tensor | None = None,
+        mask: Tensor | None = None,
+    ) -> tuple[Tensor, Any, Trace]:
+        """One step, for use inside another layer once this one is built.
+
+        Args:
+            inputs: x, (B, D).
+            state: what `start` or the last step returned.
+            training: handed to the controller.
+            drawn: what `draw` returned, for this step.
+            mask: booleans (B,); where it is False, the state stays as it was.
+
+        Returns:
+            The output (B, V), the state, and what the memory did.
+        """
+        found, state, trace = self.advance(inputs, state, training, mask, True)
+        return self.read_out(*found, drawn), state, trace
+
+    def advance(
+        self,
+        inputs: Tensor,
+        state: Any,
+        training: bool | None = None,
+        mask: Tensor | None = None,
+        traced: bool = False,
+    ) -> tuple[tuple[Tensor, Tensor], Any, Any]:
+        """A step without its output, which `read_out` makes of many steps at once.
+
+        Args:
+            inputs: x, (B, D).
+            state: what `start` or the last step returned.
+            training: handed to the controller.
+            mask: booleans (B,).
+            traced: whether the trace is wanted.
+
+        Returns:
+            What the output is made of, h (B, U) and r (B, R W); the state; the trace,
+            or `()`.
+        """
+        inputs = ops.cast(inputs, self.compute_dtype)
+        read = ops.concatenate([inputs, state.read], axis=-1)  # (B, D + R W)
+        h, cell = call_cell(self.cell, read, state.cell, training)
+        cell = as_before(cell, state.cell)
+        if self.clip is not None:
+            h = ops.clip(h, -self.clip, self.clip)
+            cell = keras.tree.map_structure(
+                lambda s: ops.clip(s, -self.clip, self.clip), cell
+            )
+        interface = ops.cast(kernels.called(self.interface, h), self.memory_dtype)  # ξ
+        new, trace = self.access(interface, state, mask, traced)
+        new = new._replace(cell=cell, read=ops.cast(new.read, self.compute_dtype))
+        if mask is not None:
+            new = self.untouched(new, state, mask)
+        return (h, new.read), new, _seen(trace, new, mask) if traced else ()
+
+    def draw(self, shape: tuple[Any, ...], training: bool | None) -> Tensor | None:
+        """The random numbers of the output, drawn before the loop; None without.
+
+        Args:
+            shape: (B, T), or (B,) of one step.
+            training: whether dropout is applied.
+
+        Returns:
+            (..., U), what h is multiplied by on its way to the output.
+        """
+        return None
+
+    def read_out(self, h: Tensor, read: Tensor, drawn: Tensor | None = None) -> Tensor:
+        """y = W_y [h; r], of (..., U) and (..., R W): (..., V)."""
+        if drawn is not None:
+            h = h * ops.cast(drawn, h.dtype)
+        output = ops.concatenate([ops.cast(h, read.dtype), read], axis=-1)
+        if self.output_layer is not None:
+            output = self.output_layer(output)
+        if self.clip is not None:
+            output = ops.clip(output, -self.clip, self.clip)
+        return output
+
+    def get_initial_state(self, batch_size: Any) -> list[Tensor]:
+        """The flat states (B, ·) that `keras.layers.RNN` begins with."""
+        output = ops.zeros((batch_size, self.output_size), self.compute_dtype)
+        return [output, *self._flat(self.start(batch_size))]
+
+    def call(
+        self, inputs: Tensor, states: list[Tensor], training: bool | None = None
+    ) -> tuple[Tensor, list[Tensor]]:
+        """One step as Keras' RNN takes it; the first state is the last output.
+
+        There the whole state is in the compute dtype, and in half precision with it.
+        """
+        if training and self.draws():
+            raise ValueError(
+                f"Dropout in a {type(self).__name__}, or in its controller, must be "
+                "drawn before the loop, which keras.layers.RNN cannot do: use "
+                "keras_attention.layers.DNC(cell). Received: training=True"
+            )
+        specs = self.state_specs()
+        if self.memory_dtype != self.compute_dtype and any(
+            d == "int32" for _, d in specs
+        ):
+            raise ValueError(
+                "The slots of sparse links are no numbers for half precision, which "
+                "keras.layers.RNN keeps all states in: use "
+                "keras_attention.layers.DNC(cell). "
+                f"Received: dtype={self.compute_dtype}"
+            )
+        shapes = [(-1, *shape) for shape, _ in specs]
+        flat = [ops.reshape(x, s) for x, s in zip(states[1:], shapes, strict=True)]
+        state = packed(self.start(1), flat)
+        output, state, _ = self.step(inputs, state, training)
+        return output, [output, *self._flat(state)]
+
+    def draws(self) -> bool:
+        """Whether anything is drawn at random in training."""
+        return has_dropout(self.cell)
+
+    def first_controller_state(self, batch: Any) -> Any:
+        """Zeros, or what the controller says itself."""
+        return initial_state(self.cell, batch, self.compute_dtype)
+
+    def compute_output_spec(self, inputs: Tensor, states: Any, **more: Any) -> Any:
+        batch = inputs.shape[0]
+        output = keras.KerasTensor((batch, self.output_size), self.compute_dtype)
+        specs = self.state_specs()
+        flat = [
+            keras.KerasTensor((batch, math.prod(s)), self.compute_dtype)
+            for s, _ in specs
+        ]
+        return output, [output, *flat]
+
+    def save_own_variables(self, store: Any) -> None:
+        store["heads"] = self._heads()
+
+    def load_own_variables(self, store: Any) -> None:
+        saved = [int(n) for n in store["heads"]]
+        if saved != self._heads():
+            names = "read_heads, write_heads and word_width"
+            raise ValueError(
+                f"The weights belong to a cell with other heads: `{names}` must be "
+                f"{saved}; the number of memory slots may differ. "
+                f"Received: {self._heads()}"
+            )
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "cell": layer_config(self.cell),
+            "memory_slots": self.memory_slots,
+            "word_width": self.word_width,
+            "read_heads": self.read_heads,
+            "write_heads": self.write_heads,
+            "output_units": self.output_units,
+            "clip": self.clip,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        config = copy.deepcopy(config)  # Keras' stack of cells takes its own apart
+        config["cell"] = keras.saving.deserialize_keras_object(config["cell"])
+        return cls(**config)
+
+    def _heads(self) -> list[int]:
+        return [self.read_heads, self.write_heads, self.word_width]
+
+    def _flat(self, state: Any) -> list[Tensor]:
+        """A state as tensors (B, ·), all of the dtype that Keras' RNN gives them."""
+        widths = [math.prod(shape) for shape, _ in self.state_specs()]
+        flat = [
+            ops.reshape(x, (-1, n))
+            for x, n in zip(keras.tree.flatten(tuple(state)), widths, strict=True)
+        ]
+        return [ops.cast(x, self.compute_dtype) for x in flat]
+
+
+def _seen(trace: Trace, state: Any, mask: Tensor | None) -> Trace:
+    """A trace in which a step that is not there has left everything as it was."""
+    if mask is None:
+        return trace
+
+    def there(x: Any) -> Any:
+        if isinstance(x, tuple):
+            return x
+        return loop.choose(mask, x, ops.zeros_like(x))
+
+    kept = {"memory": state.memory}
+    kept |= {k: getattr(state, k) for k in ("usage", "links") if hasattr(state, k)}
+    return Trace(*map(there, trace))._replace(**kept)

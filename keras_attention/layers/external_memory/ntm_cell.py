@@ -1,0 +1,199 @@
+"""The cell of a Neural Turing Machine.
+
+Shapes: B batch, U units of the controller, M memory slots, W word width, R read heads,
+H write heads, S shifts, V width of the output.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from keras import ops
+
+from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.serialization import export
+from keras_attention.layers.external_memory.memory_cell import MemoryCell, Trace
+from keras_attention.ops.memory import addressing
+from keras_attention.ops.sequence import loop
+
+Tensor = Any
+
+FIRST = 1e-6  # every number of the memory before anything is written
+
+
+class NTMState(NamedTuple):
+    """What one step of an `NTMCell` hands to the next."""
+
+    cell: Any  # s, the controller's own state: a structure of (B, U)
+    read: Tensor  # r, (B, R W)
+    memory: Tensor  # M, (B, M, W)
+    write_weights: Tensor  # wʷ, (B, H, M)
+    read_weights: Tensor  # wʳ, (B, R, M)
+
+
+@export
+class NTMCell(MemoryCell):
+    """A Neural Turing Machine: a controller whose heads find, move, read and write.
+
+    Each head is told a key k, its strength β, a gate g, how far to move s, and how
+    sharply γ. All heads look at the memory as the last step left it; then is written,
+    then read:
+
+        w  = w + g (content(M, k, β) − w)      find, or stay
+        w  = s ∗ w                             move by up to `shifts` slots
+        w  = wᵞ / Σ wᵞ                         and be sharp about it
+        M  = M ∘ (1 − wʷ eᵀ) + wʷ aᵀ
+        r  = Mᵀ wʳ
+        y  = W_y [h; r]
+
+    These are functions of `keras_attention.ops.memory.addressing`. There is no usage
+    and there are no links: where to write, and in which order to read, is found by
+    moving. The memory begins at the constant 1e-6, with which training is steady where
+    random and learned beginnings are not (Collier and Beel); all heads begin at slot
+    0. No weight depends on the number of slots. `DNC` takes the cell over a sequence;
+    so does `keras.layers.RNN`, without dropout.
+
+    Args:
+        cell: the controller: a Keras cell such as `keras.layers.LSTMCell(units)`, or a
+            list of cells that are stacked.
+        memory_slots: M.
+        word_width: W.
+        read_heads: R.
+        write_heads: H; all erase, then all write.
+        shifts: by how many slots a head can move in a step, ahead or back.
+        output_units: V; None for [h; r], of width U + R W.
+        clip: the largest absolute value of the controller's output and state, and of y;
+            None for no bound.
+
+    Call arguments:
+        inputs: (B, D).
+        states: the list that `get_initial_state` or the last call returned.
+        training: whether the controller's dropout is applied; only in `DNC`.
+
+    Returns:
+        The output (B, V) and the new states (B, ·), of which the first is the output.
+        In mixed precision all but the controller and the two dense layers is float32,
+        save between the steps of `keras.layers.RNN`.
+
+    Raises:
+        ValueError: for a controller that is no cell or has no state; slots, heads or
+            widths below 1; fewer slots than 2 `shifts` + 1; weights of a cell with
+            other heads.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> from keras_attention.layers import DNC, NTMCell
+    >>> cell = NTMCell(keras.layers.LSTMCell(8), 16, 4, output_units=3)
+    >>> tuple(DNC(cell, return_sequences=True)(np.ones((2, 5, 7), "float32")).shape)
+    (2, 5, 3)
+
+    References:
+        Graves, Wayne & Danihelka, "Neural Turing Machines" (2014), arXiv:1410.5401.
+        Collier & Beel, "Implementing Neural Turing Machines" (2018), arXiv:1807.08518.
+    """
+
+    def __init__(
+        self,
+        cell: Any,
+        memory_slots: int,
+        word_width: int,
+        read_heads: int = 1,
+        write_heads: int = 1,
+        shifts: int = 1,
+        output_units: int | None = None,
+        clip: float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            cell,
+            memory_slots,
+            word_width,
+            read_heads,
+            write_heads,
+            output_units,
+            clip,
+            **kwargs,
+        )
+        self.shifts = positive("shifts", shifts)
+        if 2 * shifts + 1 > memory_slots:
+            raise ValueError(
+                "`memory_slots` must be at least 2 `shifts` + 1, or a move ahead would "
+                f"also be one back. Received: memory_slots={memory_slots}, "
+                f"shifts={shifts}"
+            )
+        self.make_layers()
+
+    @property
+    def interface_width(self) -> int:
+        heads, width = self.read_heads + self.write_heads, self.word_width
+        moves = 2 * self.shifts + 1
+        return heads * (width + 3 + moves) + 2 * self.write_heads * width
+
+    def state_specs(self) -> list[tuple[tuple[int, ...], str]]:
+        slots = self.memory_slots
+        shapes = [
+            (slots, self.word_width),
+            (self.write_heads, slots),
+            (self.read_heads, slots),
+        ]
+        return super().state_specs() + [(s, self.memory_dtype) for s in shapes]
+
+    def start(self, batch: Any) -> NTMState:
+        slots, dtype = self.memory_slots, self.memory_dtype
+        first = ops.convert_to_tensor(np.eye(1, slots)[None], dtype)  # slot 0
+
+        def heads(number: int) -> Tensor:
+            return ops.broadcast_to(first, (batch, number, slots))
+
+        return NTMState(
+            cell=self.first_controller_state(batch),
+            read=ops.zeros((batch, self.read_width), self.compute_dtype),
+            memory=ops.full((batch, slots, self.word_width), FIRST, dtype),
+            write_weights=heads(self.write_heads),
+            read_weights=heads(self.read_heads),
+        )
+
+    def access(
+        self, interface: Tensor, state: NTMState, mask: Tensor | None, traced: bool
+    ) -> tuple[NTMState, Trace]:
+        writes, reads, width = self.write_heads, self.read_heads, self.word_width
+        heads, moves = writes + reads, 2 * self.shifts + 1
+        ends = np.cumsum(
+            [heads * width, writes * width, 2 * heads, heads * moves, heads]
+        )
+        keys, values, strengths, shifts, gates, erase = ops.split(
+            interface, [int(n) for n in ends], axis=-1
+        )
+        # The heads that write come first.
+        keys = ops.reshape(ops.tanh(keys), (-1, heads, width))  # k
+        values = ops.reshape(ops.tanh(values), (-1, writes, width))  # a
+        strengths = ops.softplus(strengths)
+        beta, gamma = strengths[:, :heads], 1 + strengths[:, heads:]  # (B, H + R)
+        shifts = ops.softmax(ops.reshape(shifts, (-1, heads, moves)), axis=-1)  # s
+        erase = ops.reshape(ops.sigmoid(erase), (-1, writes, width))  # e
+        weights = ops.concatenate([state.write_weights, state.read_weights], axis=1)
+        weights = addressing.interpolate(
+            addressing.content_weights(state.memory, keys, beta),
+            weights,
+            ops.sigmoid(gates),
+        )  # (B, H + R, M)
+        weights = addressing.shift(weights, shifts)
+        weights = addressing.sharpened(weights, gamma)
+        written, weights = weights[:, :writes], weights[:, writes:]
+        memory = addressing.erase_and_write(state.memory, written, erase, values)
+        read = addressing.read(memory, weights)  # (B, R, W)
+        new = state._replace(
+            read=ops.reshape(read, (-1, self.read_width)),
+            memory=memory,
+            write_weights=written,
+            read_weights=weights,
+        )
+        return new, Trace(memory, write_weights=written, read_weights=weights)
+
+    def untouched(self, new: NTMState, old: NTMState, mask: Tensor) -> NTMState:
+        return loop.choose(mask, new, old)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "shifts": self.shifts}

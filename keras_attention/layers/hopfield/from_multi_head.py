@@ -1,0 +1,124 @@
+"""From multi-head attention to a Hopfield layer and back, weights included."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attention.layers.hopfield.arguments import PROJECTIONS, SEPARATIONS
+from keras_attention.layers.multi_head.multi_head_attention import MultiHeadAttention
+
+# What a Hopfield layer has not, and the values of it that change nothing.
+ABSENT: dict[str, tuple] = {
+    "use_gate": (False,),
+    "sliding_window": (None,),
+    "attention_axes": (None, (1,)),
+    "position": (None,),
+    "attention_sinks": (False,),
+    "soft_cap": (None,),
+    "kernel_constraint": (None,),
+    "bias_constraint": (None,),
+    "normalizer": SEPARATIONS,
+}
+
+
+def checked(layer: Any) -> MultiHeadAttention:
+    """A layer as ours, if it computes nothing that a Hopfield layer does not.
+
+    Args:
+        layer: a `MultiHeadAttention`, ours or that of Keras.
+
+    Raises:
+        ValueError: if it is none, or has more than a Hopfield layer has.
+    """
+    if isinstance(layer, keras.layers.MultiHeadAttention):
+        layer = MultiHeadAttention.from_keras(layer)
+    if type(layer) is not MultiHeadAttention:
+        raise ValueError(
+            f"`layer` must be a `MultiHeadAttention`. Received: layer={layer!r}"
+        )
+    more = {
+        name: getattr(layer, name)
+        for name, allowed in ABSENT.items()
+        if getattr(layer, name) not in allowed
+    }
+    if layer.num_key_value_heads != layer.num_heads:
+        more["num_key_value_heads"] = layer.num_key_value_heads
+    if more:
+        raise ValueError(
+            "`layer` must have nothing that a Hopfield layer has not. Received: layer "
+            "with " + ", ".join(f"{name}={value!r}" for name, value in more.items())
+        )
+    return layer
+
+
+def arguments_of(layer: MultiHeadAttention) -> dict[str, Any]:
+    """The arguments of a Hopfield layer that say what an attention's say."""
+    config = layer.get_config()
+    return {
+        **{name: config[name] for name in ("num_heads", "key_dim", "value_dim")},
+        "dropout": config["dropout"],
+        "separation": layer.normalizer,
+        "projections": {name: config[name] for name in PROJECTIONS},
+        "dtype": config["dtype"],
+    }
+
+
+def take_weights(made: Any, layer: MultiHeadAttention) -> None:
+    """Builds a Hopfield layer as an attention is built, and gives it its weights."""
+    if not layer.built:
+        return
+    made.build(**layer.get_build_config()["shapes_dict"])
+    _assign(made.projection_weights, layer.get_weights())
+
+
+def attention_of(layer: Any, **kwargs: Any) -> MultiHeadAttention:
+    """The attention that a Hopfield layer of one step is; see `to_multi_head`."""
+    sharpness = layer.betas * layer.key_dim**0.5  # beside 1/√E, (H,)
+    folds = not np.allclose(sharpness, 1, 0, 1e-12)
+    if layer.update_steps != 1:
+        raise ValueError(
+            f"Attention has one step. Received: update_steps={layer.update_steps}"
+        )
+    if not layer.projections:
+        raise ValueError(
+            f"Attention has projections. Received: projections={layer.projections}"
+        )
+    if folds and layer.query_key_normalization is not None:
+        raise ValueError(
+            "`beta` cannot go into the projection of queries that are normalized "
+            "behind it. Received: query_key_normalization="
+            f"{layer.query_key_normalization!r}, beta={layer.betas.tolist()}"
+        )
+    named = layer.projections if isinstance(layer.projections, dict) else {}
+    made = MultiHeadAttention(
+        layer.num_heads,
+        layer.key_dim,
+        layer.value_dim,
+        dropout=layer.dropout,
+        normalizer=layer.separation,
+        **{"dtype": layer.get_config()["dtype"], **named, **kwargs},
+    )
+    made.build(**layer.get_build_config()["shapes_dict"])
+    own = [ops.convert_to_numpy(weight.value) for weight in layer.projection_weights]
+    _assign(made.weights, own)
+    if folds:
+        for weight in made.query_dense.weights:  # (Dq, H, E) and (H, E)
+            factor = ops.cast(sharpness[:, None], weight.dtype)
+            weight.assign(weight.value * factor)
+    return made
+
+
+def _assign(weights: list, given: list[np.ndarray]) -> None:
+    shapes = [tuple(weight.shape) for weight in weights]
+    if [tuple(x.shape) for x in given] != shapes:
+        raise ValueError(
+            "`layer` must hold a kernel and a bias for each projection: take it over "
+            "before `enable_lora` or `quantize`. Received: weights of shapes "
+            f"{[tuple(x.shape) for x in given]}, not {shapes}"
+        )
+    for weight, value in zip(weights, given):
+        weight.assign(value)

@@ -1,0 +1,428 @@
+"""The modern Hopfield network as a layer: attention that is repeated on its keys.
+
+Shapes: B batch, T queries (states), S keys (stored patterns), Dq, Dk, Dv widths, V
+width of a head's value, H heads, E width of a head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attention import kernels
+from keras_attention.layers.base.arguments import policy_config
+from keras_attention.layers.base.attention_layer import Prepared, check_usable
+from keras_attention.layers.base.serialization import export
+from keras_attention.layers.hopfield import from_multi_head
+from keras_attention.layers.hopfield.arguments import (
+    check_beta,
+    check_projections,
+    check_separation,
+    check_sizes,
+    check_static,
+    check_steps,
+    refuse_projected,
+)
+from keras_attention.layers.multi_head.cached import CachedAttention
+from keras_attention.layers.multi_head.heads import FoldedMasks, integers
+
+Tensor = Any
+
+MAX_STEPS = 100  # of a state that does not come to rest
+
+
+@export
+class Hopfield(CachedAttention):
+    """A modern Hopfield network: states roll downhill to the patterns they resemble.
+
+        ξ ← Σₛ pₛ kₛ,  p = softmax(β K ξ)     at each step but the last, K fixed
+        o = Σₛ pₛ vₛ,  p = softmax(β K ξ)     at the last
+        output = W_o [o₁, …, o_H]
+
+    States ξ start as the projected queries, of each head its own. One step is
+    multi-head attention with the scale β, and the weights convert both ways; each
+    further step is a further softmax (`update_steps=n` is `update_steps_max=n-1` of the
+    authors' layer). By a softmax, weights between states and patterns are never held
+    unless they are asked for, or dropped.
+
+    With `projections=False` nothing is learned: it is a plain retrieval from what is
+    stored, `Hopfield(projections=False)(query, stored)`.
+
+    Args:
+        num_heads: H.
+        key_dim: E, the width of each head's states and keys; by default the width of
+            the query / H.
+        value_dim: V, the width of each head's values; by default `key_dim`.
+        update_steps: how many softmaxes there are, or None: states are updated until
+            each one has come to rest, by itself, whatever else is in its batch. That
+            can predict, but not train.
+        beta: β, how sharply patterns are told apart: a number, or a list of one for
+            each head. By default 1/√E; without projections 1.
+        trainable_beta: whether each head learns its β, from `beta` on. Its logarithm
+            is the weight, so that β stays above 0.
+        separation: what takes the softmax's place: "softmax", "softmax1", "sparsemax",
+            "entmax15" or "hardmax".
+        projections: whether queries, keys, values and the output are projected; or a
+            dict of what the projections of `MultiHeadAttention` take, among `use_bias`,
+            `output_shape`, `kernel_initializer`, `bias_initializer`,
+            `kernel_regularizer`, `bias_regularizer` and `query_key_normalization`.
+        dropout: the fraction of the last step's weights that are dropped while
+            training.
+        tolerance: with `update_steps=None`, how little a state moves in one step, as a
+            distance, once it rests; there are at most 100 steps.
+
+    Call arguments:
+        query: state patterns, (B, T, Dq), or (B, Dq) for one, whose T axis is then left
+            out of everything that is returned.
+        value: (B, S, Dv), what is returned in mixture.
+        key: stored patterns, (B, S, Dk), by default the value. Without projections,
+            Dk is Dq.
+        query_mask: booleans (B, T).
+        value_mask: booleans (B, S).
+        key_mask: booleans (B, S).
+        attention_mask: booleans (T, S), (B, T, S) or (B, H, T, S).
+        return_attention_scores: whether to return the last step's weights, too.
+        training: whether to drop weights.
+        use_causal_mask: whether state t may see only patterns 0 … t.
+        bias: numbers to add to β K ξ at every step, (T, S), (H, T, S) or (B, H, T, S).
+
+    Returns:
+        (B, T, Dq), or (B, T, *output_shape); without projections (B, T, Dv), in the
+        compute dtype. With `return_attention_scores=True` also the weights p of the
+        last step (B, H, T, S), before dropout.
+
+    Masking:
+        As of `MultiHeadAttention`; masks hold at every step. A state that may see no
+        pattern gets weights 0, and 0 from each head.
+
+    Raises:
+        ValueError: for sizes or steps that are not positive, a β that is not above 0,
+            an unknown separation, several heads without projections, arguments that
+            belong into `projections`, tensors or masks that do not fit each other, or
+            training until states rest.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.layers import Hopfield
+    >>> stored = np.array([[[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1]]], "float32")
+    >>> noisy = np.array([[[1, -1, 0.2, 0]]], "float32")
+    >>> retrieve = Hopfield(beta=4.0, update_steps=None, projections=False)
+    >>> np.asarray(retrieve(noisy, stored)).round(2).tolist()
+    [[[1.0, -1.0, 1.0, -1.0]]]
+
+    Reference:
+        Ramsauer et al., "Hopfield networks is all you need" (2021), equations 3 and 10.
+        sparsemax and entmax: Santos et al., "Sparse and structured Hopfield networks"
+        (2024); softmax1: Miller, "Attention is off by one" (2023), and Hu et al.,
+        "Outlier-efficient Hopfield layers for large Transformer-based models" (2024).
+    """
+
+    # What `HeadedAttention` asks for and this layer does not offer.
+    use_gate = attention_sinks = False
+    sliding_window = flash_attention = attention_axes = position = None
+    soft_cap = seed = _activities = kernel_constraint = bias_constraint = None
+
+    def __init__(
+        self,
+        num_heads: int = 1,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+        update_steps: int | None = 1,
+        beta: float | list[float] | None = None,
+        trainable_beta: bool = False,
+        separation: str = "softmax",
+        projections: bool | dict[str, Any] = True,
+        dropout: float = 0.0,
+        tolerance: float = 1e-4,
+        **kwargs: Any,
+    ) -> None:
+        refuse_projected(kwargs)
+        super().__init__(**kwargs)
+        check_sizes(num_heads, key_dim, value_dim, projections, dropout, tolerance)
+        self.num_heads = self.num_key_value_heads = num_heads
+        self.key_dim: Any = key_dim
+        self.value_dim: Any = value_dim
+        self._given = (key_dim, value_dim)
+        self.update_steps = check_steps(update_steps)
+        self.beta = check_beta(beta, num_heads)
+        self.trainable_beta = trainable_beta
+        self.separation = self.normalizer = check_separation(separation)
+        self.projections, more = check_projections(projections)
+        self.use_bias = more["use_bias"]
+        self._output_shape = integers("output_shape", more["output_shape"])
+        self.kernel_initializer = keras.initializers.get(more["kernel_initializer"])
+        self.bias_initializer = keras.initializers.get(more["bias_initializer"])
+        self.kernel_regularizer = keras.regularizers.get(more["kernel_regularizer"])
+        self.bias_regularizer = keras.regularizers.get(more["bias_regularizer"])
+        self.query_key_normalization = more["query_key_normalization"]
+        self.dropout = dropout
+        self.tolerance = tolerance
+        self._log_beta: Any = None
+
+    def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
+        query, value, key = self._shapes(query_shape, value_shape, key_shape)
+        if not self.projections:
+            check_static(query, value, key)
+            self.key_dim, self.value_dim = key[-1], value[-1]
+            self._output_shape = (value[-1],)
+        self._resolve_widths(query[-1])
+        super().build(query_shape, value_shape, key_shape)
+        first = self._first_betas()
+        if self.trainable_beta:
+            self._log_beta = self.add_weight(
+                (self.num_heads,),
+                lambda shape, dtype: ops.cast(np.log(first), dtype),
+                name="log_beta",
+            )
+        # What is left to multiply by 1/√E, the scale of attention; often nothing.
+        sharpness = first * self.key_dim**0.5
+        self._fixed = None if np.allclose(sharpness, 1, 0, 1e-12) else sharpness
+
+    def compute_output_shape(
+        self, query_shape: Any, value_shape: Any, key_shape: Any = None
+    ) -> tuple:
+        if not self.projections:
+            check_static(*self._shapes(query_shape, value_shape, key_shape))
+        shape = super().compute_output_shape(query_shape, value_shape, key_shape)
+        return shape if self.projections else (*shape[:-1], value_shape[-1])
+
+    @property
+    def betas(self) -> np.ndarray:
+        """β of each head as it is now, (H,) float64 numbers; once this is built."""
+        check_usable(self, "betas", None)
+        if self._log_beta is None:
+            return self._first_betas()
+        return np.exp(ops.convert_to_numpy(self._log_beta.value).astype("float64"))
+
+    @property
+    def projection_weights(self) -> list[Any]:
+        """The weights but for those of β: a `MultiHeadAttention`'s, in its order."""
+        return [weight for weight in self.weights if weight is not self._log_beta]
+
+    def states(self, query: Tensor) -> Tensor:
+        """The states that queries start as.
+
+        For layers that hold this one and have queries of their own; once it is built.
+
+        Args:
+            query: (B, T, Dq).
+
+        Returns:
+            (B, T, H, E).
+        """
+        check_usable(self, "states", query)
+        return self._queries(ops.cast(query, self.compute_dtype))
+
+    def associate(
+        self,
+        states: Tensor,
+        prepared: Prepared,
+        query_mask: Tensor | None = None,
+        explicit: bool = False,
+        training: bool | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """All steps of states and a memory that are projected already.
+
+        For layers that hold this one and have patterns of their own; once it is built.
+
+        Args:
+            states: what `states` returned, (B, T, H, E).
+            prepared: what `prepare` returned.
+            query_mask: booleans (B, T), or None.
+            explicit: whether the weights are wanted.
+            training: whether to drop weights.
+
+        Returns:
+            The output (B, T, ·) and the weights (B, H, T, S), or None where they are
+            not wanted and not at hand.
+        """
+        check_usable(self, "associate", states)
+        mask, rows = prepared.mask, query_mask
+        folded = FoldedMasks(
+            None if mask is None else ops.expand_dims(mask, (1, 2)),
+            None if rows is None else ops.expand_dims(rows, (1, 3)),
+        )
+        heads, weights = self._attend(
+            states, prepared.key, prepared.value, folded, None, explicit, training
+        )
+        return self._close(heads, states), weights
+
+    @classmethod
+    def from_multi_head(cls, layer: Any, **more: Any) -> Hopfield:
+        """The same association as an attention computes, with its weights.
+
+        Args:
+            layer: a `MultiHeadAttention`, ours or that of Keras. If it is built, its
+                weights are taken over.
+            **more: further arguments, such as `update_steps=3`.
+
+        Returns:
+            A `Hopfield`, of one update step unless `more` says otherwise.
+
+        Raises:
+            ValueError: if it is no such layer, or has what this one has not: fewer
+                heads of keys, a position, a window, a gate, sinks, a soft cap, axes.
+
+        Example:
+
+        >>> import numpy as np
+        >>> from keras import ops
+        >>> from keras_attention.layers import Hopfield, MultiHeadAttention
+        >>> x = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
+        >>> attention = MultiHeadAttention(4, 2)
+        >>> expected = attention(x, x)
+        >>> found = Hopfield.from_multi_head(attention)(x, x)
+        >>> bool(ops.all(ops.abs(found - expected) < 1e-6))
+        True
+        """
+        layer = from_multi_head.checked(layer)
+        made = cls(**{**from_multi_head.arguments_of(layer), **more})
+        from_multi_head.take_weights(made, layer)
+        return made
+
+    def to_multi_head(self, **kwargs: Any) -> Any:
+        """The attention that this layer is with one update step.
+
+        Its scale is 1/√E, so that β goes into the projection of the queries.
+
+        Args:
+            **kwargs: of the layer, such as its name.
+
+        Returns:
+            A `MultiHeadAttention` that is built and has these weights.
+
+        Raises:
+            RuntimeError: if this layer is not built.
+            ValueError: if there are no projections, more than one step, or queries are
+                normalized behind the projection that β would go into.
+        """
+        check_usable(self, "to_multi_head", None)
+        return from_multi_head.attention_of(self, **kwargs)
+
+    def get_config(self) -> dict[str, Any]:
+        key_dim, value_dim = self._given
+        beta = self.beta
+        named = isinstance(self.projections, dict)
+        return {
+            **super().get_config(),
+            "dtype": policy_config(self),
+            "num_heads": self.num_heads,
+            "key_dim": key_dim,
+            "value_dim": value_dim,
+            "update_steps": self.update_steps,
+            "beta": list(beta) if isinstance(beta, list) else beta,
+            "trainable_beta": self.trainable_beta,
+            "separation": self.separation,
+            "projections": dict(self.projections) if named else self.projections,
+            "dropout": self.dropout,
+            "tolerance": self.tolerance,
+        }
+
+    def _resolve_widths(self, width: int) -> None:
+        if self.key_dim is None:
+            if width % self.num_heads:
+                raise ValueError(
+                    "`num_heads` must divide the width of the query, unless `key_dim` "
+                    f"is given. Received: num_heads={self.num_heads}, width={width}"
+                )
+            self.key_dim = width // self.num_heads
+        self.value_dim = self.key_dim if self.value_dim is None else self.value_dim
+
+    def _first_betas(self) -> np.ndarray:
+        """β of each head before anything is learned, (H,) float64."""
+        default = self.key_dim**-0.5 if self.projections else 1.0
+        given = default if self.beta is None else np.asarray(self.beta, "float64")
+        return np.broadcast_to(given, (self.num_heads,)).astype("float64")
+
+    def _project(
+        self, rank: int, width: tuple, name: str, bound: int = 1, **more: Any
+    ) -> Any:
+        if self.projections:
+            return super()._project(rank, width, name, bound, **more)
+        # To one head, (B, ·, 1, E), and back to (B, ·, V).
+        through = keras.layers.Reshape((-1, *width), dtype=self.dtype_policy, name=name)
+        through.supports_masking = True  # or it would warn of the masks of its inputs
+        return through
+
+    def _sharpness(self, dtype: str) -> Tensor | None:
+        """β √E of each head, (H, 1), by which a state is multiplied; None for 1."""
+        if self._log_beta is not None:
+            beta = ops.exp(ops.cast(self._log_beta, "float32"))
+            found = beta * self.key_dim**0.5
+        elif self._fixed is None:
+            return None
+        else:
+            found = ops.convert_to_tensor(self._fixed.astype("float32"))
+        return ops.cast(ops.expand_dims(found, -1), dtype)
+
+    def _attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        folded: FoldedMasks,
+        bias: Tensor | None,
+        explicit: bool,
+        training: bool | None = None,
+        causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """All steps, of projected heads (B, ·, H, ·); the weights of the last."""
+        sharpness = self._sharpness(query.dtype)
+        look = partial(super()._attend, causal=causal)
+        open_rows = folded._replace(rows=None)  # those of nobody are zeroed at the end
+
+        def sharpened(state: Tensor) -> Tensor:
+            return state if sharpness is None else state * sharpness
+
+        if self.update_steps is None:
+            query = self._rest(query, key, open_rows, bias, training, causal)
+        for _ in range((self.update_steps or 1) - 1):
+            # ξ ← Kᵀ softmax(β K ξ)
+            query, _ = look(sharpened(query), key, key, open_rows, bias, False)
+        # o = Vᵀ softmax(β K ξ)
+        return look(sharpened(query), key, value, folded, bias, explicit, training)
+
+    def _rest(
+        self,
+        state: Tensor,
+        key: Tensor,
+        folded: FoldedMasks,
+        bias: Tensor | None,
+        training: bool | None,
+        causal: bool,
+    ) -> Tensor:
+        """States (B, T, H, E) where each has come to rest; no gradient passes."""
+        if training:
+            raise ValueError(
+                "`update_steps` must be a number while training, since a search until "
+                "states rest has no gradient. Received: update_steps=None, training="
+                f"{training}"
+            )
+        sharpness = self._sharpness(state.dtype)
+        state, key, sharpness, bias = (
+            None if x is None else ops.stop_gradient(x)
+            for x in (state, key, sharpness, bias)
+        )
+        look: Callable = super()._attend
+
+        def goes_on(state: Tensor, moving: Tensor) -> Tensor:
+            return kernels.any_left(moving)
+
+        def step(state: Tensor, moving: Tensor) -> tuple[Tensor, Tensor]:
+            sharp = state if sharpness is None else state * sharpness
+            new, _ = look(sharp, key, key, folded, bias, False, None, causal)
+            change = ops.cast(new, "float32") - ops.cast(state, "float32")
+            far = ops.sum(change * change, -1, keepdims=True) > self.tolerance**2
+            # A state that rests stays as it is, however long others of its batch move.
+            return ops.where(moving, new, state), ops.logical_and(moving, far)
+
+        moving = ops.ones_like(ops.sum(state, -1, keepdims=True), dtype="bool")
+        return ops.while_loop(
+            goes_on, step, (state, moving), maximum_iterations=MAX_STEPS
+        )[0]

@@ -1,0 +1,156 @@
+"""What layers share whose queries, or whose patterns, are weights of their own.
+
+Shapes: B batch, T queries, D width, H heads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_attention.layers.base.arguments import hand_down, policy_config, positive
+from keras_attention.layers.base.recording import is_recording, record
+from keras_attention.layers.hopfield.arguments import refuse_projected
+from keras_attention.layers.hopfield.hopfield import Hopfield
+from keras_attention.layers.multi_head.heads import as_boolean
+from keras_attention.numerics import masks
+
+Tensor = Any
+Config = dict[str, Any]
+
+# The arguments of `Hopfield` that each of these layers has.
+SHARED = (
+    "num_heads",
+    "key_dim",
+    "update_steps",
+    "beta",
+    "trainable_beta",
+    "separation",
+    "projections",
+    "dropout",
+)
+
+
+class TrainablePatterns(keras.layers.Layer):
+    """A `Hopfield` that is held, and vectors that are learned. Abstract.
+
+    Subclasses define `build`, `_retrieve` and `_shapes_of`.
+
+    Args:
+        quantity: how many vectors there are.
+        shared: values of the arguments of the `Hopfield` that `SHARED` names.
+        more: further arguments of it, by name.
+        **kwargs: of the layer.
+    """
+
+    ranks: tuple[int, ...] = (3,)  # of the inputs
+
+    def __init__(
+        self,
+        quantity: int,
+        shared: tuple,
+        more: Config | None = None,
+        **kwargs: Any,
+    ) -> None:
+        refuse_projected(kwargs)
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self.quantity = positive("quantity", quantity)
+        arguments = {**dict(zip(SHARED, shared, strict=True)), **(more or {})}
+        self._arguments = sorted(arguments)
+        self.hopfield = Hopfield(**arguments, dtype=self.dtype_policy, name="hopfield")
+        self._take_arguments()
+        hand_down(self, self.hopfield)
+
+    @property
+    def betas(self) -> np.ndarray:
+        """β of each head as it is now, (H,) float64 numbers; once this is built."""
+        return self.hopfield.betas
+
+    def call(
+        self,
+        inputs: Tensor,
+        mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> Any:
+        shape = check_rank("inputs", inputs.shape, *self.ranks)
+        mask = masks.check("mask", as_boolean("mask", mask), shape[:-1])
+        explicit = return_attention_scores or is_recording()
+        output, weights = self._retrieve(inputs, mask, explicit, training)
+        if is_recording():
+            record(self.path, weights)
+        return (output, weights) if return_attention_scores else output
+
+    def compute_output_spec(
+        self,
+        inputs: Tensor,
+        mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> Any:
+        shape = check_rank("inputs", inputs.shape, *self.ranks)
+        masks.check("mask", as_boolean("mask", mask), shape[:-1])
+        output, weights = (
+            keras.KerasTensor(found, self.compute_dtype)
+            for found in self._shapes_of(shape)
+        )
+        return (output, weights) if return_attention_scores else output
+
+    def get_config(self) -> Config:
+        config = self.hopfield.get_config()
+        return {
+            **super().get_config(),
+            "dtype": policy_config(self),
+            "quantity": self.quantity,
+            **{name: config[name] for name in self._arguments},
+        }
+
+    def _retrieve(
+        self,
+        inputs: Tensor,
+        mask: Tensor | None,
+        explicit: bool,
+        training: bool | None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """The output, and the weights if they are wanted (`explicit`)."""
+        raise TypeError(f"{type(self).__name__} has to define `_retrieve`")
+
+    def _shapes_of(self, shape: tuple) -> tuple[tuple, tuple]:
+        """The shapes of output and weights, from that of the inputs."""
+        raise TypeError(f"{type(self).__name__} has to define `_shapes_of`")
+
+    def _add_patterns(self, name: str, width: int) -> Any:
+        """Vectors (quantity, D) of length 1 or so."""
+        drawn = keras.initializers.RandomNormal(stddev=width**-0.5)
+        return self.add_weight((self.quantity, width), drawn, name=name)
+
+    def _take_arguments(self) -> None:
+        """Shows the arguments of the `Hopfield`: once it is built, with its widths."""
+        for name in self._arguments:
+            setattr(self, name, getattr(self.hopfield, name))
+
+    def _close_build(self) -> None:
+        self._take_arguments()
+        self.built = True
+        layer: Any = self
+        if not layer.trainable:
+            # What was made since that was said is not, either. On TensorFlow nothing
+            # happens where an attribute is set to what it is.
+            layer.trainable = True
+            layer.trainable = False
+
+
+def check_rank(name: str, shape: Any, *ranks: int) -> tuple:
+    """Returns a shape as a tuple, or raises a ValueError if it is of another rank."""
+    shape = tuple(shape)
+    if len(shape) not in ranks:
+        wanted = " or ".join(
+            {2: "(batch, width)", 3: "(batch, length, width)"}[rank] for rank in ranks
+        )
+        raise ValueError(
+            f"`{name}` must have shape {wanted}. Received: {name}.shape={shape}"
+        )
+    return shape

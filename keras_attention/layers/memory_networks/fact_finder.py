@@ -1,0 +1,222 @@
+"""O of a memory network: the facts that support an answer.
+
+Shapes: B batch, M memory slots, D width, K hops, V words of the vocabulary; "·" stands
+for the features of a sentence, or the fields of a record.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.serialization import export
+from keras_attention.layers.memory_networks.memnn_parts import (
+    block,
+    found_blocks,
+    hidden_layer,
+    sentences,
+)
+from keras_attention.layers.memory_networks.sentence_encoder import (
+    normal,
+)
+from keras_attention.ops import ranking
+
+Tensor = Any
+
+
+@export
+class FactFinder(keras.layers.Layer):
+    """O, the output feature map: finds one supporting fact a hop.
+
+        s_O(x, y)      = Φx(x)ᵀ U_Oᵀ U_O Φy(y)
+        s_Ot(x, y, y′) = Φx(x)ᵀ U_Oᵀ U_O (Φy(y) − Φy(y′) + Φt(x, y, y′))
+        o₁ = argmaxᵢ s_O(x, mᵢ),  o₂ = argmaxᵢ s_O([x, m_o₁], mᵢ),  …
+
+    U_O lies in blocks: the features of a sentence have one version where it is the
+    question, one where it may be found and one where it has been found, and Φt, the
+    three features of time, has its own. With time, the winner is found by one pass over
+    the memory, see `ops.ranking.one_pass`, from the newest record to the oldest, so
+    that of Φt "y older than y′" always holds, and its weight says which of two facts
+    that are as similar is taken. While training, each wrong fact is compared with the
+    right one as the pass would meet the two. In the first hop x is newer than
+    all facts; from the second hop on, the time of the fact found last stands for that
+    of x, so that "before" and "after" it can be learned. A fact is found once.
+
+    Args:
+        features: the number of different features, padding (0) included.
+        embedding_dim: D, the width of the embeddings.
+        supports: K, how many facts are found at most.
+        time: whether time counts.
+        nonlinear: whether x and the memories are embedded by two layers,
+            tanh(W tanh(U Φ) + b) in place of U Φ.
+        hop_versions: whether what was found has a version for each hop, so that
+            it counts which fact was found first; the paper has one for all hops.
+
+    Call arguments:
+        question: integers (B, ·), features.
+        memory: int32 (B, M, 1 + ·), records as `MemoryWriter` writes them.
+        supporting_facts: integers (B, K), the slots of the facts to be found, −1 behind
+            the last one; or None. They are used in place of the facts found while
+            training, and never otherwise.
+        training: whether to go by `supporting_facts`.
+
+    Returns:
+        A dict of
+        "facts" (B, K, M): at each hop, how much rather each memory is taken than the
+            one that was taken, which is 0 itself;
+        "found" int32 (B, K): the slots that were taken, −1 once there is nothing more.
+
+    Masking:
+        An empty slot is never found; its entry of "facts" is the lowest finite
+        number, halved.
+
+    Raises:
+        ValueError: if a size is below 1, or `supporting_facts` is not (B, K).
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.layers import FactFinder
+    >>> finder = FactFinder(features=9, embedding_dim=4, supports=2)
+    >>> question, memory = np.array([[3, 1]]), np.array([[[1, 3, 2], [2, 4, 1]]])
+    >>> tuple(finder(question, memory)["facts"].shape)
+    (1, 2, 2)
+
+    Reference:
+        Weston, Chopra & Bordes, "Memory networks" (2014), sections 3.1 and 3.4;
+        nonlinearity: Weston et al., "Towards AI-complete question answering" (2015),
+        section 5.
+    """
+
+    def __init__(
+        self,
+        features: int,
+        embedding_dim: int,
+        supports: int = 2,
+        time: bool = True,
+        nonlinear: bool = False,
+        hop_versions: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.features = positive("features", features)
+        self.embedding_dim = positive("embedding_dim", embedding_dim)
+        self.supports = positive("supports", supports)
+        self.time = time
+        self.nonlinear = nonlinear
+        self.hop_versions = hop_versions
+        self.question = block(self, "question")
+        self.candidate = block(self, "candidate")
+        self.found = found_blocks(self, supports - 1)
+        self.map = hidden_layer(self) if nonlinear else None
+        self.times = None
+        if time:
+            self.times = keras.layers.Dense(
+                3,
+                use_bias=False,
+                kernel_initializer=normal(),
+                dtype=self.dtype_policy,
+                name="times",
+            )
+
+    def build(
+        self,
+        question_shape: Any,
+        memory_shape: Any = None,
+        supporting_facts_shape: Any = None,
+    ) -> None:
+        for part in (self.question, self.candidate, *self.found):
+            part.build(None)
+        for dense in (self.map, self.times):
+            if dense is not None:
+                dense.build((None, self.embedding_dim))
+        self.built = True
+
+    def embed(self, state: Tensor) -> Tensor:
+        """From the sum of embeddings, (..., D), to what is compared, (..., D)."""
+        return state if self.map is None else self.map(ops.tanh(state))
+
+    def weights_of_time(self, query: Tensor) -> Tensor:
+        """Φx(x)ᵀ U_Oᵀ U_O of the three features of time, (B, 3), from x embedded."""
+        if self.times is not None:
+            return self.times(query)
+        return ops.zeros_like(query[:, :1]) * ops.ones((1, 3), query.dtype)
+
+    def add(self, state: Tensor, hop: int, sentence: Tensor) -> Tensor:
+        """[x, m_o]: the state (B, D) with a sentence (B, ·) that hop `hop` found."""
+        return state + self.found[hop if self.hop_versions else 0](sentence)
+
+    def call(
+        self,
+        question: Tensor,
+        memory: Tensor,
+        supporting_facts: Tensor | None = None,
+        training: bool | None = None,
+    ) -> dict[str, Tensor]:
+        self._check(supporting_facts)
+        times, slots = memory[:, :, 0], ops.shape(memory)[1]  # (B, M)
+        keys = self.embed(self.candidate(memory[:, :, 1:]))  # (B, M, D)
+        state, x = self.question(question), ops.max(times, axis=1) + 1
+        there = times >= 0
+        free, done = there, ops.logical_not(ops.any(there, axis=1))
+        facts, found = [], []
+        for hop in range(self.supports):
+            query = self.embed(state)  # (B, D)
+            similar = ops.matmul(keys, query[:, :, None])[:, :, 0]  # (B, M)
+            weights = self.weights_of_time(query)
+            if training and supporting_facts is not None:
+                taken = ops.cast(supporting_facts[:, hop], "int32")  # (B,)
+            else:
+                taken = ranking.one_pass(similar, weights, x, times, free)
+            done = ops.logical_or(done, taken < 0)
+            taken = ops.where(done, slots - 1, taken)
+            score = ranking.preference_over(taken, similar, weights, x, times)
+            shown = there
+            if training and supporting_facts is not None:
+                # Where there is no record "nothing more", −1 is no label to learn.
+                named = ops.logical_or(supporting_facts[:, hop] >= 0, times[:, -1] == 0)
+                shown = ops.logical_and(there, named[:, None])
+            facts.append(ranking.hide(score, shown))
+            x = ops.take_along_axis(times, taken[:, None], axis=1)[:, 0]
+            done = ops.logical_or(done, x <= 0)
+            found.append(ops.where(done, -1, taken))
+            free = ops.logical_and(free, ops.arange(slots) != taken[:, None])
+            if hop + 1 < self.supports:
+                state = self.add(state, hop, sentences(memory, taken[:, None])[:, 0])
+        return {"facts": ops.stack(facts, axis=1), "found": ops.stack(found, axis=1)}
+
+    def compute_output_spec(
+        self,
+        question: Tensor,
+        memory: Tensor,
+        supporting_facts: Tensor | None = None,
+        training: bool | None = None,
+    ) -> dict[str, keras.KerasTensor]:
+        self._check(supporting_facts)
+        shape = (question.shape[0], self.supports)
+        return {
+            "facts": keras.KerasTensor((*shape, memory.shape[1]), self.compute_dtype),
+            "found": keras.KerasTensor(shape, "int32"),
+        }
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "features": self.features,
+            "embedding_dim": self.embedding_dim,
+            "supports": self.supports,
+            "time": self.time,
+            "nonlinear": self.nonlinear,
+            "hop_versions": self.hop_versions,
+        }
+
+    def _check(self, facts: Tensor | None) -> None:
+        shape = (None, self.supports) if facts is None else tuple(facts.shape)
+        if len(shape) != 2 or shape[1] not in (None, self.supports):
+            raise ValueError(
+                f"`supporting_facts` must have shape (batch, {self.supports}), one "
+                f"fact a hop. Received: supporting_facts.shape={shape}"
+            )

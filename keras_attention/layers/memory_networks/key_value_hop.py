@@ -1,0 +1,156 @@
+"""The hop of a key-value memory network.
+
+Shapes: B batch, T queries, M memory slots, D width.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.layers.base.arguments import (
+    positive,
+    resolve_normalizer,
+    serialize_normalizer,
+)
+from keras_attention.layers.base.attention_layer import (
+    AttentionLayer,
+    Prepared,
+    check_hop,
+)
+from keras_attention.layers.base.serialization import export
+from keras_attention.ops import attend
+
+Tensor = Any
+
+
+@export
+class KeyValueHop(AttentionLayer):
+    """One hop over a memory of keys and values.
+
+        pᵢ = softmax(qᵀ kᵢ)         how well key i fits the question q
+        o  = Σᵢ pᵢ vᵢ
+        q′ = R (q + o)
+
+    Keys, values and questions are vectors here: AΦ_K(k), AΦ_V(v) and AΦ_X(x) of the
+    paper. The call is that of every attention layer. R belongs to the layer, so that
+    a network has a layer for each hop.
+
+    Args:
+        features: how many of the D numbers, from the first, R mixes by a matrix; the
+            others it multiplies by one number. So a vector may say behind its
+            features which entity it stands for, and no two entities get mixed up. By
+            default all D.
+        normalizer: "softmax", or another as in `Attention`.
+        kernel_initializer: of R's matrix; by default the identity, with which the hop
+            only adds what it finds.
+
+    Call arguments:
+        query: q, (B, D) or (B, T, D).
+        value: v, (B, M, D).
+        key: k, (B, M, D), by default the value.
+        query_mask: booleans (B,) or (B, T).
+        value_mask: booleans (B, M).
+        key_mask: booleans (B, M).
+        attention_mask: booleans (B, M) or (B, T, M).
+        return_attention_scores: whether to return the weights p, too.
+        training: not used; every attention layer has it.
+        use_causal_mask: whether query t may see only memories 0 … t.
+
+    Returns:
+        q′, of the query's shape; with `return_attention_scores=True` also the weights
+        (B, M) or (B, T, M).
+
+    Masking:
+        Boolean, True = may attend. Where nothing may be attended to, o is 0 and
+        q′ = R q.
+
+    Raises:
+        ValueError: if keys or values are not as wide as the query.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.layers import KeyValueHop
+    >>> q, k = np.ones((2, 3), "float32"), np.ones((2, 5, 3), "float32")
+    >>> v = np.zeros((2, 5, 3), "float32")
+    >>> q, p = KeyValueHop()(q, v, k, return_attention_scores=True)
+    >>> tuple(q.shape), tuple(p.shape)
+    ((2, 3), (2, 5))
+
+    Reference:
+        Miller et al., "Key-value memory networks for directly reading documents"
+        (2016), section 3.1.
+    """
+
+    def __init__(
+        self,
+        features: int | None = None,
+        normalizer: Any = "softmax",
+        kernel_initializer: Any = "identity",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if features is not None:
+            positive("features", features)
+        self.features = features
+        self.normalizer = resolve_normalizer(normalizer)
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    def build(
+        self, query_shape: Any, value_shape: Any = None, key_shape: Any = None
+    ) -> None:
+        width = query_shape[-1]
+        features = width if self.features is None else self.features
+        if features > width:
+            raise ValueError(
+                "`features` must not exceed the query's width. "
+                f"Received: features={features}, query.shape={tuple(query_shape)}"
+            )
+        self.query_dense = keras.layers.Dense(
+            features,
+            use_bias=False,
+            kernel_initializer=self.kernel_initializer,
+            dtype=self.dtype_policy,
+            name="query",
+        )
+        self.query_dense.build((*query_shape[:-1], features))
+        if features < width:
+            self.scale = self.add_weight(name="scale", shape=(), initializer="ones")
+        self.built = True
+
+    def check_widths(self, query: Tensor, value: Tensor, key: Tensor) -> None:
+        check_hop(query, value, key)
+
+    def look(
+        self,
+        query: Tensor,
+        memory: Prepared,
+        mask: Tensor | None,
+        explicit: bool,
+        drawn: Any = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        # p = softmax(qᵀ k), o = Σ p v
+        found, weights = attend(
+            query, memory.key, memory.value, "dot", self.normalizer, mask
+        )  # (B, T, D), (B, T, M)
+        return self._map(query + found), weights  # q′ = R (q + o)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "features": self.features,
+            "normalizer": serialize_normalizer(self.normalizer),
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+
+    def _map(self, query: Tensor) -> Tensor:
+        """R q: a matrix on the features, one number on what stands behind them."""
+        features = self.query_dense.units
+        if features == query.shape[-1]:
+            return self.query_dense(query)
+        mapped = self.query_dense(query[..., :features])
+        scaled = query[..., features:] * ops.cast(self.scale, query.dtype)
+        return ops.concatenate([mapped, scaled], axis=-1)

@@ -1,0 +1,99 @@
+"""How far back each sentence of a story lies.
+
+Shapes: B batch, M memory slots, L words, D width.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.layers.base.arguments import (
+    positive,
+)
+from keras_attention.layers.base.serialization import export
+from keras_attention.numerics import masks
+from keras_attention.ops import positions
+
+Tensor = Any
+
+
+@export
+class MemoryAge(keras.layers.Layer):
+    """How far back each sentence of a story lies: 1 for the last, 0 for no sentence.
+
+    An embedding of these numbers is the temporal encoding T_A(i) of a memory network.
+    While training, `noise` slips random gaps between them, so that a network learns
+    time as "before" and "after" rather than by heart.
+
+    Args:
+        memory_size: the greatest age; what is older counts as of this age.
+        noise: how many empty memories are slipped in at most, as a part of the
+            story's length; the paper takes 0.1.
+        seed: of the noise.
+
+    Call arguments:
+        inputs: integers (B, M, L), sentences in reading order, token 0 is padding.
+        training: whether there is noise.
+
+    Returns:
+        int32 (B, M).
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.layers import MemoryAge
+    >>> story = np.array([[[5, 2], [4, 0], [3, 1], [0, 0]]])
+    >>> np.asarray(MemoryAge(memory_size=50)(story)).tolist()
+    [[3, 2, 1, 0]]
+
+    Reference:
+        Sukhbaatar et al., "End-to-end memory networks" (2015), section 4.1.
+    """
+
+    def __init__(
+        self,
+        memory_size: int,
+        noise: float = 0.0,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if noise < 0:
+            raise ValueError(f"`noise` must not be negative. Received: noise={noise}")
+        self.memory_size = positive("memory_size", memory_size)
+        self.noise = noise
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed) if noise else None
+        self.built = True
+
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
+        ages = positions.age(ops.any(masks.padding(inputs), axis=-1))  # (B, M)
+        if self.noise and training:
+            batch, slots = ops.shape(inputs)[:2]
+            size = inputs.shape[1] if inputs.shape[1] is not None else slots
+            places = 1 + size + self._most(size)
+            draws = keras.random.uniform((batch, places), seed=self.seed_generator)
+            ages = positions.gaps(ages, draws, self.noise)
+        return ops.minimum(ages, self.memory_size)
+
+    def compute_output_spec(
+        self, inputs: Tensor, training: bool | None = None
+    ) -> keras.KerasTensor:
+        return keras.KerasTensor(inputs.shape[:2], "int32")
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "memory_size": self.memory_size,
+            "noise": self.noise,
+            "seed": self.seed,
+        }
+
+    def _most(self, slots: Any) -> Any:
+        if isinstance(slots, int):
+            return math.ceil(self.noise * slots)
+        return ops.cast(ops.ceil(self.noise * ops.cast(slots, "float32")), "int32")

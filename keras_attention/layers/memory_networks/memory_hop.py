@@ -1,0 +1,176 @@
+"""One hop of an end-to-end memory network.
+
+Shapes: B batch, M memory slots, L words, D width.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.layers.base.arguments import (
+    positive,
+    resolve_normalizer,
+    serialize_normalizer,
+)
+from keras_attention.layers.base.attention_layer import (
+    AttentionLayer,
+    Prepared,
+    check_hop,
+)
+from keras_attention.layers.base.serialization import export
+from keras_attention.layers.memory_networks.sentence_encoder import normal
+from keras_attention.numerics import normalizers
+from keras_attention.ops import attend
+
+Tensor = Any
+
+
+@export
+class MemoryHop(AttentionLayer):
+    """One hop over a memory that has an input side and an output side.
+
+        pᵢ = softmax(uᵀ mᵢ)         how much memory i matters to the state u
+        o  = Σᵢ pᵢ cᵢ
+        u′ = f(H u + o)
+
+    The call is that of every attention layer: the query is the state u, the key is
+    the input memory m and the value is the output memory c. The layer may be called
+    several times, once a hop.
+
+    Args:
+        transform: whether the state is mapped by H; else H is the identity.
+        activation: f, by name or as a function; None for none.
+        normalizer: "softmax", or another as in `Attention`; with "softmax1" a hop may
+            also look at nothing.
+        slots: how many memories there are; those that are not filled are null: they
+            score 0 and hold 0, as in the paper, so that a hop may look at nothing.
+            Whatever may not be attended to counts as not filled, whichever mask
+            hides it. Needs the softmax. None if there are none but the filled ones.
+        linear_start: whether the hop begins without its normalizer, p = uᵀm. The
+            non-trainable variable `linear` says which holds; set it to False, as the
+            callback `LinearStart` does, to put the normalizer in.
+        kernel_initializer: of H; by default normal with deviation 0.1.
+
+    Call arguments:
+        query: u, (B, D) or (B, T, D).
+        value: c, (B, M, D).
+        key: m, (B, M, D), by default the value.
+        query_mask: booleans (B,) or (B, T).
+        value_mask: booleans (B, M).
+        key_mask: booleans (B, M).
+        attention_mask: booleans (B, M) or (B, T, M).
+        return_attention_scores: whether to return the weights p, too.
+        training: not used; every attention layer has it.
+        use_causal_mask: whether query t may see only memories 0 … t.
+
+    Returns:
+        u′, of the query's shape; with `return_attention_scores=True` also the weights
+        (B, M) or (B, T, M).
+
+    Masking:
+        Boolean, True = may attend. Where nothing may be attended to, o is 0.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.layers import MemoryHop
+    >>> u, m = np.ones((2, 3), "float32"), np.ones((2, 5, 3), "float32")
+    >>> c = np.zeros((2, 5, 3), "float32")
+    >>> u, p = MemoryHop()(u, c, m, return_attention_scores=True)
+    >>> tuple(u.shape), tuple(p.shape)
+    ((2, 3), (2, 5))
+
+    Reference:
+        Sukhbaatar et al., "End-to-end memory networks" (2015), equations 1, 2 and 4;
+        section 2.2 for H; section 4.2 for linear start.
+    """
+
+    def __init__(
+        self,
+        transform: bool = False,
+        activation: Any = None,
+        normalizer: Any = "softmax",
+        slots: int | None = None,
+        linear_start: bool = False,
+        kernel_initializer: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.transform = transform
+        self.activation = keras.activations.get(activation)
+        self.normalizer = resolve_normalizer(normalizer)
+        if slots is not None:
+            positive("slots", slots)
+            if self.normalizer != "softmax":
+                raise ValueError(
+                    "`slots` needs normalizer='softmax', since a null memory is one "
+                    f"whose score is 0 in it. Received: normalizer={normalizer!r}"
+                )
+        self.slots = slots
+        self.linear_start = linear_start
+        self.kernel_initializer = keras.initializers.get(kernel_initializer or normal())
+
+    def build(
+        self, query_shape: Any, value_shape: Any = None, key_shape: Any = None
+    ) -> None:
+        if self.transform:
+            self.state_dense = keras.layers.Dense(
+                query_shape[-1],
+                use_bias=False,
+                kernel_initializer=self.kernel_initializer,
+                dtype=self.dtype_policy,
+                name="state",
+            )
+            self.state_dense.build(query_shape)
+        if self.linear_start:
+            self.linear = self.add_weight(
+                name="linear_start",
+                shape=(),
+                dtype="bool",
+                initializer=lambda shape, dtype: ops.ones(shape, dtype),
+                trainable=False,
+            )
+        self.built = True
+
+    def check_widths(self, query: Tensor, value: Tensor, key: Tensor) -> None:
+        check_hop(query, value, key)
+
+    def look(
+        self,
+        query: Tensor,
+        memory: Prepared,
+        mask: Tensor | None,
+        explicit: bool,
+        drawn: Any = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        # (1) p = softmax(uᵀ m), (2) o = Σ p c
+        found, weights = attend(
+            query, memory.key, memory.value, "dot", self._normalize, mask
+        )  # (B, T, D), (B, T, M)
+        # (4) u′ = f(H u + o), where H is the identity if there is no transform
+        state = self.state_dense(query) if self.transform else query
+        return self.activation(state + found), weights
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "transform": self.transform,
+            "activation": keras.activations.serialize(self.activation),
+            "normalizer": serialize_normalizer(self.normalizer),
+            "slots": self.slots,
+            "linear_start": self.linear_start,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+
+    def _normalize(self, similar: Tensor, mask: Tensor | None) -> Tensor:
+        if self.slots is None:
+            weights = normalizers.get(self.normalizer)(similar, mask)
+        else:
+            weights = normalizers.null_softmax(similar, mask, slots=self.slots)
+        if not self.linear_start:
+            return weights
+        linear = ops.convert_to_tensor(self.linear)
+        return ops.where(linear, normalizers.linear(similar, mask), weights)

@@ -1,0 +1,89 @@
+"""G of a memory network: sentences written into slots.
+
+Shapes: B batch, M memory slots, L words; "·" stands for the features of a sentence, or
+the fields of a record.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.serialization import export
+from keras_attention.numerics import masks
+
+Tensor = Any
+
+
+@export
+class MemoryWriter(keras.layers.Layer):
+    """G, generalization: writes each sentence into the next free slot, with its time.
+
+    The memory is a table of records: when a sentence was written, and its features. A
+    slot behind the last may hold m_∅, "nothing more", by which a network says that
+    it has found all facts it needs; it counts as written before all others. The layer
+    has no weights.
+
+    Args:
+        nothing: the one feature of m_∅; None for a memory without it.
+
+    Call arguments:
+        inputs: integers (B, M, ·), features of sentences in reading order. One without
+            features is an empty slot.
+
+    Returns:
+        int32 (B, M, 1 + ·), with m_∅ (B, M + 1, 1 + ·): first the time of each record,
+        1 for the first sentence, 0 for m_∅, −1 for an empty slot; then its features.
+
+    Raises:
+        ValueError: if `nothing` is below 1.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.layers import MemoryWriter
+    >>> story = np.array([[[3, 1], [0, 0], [2, 0]]])
+    >>> np.asarray(MemoryWriter(nothing=9)(story)).tolist()
+    [[[1, 3, 1], [-1, 0, 0], [2, 2, 0], [0, 9, 0]]]
+
+    Reference:
+        Weston, Chopra & Bordes, "Memory networks" (2014), sections 2 and 3.4; m_∅:
+        Weston et al., "Towards AI-complete question answering" (2015), section 5.
+    """
+
+    def __init__(self, nothing: int | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.nothing = None if nothing is None else positive("nothing", nothing)
+        self.built = True
+
+    def call(self, inputs: Tensor) -> Tensor:
+        inputs = ops.cast(inputs, "int32")
+        filled = ops.any(masks.padding(inputs), axis=-1)  # (B, M)
+        count = ops.cumsum(ops.cast(filled, "int32"), axis=1)
+        times = ops.where(filled, count, -1)
+        records = ops.concatenate([times[..., None], inputs], axis=-1)  # (B, M, ·)
+        if self.nothing is None:
+            return records
+        blank = ops.zeros_like(records[:, :1])  # (B, 1, ·)
+        nothing = [blank[..., :1], blank[..., 1:2] + self.nothing, blank[..., 2:]]
+        last = ops.concatenate(nothing, axis=-1)
+        return ops.concatenate([records, last], axis=1)  # (B, M, ·)
+
+    def compute_output_spec(self, inputs: Tensor) -> keras.KerasTensor:
+        batch, slots, width = inputs.shape
+        if slots is not None and self.nothing is not None:
+            slots += 1
+        width = None if width is None else width + 1
+        return keras.KerasTensor((batch, slots, width), "int32")
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "nothing": self.nothing}
+
+
+def shifted(x: Tensor) -> Tensor:
+    """Each row moved by one place, as many as there were: 0 comes in front."""
+    front = ((0, 0),) * (len(x.shape) - 1)
+    return ops.pad(x, (*front, (1, 0)))[..., :-1]

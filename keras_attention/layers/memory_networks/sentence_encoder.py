@@ -1,0 +1,170 @@
+"""A sentence as the sum of its words' embeddings.
+
+Shapes: B batch, M memory slots, L words, D width.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.layers.base.arguments import (
+    positive,
+)
+from keras_attention.layers.base.serialization import export
+from keras_attention.numerics import masks
+from keras_attention.ops import positions
+
+Tensor = Any
+
+
+ENCODINGS = ("bag", *positions.ENCODINGS)
+
+
+@export
+class SentenceEncoder(keras.layers.Layer):
+    """A sentence as the sum of its words' embeddings, plain or position-weighted.
+
+        bag       m = Σⱼ A xⱼ
+        position  m = Σⱼ lⱼ ∘ A xⱼ,  l_kj = (1 − j/J) − (k/d)(1 − 2j/J)
+        centered_position            l_kj = 1 + 4(k − (d + 1)/2)(j − (J + 1)/2)/(dJ)
+
+    Token 0 is padding and counts for nothing.
+
+    Args:
+        vocabulary_size: V, the number of different tokens, padding included.
+        embedding_dim: d, the width of an embedding.
+        encoding: "bag", "position" as in the paper, or "centered_position" as in its
+            authors' code, about twice as high.
+        sentence_length: J of the position encoding: a number for all sentences, or
+            None for each sentence's own number of words, as in the paper.
+        embeddings_initializer: of A; by default normal with deviation 0.1.
+
+    Call arguments:
+        inputs: integers (..., L), or with `reverse=True` vectors (..., d).
+        reverse: whether to score every word of the vocabulary against a vector, Aᵀu,
+            instead of encoding words.
+
+    Returns:
+        (..., d); with `reverse=True` (..., V).
+
+    Masking:
+        Sentences (B, M, L) give a mask (B, M), False where a sentence has no word.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.layers import SentenceEncoder
+    >>> story = np.array([[[1, 2, 3], [4, 0, 0], [0, 0, 0]]])
+    >>> tuple(SentenceEncoder(vocabulary_size=5, embedding_dim=2)(story).shape)
+    (1, 3, 2)
+
+    Reference:
+        Sukhbaatar et al., "End-to-end memory networks" (2015), section 4.1.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        embedding_dim: int,
+        encoding: str = "position",
+        sentence_length: int | None = None,
+        embeddings_initializer: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if encoding not in ENCODINGS:
+            raise ValueError(
+                f"`encoding` must be one of {list(ENCODINGS)}. "
+                f"Received: encoding={encoding!r}"
+            )
+        self.vocabulary_size = positive("vocabulary_size", vocabulary_size)
+        self.embedding_dim = positive("embedding_dim", embedding_dim)
+        self.encoding = encoding
+        if sentence_length is not None:
+            positive("sentence_length", sentence_length)
+        self.sentence_length = sentence_length
+        self.embedding = keras.layers.ReversibleEmbedding(
+            vocabulary_size,
+            embedding_dim,
+            embeddings_initializer=embeddings_initializer or normal(),
+            dtype=self.dtype_policy,
+            name="embedding",
+        )
+        self.embeddings_initializer = self.embedding.embeddings_initializer
+        self.supports_masking = True
+
+    def build(self, input_shape: Any) -> None:
+        self.embedding.build(input_shape)
+        self.built = True
+
+    def call(
+        self, inputs: Tensor, reverse: bool = False, training: bool | None = None
+    ) -> Tensor:
+        if reverse:
+            # Keras multiplies by the table in its own dtype, not the compute dtype.
+            logits = self.embedding(inputs, reverse=True)
+            return ops.cast(logits, self.compute_dtype)  # (..., V)
+        if training and self._counts_pay:
+            table = ops.cast(self.embedding.embeddings, self.compute_dtype)
+            word, words = self._places(masks.padding(inputs))
+            return positions.position_weighted_sum(
+                word, words, inputs, table, self.encoding
+            )
+        words = self.embedding(inputs)  # (..., L, D)
+        there = masks.padding(inputs)  # (..., L)
+        weights = ops.cast(there, words.dtype)[..., None]
+        if self.encoding != "bag":
+            l_kj = positions.sentence_position(
+                *self._places(there), words.shape[-1], self.encoding
+            )
+            weights = weights * ops.cast(l_kj, words.dtype)
+        return ops.sum(weights * words, axis=-2)  # (..., D)
+
+    def compute_output_spec(
+        self, inputs: Tensor, reverse: bool = False, training: bool | None = None
+    ) -> keras.KerasTensor:
+        width = self.vocabulary_size if reverse else self.embedding_dim
+        return keras.KerasTensor((*inputs.shape[:-1], width), self.compute_dtype)
+
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
+        if len(inputs.shape) != 3 or not keras.backend.is_int_dtype(inputs.dtype):
+            return None
+        return ops.any(masks.padding(inputs), axis=-1)  # (B, M)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "embedding_dim": self.embedding_dim,
+            "encoding": self.encoding,
+            "sentence_length": self.sentence_length,
+            "embeddings_initializer": keras.initializers.serialize(
+                self.embeddings_initializer
+            ),
+        }
+
+    @property
+    def _counts_pay(self) -> bool:
+        """Whether to train on counts of words; see docs/decisions.md."""
+        return (
+            self.encoding != "bag"
+            and self.vocabulary_size <= 256
+            and not self.embedding.quantization_mode
+        )
+
+    def _places(self, there: Tensor) -> tuple[Tensor, Tensor]:
+        """The place j of each word, 0 where there is none, and their number J."""
+        there = ops.cast(there, "int32")
+        word = ops.cumsum(there, axis=-1) * there  # (..., L)
+        if self.sentence_length is not None:
+            return word, self.sentence_length
+        words = ops.sum(there, axis=-1, keepdims=True)  # (..., 1)
+        return word, ops.maximum(words, 1)
+
+
+def normal() -> keras.initializers.Initializer:
+    """The initializer of a memory network's weights: normal, deviation 0.1."""
+    return keras.initializers.RandomNormal(stddev=0.1)

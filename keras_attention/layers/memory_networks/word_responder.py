@@ -1,0 +1,130 @@
+"""R of a memory network: the word that answers.
+
+Shapes: B batch, M memory slots, D width, K hops, V words of the vocabulary; "·" stands
+for the features of a sentence, or the fields of a record.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.serialization import export
+from keras_attention.layers.memory_networks.memnn_parts import (
+    block,
+    found_blocks,
+    hidden_layer,
+    sentences,
+)
+from keras_attention.layers.memory_networks.sentence_encoder import (
+    SentenceEncoder,
+)
+
+Tensor = Any
+
+
+@export
+class WordResponder(keras.layers.Layer):
+    """R, the response: the word that fits the question and the facts found.
+
+        s_R(x, w) = Φx(x)ᵀ U_Rᵀ U_R Φy(w),  x = [question, m_o₁, m_o₂, …]
+
+    U_R lies in blocks, as U_O does in `FactFinder`.
+
+    Args:
+        features: the number of different features, padding (0) included.
+        vocabulary_size: V, the words that may be answered.
+        embedding_dim: D, the width of the embeddings.
+        supports: K, how many facts are found at most.
+        nonlinear: whether x is embedded by two layers, tanh(W tanh(U_R Φ) + b).
+        hop_versions: whether what was found has a version for each hop.
+
+    Call arguments:
+        question: integers (B, ·), features.
+        memory: int32 (B, M, 1 + ·), records as `MemoryWriter` writes them.
+        found: integers (B, K), slots; −1 for none.
+
+    Returns:
+        s_R (B, V).
+
+    Raises:
+        ValueError: if a size is below 1.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.layers import WordResponder
+    >>> responder = WordResponder(features=9, vocabulary_size=5, embedding_dim=4)
+    >>> question, memory = np.array([[3, 1]]), np.array([[[1, 3, 2], [2, 4, 1]]])
+    >>> tuple(responder(question, memory, np.array([[1, -1]])).shape)
+    (1, 5)
+
+    Reference:
+        Weston, Chopra & Bordes, "Memory networks" (2014), section 3.1.
+    """
+
+    def __init__(
+        self,
+        features: int,
+        vocabulary_size: int,
+        embedding_dim: int,
+        supports: int = 2,
+        nonlinear: bool = False,
+        hop_versions: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.features = positive("features", features)
+        self.vocabulary_size = positive("vocabulary_size", vocabulary_size)
+        self.embedding_dim = positive("embedding_dim", embedding_dim)
+        self.supports = positive("supports", supports)
+        self.nonlinear = nonlinear
+        self.hop_versions = hop_versions
+        self.question = block(self, "question")
+        self.found = found_blocks(self, supports)
+        self.map = hidden_layer(self) if nonlinear else None
+        self.words = SentenceEncoder(
+            vocabulary_size, embedding_dim, "bag", dtype=self.dtype_policy, name="words"
+        )
+
+    def build(
+        self, question_shape: Any, memory_shape: Any = None, found_shape: Any = None
+    ) -> None:
+        for part in (self.question, *self.found, self.words):
+            part.build(None)
+        if self.map is not None:
+            self.map.build((None, self.embedding_dim))
+        self.built = True
+
+    def call(self, question: Tensor, memory: Tensor, found: Tensor) -> Tensor:
+        facts = sentences(memory, ops.maximum(found, 0))  # (B, K, ·)
+        facts = ops.where(found[:, :, None] >= 0, facts, 0)
+        state = self.question(question)  # (B, D)
+        if self.hop_versions:
+            for hop, version in enumerate(self.found):
+                state = state + version(facts[:, hop])
+        else:
+            state = state + ops.sum(self.found[0](facts), axis=1)
+        if self.map is not None:
+            state = self.map(ops.tanh(state))
+        return self.words(state, reverse=True)  # (B, V)
+
+    def compute_output_spec(
+        self, question: Tensor, memory: Tensor, found: Tensor
+    ) -> keras.KerasTensor:
+        shape = (question.shape[0], self.vocabulary_size)
+        return keras.KerasTensor(shape, self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "features": self.features,
+            "vocabulary_size": self.vocabulary_size,
+            "embedding_dim": self.embedding_dim,
+            "supports": self.supports,
+            "nonlinear": self.nonlinear,
+            "hop_versions": self.hop_versions,
+        }

@@ -1,0 +1,44 @@
+"""Positions by name.
+
+Shapes: B batch, T queries, S keys, H heads, E width of a head, D width.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from keras_attention.layers.positions.alibi_bias import AlibiBias
+from keras_attention.layers.positions.position import Position
+from keras_attention.layers.positions.relative_position_bias import RelativePositionBias
+from keras_attention.layers.positions.rotary_embedding import RotaryEmbedding
+
+NAMES: dict[str, type[Position]] = {
+    "rotary": RotaryEmbedding,
+    "alibi": AlibiBias,
+    "relative": RelativePositionBias,
+}
+
+
+def get(identifier: Any, dtype: Any = None) -> Position | None:
+    """A position from its name, its config or itself; None is none.
+
+    Args:
+        identifier: "rotary", "alibi", "relative", a config, or a `Position`.
+        dtype: of a layer that is made from a name.
+
+    Raises:
+        ValueError: if there is none of that name, or it is no `Position`.
+    """
+    if isinstance(identifier, dict):
+        identifier = keras.saving.deserialize_keras_object(identifier)
+    if identifier is None or isinstance(identifier, Position):
+        return identifier
+    if isinstance(identifier, str) and identifier in NAMES:
+        return NAMES[identifier](dtype=dtype, name=identifier)
+    raise ValueError(
+        f"`position` must be one of {sorted(NAMES)} or a layer RotaryEmbedding, "
+        "AlibiBias or RelativePositionBias (sine waves and learned embeddings are "
+        f"added to the inputs instead). Received: position={identifier!r}"
+    )

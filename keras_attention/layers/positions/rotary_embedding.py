@@ -1,0 +1,147 @@
+"""Rotary positions: queries and keys are rotated.
+
+Shapes: B batch, T queries, S keys, H heads, E width of a head, D width.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attention.layers.base.arguments import above_one, positive
+from keras_attention.layers.base.serialization import export
+from keras_attention.layers.positions.position import Position
+from keras_attention.numerics import masks
+from keras_attention.ops import positions
+
+Tensor = Any
+
+
+@export
+class RotaryEmbedding(Position):
+    """Turns pairs of each query and key, so that scores see how far apart they are.
+
+    Args:
+        max_wavelength: m; pair i turns by m^(−2i/E) a step.
+        scaling: "linear", which divides every rate by `factor`, or "yarn", which spares
+            the fast ones and raises the scores a little.
+        factor: how many times further positions are to reach than in training.
+        original_length: the length in training, for "yarn".
+        fast: pairs that turn more often within it keep their rate, for "yarn".
+        slow: pairs that turn less often have theirs divided by `factor`, for "yarn".
+        interleaved: whether pairs are neighbours, as in the paper, or number i goes
+            with number i + E/2, as in most published weights.
+
+    Call arguments:
+        inputs: queries or keys (B, T, H, E), or (B, T, E).
+        start: the position of the first one, as when decoding step by step.
+
+    Returns:
+        Of the shape of the inputs, in the compute dtype; the angles are computed in
+        float32.
+
+    Raises:
+        ValueError: for an odd width, an unknown scaling, or numbers out of range.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.layers import RotaryEmbedding
+    >>> x = np.ones((1, 3, 2, 4), "float32")
+    >>> y = np.asarray(RotaryEmbedding()(x))
+    >>> bool((y[:, 0] == 1).all()), y.shape
+    (True, (1, 3, 2, 4))
+
+    Reference:
+        Su et al., "RoFormer" (2021); Chen et al., "Extending context window of large
+        language models via positional interpolation" (2023); Peng et al., "YaRN"
+        (2023).
+    """
+
+    def __init__(
+        self,
+        max_wavelength: float = 1e4,
+        scaling: str = "linear",
+        factor: float = 1.0,
+        original_length: int = 4096,
+        fast: float = 32.0,
+        slow: float = 1.0,
+        interleaved: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if scaling not in ("linear", "yarn"):
+            raise ValueError(
+                f'`scaling` must be "linear" or "yarn". Received: scaling={scaling!r}'
+            )
+        if factor < 1:
+            raise ValueError(f"`factor` must be at least 1. Received: factor={factor}")
+        if not 0 < slow < fast:
+            raise ValueError(
+                "`slow` must be positive and less than `fast`. "
+                f"Received: slow={slow}, fast={fast}"
+            )
+        self.max_wavelength = above_one("max_wavelength", max_wavelength)
+        self.scaling = scaling
+        self.factor = factor
+        self.original_length = positive("original_length", original_length)
+        self.fast = fast
+        self.slow = slow
+        self.interleaved = interleaved
+
+    def build_for(self, heads: int, width: int) -> None:
+        super().build_for(heads, width)
+        self.hold("key_dim", 2 * len(self._rates), width)
+
+    def build(self, inputs_shape: Any) -> None:
+        self._rates = self._rates_of(inputs_shape[-1])
+        self.built = True
+
+    def call(self, inputs: Tensor, start: Any = 0) -> Tensor:
+        if len(inputs.shape) not in (3, 4):
+            raise ValueError(
+                "`inputs` must have shape (batch, length, heads, width) or (batch, "
+                f"length, width). Received: inputs.shape={tuple(inputs.shape)}"
+            )
+        position = masks.places(ops.shape(inputs)[1], start)
+        if len(inputs.shape) == 4:
+            return self.rotate(inputs, position)
+        return ops.squeeze(self.rotate(ops.expand_dims(inputs, 2), position), axis=2)
+
+    def compute_output_spec(self, inputs: Tensor, start: Any = 0) -> Any:
+        return keras.KerasTensor(inputs.shape, self.compute_dtype)
+
+    def rotate(self, x: Tensor, position: Tensor) -> Tensor:
+        yarn = self.scaling == "yarn"
+        amplitude = 0.1 * np.log(self.factor) + 1 if yarn else 1.0
+        turned = positions.rotate(
+            x, position, self._rates, float(amplitude), self.interleaved
+        )
+        return ops.cast(turned, self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "max_wavelength": self.max_wavelength,
+            "scaling": self.scaling,
+            "factor": self.factor,
+            "original_length": self.original_length,
+            "fast": self.fast,
+            "slow": self.slow,
+            "interleaved": self.interleaved,
+        }
+
+    def _rates_of(self, width: int) -> np.ndarray:
+        if self.scaling == "linear":
+            return positions.rotary_rates(width, self.max_wavelength, self.factor)
+        return positions.yarn_rates(
+            width,
+            self.max_wavelength,
+            self.factor,
+            self.original_length,
+            self.fast,
+            self.slow,
+        )

@@ -1,0 +1,80 @@
+"""The position encoding of sines, to be added to an embedding.
+
+Shapes: B batch, T queries, S keys, H heads, E width of a head, D width.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.layers.base.arguments import above_one
+from keras_attention.layers.base.serialization import export
+from keras_attention.numerics import masks
+from keras_attention.ops import positions
+
+Tensor = Any
+
+
+@export
+class SinePositionEncoding(keras.layers.Layer):
+    """Sine and cosine waves of each position, to be added to an embedding.
+
+        PE(p, 2i) = sin(p / m^(2i/D)),   PE(p, 2i + 1) = cos(p / m^(2i/D))
+
+    The waves are computed in float32 and rounded once, so that in bfloat16, too, they
+    are as exact as the dtype allows at every position.
+
+    Args:
+        max_wavelength: m.
+
+    Call arguments:
+        inputs: (B, T, D), of which the shape alone counts.
+        start: the position of the first one, as when decoding step by step: an integer,
+            a scalar tensor, or (B, 1), one for each row.
+
+    Returns:
+        (B, T, D) in the compute dtype: the waves of the positions from `start` on.
+
+    Raises:
+        ValueError: if `max_wavelength` is not above 1, or the inputs are not of rank 3.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.layers import SinePositionEncoding
+    >>> words = np.zeros((2, 5, 4), "float32")
+    >>> encoding = SinePositionEncoding()(words)
+    >>> np.asarray(encoding)[0, 0].tolist()
+    [0.0, 1.0, 0.0, 1.0]
+
+    Reference:
+        Vaswani et al., "Attention is all you need" (2017), section 3.5.
+    """
+
+    def __init__(self, max_wavelength: float = 1e4, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self.max_wavelength = above_one("max_wavelength", max_wavelength)
+
+    def build(self, inputs_shape: Any) -> None:
+        self.built = True
+
+    def call(self, inputs: Tensor, start: Any = 0) -> Tensor:
+        if len(inputs.shape) != 3:
+            raise ValueError(
+                "`inputs` must have rank 3, (batch, length, width). "
+                f"Received: inputs.shape={tuple(inputs.shape)}"
+            )
+        position = masks.places(ops.shape(inputs)[1], start)
+        waves = positions.sinusoid(position, inputs.shape[-1], self.max_wavelength)
+        waves = ops.cast(waves, self.compute_dtype)
+        return ops.broadcast_to(waves, ops.shape(inputs))  # (B, T, D)
+
+    def compute_output_spec(self, inputs: Tensor, start: Any = 0) -> Any:
+        return keras.KerasTensor(inputs.shape, self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "max_wavelength": self.max_wavelength}

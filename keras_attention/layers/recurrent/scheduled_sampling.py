@@ -1,0 +1,278 @@
+"""Scheduled sampling: a decoder that learns from what it writes itself.
+
+Shapes: B batch, T words of a target, S keys, D width of an embedding, V words of the
+vocabulary.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.layers.base.arguments import fraction
+from keras_attention.layers.base.cells import forget_dropout, prepare_dropout, width_of
+from keras_attention.layers.base.packing import time_swapped
+from keras_attention.layers.base.serialization import export, layer_config
+from keras_attention.layers.recurrent.attention_rnn import AttentionRNN
+from keras_attention.numerics import normalizers
+from keras_attention.ops.sequence import decoding, loop
+
+Tensor = Any
+CHOICES = ("sample", "argmax")
+
+
+@export
+class ScheduledSampling(keras.layers.Layer):
+    """A decoder that reads the right word, or, with probability ε, one of its own.
+
+        xₜ     = E[yₜ₋₁], or with probability ε, while training, E[ŷₜ₋₁]
+        logits = W hₜ,    hₜ = decoder(xₜ, hₜ₋₁)
+        ŷₜ     ~ softmax(logits), or its arg max
+
+    With teacher forcing alone, a decoder has never seen a mistake of its own. ε usually
+    begins at 0 and grows, as `keras_attention.callbacks.ScheduledSamplingDecay` has it.
+    It is a variable named "sampling_probability", so it may change between the steps of
+    a compiled `fit`, and it is saved. No gradient flows through the choice of a word.
+    When not training, all words are the right ones, and nothing loops but the decoder.
+
+    Args:
+        decoder: an `AttentionRNN` that returns sequences and no state.
+        embedding: a layer from words to vectors, such as `keras.layers.Embedding`,
+            without `mask_zero`: what stands behind a target changes nothing in it.
+        logits: a layer from the decoder's output to logits, such as
+            `keras.layers.Dense(V)`.
+        sampling_probability: ε at the start, from 0 to 1.
+        choice: "sample" or "argmax", how ŷ is chosen.
+        dropout: of what the decoder reads and of its outputs.
+        seed: of all that is drawn here.
+
+    Call arguments:
+        target: integers (B, T), beginning with the start token.
+        memory: (B, S, ·), as those of `AttentionRNN`; or a list.
+        key: (B, S, ·), by default the memory.
+        initial_state: the cell's states.
+        memory_mask: booleans (B, S), or a list.
+        training: whether to read words of its own.
+
+    Returns:
+        Logits (B, T, V).
+
+    Masking:
+        Boolean, True = is there; of the memory alone.
+
+    Raises:
+        ValueError: for a decoder that is no `AttentionRNN` or returns something else
+            than sequences, an embedding with a mask, a probability or a dropout out of
+            range, or an unknown choice.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> from keras_attention.layers import (
+    ...     AttentionRNN, BahdanauAttention, ScheduledSampling)
+    >>> decoder = AttentionRNN(
+    ...     keras.layers.GRUCell(6), BahdanauAttention(8), return_sequences=True)
+    >>> layer = ScheduledSampling(
+    ...     decoder, keras.layers.Embedding(11, 4), keras.layers.Dense(11), 0.25)
+    >>> target, memory = np.ones((2, 3), "int32"), np.ones((2, 7, 5), "float32")
+    >>> tuple(layer(target, memory, training=True).shape)
+    (2, 3, 11)
+
+    Reference:
+        Bengio, Vinyals, Jaitly & Shazeer, "Scheduled sampling for sequence prediction
+        with recurrent neural networks" (2015), section 2.4.
+    """
+
+    def __init__(
+        self,
+        decoder: Any,
+        embedding: Any,
+        logits: Any,
+        sampling_probability: float = 0.0,
+        choice: str = "sample",
+        dropout: float = 0.0,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True  # of the memory
+        check_decoder(decoder)
+        if getattr(embedding, "mask_zero", False):
+            raise ValueError(
+                "`embedding` must not have mask_zero=True: a target is padded at its "
+                "end, where the labels are left out of the loss. Received: "
+                f"embedding={embedding!r}"
+            )
+        if not 0 <= sampling_probability <= 1:
+            raise ValueError(
+                "`sampling_probability` must be from 0 to 1. "
+                f"Received: sampling_probability={sampling_probability}"
+            )
+        if choice not in CHOICES:
+            raise ValueError(
+                f"`choice` must be one of {CHOICES}. Received: choice={choice!r}"
+            )
+        fraction("dropout", dropout)
+        self.decoder = decoder
+        self.embedding = embedding
+        self.logits = logits
+        self.sampling_probability = sampling_probability
+        self.choice = choice
+        self.dropout = dropout
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed)
+
+    def build(
+        self, target_shape: Any, memory_shape: Any, key_shape: Any = None
+    ) -> None:
+        if not self.embedding.built:
+            self.embedding.build(target_shape)
+        words = self.embedding.compute_output_shape(target_shape)  # (B, T, D)
+        if not self.decoder.built:
+            self.decoder.build(words, memory_shape, key_shape)
+        if not self.logits.built:
+            width = output_width(self.decoder)
+            self.logits.build((*target_shape, width))
+        self.probability = self.add_weight(
+            name="sampling_probability",
+            shape=(),
+            initializer=keras.initializers.Constant(self.sampling_probability),
+            trainable=False,
+            autocast=False,
+        )
+        self.built = True
+
+    def call(
+        self,
+        target: Tensor,
+        memory: Any,
+        key: Any = None,
+        initial_state: Any = None,
+        memory_mask: Any = None,
+        training: bool | None = None,
+    ) -> Tensor:
+        if not training:
+            outputs = self.decoder(
+                self.embedding(target),
+                memory,
+                key=key,
+                initial_state=initial_state,
+                memory_mask=memory_mask,
+                training=False,
+            )
+            return self.logits(outputs)  # (B, T, V)
+        batch, steps = ops.shape(target)[:2]
+        prepared = self.decoder.prepare(memory, key, memory_mask)
+        state = self.decoder.start(prepared, batch, initial_state)
+        drawn = self._draw(target, (batch, steps), prepared)
+        prepare_dropout(self.decoder.cell, self.decoder.input_width, state.cell)
+        try:
+            _, logits = loop.scan(
+                lambda state, now: self._step(state, now, prepared),
+                (state, target[:, 0]),
+                time_swapped({"word": target, **drawn}),
+            )
+        finally:
+            forget_dropout(self.decoder.cell)
+        return time_swapped(logits)  # (B, T, V)
+
+    def compute_output_spec(self, target: Tensor, memory: Any, **arguments: Any) -> Any:
+        if len(target.shape) != 2:
+            raise ValueError(
+                "`target` must have shape (batch, words). "
+                f"Received: target.shape={tuple(target.shape)}"
+            )
+        shape = (*target.shape, output_width(self.decoder))
+        shape = self.logits.compute_output_shape(shape)
+        return keras.KerasTensor(shape, self.logits.compute_dtype)
+
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> None:
+        return None
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "decoder": layer_config(self.decoder),
+            "embedding": layer_config(self.embedding),
+            "logits": layer_config(self.logits),
+            "sampling_probability": self.sampling_probability,
+            "choice": self.choice,
+            "dropout": self.dropout,
+            "seed": self.seed,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        config = copy.deepcopy(config)
+        for name in ("decoder", "embedding", "logits"):
+            config[name] = keras.saving.deserialize_keras_object(config[name])
+        return cls(**config)
+
+    def _draw(
+        self, target: Tensor, shape: tuple[Any, Any], prepared: tuple
+    ) -> dict[str, Any]:
+        """All that is left to chance, for all steps: each (B, T, ·)."""
+
+        def uniforms() -> Tensor:
+            return keras.random.uniform(
+                shape, dtype="float32", seed=self.seed_generator
+            )
+
+        def kept(width: int) -> Tensor:
+            ones = ops.ones((*shape, width), self.compute_dtype)
+            return keras.random.dropout(ones, self.dropout, seed=self.seed_generator)
+
+        own = uniforms() < ops.cast(self.probability, "float32")
+        own = ops.logical_and(own, ops.arange(shape[1]) > 0)  # (B, T): not the first
+        looks = [
+            one.draw((*shape, ops.shape(p.key)[1]), True)
+            for one, p in zip(self.decoder.attentions, prepared)
+        ]
+        drawn = {"own": own, "looks": tuple(() if x is None else x for x in looks)}
+        if self.choice == "sample":
+            drawn["uniform"] = uniforms()
+        if self.dropout:
+            width = self.embedding.compute_output_shape(target.shape)[-1]
+            drawn["read"] = kept(width)
+            drawn["written"] = kept(output_width(self.decoder))
+        return drawn
+
+    def _step(
+        self, carried: tuple[Any, Tensor], now: dict[str, Any], prepared: tuple
+    ) -> tuple[Any, Tensor]:
+        state, written = carried
+        word = ops.where(now["own"], written, now["word"])  # (B,)
+        read = ops.cast(self.embedding(word), self.compute_dtype)  # (B, D)
+        read = read * now["read"] if self.dropout else read
+        state, seen = self.decoder.step(read, state, prepared, now["looks"], True)
+        hidden = self.decoder.read_out(seen)
+        hidden = hidden * now["written"] if self.dropout else hidden
+        logits = self.logits(hidden)  # (B, V)
+        if self.choice == "sample":
+            chances = normalizers.softmax(ops.cast(logits, "float32"))
+            written = decoding.draw(ops.stop_gradient(chances), now["uniform"])
+        else:
+            written = ops.argmax(logits, axis=-1)
+        return (state, ops.cast(written, word.dtype)), logits
+
+
+def check_decoder(decoder: Any) -> None:
+    """Raises a ValueError for what does not decode one sequence of outputs."""
+    if not isinstance(decoder, AttentionRNN):
+        raise ValueError(
+            f"`decoder` must be an `AttentionRNN`. Received: decoder={decoder!r}"
+        )
+    if not decoder.return_sequences or decoder.return_state:
+        raise ValueError(
+            "`decoder` must have return_sequences=True and return_state=False. "
+            f"Received: return_sequences={decoder.return_sequences}, "
+            f"return_state={decoder.return_state}"
+        )
+
+
+def output_width(decoder: Any) -> int:
+    """The width of a built decoder's outputs."""
+    return decoder.attention_units or decoder.context_width + width_of(decoder.cell)

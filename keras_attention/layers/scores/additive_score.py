@@ -1,0 +1,114 @@
+"""Bahdanau's additive score.
+
+Shapes: B batch, T queries, S keys, Dq and Dk widths, U units.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.serialization import export
+from keras_attention.layers.scores.score import Score
+from keras_attention.layers.scores.weights import (
+    dense,
+    initializer_config,
+    scale_vector,
+)
+from keras_attention.numerics.precision import wide
+from keras_attention.ops import scores
+
+Tensor = Any
+
+
+@export
+class AdditiveScore(Score):
+    """vᵀ tanh(W_q q + W_k k + b), Bahdanau's score.
+
+    Args:
+        units: U, the width of the hidden layer.
+        use_bias: whether there is b.
+        normalize: whether v is g·v/‖v‖ instead, with a learned number g that starts
+            at √(1/U) (TensorFlow Addons' normed Bahdanau score).
+        exact: whether tanh is computed for each pair; see `ops.scores.additive`.
+        kernel_initializer: of W_q, W_k and v.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.layers import AdditiveScore
+    >>> q, k = np.ones((1, 2, 3), "float32"), np.ones((1, 5, 4), "float32")
+    >>> tuple(AdditiveScore(units=7)(q, k).shape)
+    (1, 2, 5)
+
+    Reference:
+        Bahdanau et al., "Neural machine translation by jointly learning to align and
+        translate" (2015), appendix A.1.2; the normalized form: Salimans and Kingma,
+        "Weight normalization" (2016), equation 2.
+    """
+
+    widths_may_differ = True
+
+    def __init__(
+        self,
+        units: int,
+        use_bias: bool = True,
+        normalize: bool = False,
+        exact: bool = False,
+        kernel_initializer: Any = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.units = positive("units", units)
+        self.use_bias = use_bias
+        self.normalize = normalize
+        self.exact = exact
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    def build(self, query_shape: Any, key_shape: Any = None) -> None:
+        key_shape = query_shape if key_shape is None else key_shape
+        self.query_dense = dense(self, self.units, "query")
+        self.query_dense.build(query_shape)
+        self.key_dense = dense(self, self.units, "key", self.use_bias)
+        self.key_dense.build(key_shape)
+        self.scale = scale_vector(self)
+        if self.normalize:
+            size = keras.initializers.Constant(self.units**-0.5)
+            self.gain = self.add_weight(name="gain", shape=(), initializer=size)
+        self.built = True
+
+    def project_query(self, query: Tensor) -> Tensor:
+        return self.query_dense(query)  # (B, T, U)
+
+    def project_key(self, key: Tensor) -> Tensor:
+        return self.key_dense(key)  # (B, S, U)
+
+    def compare(self, query: Tensor, key: Tensor) -> Tensor:
+        return scores.additive(query, key, self._weight(query.dtype), self.exact)
+
+    def raise_key(self, key: Tensor) -> Tensor | None:
+        return None if self.exact else scores.powers(key)
+
+    def compare_one(self, query: Tensor, key: Tensor, power: Tensor) -> Tensor:
+        return scores.additive_step(query, key, power, self._weight(query.dtype))
+
+    def _weight(self, dtype: Any) -> Tensor:
+        """v, or g · v / ‖v‖."""
+        scale = self.scale
+        if self.normalize:
+            full = wide(scale)
+            length = ops.sqrt(ops.maximum(ops.sum(full**2), 1e-24))
+            scale = wide(self.gain) * full / length
+        return ops.cast(scale, dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        config = {
+            "units": self.units,
+            "use_bias": self.use_bias,
+            "normalize": self.normalize,
+            "exact": self.exact,
+        }
+        return {**super().get_config(), **config, **initializer_config(self)}

@@ -1,0 +1,44 @@
+"""The cosine as a score.
+
+Shapes: B batch, T queries, S keys, Dq and Dk widths, U units.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from keras import ops
+
+from keras_attention.layers.base.serialization import export
+from keras_attention.layers.scores.score import Score
+from keras_attention.ops import scores
+
+Tensor = Any
+
+
+@export
+class CosineScore(Score):
+    """qᵀk / (‖q‖ ‖k‖), between −1 and 1.
+
+    Args:
+        scale: what multiplies the cosine, since a softmax over numbers between −1
+            and 1 is nearly uniform.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.layers import CosineScore
+    >>> x = np.array([[[3.0, 4.0]]], "float32")
+    >>> round(float(CosineScore()(x, 2 * x)[0, 0, 0]), 6)
+    1.0
+    """
+
+    def __init__(self, scale: float = 1.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.scale = scale
+
+    def compare(self, query: Tensor, key: Tensor) -> Tensor:
+        return ops.multiply(self.scale, scores.cosine(query, key))
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "scale": self.scale}

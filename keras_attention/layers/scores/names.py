@@ -1,0 +1,49 @@
+"""Scores by name.
+
+Shapes: B batch, T queries, S keys, Dq and Dk widths, U units.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from keras_attention.layers.scores.cosine_score import CosineScore
+from keras_attention.layers.scores.dot_score import DotScore
+from keras_attention.layers.scores.general_score import GeneralScore
+from keras_attention.layers.scores.rbf_score import RBFScore
+from keras_attention.layers.scores.score import Score
+
+NAMED: dict[str, tuple[type[Score], dict[str, Any]]] = {
+    "dot": (DotScore, {}),
+    "scaled_dot": (DotScore, {"scaled": True}),
+    "cosine": (CosineScore, {}),
+    "rbf": (RBFScore, {}),
+    "general": (GeneralScore, {}),
+}
+
+
+def get(identifier: Any, dtype: Any = None) -> Score:
+    """Finds a score by name, by its config, or takes it as it is.
+
+    Args:
+        identifier: "dot", "scaled_dot", "cosine", "rbf" or "general"; a `Score`; or
+            what `keras.saving.serialize_keras_object` made of one.
+        dtype: the dtype policy of a score that is made here.
+
+    Raises:
+        ValueError: if there is no such score.
+    """
+    if isinstance(identifier, Score):
+        return identifier
+    if isinstance(identifier, dict):
+        identifier = keras.saving.deserialize_keras_object(identifier)
+        return get(identifier)
+    if identifier in NAMED:
+        cls, arguments = NAMED[identifier]
+        return cls(**arguments, dtype=dtype, name="score")
+    raise ValueError(
+        f"`score` must be one of {sorted(NAMED)} or a score such as "
+        f"AdditiveScore(units=…), which is Bahdanau's. Received: score={identifier!r}"
+    )

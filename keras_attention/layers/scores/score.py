@@ -1,0 +1,74 @@
+"""What every score has in common.
+
+Shapes: B batch, T queries, S keys, Dq and Dk widths, U units.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from keras_attention.ops import scores
+
+Tensor = Any
+
+
+class Score(keras.layers.Layer):
+    """How alike queries and keys are: what every score has in common.
+
+    A score projects queries and keys, each by itself, and compares them. Keys that
+    are met many times are projected once. Abstract: `compare` is a subclass's own.
+
+    Call arguments:
+        query: (B, T, Dq).
+        key: (B, S, Dk).
+
+    Output shape:
+        (B, T, S).
+    """
+
+    widths_may_differ = False
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        # Queries and keys may carry masks; scores (B, T, S) have none to carry on.
+        self.supports_masking = True
+
+    def build(self, query_shape: Any, key_shape: Any = None) -> None:
+        self.built = True
+
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> None:
+        return None
+
+    def call(self, query: Tensor, key: Tensor) -> Tensor:
+        return self.compare(self.project_query(query), self.project_key(key))
+
+    def compute_output_spec(self, query: Tensor, key: Tensor) -> keras.KerasTensor:
+        if not self.widths_may_differ:
+            scores.check_widths(query, key)
+        shape = (*query.shape[:-1], key.shape[-2])
+        return keras.KerasTensor(shape, dtype=self.compute_dtype)
+
+    def project_query(self, query: Tensor) -> Tensor:
+        """What a query becomes before it is compared: (B, T, ·)."""
+        return query
+
+    def project_key(self, key: Tensor) -> Tensor:
+        """What a key becomes before it is compared: (B, S, ·)."""
+        return key
+
+    def compare(self, query: Tensor, key: Tensor) -> Tensor:
+        """Scores (B, T, S) of projected queries and keys."""
+        raise TypeError(f"{type(self).__name__} has to define `compare`")
+
+    def raise_key(self, key: Tensor) -> Tensor | None:
+        """What makes `compare_one` faster than `compare`, of projected keys; or None.
+
+        For keys that many queries meet one by one, as in a decoder.
+        """
+        return None
+
+    def compare_one(self, query: Tensor, key: Tensor, power: Tensor) -> Tensor:
+        """`compare` of one query (B, 1, ·), with what `raise_key` returned."""
+        return self.compare(query, key)

@@ -1,0 +1,45 @@
+"""The weights that scores make.
+
+Shapes: B batch, T queries, S keys, Dq and Dk widths, U units.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.layers.base.arguments import clone_initializer
+
+
+def dense(
+    layer: Any, units: int, name: str, bias: bool = False, activation: Any = None
+) -> keras.layers.Dense:
+    """A projection whose kernel starts as `layer.kernel_initializer` says."""
+    return keras.layers.Dense(
+        units,
+        activation,
+        use_bias=bias,
+        kernel_initializer=clone_initializer(layer.kernel_initializer),
+        dtype=layer.dtype_policy,
+        name=name,
+    )
+
+
+def scale_vector(layer: Any) -> Any:
+    """V, a vector of U numbers, drawn as the column of a kernel (U, 1) would be."""
+    initializer = clone_initializer(layer.kernel_initializer)
+    return layer.add_weight(
+        name="scale",
+        shape=(layer.units,),
+        initializer=lambda shape, dtype: ops.reshape(
+            initializer((*shape, 1), dtype=dtype), shape
+        ),
+    )
+
+
+def initializer_config(layer: Any) -> dict[str, Any]:
+    """What a config holds of `layer.kernel_initializer`."""
+    initializer = keras.initializers.serialize(layer.kernel_initializer)
+    return {"kernel_initializer": initializer}

@@ -1,0 +1,321 @@
+"""A network with a memory it reads and writes, asked at some steps of a sequence.
+
+Shapes: B batch, T steps, D input width, V outputs, M memory slots.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attention.layers.base.arguments import only_of_models, positive
+from keras_attention.layers.base.serialization import export, layer_config
+from keras_attention.layers.external_memory.dnc import DNC
+from keras_attention.models.base import quantization
+from keras_attention.models.external_memory.asked_steps import AskedSteps
+
+Tensor = Any
+
+
+@export
+class DNCNetwork(keras.Model):
+    """Reads a sequence into a memory, and answers at the steps where it is asked.
+
+        xₜ = inputₜ, or the embedding of a token, or its one-hot vector
+        oₜ = DNC(x₁ … xₜ)
+        yₜ = W oₜ + b        at steps to answer at, and 0 elsewhere
+
+    The answers carry the mask of the steps to answer at, so that with any loss and any
+    metric of Keras `fit` and `evaluate` count those steps alone.
+
+    What stands behind the last step to answer at changes nothing: vectors may be
+    padded by anything. Among tokens 0 is padding: the memory stands still there, and
+    nothing can be asked; a step at which nothing is read but an answer is wanted needs
+    a token of its own.
+
+    Args:
+        cell: a `DNCCell` or an `NTMCell`, which has a dtype of its own. One without
+            `output_units` returns what its controller says beside what it has read, of
+            which W makes the answers, for all steps at once.
+        output_units: V, how many logits a step has.
+        input_dim: D, for vectors; None for tokens. Keras' cells draw their kernel for
+            numbers of variance 1: vectors that are nearly all zeros begin faint.
+        vocabulary_size: the number of tokens, padding 0 included; None for vectors.
+        embedding_dim: the width of the tokens' embedding, which begins with numbers of
+            variance 1; None for one-hot vectors.
+        segment: how many steps are computed again together while training, see `DNC`.
+
+    Inputs: a dict of
+        inputs: floats (B, T, D), or int32 tokens (B, T).
+        answer_mask: booleans (B, T), True at steps to answer at.
+
+    Returns:
+        Logits (B, T, V). Train with `BinaryCrossentropy(from_logits=True)` where each
+        of the V is a bit, and targets are (B, T, V); with
+        `SparseCategoricalCrossentropy(from_logits=True)` where one of them is right,
+        and targets are (B, T).
+
+    Raises:
+        ValueError: for sizes below 1, both or neither of `input_dim` and
+            `vocabulary_size`, a cell that is neither of the two, or, in `fit`,
+            `evaluate`, `train_on_batch` and `test_on_batch` of arrays, a sequence
+            without a step to answer at, or one at a token 0. Data sets and generators
+            are not looked through: a sequence of theirs without such a step counts for
+            nothing.
+
+    Example:
+
+    >>> import numpy as np
+    >>> import keras
+    >>> from keras_attention.layers import DNCCell
+    >>> from keras_attention.models import DNCNetwork
+    >>> cell = DNCCell(keras.layers.LSTMCell(8), memory_slots=6, word_width=4)
+    >>> model = DNCNetwork(cell, output_units=3, input_dim=5)
+    >>> asked = np.array([[False, False, True, True]] * 2)
+    >>> logits = model({"inputs": np.ones((2, 4, 5)), "answer_mask": asked})
+    >>> tuple(logits.shape)
+    (2, 4, 3)
+
+    Reference:
+        Graves et al., "Hybrid computing using a neural network with dynamic external
+        memory" (2016); `NTMCell`: Graves, Wayne & Danihelka, "Neural Turing machines"
+        (2014).
+    """
+
+    def __init__(
+        self,
+        cell: Any,
+        output_units: int,
+        input_dim: int | None = None,
+        vocabulary_size: int | None = None,
+        embedding_dim: int | None = None,
+        segment: Any = None,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        only_of_models("DNCNetwork", kwargs)
+        output_units = positive("output_units", output_units)
+        _check_inputs(input_dim, vocabulary_size, embedding_dim)
+        memory = DNC(
+            cell, return_sequences=True, segment=segment, dtype=dtype, name="dnc"
+        )
+        if vocabulary_size is None:
+            inputs = keras.Input((None, input_dim), name="inputs")  # (B, T, D)
+        else:
+            inputs = keras.Input((None,), dtype="int32", name="inputs")  # (B, T)
+        asked = keras.Input((None,), dtype="bool", name="answer_mask")  # (B, T)
+        embedding = None
+        if embedding_dim is not None:
+            embedding = keras.layers.Embedding(
+                vocabulary_size,
+                embedding_dim,
+                # With Keras' small numbers a controller hardly sees its words.
+                embeddings_initializer=keras.initializers.RandomNormal(stddev=1.0),
+                dtype=dtype,
+                name="embedding",
+            )
+        features, there = _features(inputs, asked, vocabulary_size, embedding, memory)
+        output = memory(features, mask=there)  # (B, T, ·)
+        dense = keras.layers.Dense(output_units, dtype=dtype, name="logits")
+        answers = AskedSteps(dtype=dtype, name="answers")
+        logits = answers([dense(output), asked])  # (B, T, V)
+
+        super().__init__(
+            inputs={"inputs": inputs, "answer_mask": asked}, outputs=logits, **kwargs
+        )
+        if dtype is not None:
+            self.dtype_policy = keras.dtype_policies.get(dtype)
+        self.output_units = output_units
+        self.input_dim = input_dim
+        self.vocabulary_size = vocabulary_size
+        self.embedding_dim = embedding_dim
+        self.segment = segment
+        self._memory = memory
+        self._embedding = embedding
+
+    @property
+    def cell(self) -> Any:
+        """The `DNCCell` or `NTMCell` at work."""
+        return self._memory.cell
+
+    def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
+        self._check(x)
+        return super().fit(x, *args, **kwargs)
+
+    def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
+        self._check(x)
+        return super().evaluate(x, *args, **kwargs)
+
+    def train_on_batch(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        self._check(x)
+        return super().train_on_batch(x, *args, **kwargs)
+
+    def test_on_batch(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        self._check(x)
+        return super().test_on_batch(x, *args, **kwargs)
+
+    def _check(self, inputs: Any) -> None:
+        check_answers(inputs, padding=self.vocabulary_size is not None)
+
+    def compute_metrics(
+        self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
+    ) -> Any:
+        # What JAX has differentiated comes back without its mask.
+        if isinstance(x, dict):
+            y_pred = self.get_layer("answers")([y_pred, x["answer_mask"]])
+        return super().compute_metrics(x, y, y_pred, sample_weight)
+
+    def trace(self, inputs: Any) -> Any:
+        """What the memory does while the network reads all steps: see `DNC.trace`.
+
+        Args:
+            inputs: the model's inputs, or what they hold as "inputs".
+
+        Returns:
+            A named tuple of NumPy arrays, for
+            `keras_attention.visualization.plot_memory`.
+        """
+        given = inputs["inputs"] if isinstance(inputs, dict) else inputs
+        kind = "float32" if self.vocabulary_size is None else "int32"
+        given = ops.convert_to_tensor(given, kind)
+        features, there = _features(
+            given, None, self.vocabulary_size, self._embedding, self._memory
+        )
+        return self._memory.trace(features, mask=there)
+
+    def resized(self, memory_slots: int) -> DNCNetwork:
+        """The same network, of the same weights, with another number of slots.
+
+        A slot has no weight: more of them than in training give longer sequences room.
+
+        Args:
+            memory_slots: M.
+
+        Returns:
+            A model of its own, not compiled.
+        """
+        config = copy.deepcopy(self.get_config())
+        config["cell"]["config"]["memory_slots"] = positive(
+            "memory_slots", memory_slots
+        )
+        made = type(self).from_config(config)
+        made.set_weights(self.get_weights())
+        return made
+
+    def get_config(self) -> dict[str, Any]:
+        config = {
+            "name": self.name,
+            "trainable": self.trainable,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
+            "cell": layer_config(self.cell),
+            "output_units": self.output_units,
+            "input_dim": self.input_dim,
+            "vocabulary_size": self.vocabulary_size,
+            "embedding_dim": self.embedding_dim,
+            "segment": self.segment,
+        }
+        return quantization.write(self, config)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        return quantization.rebuild(cls, config, _deserialize)
+
+
+def check_answers(inputs: Any, padding: bool = False) -> None:
+    """Holds sequences, where they come as arrays, to a step to answer at.
+
+    Args:
+        inputs: what `fit` gets; anything but a dict of arrays is left alone.
+        padding: whether 0 among the inputs is padding, where nothing can be asked.
+
+    Raises:
+        ValueError: for a sequence without one, or one at a token that is padding.
+    """
+    asked = _array(inputs, "answer_mask")
+    if asked is None or asked.ndim != 2:
+        return
+    without = np.flatnonzero(~asked.astype(bool).any(1))
+    if len(without):
+        raise ValueError(
+            "`answer_mask` must be True at one step of each sequence at least. "
+            f"Received: {len(without)} of {len(asked)} sequences without a step to "
+            f"answer at, answer_mask[{without[0]}] the first of them"
+        )
+    tokens = _array(inputs, "inputs") if padding else None
+    if tokens is None or tokens.shape != asked.shape:
+        return
+    at = np.argwhere(asked.astype(bool) & (tokens == 0))
+    if len(at):
+        row, step = at[0]
+        raise ValueError(
+            "`answer_mask` must be False where a token is 0, which is padding; a step "
+            "at which nothing is read needs a token of its own. Received: "
+            f"{len(at)} steps to answer at among the padding, "
+            f"answer_mask[{row}, {step}] the first of them"
+        )
+
+
+def _array(inputs: Any, name: str) -> np.ndarray | None:
+    """One of the inputs of `fit`, if it is an array, of NumPy or of the backend."""
+    found = inputs.get(name) if isinstance(inputs, dict) else None
+    if isinstance(found, np.ndarray):
+        return found
+    return ops.convert_to_numpy(found) if ops.is_tensor(found) else None
+
+
+def _check_inputs(
+    input_dim: int | None, vocabulary_size: int | None, embedding_dim: int | None
+) -> None:
+    if (input_dim is None) == (vocabulary_size is None):
+        raise ValueError(
+            "`DNCNetwork` needs `input_dim` for vectors or `vocabulary_size` for "
+            f"tokens, one of the two. Received: input_dim={input_dim}, "
+            f"vocabulary_size={vocabulary_size}"
+        )
+    if embedding_dim is not None and vocabulary_size is None:
+        raise ValueError(
+            "`embedding_dim` is for tokens and needs `vocabulary_size`. "
+            f"Received: embedding_dim={embedding_dim}, input_dim={input_dim}"
+        )
+    for name, size in (
+        ("input_dim", input_dim),
+        ("vocabulary_size", vocabulary_size),
+        ("embedding_dim", embedding_dim),
+    ):
+        if size is not None:
+            positive(name, size)
+
+
+def _features(
+    inputs: Tensor,
+    asked: Tensor | None,
+    vocabulary_size: int | None,
+    embedding: Any,
+    memory: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """Vectors (B, T, ·) of vectors or of tokens, and where these are no padding.
+
+    Vectors behind the last step that is asked for are 0: whatever is there, a NaN too,
+    would reach the gradients.
+    """
+    if vocabulary_size is None:
+        if asked is None:
+            return inputs, None
+        answers = ops.cast(asked, "int32")
+        before = ops.cumsum(answers, axis=1) - answers  # how many, (B, T)
+        needed = before < ops.sum(answers, axis=1, keepdims=True)
+        return ops.where(needed[:, :, None], inputs, ops.zeros_like(inputs)), None
+    there = ops.not_equal(inputs, 0)  # (B, T)
+    if embedding is not None:
+        return embedding(inputs), there
+    return ops.one_hot(inputs, vocabulary_size, dtype=memory.compute_dtype), there
+
+
+def _deserialize(config: dict[str, Any]) -> dict[str, Any]:
+    config = copy.deepcopy(config)  # Keras' stack of cells takes its own apart
+    cell = keras.saving.deserialize_keras_object(config["cell"])
+    return {**config, "cell": cell}

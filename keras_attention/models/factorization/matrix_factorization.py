@@ -1,0 +1,177 @@
+"""Users and items as vectors, whose products are what the ones think of the others.
+
+Shapes: B batch, D width of a vector.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attention.layers.base.arguments import only_of_models, positive
+from keras_attention.layers.base.serialization import export
+from keras_attention.models.base import quantization
+from keras_attention.models.factorization import rating
+
+Tensor = Any
+
+
+@export
+class MatrixFactorization(keras.Model):
+    """A rating is how well a user's vector fits an item's, on top of what is usual.
+
+        r̂ᵤᵢ = μ + bᵤ + bᵢ + pᵤ · qᵢ
+
+    It is trained by `fit` on ratings, with the loss "mse". The dot product is the score
+    of attention, without a softmax: the user asks, and each item answers.
+
+    Args:
+        num_users: how many users there are.
+        num_items: how many items there are.
+        dim: D, the width of a vector.
+        mean: μ, the mean of the ratings that it is trained on.
+        biases: whether there are bᵤ and bᵢ.
+        regularization: λ in λ (Σ |pᵤ|² + Σ |qᵢ|² + Σ bᵤ² + Σ bᵢ²), which is added to
+            the loss of each batch. With a loss that is a mean over ratings it is as
+            many times smaller than the papers' as there are ratings.
+
+    Inputs: a dict of
+        user: int32 (B,).
+        item: int32 (B,).
+
+    A call does not look at numbers, as `rate` does: a user or an item that there is not
+    gives NaN on JAX, and an error of the backend on others.
+
+    Returns:
+        Ratings (B, 1).
+
+    Raises:
+        ValueError: for sizes below 1, or a regularization below 0.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.models import MatrixFactorization
+    >>> model = MatrixFactorization(num_users=5, num_items=7, dim=3, mean=3.5)
+    >>> model.rate(users=[0, 4], items=[6, 6]).shape
+    (2,)
+    >>> items, ratings = model.recommend(user=2, count=3)
+    >>> len(items)
+    3
+
+    Reference:
+        Koren, Bell & Volinsky, "Matrix factorization techniques for recommender
+        systems" (2009), equations 2 to 5.
+    """
+
+    def __init__(
+        self,
+        num_users: int,
+        num_items: int,
+        dim: int = 16,
+        mean: float = 0.0,
+        biases: bool = True,
+        regularization: float = 0.0,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        only_of_models("MatrixFactorization", kwargs)
+        positive("num_users", num_users)
+        positive("num_items", num_items)
+        positive("dim", dim)
+        table = rating.Tables(regularization, dtype)
+        user = keras.Input((), dtype="int32", name="user")  # (B,)
+        item = keras.Input((), dtype="int32", name="item")  # (B,)
+        of_user = table(num_users, dim, "user_vector")
+        of_item = table(num_items, dim, "item_vector")
+        found = ops.sum(of_user(user) * of_item(item), axis=-1, keepdims=True)
+        if biases:
+            found = found + table.bias(num_users, "user_bias")(user)  # (B, 1)
+            found = found + table.bias(num_items, "item_bias")(item)
+        super().__init__(
+            inputs={"user": user, "item": item}, outputs=found + mean, **kwargs
+        )
+        if dtype is not None:
+            self.dtype_policy = keras.dtype_policies.get(dtype)
+        self.num_users = num_users
+        self.num_items = num_items
+        self.dim = dim
+        self.mean = float(mean)
+        self.biases = biases
+        self.regularization = regularization
+
+    @property
+    def user_vectors(self) -> np.ndarray:
+        """pᵤ of all users, float32 (users, D)."""
+        return rating.vectors(self, "user_vector")
+
+    @property
+    def item_vectors(self) -> np.ndarray:
+        """qᵢ of all items, float32 (items, D)."""
+        return rating.vectors(self, "item_vector")
+
+    def rate(self, users: Any, items: Any) -> np.ndarray:
+        """What users would say of items.
+
+        Args:
+            users: integers (N,), or one for all items.
+            items: integers (N,), or one for all users.
+
+        Returns:
+            float32 (N,).
+
+        Raises:
+            ValueError: for a user or an item that there is not, or for numbers of both
+                that differ.
+        """
+        user = rating.known("users", users, self.num_users)
+        item = rating.known("items", items, self.num_items)
+        user, item = rating.pairs(users=user, items=item)
+        found = self.predict({"user": user, "item": item}, batch_size=4096, verbose=0)
+        return found[:, 0]
+
+    def recommend(
+        self, user: int, count: int = 10, seen: Any = ()
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The items that a user would rate highest.
+
+        Args:
+            user: an integer.
+            count: how many items.
+            seen: items to leave out, integers.
+
+        Returns:
+            The items, int32, best first, and what they would be rated, float32. They
+            are fewer than `count` where there are no more.
+
+        Raises:
+            ValueError: for a user or an item that there is not, several users, or a
+                `count` below 1.
+        """
+        positive("count", count)
+        known = rating.known("user", user, self.num_users)
+        if np.ndim(known):
+            raise ValueError(f"`user` must be one integer. Received: user={user!r}")
+        ratings = self.rate(known, np.arange(self.num_items))
+        return rating.best(ratings, count, rating.known("seen", seen, self.num_items))
+
+    def get_config(self) -> dict[str, Any]:
+        config = {
+            "name": self.name,
+            "trainable": self.trainable,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
+            "num_users": self.num_users,
+            "num_items": self.num_items,
+            "dim": self.dim,
+            "mean": self.mean,
+            "biases": self.biases,
+            "regularization": self.regularization,
+        }
+        return quantization.write(self, config)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        return quantization.rebuild(cls, config, dict)

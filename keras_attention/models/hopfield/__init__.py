@@ -1,0 +1,7 @@
+"""Hopfield networks."""
+
+from keras_attention.models.hopfield.associative_memory import AssociativeMemory
+from keras_attention.models.hopfield.hopfield_classifier import HopfieldClassifier
+from keras_attention.models.hopfield.trajectory import Trajectory
+
+__all__ = ["AssociativeMemory", "HopfieldClassifier", "Trajectory"]

@@ -1,0 +1,449 @@
+"""A memory that is told patterns and gives back the one that a query is like."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attention import kernels
+from keras_attention.layers.base.arguments import only_of_models, positive
+from keras_attention.layers.base.serialization import export
+from keras_attention.models.hopfield import arguments as check
+from keras_attention.models.hopfield.steps import (
+    Equations,
+    Settings,
+    as_numpy,
+    equations,
+    fewest,
+    joined,
+    parts,
+    settle,
+    shaped,
+    trajectory,
+)
+from keras_attention.ops.hopfield import binary_energy, energy, retrieval, streaming
+from keras_attention.ops.hopfield.patterns import rows
+
+Tensor = Any
+
+KINDS = ("modern", "classical", "polynomial", "exponential")
+TOLERANCE, MAX_STEPS = 1e-4, 100
+PROVED = {"separation": "softmax", "similarity": "dot"}  # of what the theorems are
+
+
+@export
+class AssociativeMemory(keras.Model):
+    """Patterns that were stored, and are retrieved by a part or a likeness of them.
+
+        ξ ← Σᵢ pᵢ xᵢ,    p = separate(β · similar(ξ, x))          "modern"
+        σⱼ ← sign(…) of neurons −1 and 1                          the others
+
+    A step is repeated, for each query by itself, until nothing moves. Nothing is
+    trained: `store` adds patterns and `forget` takes them away, and a saved memory has
+    its patterns: `keras.models.load_model` reads it once `keras_attention` is imported.
+    softmax, softmax1 and hardmax read them in chunks, so that no score of each query
+    with each pattern need be held; the others look at all patterns at once, for so few
+    queries at a time that there are about 2²⁰ scores.
+
+    Args:
+        kind: "modern" for patterns of any numbers (`ops.energy.hopfield_update`);
+            "classical", "polynomial" or "exponential" for patterns of −1 and 1
+            (`ops.binary_energy`), to which only `degree` and `order` apply.
+        beta: β, the inverse temperature, positive; the larger, the fewer blend.
+        separation: "softmax", "softmax1", "sparsemax", "entmax15" or "hardmax".
+        similarity: "dot", xᵢᵀξ, which favours long patterns; "distance", −½‖ξ − xᵢ‖²,
+            which favours none; or "cosine", which sees directions alone and gives back
+            vectors of length 1: the xᵢ/‖xᵢ‖, and not the patterns as they were stored.
+        degree: n, of the polynomial memory.
+        order: "asynchronous", neuron after neuron, or "synchronous", all at once.
+        chunk_size: how many patterns are read at a time, by those that read chunks.
+
+    Call arguments:
+        queries: ξ, (..., T, D). The same as `retrieve(queries)`. A larger model that is
+            compiled with a memory in it keeps the patterns of then, and one that
+            `keras.models.clone_model` makes of it has an empty memory.
+
+    Returns:
+        (..., T, D), what the queries became. No gradient passes: what is in front of a
+            memory is not trained through it.
+
+    Raises:
+        ValueError: for an argument that is none of these; for patterns or queries of
+            another width than those stored, that are not finite or, in a memory of
+            neurons, not −1 and 1: nothing is stored of them, and nothing lost (queries
+            in a compiled function are not looked at). For a question to an empty
+            memory.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.models import AssociativeMemory
+    >>> memory = AssociativeMemory(beta=4.0)
+    >>> memory.store([[1, 1, 1, 1], [1, -1, 1, -1]])
+    >>> found = memory.retrieve([[1, 1, 0, 0]])
+    >>> np.round(np.asarray(found), 2).tolist()
+    [[1.0, 1.0, 1.0, 1.0]]
+
+    Which pattern each is, of patterns of one length (of others: the nearest):
+
+    >>> np.argmax(np.asarray(found) @ np.asarray(memory.patterns).T, -1).tolist()
+    [0]
+
+    Reference:
+        Ramsauer et al., "Hopfield networks is all you need" (2021); Hopfield (1982);
+        Krotov & Hopfield (2016); Demircigil et al. (2017).
+    """
+
+    def __init__(
+        self,
+        kind: str = "modern",
+        beta: float = 1.0,
+        separation: str = "softmax",
+        similarity: str = "dot",
+        degree: int = 3,
+        order: str = "asynchronous",
+        chunk_size: int = 2048,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(dtype=dtype, **only_of_models("AssociativeMemory", kwargs))
+        if positive("degree", degree) < 2:
+            raise ValueError(f"`degree` must be at least 2. Received: degree={degree}")
+        self.kind = check.one_of("kind", kind, KINDS)
+        self.beta = check.above_zero("beta", beta)
+        self.separation = check.one_of("separation", separation, energy.SEPARATIONS)
+        self.similarity = check.one_of("similarity", similarity, energy.SIMILARITIES)
+        self.degree = degree
+        self.order = check.one_of("order", order, binary_energy.ORDERS)
+        self.chunk_size = positive("chunk_size", chunk_size)
+        self.supports_masking = True
+        self.run_eagerly = True  # what `retrieve` calls is compiled by itself
+        self.built = True
+        self._count = 0
+        self._table: Tensor = None  # (P, D), the patterns and zeros behind them
+
+    def __len__(self) -> int:
+        """How many patterns are stored."""
+        return self._count
+
+    def __bool__(self) -> bool:
+        return True  # an empty memory is one, too
+
+    @property
+    def patterns(self) -> Tensor:
+        """What is stored, (S, D) in the order of storing; (0, 0) of an empty memory."""
+        if not self._count:
+            return ops.zeros((0, 0), self.variable_dtype)
+        return self._table[: self._count]
+
+    def store(self, patterns: Any) -> None:
+        """Adds patterns.
+
+        Args:
+            patterns: (S, D), one in each row, of the width of those that are stored;
+                one pattern x as `x[None]`.
+
+        Raises:
+            ValueError: if they are not (S, D) of that width, not finite, or, in a
+                memory of neurons, not −1 and 1.
+        """
+        new = self._checked(patterns)
+        if self._count:
+            old = as_numpy(self._table)[: self._count]
+            new = np.concatenate([old, new])
+        self._fill(new)
+
+    def forget(self, indices: int | Iterable[int] | None = None) -> None:
+        """Takes patterns away; those that stay keep their order.
+
+        Args:
+            indices: which, counted from 0 in the order of storing: a number or several,
+                in any order, but no boolean mask and no pattern; None for all.
+
+        Raises:
+            ValueError: if there is no pattern of such a number.
+        """
+        stays = np.zeros(self._count, bool)
+        if indices is not None:
+            stays[:] = True
+            stays[check.places(indices, self._count)] = False
+        if stays.any():
+            self._fill(as_numpy(self._table)[: self._count][stays])
+        else:
+            self._hold(None, 0)
+
+    def quantize(self, mode: Any = None, config: Any = None, **kwargs: Any) -> None:
+        """Does nothing: patterns are not weights, and stay as they were stored.
+
+        Args:
+            mode: of the quantization, ignored.
+            config: of the quantization, ignored.
+            **kwargs: ignored.
+        """
+
+    def retrieve(
+        self,
+        queries: Any,
+        steps: int | None = None,
+        tolerance: float = TOLERANCE,
+        max_steps: int = MAX_STEPS,
+        return_trajectory: bool = False,
+    ) -> Any:
+        """What each query becomes. No query's result depends on the others.
+
+        Args:
+            queries: ξ, (..., T, D), one as `x[None]`; of neurons −1 and 1.
+            steps: how many steps are taken, of neurons each a sweep over all of them;
+                None to go on, query by query, until a step moves it by no more than the
+                tolerance.
+            tolerance: the distance ‖Δξ‖ that counts as rest.
+            max_steps: after which a query that has not come to rest is left as it is.
+            return_trajectory: whether to return the way there as well.
+
+        Returns:
+            (..., T, D); with `return_trajectory=True` also a `Trajectory`.
+
+        Raises:
+            ValueError: if the memory is empty, the queries are of another width or not
+                finite, a number of steps is not a whole number of at least 1, or the
+                tolerance not a number of at least 0.
+        """
+        tolerance = check.at_least_zero("tolerance", tolerance)
+        limit = positive("max_steps", max_steps)
+        limit = limit if steps is None else positive("steps", steps)
+        shape, states = self._states("queries", queries)
+        count, ours = states.shape[0], self._equations
+        size = fewest(ours.rows(self._table.shape[0], ours.settings.streams), count)
+        given = self._table, self._count, self.beta
+        within = tolerance if steps is None else None
+        blocks = [
+            settle(ours.compiled_step, given, part, size, limit, within)
+            for part in parts(states, size)
+        ]
+        kept = None if return_trajectory else 1
+        ways = [deque(block, kept) for block in blocks]
+        found = [way[-1] for way in ways] or [states]
+        found = found[0] if len(found) == 1 else ops.concatenate(found)
+        found = shaped(ops.cast(found, self.compute_dtype), shape)
+        if not return_trajectory:
+            return found
+        all_states = joined(ways) if ways else as_numpy(states)[None]
+        energies = np.stack([as_numpy(self.energy(x)) for x in all_states])
+        return found, trajectory(all_states, energies, tolerance, shape)
+
+    def call(self, queries: Tensor) -> Tensor:
+        if not kernels.is_traced(queries):
+            return self.retrieve(queries)
+        shape, states = self._states("queries", queries)
+        step = self._equations.step
+
+        def one(states: Tensor, moving: Tensor) -> tuple[Tensor, Tensor]:
+            new, moved = step(states, moving, self._table, self._count, self.beta)
+            return new, ops.logical_and(moving, moved > TOLERANCE)
+
+        moving = ops.ones_like(states[:, 0]) > 0  # (T,)
+        states, _ = ops.while_loop(
+            lambda states, moving: kernels.any_left(moving),
+            one,
+            (states, moving),
+            maximum_iterations=MAX_STEPS,
+        )
+        return ops.reshape(ops.cast(states, self.compute_dtype), shape)
+
+    def compute_output_spec(self, queries: Any) -> keras.KerasTensor:
+        return keras.KerasTensor(queries.shape, self.compute_dtype)
+
+    def energy(self, states: Any) -> Tensor:
+        """What each state costs, which no step makes more (see `ops.energy`).
+
+        Only the steps of a memory of neurons in synchronous order may.
+
+        Args:
+            states: (..., T, D).
+
+        Returns:
+            (..., T), in float32 or float64.
+        """
+        shape, flat = self._states("states", states)
+        return ops.reshape(self._by_blocks("energy", flat), shape[:-1])
+
+    def metastable_size(self, states: Any, mass: float = 0.9) -> Tensor:
+        """How many patterns each state is made of, see `ops.retrieval`.
+
+        Args:
+            states: (..., T, D).
+            mass: the part of the weight that they must hold.
+
+        Returns:
+            int32 (..., T).
+
+        Raises:
+            ValueError: for a memory of neurons, which gives patterns no weights.
+        """
+        self._only("weights of patterns", kind="modern")
+        shape, flat = self._states("states", states)
+        found = self._by_blocks("size", flat, mass)
+        return ops.reshape(found, shape[:-1])
+
+    def pattern_separation(self) -> Tensor:
+        """Δᵢ = xᵢᵀxᵢ − max_{j ≠ i} xᵢᵀxⱼ of each pattern, (S,); see `ops.retrieval`.
+
+        The products are those of the patterns as they are, whatever the similarity.
+        """
+        patterns = rows("patterns", self._stored())
+        return self._by_blocks("separation", patterns)
+
+    def retrieval_error_bound(self, distance: float = 0.0) -> Tensor:
+        """How far from each pattern one step ends that begins so near, at most.
+
+        Args:
+            distance: ‖ξ − xᵢ‖ of a query from its pattern.
+
+        Returns:
+            (S,), see `ops.retrieval.retrieval_error_bound`.
+
+        Raises:
+            ValueError: for a memory without softmax and dot products, of which the
+                theorem is not, and a distance that is not at least 0.
+        """
+        self._only("this bound", kind="modern", **PROVED)
+        delta = self.pattern_separation()
+        return retrieval.retrieval_error_bound(
+            self._stored(), self.beta, distance, delta
+        )
+
+    def expected_capacity(self, flips: float = 0.0, failure: float = 0.001) -> float:
+        """How many random patterns of the stored width theory expects to be held.
+
+        Of "modern" it is a loose lower bound for patterns of the mean length of those
+        stored, see `ops.retrieval.modern_capacity`.
+
+        Args:
+            flips: of "exponential", the part of a query's bits that are wrong.
+            failure: of "modern", the probability that a pattern is not held.
+
+        Raises:
+            ValueError: for a modern memory without softmax and dot products, of which
+                the theorem is not.
+        """
+        if self.kind == "modern":
+            self._only("this capacity", **PROVED)
+        dim = self._stored().shape[-1]
+        if self.kind == "classical":
+            return retrieval.classical_capacity(dim)
+        if self.kind == "polynomial":
+            return retrieval.polynomial_capacity(dim, self.degree)
+        if self.kind == "exponential":
+            return retrieval.exponential_capacity(dim, flips)
+        length = float(np.linalg.norm(as_numpy(self.patterns), axis=-1).mean())
+        radius = length / max(dim - 1, 1) ** 0.5
+        return retrieval.modern_capacity(dim, self.beta, radius, failure)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "trainable": self.trainable,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
+            "kind": self.kind,
+            "beta": self.beta,
+            "separation": self.separation,
+            "similarity": self.similarity,
+            "degree": self.degree,
+            "order": self.order,
+            "chunk_size": self.chunk_size,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        return cls(**config)
+
+    def save_own_variables(self, store: Any) -> None:
+        store["patterns"] = as_numpy(self.patterns)
+
+    def load_own_variables(self, store: Any) -> None:
+        self.forget()
+        patterns = np.asarray(store["patterns"])
+        if len(patterns):
+            self._fill(self._checked(patterns))
+
+    def _checked(self, patterns: Any) -> np.ndarray:
+        """New patterns (S, D) in the dtype of storing, or a clear error."""
+        new = check.table(patterns, self._table.shape[-1] if self._count else None)
+        dtype = self.variable_dtype
+        with np.errstate(over="ignore"):  # said below
+            array = check.finite("patterns", ops.cast(new, dtype), dtype)
+        check.neurons("patterns", array, self.kind)
+        return array
+
+    def _fill(self, patterns: np.ndarray) -> None:
+        """Makes the table of these patterns (S, D), and of them alone."""
+        count = len(patterns)
+        size = count
+        if self.kind == "modern":
+            size = streaming.table_size(count, self.chunk_size)
+        padded = np.pad(patterns, ((0, size - count), (0, 0)))
+        self._hold(ops.convert_to_tensor(padded, self.variable_dtype), count)
+
+    def _hold(self, table: Tensor, count: int) -> None:
+        self._table, self._count = table, count
+        # What is compiled has the patterns of then in it.
+        self.train_function = self.test_function = self.predict_function = None
+
+    def _stored(self) -> Tensor:
+        if not self._count:
+            raise ValueError(
+                "The memory is empty. `store` patterns first. Received: len(memory)=0"
+            )
+        return self.patterns
+
+    def _states(self, name: str, x: Any) -> tuple[tuple[Any, ...], Tensor]:
+        """The shape of what was given, and its rows as (T, D), in the table's dtype.
+
+        In float32 where the table is in half precision.
+        """
+        flat = rows(name, x)
+        if not self._count:
+            self._stored()
+        width = self._table.shape[-1]
+        if flat.shape[-1] != width:
+            raise ValueError(
+                f"`{name}` must be as wide as the patterns, {width}. "
+                f"Received: {name}.shape={tuple(flat.shape)}"
+            )
+        table = keras.backend.standardize_dtype(self._table.dtype)
+        dtype = "float64" if table == "float64" else "float32"
+        with np.errstate(over="ignore"):  # said below
+            flat = ops.stop_gradient(ops.cast(flat, dtype))
+        if not kernels.is_traced(flat):
+            check.neurons(name, check.finite(name, flat, dtype), self.kind)
+        return tuple(ops.shape(flat)), shaped(flat, (-1, width))
+
+    def _only(self, what: str, **wanted: str) -> None:
+        for name, value in wanted.items():
+            if getattr(self, name) != value:
+                raise ValueError(
+                    f"`{name}` must be {value!r} for {what}. "
+                    f"Received: {name}={getattr(self, name)!r}"
+                )
+
+    @property
+    def _equations(self) -> Equations:
+        return equations(
+            Settings(
+                self.kind,
+                self.separation,
+                self.similarity,
+                self.degree,
+                self.order,
+                self.chunk_size,
+            )
+        )
+
+    def _by_blocks(self, name: str, states: Tensor, *more: Any) -> Tensor:
+        given = self._table, self._count, self.beta
+        return self._equations.by_blocks(name, states, *given, *more)

@@ -1,0 +1,223 @@
+"""A Hopfield network that puts a bag of instances into a class.
+
+Shapes: B batch, S instances of a bag, F features of an instance, D width, C classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import keras
+
+from keras_attention.layers.base.arguments import only_of_models, positive
+from keras_attention.layers.base.serialization import export
+from keras_attention.layers.hopfield.hopfield_pooling import HopfieldPooling
+from keras_attention.models.base import quantization
+from keras_attention.models.hopfield.instance_dropout import InstanceDropout
+
+OWN = ("num_heads", "key_dim", "update_steps", "beta", "dropout", "name", "dtype")
+
+
+@export
+class HopfieldClassifier(keras.Model):
+    """Instances are embedded, pooled by a Hopfield network, and the bag is classified.
+
+        hₛ = norm(relu(W … relu(W xₛ + b)))              for each instance
+        z  = HopfieldPooling(h₁, …, h_S)
+        logits = W relu(z) + b
+
+    This is multiple-instance learning: a bag has one label, and what in it the label is
+    owed to is not told. The weights of the pooling say where the network looked.
+
+    With one logit, labels are 0 or 1, (B,); the loss is
+    `keras.losses.BinaryCrossentropy(from_logits=True)`, metrics are
+    `keras.metrics.AUC(from_logits=True)` and
+    `keras.metrics.BinaryAccuracy(threshold=0.0)`, and `keras.ops.sigmoid(logits)` gives
+    probabilities. With C > 1 logits, labels are 0 … C − 1, (B,); the loss is
+    `keras.losses.SparseCategoricalCrossentropy(from_logits=True)`, the metric
+    `keras.metrics.SparseCategoricalAccuracy()`.
+
+    Args:
+        input_dim: F.
+        num_classes: C, how many logits there are: 1 for positive or negative.
+        dims: the width of each layer that embeds instances, the last of them D; with
+            none, D = F, and instances are only normalized.
+        num_heads: of the pooling.
+        key_dim: the width of each head of the pooling, or None for D / num_heads.
+        update_steps: how many softmaxes the pooling has.
+        beta: β of the pooling, a number or a list of one for each head; by default
+            1/√key_dim.
+        dropout: of the pooling's weights.
+        instance_dropout: the fraction of a bag's instances that are left out while
+            training, drawn anew each time; one always stays.
+        pooling: further arguments of `HopfieldPooling` by name, among them `quantity`,
+            `value_dim`, `trainable_beta`, `separation` and `projections`. Without
+            projections, `{"projections": False}`, there is one head without a width of
+            its own: it needs `num_heads=1` and `key_dim=None`.
+
+    Inputs: a dict of
+        instances: floats (B, S, F).
+        instances_mask: booleans (B, S), False where there is no instance.
+
+    `keras_attention.datasets.bags.Bags.of(sets, labels).padded()` makes both from
+    arrays (S, F), one for each bag, of any sizes S.
+
+    Returns:
+        Logits (B, C).
+
+    Masking:
+        What is masked is neither read nor counted. A bag without instances has the same
+        logits whatever it is padded with.
+
+    Raises:
+        ValueError: for sizes below 1, a dropout that is not at least 0 and below 1, or
+            arguments that `HopfieldPooling` does not have or take.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.models import HopfieldClassifier
+    >>> model = HopfieldClassifier(input_dim=5, dims=(8,), num_heads=2, key_dim=4)
+    >>> bags = np.random.default_rng(0).normal(size=(3, 7, 5)).astype("float32")
+    >>> there = np.arange(7) < np.array([[7], [2], [4]])
+    >>> logits = model({"instances": bags, "instances_mask": there})
+    >>> tuple(logits.shape)
+    (3, 1)
+
+    Reference:
+        Ramsauer et al., "Hopfield networks is all you need" (2021), section 4: the
+        network of the multiple-instance learning experiments, with "bag dropout" as
+        `instance_dropout`. As in the authors' layer, what is stored is normalized.
+    """
+
+    def __init__(
+        self,
+        input_dim: int,
+        num_classes: int = 1,
+        dims: Sequence[int] = (32,),
+        num_heads: int = 8,
+        key_dim: int | None = 8,
+        update_steps: int = 1,
+        beta: float | list[float] | None = None,
+        dropout: float = 0.0,
+        instance_dropout: float = 0.0,
+        pooling: dict[str, Any] | None = None,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        only_of_models("HopfieldClassifier", kwargs)
+        positive("input_dim", input_dim)
+        positive("num_classes", num_classes)
+        dims = _widths(dims)
+        further = _further(pooling, num_heads, key_dim)
+        pool = HopfieldPooling(
+            num_heads=num_heads,
+            key_dim=key_dim,
+            update_steps=update_steps,
+            beta=beta,
+            dropout=dropout,
+            **further,
+            dtype=dtype,
+            name="pooling",
+        )
+        dropped = InstanceDropout(instance_dropout, name="instance_dropout")
+        inputs, logits = _graph(input_dim, num_classes, dims, dropped, pool, dtype)
+        super().__init__(inputs=inputs, outputs=logits, **kwargs)
+        if dtype is not None:
+            self.dtype_policy = keras.dtype_policies.get(dtype)
+        self.input_dim = input_dim
+        self.num_classes = num_classes
+        self.dims = dims
+        self.num_heads = num_heads
+        self.key_dim = key_dim
+        self.update_steps = update_steps
+        self.beta = pool.beta
+        self.dropout = dropout
+        self.instance_dropout = instance_dropout
+        written = pool.get_config()
+        self.pooling = {name: written[name] for name in further}
+
+    def get_config(self) -> dict[str, Any]:
+        beta = self.beta
+        config = {
+            "name": self.name,
+            "trainable": self.trainable,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
+            "input_dim": self.input_dim,
+            "num_classes": self.num_classes,
+            "dims": list(self.dims),
+            "num_heads": self.num_heads,
+            "key_dim": self.key_dim,
+            "update_steps": self.update_steps,
+            "beta": list(beta) if isinstance(beta, (list, tuple)) else beta,
+            "dropout": self.dropout,
+            "instance_dropout": self.instance_dropout,
+            "pooling": dict(self.pooling),
+        }
+        return quantization.write(self, config)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        return quantization.rebuild(cls, config, dict)
+
+
+def _graph(
+    input_dim: int,
+    num_classes: int,
+    dims: tuple[int, ...],
+    dropped: InstanceDropout,
+    pool: HopfieldPooling,
+    dtype: Any,
+) -> tuple[dict[str, Any], Any]:
+    """The inputs by name and the logits (B, C), symbolically."""
+    instances = keras.Input((None, input_dim), name="instances")  # (B, S, F)
+    there = keras.Input((None,), dtype="bool", name="instances_mask")  # (B, S)
+    x = instances
+    for n, width in enumerate(dims):
+        embed = keras.layers.Dense(
+            width, activation="relu", dtype=dtype, name=f"embedding_{n}"
+        )
+        x = embed(x)  # (B, S, D)
+    normalize = keras.layers.LayerNormalization(
+        epsilon=1e-5, dtype=dtype, name="normalization"
+    )
+    x = pool(normalize(x), mask=dropped(there))  # (B, T, D)
+    x = keras.layers.Flatten(dtype=dtype, name="pooled")(x)
+    x = keras.layers.ReLU(dtype=dtype, name="relu")(x)
+    logits = keras.layers.Dense(num_classes, dtype=dtype, name="logits")(x)
+    return {"instances": instances, "instances_mask": there}, logits
+
+
+def _widths(dims: Any) -> tuple[int, ...]:
+    """The width of each layer that embeds instances, held to the rules."""
+    if not isinstance(dims, Iterable):
+        raise ValueError(
+            "`dims` must be a sequence of widths, such as (32,), or () for none. "
+            f"Received: dims={dims!r}"
+        )
+    return tuple(positive(f"dims[{n}]", width) for n, width in enumerate(dims))
+
+
+def _further(pooling: Any, num_heads: Any, key_dim: Any) -> dict[str, Any]:
+    """What `pooling` adds to the arguments of the pooling, held to the rules."""
+    if pooling is None:
+        return {}
+    if not isinstance(pooling, dict):
+        raise ValueError(
+            "`pooling` must be a dict of arguments of `HopfieldPooling`. "
+            f"Received: pooling={pooling!r}"
+        )
+    own = [name for name in OWN if name in pooling]
+    if own:
+        raise ValueError(
+            f"`pooling` must not hold {own}, which `HopfieldClassifier` takes itself "
+            f"or does not take. Received: pooling={pooling!r}"
+        )
+    if pooling.get("projections") is False and (num_heads, key_dim) != (1, None):
+        raise ValueError(
+            'pooling={"projections": False} needs `num_heads=1` and `key_dim=None`, '
+            "since heads and their widths are made by projections. Received: "
+            f"num_heads={num_heads}, key_dim={key_dim}"
+        )
+    return pooling

@@ -1,0 +1,57 @@
+"""Dropout of whole instances of a bag.
+
+Shapes: B batch, S instances of a bag, F features of an instance, D width, C classes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.layers.base.arguments import fraction
+from keras_attention.layers.base.serialization import export
+
+Tensor = Any
+
+
+@export
+class InstanceDropout(keras.layers.Layer):
+    """Leaves members of a set out while training, all of them but one at most.
+
+    Args:
+        rate: the fraction of members that are left out, at least 0 and below 1.
+
+    Call arguments:
+        mask: booleans (B, S), True for members that there are.
+        training: whether members are left out.
+
+    Returns:
+        Booleans (B, S), True for members that stay.
+    """
+
+    def __init__(self, rate: float, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.rate = fraction("instance_dropout", rate)
+        self.seed_generator = keras.random.SeedGenerator()
+        self.built = True
+
+    def call(self, mask: Tensor, training: bool | None = None) -> Tensor:
+        if not training or not self.rate:
+            return mask
+        drawn = keras.random.uniform(
+            ops.shape(mask), dtype="float32", seed=self.seed_generator
+        )
+        drawn = ops.where(mask, drawn, -1.0)  # (B, S)
+        most = ops.max(drawn, axis=1, keepdims=True, initial=-1.0)
+        stays = ops.logical_or(drawn >= self.rate, drawn == most)
+        return ops.logical_and(mask, stays)
+
+    def compute_output_spec(
+        self, mask: Tensor, training: bool | None = None
+    ) -> keras.KerasTensor:
+        return keras.KerasTensor(mask.shape, "bool")
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "rate": self.rate}

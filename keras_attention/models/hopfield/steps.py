@@ -1,0 +1,272 @@
+"""What an `AssociativeMemory` computes, some rows of states at a time.
+
+Shapes: T states, P places of the table of patterns, D width.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from keras import ops
+
+from keras_attention import kernels
+from keras_attention.models.hopfield.trajectory import Trajectory
+from keras_attention.numerics import masks, normalizers
+from keras_attention.ops import scores
+from keras_attention.ops.hopfield import binary_energy, energy, retrieval, streaming
+from keras_attention.ops.hopfield.patterns import nearness
+
+Tensor = Any
+
+
+BLOCK = 64  # states that are computed at a time
+
+
+class Settings(NamedTuple):
+    """What tells the equations of one memory from those of another."""
+
+    kind: str
+    separation: str
+    similarity: str
+    degree: int
+    order: str
+    chunk: int
+
+    @property
+    def streams(self) -> bool:
+        """Whether a step holds the scores of one chunk alone."""
+        return self.kind == "modern" and self.separation in streaming.SEPARATIONS
+
+
+class Equations:
+    """The functions of one kind of memory, compiled once for all memories of it.
+
+    Each takes states (T, D) and the table, of which the first `count` rows are
+    patterns.
+
+    Args:
+        settings: of the memory.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.compiled_step = kernels.compiled(self.step, (), settings.streams)
+        self._compiled: dict[str, Callable] = {}
+
+    def rows(self, places: int, streams: bool = False) -> int:
+        """How many states are computed at a time, given how large the table is."""
+        if streams:
+            return BLOCK
+        return max(1, min(BLOCK, _below(streaming.SCORES // places)))
+
+    def step(
+        self, states: Tensor, moving: Tensor, table: Tensor, count: Any, beta: Any
+    ) -> tuple[Tensor, Tensor]:
+        """The next states (T, D), and how far each moved, (T,).
+
+        Those that are not `moving`, booleans (T,), stay.
+        """
+        new = self.update(states, table, count, beta)
+        new = ops.where(ops.expand_dims(moving, -1), new, states)
+        return new, ops.sqrt(ops.sum((new - states) ** 2, axis=-1))
+
+    def update(self, states: Tensor, table: Tensor, count: Any, beta: Any) -> Tensor:
+        """One step of all states."""
+        kind, separation, similarity, degree, order, chunk = self.settings
+        if kind != "modern":
+            stored = ops.cast(table, states.dtype)
+            return binary_energy.neurons_update(states, stored, kind, order, degree)
+        given = separation, similarity
+        if self.settings.streams:
+            return streaming.streamed_update(states, table, count, beta, *given, chunk)
+        seen = there(table, count)
+        return energy.hopfield_update(states, table, _like(beta, states), *given, seen)
+
+    def energy(
+        self, states: Tensor, place: Any, table: Tensor, count: Any, beta: Any
+    ) -> Tensor:
+        """(T,)."""
+        kind, separation, similarity, degree, _, _ = self.settings
+        if kind == "classical":
+            return binary_energy.classical_energy(states, table)
+        if kind == "polynomial":
+            return binary_energy.polynomial_energy(states, table, degree)
+        if kind == "exponential":
+            return binary_energy.exponential_energy(states, table)
+        beta, seen = _like(beta, states), there(table, count)
+        return energy.hopfield_energy(states, table, beta, separation, similarity, seen)
+
+    def size(
+        self,
+        states: Tensor,
+        place: Any,
+        table: Tensor,
+        count: Any,
+        beta: Any,
+        mass: Any,
+    ) -> Tensor:
+        """The metastable size, int32 (T,)."""
+        stored = ops.cast(table, states.dtype)
+        if self.settings.similarity == "distance":
+            similar = nearness(states, stored, there(table, count))  # (T, P)
+        elif self.settings.similarity == "cosine":
+            similar = scores.cosine(states, stored)
+        else:
+            similar = scores.dot(states, stored)
+        separate = normalizers.get(self.settings.separation)
+        weights = separate(_like(beta, states) * similar, there(table, count))
+        return retrieval.metastable_size(weights, mass)
+
+    def separation(
+        self, states: Tensor, place: Any, table: Tensor, count: Any, beta: Any
+    ) -> Tensor:
+        """Δ (T,) of the patterns that stand at `place` and behind it."""
+        similar = scores.dot(states, ops.cast(table, states.dtype))  # (T, P)
+        column = ops.expand_dims(masks.places(table.shape[0]), 0)
+        row = masks.places(states.shape[0]) + ops.cast(place, "int32")
+        others = ops.logical_and(
+            there(table, count), ops.not_equal(column, ops.expand_dims(row, 1))
+        )
+        nearest = ops.max(ops.where(others, similar, float("-inf")), axis=-1)
+        return ops.sum(states**2, axis=-1) - nearest
+
+    def by_blocks(self, name: str, states: Tensor, *given: Any) -> Tensor:
+        """What the function of a name says of all states (T, D), (T,).
+
+        Args:
+            name: "energy", "size" or "separation".
+            states: (T, D).
+            *given: the table, count and β, and what else that function takes.
+        """
+        size = fewest(self.rows(given[0].shape[0]), states.shape[0])
+        # The mass decides a branch in Python and is a number while that is compiled.
+        key, more = f"{name} {given[3:]}", given[3:]
+        if key not in self._compiled:
+            function = getattr(self, name)
+            self._compiled[key] = kernels.compiled(
+                lambda *args: function(*args, *more), (), False
+            )
+        found = [
+            self._compiled[key](padded(part, size), i * size, *given[:3])
+            for i, part in enumerate(parts(states, size))
+        ]
+        if not found:
+            return ops.zeros((0,), states.dtype)
+        return ops.concatenate(found)[: states.shape[0]]
+
+
+@functools.cache
+def equations(settings: Settings) -> Equations:
+    """Those of a kind of memory, made once."""
+    return Equations(settings)
+
+
+def settle(
+    step: Callable,
+    given: tuple[Any, ...],
+    queries: Tensor,
+    size: int,
+    limit: int,
+    tolerance: float | None,
+) -> Iterator[Tensor]:
+    """The states of a block of queries: as they came, and after each step.
+
+    Args:
+        step: of `Equations`.
+        given: the table, count and β.
+        queries: (T, D).
+        size: T of the step that is compiled, at least that of the queries.
+        limit: of the number of steps.
+        tolerance: how far a step moves what is at rest, and stays; None to go on.
+
+    Yields:
+        (T, D), until all are at rest.
+    """
+    count = queries.shape[0]
+    states, moving = padded(queries, size), np.arange(size) < count
+    yield queries
+    for _ in range(limit):
+        states, moved = step(states, ops.convert_to_tensor(moving), *given)
+        yield states if count == size else states[:count]
+        if tolerance is not None:
+            moving = moving & (as_numpy(moved) > tolerance)
+            if not moving.any():
+                return
+
+
+def joined(ways: Sequence[Iterable[Tensor]]) -> np.ndarray:
+    """The ways of blocks of queries as one, (K + 1, T, D); those at rest stay there."""
+    arrays = [[as_numpy(states) for states in way] for way in ways]
+    longest = max(map(len, arrays))
+    full = [way + way[-1:] * (longest - len(way)) for way in arrays]
+    return np.concatenate([np.stack(way) for way in full], axis=1)
+
+
+def trajectory(
+    states: np.ndarray, energies: np.ndarray, tolerance: float, shape: tuple[int, ...]
+) -> Trajectory:
+    """Of states (K + 1, T, D) and energies (K + 1, T) of queries of some shape."""
+    moved = np.linalg.norm(np.diff(states, axis=0), axis=-1)  # (K, T)
+    rests = np.concatenate([moved <= tolerance, np.ones_like(states[:1, :, 0], bool)])
+    at_rest = rests[:-1][-1:].any(0)  # (T,)
+    steps = np.minimum(rests.argmax(0) + 1, len(moved))
+    return Trajectory(
+        states.reshape(len(states), *shape),
+        energies.reshape(len(states), *shape[:-1]),
+        steps.reshape(shape[:-1]),
+        at_rest.reshape(shape[:-1]),
+    )
+
+
+def as_numpy(x: Tensor) -> np.ndarray:
+    """Its numbers; those of half precision in float32."""
+    array = np.asarray(ops.convert_to_numpy(x))
+    return array.astype("float32") if array.dtype.itemsize == 2 else array
+
+
+def there(table: Tensor, count: Any) -> Tensor:
+    """Which places of a table (P, D) are patterns, booleans (1, P)."""
+    seen = masks.places(table.shape[0]) < ops.cast(count, "int32")
+    return ops.expand_dims(seen, 0)
+
+
+def fewest(most: int, count: int) -> int:
+    """A power of two that holds so many rows, but no more than `most`.
+
+    So few sizes of blocks are compiled.
+    """
+    return min(most, 1 << max(count - 1, 0).bit_length())
+
+
+def parts(states: Tensor, size: int) -> list[Tensor]:
+    """Rows (T, D), so many at a time. A slice is a copy on some backends."""
+    count = states.shape[0]
+    if count == size:
+        return [states]
+    return [states[i : i + size] for i in range(0, count, size)]
+
+
+def shaped(x: Tensor, shape: tuple[Any, ...]) -> Tensor:
+    """x in another shape, if it is another one."""
+    same = len(x.shape) == len(shape) == 2
+    return x if same else ops.reshape(x, shape)
+
+
+def padded(states: Tensor, size: int) -> Tensor:
+    """Rows (T, D) and behind them the first one again, up to (size, D)."""
+    missing = size - states.shape[0]
+    if not missing:
+        return states
+    return ops.concatenate([states, ops.repeat(states[:1], missing, axis=0)])
+
+
+def _like(beta: Any, states: Tensor) -> Tensor:
+    return ops.cast(beta, states.dtype)
+
+
+def _below(n: int) -> int:
+    """The largest power of two that is not above n."""
+    return 1 << max(n, 1).bit_length() - 1

@@ -1,0 +1,217 @@
+"""Key-value memory networks over the facts of a knowledge base."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attention.layers import KeyValueHop, SentenceEncoder
+from keras_attention.layers.base.arguments import (
+    clone_initializer,
+    only_of_models,
+    positive,
+    serialize_normalizer,
+)
+from keras_attention.layers.base.serialization import export
+from keras_attention.layers.memory_networks.sentence_encoder import normal
+from keras_attention.numerics import masks, normalizers
+
+Tensor = Any
+
+# The length of the vector that says which entity: its square is what it adds to the
+# score of a key that the state asks for with certainty.
+LENGTH = 4.0
+
+
+@export
+class KeyValueMemNN(keras.Model):
+    """Answers questions from facts, each a key (entity, relation) and a value (entity).
+
+        q₁ = [Σⱼ lⱼ ∘ A xⱼ ; 0]         the question, of words x
+        kᵢ = [A rᵢ + A s(eᵢ) ; eᵢ]      key of fact i: its relation r and its entity e
+        vᵢ = [0 ; oᵢ]                   value of fact i: the entity o
+        p  = softmax(qₕᵀ kᵢ),  o = Σᵢ pᵢ vᵢ,  qₕ₊₁ = Rₕ (qₕ + o)      once a hop
+        answer(y) = Σ softmax(qₕ₊₁ᵀ [B rᵢ ; oᵢ]) over the facts i whose value is y
+
+    Words and relations are learnt, entities are not: behind the D learnt features
+    stands a unit vector, times 4, for each entity of the memory but the question's
+    own, which s tells from the others. R is a matrix on the features and one number
+    on the entities. So the network cannot know one entity from another but by its
+    facts, numbering the entities otherwise changes nothing, and it can answer about
+    entities and from facts that it has never met. The paper has an embedding of each
+    entity instead, which has to be learnt.
+
+    Args:
+        vocabulary_size: the number of different words, padding (0) included.
+        relations: the number of relations, inverses and padding (0) included.
+        embedding_dim: D, how many features are learnt.
+        hops: H, how often the memory is read, each time with an R of its own.
+        memory_size: M, the most facts that a memory may hold; its entities are
+            numbered from 1 to M + 1.
+        encoding: of the question, "position", "bag" or "centered_position", see
+            `SentenceEncoder`.
+        normalizer: of the hops, see `KeyValueHop`.
+        kernel_initializer: of each R; by default the identity.
+
+    Call arguments:
+        inputs: a dict of integers:
+            "question" (B, L): words; 0 is padding.
+            "keys" (B, M, 2): of each fact the entity and the relation to look it up
+                by.
+            "values" (B, M): the entity that the fact has for these; 0 where there is
+                no fact.
+
+    Returns:
+        Probabilities (B, M + 2) of the entities by their numbers, 0 for those that are
+        nobody's value. Number 0, nothing, has 1 where there is no fact, else 0. Train
+        with `CategoricalCrossentropy()` on targets that share 1 among right answers.
+
+    Raises:
+        ValueError: for an argument that there is not, an unknown encoding, or sizes
+            below 1.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.models import KeyValueMemNN
+    >>> model = KeyValueMemNN(vocabulary_size=20, relations=7, memory_size=3)
+    >>> inputs = {
+    ...     "question": np.array([[4, 5, 2]]),
+    ...     "keys": np.array([[[1, 3], [1, 4], [0, 0]]]),
+    ...     "values": np.array([[2, 3, 0]]),
+    ... }
+    >>> tuple(model(inputs).shape)
+    (1, 5)
+
+    Reference:
+        Miller, Fisch, Dodge, Karimi, Bordes & Weston, "Key-value memory networks for
+        directly reading documents" (2016), section 3.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        relations: int,
+        embedding_dim: int = 64,
+        hops: int = 1,
+        memory_size: int = 64,
+        encoding: str = "position",
+        normalizer: Any = "softmax",
+        kernel_initializer: Any = "identity",
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        only_of_models("KeyValueMemNN", kwargs)
+        for name, size in (
+            ("vocabulary_size", vocabulary_size),
+            ("relations", relations),
+            ("embedding_dim", embedding_dim),
+            ("hops", hops),
+            ("memory_size", memory_size),
+        ):
+            positive(name, size)
+
+        question = keras.Input((None,), dtype="int32", name="question")  # (B, L)
+        keys = keras.Input((memory_size, 2), dtype="int32", name="keys")  # (B, M, 2)
+        values = keras.Input((memory_size,), dtype="int32", name="values")  # (B, M)
+
+        def embedding(size: int, name: str) -> keras.layers.Embedding:
+            return keras.layers.Embedding(
+                size,
+                embedding_dim,
+                embeddings_initializer=normal(),
+                dtype=dtype,
+                name=name,
+            )
+
+        entity, relation = keys[:, :, 0], keys[:, :, 1]  # (B, M)
+        own = ops.cast(ops.equal(entity, 1), "int32")
+        features = keras.layers.Add(dtype=dtype, name="key_features")(
+            [
+                embedding(relations, "key_relations")(relation),
+                embedding(2, "own_entity")(own),
+            ]
+        )  # (B, M, D)
+        roles = embedding(relations, "answer_relations")(relation)  # (B, M, D)
+        key = _vector(features, entity, memory_size)  # (B, M, D + M)
+        value = _vector(ops.zeros_like(roles), values, memory_size)
+        candidate = _vector(roles, values, memory_size)
+
+        words = SentenceEncoder(
+            vocabulary_size, embedding_dim, encoding, dtype=dtype, name="words"
+        )
+        state = ops.pad(words(question), [[0, 0], [0, memory_size]])  # (B, D + M)
+        filled = masks.padding(values)  # (B, M)
+        for hop in range(1, hops + 1):
+            read = KeyValueHop(
+                embedding_dim,
+                normalizer,
+                clone_initializer(kernel_initializer),
+                dtype=dtype,
+                name=f"hop_{hop}",
+            )
+            state = read(state, value, key, value_mask=filled)
+        logits = ops.einsum("bd,bmd->bm", state, candidate)
+        fitting = normalizers.softmax(logits, filled)  # (B, M)
+        answer = _by_entity(fitting, values, memory_size)  # (B, M + 2)
+
+        super().__init__(
+            inputs={"question": question, "keys": keys, "values": values},
+            outputs=answer,
+            **kwargs,
+        )
+        if dtype is not None:
+            self.dtype_policy = keras.dtype_policies.get(dtype)
+        self.vocabulary_size = vocabulary_size
+        self.relations = relations
+        self.embedding_dim = embedding_dim
+        self.hops = hops
+        self.memory_size = memory_size
+        self.encoding = encoding
+        self.normalizer = read.normalizer
+        self.kernel_initializer = read.kernel_initializer
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "trainable": self.trainable,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
+            "vocabulary_size": self.vocabulary_size,
+            "relations": self.relations,
+            "embedding_dim": self.embedding_dim,
+            "hops": self.hops,
+            "memory_size": self.memory_size,
+            "encoding": self.encoding,
+            "normalizer": serialize_normalizer(self.normalizer),
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        return cls(**config)
+
+
+def _vector(features: Tensor, entities: Tensor, memory_size: int) -> Tensor:
+    """[features ; unit vector of the entity, times its length].
+
+    Entity n > 1 has its 1 in place n − 2; padding (0) and the question's own entity
+    (1) have none.
+    """
+    numbers = np.arange(2, memory_size + 2, dtype="int32")
+    same = ops.cast(ops.equal(entities[:, :, None], numbers), features.dtype)
+    return ops.concatenate([features, LENGTH * same], axis=-1)  # (B, M, D + M)
+
+
+def _by_entity(weights: Tensor, values: Tensor, memory_size: int) -> Tensor:
+    """The weights of facts (B, M) summed by their values: (B, M + 2).
+
+    Number 0, nothing, gets 1 where there is no fact.
+    """
+    numbers = np.arange(1, memory_size + 2, dtype="int32")
+    same = ops.cast(ops.equal(values[:, :, None], numbers), weights.dtype)
+    found = ops.einsum("bm,bmn->bn", weights, same)  # (B, M + 1)
+    empty = ops.all(ops.equal(values, 0), axis=1, keepdims=True)  # (B, 1)
+    return ops.concatenate([ops.cast(empty, weights.dtype), found], axis=-1)

@@ -1,0 +1,351 @@
+"""A memory of very many facts, which a trained `MemNN` answers questions about.
+
+Shapes: B questions, N facts, L words, D width, K hops; "·" stands for the features of a
+sentence.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import zipfile
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from keras import ops
+
+from keras_attention.models.memory_networks.hashing import (
+    ClusterHash,
+    Hash,
+    WordHash,
+    checked,
+)
+
+BLOCK = 2**16  # facts that are embedded at a time
+
+# A file of `LargeMemory.save`.
+FORMAT = "keras_attention.LargeMemory 1"
+ARRAYS = ("facts", "features", "keys")
+TABLES = ("buckets", "members", "starts")  # of a hash
+HASHES: dict[str, type[Hash]] = {"WordHash": WordHash, "ClusterHash": ClusterHash}
+# What of a model's sizes makes the features of a fact, and their embeddings.
+SIZES = ("vocabulary_size", "ngrams", "buckets", "embedding_dim", "nonlinear")
+
+
+class Answers(NamedTuple):
+    """What a `LargeMemory` answers.
+
+    Attributes:
+        words: int64 (B,), the words answered.
+        facts: int64 (B, K), the facts found; −1 once there is nothing more.
+        scored: int64 (B,), how many facts were scored, all hops together.
+    """
+
+    words: np.ndarray
+    facts: np.ndarray
+    scored: np.ndarray
+
+
+class LargeMemory:
+    """Facts that were embedded once, and are searched by what a `MemNN` has learned.
+
+    Same parts, same answers as those of the model on a story of these facts; but the
+    facts are stored with their embeddings, one question is answered after another, and
+    with a hash only its candidates are scored. Made by `MemNN.remember`; `save` writes
+    it to a file, and `load` reads it again, without embedding or hashing anything anew.
+
+    Args:
+        model: a `MemNN`, trained.
+        facts: integers (N, L) in the order in which they were told; 0 is padding.
+        index: a `WordHash` or `ClusterHash` of these facts; None to score all facts.
+
+    Raises:
+        ValueError: if the facts are not integers (N, L), or the index is not of
+            these facts.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.models import MemNN
+    >>> from keras_attention.models.memory_networks.hashing import WordHash
+    >>> facts = np.array([[3, 1], [4, 1], [3, 2]])
+    >>> model = MemNN(vocabulary_size=6, supports=1)
+    >>> memory = model.remember(facts, WordHash(facts, max_share=0.5))
+    >>> memory.answer(np.array([[5, 4]])).facts.tolist()
+    [[1]]
+
+    Reference:
+        Weston, Chopra & Bordes, "Memory networks" (2014), section 3.3.
+    """
+
+    def __init__(self, model: Any, facts: np.ndarray, index: Hash | None) -> None:
+        facts = checked(facts)
+        if not len(facts):
+            raise ValueError("`facts` must hold at least one. Received: none")
+        if index is not None and index.size != len(facts):
+            raise ValueError(
+                "`index` must be a hash of the same facts. Received: "
+                f"index.size={index.size}, len(facts)={len(facts)}"
+            )
+        self._know(model, facts, index)
+        blocks = [facts[i : i + BLOCK] for i in range(0, len(facts), BLOCK)]
+        width = self._i.ngrams * facts.shape[1]
+        self._features = np.zeros((len(facts), width), "int32")
+        self._keys = np.zeros((len(facts), self._o.embedding_dim), "float32")
+        for n, block in enumerate(blocks):
+            here = slice(n * BLOCK, n * BLOCK + len(block))
+            self._features[here] = numpy(self._i(block))
+            self._keys[here] = self._embedded(self._features[here])
+        self._embedding = fingerprint(model)
+
+    def _know(self, model: Any, facts: np.ndarray, index: Hash | None) -> None:
+        """What takes no time to find out of the facts."""
+        self.index = index
+        self.facts = facts
+        self._model = model
+        self._i, self._o, self._r = (model.get_layer(name) for name in "IOR")
+        filled = (facts != 0).any(1)
+        self._all = np.flatnonzero(filled)
+        self._times = np.where(filled, np.cumsum(filled), -1)  # (N,)
+        if model.adaptive:
+            self._nothing = self._embedded(np.array([[self._i.size]]))[0]  # (D,)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes facts, embeddings and the hash to one file, a NumPy archive.
+
+        The model is not in it: save that too, by `model.save`.
+
+        Args:
+            path: of the file, such as "memory.npz"; one that is there is replaced
+                in one step, once all is written to `path + ".new"`.
+
+        Raises:
+            ValueError: if the hash is neither a `WordHash` nor a `ClusterHash`.
+        """
+        name = None if self.index is None else type(self.index).__name__
+        if self.index is not None and HASHES.get(str(name)) is not type(self.index):
+            raise ValueError(
+                "`index` must be a WordHash, a ClusterHash or None to be saved. "
+                f"Received: index={self.index!r}"
+            )
+        about = {
+            "format": FORMAT,
+            "sizes": {size: int(getattr(self._model, size)) for size in SIZES},
+            "embedding": self._embedding,
+            "hash": name,
+        }
+        arrays: dict[str, Any] = {
+            "about": np.array(json.dumps(about)),
+            "facts": self.facts,
+            "features": self._features,
+            "keys": self._keys,
+        }
+        if self.index is not None:
+            for table, array in self.index.tables().items():
+                arrays[f"hash_{table}"] = array
+        new = os.fspath(path) + ".new"
+        try:
+            with open(new, "wb") as file:
+                np.savez(file, **arrays)
+            os.replace(new, path)
+        finally:
+            with contextlib.suppress(FileNotFoundError):  # it is there no more
+                os.remove(new)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], model: Any) -> Self:
+        """Reads what `save` wrote.
+
+        Args:
+            path: of the file.
+            model: the `MemNN` that the memory was made with, as it was then: loaded
+                from a file of its own, on any backend.
+
+        Returns:
+            The `LargeMemory`.
+
+        Raises:
+            OSError: if there is no such file.
+            ValueError: if the file is not a saved memory, or a damaged one, or the
+                model is of other sizes or embeds facts by other weights than the one
+                that the memory was made with.
+        """
+        about, arrays, index = _read(path)
+        for name, size in about["sizes"].items():
+            if getattr(model, name, None) != size:
+                raise ValueError(
+                    f"`model` must be the one that the memory in {path} was made "
+                    f"with, of {name}={size!r}. Received: "
+                    f"model.{name}={getattr(model, name, None)!r}"
+                )
+        if fingerprint(model) != about["embedding"]:
+            raise ValueError(
+                f"`model` must be the one that the memory in {path} was made with; "
+                "this one has other weights, or was trained since. `model.remember` "
+                f"makes the memory anew. Received: model={model!r}"
+            )
+        memory = cls.__new__(cls)
+        memory._know(model, arrays["facts"], index)
+        memory._features, memory._keys = arrays["features"], arrays["keys"]
+        memory._embedding = about["embedding"]
+        return memory
+
+    def answer(self, questions: np.ndarray) -> Answers:
+        """Finds the facts, and answers by a word.
+
+        Args:
+            questions: integers (B, L), 0 is padding.
+
+        Returns:
+            `Answers`.
+        """
+        questions = np.asarray(questions)
+        asked = self._i(questions)  # (B, ·)
+        state = self._o.question(asked)  # (B, D)
+        batch, hops = len(questions), self._o.supports
+        found = np.full((batch, hops), -1)
+        scored = np.zeros(batch, "int64")
+        for hop in range(hops):
+            query = self._o.embed(state)
+            weights = numpy(self._o.weights_of_time(query))  # (B, 3)
+            query = numpy(query)
+            for b in range(batch):
+                if hop == 0 or found[b, hop - 1] >= 0:
+                    best, count = self._find(
+                        query[b], weights[b], questions[b], found[b, :hop]
+                    )
+                    found[b, hop], scored[b] = best, scored[b] + count
+            if hop + 1 < hops:
+                state = self._o.add(state, hop, self._sentences(found[:, hop]))
+        slots = np.where(found >= 0, np.arange(hops), -1)  # (B, K)
+        memory = np.stack([self._sentences(found[:, h]) for h in range(hops)], axis=1)
+        memory = np.pad(memory, ((0, 0), (0, 0), (1, 0)))  # (B, K, ·), no times needed
+        words = numpy(self._r(asked, memory, slots)).argmax(-1)
+        return Answers(words, found, scored)
+
+    def _find(
+        self, query: np.ndarray, weights: np.ndarray, words: np.ndarray, found: Any
+    ) -> tuple[int, int]:
+        """One hop for one question: the winner, or −1, and how many were scored."""
+        slots = None
+        if self.index is not None:
+            text = np.concatenate([words, *self.facts[found]])
+            slots = self.index.candidates(text)
+        if slots is None:
+            slots = self._all
+            similar = (self._keys @ query)[slots]
+        else:
+            similar = self._keys[slots] @ query
+        count = len(slots)
+        if len(found):  # a fact is found once
+            new = ~np.isin(slots, found)
+            slots, similar = slots[new], similar[new]
+        times = self._times[slots]
+        if self._model.adaptive:  # m_∅ is older than all
+            slots = np.concatenate([[-1], slots])
+            similar = np.concatenate([[self._nothing @ query], similar])
+            times = np.concatenate([[0], times])
+        if not len(slots):
+            return -1, count
+        x = self._times[found[-1]] if len(found) else self._times.max() + 1
+        return int(slots[last_of_one_pass(similar, weights, x, times)]), count
+
+    def _embedded(self, features: np.ndarray) -> np.ndarray:
+        return numpy(self._o.embed(self._o.candidate(features)))
+
+    def _sentences(self, slots: np.ndarray) -> np.ndarray:
+        """The features (B, ·) of some facts, (B,); none for −1."""
+        return np.where(slots[:, None] >= 0, self._features[slots], 0)
+
+
+def last_of_one_pass(
+    similar: np.ndarray, weights: np.ndarray, x: int, times: np.ndarray
+) -> int:
+    """`ops.ranking.one_pass` over one row, by its few changes instead of its slots.
+
+    Args:
+        similar: s_O(x, mᵢ), numbers (N,).
+        weights: of the three time features, (3,).
+        x: when it was written what is asked with.
+        times: when the memories were written, ascending integers (N,).
+
+    Returns:
+        The place of the memory that is left.
+    """
+    best = len(similar) - 1
+    while True:
+        older, time = times[:best], times[best]
+        features = np.stack([x < older, np.full(best, x < time), older < time], -1)
+        score = similar[:best] - similar[best] + features @ weights
+        ahead = np.flatnonzero(score > 0)
+        if not len(ahead):
+            return best
+        best = int(ahead[-1])
+
+
+def numpy(tensor: Any) -> np.ndarray:
+    """A tensor's numbers; those of half precision in float32."""
+    array = ops.convert_to_numpy(tensor)
+    return array.astype("float32") if array.dtype.itemsize == 2 else array
+
+
+def fingerprint(model: Any) -> str:
+    """A digest of the weights by which a `MemNN` embeds facts: 64 hexadecimal digits.
+
+    It is the same on every backend, and another one once the weights have moved.
+    """
+    finder, digest = model.get_layer("O"), hashlib.sha256()
+    for part in (finder.candidate, finder.map):
+        for weight in () if part is None else part.weights:
+            array = np.ascontiguousarray(numpy(weight.value))
+            digest.update(f"{array.dtype} {array.shape} ".encode() + array.tobytes())
+    return digest.hexdigest()
+
+
+def _read(
+    path: str | os.PathLike[str],
+) -> tuple[dict[str, Any], dict[str, np.ndarray], Hash | None]:
+    """What a file says about its memory, the arrays, and the hash."""
+    with open(path, "rb") as file:
+        if not zipfile.is_zipfile(file):
+            raise ValueError(f"{path} is not a saved memory: it is no NumPy archive.")
+        file.seek(0)
+        try:
+            with np.load(file, allow_pickle=False) as archive:
+                about = json.loads(str(archive["about"]))
+                if about["format"] != FORMAT:
+                    raise ValueError(f"its format is {about['format']!r}")
+                arrays = {name: archive[name] for name in ARRAYS}
+                _check(about, **arrays)
+                index = None
+                if about["hash"] is not None:
+                    tables = {name: archive[f"hash_{name}"] for name in TABLES}
+                    hash_class = HASHES[about["hash"]]
+                    index = hash_class.from_tables(len(arrays["facts"]), tables)
+        except (KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
+            raise ValueError(f"{path} is not a saved memory: {error}") from error
+    return about, arrays, index
+
+
+def _check(
+    about: dict[str, Any], facts: np.ndarray, features: np.ndarray, keys: np.ndarray
+) -> None:
+    """Holds the arrays of a file to each other, and to the sizes it tells of."""
+    number, length = checked(facts).shape
+    if not number:
+        raise ValueError("it holds no fact")
+    if (features.dtype.name, keys.dtype.name) != ("int32", "float32"):
+        raise ValueError(
+            "its features must be int32 and its keys float32: "
+            f"features.dtype={features.dtype}, keys.dtype={keys.dtype}"
+        )
+    sizes, _ = about["sizes"], about["embedding"]
+    wanted = (number, length * sizes["ngrams"]), (number, sizes["embedding_dim"])
+    if (features.shape, keys.shape) != wanted:
+        raise ValueError(
+            "its arrays do not fit each other: "
+            f"facts.shape={facts.shape}, features.shape={features.shape}, "
+            f"keys.shape={keys.shape}"
+        )

@@ -1,0 +1,236 @@
+"""End-to-end memory networks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.layers import MemoryAge, MemoryHop, SentenceEncoder
+from keras_attention.layers.base.arguments import (
+    only_of_models,
+    positive,
+    serialize_normalizer,
+)
+from keras_attention.layers.base.serialization import export
+from keras_attention.layers.memory_networks.sentence_encoder import normal
+from keras_attention.numerics import masks
+
+Tensor = Any
+
+TYINGS = ("adjacent", "layer_wise")
+TIMES = ("table", "word")
+
+
+@export
+class MemN2N(keras.Model):
+    """Answers a question about a story by several hops over its sentences.
+
+        mᵢ = Σⱼ lⱼ ∘ A xᵢⱼ + T_A(i)    input memory, of sentence i with words xᵢⱼ
+        cᵢ = Σⱼ lⱼ ∘ C xᵢⱼ + T_C(i)    output memory
+        u  = Σⱼ lⱼ ∘ B qⱼ              the question
+        p  = softmax(uᵀ mᵢ),  o = Σᵢ pᵢ cᵢ,  u ← u + o      once a hop
+        answer = softmax(W u)
+
+    With `tying="adjacent"` the output memory of a hop is the input memory of the next
+    one, B is the first A and W the last C, transposed. With `tying="layer_wise"` all
+    hops share A and C, and u ← H u + o.
+
+    A memory has `memory_size` slots. Those that a story leaves empty are null: their
+    score is 0 and so is what they hold, which lets a hop look at nothing.
+
+    Args:
+        vocabulary_size: V, the number of different words, padding (0) included.
+        embedding_dim: d, the width of the memory.
+        hops: K, how often the memory is read.
+        memory_size: the number of slots, and the age up to which sentences are told
+            apart.
+        tying: "adjacent" or "layer_wise".
+        encoding: "position", "bag", or "centered_position" as in the authors' code,
+            see `SentenceEncoder`.
+        time: "table" adds T(i) to a memory; "word" writes the age behind the sentence
+            as one more word of the vocabulary, as in the authors' code.
+        normalizer: of the hops, see `MemoryHop`.
+        null_memories: whether the empty slots take part in the softmax; by default
+            they do if the normalizer is "softmax", by name.
+        time_noise: random noise in time while training, see `MemoryAge`; the paper's
+            "RN" is 0.1.
+        linear_start: whether the hops begin without softmax, see `MemoryHop`; the
+            callback `LinearStart` puts it in.
+        activation: a nonlinearity behind each hop, None for none.
+
+    Call arguments:
+        inputs: a dict of integers:
+            "story" (B, M, L): the sentences in reading order; 0 is padding, and a
+            sentence of nothing but padding is an empty slot wherever it stands.
+            "question" (B, L).
+
+    Returns:
+        Logits (B, V): train with `SparseCategoricalCrossentropy(from_logits=True)`.
+        A story of any number of sentences will do: those older than `memory_size`
+        share one age.
+
+    Raises:
+        ValueError: for an argument that there is not, an unknown tying, encoding or
+            time, null memories without the softmax, or sizes below 1.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.models import MemN2N
+    >>> model = MemN2N(vocabulary_size=20, embedding_dim=8)
+    >>> story = np.array([[[1, 2, 3], [4, 5, 0], [0, 0, 0]]])
+    >>> logits = model({"story": story, "question": np.array([[6, 1]])})
+    >>> tuple(logits.shape)
+    (1, 20)
+
+    Reference:
+        Sukhbaatar, Szlam, Weston & Fergus, "End-to-end memory networks" (2015).
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        embedding_dim: int = 20,
+        hops: int = 3,
+        memory_size: int = 50,
+        tying: str = "adjacent",
+        encoding: str = "position",
+        time: str = "table",
+        normalizer: Any = "softmax",
+        null_memories: bool | None = None,
+        time_noise: float = 0.0,
+        linear_start: bool = False,
+        activation: Any = None,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        only_of_models("MemN2N", kwargs)
+        for name, value, known in (("tying", tying, TYINGS), ("time", time, TIMES)):
+            if value not in known:
+                raise ValueError(
+                    f"`{name}` must be one of {list(known)}. Received: {name}={value!r}"
+                )
+        if null_memories is None:
+            null_memories = normalizer == "softmax"
+        elif null_memories and normalizer != "softmax":
+            raise ValueError(
+                "`null_memories` needs normalizer='softmax'. "
+                f"Received: normalizer={normalizer!r}"
+            )
+        for name, size in (
+            ("vocabulary_size", vocabulary_size),
+            ("embedding_dim", embedding_dim),
+            ("hops", hops),
+            ("memory_size", memory_size),
+        ):
+            positive(name, size)
+
+        story = keras.Input((None, None), dtype="int32", name="story")  # (B, M, L)
+        question = keras.Input((None,), dtype="int32", name="question")  # (B, L)
+        adjacent = tying == "adjacent"
+
+        def words(name: str) -> SentenceEncoder:
+            return SentenceEncoder(
+                vocabulary_size + (memory_size if time == "word" else 0),
+                embedding_dim,
+                encoding,
+                dtype=dtype,
+                name=name,
+            )
+
+        def memory(encoder: SentenceEncoder) -> Tensor:
+            """Σⱼ lⱼ ∘ A xᵢⱼ + T_A(i)."""
+            if time == "word":
+                ages = ops.where(age > 0, age + (vocabulary_size - 1), 0)[..., None]
+                # A word outside the vocabulary must not be read as an age.
+                known = story < vocabulary_size
+                tokens = ops.where(known, story, story + memory_size)
+                return encoder(ops.concatenate([tokens, ages], axis=-1))  # (B, M, D)
+            times = keras.layers.Embedding(
+                memory_size + 1,
+                embedding_dim,
+                embeddings_initializer=normal(),
+                dtype=dtype,
+                name=f"{encoder.name}_time",
+            )
+            add = keras.layers.Add(dtype=dtype, name=f"{encoder.name}_memory")
+            return add([encoder(story), times(age)])  # (B, M, D)
+
+        # Keras' Add drops a mask where another input has none, so it is passed on.
+        filled = ops.any(masks.padding(story), axis=-1)  # (B, M)
+        age = MemoryAge(memory_size, time_noise, name="age")(story)  # (B, M)
+        hop = MemoryHop(
+            transform=not adjacent,
+            activation=activation,
+            normalizer=normalizer,
+            slots=memory_size if null_memories else None,
+            linear_start=linear_start,
+            dtype=dtype,
+            name="hop",
+        )
+        if adjacent:
+            encoders = [words(f"encoder_{k}") for k in range(hops + 1)]  # A1, C1 … CK
+            memories = [memory(encoder) for encoder in encoders]
+            state = encoders[0](question)  # B = A1
+            for k in range(hops):
+                state = hop(  # A_{k+1} = C_k
+                    state, memories[k + 1], memories[k], value_mask=filled
+                )
+            # (3) with Wᵀ = CK; a time is no answer
+            logits = encoders[-1](state, reverse=True)[:, :vocabulary_size]  # (B, V)
+        else:
+            output, inputs = memory(words("output")), memory(words("input"))
+            state = words("question_encoder")(question)
+            for _ in range(hops):
+                state = hop(state, output, inputs, value_mask=filled)
+            answer = keras.layers.Dense(
+                vocabulary_size,
+                use_bias=False,
+                kernel_initializer=normal(),
+                dtype=dtype,
+                name="answer",
+            )
+            logits = answer(state)  # (3) W u: (B, V)
+
+        super().__init__(
+            inputs={"story": story, "question": question}, outputs=logits, **kwargs
+        )
+        if dtype is not None:
+            self.dtype_policy = keras.dtype_policies.get(dtype)
+        self.vocabulary_size = vocabulary_size
+        self.embedding_dim = embedding_dim
+        self.hops = hops
+        self.memory_size = memory_size
+        self.tying = tying
+        self.encoding = encoding
+        self.time = time
+        self.normalizer = hop.normalizer
+        self.null_memories = null_memories
+        self.time_noise = time_noise
+        self.linear_start = linear_start
+        self.activation = keras.activations.get(activation)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "trainable": self.trainable,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
+            "vocabulary_size": self.vocabulary_size,
+            "embedding_dim": self.embedding_dim,
+            "hops": self.hops,
+            "memory_size": self.memory_size,
+            "tying": self.tying,
+            "encoding": self.encoding,
+            "time": self.time,
+            "normalizer": serialize_normalizer(self.normalizer),
+            "null_memories": self.null_memories,
+            "time_noise": self.time_noise,
+            "linear_start": self.linear_start,
+            "activation": keras.activations.serialize(self.activation),
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        return cls(**config)

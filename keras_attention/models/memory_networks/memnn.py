@@ -1,0 +1,255 @@
+"""Memory networks that are told their supporting facts while they learn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attention.layers.base.arguments import only_of_models, positive
+from keras_attention.layers.base.serialization import export
+from keras_attention.layers.memory_networks.fact_finder import FactFinder
+from keras_attention.layers.memory_networks.memory_writer import MemoryWriter
+from keras_attention.layers.memory_networks.sentence_features import SentenceFeatures
+from keras_attention.layers.memory_networks.word_responder import WordResponder
+from keras_attention.models.memory_networks.hashing import Hash
+from keras_attention.models.memory_networks.large_memory import LargeMemory
+
+Tensor = Any
+
+
+@export
+class MemNN(keras.Model):
+    """Finds the facts of a story that support an answer, one a hop, and answers.
+
+        I  features of words and n-grams of each sentence     `SentenceFeatures`
+        G  writes them into the memory, with their time       `MemoryWriter`
+        O  o₁ = argmaxᵢ s_O(x, mᵢ), o₂ = argmaxᵢ s_O([x, m_o₁], mᵢ), …   `FactFinder`
+        R  answer = argmax_w s_R([x, m_o₁, m_o₂, …], w)       `WordResponder`
+
+    The parts are layers of these names: `model.get_layer("O")`. A fact is chosen, not
+    weighted, so no gradient goes from the answer to what found it. Both are trained by
+    a margin ranking loss, on data that name the supporting facts, which take the
+    place of those found while training. `evaluate` and `predict` go by the facts that
+    the model finds itself, whether or not the true ones are given. With metrics, Keras
+    wants a target for each output: give "found" the supporting facts, too.
+
+    Args:
+        vocabulary_size: V, the number of different words, padding (0) included.
+        embedding_dim: D, the width of the embeddings.
+        supports: K, how many facts are found; with `adaptive=True` at most, else for
+            every question.
+        time: whether O knows which fact is older, see `FactFinder`.
+        adaptive: whether the number of facts varies from question to question: the
+            memory then has a record m_∅, "nothing more", behind its last slot.
+        ngrams: the most words of an n-gram, see `SentenceFeatures`.
+        buckets: the number of features for n-grams.
+        nonlinear: whether x is embedded by two layers in O and R, and the memories,
+            too, in O.
+        hop_versions: whether the words of facts found have a version for each hop.
+
+    Call arguments:
+        inputs: a dict of integers:
+            "story" (B, M, L): the sentences in reading order; 0 is padding, and a
+            sentence of nothing but padding is an empty slot wherever it stands.
+            "question" (B, L).
+            "supporting_facts" (B, K): slots of the story in the order in which they
+            are to be found; with `adaptive=True`, −1 behind the last one. A number
+            that is no slot of the story counts as −1 in a compiled step, and is an
+            error in NumPy arrays that are trained on. May be left out, and then has no
+            effect on training either.
+        training: whether to go by "supporting_facts".
+
+    Returns:
+        A dict of
+        "facts" (B, K, M), with `adaptive=True` (B, K, M + 1): scores for
+            `SupportingFactLoss`, see `FactFinder`;
+        "answer" (B, V): scores of the words, for the same loss;
+        "found" int32 (B, K): the facts found, −1 once there is nothing more.
+
+    Raises:
+        ValueError: if a size is below 1, or the supporting facts are not (B, K), or,
+            as NumPy arrays to be trained on, are neither slots of the story nor −1.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.losses import SupportingFactLoss
+    >>> from keras_attention.models import MemNN
+    >>> model = MemNN(vocabulary_size=20, embedding_dim=8, supports=1)
+    >>> loss = SupportingFactLoss(margin=0.1)
+    >>> model.compile("adam", {"facts": loss, "answer": loss})
+    >>> story = np.array([[[1, 2, 3], [4, 5, 0], [0, 0, 0]]])
+    >>> x = {"story": story, "question": np.array([[6, 1]])}
+    >>> facts = np.array([[0]])
+    >>> y = {"facts": facts, "answer": np.array([3])}
+    >>> history = model.fit({**x, "supporting_facts": facts}, y, verbose=0)
+    >>> model.predict(x, verbose=0)["answer"].shape
+    (1, 20)
+
+    Reference:
+        Weston, Chopra & Bordes, "Memory networks" (2014). `adaptive`, `ngrams` and
+        `nonlinear`: Weston et al., "Towards AI-complete question answering: a set of
+        prerequisite toy tasks" (2015), section 5.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        embedding_dim: int = 50,
+        supports: int = 2,
+        time: bool = True,
+        adaptive: bool = False,
+        ngrams: int = 1,
+        buckets: int = 2003,
+        nonlinear: bool = False,
+        hop_versions: bool = False,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        only_of_models("MemNN", kwargs)
+        positive("supports", supports)
+        story = keras.Input((None, None), dtype="int32", name="story")  # (B, M, L)
+        question = keras.Input((None,), dtype="int32", name="question")  # (B, L)
+        supporting = keras.Input(
+            (supports,), dtype="int32", name="supporting_facts", optional=True
+        )
+        i = SentenceFeatures(vocabulary_size, ngrams, buckets, name="I")
+        g = MemoryWriter(i.size if adaptive else None, name="G")
+        sizes = {
+            "features": i.size + 1,  # the last one is that of m_∅
+            "embedding_dim": embedding_dim,
+            "supports": supports,
+            "nonlinear": nonlinear,
+            "hop_versions": hop_versions,
+            "dtype": dtype,
+        }
+        o = FactFinder(time=time, name="O", **sizes)
+        r = WordResponder(vocabulary_size=vocabulary_size, name="R", **sizes)
+
+        x, memory = i(question), g(i(story))
+        output = o(x, memory, supporting)
+        answer = r(x, memory, output["found"])  # (B, V)
+
+        super().__init__(
+            inputs={
+                "story": story,
+                "question": question,
+                "supporting_facts": supporting,
+            },
+            outputs={**output, "answer": answer},
+            **kwargs,
+        )
+        if dtype is not None:
+            self.dtype_policy = keras.dtype_policies.get(dtype)
+        self.vocabulary_size = vocabulary_size
+        self.embedding_dim = embedding_dim
+        self.supports = supports
+        self.time = time
+        self.adaptive = adaptive
+        self.ngrams = ngrams
+        self.buckets = buckets
+        self.nonlinear = nonlinear
+        self.hop_versions = hop_versions
+
+    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("training"):
+            check_facts(inputs)
+        return super().__call__(completed(inputs), *args, **kwargs)
+
+    def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
+        # Where the model is called without state, as JAX does, this comes first.
+        inputs = completed(inputs)
+        if isinstance(inputs, dict):
+            inputs = {**inputs, "supporting_facts": facts_of_the_story(inputs)}
+        return super().call(inputs, training=training, mask=mask)
+
+    def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
+        check_facts(x)
+        return super().fit(x, *args, **kwargs)
+
+    def train_on_batch(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        check_facts(x)
+        return super().train_on_batch(x, *args, **kwargs)
+
+    def remember(self, facts: np.ndarray, index: Hash | None = None) -> LargeMemory:
+        """Stores many facts once, to answer questions about them one after another.
+
+        Args:
+            facts: integers (N, L) in the order in which they were told; 0 is padding.
+            index: a `WordHash` or a `ClusterHash` of these facts, so that only the
+                candidates it picks are scored; None to score all of them.
+
+        Returns:
+            A `LargeMemory`, whose `answer` takes questions. It keeps the embeddings
+            of now: train first. Its `save` writes it to a file, for
+            `LargeMemory.load(path, model)`.
+        """
+        return LargeMemory(self, facts, index)
+
+    def word_vectors(self) -> np.ndarray:
+        """The columns of U_O for words that may be found, float32 (V, D)."""
+        table = ops.convert_to_numpy(self.get_layer("O").candidate.weights[0].value)
+        return np.asarray(table[: self.vocabulary_size]).astype("float32")
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "trainable": self.trainable,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
+            "vocabulary_size": self.vocabulary_size,
+            "embedding_dim": self.embedding_dim,
+            "supports": self.supports,
+            "time": self.time,
+            "adaptive": self.adaptive,
+            "ngrams": self.ngrams,
+            "buckets": self.buckets,
+            "nonlinear": self.nonlinear,
+            "hop_versions": self.hop_versions,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        return cls(**config)
+
+
+def completed(inputs: Any) -> Any:
+    """Inputs with None for the supporting facts that are left out.
+
+    Keras takes None for an optional input, but not a dict that lacks it.
+    """
+    if isinstance(inputs, dict):
+        return {"supporting_facts": None, **inputs}
+    return inputs
+
+
+def facts_of_the_story(inputs: dict[str, Any]) -> Tensor | None:
+    """The supporting facts (B, K), −1 for those that are no slot of the story."""
+    facts = inputs["supporting_facts"]
+    if facts is None:
+        return None
+    return ops.where(facts < ops.shape(inputs["story"])[1], facts, -1)
+
+
+def check_facts(inputs: Any) -> None:
+    """Holds supporting facts, where they are a NumPy array, to slots of the story.
+
+    Raises:
+        ValueError: for a number that is neither a slot nor −1.
+    """
+    given = inputs if isinstance(inputs, dict) else {}
+    facts, story = given.get("supporting_facts"), given.get("story")
+    shape: Any = getattr(story, "shape", ())
+    if not isinstance(facts, np.ndarray) or len(shape) != 3:
+        return
+    slots = shape[1]
+    wrong = np.argwhere((facts < -1) | (facts >= slots))
+    if len(wrong):
+        where = tuple(wrong[0].tolist())
+        raise ValueError(
+            f"`supporting_facts` must be slots of the story, from 0 to {slots - 1}, or "
+            "−1 for none. Received: "
+            f"supporting_facts[{', '.join(map(str, where))}]={facts[where]}"
+        )

@@ -1,0 +1,426 @@
+"""A captioner of images that looks at one place after the other.
+
+Shapes: B batch, S places of an image, T words of a caption, D width of a word, U units
+of a cell, V vocabulary. Rows, columns and channels are written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attention import samplers
+from keras_attention.layers.attention.bahdanau_attention import BahdanauAttention
+from keras_attention.layers.attention.hard_attention import check_learns_by_output
+from keras_attention.layers.base.arguments import fraction, only_of_models, positive
+from keras_attention.layers.base.attention_layer import AttentionLayer
+from keras_attention.layers.base.serialization import export, layer_config
+from keras_attention.layers.recurrent.attention_rnn import AttentionRNN
+from keras_attention.models.base.generation import Generator
+from keras_attention.models.recurrent.image_encoder import Places, image_encoder
+from keras_attention.models.recurrent.seq2seq import CELLS
+from keras_attention.ops.sequence import decoding
+
+Tensor = Any
+
+
+@export
+class ImageCaptioner(keras.Model):
+    """Show, attend and tell: a convolutional encoder, and a decoder that looks at it.
+
+        f  = encoder(image)                      f₁ … f_S, places, row by row
+        aᵢ = [fᵢ; where i is]                    of the places with fᵢ ≠ 0 alone
+        s₀ = tanh(W_s ā + b_s),  ā the mean of aᵢ  (of an LSTM also c = W_c ā + b_c)
+        sₜ, zₜ, αₜ = AttentionRNN(E yₜ₋₁, sₜ₋₁; a)
+        p(yₜ | y₁ … yₜ₋₁) = softmax(W_o tanh(E yₜ₋₁ + W_h [sₜ; zₜ]))
+
+    The encoder is small and starts from nothing: for each number of filters a
+    convolution of 3 by 3, relu, and a pooling that halves rows and columns. It has no
+    bias, so that where pixels are 0 features are 0; such a place shows nothing, and is
+    not looked at. "Where i is" are waves over its row and its column,
+    cos(π k (i + ½) / n) for k = 1 … 4. `encoder` may be trained on another task first,
+    as the paper's was.
+
+    It is trained with teacher forcing: `target` begins with the start token, and labels
+    are the same sequence from the next token on, 0 where there is none. A loss that
+    leaves out padding is `SparseCategoricalCrossentropy(from_logits=True,
+    ignore_class=0)`.
+
+    Args:
+        image_shape: rows, columns and channels of an image.
+        target_vocabulary_size: V, the number of tokens, padding 0 included.
+        embedding_dim: D.
+        units: U, of the decoder and of attention.
+        filters: of each block of the encoder.
+        cell: "lstm" or "gru".
+        attention: "bahdanau" or an attention layer of this package.
+        order: "before": the last state looks, and the cell reads what it found, as in
+            the paper; or "after": the new state looks, which has read the last word,
+            and what it found goes to the next word alone, which must look anew.
+        doubly_stochastic: λ, what is added to the loss: λ Σᵢ (1 − Σₜ αₜᵢ)², averaged
+            over captions, so that a caption looks at every place; t runs over the
+            words that are there, i over the places that are.
+        dropout: of the words that the decoder reads and of what it found.
+
+    Inputs: a dict of
+        image: (B, rows, columns, channels).
+        target: int32 (B, T), beginning with the start token, 0 is padding, at the end.
+
+    Returns:
+        Logits (B, T, V).
+
+    Masking:
+        What stands behind a token of the target cannot change its logits. A place whose
+        features are all 0 gets weight 0; of an image without any other, z is 0.
+
+    Raises:
+        ValueError: for sizes below 1, a shape that is not three of them, no filters, an
+            unknown cell, attention or order, a `doubly_stochastic` below 0, or a
+            dropout that is not at least 0 and below 1.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.models import ImageCaptioner
+    >>> model = ImageCaptioner((16, 24, 1), 7, embedding_dim=3, units=5, filters=(2, 4))
+    >>> model.grid
+    (4, 6)
+    >>> image = np.zeros((2, 16, 24, 1), "float32")
+    >>> model.generate(image, max_length=6, stop_token_ids=3).shape
+    (2, 6)
+
+    Reference:
+        Xu et al., "Show, attend and tell" (2015), sections 3.1 and 4.2, equations 7
+        (tanh as in the authors' code), 13 and 14, without the gate β of 4.2.1; "after":
+        Lu et al., "Knowing when to look" (2017), section 2.2, without the sentinel.
+    """
+
+    def __init__(
+        self,
+        image_shape: Sequence[int],
+        target_vocabulary_size: int,
+        embedding_dim: int = 256,
+        units: int = 256,
+        filters: Sequence[int] = (32, 64, 128),
+        cell: str = "lstm",
+        attention: Any = "bahdanau",
+        order: str = "before",
+        doubly_stochastic: float = 0.0,
+        dropout: float = 0.0,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        only_of_models("ImageCaptioner", kwargs)
+        image_shape, filters = _shape(image_shape), tuple(filters)
+        for name, size in (
+            ("target_vocabulary_size", target_vocabulary_size),
+            ("embedding_dim", embedding_dim),
+            ("units", units),
+        ):
+            positive(name, size)
+        _check(filters, cell, doubly_stochastic, dropout)
+
+        image = keras.Input(image_shape, name="image")
+        target = keras.Input((None,), dtype="int32", name="target")  # (B, T)
+        sizes = image_shape, target_vocabulary_size, embedding_dim, units, filters
+        parts = _parts(*sizes, cell, dtype)
+        parts.decoder = _decoder(attention, order, cell, units, dtype)
+        parts.dropout = keras.layers.Dropout(dropout, dtype=dtype, name="dropout")
+        memory, there, state = parts.encode(image)
+        words = parts.words(target)  # (B, T, D)
+        asked = {"return_attention_scores": True} if doubly_stochastic else {}
+        found = parts.decoder(
+            parts.dropout(words),
+            memory,
+            initial_state=state,
+            memory_mask=there,
+            **asked,
+        )
+        if doubly_stochastic:
+            sees_all = _SeesAll(doubly_stochastic, name="sees_all")
+            found = sees_all(*found, target, there)
+        logits = parts.tell(words, found)  # (B, T, V)
+
+        super().__init__(
+            inputs={"image": image, "target": target}, outputs=logits, **kwargs
+        )
+        if dtype is not None:
+            self.dtype_policy = keras.dtype_policies.get(dtype)
+        self.image_shape = image_shape
+        self.target_vocabulary_size = target_vocabulary_size
+        self.embedding_dim = embedding_dim
+        self.units = units
+        self.filters = filters
+        self.cell = cell
+        self.attention = attention
+        self.order = order
+        self.doubly_stochastic = doubly_stochastic
+        self.dropout = dropout
+        self._parts = parts
+        self._generator = Generator(self)
+
+    @property
+    def encoder(self) -> keras.Sequential:
+        """From images to features (B, rows, columns, ·) of the grid of places."""
+        return self._parts.encoder
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """How many rows and columns of places there are; their product is S."""
+        rows, columns = self.image_shape[:2]
+        for _ in self.filters:
+            rows, columns = -(-rows // 2), -(-columns // 2)
+        return rows, columns
+
+    def begin(self, inputs: dict[str, Tensor]) -> tuple[dict[str, Any], Any]:
+        """Reads the image: what `next` needs at the first place.
+
+        Args:
+            inputs: {"image": (B, rows, columns, channels)}.
+
+        Returns:
+            The cache that `next` changes, whose "alignment_sum" (B, S) tells a beam
+            search how much each place has been attended to, and what it only reads.
+        """
+        image = ops.cast(inputs["image"], self.compute_dtype)
+        memory, there, state = self._parts.encode(image)
+        decoder = self._parts.decoder
+        prepared = decoder.prepare(memory, mask=there)
+        first = decoder.start(prepared, ops.shape(image)[0], state)
+        attended = ops.zeros(ops.shape(memory)[:2], "float32")
+        return {"state": first, "alignment_sum": attended}, prepared
+
+    def next(
+        self, prompt: Tensor, cache: dict[str, Any], index: Any, static: Any
+    ) -> tuple[Tensor, Tensor, dict[str, Any]]:
+        """Logits of the token at a place, from the one in front of it.
+
+        KerasHub's protocol; see `keras_attention.samplers`.
+
+        Args:
+            prompt: (B, T).
+            cache: what `begin` or the last call returned.
+            index: the place, at least 1.
+            static: what `begin` returned.
+
+        Returns:
+            Logits (B, V), the decoder's output (B, ·) and the cache.
+        """
+        parts = self._parts
+        token = decoding.read(prompt, index - 1)  # (B,)
+        word = parts.words(token)  # (B, D)
+        state, seen = parts.decoder.step(word, cache["state"], static)
+        found = parts.decoder.read_out(seen)
+        attended = cache["alignment_sum"]
+        attended = attended + ops.cast(seen.weights[0], attended.dtype)
+        cache = {"state": state, "alignment_sum": attended}
+        return parts.tell(word, found), found, cache
+
+    def generate(
+        self,
+        inputs: Any,
+        max_length: int = 64,
+        sampler: Any = "greedy",
+        start_token_id: int = 2,
+        stop_token_ids: Any = 3,
+        seed: int | None = None,
+    ) -> np.ndarray:
+        """Writes a caption for each image.
+
+        Compiled once for each number of images and bucket of lengths, which are
+        multiples of 16.
+
+        Args:
+            inputs: {"image": (B, rows, columns, channels)}, or the array alone.
+            max_length: how many tokens to write at most.
+            sampler: "greedy", "beam", "random", "top_k", "top_p", or a sampler of
+                `keras_attention.samplers` or of KerasHub.
+            start_token_id: the token that stands in front of the first.
+            stop_token_ids: the token, or tokens, that end a caption; None for none.
+            seed: of a sampler that leaves something to chance.
+
+        Returns:
+            int32 (B, max_length), without the start token, 0 behind a stop token.
+
+        Raises:
+            ValueError: for images of another shape, a `max_length` below 1, or tokens
+                outside the vocabulary.
+        """
+        if isinstance(inputs, dict) and "image" not in inputs:
+            raise ValueError(f"`inputs` must hold 'image'. Received: {list(inputs)}")
+        image = inputs["image"] if isinstance(inputs, dict) else inputs
+        image = np.asarray(ops.convert_to_numpy(image))
+        fits = image.ndim == 4 and image.shape[1:] == self.image_shape and len(image)
+        if not fits or image.dtype.kind not in "fiub":
+            raise ValueError(
+                "`image` must be numbers of shape (batch, "
+                f"{str(self.image_shape)[1:]}, at least one. "
+                f"Received: dtype={image.dtype}, shape={image.shape}"
+            )
+        return self._generator(
+            {"image": image.astype("float32")},
+            max_length,
+            samplers.get(sampler),
+            start_token_id,
+            stop_token_ids,
+            seed,
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        attention = self.attention
+        if isinstance(attention, AttentionLayer):
+            attention = layer_config(attention)
+        return {
+            "name": self.name,
+            "trainable": self.trainable,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
+            "image_shape": list(self.image_shape),
+            "target_vocabulary_size": self.target_vocabulary_size,
+            "embedding_dim": self.embedding_dim,
+            "units": self.units,
+            "filters": list(self.filters),
+            "cell": self.cell,
+            "attention": attention,
+            "order": self.order,
+            "doubly_stochastic": self.doubly_stochastic,
+            "dropout": self.dropout,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        if isinstance(config["attention"], dict):
+            attention = keras.saving.deserialize_keras_object(config["attention"])
+            config = {**config, "attention": attention}
+        return cls(**config)
+
+
+class _Parts:
+    """The layers of an `ImageCaptioner`, which its graph and its decoding share."""
+
+    encoder: Any
+    places: Any
+    start: list
+    words: Any
+    decoder: Any
+    deep: Any
+    logits: Any
+    dropout: Any
+
+    def encode(self, image: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """a (B, S, A), which places are there (B, S), and the decoder's first state."""
+        places, there = self.places(self.encoder(image))
+        count = ops.sum(ops.cast(there, places.dtype), axis=1, keepdims=True)  # (B, 1)
+        seen = ops.where(there[..., None], places, ops.zeros_like(places))  # (B, S, A)
+        average = ops.sum(seen, axis=1) / ops.maximum(count, 1)  # (B, A)
+        return places, there, [dense(average) for dense in self.start]
+
+    def tell(self, words: Tensor, found: Tensor) -> Tensor:
+        """Logits (..., V) from words (..., D) and [s; z] (..., ·)."""
+        return self.logits(ops.tanh(words + self.deep(self.dropout(found))))
+
+
+class _SeesAll(keras.layers.Layer):
+    """Adds λ Σᵢ (1 − Σₜ αₜᵢ)² to the loss (equation 14)."""
+
+    def __init__(self, weight: float, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.weight = weight
+
+    def call(
+        self, found: Tensor, weights: Tensor, target: Tensor, there: Tensor
+    ) -> Tensor:
+        written = ops.cast(ops.not_equal(target, 0), "float32")[..., None]  # (B, T, 1)
+        seen = ops.sum(ops.cast(weights, "float32") * written, axis=1)  # (B, S)
+        lacking = ops.where(there, (1.0 - seen) ** 2, ops.zeros_like(seen))  # (B, S)
+        self.add_loss(self.weight * ops.mean(ops.sum(lacking, axis=1)))
+        return found
+
+    def compute_output_spec(self, found: Any, *others: Any) -> Any:
+        return keras.KerasTensor(found.shape, self.compute_dtype)
+
+
+def _parts(
+    image_shape: tuple,
+    vocabulary_size: int,
+    embedding_dim: int,
+    units: int,
+    filters: tuple[int, ...],
+    cell: str,
+    dtype: Any,
+) -> _Parts:
+    """All layers but the decoder and the dropout."""
+    parts = _Parts()
+    parts.encoder = image_encoder(image_shape, filters, dtype)
+
+    def dense(width: int, activation: Any, name: str) -> Any:
+        return keras.layers.Dense(width, activation, dtype=dtype, name=name)
+
+    parts.places = Places(dtype=dtype, name="places")
+    parts.start = [dense(units, "tanh", "start")]
+    if cell == "lstm":
+        parts.start.append(dense(units, None, "start_cell"))
+    parts.words = keras.layers.Embedding(
+        vocabulary_size,
+        embedding_dim,
+        embeddings_initializer=keras.initializers.RandomNormal(
+            stddev=embedding_dim**-0.5
+        ),
+        dtype=dtype,
+        name="words",
+    )
+    parts.deep = dense(embedding_dim, None, "deep")
+    parts.logits = dense(vocabulary_size, None, "logits")
+    return parts
+
+
+def _decoder(
+    attention: Any, order: str, cell: str, units: int, dtype: Any
+) -> AttentionRNN:
+    if attention == "bahdanau":
+        attention = BahdanauAttention(units, dtype=dtype, name="attention")
+    if not isinstance(attention, AttentionLayer):
+        raise ValueError(
+            "`attention` must be 'bahdanau' or an attention layer. "
+            f"Received: attention={attention!r}"
+        )
+    check_learns_by_output(attention)
+    return AttentionRNN(
+        CELLS[cell](units, dtype=dtype, name="cell"),
+        attention,
+        order,
+        return_sequences=True,
+        dtype=dtype,
+        name="decoder",
+    )
+
+
+def _shape(given: Any) -> tuple[int, int, int]:
+    """Three sizes."""
+    if not isinstance(given, (list, tuple)) or len(given) != 3:
+        raise ValueError(
+            "`image_shape` must be rows, columns and channels. "
+            f"Received: image_shape={given!r}"
+        )
+    rows, columns, channels = (positive("image_shape", size) for size in given)
+    return rows, columns, channels
+
+
+def _check(filters: tuple, cell: str, penalty: float, dropout: float) -> None:
+    if not filters:
+        raise ValueError("`filters` must hold at least one number. Received: ()")
+    for width in filters:
+        positive("filters", width)
+    if cell not in CELLS:
+        raise ValueError(
+            f"`cell` must be one of {sorted(CELLS)}. Received: cell={cell!r}"
+        )
+    if not penalty >= 0:
+        raise ValueError(
+            "`doubly_stochastic` must be at least 0. "
+            f"Received: doubly_stochastic={penalty}"
+        )
+    fraction("dropout", dropout)

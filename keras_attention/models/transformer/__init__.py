@@ -1,0 +1,10 @@
+"""Transformers."""
+
+from keras_attention.models.transformer.causal_lm import CausalLM
+from keras_attention.models.transformer.masked_lm import MaskedLM
+from keras_attention.models.transformer.transformer import Transformer
+from keras_attention.models.transformer.transformer_classifier import (
+    TransformerClassifier,
+)
+
+__all__ = ["CausalLM", "MaskedLM", "Transformer", "TransformerClassifier"]

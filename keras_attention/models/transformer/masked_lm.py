@@ -1,0 +1,213 @@
+"""A language model that fills gaps from both sides, as BERT.
+
+Shapes: B batch, T tokens, P places that are asked for, D model width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.layers.base.arguments import only_of_models, positive
+from keras_attention.layers.base.serialization import export
+from keras_attention.layers.transformer.block import norm_like
+from keras_attention.layers.transformer.transformer_encoder_block import (
+    TransformerEncoderBlock,
+)
+from keras_attention.models.base import embedding, quantization
+
+Tensor = Any
+BLOCK = {"activation": "gelu"}
+
+
+@export
+class MaskedLM(keras.Model):
+    """A language model: what stood where a token is hidden.
+
+        x₀ = dropout(norm(E[y] + p))
+        xₗ = block(xₗ₋₁), in which each position sees all others
+        h  = norm(f(W x_L + b))                      at the places that are asked for
+        p(word) = softmax(E h + c)
+
+    With "sinusoidal" positions √D E[y] is embedded in place of E[y]. With `norm_first`
+    what is embedded is not normalized, and x_L is.
+
+    `keras_attention.text.TokenMasking` makes inputs, labels and weights of sequences;
+    the loss is `SparseCategoricalCrossentropy(from_logits=True)`.
+
+    Args:
+        vocabulary_size: V, the number of tokens, padding 0 and the mask token included.
+        num_layers: how many blocks.
+        dim: D.
+        num_heads: of each block's attention.
+        intermediate_dim: the width inside each block's MLP.
+        dropout: of the embedding and of what each sublayer returns.
+        position: "learned" or "sinusoidal" (added to the embedding), "rotary", "alibi",
+            "relative" (in each attention), a layer of positions, or None. A layer is
+            copied wherever it is used, with weights of its own.
+        max_length: how many positions there are, if they are learned.
+        tie_embeddings: whether the logits are products with the embedding itself.
+        block: further arguments of the blocks, see `TransformerEncoderBlock`; that of
+            BERT, {"activation": "gelu"}, holds where it has no other. Their activation
+            is f, too.
+
+    Inputs: a dict of
+        tokens: int32 (B, T), 0 is padding, behind the sequence.
+        mask_positions: int32 (B, P), the places of which the logits are asked for, at
+            least 0 and below T.
+
+    A call does not look at them: a token outside the vocabulary gives NaN on JAX, and
+    an error of the backend on others; so does a place beyond T, but on torch, which
+    then gives logits of another place. `TokenMasking` names places within T alone.
+
+    Returns:
+        Logits (B, P, V).
+
+    Masking:
+        Padding is never attended to; more of it changes nothing.
+
+    Raises:
+        ValueError: for sizes below 1, heads that do not divide D, a dropout that is not
+            at least 0 and below 1, an unknown position, arguments that a block does not
+            have, or, where it is called, more tokens than learned positions.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.models import MaskedLM
+    >>> model = MaskedLM(11, num_layers=2, dim=8, num_heads=2, intermediate_dim=16)
+    >>> tokens = np.array([[5, 10, 7, 8], [10, 9, 0, 0]])
+    >>> places = np.array([[1], [0]])
+    >>> tuple(model({"tokens": tokens, "mask_positions": places}).shape)
+    (2, 1, 11)
+
+    Reference:
+        Devlin et al., "BERT: pre-training of deep bidirectional Transformers for
+        language understanding" (2019), section 3.1; without its second task and its
+        segments, as Liu et al., "RoBERTa" (2019).
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        num_layers: int = 6,
+        dim: int = 512,
+        num_heads: int = 8,
+        intermediate_dim: int = 2048,
+        dropout: float = 0.1,
+        position: Any = "learned",
+        max_length: int = 512,
+        tie_embeddings: bool = True,
+        block: dict[str, Any] | None = None,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        only_of_models("MaskedLM", kwargs)
+        for name, size in (
+            ("vocabulary_size", vocabulary_size),
+            ("num_layers", num_layers),
+            ("dim", dim),
+            ("max_length", max_length),
+        ):
+            positive(name, size)
+        added, attended = embedding.split_position(position)
+        arguments = {**BLOCK, **embedding.block_arguments(block, attended)}
+        embedding.check_heads(dim, num_heads, arguments)
+        blocks = [
+            TransformerEncoderBlock(
+                num_heads,
+                intermediate_dim,
+                **{"dropout": dropout, **arguments},
+                dtype=dtype,
+                name=f"block_{n}",
+            )
+            for n in range(num_layers)
+        ]
+
+        norm = partial(norm_like, blocks[-1])
+        ends = embedding.TokenEmbedding(
+            vocabulary_size,
+            dim,
+            added,
+            max_length=max_length,
+            dropout=dropout,
+            scale=added == "sinusoidal",
+            tied=tie_embeddings,
+            normalization=None if blocks[0].norm_first else norm("embedding_norm"),
+            dtype=dtype,
+        )
+        dense = keras.layers.Dense(
+            dim, activation=blocks[0].activation, dtype=dtype, name="head"
+        )
+        bias = _Bias(dtype=dtype, name="logits")
+
+        tokens = keras.Input((None,), dtype="int32", name="tokens")  # (B, T)
+        places = keras.Input((None,), dtype="int32", name="mask_positions")  # (B, P)
+        there = ops.not_equal(tokens, 0)
+        x = ends(tokens)  # (B, T, D)
+        for one in blocks:
+            x = one(x, mask=there)
+        if blocks[0].norm_first:
+            x = norm("final_norm")(x)
+        x = ops.take_along_axis(x, ops.expand_dims(places, 2), axis=1)  # (B, P, D)
+        hidden = norm("head_norm")(dense(x))
+        logits = bias(ends.logits(hidden))  # (B, P, V)
+        super().__init__(
+            inputs={"tokens": tokens, "mask_positions": places},
+            outputs=logits,
+            **kwargs,
+        )
+        if dtype is not None:
+            self.dtype_policy = keras.dtype_policies.get(dtype)
+        self.vocabulary_size = vocabulary_size
+        self.num_layers = num_layers
+        self.dim = dim
+        self.num_heads = num_heads
+        self.intermediate_dim = intermediate_dim
+        self.dropout = dropout
+        self.max_length = max_length
+        self.tie_embeddings = tie_embeddings
+        # Layers among them as configs: the model has copies of its own.
+        self.position = embedding.serialize(position)
+        self.block = embedding.serialize(block)
+
+    def get_config(self) -> dict[str, Any]:
+        config = {
+            "name": self.name,
+            "trainable": self.trainable,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
+            "vocabulary_size": self.vocabulary_size,
+            "num_layers": self.num_layers,
+            "dim": self.dim,
+            "num_heads": self.num_heads,
+            "intermediate_dim": self.intermediate_dim,
+            "dropout": self.dropout,
+            "position": embedding.serialize(self.position),
+            "max_length": self.max_length,
+            "tie_embeddings": self.tie_embeddings,
+            "block": embedding.serialize(self.block),
+        }
+        return quantization.write(self, config)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        return quantization.rebuild(cls, config, embedding.deserialize)
+
+
+class _Bias(keras.layers.Layer):
+    """Adds a trained number for each word to its logits (..., V)."""
+
+    def build(self, logits_shape: Any) -> None:
+        self.bias = self.add_weight(
+            shape=(logits_shape[-1],), initializer="zeros", name="bias"
+        )
+        self.built = True
+
+    def call(self, logits: Tensor) -> Tensor:
+        return logits + ops.cast(self.bias, logits.dtype)
+
+    def compute_output_shape(self, logits_shape: Any) -> tuple:
+        return tuple(logits_shape)

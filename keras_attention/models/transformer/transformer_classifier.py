@@ -1,0 +1,191 @@
+"""A Transformer that puts a sequence into a class.
+
+Shapes: B batch, T tokens, D model width, C classes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.layers.base.arguments import only_of_models, positive
+from keras_attention.layers.base.serialization import export
+from keras_attention.layers.transformer.block import norm_like
+from keras_attention.layers.transformer.transformer_encoder_block import (
+    TransformerEncoderBlock,
+)
+from keras_attention.models.base import embedding, quantization
+from keras_attention.numerics.precision import wide
+
+Tensor = Any
+STDDEV = 0.02  # of embeddings without waves beside them, as in BERT
+
+
+@export
+class TransformerClassifier(keras.Model):
+    """An encoder whose outputs are added up over the words and classified.
+
+        x₀ = dropout(E[y] + p), or dropout(√D E[y] + p) where p are sine waves
+        xₗ = block(xₗ₋₁), in which every word sees every other
+        logits = W dropout(Σₜ x_L,ₜ / √n) + b           over the n words of a sequence
+
+    The root keeps the sum at one scale: n words that have nothing to do with each other
+    add up to √n times the length of one.
+
+    The loss of whole numbers as labels is
+    `keras.losses.SparseCategoricalCrossentropy(from_logits=True)`.
+
+    Args:
+        vocabulary_size: the number of tokens, padding 0 included.
+        num_classes: C.
+        num_layers: how many blocks.
+        dim: D.
+        num_heads: of each block's attention.
+        intermediate_dim: the width inside each block's MLP.
+        dropout: of the embedding, of what each sublayer returns, and of the sum.
+        position: "sinusoidal" or "learned" (added to the embedding), "rotary", "alibi",
+            "relative" (in each attention), a layer of positions, or None. A layer is
+            copied wherever it is used, with weights of its own.
+        max_length: how many positions there are, if they are learned.
+        block: further arguments of the blocks by name, among them `norm_first`,
+            `normalization`, `epsilon`, `gated`, `activation` and `attention`, which
+            itself is a dict; see `TransformerEncoderBlock`. With `norm_first` the sum
+            is normalized as the blocks normalize: words keep their weight in it.
+
+    Inputs: a dict of
+        tokens: int32 (B, T), 0 is padding, behind the sequence.
+
+    A call does not look at tokens: one outside the vocabulary gives NaN on JAX, and an
+    error of the backend on others.
+
+    Returns:
+        Logits (B, C).
+
+    Masking:
+        Padding is neither read nor counted: more of it changes nothing. A sequence of
+        nothing else has the sum 0.
+
+    Raises:
+        ValueError: for sizes below 1, heads that do not divide D, a dropout that is not
+            at least 0 and below 1, an unknown position, arguments that a block does not
+            have, or, where it is called, more tokens than learned positions.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.models import TransformerClassifier
+    >>> model = TransformerClassifier(11, 3, num_layers=1, dim=8, num_heads=2,
+    ...                               intermediate_dim=16)
+    >>> logits = model({"tokens": np.array([[5, 6, 7], [8, 0, 0]])})
+    >>> tuple(logits.shape)
+    (2, 3)
+
+    Reference:
+        The blocks: Vaswani et al., "Attention is all you need" (2017); a sentence as
+        the sum of its words over the root of their number: Cer et al., "Universal
+        sentence encoder" (2018), section 3.1.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        num_classes: int,
+        num_layers: int = 2,
+        dim: int = 128,
+        num_heads: int = 4,
+        intermediate_dim: int = 512,
+        dropout: float = 0.1,
+        position: Any = "sinusoidal",
+        max_length: int = 512,
+        block: dict[str, Any] | None = None,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        only_of_models("TransformerClassifier", kwargs)
+        for name, size in (
+            ("vocabulary_size", vocabulary_size),
+            ("num_classes", num_classes),
+            ("num_layers", num_layers),
+            ("dim", dim),
+            ("max_length", max_length),
+        ):
+            positive(name, size)
+        added, attended = embedding.split_position(position)
+        arguments = {
+            "dropout": dropout,
+            **embedding.block_arguments(block, attended),
+        }
+        embedding.check_heads(dim, num_heads, arguments)
+        embed = embedding.TokenEmbedding(
+            vocabulary_size,
+            dim,
+            added,
+            max_length=max_length,
+            dropout=dropout,
+            scale=added == "sinusoidal",
+            stddev=None if added == "sinusoidal" else STDDEV,
+            dtype=dtype,
+        )
+        tokens = keras.Input((None,), dtype="int32", name="tokens")  # (B, T)
+        there = ops.not_equal(tokens, 0)
+        x = embed(tokens)  # (B, T, D)
+        for n in range(num_layers):
+            block_n = TransformerEncoderBlock(
+                num_heads,
+                intermediate_dim,
+                **arguments,
+                dtype=dtype,
+                name=f"block_{n}",
+            )
+            x = block_n(x, mask=there)
+        x = _pool(x, there)  # (B, D)
+        if block_n.norm_first:
+            x = norm_like(block_n, "last_norm")(x)
+        x = keras.layers.Dropout(dropout, dtype=dtype, name="pooled_dropout")(x)
+        logits = keras.layers.Dense(num_classes, dtype=dtype, name="logits")(x)
+        super().__init__(inputs={"tokens": tokens}, outputs=logits, **kwargs)
+        if dtype is not None:
+            self.dtype_policy = keras.dtype_policies.get(dtype)
+        self.vocabulary_size = vocabulary_size
+        self.num_classes = num_classes
+        self.num_layers = num_layers
+        self.dim = dim
+        self.num_heads = num_heads
+        self.intermediate_dim = intermediate_dim
+        self.dropout = dropout
+        self.max_length = max_length
+        # Layers among them as configs: the model has copies of its own.
+        self.position = embedding.serialize(position)
+        self.block = embedding.serialize(block)
+
+    def get_config(self) -> dict[str, Any]:
+        config = {
+            "name": self.name,
+            "trainable": self.trainable,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
+            "vocabulary_size": self.vocabulary_size,
+            "num_classes": self.num_classes,
+            "num_layers": self.num_layers,
+            "dim": self.dim,
+            "num_heads": self.num_heads,
+            "intermediate_dim": self.intermediate_dim,
+            "dropout": self.dropout,
+            "position": embedding.serialize(self.position),
+            "max_length": self.max_length,
+            "block": embedding.serialize(self.block),
+        }
+        return quantization.write(self, config)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        return quantization.rebuild(cls, config, embedding.deserialize)
+
+
+def _pool(x: Tensor, there: Tensor) -> Tensor:
+    """Σ x / √n over the n of (B, T) that are there, of x (B, T, D): (B, D)."""
+    there = ops.expand_dims(ops.cast(there, "float32"), 2)  # (B, T, 1)
+    total = ops.sum(wide(x) * there, axis=1)  # (B, D)
+    count = ops.maximum(ops.sum(there, axis=1), 1.0)  # (B, 1)
+    return ops.cast(total * ops.rsqrt(count), x.dtype)

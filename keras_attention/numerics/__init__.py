@@ -1,0 +1,1 @@
+"""What everything stands on: precision, masks, axes, normalizers."""

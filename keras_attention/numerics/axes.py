@@ -1,0 +1,240 @@
+"""Attention over any axes, as attention over one: axes are folded, and unfolded.
+
+Inputs (B, ..., D) have axes between the first and the last. Those that are attended
+over become one axis T (of the queries) or S (of the keys), the others join the batch:
+a film (B, T, height, width, D) may attend over time, over space, or over both.
+
+Shapes: B batch with the axes that are not attended over, T queries, S keys, H heads,
+E width of a head.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+from keras import ops
+
+from keras_attention.numerics import masks
+
+Tensor = Any
+Axes = tuple[int, ...]
+
+
+def resolve(axes: Sequence[int] | None, rank: int) -> Axes:
+    """The axes of inputs (B, ..., D) to attend over, counted from the first.
+
+    Args:
+        axes: as the user gave them, from the last where negative; None for all
+            between the first and the last.
+        rank: of the inputs.
+
+    Returns:
+        Numbers from 1 to rank − 2.
+
+    Raises:
+        ValueError: if one is the batch, the features, twice there or out of range.
+    """
+    if axes is None:
+        return tuple(range(1, rank - 1))
+    found = tuple(axis if axis >= 0 else rank + axis for axis in axes)
+    if len(set(found)) < len(found) or not all(0 < a < rank - 1 for a in found):
+        raise ValueError(
+            f"`attention_axes` must be different axes between the batch (0) and the "
+            f"features ({rank - 1}) of inputs of rank {rank}. "
+            f"Received: attention_axes={tuple(axes)}"
+        )
+    return found
+
+
+def free(axes: Axes, rank: int) -> Axes:
+    """The axes between the first and the last that are not attended over."""
+    return tuple(axis for axis in range(1, rank - 1) if axis not in axes)
+
+
+def fold(x: Tensor, axes: Axes) -> Tensor:
+    """Heads (B, ..., H, E) as (B, T, H, E).
+
+    Args:
+        x: what inputs of rank r became: r + 1 axes.
+        axes: as `resolve` returned them.
+    """
+    if len(x.shape) == 4:
+        return x
+    others = free(axes, len(x.shape) - 1)
+    shape, last = ops.shape(x), len(x.shape) - 2
+    x = ops.transpose(x, (0, *others, *axes, last, last + 1))
+    sizes = (_size(shape, (0, *others)), _size(shape, axes))
+    return ops.reshape(x, (*sizes, *shape[last:]))  # (B, T, H, E)
+
+
+def unfold(x: Tensor, shape: Sequence[Any], axes: Axes) -> Tensor:
+    """Heads (B, T, H, E) as (B, ..., H, E): what `fold` did, undone.
+
+    Args:
+        x: (B, T, H, E).
+        shape: of the inputs, (B, ..., D), numbers or tensors.
+        axes: as `resolve` returned them.
+    """
+    rank = len(shape)
+    if rank == 3:
+        return x
+    order = (0, *free(axes, rank), *axes)
+    x = ops.reshape(x, (*(shape[axis] for axis in order), *ops.shape(x)[2:]))
+    back = [order.index(axis) for axis in range(rank - 1)]
+    return ops.transpose(x, (*back, rank - 1, rank))
+
+
+def weights_shape(
+    query_shape: Sequence[Any], key_shape: Sequence[Any], heads: int, axes: Axes
+) -> tuple:
+    """The shape of the weights: (B, others, H, queries, keys), each axis by itself."""
+    others = free(axes, len(query_shape))
+    return (
+        *(query_shape[axis] for axis in (0, *others)),
+        heads,
+        *(query_shape[axis] for axis in axes),
+        *(key_shape[axis] for axis in axes),
+    )
+
+
+def fold_sequence_mask(mask: Tensor, shape: Sequence[Any], axes: Axes) -> Tensor:
+    """A mask of inputs, (B, ...), as (B, T), or (1, T) where it is for every sample.
+
+    Args:
+        mask: booleans, one for each entry, 1 where an axis is to be repeated.
+        shape: of the inputs, (B, ..., D), numbers or tensors.
+        axes: as `resolve` returned them.
+    """
+    if len(shape) == 3:
+        return mask
+    mask = ops.broadcast_to(mask, tuple(shape[:-1]))
+    others = free(axes, len(shape))
+    mask = ops.transpose(mask, (0, *others, *axes))
+    return ops.reshape(mask, (_size(shape, (0, *others)), _size(shape, axes)))
+
+
+def fold_mask(
+    mask: Tensor, query_shape: Sequence[Any], key_shape: Sequence[Any], axes: Axes
+) -> Tensor:
+    """A mask or bias of pairs as what broadcasts to (B, H, T, S).
+
+    Args:
+        mask: its last axes are those of the queries and of the keys, before them come,
+            from the left, as many of (B, others, H) as there are, 1 where an axis is to
+            be repeated.
+        query_shape: (B, ..., D), numbers or tensors.
+        key_shape: (B, ..., D), numbers or tensors.
+        axes: as `resolve` returned them.
+    """
+    pairs = 2 * len(axes)
+    others = free(axes, len(query_shape))
+    missing = 2 + len(others) + pairs - len(mask.shape)
+    for _ in range(missing):
+        mask = ops.expand_dims(mask, -pairs - 1)
+    if len(query_shape) == 3:
+        return mask  # (B, H, T, S)
+    shape = ops.shape(mask)
+    full = weights_shape(query_shape, key_shape, shape[-pairs - 1], axes)
+    mask = ops.broadcast_to(mask, full)
+    sizes = (
+        _size(query_shape, (0, *others)),
+        shape[-pairs - 1],
+        _size(query_shape, axes),
+        _size(key_shape, axes),
+    )
+    return ops.reshape(mask, sizes)
+
+
+def check_mask(
+    name: str,
+    mask: Tensor | None,
+    query_shape: Sequence[int | None],
+    key_shape: Sequence[int | None],
+    heads: int,
+    axes: Axes,
+) -> Tensor | None:
+    """Holds a mask of pairs to a rank and a shape that `fold_mask` takes.
+
+    Raises:
+        ValueError: if it has too few or too many axes, or one that does not fit.
+    """
+    if mask is None:
+        return None
+    full = weights_shape(query_shape, key_shape, heads, axes)
+    pairs = 2 * len(axes)
+    before = len(mask.shape) - pairs
+    if before < 0 or len(mask.shape) > len(full):
+        ranks = f"{pairs} to {len(full)}" if pairs < len(full) else f"{pairs}"
+        raise ValueError(
+            f"`{name}` must have rank {ranks}: the queries, the keys, and before them "
+            f"the batch (and the heads). Received: shape={tuple(mask.shape)}"
+        )
+    return masks.check(name, mask, (*full[:before], *full[-pairs:]))
+
+
+def full_bias(
+    bias: Any,
+    query_shape: Sequence[int | None],
+    key_shape: Sequence[int | None],
+    heads: int,
+    axes: Axes,
+) -> Tensor | None:
+    """A bias of pairs with all the axes of the weights, 1 in front where it had none.
+
+    Args:
+        bias: numbers (queries, keys), (H, queries, keys) or (B, others, H, queries,
+            keys), 1 where an axis is to be repeated; or None.
+        query_shape: (B, ..., D), None where unknown.
+        key_shape: (B, ..., D), None where unknown.
+        heads: H.
+        axes: as `resolve` returned them.
+
+    Raises:
+        ValueError: if it has another rank or a size that does not fit.
+    """
+    if bias is None:
+        return None
+    bias = bias if hasattr(bias, "shape") else ops.convert_to_tensor(bias)
+    full = weights_shape(query_shape, key_shape, heads, axes)
+    pairs, rank = 2 * len(axes), len(bias.shape)
+    sizes = zip(reversed(bias.shape), reversed(full))
+    fits = all(a in (1, None, b) or b is None for a, b in sizes)
+    if rank not in (pairs, pairs + 1, len(full)) or not fits:
+        raise ValueError(
+            "`bias` must be the shape of the weights, with or without the batch, with "
+            f"or without the heads, 1 where it is to be repeated: {tuple(full)}. "
+            f"Received: bias.shape={tuple(bias.shape)}"
+        )
+    for _ in range(len(full) - rank):
+        bias = ops.expand_dims(bias, 0)
+    return bias
+
+
+def grouped_matmul(x: Tensor, y: Tensor) -> Tensor:
+    """Each head's matrix times that of the group it is in, without copies of these.
+
+    Args:
+        x: (B, H, T, N).
+        y: (B, G, N, M), where G divides H: head h is in group ⌊h G / H⌋.
+
+    Returns:
+        (B, H, T, M).
+    """
+    heads, groups = x.shape[1], y.shape[1]
+    if heads == groups:
+        return ops.matmul(x, y)
+    batch, _, rows, width = ops.shape(x)
+    shared, whole = heads // groups, (batch, heads, rows, ops.shape(y)[3])
+    if isinstance(rows, Integral):
+        x = ops.reshape(x, (batch, groups, shared * rows, width))
+        return ops.reshape(ops.matmul(x, y), whole)
+    # Exporters can tell sizes that are open from each other, not from their products.
+    x = ops.reshape(x, (batch, groups, shared, rows, width))
+    return ops.reshape(ops.matmul(x, ops.expand_dims(y, 2)), whole)
+
+
+def _size(shape: Sequence[Any], axes: Sequence[int]) -> Any:
+    return math.prod(shape[axis] for axis in axes)

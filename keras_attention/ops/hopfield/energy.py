@@ -1,0 +1,314 @@
+"""Hopfield networks: what a state costs, and the step that makes it cost less.
+
+A continuous network holds patterns x₁ … x_N, and its state ξ moves by
+
+    ξ ← Σᵢ pᵢ xᵢ,    p = separate(β · similar(ξ, x))
+
+which is attention: the state asks, and the patterns are keys and values. Each
+separation is the gradient of a convex function Ψ, so that the step is descent on
+
+    E(ξ) = ½‖ξ‖² − β⁻¹ Ψ(β Xξ) + a constant
+
+(the concave-convex procedure), for other similarities on what :func:`hopfield_energy`
+says; the xᵢ are the rows of X (in the papers its columns, and so Xᵀξ there). What is
+stored comes to rest near an energy's minimum.
+
+Networks whose neurons are −1 or 1 come from
+:mod:`keras_attention.ops.hopfield.binary_energy` and have the same names here.
+
+Shapes: T states, S stored patterns (N in the papers), D width; "..." for any axes in
+front, which broadcast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from keras import ops
+
+from keras_attention.numerics import masks, normalizers
+from keras_attention.numerics.precision import lowest
+from keras_attention.ops import scores
+from keras_attention.ops.hopfield import patterns as given
+from keras_attention.ops.hopfield.binary_energy import (
+    classical_energy,
+    classical_update,
+    exponential_energy,
+    exponential_update,
+    polynomial_energy,
+    polynomial_update,
+)
+
+__all__ = [
+    "SEPARATIONS",
+    "SIMILARITIES",
+    "classical_energy",
+    "classical_update",
+    "exponential_energy",
+    "exponential_update",
+    "hopfield_energy",
+    "hopfield_update",
+    "polynomial_energy",
+    "polynomial_update",
+]
+
+Tensor = Any
+
+SIMILARITIES = ("dot", "cosine", "distance")
+
+
+def hopfield_update(
+    states: Tensor,
+    patterns: Tensor,
+    beta: float | Tensor = 1.0,
+    separation: str | Callable = "softmax",
+    similarity: str = "dot",
+    mask: Tensor | None = None,
+) -> Tensor:
+    """One step of each state towards the patterns that it is like.
+
+    With p = separate(β s), where s are the similarities of ξ to the patterns:
+
+    - "dot", sᵢ = xᵢᵀξ: ξ ← Σ pᵢ xᵢ.
+    - "cosine", sᵢ = xᵢᵀξ / (‖xᵢ‖ ‖ξ‖): ξ ← Σ pᵢ xᵢ/‖xᵢ‖, then made of length 1. It
+      finds directions; where they cancel, 0.
+    - "distance", sᵢ = −½‖ξ − xᵢ‖²: ξ ← ξ + Σ pᵢ (xᵢ − ξ), which is the mean shift
+      Σ pᵢ xᵢ unless part of the weights goes to nothing (softmax1). Of patterns of one
+      length it is the same as "dot".
+
+    Args:
+        states: ξ, (..., T, D).
+        patterns: X, (..., S, D), a pattern in each row.
+        beta: β, the inverse temperature, a positive number or a tensor that broadcasts
+            to (..., T). That it is positive is checked where its numbers are known:
+            not in a compiled function.
+        separation: what makes weights of similarities: "softmax", "softmax1",
+            "sparsemax", "entmax15", "hardmax" (the limit of each where β is large), or
+            a callable f(scores, mask).
+        similarity: "dot", "cosine" or "distance".
+        mask: booleans that broadcast to (..., T, S), True = may be retrieved; or None.
+
+    Returns:
+        (..., T, D) in the dtype of the states, or in float64 beside patterns in it; 0
+        for a state that may retrieve nothing. Half precision is computed in float32.
+
+    Raises:
+        ValueError: if states and patterns are not of one width, β is not positive, or
+            there is no separation or similarity of that name.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.ops import energy
+    >>> stored = np.array([[1, 1, 1, 1], [1, -1, 1, -1]], "float32")
+    >>> half = np.array([[1, 1, 0, 0]], "float32")
+    >>> np.round(np.asarray(energy.hopfield_update(half, stored, beta=4.0)), 2).tolist()
+    [[1.0, 1.0, 1.0, 1.0]]
+
+    Reference:
+        Ramsauer et al., "Hopfield networks is all you need" (2021), equation 3;
+        sparsemax and entmax15: Santos et al., "Hopfield-Fenchel-Young networks" (2024);
+        softmax1: Miller, "Attention is off by one" (2023), and Hu et al.,
+        "Outlier-efficient Hopfield layers for large Transformer-based models" (2024).
+    """
+    separate = _separation(separation)
+    mask = None if mask is None else masks.check_boolean("mask", mask)
+    ours, stored, similar = _similar(states, patterns, beta, similarity, mask)
+    weights = separate(similar, mask)  # (..., T, S)
+    if similarity == "cosine":
+        stored = scores.unit(stored)
+    found = ops.matmul(weights, stored)  # (..., T, D)
+    if similarity == "cosine":
+        found = scores.unit(found)
+    if similarity == "distance":
+        found = found + _left(weights, mask) * ours
+    return given.result(found, states)
+
+
+def hopfield_energy(
+    states: Tensor,
+    patterns: Tensor,
+    beta: float | Tensor = 1.0,
+    separation: str = "softmax",
+    similarity: str = "dot",
+    mask: Tensor | None = None,
+) -> Tensor:
+    """What each state costs, which no step of :func:`hopfield_update` makes more.
+
+    - "dot": E = ½‖ξ‖² − β⁻¹ Ψ(β Xξ) + β⁻¹ Ψ₀ + ½M², where M is the length of the
+      longest pattern. 0 ≤ E, and E ≤ 2M² where ‖ξ‖ ≤ M. A step makes it less by at
+      least ½‖ξ − f(ξ)‖².
+    - "cosine": the same, of states and patterns made of length 1: between 0 and 2.
+    - "distance": E = −β⁻¹ Ψ(−½β‖ξ − xᵢ‖²) + β⁻¹ Ψ₀, at least 0.
+
+    Ψ is the convex function whose gradient is the separation, Ψ(z) = max_p pᵀz − Ω(p)
+    over the weights that it allows, and Ψ₀ = −Ω at equal weights:
+
+    | separation | Ψ(z) | Ψ₀ of N patterns |
+    |---|---|---|
+    | softmax | ln Σ exp zᵢ | ln N |
+    | softmax1 | ln (1 + Σ exp zᵢ) | ln (N + 1) |
+    | sparsemax | pᵀz − ½(‖p‖² − 1) | ½(1 − 1/N) |
+    | entmax15 | pᵀz − 4/3 (Σ pᵢ^1.5 − 1) | 4/3 (1 − 1/√N) |
+    | hardmax | max zᵢ | 0 |
+
+    With a mask, N and M are those of the patterns that a state may retrieve. One that
+    may retrieve nothing has Ψ = Ψ₀ = M = 0.
+
+    Args:
+        states: ξ, (..., T, D).
+        patterns: X, (..., S, D), a pattern in each row.
+        beta: β, a positive number or a tensor that broadcasts to (..., T).
+        separation: "softmax", "softmax1", "sparsemax", "entmax15" or "hardmax". A
+            callable has no energy that could be known.
+        similarity: "dot", "cosine" or "distance".
+        mask: booleans that broadcast to (..., T, S), True = may be retrieved; or None.
+
+    Returns:
+        (..., T), in float32 for half precision.
+
+    Raises:
+        ValueError: as `hopfield_update` does, and if the separation is a callable.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.ops import energy
+    >>> stored = np.array([[1, 1, 1, 1], [1, -1, 1, -1]], "float32")
+    >>> states = np.array([[1, 1, 0, 0], [1, 1, 1, 1]], "float32")
+    >>> energies = energy.hopfield_energy(states, stored, beta=4.0)
+    >>> [round(float(e), 2) for e in energies]
+    [1.17, 0.17]
+
+    Reference:
+        Ramsauer et al., "Hopfield networks is all you need" (2021), equation 2;
+        sparsemax and entmax15: Santos et al., "Hopfield-Fenchel-Young networks" (2024),
+        as the conjugates of their negative entropies; softmax1: Hu et al.,
+        "Outlier-efficient Hopfield layers for large Transformer-based models" (2024).
+    """
+    convex, constant = _potential(separation)
+    mask = None if mask is None else masks.check_boolean("mask", mask)
+    ours, stored, similar = _similar(states, patterns, beta, similarity, mask)
+    beta = given.inverse_temperature(beta, similar.dtype)
+    allowed = _allowed(similar, mask)  # (..., T, S)
+    # (..., T, 1) from here to the last line, as β is.
+    count = ops.sum(allowed, axis=-1, keepdims=True)
+    some = count > 0
+    if mask is not None:  # what is of nothing is computed of all, and thrown away
+        mask = ops.logical_or(mask, ops.logical_not(some))
+    free = constant(ops.maximum(count, 1.0)) - convex(similar, mask)
+    total = ops.where(some, free, ops.zeros_like(free)) / beta
+    if similarity != "distance":
+        if similarity == "cosine":
+            ours, stored = scores.unit(ours), scores.unit(stored)
+        lengths = ops.expand_dims(ops.sum(stored**2, axis=-1), -2)  # (..., 1, S)
+        longest = ops.max(allowed * lengths, axis=-1, keepdims=True)
+        total = total + (ops.sum(ours**2, axis=-1, keepdims=True) + longest) / 2
+    return ops.squeeze(total, -1)
+
+
+def _similar(
+    states: Tensor, patterns: Tensor, beta: Any, similarity: str, mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """States (..., T, D), patterns (..., S, D) and β · similarities (..., T, S)."""
+    if similarity not in SIMILARITIES:
+        raise ValueError(
+            f"`similarity` must be one of {list(SIMILARITIES)}. "
+            f"Received: similarity={similarity!r}"
+        )
+    ours, stored = given.both(states, patterns)
+    if similarity == "distance":
+        similar = given.nearness(ours, stored, mask)  # (..., T, S)
+    else:
+        similar = (scores.dot if similarity == "dot" else scores.cosine)(ours, stored)
+    beta = given.inverse_temperature(beta, similar.dtype)
+    return ours, stored, ops.multiply(beta, similar)
+
+
+def _allowed(similar: Tensor, mask: Tensor | None) -> Tensor:
+    """1.0 for each pattern that a state may retrieve, 0.0 elsewhere; (..., T, S)."""
+    there = ops.ones_like(similar)
+    return there if mask is None else ops.where(mask, there, ops.zeros_like(there))
+
+
+def _left(weights: Tensor, mask: Tensor | None) -> Tensor:
+    """The weight that went to nothing, (..., T, 1); 0 where there was no choice."""
+    left = 1 - ops.sum(weights, axis=-1, keepdims=True)
+    if mask is None:
+        return left
+    some = ops.any(ops.broadcast_to(mask, ops.shape(weights)), axis=-1, keepdims=True)
+    return ops.where(some, left, ops.zeros_like(left))
+
+
+def _separation(separation: str | Callable) -> Callable:
+    if callable(separation):
+        return separation
+    _check_separation(separation, " or a callable f(scores, mask)")
+    return normalizers.get(separation)
+
+
+def _potential(separation: str) -> tuple[Callable, Callable]:
+    if callable(separation):
+        raise ValueError(
+            "`separation` must be given by its name for an energy: that of a callable "
+            f"is not known, and need not exist. Received: separation={separation!r}"
+        )
+    _check_separation(separation, "")
+    return _POTENTIALS[separation]
+
+
+def _check_separation(separation: str, more: str) -> None:
+    if not isinstance(separation, str) or separation not in _POTENTIALS:
+        raise ValueError(
+            f"`separation` must be one of {list(_POTENTIALS)}{more}. "
+            f"Received: separation={separation!r}"
+        )
+
+
+def _hidden(z: Tensor, mask: Tensor | None) -> Tensor:
+    return z if mask is None else ops.where(mask, z, lowest(z.dtype))
+
+
+def _log_sum(z: Tensor, mask: Tensor | None) -> Tensor:
+    return ops.logsumexp(_hidden(z, mask), axis=-1, keepdims=True)  # (..., T, 1)
+
+
+def _log_sum_and_one(z: Tensor, mask: Tensor | None) -> Tensor:
+    return ops.softplus(_log_sum(z, mask))
+
+
+def _greatest(z: Tensor, mask: Tensor | None) -> Tensor:
+    return ops.max(_hidden(z, mask), axis=-1, keepdims=True)  # (..., T, 1)
+
+
+def _quadratic(z: Tensor, mask: Tensor | None) -> Tensor:
+    """max pᵀz − ½(‖p‖² − 1)."""
+    p = normalizers.sparsemax(z, mask)
+    return _mean(p, z, mask) - (ops.sum(p**2, axis=-1, keepdims=True) - 1) / 2
+
+
+def _between(z: Tensor, mask: Tensor | None) -> Tensor:
+    """max pᵀz − 4/3 (Σ pᵢ^1.5 − 1)."""
+    p = normalizers.entmax15(z, mask)
+    entropy = ops.sum(ops.power(p, 1.5), axis=-1, keepdims=True) - 1
+    return _mean(p, z, mask) - 4 / 3 * entropy
+
+
+def _mean(p: Tensor, z: Tensor, mask: Tensor | None) -> Tensor:
+    """Σ pᵢ zᵢ, from the greatest on: the rounding of p does not count its size."""
+    top = ops.stop_gradient(_greatest(z, mask))
+    below = ops.where(p > 0, z - top, ops.zeros_like(z))
+    return top + ops.sum(p * below, axis=-1, keepdims=True)
+
+
+# For each separation Ψ of z and a mask, and Ψ₀ of so many patterns; one at least.
+_POTENTIALS: dict[str, tuple[Callable, Callable]] = {
+    "softmax": (_log_sum, ops.log),
+    "softmax1": (_log_sum_and_one, ops.log1p),
+    "sparsemax": (_quadratic, lambda n: (1 - 1 / n) / 2),
+    "entmax15": (_between, lambda n: 4 / 3 * (1 - ops.rsqrt(n))),
+    "hardmax": (_greatest, ops.zeros_like),
+}
+
+SEPARATIONS = tuple(_POTENTIALS)

@@ -1,0 +1,164 @@
+"""What Hopfield networks are given, held to what they need: states, patterns, β.
+
+Shapes: T states, S stored patterns, D width; "..." for any axes in front.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attention import kernels
+from keras_attention.numerics.precision import is_half, wide
+from keras_attention.ops import scores
+
+Tensor = Any
+
+
+def rows(name: str, x: Any) -> Tensor:
+    """States or patterns, as numbers to calculate with.
+
+    Args:
+        name: the argument's name, for the message.
+        x: (..., D), of rank 2 or more; also lists of numbers.
+
+    Returns:
+        The same in float32, or in float64 where they came in it and the backend keeps
+        it: Keras does on TensorFlow, and on JAX when told to.
+
+    Raises:
+        ValueError: if they are not numbers, their rows have not one width, or there is
+            no axis of rows.
+    """
+    x = x.value if isinstance(x, keras.Variable) else x
+    if not hasattr(x, "shape"):
+        try:
+            x = np.asarray(x)
+        except ValueError as error:
+            raise ValueError(
+                f"`{name}` must have rows of one width. "
+                f"Received: rows of widths {sorted({np.size(row) for row in x})}"
+            ) from error
+    if isinstance(x, np.ndarray) and x.dtype.kind in "cmMOSTU":
+        raise ValueError(
+            f"`{name}` must be real numbers. Received: {name} of dtype {x.dtype}"
+        )
+    if len(x.shape) < 2:
+        raise ValueError(
+            f"`{name}` must have rank 2 or more, (..., rows, width): one row "
+            f"is {name}[None]. Received: {name}.shape={tuple(x.shape)}"
+        )
+    dtype = keras.backend.standardize_dtype(x.dtype)
+    full = wide(x) if keras.backend.is_float_dtype(dtype) else ops.cast(x, "float32")
+    return full if kernels.is_traced(full) else ops.convert_to_tensor(full)
+
+
+def both(states: Any, patterns: Any) -> tuple[Tensor, Tensor]:
+    """States (..., T, D) and patterns (..., S, D) of one width, as `rows` has them.
+
+    Both are in the wider of their two dtypes.
+
+    Raises:
+        ValueError: if they are not of one width.
+    """
+    ours, stored = rows("states", states), rows("patterns", patterns)
+    if ours.shape[-1] != stored.shape[-1]:
+        raise ValueError(
+            "`states` and `patterns` must have the same width (last axis). "
+            f"Received: states.shape={tuple(ours.shape)}, "
+            f"patterns.shape={tuple(stored.shape)}"
+        )
+    names = {keras.backend.standardize_dtype(x.dtype) for x in (ours, stored)}
+    if len(names) == 1:
+        return ours, stored
+    return ops.cast(ours, "float64"), ops.cast(stored, "float64")
+
+
+def binary(states: Any, patterns: Any) -> tuple[Tensor, Tensor]:
+    """The same, of numbers that are −1 and 1, which is checked where it can be seen.
+
+    Raises:
+        ValueError: if they are not of one width, or hold another number.
+    """
+    ours, stored = both(states, patterns)
+    for name, x in (("states", ours), ("patterns", stored)):
+        values = seen(x)
+        if values is not None and not np.all(np.abs(values) == 1):
+            wrong = values[np.abs(values) != 1]
+            raise ValueError(
+                f"`{name}` of a binary memory must hold nothing but -1 and 1. "
+                f"Received: {wrong.size} other numbers, such as {wrong[0]}"
+            )
+    return ours, stored
+
+
+def nearness(states: Tensor, patterns: Tensor, mask: Tensor | None = None) -> Tensor:
+    """−½‖ξ − xᵢ‖², with what rounding leaves of it far from the origin, too.
+
+    The squares are those of differences from the patterns' mean.
+
+    Args:
+        states: ξ, (..., T, D), as `both` has them.
+        patterns: X, (..., S, D), in the same dtype.
+        mask: booleans that broadcast to (..., T, S), or None; what no state may
+            retrieve does not count in the mean.
+
+    Returns:
+        (..., T, S).
+    """
+    counts = ops.ones_like(patterns[..., :1])  # (..., S, 1)
+    if mask is not None and len(mask.shape):
+        axes = tuple(range(len(mask.shape)))
+        some = ops.any(ops.expand_dims(mask, 0), axis=axes)  # (S,), or (1,) for all
+        counts = counts * ops.cast(ops.expand_dims(some, -1), counts.dtype)
+    total = ops.maximum(ops.sum(counts, axis=-2, keepdims=True), 1)
+    middle = ops.sum(counts * patterns, axis=-2, keepdims=True) / total  # (..., 1, D)
+    middle = ops.stop_gradient(middle)  # on which no distance depends
+    return scores.rbf(states - middle, patterns - middle, 0.5)
+
+
+def inverse_temperature(beta: Any, dtype: Any, per_row: bool = True) -> Any:
+    """β, a positive number or a tensor, as what multiplies scores.
+
+    Args:
+        beta: a number, or numbers of any shape (...).
+        dtype: that of the scores.
+        per_row: whether a tensor has a β for each row of scores (..., S).
+
+    Returns:
+        A float, or a tensor: (..., 1) where it is that of rows, else (...).
+
+    Raises:
+        ValueError: if it can be seen not to be positive and finite.
+    """
+    beta = beta.value if isinstance(beta, keras.Variable) else beta
+    numbers = beta if hasattr(beta, "shape") else np.asarray(beta)
+    values = seen(numbers)
+    if values is not None:
+        real = values.dtype.kind not in "cmMOSTU"
+        if not real or not np.all((values > 0) & (values < np.inf)):
+            raise ValueError(
+                f"`beta` must be positive and finite. Received: beta={beta!r}"
+            )
+    beta = numbers
+    if isinstance(beta, np.ndarray | np.generic) and beta.ndim == 0:
+        return float(beta)
+    beta = ops.cast(beta, dtype)
+    return ops.expand_dims(beta, -1) if per_row and len(beta.shape) else beta
+
+
+def seen(x: Any) -> np.ndarray | None:
+    """Its numbers; None inside a compiled function, where there are none yet."""
+    if isinstance(x, np.ndarray | np.generic):
+        return np.asarray(x)
+    if kernels.is_traced(x):
+        return None
+    return np.asarray(ops.convert_to_numpy(x))
+
+
+def result(x: Tensor, like: Any) -> Tensor:
+    """Back in half precision, where what came in was in it."""
+    return ops.cast(x, like.dtype) if hasattr(like, "dtype") and is_half(like) else x

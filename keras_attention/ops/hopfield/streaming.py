@@ -1,0 +1,213 @@
+"""Retrieval among so many patterns that there is no room for a score of each.
+
+The patterns are read in chunks. What is kept of those that were read is, for each
+state, the greatest score m, the sum of the weights and the sum of the weighted
+patterns; a greater score that comes later scales them down ("online softmax"):
+
+    m' = max(m, max zᵢ)
+    s ← s e^(m − m') + Σ e^(zᵢ − m'),    a ← a e^(m − m') + Σ e^(zᵢ − m') xᵢ,    m ← m'
+
+so that scores of one chunk are held at a time, and the result a/s is that of
+:func:`keras_attention.ops.hopfield.energy.hopfield_update`.
+
+The patterns stand in a table that has room for more, so that a memory that grows is not
+compiled anew each time: `table_size` says how many rows it has, and those behind the
+last pattern are hidden.
+
+Shapes: T states, P places of the table, C places of a chunk, D width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from keras import ops
+
+from keras_attention import kernels
+from keras_attention.numerics import masks, normalizers
+from keras_attention.numerics.precision import lowest
+from keras_attention.ops import scores
+
+Tensor = Any
+State = tuple[Tensor, Tensor, Tensor]  # greatest score and sum (T, 1), patterns (T, D)
+
+SEPARATIONS = ("softmax", "softmax1", "hardmax")  # that one pass can compute
+SCORES = 2**20  # that are held at a time where every pattern is looked at together
+LEAST = 8  # rows of a table
+
+
+def table_size(count: int, chunk: int) -> int:
+    """How many rows a table has for so many patterns.
+
+    Args:
+        count: of the patterns, at least 1.
+        chunk: C, how many are read at a time.
+
+    Returns:
+        A power of two up to the size of a chunk, beyond it a number of whole chunks.
+    """
+    if count > chunk:
+        return -(-count // chunk) * chunk
+    return min(chunk, max(LEAST, 1 << (count - 1).bit_length()))
+
+
+def streamed_update(
+    states: Tensor,
+    table: Tensor,
+    count: int | Tensor,
+    beta: float | Tensor = 1.0,
+    separation: str = "softmax",
+    similarity: str = "dot",
+    chunk: int = 2048,
+) -> Tensor:
+    """One step of each state towards the patterns that it is like, chunk by chunk.
+
+    Args:
+        states: ξ, (T, D) in float32 or float64.
+        table: (P, D), the patterns and zeros behind them; P is at most `chunk`, or a
+            multiple of it.
+        count: how many of its rows are patterns: more than P − `chunk` and at least 1.
+        beta: β, a positive number.
+        separation: "softmax", "softmax1" or "hardmax". Others need all scores at once.
+        similarity: "dot", "cosine" or "distance".
+        chunk: C, how many patterns are read at a time.
+
+    Returns:
+        (T, D) in the dtype of the states.
+
+    Raises:
+        ValueError: for another separation, or a table that is not of whole chunks.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.ops import streaming
+    >>> table = np.array([[1, 1, 1, 1], [1, -1, 1, -1], [0, 0, 0, 0]], "float32")
+    >>> half = np.array([[1, 1, 0, 0]], "float32")
+    >>> found = streaming.streamed_update(half, table, count=2, beta=4.0)
+    >>> np.round(np.asarray(found), 2).tolist()
+    [[1.0, 1.0, 1.0, 1.0]]
+
+    Reference:
+        Milakov & Gimelshein, "Online normalizer calculation for softmax" (2018); for
+        attention: Rabe & Staats, "Self-attention does not need O(n²) memory" (2021).
+    """
+    if separation not in SEPARATIONS:
+        raise ValueError(
+            f"`separation` must be one of {list(SEPARATIONS)}, which need one chunk at "
+            f"a time. Received: separation={separation!r}"
+        )
+    size = table.shape[0]
+    if size > chunk and size % chunk:
+        raise ValueError(
+            "`table` must have a multiple of `chunk` rows. "
+            f"Received: table.shape={tuple(table.shape)}, chunk={chunk}"
+        )
+    states, table = (ops.convert_to_tensor(x) for x in (states, table))
+    beta = ops.cast(beta, states.dtype)
+    middle = None
+    asked = scores.unit(states) if similarity == "cosine" else states
+    if similarity == "distance":
+        middle = _middle(table, count, min(chunk, size), states.dtype)
+        asked = states - middle
+    query = asked * beta  # (T, D)
+    found = None
+    if (separation, similarity) == ("softmax", "dot"):
+        found = kernels.lookup(query, table, count)
+    if found is None:
+        nothing = None  # the score of nothing, (T, 1)
+        if separation == "softmax1":
+            nothing = ops.zeros_like(query[:, :1])
+            if similarity == "distance":  # of which ½‖ξ‖² is left out below
+                lengths = ops.sum(asked**2, axis=-1, keepdims=True)
+                nothing = beta * lengths / 2
+        read = _hard if separation == "hardmax" else _soft
+        greatest, total, sums = _fold(
+            read,
+            _start(query, nothing),
+            lambda x, seen: _scored(query, x, seen, beta, similarity, middle),
+            (table, count, min(chunk, size)),
+        )
+        found = sums / total
+        if nothing is not None and similarity == "distance":
+            found = found + ops.exp(nothing - greatest) / total * states
+    return scores.unit(found) if similarity == "cosine" else found
+
+
+def _fold(
+    read: Callable[[State, Tensor, Tensor], State],
+    state: State,
+    scored: Callable[[Tensor, Tensor | None], tuple[Tensor, Tensor]],
+    places: tuple[Tensor, Any, int],
+) -> State:
+    """Reads every chunk; the last one, apart, has rows that are no patterns."""
+    table, count, chunk = places
+    last = table.shape[0] - chunk
+
+    def one(start: Any, state: State, seen: Tensor | None = None) -> State:
+        x = ops.slice(table, (start, 0), (chunk, table.shape[1]))  # (C, D)
+        x = ops.cast(x, state[2].dtype)
+        return read(state, *scored(x, seen))
+
+    if last:
+        state = ops.fori_loop(0, last // chunk, lambda i, s: one(i * chunk, s), state)
+    seen = ops.expand_dims(masks.places(chunk, last) < ops.cast(count, "int32"), 0)
+    return one(last, state, seen)
+
+
+def _middle(table: Tensor, count: Any, chunk: int, dtype: Any) -> Tensor:
+    """The mean of the first chunk's patterns, (1, D).
+
+    Far from the origin, lengths of differences from it are what rounding leaves whole.
+    """
+    first = ops.cast(ops.slice(table, (0, 0), (chunk, table.shape[1])), dtype)
+    seen = masks.places(chunk) < ops.cast(count, "int32")
+    seen = ops.cast(ops.expand_dims(seen, -1), dtype)  # (C, 1)
+    return ops.sum(seen * first, axis=0, keepdims=True) / ops.sum(seen)
+
+
+def _scored(
+    query: Tensor,
+    x: Tensor,
+    seen: Tensor | None,
+    beta: Tensor,
+    similarity: str,
+    middle: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """Scores (T, C) of a chunk (C, D), and what is found there."""
+    x = scores.unit(x) if similarity == "cosine" else x
+    near = x if middle is None else x - middle
+    z = ops.matmul(query, ops.transpose(near))  # (T, C)
+    if similarity == "distance":  # −½β‖ξ‖² is the same for all, and left out
+        z = z - ops.expand_dims(beta / 2 * ops.sum(near**2, axis=-1), 0)
+    return (z if seen is None else ops.where(seen, z, lowest(z.dtype))), x
+
+
+def _start(query: Tensor, nothing: Tensor | None) -> State:
+    """Before the first chunk: no pattern, or the choice of none."""
+    if nothing is not None:
+        return nothing, ops.ones_like(nothing), ops.zeros_like(query)
+    zeros = ops.zeros_like(query[:, :1])
+    return zeros + lowest(query.dtype), zeros, ops.zeros_like(query)
+
+
+def _soft(state: State, z: Tensor, x: Tensor) -> State:
+    greatest, total, sums = state
+    top = ops.maximum(greatest, ops.max(z, axis=1, keepdims=True))  # (T, 1)
+    e, shrink = ops.exp(z - top), ops.exp(greatest - top)
+    total = total * shrink + ops.sum(e, axis=1, keepdims=True)
+    return top, total, sums * shrink + ops.matmul(e, x)
+
+
+def _hard(state: State, z: Tensor, x: Tensor) -> State:
+    """The first of the best patterns so far, with a sum of 1."""
+    greatest, total, best = state
+    top = ops.max(z, axis=1, keepdims=True)  # (T, 1)
+    better = top > greatest
+    chosen = ops.matmul(normalizers.hardmax(z), x)  # (T, D)
+    return (
+        ops.maximum(top, greatest),
+        ops.ones_like(total),
+        ops.where(better, chosen, best),
+    )

@@ -1,0 +1,264 @@
+"""Beam search: several sequences a row, and the best of them in the end.
+
+Shapes: B batch, K beams, T tokens, V words of the vocabulary, S keys.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import keras
+from keras import ops
+
+from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.serialization import export
+from keras_attention.numerics.precision import wide
+from keras_attention.ops.sequence import decoding
+from keras_attention.samplers.sampler import Request, Sampler, is_one_of
+
+Tensor = Any
+Structure = Any
+NONE = float("-inf")  # the log-probability of what is no sequence
+
+
+class Beams(NamedTuple):
+    """The sequences at one place, beam k of row b at b·K + k."""
+
+    tokens: Tensor  # (B·K, T)
+    cache: Structure  # (B·K, ...)
+    log_probability: Tensor  # (B, K) float32, −∞ where there is no such beam
+    score: Tensor  # (B, K) float32, once a beam is finished
+    finished: Tensor  # (B, K)
+    length: Tensor  # (B,), how many tokens were generated
+
+
+@export
+class BeamSampler(Sampler):
+    """Keeps the K best sequences at each place, and returns the best in the end.
+
+        s(y) = log P(y) / ((5 + |y|) / 6)^α + β Σ_s log(min(Σ_t α_ts, 1))
+
+    Beams are extended by log-probability. One that generates a stop token is finished:
+    it gets its score s, in which |y| counts the tokens generated, the stop token
+    included, and keeps its place with it. Beams that reach the end of the prompt
+    without a stop token are scored the same way. A row is done as soon as none of its
+    running beams can still become better than the best finished one (with
+    `return_all_beams`, than the worst of K finished ones), and what it does not need
+    any more cannot change what it returns.
+
+    For the coverage penalty `next` has to say what it attended to: the cache is then a
+    dict, and `cache["alignment_sum"]`, (B, S), the sum of the weights that each key has
+    got so far. It starts at 0, or at 1 for keys that are padding, which never lack
+    coverage; `next` adds its weights and returns it with the cache.
+
+    Call arguments: see `Sampler`. The logits' batch in `next` is B·K.
+
+    Args:
+        num_beams: K, at most V; 1 is greedy.
+        length_penalty: α, at least 0. Without it short sequences win, since each token
+            makes a sequence less likely.
+        coverage_penalty: β, at least 0.
+        return_all_beams: whether to return all beams, and their scores.
+
+    Returns:
+        (B, T), see `Sampler`; with `return_all_beams` (B, K, T), best first, and their
+        scores, float32 (B, K), −∞ where there are fewer sequences than beams.
+
+    Raises:
+        ValueError: if an argument is out of range, there are more beams than words, or
+            a coverage penalty is asked for and the cache has no "alignment_sum".
+
+    Reference:
+        Wu et al., "Google's neural machine translation system" (2016), section 7.
+    """
+
+    def __init__(
+        self,
+        num_beams: int = 5,
+        length_penalty: float = 0.0,
+        coverage_penalty: float = 0.0,
+        return_all_beams: bool = False,
+    ) -> None:
+        self.num_beams = positive("num_beams", num_beams)
+        self.length_penalty = _not_negative("length_penalty", length_penalty)
+        self.coverage_penalty = _not_negative("coverage_penalty", coverage_penalty)
+        self.return_all_beams = return_all_beams
+
+    def search(self, request: Request) -> Any:
+        self._check_cache(request.cache)
+        static = None if request.static is None else self._tiled(request.static)
+        request = request._replace(static=static)
+
+        def step(index: Any, state: tuple) -> tuple:
+            *beams, longest, tensors = state
+            new = self._step(request.having(tensors), index, Beams(*beams))
+            return (*new, longest, tensors)
+
+        def done(state: tuple) -> Tensor:
+            *beams, longest, _ = state
+            return self._is_done(Beams(*beams), longest)
+
+        *beams, _, _ = decoding.generate(
+            step,
+            (*self._first(request), _longest(request), request.tensors),
+            request.start,
+            request.stop,
+            done if request.stop_tokens else None,
+        )
+        return self._best(request, Beams(*beams))
+
+    def _first(self, request: Request) -> Beams:
+        """One beam a row, and K − 1 places for others."""
+        none = ops.zeros_like(request.prompt[:, :1])  # (B, 1)
+        finished = ops.repeat(none, self.num_beams, axis=1) > 0  # (B, K)
+        zero = ops.zeros_like(finished, dtype="float32")
+        first = ops.arange(self.num_beams) == 0
+        return Beams(
+            tokens=self._tiled(request.prompt),
+            cache=self._tiled(request.cache),
+            log_probability=ops.where(first, zero, NONE),
+            score=zero + NONE,
+            finished=finished,
+            length=ops.zeros_like(none[:, 0], dtype="int32"),
+        )
+
+    def _step(self, request: Request, index: Any, beams: Beams) -> Beams:
+        logits, cache = request.next(beams.tokens, beams.cache, index, request.static)
+        parent, token, log_probability = self._extend(beams, logits)
+        more = ops.ones_like(beams.length)
+        if request.mask is not None:
+            # Where a token is given, every beam takes it, at no cost.
+            given = decoding.read(request.mask, index)[:, None]  # (B, 1)
+            parent = ops.where(given, ops.arange(self.num_beams, dtype="int32"), parent)
+            log_probability = ops.where(given, beams.log_probability, log_probability)
+            more = more - ops.cast(given[:, 0], "int32")
+        # What is not likely at all is no beam, whatever it would go on from.
+        there = log_probability > NONE  # (B, K)
+        stays = ops.take_along_axis(beams.finished, parent, axis=1)
+        stays = ops.logical_and(stays, there)
+        runs = ops.logical_and(there, ops.logical_not(stays))
+        runs = ops.logical_and(runs, more[:, None] > 0)
+        ends = ops.logical_and(runs, is_one_of(token, request.stop_tokens))
+        here = ops.cast(decoding.read(request.prompt, index), "int32")[:, None]
+        token = ops.where(runs, token, here)
+        tokens = decoding.write(
+            self._gathered(beams.tokens, parent),
+            index,
+            ops.reshape(ops.cast(token, beams.tokens.dtype), [-1]),
+        )
+        now = Beams(
+            tokens=tokens,
+            cache=self._gathered(cache, parent),
+            log_probability=log_probability,
+            score=ops.take_along_axis(beams.score, parent, axis=1),
+            finished=ops.logical_or(stays, ends),
+            length=beams.length + more,
+        )
+        return now._replace(score=ops.where(ends, self._score(now), now.score))
+
+    def _extend(self, beams: Beams, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The K best continuations: which beam, token, log-probability; each (B, K)."""
+        k, size = self.num_beams, logits.shape[-1]
+        if size is not None and k > size:
+            raise ValueError(
+                "`num_beams` must not be above the number of words. "
+                f"Received: num_beams={k}, logits.shape={tuple(logits.shape)}"
+            )
+        logits = wide(logits)
+        # The K best of all are among the K best of each beam.
+        best, words = ops.top_k(logits, k)  # (B·K, K)
+        best = best - ops.logsumexp(logits, axis=-1, keepdims=True)
+        each = beams.log_probability[:, :, None] + ops.reshape(best, (-1, k, k))
+        # What is finished comes before all else, and once.
+        stays = ops.where(ops.arange(k) == 0, float("inf"), NONE)
+        each = ops.where(beams.finished[:, :, None], stays, each)
+        each = ops.reshape(ops.cast(each, "float32"), (-1, k * k))
+        found, place = ops.top_k(each, k)  # (B, K)
+        place = ops.cast(place, "int32")
+        parent = place // k
+        words = ops.reshape(ops.cast(words, "int32"), (-1, k * k))
+        token = ops.take_along_axis(words, place, axis=1)
+        old = ops.take_along_axis(beams.log_probability, parent, axis=1)
+        return parent, token, ops.where(found == float("inf"), old, found)
+
+    def _score(self, beams: Beams) -> Tensor:
+        """What each beam is worth if it ends here, (B, K)."""
+        penalty = decoding.length_penalty(beams.length, self.length_penalty)
+        score = beams.log_probability / penalty[:, None]
+        if self.coverage_penalty:
+            seen = beams.cache["alignment_sum"]  # (B·K, S)
+            coverage = decoding.coverage_penalty(seen, self.coverage_penalty)
+            score = score + ops.reshape(coverage, (-1, self.num_beams))
+        return score
+
+    def _is_done(self, beams: Beams, longest: Tensor) -> Tensor:
+        """Whether no running beam can become better than what is kept."""
+        # At best a beam gets no less likely, as long as can be, and covers everything.
+        running = ops.where(beams.finished, NONE, beams.log_probability)
+        penalty = decoding.length_penalty(longest, self.length_penalty)
+        bound = ops.max(running, axis=1) / penalty
+        kept = ops.where(beams.finished, beams.score, NONE)
+        pick = ops.min if self.return_all_beams else ops.max
+        return ops.all(bound <= pick(kept, axis=1))
+
+    def _best(self, request: Request, beams: Beams) -> Any:
+        score = ops.where(beams.finished, beams.score, self._score(beams))
+        score, order = ops.top_k(score, self.num_beams)  # (B, K)
+        tokens = self._gathered(beams.tokens, ops.cast(order, "int32"))
+        shape = (-1, self.num_beams, ops.shape(tokens)[1])
+        tokens = ops.reshape(tokens, shape)  # (B, K, T)
+        if not self.return_all_beams:
+            return tokens[:, 0]
+        there = score[:, :, None] > NONE
+        return ops.where(there, tokens, request.prompt[:, None]), score
+
+    def _tiled(self, structure: Structure) -> Structure:
+        """Each row K times: (B, ...) becomes (B·K, ...)."""
+        return keras.tree.map_structure(
+            lambda x: x if x is None else ops.repeat(x, self.num_beams, axis=0),
+            structure,
+        )
+
+    def _gathered(self, structure: Structure, parent: Tensor) -> Structure:
+        """The rows (B·K, ...) of the beams (B, K) that are gone on with."""
+        if self.num_beams == 1:
+            return structure
+        rows = ops.arange(ops.shape(parent)[0], dtype="int32")[:, None]
+        flat = ops.reshape(rows * self.num_beams + parent, [-1])  # (B·K,)
+        return keras.tree.map_structure(
+            lambda x: x if x is None else ops.take(x, flat, axis=0), structure
+        )
+
+    def _check_cache(self, cache: Structure) -> None:
+        there = isinstance(cache, dict) and "alignment_sum" in cache
+        if self.coverage_penalty and not there:
+            found = sorted(cache) if isinstance(cache, dict) else type(cache).__name__
+            raise ValueError(
+                "`coverage_penalty` needs a cache that is a dict with the entry "
+                '"alignment_sum", (batch, keys). Received: '
+                f"coverage_penalty={self.coverage_penalty}, cache={found}"
+            )
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            "num_beams": self.num_beams,
+            "length_penalty": self.length_penalty,
+            "coverage_penalty": self.coverage_penalty,
+            "return_all_beams": self.return_all_beams,
+        }
+
+
+def _longest(request: Request) -> Tensor:
+    """How many tokens a row may generate, (B,)."""
+    places = ops.arange(ops.shape(request.prompt)[1], dtype="int32")
+    open_ = ops.logical_and(places >= request.start, places < request.stop)
+    free = ops.broadcast_to(open_, ops.shape(request.prompt))
+    if request.mask is not None:
+        free = ops.logical_and(free, ops.logical_not(request.mask))
+    return ops.sum(ops.cast(free, "int32"), axis=1)
+
+
+def _not_negative(name: str, value: float) -> float:
+    if not value >= 0:
+        raise ValueError(f"`{name}` must be at least 0. Received: {name}={value!r}")
+    return value

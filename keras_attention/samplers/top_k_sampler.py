@@ -1,0 +1,70 @@
+"""Tokens drawn from the k likeliest.
+
+Shapes: B batch, V words of the vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from keras import ops
+
+from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.serialization import export
+from keras_attention.numerics import normalizers
+from keras_attention.ops.sequence import decoding
+from keras_attention.samplers.sampler import (
+    Chance,
+    Request,
+    Sampler,
+    above_zero,
+    one_by_one,
+)
+from keras_attention.samplers.truncation import word_at
+
+Tensor = Any
+
+
+@export
+class TopKSampler(Sampler):
+    """Draws the next token from the k likeliest, in proportion to each other.
+
+    Call arguments and what is returned: see `Sampler`.
+
+    Args:
+        k: how many; all, where the vocabulary has fewer.
+        temperature: above 0, see `RandomSampler`.
+        seed: an integer with which the draws repeat, or None.
+
+    Raises:
+        ValueError: if k is below 1 or the temperature not above 0.
+
+    Reference:
+        Fan, Lewis & Dauphin, "Hierarchical neural story generation" (2018).
+    """
+
+    def __init__(
+        self, k: int = 5, temperature: float = 1.0, seed: int | None = None
+    ) -> None:
+        self.k = positive("k", k)
+        self.temperature = above_zero("temperature", temperature)
+        self.seed = seed
+        self.chance = Chance(seed)
+
+    def search(self, request: Request) -> Tensor:
+        return one_by_one(request, self._choose)
+
+    def _choose(self, logits: Tensor, uniforms: Tensor) -> Tensor:
+        best, words = ops.top_k(logits, min(self.k, logits.shape[-1]))  # (B, ·)
+        chances = normalizers.softmax(best / self.temperature)
+        return word_at(words, decoding.draw(chances, uniforms))
+
+    def draw(self, batch: Any, length: Any, seed: int | None = None) -> Tensor:
+        return self.chance.draw(batch, length, seed)
+
+    @property
+    def variables(self) -> list:
+        return self.chance.variables
+
+    def get_config(self) -> dict[str, Any]:
+        return {"k": self.k, "temperature": self.temperature, "seed": self.seed}

@@ -1,0 +1,86 @@
+"""Tokens drawn from a nucleus.
+
+Shapes: B batch, V words of the vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from keras import ops
+
+from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.serialization import export
+from keras_attention.numerics import normalizers
+from keras_attention.ops.sequence import decoding
+from keras_attention.samplers.sampler import (
+    Chance,
+    Request,
+    Sampler,
+    above_zero,
+    one_by_one,
+)
+from keras_attention.samplers.truncation import word_at
+
+Tensor = Any
+
+
+@export
+class TopPSampler(Sampler):
+    """Draws the next token from the nucleus: the fewest that have probability p.
+
+    The nucleus are the likeliest tokens, as many as it takes for their probabilities to
+    sum to p, and at most k. Within it, they are drawn in proportion to each other.
+
+    Call arguments and what is returned: see `Sampler`.
+
+    Args:
+        p: above 0 and at most 1.
+        k: the most tokens of a nucleus, or None for no such bound.
+        temperature: above 0, see `RandomSampler`; it comes before the nucleus.
+        seed: an integer with which the draws repeat, or None.
+
+    Raises:
+        ValueError: if p is not in (0, 1], k below 1 or the temperature not above 0.
+
+    Reference:
+        Holtzman et al., "The curious case of neural text degeneration" (2020).
+    """
+
+    def __init__(
+        self,
+        p: float = 0.9,
+        k: int | None = None,
+        temperature: float = 1.0,
+        seed: int | None = None,
+    ) -> None:
+        self.p = above_zero("p", p, most=1)
+        self.k = None if k is None else positive("k", k)
+        self.temperature = above_zero("temperature", temperature)
+        self.seed = seed
+        self.chance = Chance(seed)
+
+    def search(self, request: Request) -> Tensor:
+        return one_by_one(request, self._choose)
+
+    def _choose(self, logits: Tensor, uniforms: Tensor) -> Tensor:
+        chances = normalizers.softmax(logits / self.temperature)  # (B, V)
+        if self.k is None:
+            return decoding.draw(decoding.nucleus(chances, self.p), uniforms)
+        best, words = ops.top_k(chances, min(self.k, logits.shape[-1]))  # (B, ·)
+        return word_at(words, decoding.draw(decoding.nucleus(best, self.p), uniforms))
+
+    def draw(self, batch: Any, length: Any, seed: int | None = None) -> Tensor:
+        return self.chance.draw(batch, length, seed)
+
+    @property
+    def variables(self) -> list:
+        return self.chance.variables
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            "p": self.p,
+            "k": self.k,
+            "temperature": self.temperature,
+            "seed": self.seed,
+        }

@@ -1,0 +1,95 @@
+"""The additive score of one query against keys whose exponentials are at hand."""
+
+import keras
+import numpy as np
+import pytest
+import references
+from gradients import gradient, second, tensor, to_numpy
+from keras import ops
+from kernels.additive.test_additive import drawn, expected
+
+from keras_attention.layers import BahdanauAttention
+from keras_attention.ops import scores
+
+pytestmark = pytest.mark.backends("all")  # each backend has its own kernel
+
+BACKEND = keras.config.backend()
+SIZE = (3, 1, 17, 37)  # B, T, S, U
+
+
+def score(query, key, scale):
+    power = scores.powers(key)
+    assert (power is None) == (BACKEND in ("numpy", "tensorflow"))
+    if power is None:
+        return scores.additive(query, key, scale)
+    return scores.additive_step(query, key, power, scale)
+
+
+def test_scores_and_gradients():
+    query, key, scale, slope = drawn(SIZE)
+    wanted, *slopes = expected(query, key, scale, slope)
+    found = score(*map(tensor, (query, key, scale)))
+    np.testing.assert_allclose(to_numpy(found), wanted, rtol=0, atol=1e-5)
+
+    def total(*x):
+        return ops.sum(tensor(slope) * score(*x))
+
+    for one, right in zip(gradient(total, query, key, scale), slopes, strict=True):
+        np.testing.assert_allclose(one, right, rtol=0, atol=1e-5)
+
+
+def test_numbers_at_the_edge_of_the_range():
+    query, key, scale, slope = drawn((2, 1, 5, 11), spread=30.0)
+    wanted, *slopes = expected(query, key, scale, slope)
+    found = score(*map(tensor, (query, key, scale)))
+    np.testing.assert_allclose(to_numpy(found), wanted, rtol=0, atol=1e-5)
+
+    def total(*x):
+        return ops.sum(tensor(slope) * score(*x))
+
+    for one, right in zip(gradient(total, query, key, scale), slopes, strict=True):
+        np.testing.assert_allclose(one, right, rtol=0, atol=1e-5)
+
+
+def test_second_derivatives():
+    query, key, scale, slope = drawn((2, 1, 5, 3))
+    along = [
+        references.normal(*x.shape, seed=n) for n, x in enumerate((query, key, scale))
+    ]
+
+    def total(form):
+        return lambda *x: ops.sum(tensor(slope) * form(*x))
+
+    found = second(total(score), (query, key, scale), along)
+    plain = second(
+        total(lambda *x: scores.additive(*x, exact=True)), (query, key, scale), along
+    )
+    for one, right in zip(found, plain, strict=True):
+        np.testing.assert_allclose(one, right, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_a_step_of_a_layer_is_the_layer_and_its_gradient_the_same(normalize):
+    layer = BahdanauAttention(7, normalize=normalize)
+    query, value = references.normal(2, 3, 5), references.normal(2, 11, 4, seed=1)
+    layer.build(query.shape, value.shape)
+    mask = np.arange(11) < np.array([[11], [6]])
+
+    def at_once(query, value):
+        return layer(query, value, value_mask=tensor(mask, "bool"))
+
+    def in_steps(query, value):
+        prepared = layer.prepare(value, mask=tensor(mask, "bool"))
+        assert BACKEND in ("numpy", "tensorflow") or prepared.power is not None
+        steps = [layer.attend(query[:, t], prepared)[0] for t in range(3)]
+        return ops.stack(steps, axis=1)
+
+    given = [tensor(x) for x in (query, value)]
+    found, wanted = in_steps(*given), at_once(*given)
+    np.testing.assert_allclose(to_numpy(found), to_numpy(wanted), atol=1e-5)
+    slopes = [
+        gradient(lambda *x, f=f: ops.sum(ops.square(f(*x))), query, value)
+        for f in (in_steps, at_once)
+    ]
+    for one, right in zip(*slopes, strict=True):
+        np.testing.assert_allclose(one, right, atol=1e-4)

@@ -1,0 +1,148 @@
+"""Attention tile by tile, against a float64 reference: small tiles of small tensors."""
+
+import keras
+import numpy as np
+import pytest
+import references
+from gradients import gradient, second, tensor, to_numpy
+from keras import ops
+
+from keras_attention import kernels
+from keras_attention.kernels.attention import tiles as tiled
+from keras_attention.ops import dot_product_attention
+
+pytestmark = pytest.mark.backends("all")  # each backend has its own kernel
+
+B, T, S, H, G, E, V = 2, 7, 11, 4, 2, 5, 3
+BACKEND = keras.config.backend()
+# Of each case: how mask and bias are shaped, or None; and whether it is causal.
+CASES = {
+    "causal": (None, None, True),
+    "padding": ((B, 1, 1, S), (1, 1, T, S), False),
+    "everything": ((B, 1, T, S), (1, H, T, 1), True),
+    "of heads": ((1, H, T, S), (B, 1, 1, S), False),
+}
+
+
+@pytest.fixture(autouse=True)
+def small_tiles(monkeypatch):
+    sizes = {"LEAST": 1, "EAGER": 1, "FEWEST": 2, "MOST": 2, "SEGMENTS": 2}
+    for name, size in sizes.items():
+        monkeypatch.setattr(tiled, name, size)
+    if BACKEND == "torch":
+        own = kernels._attention
+        monkeypatch.setattr(own, "CHUNKED", 1)
+        monkeypatch.setattr(own, "CHUNK", 3)
+
+
+def inputs(case):
+    """Query, key, value and bias, and the mask, of which the first rows are False."""
+    mask, bias, causal = CASES[case]
+    shapes = [(B, T, H, E), (B, S, G, E), (B, S, G, V), *([bias] if bias else [])]
+    given = [references.normal(*shape, seed=i) for i, shape in enumerate(shapes)]
+    if mask is not None:
+        mask = np.random.default_rng(9).random(mask) < 0.6
+        mask[0, :, 0] = False
+    return given, mask, causal
+
+
+def expected(probe, given, mask, causal):
+    """The output, and the gradients of Σ probe · output, in float64."""
+    query, key, value = (np.swapaxes(x, 1, 2) for x in given[:3])
+    key, value = (np.repeat(x, H // G, axis=1) for x in (key, value))
+    bias = given[3] if len(given) > 3 else np.zeros((1, 1, 1, 1))
+    scores = query @ np.swapaxes(key, 2, 3) / np.sqrt(E) + bias
+    allowed = np.tri(T, S, dtype=bool) if causal else np.ones((T, S), bool)
+    allowed = np.broadcast_to(allowed if mask is None else allowed & mask, scores.shape)
+    weights = np.where(allowed, np.exp(scores), 0)
+    total = weights.sum(-1, keepdims=True)
+    weights = weights / np.where(total, total, 1)
+    slope = np.swapaxes(probe, 1, 2)
+    part = weights * (slope @ np.swapaxes(value, 2, 3))
+    part = part - weights * part.sum(-1, keepdims=True)  # the gradient of the scores
+    repeated = tuple(i for i, size in enumerate(bias.shape) if size == 1)
+    grouped = [
+        x.reshape(B, G, H // G, S, -1).sum(2)
+        for x in (
+            np.swapaxes(part, 2, 3) @ query / np.sqrt(E),
+            np.swapaxes(weights, 2, 3) @ slope,
+        )
+    ]
+    heads = [weights @ value, part @ key / np.sqrt(E), *grouped]
+    found = [np.swapaxes(x, 1, 2) for x in heads]
+    return [*found, part.sum(repeated, keepdims=True)][: len(given) + 1]
+
+
+def attention(given, mask, causal):
+    mask = None if mask is None else ops.convert_to_tensor(mask)
+    bias = given[3] if len(given) > 3 else None
+    return dot_product_attention(*given[:3], mask, None, causal, bias)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_output_and_gradients_equal_the_reference(case):
+    given, mask, causal = inputs(case)
+    probe = references.normal(B, T, H, V, seed=8)
+
+    def loss(probe, *x):  # its gradient by the probe is the output
+        return ops.sum(attention(x, mask, causal) * probe)
+
+    found = gradient(loss, probe, *given)
+    for slope, wanted in zip(found, expected(probe, given, mask, causal), strict=True):
+        np.testing.assert_allclose(slope, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.backends("numpy", "torch", reason="they have a way of their own there")
+@pytest.mark.parametrize("case", CASES)
+def test_where_there_are_no_gradients(case):
+    given, mask, causal = inputs(case)
+    found = to_numpy(attention([tensor(x) for x in given], mask, causal))
+    wanted = expected(np.zeros((B, T, H, V)), given, mask, causal)[0]
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+def test_half_precision():
+    dtype = "bfloat16"
+    given, mask, causal = inputs("padding")
+    probe = references.rounded(references.normal(B, T, H, V, seed=8), dtype)
+
+    def loss(probe, *x):
+        return ops.sum(ops.cast(attention(x, mask, causal) * probe, "float32"))
+
+    given = [references.rounded(x, dtype) for x in given]
+    found = gradient(loss, probe, *given, dtype=dtype)
+    for slope, wanted in zip(found, expected(probe, given, mask, causal), strict=True):
+        error = 32 * references.ROUNDING[dtype] * np.abs(wanted).max()
+        np.testing.assert_allclose(slope, wanted, atol=error)
+
+
+@pytest.mark.skipif(BACKEND == "torch", reason="torch's own kernel has none")
+def test_gradients_of_gradients_are_those_of_the_plain_form(monkeypatch):
+    given, mask, causal = inputs("padding")
+    along = [references.normal(*x.shape, seed=30 + i) for i, x in enumerate(given)]
+
+    def loss(*x):
+        return ops.sum(attention(x, mask, causal) ** 2)
+
+    def found():
+        return second(loss, given, along)
+
+    tiles = found()
+    monkeypatch.setattr(tiled, "LEAST", T * S + 1)
+    for ours, plain in zip(tiles, found(), strict=True):
+        np.testing.assert_allclose(ours, plain, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.backends("jax", reason="JAX tells before it computes")
+def test_memory_grows_with_the_length(monkeypatch):
+    import jax
+
+    monkeypatch.undo()  # the tiles' own sizes
+
+    def scratch(length):
+        x = jax.ShapeDtypeStruct((1, length, 2, 8), "float32")
+        form = jax.grad(lambda *x: attention(x, None, False).sum(), argnums=(0, 1, 2))
+        analysis = jax.jit(form).lower(x, x, x).compile().memory_analysis()
+        return analysis.temp_size_in_bytes
+
+    assert scratch(8192) < 3 * scratch(4096)

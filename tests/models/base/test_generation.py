@@ -1,0 +1,109 @@
+"""`Generator`: what goes to a model that writes, and which program runs."""
+
+import gc
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_attention import samplers
+from keras_attention.models.base.generation import Generator
+
+pytestmark = pytest.mark.backends("all")
+
+V, T = 7, 5
+
+
+class Counting(keras.layers.Layer):
+    """Writes the word behind the last one, from one that its inputs tell."""
+
+    target_vocabulary_size = V
+
+    def __init__(self, sequences):
+        super().__init__()
+        self.generate = Generator(self, sequences)
+        self.seen = []
+
+    def begin(self, inputs):
+        self.seen.append({n: (tuple(x.shape), x.dtype) for n, x in inputs.items()})
+        first = sum(
+            ops.sum(ops.reshape(ops.cast(x, "int32"), (2, -1)), axis=1)
+            for x in inputs.values()
+        )
+        return {"first": first, "nothing": None}, None
+
+    def next(self, prompt, cache, index, static=None):
+        word = (cache["first"] + index) % V
+        return ops.one_hot(word, V), None, cache
+
+
+def written(first, length=T):
+    return (np.asarray(first)[:, None] + 1 + np.arange(length)) % V
+
+
+def run(model, inputs, sampler=None, length=T, start=0, stop=None):
+    sampler = samplers.GreedySampler() if sampler is None else sampler
+    return model.generate(inputs, length, sampler, start, stop, None)
+
+
+class Foreign:
+    """A sampler that is none of ours: fills its prompt with one word."""
+
+    def __init__(self, word):
+        self.word = word
+
+    def __call__(self, next, prompt, cache, index, mask, stop_token_ids, model):
+        assert all(x is not None for x in keras.tree.flatten(cache))
+        next(prompt, cache, index)
+        words = ops.zeros_like(prompt) + self.word
+        return ops.concatenate([prompt[:, :1], words[:, 1:]], axis=1)
+
+
+def test_pictures_go_through_as_they_are_and_sequences_are_padded():
+    model = Counting(("words",))
+    picture = np.zeros((2, 3, 5, 1), "float32")
+    picture[1, 0, 0] = 2.0
+    words = np.array([[1, 2, 1], [3, 0, 0]])
+    found = run(model, {"picture": picture, "words": words})
+    np.testing.assert_array_equal(found, written([4, 5]))
+    (shape, dtype), padded = model.seen[0]["picture"], model.seen[0]["words"]
+    assert shape == (2, 3, 5, 1)
+    assert keras.backend.standardize_dtype(dtype) == "float32"
+    assert padded[0] == (2, 16)
+
+
+@pytest.mark.parametrize(
+    "bad", [np.ones((2, 3), "float32"), np.ones((2, 3, 1), "int32")]
+)
+def test_sequences_are_integers_of_two_axes(bad):
+    with pytest.raises(ValueError, match="`words` must be integers of shape"):
+        run(Counting(("words",)), {"words": bad})
+
+
+def test_each_sampler_has_its_own_program_even_where_another_one_was():
+    model, words = Counting(("words",)), {"words": np.ones((2, 3), "int32")}
+    for word in (3, 5, 6, 1, 2):
+        sampler = Foreign(word)  # may be where the last one was
+        assert (run(model, words, sampler) == word).all()
+        del sampler
+        gc.collect()
+
+
+def test_what_a_foreign_sampler_writes_behind_a_stop_token_is_cut_off():
+    model, words = Counting(("words",)), {"words": np.ones((2, 3), "int32")}
+    found = run(model, words, Foreign(4), stop=[4, 5])
+    np.testing.assert_array_equal(found, [[4, 0, 0, 0, 0]] * 2)
+    np.testing.assert_array_equal(
+        run(model, words, Foreign(4), stop=5), np.full((2, T), 4)
+    )
+
+
+def test_run_eagerly_is_followed():
+    model, words = Counting(("words",)), {"words": np.array([[1, 2], [3, 0]])}
+    expected = run(model, words)
+    model.run_eagerly = True
+    begun = len(model.seen)
+    for _ in range(2):
+        np.testing.assert_array_equal(run(model, words), expected)
+    assert len(model.seen) == begun + 2
