@@ -10,10 +10,8 @@ Each module offers the same functions, under the same names and terms:
   around its `call` where that is for nothing
 - `word_counts(tokens, weights, size)`: how often each of `size` words stands in each
   sentence, weighted: (..., L) integers and (..., L) numbers give (..., size)
-- `additive(query, key, scale, exact)`, see :func:`keras_attention.ops.scores.additive`
-- `additive_step(query, key, power, scale)`, see
-  :func:`keras_attention.ops.scores.additive_step`; `powers(key)`: its e^{2k}, or None
-  where `additive` is as fast
+- `additive(query, key, scale, exact)`, see :func:`keras_attention.ops.scores.additive`;
+  `precompute_key(key)`: a key that it takes, faster for one query after another
 - `lookup(query, table, count)`: softmax(query xᵀ) x of the first `count` rows x of a
   table, for queries (T, D), without all scores at once; None where
   :mod:`keras_attention.ops.hopfield.streaming` does it as well
@@ -26,12 +24,13 @@ Each module offers the same functions, under the same names and terms:
   ...) and outputs alike; of each nothing but its first state is kept for the gradients,
   for which the rest is computed again. No gradient flows to what `step` closes over,
   other than variables
-- `access_memory(interface, memory, there, form)`: one step of a DNC's memory, a
-  `Memory`, with one write head and dense links, its gradient written out: the words
-  that are read (B, R, W) and the `Memory` after; None where the equations one after the
-  other do. `access.py` has the order of the interface; where `there` (B, 1) is 0,
-  nothing is freed or written; `form` says whether keys have masks and what was freed is
-  deallocated
+- `access_memory(interface, memory, mask, options)`: one step of a DNC's memory, a
+  `MemoryState`: the words that are read (B, R, W) and the `MemoryState` after. The
+  gradient is written out where there is one write head and dense links.
+  `memory_step/interface.py` has the order of the interface; where `mask` (B, 1) is 0,
+  nothing is freed or written; `options` are the step's `MemoryOptions`
+- `trace_memory(interface, memory, mask, options)`: the same in Keras' operations, and
+  what else the step computed
 - `fade_links(values, slots, weights)`, `follow_links(values, slots, reads)`: what a
   write leaves of sparse links (G, K, M), and f and b (G, M, R) of what was read, at the
   cost of the links that are not 0; see `links.py`
@@ -64,8 +63,11 @@ from keras_attention.kernels.keras import (
     carried_mask,
     is_exporting,
     takes_training,
+    without_masks,
 )
-from keras_attention.kernels.memory_step.reference import Form, Memory
+from keras_attention.kernels.memory_step.interface import MemoryOptions
+from keras_attention.kernels.memory_step.reference import MemoryState
+from keras_attention.kernels.memory_step.reference import step as trace_memory
 
 
 def _fitting(operation: str, *backends: str, otherwise: str = "reference") -> Any:
@@ -83,21 +85,18 @@ def _fitting(operation: str, *backends: str, otherwise: str = "reference") -> An
 
 _attention = _fitting("attention", "jax", "tensorflow", "torch")
 _additive = _fitting("additive", "jax", "tensorflow", "torch")
-# TensorFlow's own tanh is as fast as what would take its place, and so is XLA's there.
-_step = _fitting("additive.step", "jax", "torch")
 _calls = _fitting("layer_calls", "torch")
 _counts = _fitting("word_counts", "tensorflow", "torch")
 _lookup = _fitting("lookup", "torch")
 _scan = _fitting("scan", "jax", "tensorflow", "torch")
-_memory = _fitting("memory_step", "jax", "tensorflow", "torch", otherwise="generic")
+_memory = _fitting("memory_step", "jax", "tensorflow", "torch")
 _links = _fitting("sparse_links", "jax", "tensorflow", "torch")
 _decoding = _fitting("decoding", "jax", "tensorflow", "torch")
 _tracing = _fitting("tracing", "jax", "tensorflow", "torch")
 
 dot_product_attention = _attention.dot_product_attention
 additive = _additive.additive
-additive_step = _step.additive_step
-powers = _step.powers
+precompute_key = _additive.precompute_key
 dense = _calls.dense
 called = _calls.called
 word_counts = _counts.word_counts
@@ -117,11 +116,10 @@ uncompiled = import_module(f"{__name__}.decoding.reference").uncompiled
 is_traced = _tracing.is_traced
 
 __all__ = [
-    "Form",
-    "Memory",
+    "MemoryOptions",
+    "MemoryState",
     "access_memory",
     "additive",
-    "additive_step",
     "any_left",
     "ascending",
     "called",
@@ -136,12 +134,14 @@ __all__ = [
     "is_open",
     "is_traced",
     "lookup",
-    "powers",
+    "precompute_key",
     "read",
     "scan",
     "segments",
     "takes_training",
+    "trace_memory",
     "uncompiled",
+    "without_masks",
     "word_counts",
     "write",
 ]

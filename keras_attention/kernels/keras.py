@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import keras
@@ -40,3 +42,21 @@ def is_exporting() -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+@contextmanager
+def without_masks(*tensors: Any) -> Iterator[None]:
+    """Takes the masks that Keras has hung on tensors away, and gives them back.
+
+    Some of Keras' layers would use them beside what they are told, or take them away
+    for good.
+    """
+    held = [(x, carried_mask(x)) for x in tensors]
+    held = [(x, mask) for x, mask in held if mask is not None]
+    for x, _ in held:
+        del x._keras_mask
+    try:
+        yield
+    finally:
+        for x, mask in held:
+            x._keras_mask = mask

@@ -60,9 +60,9 @@ def causal(queries: int | Tensor, keys: int | Tensor) -> Tensor:
     Returns:
         Booleans (T, S).
     """
-    t = ops.expand_dims(places(queries), 1)
-    s = ops.expand_dims(places(keys), 0)
-    return s <= t  # (T, S)
+    t = places(queries)
+    s = t if keys is queries else places(keys)
+    return ops.expand_dims(s, 0) <= ops.expand_dims(t, 1)  # (T, S)
 
 
 def sliding_window(queries: int | Tensor, keys: int | Tensor, window: int) -> Tensor:
@@ -131,7 +131,9 @@ def check(name: str, mask: Tensor | None, shape: Sequence[int | None]) -> Tensor
     """
     if mask is None:
         return None
-    mask = check_boolean(name, mask)
+    known = hasattr(mask, "dtype")
+    if not known or keras.backend.standardize_dtype(mask.dtype) != "bool":
+        mask = check_boolean(name, mask)
     received = tuple(mask.shape)
     if len(received) != len(shape):
         raise ValueError(

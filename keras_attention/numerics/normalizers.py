@@ -33,12 +33,16 @@ def softmax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tenso
     Returns:
         Weights, of the scores' shape and dtype.
     """
-    z = wide(scores)
+    z = full = wide(scores)
     if mask is not None:
         # The lowest finite number, halved, vanishes in the softmax of any row that
         # has something to attend to; the other rows are zeroed below.
         z = ops.where(mask, z, lowest(z.dtype))
-    return _finish(_softmax(z, axis), mask, scores)
+    weights = _softmax_of_one(z, axis) if z.shape[axis] == 1 else ops.softmax(z, axis)
+    if mask is not None:
+        weights = ops.where(mask, weights, ops.zeros_like(weights))
+    # Nothing else is to be narrowed: not float64 arrays where there is no float64.
+    return weights if full is scores else ops.cast(weights, scores.dtype)
 
 
 def softmax1(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tensor:
@@ -271,7 +275,7 @@ def _beside_nothing(
     return _finish(e / (beside + ops.sum(e, axis=axis, keepdims=True)), mask, scores)
 
 
-def _softmax(z: Tensor, axis: int) -> Tensor:
+def _softmax_of_one(z: Tensor, axis: int) -> Tensor:
     """Keras' softmax, without its warning about an axis of size 1.
 
     A memory of one sentence is nothing to warn of. (No other formula for that size:

@@ -9,16 +9,18 @@ import numpy as np
 from keras import ops
 
 Tensor = Any
+HALF = ("float16", "bfloat16")
 
 
 def wide(x: Tensor) -> Tensor:
     """Half precision in float32, for exponentials, sums of squares and the like."""
-    return ops.cast(x, "float32") if is_half(x) else x
+    half = keras.backend.standardize_dtype(x.dtype) in HALF
+    return ops.cast(x, "float32") if half else x
 
 
 def is_half(x: Tensor) -> bool:
     """Whether numbers are in half precision."""
-    return keras.backend.standardize_dtype(x.dtype) in ("float16", "bfloat16")
+    return keras.backend.standardize_dtype(x.dtype) in HALF
 
 
 def lowest(dtype: Any) -> float:

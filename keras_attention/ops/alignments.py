@@ -1,4 +1,4 @@
-"""Alignments that know of each other, or of places: monotonic, local, coverage.
+"""Alignments that depend on earlier ones or on positions: monotonic, local, coverage.
 
 Shapes: B batch, T queries, S keys.
 """
@@ -38,10 +38,10 @@ def coverage_cost(weights: Tensor) -> Tensor:
     return ops.sum(ops.minimum(full, before), axis=-1)
 
 
-def places(mask: Tensor | None, size: Any) -> Tensor:
-    """The places 0, 1, … of the keys, counted over those that may be attended to.
+def positions(mask: Tensor | None, size: Any) -> Tensor:
+    """The positions 0, 1, … of the keys, counted over those that may be attended to.
 
-    So neither padding in front nor a hole moves what follows it.
+    Padding in front and holes do not move the keys that follow them.
 
     Args:
         mask: booleans that broadcast to (B, T, S), or None.
@@ -52,18 +52,17 @@ def places(mask: Tensor | None, size: Any) -> Tensor:
     """
     if mask is None:
         return ops.cast(ops.arange(size), "float32")[None, None]
-    here = ops.logical_and(mask, ops.arange(size)[None, None] >= 0)
-    return ops.cumsum(ops.cast(here, "float32"), axis=-1) - 1
+    full = ops.logical_and(mask, ops.arange(size)[None, None] >= 0)  # (B, T, S)
+    return ops.cumsum(ops.cast(full, "float32"), axis=-1) - 1
 
 
-def number_of_places(mask: Tensor | None, size: Any) -> Tensor:
+def number_of_positions(mask: Tensor | None, size: Any) -> Tensor:
     """How many keys each query may attend to: float32 (B, T), or broadcasts to it."""
-    last = places(mask, size)
-    return 1 + last[..., -1]
+    return 1 + positions(mask, size)[..., -1]
 
 
 def local_window(centre: Tensor, position: Tensor, window: int) -> Tensor:
-    """Whether a place is in [p − D, p + D].
+    """Whether a position is in [p − D, p + D].
 
     Args:
         centre: p, (B, T).
@@ -95,12 +94,12 @@ def gaussian_window(centre: Tensor, position: Tensor, window: int) -> Tensor:
         Luong et al., "Effective approaches to attention-based neural machine
         translation" (2015), equation 10.
     """
-    away = (position - centre[..., None]) * (2 / window)
-    return ops.exp(-(away**2) / 2)
+    distance = (position - centre[..., None]) * (2 / window)  # (s − p) / σ
+    return ops.exp(-(distance**2) / 2)
 
 
 def monotonic(probability: Tensor, previous: Tensor, mode: str = "parallel") -> Tensor:
-    """Where a walk stops that starts where the last one stopped, and never goes back.
+    """The next alignment of a walk that starts where the last one stopped.
 
         q_s = (1 − p_{s−1}) q_{s−1} + a′_s,    a_s = p_s q_s
 
@@ -111,8 +110,8 @@ def monotonic(probability: Tensor, previous: Tensor, mode: str = "parallel") -> 
     Args:
         probability: p, (B, S) between 0 and 1; in mode "hard", 0.5 and more is a
             stop.
-        previous: a′, (B, S); at first 1 at place 0. In mode "hard" it is 0 but for
-            one place at most, where it is 1.
+        previous: a′, (B, S); at first 1 at position 0. In mode "hard" it is 0 but for
+            one position at most, where it is 1.
         mode: "parallel", in closed form, in which divisors below 1e-10 count as
             1e-10: for memories in which the walk has passed almost surely by, what
             starts behind them comes out too small; "recursive", the recursion
@@ -159,8 +158,8 @@ def _parallel(p: Tensor, previous: Tensor) -> Tensor:
 def _recursive(p: Tensor, previous: Tensor) -> Tensor:
     def step(passing: Tensor, now: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         stop, start = now
-        there = passing + start  # q_s
-        return (1 - stop) * there, stop * there
+        arriving = passing + start  # q_s
+        return (1 - stop) * arriving, stop * arriving
 
     inputs = (ops.swapaxes(p, 0, 1), ops.swapaxes(previous, 0, 1))  # (S, B)
     _, weights = loop.scan(step, ops.zeros_like(p[:, 0]), inputs)

@@ -36,7 +36,7 @@ def attend(
     mask: Tensor | None = None,
     dropout: float = 0.0,
     seed: Any = None,
-    keep: Tensor | None = None,
+    dropout_mask: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Attention with any score and any normalizer, explicitly.
 
@@ -51,8 +51,8 @@ def attend(
         mask: booleans that broadcast to (..., T, S), True = may attend; or None.
         dropout: the fraction of weights to drop; the others are scaled up.
         seed: an integer or a `keras.random.SeedGenerator`, for the dropout.
-        keep: (..., T, S), what multiplies the weights before they meet the values,
-            such as a dropout that was drawn before a loop; or None.
+        dropout_mask: (..., T, S), what multiplies the weights before they meet the
+            values, such as a dropout that was drawn before a loop; or None.
 
     Returns:
         The output (..., T, V) and the weights (..., T, S), which are 0 where masked;
@@ -70,11 +70,11 @@ def attend(
     """
     if mask is not None:
         mask = masks.check_boolean("mask", mask)
-    similar = scores.get(score)(query, key)  # (..., T, S)
-    weights = normalizers.get(normalizer)(similar, mask)  # (..., T, S)
+    similarity = scores.get(score)(query, key)  # (..., T, S)
+    weights = normalizers.get(normalizer)(similarity, mask)  # (..., T, S)
     weights = ops.cast(weights, value.dtype)
     used = keras.random.dropout(weights, dropout, seed=seed) if dropout else weights
-    used = used if keep is None else used * keep
+    used = used if dropout_mask is None else used * dropout_mask
     return ops.matmul(used, value), weights  # (..., T, V)
 
 
@@ -188,18 +188,37 @@ def attend_heads(
         soft cap: Gemma Team, "Gemma 2" (2024), section 2.
     """
     _check_heads(query, key, value)
-    (batch, queries, heads, width), keys = query.shape, key.shape[1]
+    (batch, queries, heads, _), keys = query.shape, key.shape[1]
     mask = masks.check("mask", mask, (batch, heads, queries, keys))
     bias = full_bias(bias, query, key)
-    scale = width**-0.5 if scale is None else scale
+    normalize = normalizers.get(normalizer)
+    return weighted_heads(
+        query, key, value, mask, bias, normalize, scale, soft_cap, dropout
+    )
+
+
+def weighted_heads(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    bias: Tensor | None,
+    normalize: Callable,
+    scale: float | None = None,
+    soft_cap: float | None = None,
+    dropout: Callable | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The equations of :func:`attend_heads`, for arguments that were checked."""
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
     q = ops.transpose(ops.multiply(query, scale), (0, 2, 1, 3))  # (B, H, T, E)
     k = ops.transpose(key, (0, 2, 3, 1))  # (B, G, E, S)
     v = ops.transpose(value, (0, 2, 1, 3))  # (B, G, S, V)
-    similar = grouped_matmul(q, k)  # (B, H, T, S)
+    scores = grouped_matmul(q, k)  # (B, H, T, S)
     if soft_cap is not None:
-        similar = soft_cap * ops.tanh(wide(similar) / soft_cap)
-    similar = similar if bias is None else wide(similar) + wide(bias)
-    weights = ops.cast(normalizers.get(normalizer)(similar, mask), value.dtype)
+        scores = soft_cap * ops.tanh(wide(scores) / soft_cap)
+    if bias is not None:
+        scores = wide(scores) + wide(bias)
+    weights = ops.cast(normalize(scores, mask), value.dtype)  # (B, H, T, S)
     used = weights if dropout is None else dropout(weights)
     return ops.transpose(grouped_matmul(used, v), (0, 2, 1, 3)), weights
 

@@ -44,13 +44,13 @@ def choose(chances: Tensor, uniforms: Tensor | None = None) -> Tensor:
     p = ops.stop_gradient(ops.convert_to_tensor(chances))
     size = ops.shape(p)[-1]
     if uniforms is None:
-        place = ops.cast(ops.argmax(p, axis=-1), "int32")
+        index = ops.cast(ops.argmax(p, axis=-1), "int32")
     else:
         rows = ops.reshape(p, (-1, size))
-        place = decoding.draw(rows, ops.reshape(uniforms, (-1,)))
-        place = ops.reshape(place, ops.shape(p)[:-1])
-    here = ops.equal(ops.arange(size, dtype="int32"), place[..., None])  # (..., S)
-    return ops.cast(ops.logical_and(here, p > 0), p.dtype)
+        index = decoding.draw(rows, ops.reshape(uniforms, (-1,)))
+        index = ops.reshape(index, ops.shape(p)[:-1])
+    is_chosen = ops.equal(ops.arange(size, dtype="int32"), index[..., None])
+    return ops.cast(ops.logical_and(is_chosen, p > 0), p.dtype)  # (..., S)
 
 
 def straight_through(chances: Tensor, choice: Tensor) -> Tensor:

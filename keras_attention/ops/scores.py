@@ -16,7 +16,7 @@ import numpy as np
 from keras import ops
 
 from keras_attention import kernels
-from keras_attention.numerics.precision import wide
+from keras_attention.numerics.precision import HALF, wide
 
 Tensor = Any
 Score = Callable[[Tensor, Tensor], Tensor]
@@ -93,11 +93,11 @@ def rbf(query: Tensor, key: Tensor, gamma: float | Tensor = 1.0) -> Tensor:
         + ops.sum(k**2, axis=-1)[..., None, :]
         - 2 * dot(q, k)
     )  # (..., T, S)
-    similar = ops.multiply(-gamma, ops.maximum(squares, 0))
+    similarity = ops.multiply(-gamma, ops.maximum(squares, 0))
     if keras.backend.standardize_dtype(query.dtype) == "float16":
-        # What lies farther than the dtype can say is as far as it can say.
-        similar = ops.maximum(similar, float(np.finfo("float16").min))
-    return ops.cast(similar, query.dtype)
+        # A distance beyond the range of float16 counts as the largest one.
+        similarity = ops.maximum(similarity, float(np.finfo("float16").min))
+    return ops.cast(similarity, query.dtype)
 
 
 def bilinear(query: Tensor, key: Tensor, kernel: Tensor) -> Tensor:
@@ -131,15 +131,15 @@ def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool = False) -> 
     tanh(q + k) is ±1 otherwise. For such numbers there is `exact`; also for derivatives
     forwards, which the default does not have. Second derivatives hold all units.
 
-    The plain form is also taken for few pairs, where it is faster (for the one query of
-    a decoder's step there is :func:`additive_step`), on NumPy and OpenVINO, in exports,
-    while torch is being traced, and where JAX is given unknown sizes. Leading axes that
-    are not the same in queries and keys are broadcast by the plain form; unknown ones
-    count as the same.
+    The plain form is also taken for few pairs, where it is faster (for one query after
+    another there is :func:`precompute_key`), on NumPy and OpenVINO, in exports, while
+    torch is being traced, and where JAX is given unknown sizes. Leading axes that are
+    not the same in queries and keys are broadcast by the plain form; unknown ones count
+    as the same.
 
     Args:
         query: (..., T, U), W_q q.
-        key: (..., S, U), W_k k (+ b).
+        key: (..., S, U), W_k k (+ b); or what :func:`precompute_key` made of it.
         scale: v, (U,).
         exact: whether to compute each tanh.
 
@@ -162,44 +162,38 @@ def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool = False) -> 
         Bahdanau et al., "Neural machine translation by jointly learning to align and
         translate" (2015), appendix A.1.2.
     """
-    check_widths(query, key)
+    given = (query, key, scale)
+    if query.shape[-1] != key.shape[-1]:
+        check_widths(query, key)
     if tuple(scale.shape) != (query.shape[-1],):
         raise ValueError(
             "`scale` must hold one number for each unit (last axis of `query`). "
             f"Received: scale.shape={tuple(scale.shape)}, "
             f"query.shape={tuple(query.shape)}"
         )
-    similar = kernels.additive(wide(query), wide(key), wide(scale), exact)
-    return ops.cast(similar, query.dtype)
+    if all(keras.backend.standardize_dtype(x.dtype) not in HALF for x in given):
+        return ops.cast(kernels.additive(*given, exact), query.dtype)
+    similarity = kernels.additive(*map(wide, given), exact)
+    return ops.cast(similarity, query.dtype)
 
 
-def powers(key: Tensor) -> Tensor | None:
-    """What `additive_step` needs of keys that many queries meet one by one.
+def precompute_key(key: Tensor) -> Any:
+    """A key for :func:`additive` that is faster for one query after another.
+
+    For keys that many queries meet one by one, as in a decoder.
 
     Args:
         key: (B, S, U), W_k k (+ b).
 
     Returns:
-        e^{2k}, (B, S, U) float32 at least, or None where :func:`additive` is as fast:
-        on NumPy, OpenVINO and TensorFlow, on torch while it is traced, and in exports.
+        What :func:`additive` takes as its key, a structure of tensors (B, S, U). On
+        torch and JAX it holds what no query changes, in float32 at least. It is the key
+        itself where that is as fast: on NumPy, OpenVINO and TensorFlow, on torch while
+        it is traced, and in exports.
     """
-    return None if isinstance(key, keras.KerasTensor) else kernels.powers(wide(key))
-
-
-def additive_step(query: Tensor, key: Tensor, power: Tensor, scale: Tensor) -> Tensor:
-    """:func:`additive` of one query, with the keys' exponentials computed beforehand.
-
-    Args:
-        query: (B, 1, U), W_q q.
-        key: (B, S, U), W_k k (+ b).
-        power: what :func:`powers` made of the key, not None.
-        scale: v, (U,).
-
-    Returns:
-        (B, 1, S) in the dtype of the queries; half precision is computed in float32.
-    """
-    similar = kernels.additive_step(wide(query), wide(key), power, wide(scale))
-    return ops.cast(similar, query.dtype)
+    if isinstance(key, keras.KerasTensor):
+        return key
+    return kernels.precompute_key(wide(key))
 
 
 KNOWN: dict[str, Score] = {
@@ -250,6 +244,6 @@ def unit(x: Tensor) -> Tensor:
     """
     full = wide(x)
     squares = ops.sum(full**2, axis=-1, keepdims=True)
-    there = squares > 1e-24
-    unit = full * ops.rsqrt(ops.where(there, squares, 1))
-    return ops.cast(ops.where(there, unit, 0), x.dtype)
+    is_nonzero = squares > 1e-24
+    unit = full * ops.rsqrt(ops.where(is_nonzero, squares, 1))
+    return ops.cast(ops.where(is_nonzero, unit, 0), x.dtype)

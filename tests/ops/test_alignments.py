@@ -127,14 +127,14 @@ def test_half_precision_is_walked_in_float32(dtype):
 
 def test_places_are_counted_over_what_is_allowed():
     mask = np.array([[[True, True, False, True, False]]])
-    found = to_numpy(alignments.places(tensor(mask, "bool"), 5))
+    found = to_numpy(alignments.positions(tensor(mask, "bool"), 5))
     assert found[mask].tolist() == [0, 1, 2]
-    assert to_numpy(alignments.number_of_places(tensor(mask, "bool"), 5)) == 3
-    assert to_numpy(alignments.places(None, 5)).tolist() == [[[0, 1, 2, 3, 4]]]
-    assert to_numpy(alignments.number_of_places(None, 5)) == 5
+    assert to_numpy(alignments.number_of_positions(tensor(mask, "bool"), 5)) == 3
+    assert to_numpy(alignments.positions(None, 5)).tolist() == [[[0, 1, 2, 3, 4]]]
+    assert to_numpy(alignments.number_of_positions(None, 5)) == 5
     # A mask of queries alone says the same of each key.
     rows = np.array([[[True], [False]]])
-    found = to_numpy(alignments.number_of_places(tensor(rows, "bool"), 5))
+    found = to_numpy(alignments.number_of_positions(tensor(rows, "bool"), 5))
     assert found.tolist() == [[5, 0]]
 
 

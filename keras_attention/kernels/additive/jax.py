@@ -1,4 +1,4 @@
-"""The additive score on JAX, tile by tile; see `additive.py`."""
+"""The additive score on JAX: tile by tile, or of one query; see `reference.py`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jax import lax
 from jax import numpy as jnp
 
 from keras_attention.kernels.additive import reference as plain
-from keras_attention.kernels.additive.reference import exponential
+from keras_attention.kernels.additive.reference import PrecomputedKey, exponential
 from keras_attention.kernels.keras import is_exporting
 
 Tensor = Any
@@ -21,8 +21,21 @@ SCORES, GRADIENTS = 2**14, 2**13  # numbers of a tile that is summed into
 GPU_CHUNK = 2**24
 
 
-def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool) -> Tensor:
-    """Factored, in tiles; plain where a size is not known; see `ops.scores`."""
+def precompute_key(key: Tensor) -> Tensor | PrecomputedKey:
+    """Keys (B, S, U) with their exponentials; as they are in exports."""
+    if is_exporting():
+        return key
+    return PrecomputedKey(key, lax.stop_gradient(exponential(key)))
+
+
+def additive(
+    query: Tensor, key: Tensor | PrecomputedKey, scale: Tensor, exact: bool
+) -> Tensor:
+    """Factored; plain where a size is not known, and in exports; see `ops.scores`."""
+    if isinstance(key, PrecomputedKey):
+        if query.shape[1] == 1 and not exact:
+            return _one_query(query, *key, scale)
+        key = key.key
     known = all(isinstance(n, int) for n in (*query.shape, *key.shape))
     if exact or not known or not plain.pays(query, key) or is_exporting():
         return plain.additive(query, key, scale, exact)
@@ -124,6 +137,53 @@ def _recomputed(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
     form = jax.checkpoint(lambda q: plain.additive(q, key, scale, True))
     scores = lax.map(form, jnp.swapaxes(rows, 0, 1))  # by tile
     return jnp.swapaxes(scores, 0, 1).reshape(samples, -1, keys)[:, :queries]
+
+
+@jax.custom_vjp
+@jax.jit
+def _one_query(query: Tensor, key: Tensor, exp_key: Tensor, scale: Tensor) -> Tensor:
+    """Scores (B, 1, S) of queries (B, 1, U); the gradient alone needs the keys."""
+    r = 1 / (1 + exponential(query) * exp_key)  # (B, S, U)
+    return (jnp.sum(scale) - 2 * jnp.matmul(r, scale))[:, None]
+
+
+def _one_forward(*given: Tensor) -> tuple[Tensor, Any]:
+    return _one_query(*given), given
+
+
+def _one_backward(given: Any, slope: Tensor) -> tuple[Tensor, ...]:
+    dquery, dkey, dscale = _one_gradients(*given, slope)
+    return dquery, dkey, jnp.zeros_like(given[2]), dscale
+
+
+_one_query.defvjp(_one_forward, _one_backward)
+
+
+@jax.custom_vjp
+@jax.jit
+def _one_gradients(
+    query: Tensor, key: Tensor, exp_key: Tensor, scale: Tensor, slope: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    r = 1 / (1 + exponential(query) * exp_key)  # cheaper again than kept
+    slope = slope[:, 0]  # (B, S)
+    part = 4 * scale * (slope[..., None] * (r - r * r))  # (B, S, U)
+    dscale = jnp.sum(slope) - 2 * jnp.einsum("bs,bsu->u", slope, r)
+    return jnp.sum(part, 1, keepdims=True), part, dscale
+
+
+def _one_gradients_forward(*given: Tensor) -> tuple[Any, Any]:
+    return _one_gradients(*given), given
+
+
+def _one_gradients_backward(given: Any, slopes: Any) -> tuple[Tensor, ...]:
+    """Of the plain form: through the exponentials nothing flows to the keys."""
+    query, key, exp_key, scale, slope = given
+    plain_gradients = jax.vjp(plain.gradients, query, key, scale, slope)[1]
+    dquery, dkey, dscale, dslope = plain_gradients(slopes)
+    return dquery, dkey, jnp.zeros_like(exp_key), dscale, dslope
+
+
+_one_gradients.defvjp(_one_gradients_forward, _one_gradients_backward)
 
 
 def _padded(x: Tensor, axis: int, multiple: int) -> Tensor:

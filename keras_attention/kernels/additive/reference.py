@@ -1,13 +1,14 @@
 """The additive score vᵀ tanh(q + k): its plain form, and when another one pays.
 
 The plain form computes a tanh for each unit of each pair, (B, T, S, U), and holds
-them all. The kernels beside this file compute instead, for one chunk of pairs after
-another, the same number as
+them all. The kernels beside this file compute the same number as
 
     vᵀ tanh(q + k) = Σ v − 2 Σ v r,    r = 1 / (1 + e^{2q} e^{2k})
 
-which needs exponentials of queries and keys alone, and a gradient of their own, with
-d tanh = 4 r (1 − r), for which each chunk is computed again.
+which needs exponentials of queries and keys alone. They have a gradient of their own,
+with d tanh = 4 r (1 − r). Many queries are taken chunk by chunk, and the gradient
+computes each chunk again. A decoder compares one query after another with the same
+keys: `precompute_key` then computes e^{2k} once for all steps.
 
 Shapes: B batch, T queries, S keys, U units.
 """
@@ -15,7 +16,7 @@ Shapes: B batch, T queries, S keys, U units.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
@@ -28,6 +29,28 @@ RANGE = 43.0
 LEAST_ROWS = 4  # with fewer queries or keys there are as many exponentials as tanhs
 LEAST_UNITS = 2**14  # B · T · S · U from which on a loop costs less than it saves
 UNKNOWN = 64  # what an unknown size counts as
+
+
+class PrecomputedKey(NamedTuple):
+    """Keys and their exponentials, with the shape and the dtype of keys."""
+
+    key: Tensor  # (B, S, U), to which the gradient goes
+    exp_key: Tensor  # e^{2k}, (B, S, U), through which no gradient flows
+
+    @property
+    def shape(self) -> Any:
+        """That of the keys."""
+        return self.key.shape
+
+    @property
+    def dtype(self) -> Any:
+        """That of the keys."""
+        return self.key.dtype
+
+
+def precompute_key(key: Tensor) -> Tensor:
+    """The keys as they are: the plain form has no use for exponentials."""
+    return key
 
 
 def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool) -> Tensor:

@@ -1,11 +1,11 @@
-"""The additive score on TensorFlow, chunk by chunk; see `additive.py`.
+"""The additive score on TensorFlow, chunk by chunk; see `reference.py`.
 
 XLA fuses what TensorFlow's own operations do one after the other. So it compiles the
 chunks also where it does not compile the graph around them, if that graph knows how
 many queries and keys there are: another number of them is another graph anyway.
 Otherwise the operations are TensorFlow's own; they want the units in another place.
 
-Shapes: C queries of a chunk, besides those of `additive.py`.
+Shapes: C queries of a chunk, besides those of `reference.py`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ from keras_attention.kernels.additive.reference import exponential
 from keras_attention.kernels.keras import is_exporting
 
 Tensor = Any
+
+# TensorFlow's own tanh is as fast as what would take its place, and so is XLA's there.
+precompute_key = plain.precompute_key
 
 CHUNK = 2**20  # units of pairs that are held at a time
 TILE = 2**14  # scores that XLA sums into at a time

@@ -1,4 +1,4 @@
-"""The additive score on torch, chunk by chunk; see `additive.py`."""
+"""The additive score on torch: chunk by chunk, or of one query; see `reference.py`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ import keras
 import torch
 
 from keras_attention.kernels.additive import reference as plain
-from keras_attention.kernels.additive.reference import exponential
+from keras_attention.kernels.additive.reference import (
+    RANGE,
+    PrecomputedKey,
+    exponential,
+)
 from keras_attention.kernels.tracing.torch import is_traced
 
 Tensor = Any
@@ -17,8 +21,23 @@ Tensor = Any
 CPU_CHUNK, GPU_CHUNK = 2**19, 2**25  # units of pairs that are held at a time
 
 
-def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool) -> Tensor:
-    """Factored, in chunks; plain while traced or exported; see `ops.scores`."""
+def precompute_key(key: Tensor) -> Tensor | PrecomputedKey:
+    """Keys (B, S, U) with their exponentials; as they are while traced."""
+    return key if is_traced(key) else PrecomputedKey(key, exponential(key.detach()))
+
+
+def additive(
+    query: Tensor, key: Tensor | PrecomputedKey, scale: Tensor, exact: bool
+) -> Tensor:
+    """Factored; plain while traced or exported; see `ops.scores`."""
+    if isinstance(key, PrecomputedKey):
+        if query.shape[1] == 1 and not exact:
+            query, scale = (keras.ops.convert_to_tensor(x) for x in (query, scale))
+            if not torch.is_grad_enabled():
+                r = _sigmoids(query, key.exp_key)
+                return torch.matmul(r, scale).mul_(-2).add_(scale.sum())[:, None]
+            return _OneQuery.apply(query, *key, scale)[:, None]
+        key = key.key
     if exact or is_traced(query) or is_traced(key) or not plain.pays(query, key):
         return plain.additive(query, key, scale, exact)
     query, key, scale = (keras.ops.convert_to_tensor(x) for x in (query, key, scale))
@@ -26,6 +45,36 @@ def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool) -> Tensor:
     q = query.reshape(-1, queries, width)  # (B, T, U)
     k = key.reshape(-1, keys, width)  # (B, S, U)
     return _Additive.apply(q, k, scale).reshape(*query.shape[:-1], keys)
+
+
+def _sigmoids(query: Tensor, exp_key: Tensor) -> Tensor:
+    """r (B, S, U) of queries (B, 1, U)."""
+    exp_query = query.clamp(-RANGE, RANGE).mul_(2).exp_()
+    return torch.mul(exp_query, exp_key).add_(1).reciprocal_()
+
+
+class _OneQuery(torch.autograd.Function):
+    """Scores (B, S) of queries (B, 1, U) and precomputed keys."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, exp_key: Tensor, scale: Tensor
+    ) -> Tensor:
+        r = _sigmoids(query, exp_key)
+        ctx.save_for_backward(query, key, scale, r)
+        return torch.matmul(r, scale).mul_(-2).add_(scale.sum())  # Σ v − 2 Σ v r
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+        query, key, scale, r = ctx.saved_tensors
+        # Gradients are recorded here only if they are to be differentiated again.
+        if torch.is_grad_enabled():
+            dq, dk, dscale = plain.gradients(query, key, scale, slope[:, None])
+            return dq, dk, None, dscale
+        part = slope[..., None] * r  # (B, S, U)
+        sums = part.sum(1)  # (B, U)
+        part.addcmul_(part, r, value=-1).mul_(4 * scale)
+        return part.sum(1, keepdim=True), part, None, slope.sum() - 2 * sums.sum(0)
 
 
 class _Additive(torch.autograd.Function):

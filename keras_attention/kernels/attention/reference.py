@@ -32,7 +32,8 @@ def dot_product_attention(
     v = ops.transpose(value, (0, 2, 1, 3))  # (B, G, S, V)
     if is_causal:
         mask = masks.merge(mask, masks.causal(ops.shape(q)[2], ops.shape(v)[2]))
-    scores = grouped_matmul(q, k)  # (B, H, T, S)
+    matmul = ops.matmul if q.shape[1] == k.shape[1] else grouped_matmul
+    scores = matmul(q, k)  # (B, H, T, S)
     scores = scores if bias is None else wide(scores) + wide(bias)
     weights = ops.cast(normalizers.softmax(scores, mask), v.dtype)
-    return ops.transpose(grouped_matmul(weights, v), (0, 2, 1, 3))  # (B, T, H, V)
+    return ops.transpose(matmul(weights, v), (0, 2, 1, 3))  # (B, T, H, V)

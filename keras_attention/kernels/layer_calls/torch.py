@@ -15,12 +15,6 @@ from keras_attention.kernels.tracing.torch import is_traced
 Tensor = Any
 
 
-_HOOKS = (
-    "_forward_hooks",
-    "_forward_pre_hooks",
-    "_backward_hooks",
-    "_backward_pre_hooks",
-)
 _PLAIN = {
     keras.layers.Dense,
     keras.layers.LSTMCell,
@@ -34,31 +28,26 @@ def dense(layer: Any, x: Tensor, mapped: int) -> Tensor:
 
     What is around them takes longer than they do, of a few words.
     """
-    kernel = _plain_kernel(layer, x)
-    if kernel is None:
+    plain = (
+        type(layer) is keras.layers.EinsumDense
+        and isinstance(x, torch.Tensor)
+        and not (layer.lora_enabled or layer.activity_regularizer)
+        and layer.quantization_mode is None
+        and layer.activation is keras.activations.linear
+        and x.dtype is getattr(torch, layer.compute_dtype)
+        and not (layer._forward_hooks or layer._forward_pre_hooks)
+        and not (layer._backward_hooks or layer._backward_pre_hooks)
+        and not torch.nn.modules.module._has_any_global_hook()
+    )
+    # `layer.kernel` is the same, after it has asked for each kind of quantization.
+    kernel = layer._kernel.value if plain else None
+    if kernel is None or kernel.dtype != x.dtype:
         return layer(x)
     bias = None if layer.bias is None else layer.bias.value.reshape(-1)
     new = kernel.shape[mapped:]
     matrix = kernel.reshape(math.prod(kernel.shape[:mapped]), -1).t()
     out = F.linear(x if mapped == 1 else x.flatten(-mapped), matrix, bias)
     return out if len(new) == 1 else out.unflatten(-1, new)
-
-
-def _plain_kernel(layer: Any, x: Tensor) -> Tensor | None:
-    """The kernel of an `EinsumDense`, if its product and bias are all there is."""
-    if type(layer) is not keras.layers.EinsumDense or not isinstance(x, torch.Tensor):
-        return None
-    if layer.lora_enabled or layer.quantization_mode is not None:
-        return None
-    if layer.activation is not keras.activations.linear or layer.activity_regularizer:
-        return None
-    if _is_hooked(layer):
-        return None
-    if x.dtype is not getattr(torch, layer.compute_dtype):
-        return None
-    # `layer.kernel` is the same, after it has asked for each kind of quantization.
-    kernel = layer._kernel.value
-    return kernel if kernel.dtype == x.dtype else None
 
 
 def called(layer: Any, *given: Any, **options: Any) -> Any:
@@ -88,8 +77,13 @@ def _is_plain(layer: Any) -> bool:
 
 def _is_hooked(layer: Any) -> bool:
     """Whether torch is to call something before or after the layer, or its gradient."""
-    own = any(getattr(layer, name) for name in _HOOKS)
-    return own or torch.nn.modules.module._has_any_global_hook()
+    return bool(
+        layer._forward_hooks
+        or layer._forward_pre_hooks
+        or layer._backward_hooks
+        or layer._backward_pre_hooks
+        or torch.nn.modules.module._has_any_global_hook()
+    )
 
 
 def _is_ready(x: Any, dtype: str) -> bool:

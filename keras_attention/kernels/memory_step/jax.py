@@ -1,7 +1,7 @@
-"""One step of a DNC's memory on JAX; see `access.py`.
+"""One step of a DNC's memory on JAX, with its gradient written out.
 
 The gradient computes the step anew: that is short beside the links, which would have to
-be written and read again with all else that is held.
+be written and read again with all else that is kept.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ import jax
 import jax.numpy as jnp
 import keras
 
-from keras_attention.kernels.memory_step import reference as plain
+from keras_attention.kernels.memory_step import reference
+from keras_attention.kernels.memory_step.gradient import step_gradient
+from keras_attention.kernels.memory_step.interface import MemoryOptions
+from keras_attention.kernels.memory_step.reference import MemoryState
 
 Tensor = Any
 COMPARED = 256  # slots up to which comparing them takes less than sorting them
@@ -21,34 +24,34 @@ COMPARED = 256  # slots up to which comparing them takes less than sorting them
 
 def access_memory(
     interface: Tensor,
-    old: plain.Memory,
-    there: Tensor | None = None,
-    form: plain.Form = plain.PLAIN,
-) -> tuple[Tensor, plain.Memory] | None:
-    """The words that are read and the memory after; None for symbols."""
-    if any(isinstance(x, keras.KerasTensor) for x in (interface, *old)):
-        return None
-    form = form._replace(compared=old.usage.shape[-1] <= COMPARED)
-    return _access(form, jnp.asarray(interface), old, there)
+    old: MemoryState,
+    mask: Tensor | None = None,
+    options: MemoryOptions = reference.GRAVES,
+) -> tuple[Tensor, MemoryState]:
+    """The words that are read and the memory after."""
+    options = options._replace(compare_slots=old.usage.shape[-1] <= COMPARED)
+    symbolic = isinstance(interface, keras.KerasTensor)
+    if symbolic or not reference.has_written_gradient(options, old):
+        return reference.access_memory(interface, old, mask, options)
+    return _access(options, jnp.asarray(interface), old, mask)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _access(
-    form: plain.Form, interface: Tensor, old: plain.Memory, there: Tensor | None
-) -> tuple[Tensor, plain.Memory]:
-    return plain.forward(interface, old, there, form)[:2]
+    options: MemoryOptions, interface: Tensor, old: MemoryState, mask: Tensor | None
+) -> tuple[Tensor, MemoryState]:
+    return reference.step(interface, old, mask, options)[:2]
 
 
-def _forward(form: plain.Form, *given: Any) -> tuple[Any, Any]:
-    return _access(form, *given), given
+def _forward(options: MemoryOptions, *given: Any) -> tuple[Any, Any]:
+    return _access(options, *given), given
 
 
-def _backward(form: plain.Form, given: Any, slopes: Any) -> tuple[Any, ...]:
-    interface, old, there = given
-    d_read, d = slopes
-    _, new, held = plain.forward(interface, old, there, form)
-    slope, earlier = plain.backward(old, new, held, d_read, d, form)
-    return slope, earlier, None if there is None else jnp.zeros_like(there)
+def _backward(options: MemoryOptions, given: Any, slopes: Any) -> tuple[Any, ...]:
+    interface, old, mask = given
+    _, new, saved = reference.step(interface, old, mask, options)
+    d_interface, d_old = step_gradient(old, new, saved, *slopes, options)
+    return d_interface, d_old, None if mask is None else jnp.zeros_like(mask)
 
 
 _access.defvjp(_forward, _backward)

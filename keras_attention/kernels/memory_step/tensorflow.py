@@ -1,4 +1,4 @@
-"""One step of a DNC's memory on TensorFlow; see `access.py`.
+"""One step of a DNC's memory on TensorFlow, with its gradient written out.
 
 A loop in a graph stacks each tensor that the gradient needs of each step, and takes it
 off again; the fewer there are, the faster it is.
@@ -11,32 +11,37 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_attention.kernels.memory_step import reference as plain
+from keras_attention.kernels.memory_step import reference
+from keras_attention.kernels.memory_step.gradient import step_gradient
+from keras_attention.kernels.memory_step.interface import MemoryOptions
+from keras_attention.kernels.memory_step.reference import MemoryState
 
 Tensor = Any
 
 
 def access_memory(
     interface: Tensor,
-    old: plain.Memory,
-    there: Tensor | None = None,
-    form: plain.Form = plain.PLAIN,
-) -> tuple[Tensor, plain.Memory] | None:
-    """The words that are read and the memory after; None for symbols."""
-    if any(isinstance(x, keras.KerasTensor) for x in (interface, *old)):
-        return None
+    old: MemoryState,
+    mask: Tensor | None = None,
+    options: MemoryOptions = reference.GRAVES,
+) -> tuple[Tensor, MemoryState]:
+    """The words that are read and the memory after."""
+    symbolic = isinstance(interface, keras.KerasTensor)
+    if symbolic or not reference.has_written_gradient(options, old):
+        return reference.access_memory(interface, old, mask, options)
 
     @tf.custom_gradient
-    def step(interface: Tensor, *old: Tensor) -> Any:
-        before = plain.Memory(*old)
-        read, new, held = plain.forward(interface, before, there, form)
+    def step(interface: Tensor, *flat: Tensor) -> Any:
+        before = MemoryState(*flat)
+        read, new, saved = reference.step(interface, before, mask, options)
 
         def gradient(d_read: Tensor, *d_new: Tensor) -> list[Tensor]:
-            d = plain.Memory(*d_new)
-            slope, earlier = plain.backward(before, new, held, d_read, d, form)
-            return [slope, *earlier]
+            d_interface, d_old = step_gradient(
+                before, new, saved, d_read, MemoryState(*d_new), options
+            )
+            return [d_interface, *d_old]
 
         return [read, *new], gradient
 
     read, *new = step(interface, *old)
-    return read, plain.Memory(*new)
+    return read, MemoryState(*new)

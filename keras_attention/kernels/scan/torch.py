@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -12,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from keras_attention.kernels.tracing.torch import is_traced
 
 Tensor = Any
+_NESTED = (dict, list, tuple)
 
 
 def scan(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
@@ -20,13 +22,14 @@ def scan(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
     Structures are taken apart in plain Python: a step is short, and `keras.tree` would
     take as long.
     """
-    views = _mapped(lambda x: _Views(keras.ops.convert_to_tensor(x).unbind(0)), inputs)
-    length = len(keras.tree.flatten(views)[0].each)
+    flat = [keras.ops.convert_to_tensor(x) for x in keras.tree.flatten(inputs)]
+    views = [SimpleNamespace(each=x.unbind(0)) for x in flat]  # a tuple is no leaf
+    structure = keras.tree.pack_sequence_as(inputs, views)
     outputs = []
-    for t in range(length):
-        state, output = step(state, _mapped(lambda x, t=t: x.each[t], views))
+    for t in range(len(views[0].each)):
+        state, output = step(state, _map(lambda x, t=t: x.each[t], structure))
         outputs.append(output)
-    return state, _mapped(lambda *y: torch.stack(y), *outputs)
+    return state, _map(lambda *y: torch.stack(y), *outputs)
 
 
 def segments(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
@@ -42,23 +45,19 @@ def segments(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
     return scan(segment, state, inputs)
 
 
-class _Views:
-    """All steps of one input: a leaf of a structure, as a tuple would not be."""
-
-    def __init__(self, each: tuple[Tensor, ...]) -> None:
-        self.each = each
-
-
-def _mapped(function: Callable, *structures: Any) -> Any:
+def _map(function: Callable, *structures: Any) -> Any:
     """`keras.tree.map_structure` of dicts, lists and (named) tuples."""
     first = structures[0]
     if isinstance(first, dict):
-        return {k: _mapped(function, *(s[k] for s in structures)) for k in first}
-    if isinstance(first, (list, tuple)):
-        items = [_mapped(function, *parts) for parts in zip(*structures)]
-        named = hasattr(first, "_fields")
-        return type(first)(*items) if named else type(first)(items)
-    return function(*structures)
+        values = _map(function, *([s[key] for key in first] for s in structures))
+        return dict(zip(first, values))
+    if not isinstance(first, (list, tuple)):
+        return function(*structures)
+    items = [
+        _map(function, *each) if isinstance(each[0], _NESTED) else function(*each)
+        for each in zip(*structures)
+    ]
+    return type(first)(*items) if hasattr(first, "_fields") else type(first)(items)
 
 
 def is_open(length: Any) -> bool:

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from keras_attention.layers.attention.scored_attention import NormalizedAttention
+from keras_attention.layers.attention.normalized_attention import NormalizedAttention
+from keras_attention.layers.base.attention_layer import Prepared
 from keras_attention.layers.base.serialization import export
+
+Tensor = Any
 
 
 @export
 class Attention(NormalizedAttention):
-    """Weights each value by how alike its key is to the query.
+    """Weights each value by how alike its key and the query are.
 
         weights = normalize(score(query, key))      (B, T, S)
         output  = weights · value                   (B, T, V)
 
-    With `score="dot"` and nothing else it has no weights: called as `layer(x, x)` it
-    is the parameter-free self-attention with which the story of attention begins.
+    With `score="dot"` and nothing else it has nothing to learn: `layer(x, x)` is
+    self-attention without parameters.
 
     Args:
         score: "dot", "scaled_dot", "cosine", "rbf", "general", or a score such as
@@ -77,6 +80,20 @@ class Attention(NormalizedAttention):
         **kwargs: Any,
     ) -> None:
         super().__init__(score, normalizer, dropout, seed, **kwargs)
+
+    def attend_from_state(
+        self,
+        query: Tensor,
+        prepared: Prepared,
+        mask: Tensor | None,
+        state: Any,
+        random: Any,
+        return_weights: bool,
+    ) -> tuple[Tensor, Tensor | None, Any]:
+        output, weights = self.attend_to_all(
+            query, prepared, mask, random, return_weights
+        )
+        return output, weights, ()
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "score": self.score_config()}

@@ -10,30 +10,32 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attention.layers.attention.scored_attention import NormalizedAttention
+from keras_attention.layers.attention.normalized_attention import NormalizedAttention
 from keras_attention.layers.base.arguments import clone_initializer
 from keras_attention.layers.base.attention_layer import Prepared
 from keras_attention.layers.base.serialization import export
-from keras_attention.layers.base.stateful import StatefulAttention
+from keras_attention.layers.base.stateful import full_mask, scan_queries
 from keras_attention.layers.scores.additive_score import AdditiveScore
 from keras_attention.layers.scores.weights import initializer_config
 from keras_attention.numerics.precision import wide
+from keras_attention.ops import attend
 
 Tensor = Any
 
 
 @export
-class BahdanauAttention(StatefulAttention, NormalizedAttention):
+class BahdanauAttention(NormalizedAttention):
     """Additive attention, in which both queries and keys are projected.
 
         score   = vᵀ tanh(W_q q + W_k k + b)        (B, T, S)
         weights = normalize(score)                  (B, T, S)
         output  = weights · value                   (B, T, V)
 
-    With `coverage=True` the hidden layer also sees how much each key s has been
-    attended to so far, w_c c_s, where c is the sum of all earlier weights. The queries
-    are then taken one after the other, and the state is c, (B, S), in float32 at
-    least. `keras_attention.losses.CoverageLoss` keeps a model from looking twice.
+    With `coverage=True` the hidden layer also gets w_c c_s, where the coverage c is
+    the sum of all earlier weights: how much each key s has been attended to so far.
+    The queries are then taken one after the other, and the state is c, (B, S), in
+    float32 at least. `keras_attention.losses.CoverageLoss` keeps a model from
+    attending to the same key twice.
 
     Args:
         units: U, the width of the hidden layer.
@@ -127,8 +129,8 @@ class BahdanauAttention(StatefulAttention, NormalizedAttention):
                 initializer=clone_initializer(self.kernel_initializer),
             )
 
-    def raise_key(self, key: Tensor) -> Tensor | None:
-        return None if self.coverage else super().raise_key(key)  # keys change
+    def precompute_key(self, key: Tensor) -> Any:
+        return key if self.coverage else super().precompute_key(key)
 
     def state_shapes(self, shape: tuple[Any, Any]) -> list[tuple]:
         return [shape] if self.coverage else []
@@ -136,38 +138,43 @@ class BahdanauAttention(StatefulAttention, NormalizedAttention):
     def initial_state(self, prepared: Prepared) -> Any:
         if not self.coverage:
             return ()
-        return ops.zeros_like(wide(prepared.key[..., 0]))  # (B, S)
+        return ops.zeros_like(wide(prepared.value[..., 0]))  # c, (B, S)
 
-    def look_on(
+    def attend_from_state(
         self,
         query: Tensor,
-        memory: Prepared,
+        prepared: Prepared,
         mask: Tensor | None,
         state: Any,
-        drawn: Any = None,
-    ) -> tuple[Tensor, Tensor, Any]:
+        random: Any,
+        return_weights: bool,
+    ) -> tuple[Tensor, Tensor | None, Any]:
+        if not self.coverage:
+            output, weights = self.attend_to_all(
+                query, prepared, mask, random, return_weights
+            )
+            return output, weights, ()
         query = self.score.project_query(query)  # of all queries at once: (B, T, U)
-        if self.coverage:
-            return super().look_on(query, memory, mask, state, drawn)
-        output, weights = self.weigh(query, memory, mask, drawn)
-        return output, weights, ()
+        kernel = ops.cast(self.coverage_kernel, query.dtype)  # w_c, (1, U)
 
-    def look_once(
-        self,
-        query: Tensor,
-        memory: Prepared,
-        mask: Tensor | None,
-        state: Any,
-        drawn: Any = None,
-    ) -> tuple[Tensor, Tensor, Any]:
-        """One query with coverage, already projected: (B, U)."""
-        seen = ops.cast(state[..., None], query.dtype)  # c, (B, S, 1)
-        kernel = ops.cast(self.coverage_kernel, query.dtype)
-        memory = memory._replace(key=memory.key + seen * kernel)  # (B, S, U)
-        mask, drawn = (None if x is None else x[:, None] for x in (mask, drawn))
-        output, weights = self.weigh(query[:, None], memory, mask, drawn)
-        output, weights = output[:, 0], weights[:, 0]
-        return output, weights, state + ops.cast(weights, state.dtype)
+        def attend_step(coverage: Tensor, now: tuple) -> tuple[Tensor, Any]:
+            query, dropout_mask, mask = (None if x is None else x[:, None] for x in now)
+            covered = ops.cast(coverage[..., None], query.dtype)  # (B, S, 1)
+            output, weights = attend(
+                query,
+                prepared.key + covered * kernel,  # W_k k + b + w_c c, (B, S, U)
+                prepared.value,
+                self.score.compare,
+                self._normalize,
+                mask,
+                dropout_mask=dropout_mask,
+            )
+            output, weights = output[:, 0], weights[:, 0]  # (B, V), (B, S)
+            return coverage + ops.cast(weights, coverage.dtype), (output, weights)
+
+        mask = full_mask(mask, query, ops.shape(prepared.value)[1])
+        state, outputs = scan_queries(attend_step, state, (query, random), mask)
+        return *outputs, state
 
     def get_config(self) -> dict[str, Any]:
         return {

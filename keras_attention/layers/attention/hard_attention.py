@@ -1,4 +1,4 @@
-"""Hard attention: each query looks at one key.
+"""Hard attention: each query takes the value of one key.
 
 Shapes: B batch, T queries, S keys, Dq, Dk widths, V width of a value; words of a
 vocabulary.
@@ -28,20 +28,20 @@ ESTIMATORS = ("straight_through", "reinforce")
 
 @export
 class HardAttention(ScoredAttention):
-    """Each query takes one value: while training one drawn by chance.
+    """Each query takes one value, which is drawn at random while training.
 
         p      = softmax(score(query, key))          (B, T, S)
         a_t    ~ p_t, one-hot; when not training, the likeliest
         output = a · value                           (B, T, V)
 
-    A draw has no gradient. The estimator says what learns the score in its place:
+    A draw has no gradient. The estimator says how the score learns instead:
 
     - "straight_through": a passes on the gradient of p, which is biased, but needs
       nothing else.
-    - "reinforce": the output passes nothing on to the score. The weights that are
-      returned do: they are a, with the gradient of log p of what was drawn. Behind
-      `CarryChoices` the loss `ReinforceLoss` turns it into the gradient of the
-      expected loss, without bias.
+    - "reinforce": the output passes nothing on to the score. The returned weights do:
+      they are a, with the gradient of log p of what was drawn. With `CarryChoices` and
+      the loss `ReinforceLoss` it becomes the gradient of the expected loss, without
+      bias.
 
     Args:
         score: "dot", "scaled_dot", "cosine", "rbf" or "general", or a score such as
@@ -59,7 +59,7 @@ class HardAttention(ScoredAttention):
         query_mask, value_mask, key_mask, attention_mask, use_causal_mask: as those of
             `Attention`.
         return_attention_scores: whether to return the weights, too.
-        training: whether to draw, rather than take the likeliest.
+        training: whether to draw a key; otherwise the likeliest is taken.
 
     Returns:
         (B, T, V) in the compute dtype; with `return_attention_scores=True` also the
@@ -119,33 +119,35 @@ class HardAttention(ScoredAttention):
             )
         super().build(query_shape, value_shape, key_shape)
 
-    def draw(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
+    def sample(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
+        """One number a query, uniform in [0, 1): (B, T, 1); or None."""
         if not training:
             return None
-        shape = (*shape[:2], 1)  # one number a query
+        shape = (*shape[:2], 1)
         return keras.random.uniform(shape, dtype="float32", seed=self.seed_generator)
 
-    def look(
+    def attend_from_state(
         self,
         query: Tensor,
-        memory: Prepared,
+        prepared: Prepared,
         mask: Tensor | None,
-        explicit: bool,
-        drawn: Any = None,
-    ) -> tuple[Tensor, Tensor | None]:
-        similar = self.score.compare(self.score.project_query(query), memory.key)
-        similar = wide(similar)  # (B, T, S)
-        chances = normalizers.softmax(similar, mask)
-        choice = choices.choose(chances, drawn)
+        state: Any,
+        random: Any,
+        return_weights: bool,
+    ) -> tuple[Tensor, Tensor | None, Any]:
+        query = self.score.project_query(query)
+        similarity = wide(self.score.compare(query, prepared.key))  # (B, T, S)
+        chances = normalizers.softmax(similarity, mask)  # p
+        choice = choices.choose(chances, random)  # a
         if self.estimator == "reinforce":
-            used = choice
-            logs = choices.log_probability(similar, choice, mask)  # (B, T)
+            applied = choice
+            logs = choices.log_probability(similarity, choice, mask)  # (B, T)
             weights = choices.carry(choice, logs)
         else:
-            used = weights = choices.straight_through(chances, choice)
-        dtype = memory.value.dtype
-        output = ops.matmul(ops.cast(used, dtype), memory.value)  # (B, T, V)
-        return output, ops.cast(weights, dtype)
+            applied = weights = choices.straight_through(chances, choice)
+        dtype = prepared.value.dtype
+        output = ops.matmul(ops.cast(applied, dtype), prepared.value)  # (B, T, V)
+        return output, ops.cast(weights, dtype), ()
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -158,9 +160,9 @@ class HardAttention(ScoredAttention):
 
 
 def check_learns_by_output(attention: Any) -> None:
-    """Raises a ValueError if what an attention learns from are the weights it returns.
+    """Raises a ValueError for an attention that learns by the weights it returns.
 
-    For a model that makes nothing of them.
+    For models that do not use them.
     """
     if isinstance(attention, HardAttention) and attention.estimator == "reinforce":
         raise ValueError(

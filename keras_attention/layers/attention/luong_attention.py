@@ -1,4 +1,4 @@
-"""Luong's attention: four scores, over all keys or near a place.
+"""Luong's attention: four scores, over all keys or near a position.
 
 Shapes: B batch, T queries, S keys, Dq, Dk widths, V width of a value, U units.
 """
@@ -11,7 +11,7 @@ import keras
 from keras import ops
 
 from keras_attention.layers import scores
-from keras_attention.layers.attention.scored_attention import NormalizedAttention
+from keras_attention.layers.attention.normalized_attention import NormalizedAttention
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.attention_layer import Prepared
 from keras_attention.layers.base.serialization import export
@@ -27,16 +27,16 @@ LOCALITIES = ("global", "local-m", "local-p")
 
 @export
 class LuongAttention(NormalizedAttention):
-    """Attention over all keys, or over those in a window around a place p.
+    """Attention over all keys, or over those in a window around a position p.
 
         global    a_s = normalize(score(q, k_s))
         local-m   the same over the keys in [p − D, p + D], with p = t
         local-p   the same times exp(−(s − p)² / (2σ²)), with
                   p = n · sigmoid(v_pᵀ tanh(W_p q)) and σ = D/2
 
-    Places s = 0, 1, … and their number n are counted over what a query may attend to,
-    so that padding does not move them. t counts the queries that may attend to
-    something, from 0. A local-m query that is more than D places past the end has
+    The positions s = 0, 1, … and their number n are counted over what a query may
+    attend to, so that padding does not move them. t counts the queries that may attend
+    to something, from 0. A local-m query that is more than D positions past the end has
     nothing to attend to.
 
     The state of local-m is t, (B,), in float32; the others have none.
@@ -134,6 +134,7 @@ class LuongAttention(NormalizedAttention):
             self.gain = self.add_weight(name="gain", shape=(), initializer="ones")
         if self.locality == "local-p":
             units = self.units or query_shape[-1]
+            # Files hold the weights under the names of these attributes.
             self.place_hidden = scores.dense(
                 self, units, "place_hidden", activation="tanh"
             )
@@ -147,53 +148,51 @@ class LuongAttention(NormalizedAttention):
     def initial_state(self, prepared: Prepared) -> Any:
         if self.locality != "local-m":
             return ()
-        return ops.zeros((ops.shape(prepared.key)[0],), "float32")  # t
+        return ops.zeros((ops.shape(prepared.value)[0],), "float32")  # t
 
-    def look(
+    def attend_from_state(
         self,
         query: Tensor,
-        memory: Prepared,
-        mask: Tensor | None,
-        explicit: bool,
-        drawn: Any = None,
-    ) -> tuple[Tensor, Tensor | None]:
-        if self.locality == "global" and not self.scale:
-            return super().look(query, memory, mask, explicit, drawn)
-        start = self.initial_state(memory)
-        return self.look_on(query, memory, mask, start, drawn)[:2]
-
-    def look_on(
-        self,
-        query: Tensor,
-        memory: Prepared,
+        prepared: Prepared,
         mask: Tensor | None,
         state: Any,
-        drawn: Any = None,
-    ) -> tuple[Tensor, Tensor, Any]:
-        around = None  # what weights are multiplied by
+        random: Any,
+        return_weights: bool,
+    ) -> tuple[Tensor, Tensor | None, Any]:
+        if self.locality == "global" and not self.scale:
+            output, weights = self.attend_to_all(
+                query, prepared, mask, random, return_weights
+            )
+            return output, weights, ()
+        gaussian = None  # of local-p
         if self.locality != "global":
-            keys = ops.shape(memory.key)[1]
-            position = alignments.places(mask, keys)
+            keys = ops.shape(prepared.value)[1]
+            s = alignments.positions(mask, keys)  # (B, T, S)
             if self.locality == "local-m":
-                centre, state = _times(query, mask, state)
+                p, state = _count_queries(query, mask, state)  # p = t
             else:
-                centre = self._predicted(query, alignments.number_of_places(mask, keys))
-                around = alignments.gaussian_window(centre, position, self.window)
-            near = alignments.local_window(centre, position, self.window)
-            mask = masks.merge(mask, near)  # (B, T, S)
+                p = self._predict(query, alignments.number_of_positions(mask, keys))
+                gaussian = alignments.gaussian_window(p, s, self.window)
+            mask = masks.merge(mask, alignments.local_window(p, s, self.window))
 
-        def normalize(similar: Tensor, mask: Tensor | None = None) -> Tensor:
-            weights = self._normalize(similar, mask)
-            return weights if around is None else wide(weights) * around
+        def compare(query: Tensor, key: Any) -> Tensor:
+            similarity = self.score.compare(query, key)
+            if not self.scale:
+                return similarity
+            return similarity * ops.cast(self.gain, similarity.dtype)
+
+        def normalize(similarity: Tensor, mask: Tensor | None) -> Tensor:
+            weights = self._normalize(similarity, mask)
+            return weights if gaussian is None else wide(weights) * gaussian
 
         output, weights = attend(
             self.score.project_query(query),
-            memory.key,
-            memory.value,
-            self.comparing(query, memory),
+            prepared.key,
+            prepared.value,
+            compare,
             normalize,
             mask,
-            keep=drawn,
+            dropout_mask=random,
         )
         return output, weights, state
 
@@ -209,29 +208,24 @@ class LuongAttention(NormalizedAttention):
             **scores.initializer_config(self),
         }
 
-    def comparing(self, query: Tensor, memory: Prepared) -> Any:
-        compare = super().comparing(query, memory)
-        if not self.scale:
-            return compare
-
-        def scaled(query: Tensor, key: Tensor) -> Tensor:
-            similar = compare(query, key)
-            return similar * ops.cast(self.gain, similar.dtype)
-
-        return scaled
-
-    def _predicted(self, query: Tensor, size: Tensor) -> Tensor:
+    def _predict(self, query: Tensor, size: Tensor) -> Tensor:
         """p = n · sigmoid(v_pᵀ tanh(W_p q)): (B, T)."""
-        share = ops.sigmoid(wide(self.place(self.place_hidden(query))))  # (B, T, 1)
-        return size * share[..., 0]
+        logit = self.place(self.place_hidden(query))  # (B, T, 1)
+        return size * ops.sigmoid(wide(logit))[..., 0]
 
 
-def _times(query: Tensor, mask: Tensor | None, state: Tensor) -> tuple[Tensor, Tensor]:
-    """Each query's t, (B, T), and that of the next: those that see nothing stand by."""
-    there = ops.ones_like(query[..., 0], dtype="float32")  # (B, T)
+def _count_queries(
+    query: Tensor, mask: Tensor | None, state: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Each query's t, (B, T), and that of the next query.
+
+    Queries that may attend to nothing are not counted.
+    """
+    counted = ops.ones_like(query[..., 0], dtype="float32")  # (B, T)
     if mask is not None:
-        there = ops.where(ops.any(mask, axis=-1), there, ops.zeros_like(there))
-    return state[:, None] + ops.cumsum(there, axis=1) - there, state + ops.sum(there, 1)
+        counted = ops.where(ops.any(mask, axis=-1), counted, ops.zeros_like(counted))
+    t = state[:, None] + ops.cumsum(counted, axis=1) - counted
+    return t, state + ops.sum(counted, axis=1)
 
 
 def _score(

@@ -1,4 +1,4 @@
-"""Attention that never goes back.
+"""Monotonic attention: it never goes back.
 
 Shapes: B batch, T queries, S keys, Dq, Dk widths, V width of a value, U units.
 """
@@ -15,11 +15,7 @@ from keras_attention.layers.attention.scored_attention import ScoredAttention
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.attention_layer import Prepared
 from keras_attention.layers.base.serialization import export
-from keras_attention.layers.base.stateful import (
-    StatefulAttention,
-    each_query,
-    full_mask,
-)
+from keras_attention.layers.base.stateful import full_mask, scan_queries
 from keras_attention.numerics.precision import wide
 from keras_attention.ops.alignments import MONOTONIC, monotonic
 
@@ -27,21 +23,21 @@ Tensor = Any
 
 
 @export
-class MonotonicAttention(StatefulAttention, ScoredAttention):
+class MonotonicAttention(ScoredAttention):
     """Each query starts where the last one stopped, and walks on until it stops.
 
         p_ts = sigmoid(score(q_t, k_s) + r + noise)
         a_ts = p_ts Σ_{i ≤ s} a_{t−1,i} Π_{i ≤ j < s} (1 − p_tj)
         output = Σ_s a_ts value_s
 
-    a is the expected stop of a walk that stops at s with probability p_ts. While
-    training it is soft, and noise drives p towards 0 and 1; afterwards the walk may
-    be taken as it is, which is "hard": to the first place with p ≥ 0.5. What passes
-    the end has stopped nowhere: weights sum to one or less, and what they lack is
-    lost to all later queries.
+    A walk stops at s with probability p_ts, and a is where it stops on average. While
+    training a is soft, and noise drives p towards 0 and 1. Afterwards the walk may be
+    "hard": it goes to the first key with p ≥ 0.5. A walk that passes the end has
+    stopped nowhere: its weights sum to less than one, and the rest is lost to all later
+    queries.
 
     The state is the last alignment, (B, S), in float32 at least; at first it is 1 at
-    place 0. A query that may attend to nothing leaves it as it was.
+    position 0. A query that may attend to nothing does not change it.
 
     Args:
         score: "dot", "scaled_dot", "cosine", "rbf" or "general", or a score such as
@@ -51,10 +47,9 @@ class MonotonicAttention(StatefulAttention, ScoredAttention):
             query's width.
         mode: how a is computed: "parallel", "recursive" or "hard", see
             `keras_attention.ops.alignments.monotonic`.
-        inference_mode: the same when not training; None for `mode`. What `draw`
-            returns tells the two apart: a tensor while training, though it may be all
-            zeros, and otherwise None. So `attend`, which knows no `training`, uses
-            `mode` where it is given what was drawn.
+        inference_mode: the same when not training; None for `mode`. `attend` has no
+            argument `training`: it uses `mode` where it is given what `sample` returned,
+            which while training is a tensor, of zeros where there is no noise.
         sigmoid_noise: the standard deviation of the noise, drawn while training.
         score_bias: where the learned number r starts. Below 0, walks are long at
             first.
@@ -144,7 +139,8 @@ class MonotonicAttention(StatefulAttention, ScoredAttention):
             initializer=keras.initializers.Constant(self.score_bias),
         )
 
-    def draw(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
+    def sample(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
+        """Noise (B, T, S); while training without noise zeros (B, T, 1); else None."""
         if not training:
             return None
         if not self.sigmoid_noise:
@@ -156,29 +152,30 @@ class MonotonicAttention(StatefulAttention, ScoredAttention):
         return [shape]
 
     def initial_state(self, prepared: Prepared) -> Any:
-        nothing = ops.zeros_like(wide(prepared.key[..., 0]))  # (B, S)
-        first = ops.equal(ops.arange(ops.shape(prepared.key)[1]), 0)
-        return ops.where(first, ops.ones_like(nothing), nothing)
+        zeros = ops.zeros_like(wide(prepared.value[..., 0]))  # (B, S)
+        is_first = ops.equal(ops.arange(ops.shape(prepared.value)[1]), 0)
+        return ops.where(is_first, ops.ones_like(zeros), zeros)
 
-    def look_on(
+    def attend_from_state(
         self,
         query: Tensor,
-        memory: Prepared,
+        prepared: Prepared,
         mask: Tensor | None,
         state: Any,
-        drawn: Any = None,
-    ) -> tuple[Tensor, Tensor, Any]:
-        mode = self.mode if drawn is not None else self.inference_mode or self.mode
-        mask = full_mask(mask, query, memory)
-        stops = self._stops(query, memory, mask, drawn)  # of all queries at once
+        random: Any,
+        return_weights: bool,
+    ) -> tuple[Tensor, Tensor | None, Any]:
+        mode = self.mode if random is not None else self.inference_mode or self.mode
+        mask = full_mask(mask, query, ops.shape(prepared.value)[1])
+        stops = self._stops(query, prepared.key, mask, random)  # p of all queries
 
-        def step(last: Tensor, now: tuple[Tensor, Any]) -> tuple[Tensor, Tensor]:
+        def attend_step(last: Tensor, now: tuple) -> tuple[Tensor, Tensor]:
             weights = ops.cast(monotonic(now[0], last, mode), last.dtype)  # (B, S)
             return weights, weights
 
-        state, weights = each_query(step, state, (stops,), mask)
-        weights = ops.cast(weights, memory.value.dtype)  # (B, T, S)
-        return ops.matmul(weights, memory.value), weights, state
+        state, weights = scan_queries(attend_step, state, (stops,), mask)
+        weights = ops.cast(weights, prepared.value.dtype)  # (B, T, S)
+        return ops.matmul(weights, prepared.value), weights, state
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -193,16 +190,15 @@ class MonotonicAttention(StatefulAttention, ScoredAttention):
         }
 
     def _stops(
-        self, query: Tensor, memory: Prepared, mask: Tensor | None, drawn: Any
+        self, query: Tensor, key: Any, mask: Tensor | None, noise: Tensor | None
     ) -> Tensor:
-        """p, (B, T, S): 0 where masked."""
-        similar = self.score.compare(self.score.project_query(query), memory.key)
-        similar = wide(similar)
-        similar = similar + ops.cast(self.bias, similar.dtype)
-        if drawn is not None:
-            similar = similar + ops.cast(drawn, similar.dtype)
+        """p = sigmoid(score(q, k) + r + noise), (B, T, S): 0 where masked."""
+        similarity = wide(self.score.compare(self.score.project_query(query), key))
+        similarity = similarity + ops.cast(self.bias, similarity.dtype)
+        if noise is not None:
+            similarity = similarity + ops.cast(noise, similarity.dtype)
         if mask is None:
-            return ops.sigmoid(similar)
-        nothing = ops.zeros_like(similar)
-        # What is masked may score anything: it does not reach the exponential.
-        return ops.where(mask, ops.sigmoid(ops.where(mask, similar, nothing)), nothing)
+            return ops.sigmoid(similarity)
+        zeros = ops.zeros_like(similarity)
+        # Masked scores may be anything: the inner choice keeps them from the sigmoid.
+        return ops.where(mask, ops.sigmoid(ops.where(mask, similarity, zeros)), zeros)

@@ -1,96 +1,178 @@
-"""What every attention layer has in common: one call, one mask rule, one memory.
+"""The one protocol of attention layers.
 
-Shapes: B batch, T queries, S keys, Dq, Dk widths, V width of a value.
+Whoever holds an attention (`AttentionRNN`, the blocks of a Transformer, a model) uses
+these verbs and nothing else, so that any attention layer takes the place of another.
+
+Shapes: B batch, T queries, S keys, P positions of a cache, H heads, Dq, Dk widths,
+V width of a value.
 """
 
 from __future__ import annotations
 
+import abc
 from typing import Any, NamedTuple
 
 import keras
 from keras import ops
 
+from keras_attention import kernels
+from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.checks import check_usable
 from keras_attention.layers.base.recording import is_recording, record
 from keras_attention.numerics import masks
-from keras_attention.ops import scores
 
 Tensor = Any
 
 
 class Prepared(NamedTuple):
-    """A memory that is ready to be attended to: keys projected, values, mask."""
+    """A memory that is ready to be attended to; the batch is the first axis of each."""
 
-    key: Tensor  # (B, S, ·)
-    value: Tensor  # (B, S, V)
-    mask: Tensor | None  # (B, S)
-    power: Tensor | None = None  # of the keys, (B, S, ·), where a score has use for it
+    key: Any  # what the layer made of the keys, (B, S, ·) or a structure of such
+    value: Tensor  # (B, S, V); with heads (B, S, G, V)
+    mask: Tensor | None = None  # (B, S), True = may attend
 
 
-class AttentionLayer(keras.layers.Layer):
-    """The call that all attention layers share, so that one can take another's place.
+class AttentionLayer(keras.layers.Layer, abc.ABC):
+    """What every attention layer offers. Abstract.
 
-    It gives a single query its T axis, holds all tensors and masks to their shapes,
-    merges the masks, and hands over to `look`, which is a subclass's own. Where keys
-    are projected, or widths must fit each other, a subclass says so in `project_key`
-    and `check_widths`. Abstract.
-
-    Call arguments:
-        query: (B, T, Dq), or (B, Dq) for one query, whose T axis is then left out of
-            everything that is returned.
-        value: (B, S, V).
-        key: (B, S, Dk), by default the value.
-        query_mask: booleans (B, T), or (B,) for one query.
-        value_mask: booleans (B, S).
-        key_mask: booleans (B, S).
-        attention_mask: booleans (T, S) or (B, T, S); (B, S) for one query.
-        return_attention_scores: whether to return the weights, too.
-        training: whether to drop weights.
-        use_causal_mask: whether query t may see only keys 0 … t.
+    A subclass defines `call`, `prepare` and `attend_from_state`; where its step depends
+    on the last one, also `initial_state` and `state_shapes`; where anything is random,
+    `sample`.
     """
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
 
-    def project_key(self, key: Tensor) -> Tensor:
-        """What a key becomes before it meets any query: (B, S, ·)."""
-        return key
+    @abc.abstractmethod
+    def prepare(
+        self, value: Tensor, key: Tensor | None = None, mask: Tensor | None = None
+    ) -> Prepared:
+        """Projects a memory once, for many calls of `attend`.
 
-    def raise_key(self, key: Tensor) -> Tensor | None:
-        """What else can be computed of a projected key before it meets any query."""
-        return None
-
-    def check_widths(self, query: Tensor, value: Tensor, key: Tensor) -> None:
-        """Raises a ValueError where the widths do not fit each other."""
-
-    def output_width(self, query: Tensor, value: Tensor) -> int:
-        """The width of the output."""
-        return value.shape[-1]
-
-    def look(
-        self,
-        query: Tensor,
-        memory: Prepared,
-        mask: Tensor | None,
-        explicit: bool,
-        drawn: Any = None,
-    ) -> tuple[Tensor, Tensor | None]:
-        """The layer's equations.
+        For use inside another layer's `call`, once this layer is built.
 
         Args:
-            query: (B, T, Dq).
-            memory: keys (B, S, ·) and values (B, S, V).
-            mask: booleans that broadcast to (B, T, S), or None.
-            explicit: whether the weights are wanted.
-            drawn: what `draw` returned.
+            value: (B, S, V).
+            key: (B, S, Dk), by default the value.
+            mask: booleans (B, S), True = may attend.
 
         Returns:
-            The output (B, T, ·) and the weights (B, T, S), or None where they are
-            not wanted and not at hand.
-        """
-        raise TypeError(f"{type(self).__name__} has to define `look`")
+            What `attend` takes.
 
-    def draw(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
+        Raises:
+            RuntimeError: if this layer is not built, or the tensors are symbolic.
+        """
+
+    @abc.abstractmethod
+    def attend_from_state(
+        self,
+        query: Tensor,
+        prepared: Prepared,
+        mask: Tensor | None,
+        state: Any,
+        random: Any,
+        return_weights: bool,
+    ) -> tuple[Tensor, Tensor | None, Any]:
+        """The layer's equations, for T queries from a state on.
+
+        Args:
+            query: (B, T, Dq), in the compute dtype.
+            prepared: what `prepare` returned; its own mask is not applied here.
+            mask: booleans that broadcast to (B, T, S), or None.
+            state: that of the query before the first.
+            random: what `sample` returned, or None.
+            return_weights: whether the weights are wanted.
+
+        Returns:
+            The output (B, T, ·); the weights (B, T, S) or (B, H, T, S), or None where
+            they are not wanted and not at hand; the state after the last query.
+        """
+
+    def attend(
+        self, query: Tensor, prepared: Prepared, state: Any = None, random: Any = None
+    ) -> tuple[Tensor, Tensor, Any]:
+        """One step of attention over a prepared memory, or T of them.
+
+        For use inside another layer's `call`, once this layer is built.
+
+        Args:
+            query: (B, T, Dq) or (B, Dq).
+            prepared: what `prepare` returned.
+            state: what the last step returned as its state; by default that of
+                `initial_state`.
+            random: what `sample` returned for these queries, without the T axis where
+                they have none; by default nothing is random, and nothing is dropped.
+
+        Returns:
+            The output (B, T, ·); the weights (B, T, S) or (B, H, T, S), both without
+            the T axis where the query has none; the state, `()` where a step does not
+            depend on the last one.
+
+        Raises:
+            RuntimeError: if this layer is not built, or the tensors are symbolic.
+        """
+        check_usable(self, "attend", query)
+        query = ops.cast(query, self.compute_dtype)
+        single = len(query.shape) == 2
+        if single:
+            query = ops.expand_dims(query, 1)  # (B, 1, Dq)
+            if random is not None:
+                random = keras.tree.map_structure(lambda x: x[:, None], random)
+        if state is None:
+            state = self.initial_state(prepared)
+        mask = None if prepared.mask is None else ops.expand_dims(prepared.mask, 1)
+        output, weights, state = self.attend_from_state(
+            query, prepared, mask, state, random, True
+        )
+        if single:
+            output, weights = ops.squeeze(output, 1), ops.squeeze(weights, -2)
+        return output, weights, state
+
+    def context(
+        self, query: Tensor, prepared: Prepared, state: Any = None
+    ) -> tuple[Tensor, Any]:
+        """`attend` without its weights: fused where the backend can.
+
+        Inside `record_attention` the weights are recorded.
+
+        Args:
+            query: (B, T, Dq) or (B, Dq).
+            prepared: what `prepare` returned.
+            state: what the last step returned as its state.
+
+        Returns:
+            The output (B, T, ·), without the T axis where the query has none, and the
+            state.
+
+        Raises:
+            RuntimeError: if this layer is not built, or the tensors are symbolic.
+        """
+        if is_recording():
+            output, weights, state = self.attend(query, prepared, state)
+            record(self.path, weights)
+            return output, state
+        check_usable(self, "context", query)
+        query = ops.cast(query, self.compute_dtype)
+        single = len(query.shape) == 2
+        query = ops.expand_dims(query, 1) if single else query
+        if state is None:
+            state = self.initial_state(prepared)
+        mask = None if prepared.mask is None else ops.expand_dims(prepared.mask, 1)
+        output, _, state = self.attend_from_state(
+            query, prepared, mask, state, None, False
+        )
+        return (ops.squeeze(output, 1) if single else output), state
+
+    def initial_state(self, prepared: Prepared) -> Any:
+        """What the first step must know: a structure of tensors (B, ·), or `()`."""
+        return ()
+
+    def state_shapes(self, shape: tuple[Any, Any]) -> list[tuple]:
+        """The shapes of `initial_state`, flat, from (B, S)."""
+        return []
+
+    def sample(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
         """The random numbers that T queries need, drawn before any loop.
 
         Args:
@@ -102,236 +184,97 @@ class AttentionLayer(keras.layers.Layer):
         """
         return None
 
-    def initial_state(self, prepared: Prepared) -> Any:
-        """What the first step must know: a structure of tensors (B, ·), or `()`."""
-        return ()
+    def output_width(self, query_width: int, value_width: int) -> int:
+        """The width of the output, from those of query and value."""
+        return value_width
 
-    def state_shapes(self, shape: tuple[Any, Any]) -> list[tuple]:
-        """The shapes of `initial_state`, flat, from (B, S)."""
-        return []
+    def weights_shape(self, batch: Any, queries: Any, keys: Any) -> tuple:
+        """The shape of the weights, (B, T, S) or (B, H, T, S)."""
+        return (batch, queries, keys)
 
-    def look_on(
-        self,
-        query: Tensor,
-        memory: Prepared,
-        mask: Tensor | None,
-        state: Any,
-        drawn: Any = None,
-    ) -> tuple[Tensor, Tensor, Any]:
-        """`look` from a state on; also returns the state behind the last query."""
-        output, weights = self.look(query, memory, mask, True, drawn)
-        return output, weights, ()
+    def initial_cache(
+        self, batch: Any, length: int, width: int | None = None
+    ) -> Prepared:
+        """An empty cache for `step`.
 
-    def call(
-        self,
-        query: Tensor,
-        value: Tensor,
-        key: Tensor | None = None,
-        query_mask: Tensor | None = None,
-        value_mask: Tensor | None = None,
-        key_mask: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-        use_causal_mask: bool = False,
-    ) -> Any:
-        key = value if key is None else key
-        single = len(query.shape) == 2
-        query, query_mask, attention_mask = one_query(query, query_mask, attention_mask)
-        check_memory(query, value, key)
-        self.check_widths(query, value, key)
-        mask = masks.attention_mask(
-            tuple(query.shape[:2]),
-            tuple(key.shape[:2]),
-            query_mask,
-            value_mask,
-            key_mask,
-            attention_mask,
-            use_causal_mask,
-            (ops.shape(query)[1], ops.shape(key)[1]),
-        )  # (B, T, S), or what broadcasts to it
-        memory = Prepared(self.project_key(key), value, None)
-        explicit = return_attention_scores or is_recording()
-        sizes = (*ops.shape(query)[:2], ops.shape(key)[1])
-        drawn = self.draw(sizes, training)
-        output, weights = self.look(query, memory, mask, explicit, drawn)
+        Args:
+            batch: B, a number or a tensor.
+            length: P, how many steps there will be at most.
+            width: the width of the inputs; layers that project them know it.
+
+        Raises:
+            RuntimeError: if this layer is not built.
+            ValueError: if a step of this layer depends on the last one.
+        """
+        self._check_steps("initial_cache")
+        shape = (batch, positive("length", length))
+        inputs = ops.zeros((*shape, positive("width", width)), self.compute_dtype)
+        return self.prepare(inputs, mask=ops.zeros(shape, "bool"))
+
+    def step(
+        self, inputs: Tensor, cache: Any, index: Any, mask: Tensor | None = None
+    ) -> tuple[Tensor, Any]:
+        """Causal self-attention of the next inputs over all that came before.
+
+        The same as `layer(x, x, use_causal_mask=True)` at these positions of x. For use
+        inside another layer's `call`, once this layer is built, and where no gradient
+        flows.
+
+        Args:
+            inputs: (B, T, D) the next T, such as a prompt, or (B, D) the next one.
+            cache: what `initial_cache` or the last step returned. It must not be used
+                any more: torch writes to it.
+            index: the position of the first of them, a number or a tensor.
+            mask: booleans (B, T), or (B,) for one; nobody ever attends to what is
+                False, such as the padding of a prompt.
+
+        Returns:
+            The output (B, T, ·), without the T axis where the inputs have none, and
+            the cache.
+
+        Raises:
+            RuntimeError: if this layer is not built, or the tensors are symbolic.
+            ValueError: if a step of this layer depends on the last one.
+        """
+        self._check_steps("step", inputs)
+        inputs = ops.cast(inputs, self.compute_dtype)
+        single = len(inputs.shape) == 2
+        mask = masks.check("mask", mask, tuple(inputs.shape[:-1]))
+        if mask is None:
+            mask = ops.ones(ops.shape(inputs)[:-1], "bool")
         if single:
-            output = ops.squeeze(output, axis=1)
-            weights = None if weights is None else ops.squeeze(weights, axis=1)
+            inputs, mask = ops.expand_dims(inputs, 1), ops.expand_dims(mask, 1)
+        new = self.prepare(inputs, mask=mask)
+        cache = keras.tree.map_structure(
+            lambda old, late: write_steps(old, late, index), cache, new
+        )
+        t = masks.places(inputs.shape[1], index)
+        s = ops.arange(cache.mask.shape[1])
+        seen = ops.logical_and(cache.mask[:, None], s[None] <= t[:, None])  # (B, T, P)
+        output, weights, _ = self.attend_from_state(
+            inputs, cache, seen, (), None, is_recording()
+        )
         if is_recording():
-            record(self.path, weights)
-        return (output, weights) if return_attention_scores else output
-
-    def compute_output_spec(
-        self,
-        query: Tensor,
-        value: Tensor,
-        key: Tensor | None = None,
-        return_attention_scores: bool = False,
-        **arguments: Any,
-    ) -> Any:
-        key = value if key is None else key
-        check_call(query, value, key, arguments)
-        self.check_widths(query, value, key)
-        shape = (*query.shape[:-1], self.output_width(query, value))
-        output = keras.KerasTensor(shape, self.compute_dtype)
-        shape = (*query.shape[:-1], key.shape[1])
-        weights = keras.KerasTensor(shape, self.compute_dtype)
-        return (output, weights) if return_attention_scores else output
+            record(self.path, ops.squeeze(weights, -2) if single else weights)
+        return (ops.squeeze(output, 1) if single else output), cache
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         return previous_mask
 
-    def prepare(
-        self, value: Tensor, key: Tensor | None = None, mask: Tensor | None = None
-    ) -> Prepared:
-        """Projects a memory's keys once, for many calls of `attend`.
-
-        For use inside another layer's `call`, once this layer is built.
-
-        Args:
-            value: (B, S, V).
-            key: (B, S, Dk), by default the value.
-            mask: booleans (B, S).
-
-        Returns:
-            What `attend` takes.
-
-        Raises:
-            RuntimeError: if this layer is not built, or the tensors are symbolic.
-        """
-        self._check_usable("prepare", value)
-        key = value if key is None else key
-        mask = masks.check("mask", mask, tuple(value.shape[:2]))
-        value, key = (ops.cast(x, self.compute_dtype) for x in (value, key))
-        key = self.project_key(key)
-        return Prepared(key, value, mask, self.raise_key(key))
-
-    def attend(
-        self, query: Tensor, prepared: Prepared, state: Any = None, drawn: Any = None
-    ) -> tuple[Tensor, Tensor, Any]:
-        """One step of attention over a prepared memory, or T of them.
-
-        Args:
-            query: (B, T, Dq) or (B, Dq).
-            prepared: what `prepare` returned.
-            state: what the last step returned as its state; by default that of
-                `initial_state`.
-            drawn: what `draw` returned for these queries, without the T axis where
-                they have none; by default nothing is random, and nothing dropped.
-
-        Returns:
-            The output (B, T, ·), the weights (B, T, S), without the T axis where the
-            query had none, and the state: `()` where a step need not know of the last.
-
-        Raises:
-            RuntimeError: if this layer is not built, or the tensors are symbolic.
-        """
-        self._check_usable("attend", query)
-        single = len(query.shape) == 2
-        query, _, _ = one_query(ops.cast(query, self.compute_dtype), None, None)
-        if single and drawn is not None:
-            drawn = keras.tree.map_structure(lambda x: x[:, None], drawn)
-        if state is None:
-            state = self.initial_state(prepared)
-        mask = None if prepared.mask is None else prepared.mask[:, None, :]
-        output, weights, state = self.look_on(query, prepared, mask, state, drawn)
-        if single:
-            output, weights = (ops.squeeze(x, axis=1) for x in (output, weights))
-        return output, weights, state
-
-    def _check_usable(self, method: str, tensor: Tensor) -> None:
-        check_usable(self, method, tensor)
-
-
-def check_usable(layer: keras.layers.Layer, method: str, tensor: Tensor) -> None:
-    """Raises a RuntimeError where a method other than the call would lose weights."""
-    if not layer.built:
-        raise RuntimeError(
-            f"`{method}` needs a layer that is built: call or build layer "
-            f"{layer.name!r} first, or its weights would have no owner."
-        )
-    if isinstance(tensor, keras.KerasTensor):
-        raise RuntimeError(
-            f"`{method}` is for use inside a layer's `call`; on symbolic tensors "
-            f"the weights of layer {layer.name!r} would be left out of the model. "
-            "Call the layer instead."
-        )
-
-
-def one_query(
-    query: Tensor, query_mask: Tensor | None, attention_mask: Tensor | None
-) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """Gives a single query (B, Dq) and its masks the T axis that they lack."""
-    if len(query.shape) != 2:
-        return query, query_mask, attention_mask
-    if query_mask is not None:
-        checked: Tensor = masks.check("query_mask", query_mask, query.shape[:1])
-        query_mask = checked[:, None]  # (B, 1)
-    if attention_mask is not None:
-        shape = (query.shape[0], None)
-        checked = masks.check("attention_mask", attention_mask, shape)
-        attention_mask = checked[:, None, :]  # (B, 1, S)
-    return query[:, None, :], query_mask, attention_mask
-
-
-def check_call(
-    query: Tensor, value: Tensor, key: Tensor, arguments: dict[str, Any]
-) -> None:
-    """Holds a symbolic call to its ranks and its masks to theirs."""
-    single = len(query.shape) == 2
-    batch, queries = query.shape[0], 1 if single else query.shape[1]
-    check_memory(
-        keras.KerasTensor((batch, queries, query.shape[-1])) if single else query,
-        value,
-        key,
-    )
-    keys = key.shape[1]
-    one = (batch,) if single else (batch, queries)
-    masks.check("query_mask", arguments.get("query_mask"), one)
-    masks.check("value_mask", arguments.get("value_mask"), (batch, keys))
-    masks.check("key_mask", arguments.get("key_mask"), (batch, keys))
-    mask = arguments.get("attention_mask")
-    if mask is not None:
-        shape = (*one, keys) if single or len(mask.shape) != 2 else (queries, keys)
-        masks.check("attention_mask", mask, shape)
-
-
-def check_memory(query: Tensor, value: Tensor, key: Tensor) -> None:
-    """Holds query, value and key to rank 3 and one length of the memory."""
-    for name, tensor in (("query", query), ("value", value), ("key", key)):
-        if len(tensor.shape) != 3:
+    def _check_steps(self, method: str, inputs: Tensor | None = None) -> None:
+        check_usable(self, method, inputs)
+        if self.state_shapes((1, 1)):
             raise ValueError(
-                f"`{name}` must have shape (batch, length, width). "
-                f"Received: {name}.shape={tuple(tensor.shape)}"
+                f"Layer {self.name!r} cannot attend to its own inputs step by step: a "
+                "step of it depends on where the last one attended among all keys, of "
+                "which there are more at each step. Use it over a memory (`prepare` "
+                f"and `attend`), or another attention. Received: {method} of a "
+                f"{type(self).__name__}"
             )
-    for name, tensor in (("value", value), ("key", key)):
-        batches = (query.shape[0], tensor.shape[0])
-        if None not in batches and batches[0] != batches[1]:
-            raise ValueError(
-                f"`query` and `{name}` must have the same batch size (axis 0). "
-                f"Received: query.shape={tuple(query.shape)}, "
-                f"{name}.shape={tuple(tensor.shape)}"
-            )
-    if 0 in (key.shape[1], value.shape[1]):
-        raise ValueError(
-            "`value` and `key` must hold at least one entry to attend to; hide entries "
-            f"with `value_mask`. Received: value.shape={tuple(value.shape)}, "
-            f"key.shape={tuple(key.shape)}"
-        )
-    if None not in (key.shape[1], value.shape[1]) and key.shape[1] != value.shape[1]:
-        raise ValueError(
-            "`key` and `value` must have the same length (axis 1). "
-            f"Received: key.shape={tuple(key.shape)}, value.shape={tuple(value.shape)}"
-        )
 
 
-def check_hop(query: Tensor, value: Tensor, key: Tensor) -> None:
-    """Holds keys and values to the width of the query, to which a hop adds."""
-    scores.check_widths(query, key)
-    if query.shape[-1] != value.shape[-1]:
-        raise ValueError(
-            "`value` must be as wide as `query`, to which what is found is added. "
-            f"Received: query.shape={tuple(query.shape)}, "
-            f"value.shape={tuple(value.shape)}"
-        )
+def write_steps(old: Tensor, new: Tensor, index: Any) -> Tensor:
+    """A part of a cache (B, P, ...) with (B, T, ...) from position `index` on."""
+    if new.shape[1] == 1:
+        return kernels.write(old, index, new[:, 0])
+    return ops.slice_update(old, (0, index, *[0] * (len(old.shape) - 2)), new)

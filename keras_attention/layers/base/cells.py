@@ -131,6 +131,25 @@ def forget_dropout(cell: Any) -> None:
         cell.reset_recurrent_dropout_mask()
 
 
+@contextmanager
+def sequence_dropout(cell: Any, width: int, state: Any) -> Iterator[None]:
+    """Inside, a cell drops what was drawn before: once for a sequence.
+
+    Args:
+        cell: a cell, or a stack.
+        width: D, what the cell reads.
+        state: its state, a structure of (B, U).
+    """
+    if not has_dropout(cell):
+        yield
+        return
+    prepare_dropout(cell, width, state)
+    try:
+        yield
+    finally:
+        forget_dropout(cell)
+
+
 def drawn_dropout(cell: Any, width: int, state: Any) -> list[tuple[Any, Any, Any]]:
     """What `prepare_dropout` drew, for `with_dropout`; of the same arguments."""
     if isinstance(cell, keras.layers.StackedRNNCells):

@@ -12,6 +12,7 @@ import keras
 from keras import ops
 
 Tensor = Any
+_NESTED = (list, tuple, dict)
 
 
 def packed(structure: Any, flat: list[Tensor]) -> Any:
@@ -27,12 +28,17 @@ def as_before(new: Any, old: Any) -> Any:
     In plain Python, since it runs at every step, where `keras.tree` takes as long as
     the arithmetic does.
     """
-    if type(old) in (list, tuple):
-        new = new if isinstance(new, (list, tuple)) else [new]
-        return type(old)(as_before(a, b) for a, b in zip(new, old, strict=True))
-    if isinstance(old, (list, tuple, dict)):
+    if type(old) not in (list, tuple):
         return packed(old, keras.tree.flatten(new))
-    return new if new.dtype == old.dtype else ops.cast(new, old.dtype)
+    new = new if isinstance(new, (list, tuple)) else [new]
+    found = []
+    for a, b in zip(new, old, strict=True):
+        if isinstance(b, _NESTED):
+            a = as_before(a, b)
+        elif a.dtype != b.dtype:
+            a = ops.cast(a, b.dtype)
+        found.append(a)
+    return type(old)(found)
 
 
 def time_swapped(structure: Any) -> Any:

@@ -24,3 +24,19 @@ def layer_config(layer: Any) -> dict[str, Any]:
     config = keras.saving.serialize_keras_object(layer)
     config.pop("build_config", None)
     return config
+
+
+def as_config(value: Any) -> Any:
+    """What a config holds of an argument: numbers and names as they are."""
+    if value is None or isinstance(value, (bool, int, float, str, dict)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [as_config(one) for one in value]
+    if isinstance(value, keras.layers.Layer):
+        return layer_config(value)
+    return keras.saving.serialize_keras_object(value)
+
+
+def config_of(layer: Any, *names: str) -> dict[str, Any]:
+    """What a config holds of a layer's arguments, which are its attributes."""
+    return {name: as_config(getattr(layer, name)) for name in names}

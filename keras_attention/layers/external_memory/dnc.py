@@ -16,15 +16,15 @@ from keras import ops
 from keras_attention import kernels
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.cells import (
-    drawn_dropout,
     forget_dropout,
+    has_dropout,
     prepare_dropout,
     state_widths,
-    with_dropout,
 )
 from keras_attention.layers.base.packing import last, packed, time_swapped
 from keras_attention.layers.base.serialization import export, layer_config
-from keras_attention.layers.external_memory.memory_cell import MemoryCell, Trace
+from keras_attention.layers.external_memory.memory_cell import MemoryCell
+from keras_attention.layers.external_memory.trace import Trace
 from keras_attention.numerics import masks
 from keras_attention.ops.sequence import loop
 
@@ -131,12 +131,13 @@ class DNC(keras.layers.Layer):
         training: bool | None = None,
     ) -> Any:
         mask = inputs_mask if mask is None else mask
-        mask = masks.check("mask", mask, inputs.shape[:2])
+        if mask is not None:
+            mask = masks.check("mask", mask, inputs.shape[:2])
         output, state, _ = self._run(inputs, mask, initial_state, training, False)
         if mask is not None:
             output = ops.where(mask[..., None], output, ops.zeros_like(output))
         if not self.return_sequences:
-            output = last(output, mask)
+            output = output[:, -1] if mask is None else last(output, mask)
         if not self.return_state:
             return output
         return (output, *keras.tree.flatten(tuple(state)))
@@ -242,40 +243,55 @@ class DNC(keras.layers.Layer):
         self,
         inputs: Tensor,
         mask: Tensor | None,
-        given: Any,
+        initial_state: Any,
         training: bool | None,
         traced: bool,
     ) -> tuple[Tensor, Any, Any]:
         """All steps: the outputs (B, T, V), the last state, and the trace or `()`."""
         cell = self.cell
+        if training and self.segment is not None and has_dropout(cell.cell):
+            raise ValueError(
+                "`segment` computes steps again for their gradients, where a "
+                "controller would sample another dropout: it must be None while a "
+                f"controller with dropout trains. Received: segment={self.segment!r}, "
+                f"a controller {cell.cell.name!r} with dropout, training=True"
+            )
         batch, steps = ops.shape(inputs)[:2]
-        state = self.start(batch, given)
+        state = self.start(batch, initial_state)
         inputs = ops.cast(inputs, cell.compute_dtype)
         sequence = {"x": inputs}
         if mask is not None:
             mask = ops.broadcast_to(mask, (batch, steps))
-            there = mask[..., None]  # (B, T, 1)
             # Whatever stands at a padded step, no infinite number gets in.
-            sequence["x"] = ops.where(there, inputs, ops.zeros_like(inputs))
+            zeros = ops.zeros_like(inputs)
+            sequence["x"] = ops.where(mask[..., None], inputs, zeros)
             sequence["mask"] = mask
 
         def step(state: Any, now: dict[str, Any]) -> tuple[Any, Any]:
-            with with_dropout(held):
-                found, state, trace = cell.advance(
-                    now["x"], state, training, now.get("mask"), traced
-                )
-            return state, (found, trace)
+            hidden, state, trace = cell.advance(
+                now["x"], state, training, now.get("mask"), traced
+            )
+            return state, (hidden, trace)
 
-        drawn = cell.draw((batch, steps), training)
-        controller = cell.cell, inputs.shape[-1] + cell.read_width, state.cell
-        prepare_dropout(*controller)
-        held = [] if self.segment is None else drawn_dropout(*controller)
+        dropout_mask = None
+        if training:  # random numbers are sampled before the loop
+            dropout_mask = cell.sample((batch, steps), training)
+            width = inputs.shape[-1] + cell.read_width
+            prepare_dropout(cell.cell, width, state.cell)
         try:
-            state, seen = loop.scan(step, state, time_swapped(sequence), self.segment)
+            if inputs.shape[1] == 1 and not kernels.is_open(1):  # no loop
+                state, outputs = step(state, {k: x[:, 0] for k, x in sequence.items()})
+                outputs = keras.tree.map_structure(lambda y: y[:, None], outputs)
+            else:
+                state, outputs = loop.scan(
+                    step, state, time_swapped(sequence), self.segment
+                )
+                outputs = time_swapped(outputs)
         finally:
-            forget_dropout(cell.cell)
-        (h, read), trace = time_swapped(seen)
-        return cell.read_out(h, read, drawn), state, trace
+            if training:
+                forget_dropout(cell.cell)
+        (h, read), trace = outputs
+        return cell.read_out(h, read, dropout_mask), state, trace
 
 
 def _check_inputs(shape: Any) -> None:

@@ -6,6 +6,7 @@ H write heads, K links of a slot, V width of the output.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -13,10 +14,13 @@ import keras
 from keras import ops
 
 from keras_attention import kernels
+from keras_attention.kernels.memory_step.interface import interface_widths
 from keras_attention.layers.base.arguments import fraction, positive
+from keras_attention.layers.base.cells import initial_state
 from keras_attention.layers.base.serialization import export
-from keras_attention.layers.external_memory.memory_cell import MemoryCell, Trace
-from keras_attention.ops.memory import addressing, links
+from keras_attention.layers.external_memory.memory_cell import MemoryCell
+from keras_attention.layers.external_memory.trace import Trace
+from keras_attention.ops.memory.links import linkage, no_links
 from keras_attention.ops.sequence import loop
 
 Tensor = Any
@@ -28,7 +32,6 @@ REFINEMENTS = (
     "layer_normalization",
     "soft_allocation",
 )
-LEAST = 0.1  # of a key's mask, below which nothing is masked
 
 
 class DNCState(NamedTuple):
@@ -42,25 +45,6 @@ class DNCState(NamedTuple):
     read_weights: Tensor  # wʳ, (B, R, M)
     precedence: Any  # p, (B, H, M); `()` without links
     links: Any  # L, (B, H, M, M), or `SparseLinks`; `()` without
-
-
-class Interface(NamedTuple):
-    """ξ: what the controller says to the memory."""
-
-    read_keys: Tensor  # kʳ, (B, R, W)
-    write_keys: Tensor  # kʷ, (B, H, W)
-    values: Tensor  # v, (B, H, W)
-    read_strengths: Tensor  # βʳ, (B, R), at least 1, as all strengths
-    write_strengths: Tensor  # βʷ, (B, H)
-    allocation_strengths: Any  # β of soft allocation, (B, H), or None
-    sharpness: Any  # s of forward and backward links, (B, 2, R, H), or None
-    erase: Tensor  # e, (B, H, W), between 0 and 1, as all below
-    free_gates: Tensor  # f, (B, R)
-    allocation_gate: Tensor  # gᵃ, (B, H)
-    write_gate: Tensor  # gʷ, (B, H)
-    read_masks: Any  # zʳ, (B, R, W), or None
-    write_masks: Any  # zʷ, (B, H, W), or None
-    modes: Any  # π, (B, R, 1 + 2H), on the simplex, or None
 
 
 @export
@@ -195,9 +179,21 @@ class DNCCell(MemoryCell):
                 dtype=self.memory_dtype, name="normalization"
             )
 
+    @functools.cached_property  # which Keras and TensorFlow do not wrap
+    def options(self) -> kernels.MemoryOptions:
+        """What a step of the memory is besides its tensors."""
+        return kernels.MemoryOptions(
+            linkage(self.links),
+            masked_keys="masked_keys" in self.refinements,
+            deallocation="deallocation" in self.refinements,
+            sharp_links="sharp_links" in self.refinements,
+            soft_allocation="soft_allocation" in self.refinements,
+        )
+
     @property
     def interface_width(self) -> int:
-        return sum(sum(sizes) for sizes in self._pieces())
+        sizes = self.word_width, self.read_heads, self.write_heads
+        return sum(interface_widths(*sizes, self.options))
 
     def build(self, input_shape: Any) -> None:
         super().build(input_shape)
@@ -220,24 +216,21 @@ class DNCCell(MemoryCell):
         return super().state_specs() + specs
 
     def start(self, batch: Any) -> DNCState:
-        def zeros(*shape: int) -> Tensor:
-            return ops.zeros((batch, *shape), self.memory_dtype)
-
-        slots, writes = self.memory_slots, self.write_heads
-        linked: Any = ()
+        slots, writes, dtype = self.memory_slots, self.write_heads, self.memory_dtype
+        links: Any = ()
         if self.links is True:
-            linked = zeros(writes, slots, slots)
+            links = ops.zeros((batch, writes, slots, slots), dtype)
         elif self.links:
-            linked = links.no_links(batch, writes, slots, self.links, self.memory_dtype)
+            links = no_links(batch, writes, slots, self.links, dtype)
         return DNCState(
-            cell=self.first_controller_state(batch),
+            cell=initial_state(self.cell, batch, self.compute_dtype),
             read=ops.zeros((batch, self.read_width), self.compute_dtype),
-            memory=zeros(slots, self.word_width),
-            usage=zeros(slots),
-            write_weights=zeros(writes, slots),
-            read_weights=zeros(self.read_heads, slots),
-            precedence=zeros(writes, slots) if self.links else (),
-            links=linked,
+            memory=ops.zeros((batch, slots, self.word_width), dtype),
+            usage=ops.zeros((batch, slots), dtype),
+            write_weights=ops.zeros((batch, writes, slots), dtype),
+            read_weights=ops.zeros((batch, self.read_heads, slots), dtype),
+            precedence=ops.zeros((batch, writes, slots), dtype) if self.links else (),
+            links=links,
         )
 
     def access(
@@ -245,50 +238,25 @@ class DNCCell(MemoryCell):
     ) -> tuple[DNCState, Any]:
         if self.normalization is not None:
             interface = self.normalization(interface)
-        fused = None if traced else self._fused(interface, state, mask)
-        if fused is not None:
-            return fused, ()
-        say = self.parse(interface)
-        free, gate = say.free_gates, say.write_gate
         if mask is not None:  # nothing is freed or written at a padded step
-            there = ops.cast(mask, gate.dtype)[:, None]  # (B, 1)
-            free, gate = free * there, gate * there
-        retained = addressing.retention(free, state.read_weights)  # ψ, (B, M)
-        usage = addressing.usage(state.usage, state.write_weights, retained)  # u
-        written = addressing.write_weights(  # wʷ, (B, H, M)
-            addressing.content_weights(
-                state.memory, say.write_keys, say.write_strengths, say.write_masks
-            ),
-            addressing.allocations(
-                usage, gate * say.allocation_gate, say.allocation_strengths
-            ),
-            gate,
-            say.allocation_gate,
+            mask = ops.cast(mask, interface.dtype)[:, None]  # (B, 1)
+        step = kernels.trace_memory if traced else kernels.access_memory
+        read, memory, *residuals = step(
+            interface, kernels.MemoryState(*state[2:]), mask, self.options
         )
-        memory = state.memory
-        if "deallocation" in self.refinements:
-            memory = addressing.deallocate(memory, retained)
-        memory = addressing.erase_and_write(memory, written, say.erase, say.values)
-        linked, precedence = self._link(state, written)  # L, p
-        weights = addressing.content_weights(  # cʳ, (B, R, M)
-            memory, say.read_keys, say.read_strengths, say.read_masks
+        read = ops.reshape(read, (-1, self.read_width))  # r
+        state = DNCState(state.cell, read, *memory)
+        if not traced:
+            return state, ()
+        x = residuals[0].interface
+        return state, Trace(
+            *memory[:4],
+            links=memory.links,
+            modes=() if x.modes is None else x.modes,
+            free_gates=x.free_gates,
+            allocation_gate=x.allocation_gate,
+            write_gate=x.write_gate,
         )
-        if self.links:
-            forward, backward = self._follow(linked, state.read_weights, say.sharpness)
-            weights = addressing.read_weights(say.modes, backward, weights, forward)
-        read = addressing.read(memory, weights)  # r, (B, R, W)
-        new = state._replace(
-            read=ops.reshape(read, (-1, self.read_width)),
-            memory=memory,
-            usage=usage,
-            write_weights=written,
-            read_weights=weights,
-            precedence=precedence,
-            links=linked,
-        )
-        modes = () if say.modes is None else say.modes
-        gates = (free, say.allocation_gate, gate)
-        return new, Trace(memory, usage, written, weights, linked, modes, *gates)
 
     def untouched(self, new: DNCState, old: DNCState, mask: Tensor) -> DNCState:
         # A write gate of 0 and no free gate leave memory, dense links and precedence.
@@ -299,61 +267,14 @@ class DNCCell(MemoryCell):
             **{n: loop.choose(mask, getattr(new, n), getattr(old, n)) for n in names}
         )
 
-    def parse(self, interface: Tensor) -> Interface:
-        """ξ taken apart, and each piece brought into its range.
-
-        Args:
-            interface: ξ, (B, ·), normalized where that is asked for.
-        """
-        words, strengths, gates, modes = self._pieces()
-        reads, writes = self.read_heads, self.write_heads
-        ends = [sum(words), sum(words + strengths), sum(words + strengths + gates)]
-        found = ops.split(interface, ends, axis=-1)
-        width = self.word_width
-
-        def heads(x: Tensor, number: int, *shape: int) -> Tensor:
-            return ops.reshape(x, (-1, number, *(shape or (width,))))
-
-        keys_r, keys_w, values = _parts(found[0], words)
-        strong_r, strong_w, strong_a, sharp = _parts(
-            1 + ops.softplus(found[1]), strengths
-        )
-        erase, free, allocation, write, masks_r, masks_w = _parts(
-            ops.sigmoid(found[2]), gates
-        )
-        if masks_r is not None:
-            masks_r = heads(LEAST + (1 - LEAST) * masks_r, reads)
-            masks_w = heads(LEAST + (1 - LEAST) * masks_w, writes)
-        if sharp is not None:
-            sharp = heads(sharp, 2, reads, writes)
-        mixed = None
-        if self.links:
-            mixed = ops.softmax(heads(found[3], reads, modes[0] // reads), axis=-1)
-        return Interface(
-            heads(keys_r, reads),
-            heads(keys_w, writes),
-            heads(values, writes),
-            strong_r,
-            strong_w,
-            strong_a,
-            sharp,
-            heads(erase, writes),
-            free,
-            allocation,
-            write,
-            masks_r,
-            masks_w,
-            mixed,
-        )
-
-    def draw(self, shape: tuple[Any, ...], training: bool | None) -> Tensor | None:
+    def sample(self, shape: tuple[Any, ...], training: bool | None) -> Tensor | None:
         if not training or not self.bypass_dropout:
             return None
         ones = ops.ones((*shape, self.units), self.compute_dtype)
         return keras.random.dropout(ones, self.bypass_dropout, seed=self.seed_generator)
 
-    def draws(self) -> bool:
-        return bool(self.bypass_dropout) or super().draws()
+    def has_dropout(self) -> bool:
+        return bool(self.bypass_dropout) or super().has_dropout()
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -362,71 +283,3 @@ class DNCCell(MemoryCell):
             "refinements": list(self.refinements),
             "bypass_dropout": self.bypass_dropout,
         }
-
-    def _pieces(self) -> tuple[list[int], ...]:
-        """The widths of what ξ holds: words, strengths, gates and modes."""
-        reads, writes, width = self.read_heads, self.write_heads, self.word_width
-        masked = "masked_keys" in self.refinements
-        words = [reads * width, writes * width, writes * width]
-        strengths = [
-            reads,
-            writes,
-            writes * ("soft_allocation" in self.refinements),
-            2 * reads * writes * ("sharp_links" in self.refinements),
-        ]
-        gates = [writes * width, reads, writes, writes]
-        gates += [masked * reads * width, masked * writes * width]
-        modes = [reads * (1 + 2 * writes) if self.links else 0]
-        return words, strengths, gates, modes
-
-    def _fused(
-        self, interface: Tensor, state: DNCState, mask: Tensor | None
-    ) -> DNCState | None:
-        """The same as `access` in one kernel; None where there is none."""
-        if self.links is not True or self.write_heads > 1:
-            return None
-        if {"sharp_links", "soft_allocation"} & set(self.refinements):
-            return None
-        old = (getattr(state, name) for name in kernels.Memory._fields)
-        there = None if mask is None else ops.cast(mask, interface.dtype)[:, None]
-        form = kernels.Form(
-            LEAST if "masked_keys" in self.refinements else None,
-            "deallocation" in self.refinements,
-        )
-        found = kernels.access_memory(interface, kernels.Memory(*old), there, form)
-        if found is None:
-            return None
-        read, new = found
-        read = ops.reshape(read, (-1, self.read_width))
-        return state._replace(read=read, **new._asdict())
-
-    def _link(self, state: DNCState, written: Tensor) -> tuple[Any, Any]:
-        """L and p after a step's writing."""
-        if not self.links:
-            return (), ()
-        now = state.links, state.precedence, written
-        if self.links is True:
-            linked = links.links(*now)
-        else:  # whose threshold does not change with the number of slots
-            linked = links.sparse_links(*now, threshold=1 / self.links)
-        return linked, links.precedence(state.precedence, written)
-
-    def _follow(self, linked: Any, weights: Tensor, sharpness: Any) -> tuple:
-        """f and b, (B, R, H, M), made sharper where that is asked for."""
-        follow = links.directions if self.links is True else links.sparse_directions
-        forward, backward = follow(linked, weights)
-        if sharpness is None:
-            return forward, backward
-        return (
-            addressing.sharpen(forward, sharpness[:, 0]),
-            addressing.sharpen(backward, sharpness[:, 1]),
-        )
-
-
-def _parts(x: Tensor, sizes: list[int]) -> list[Any]:
-    """A tensor (B, ·) cut along its last axis; None where a size is 0."""
-    found, start = [], 0
-    for size in sizes:
-        found.append(x[:, start : start + size] if size else None)
-        start += size
-    return found

@@ -6,10 +6,11 @@ W word width, R read heads, H write heads, V width of the output.
 
 from __future__ import annotations
 
+import abc
 import copy
 import math
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 from keras import ops
@@ -20,60 +21,27 @@ from keras_attention.layers.base.cells import (
     as_cell,
     call_cell,
     has_dropout,
-    initial_state,
     state_widths,
     width_of,
 )
 from keras_attention.layers.base.packing import as_before, packed
 from keras_attention.layers.base.serialization import layer_config
-from keras_attention.ops.sequence import loop
+from keras_attention.layers.external_memory.trace import Trace, mask_trace
 
 Tensor = Any
 
 
-class Trace(NamedTuple):
-    """What a memory did: of one step tensors (B, ...), of a sequence (B, T, ...).
-
-    What a cell has not is None, in one step `()`. Sparse links, which are not unfolded,
-    are None, too. At a padded step nothing is written or read: its weights, gates and
-    modes are 0.
-
-    Attributes:
-        memory: M after the step, (B, T, M, W).
-        usage: u, how far each slot is in use, (B, T, M).
-        write_weights: wʷ, where each head wrote, (B, T, H, M).
-        read_weights: wʳ, where each head read, (B, T, R, M).
-        links: L, which slot was written after which, (B, T, H, M, M).
-        modes: π, how each head read, (B, T, R, 1 + 2H): backward, content, forward.
-        free_gates: f, whether what a head had read was freed, (B, T, R).
-        allocation_gate: gᵃ, whether to write to a free slot, (B, T, H).
-        write_gate: gʷ, whether to write at all, (B, T, H).
-    """
-
-    memory: Any
-    usage: Any = ()
-    write_weights: Any = ()
-    read_weights: Any = ()
-    links: Any = ()
-    modes: Any = ()
-    free_gates: Any = ()
-    allocation_gate: Any = ()
-    write_gate: Any = ()
-
-
-class MemoryCell(keras.layers.Layer):
+class MemoryCell(keras.layers.Layer, abc.ABC):
     """A Keras cell as the controller of an external memory.
 
-    A subclass says how wide the interface is, `interface_width`, what its state holds,
-    `state_specs` and `start`, and what it does with the memory, `access`. Here the
-    controller reads, and an output is made of what it says and what was read:
+    A subclass defines the width of the interface, `interface_width`, the state,
+    `state_specs` and `start`, and one step of the memory, `access`. This class calls
+    the controller and computes the output:
 
         h, s = controller([x; r], s)
         ξ    = W_ξ h
         r, … = access(ξ, …)
         y    = W_y [h; r]
-
-    Abstract.
 
     Args:
         cell: a Keras cell such as `keras.layers.LSTMCell(units)`, or a list of cells
@@ -120,6 +88,7 @@ class MemoryCell(keras.layers.Layer):
             )
         self.clip = clip
         self.units = width_of(self.cell)
+        self.read_width = self.read_heads * self.word_width  # R W
 
     def make_layers(self) -> None:
         """The two dense layers, once the width of the interface is known."""
@@ -130,14 +99,9 @@ class MemoryCell(keras.layers.Layer):
             self.output_layer = dense(self.output_units, dtype=policy, name="output")
 
     @property
+    @abc.abstractmethod
     def interface_width(self) -> int:
         """How many numbers ξ has."""
-        raise TypeError(f"{type(self).__name__} has to define `interface_width`")
-
-    @property
-    def read_width(self) -> int:
-        """R W."""
-        return self.read_heads * self.word_width
 
     @property
     def memory_dtype(self) -> str:
@@ -160,14 +124,15 @@ class MemoryCell(keras.layers.Layer):
         widths = state_widths(self.cell, whole=True)
         return [((n,), self.compute_dtype) for n in (*widths, self.read_width)]
 
+    @abc.abstractmethod
     def start(self, batch: Any) -> Any:
         """The first step's state, a named tuple.
 
         Args:
             batch: B, a number or a tensor.
         """
-        raise TypeError(f"{type(self).__name__} has to define `start`")
 
+    @abc.abstractmethod
     def access(
         self, interface: Tensor, state: Any, mask: Tensor | None, traced: bool
     ) -> tuple[Any, Any]:
@@ -180,17 +145,16 @@ class MemoryCell(keras.layers.Layer):
             traced: whether the trace is wanted.
 
         Returns:
-            The state, of which `cell` is still the old one, and the trace; it may be
-            left out, `()`, where it is not wanted.
+            The state, in which `cell` is still the old one, and the trace, which may be
+            `()` where it is not wanted.
         """
-        raise TypeError(f"{type(self).__name__} has to define `access`")
 
+    @abc.abstractmethod
     def untouched(self, new: Any, old: Any, mask: Tensor) -> Any:
         """The new state where the mask (B,) is True, and the old one elsewhere.
 
-        What `access` left as it was, since nothing was written, needs no choice.
+        What `access` itself leaves alone where nothing is written needs no choice.
         """
-        raise TypeError(f"{type(self).__name__} has to define `untouched`")
 
     def build(self, input_shape: Any) -> None:
         batch, width = input_shape[0], input_shape[-1]
@@ -207,7 +171,7 @@ class MemoryCell(keras.layers.Layer):
         inputs: Tensor,
         state: Any,
         training: bool | None = None,
-        drawn: Tensor | None = None,
+        dropout_mask: Tensor | None = None,
         mask: Tensor | None = None,
     ) -> tuple[Tensor, Any, Trace]:
         """One step, for use inside another layer once this one is built.
@@ -216,14 +180,15 @@ class MemoryCell(keras.layers.Layer):
             inputs: x, (B, D).
             state: what `start` or the last step returned.
             training: handed to the controller.
-            drawn: what `draw` returned, for this step.
+            dropout_mask: what `sample` returned, for this step.
             mask: booleans (B,); where it is False, the state stays as it was.
 
         Returns:
             The output (B, V), the state, and what the memory did.
         """
-        found, state, trace = self.advance(inputs, state, training, mask, True)
-        return self.read_out(*found, drawn), state, trace
+        inputs = ops.cast(inputs, self.compute_dtype)
+        hidden, state, trace = self.advance(inputs, state, training, mask, True)
+        return self.read_out(*hidden, dropout_mask), state, trace
 
     def advance(
         self,
@@ -233,51 +198,54 @@ class MemoryCell(keras.layers.Layer):
         mask: Tensor | None = None,
         traced: bool = False,
     ) -> tuple[tuple[Tensor, Tensor], Any, Any]:
-        """A step without its output, which `read_out` makes of many steps at once.
+        """A step without its output, which `read_out` computes for many steps at once.
 
         Args:
-            inputs: x, (B, D).
+            inputs: x, (B, D), in the compute dtype.
             state: what `start` or the last step returned.
             training: handed to the controller.
             mask: booleans (B,).
             traced: whether the trace is wanted.
 
         Returns:
-            What the output is made of, h (B, U) and r (B, R W); the state; the trace,
-            or `()`.
+            h (B, U) and r (B, R W), for `read_out`; the state; the trace, or `()`.
         """
-        inputs = ops.cast(inputs, self.compute_dtype)
-        read = ops.concatenate([inputs, state.read], axis=-1)  # (B, D + R W)
-        h, cell = call_cell(self.cell, read, state.cell, training)
+        x = ops.concatenate([inputs, state.read], axis=-1)  # (B, D + R W)
+        h, cell = call_cell(self.cell, x, state.cell, training)
         cell = as_before(cell, state.cell)
         if self.clip is not None:
             h = ops.clip(h, -self.clip, self.clip)
             cell = keras.tree.map_structure(
                 lambda s: ops.clip(s, -self.clip, self.clip), cell
             )
-        interface = ops.cast(kernels.called(self.interface, h), self.memory_dtype)  # ξ
+        interface = kernels.called(self.interface, h)  # ξ
+        interface = ops.cast(interface, state.memory.dtype)
         new, trace = self.access(interface, state, mask, traced)
-        new = new._replace(cell=cell, read=ops.cast(new.read, self.compute_dtype))
+        new = new._replace(cell=cell, read=ops.cast(new.read, state.read.dtype))
         if mask is not None:
             new = self.untouched(new, state, mask)
-        return (h, new.read), new, _seen(trace, new, mask) if traced else ()
+            if traced:
+                trace = mask_trace(trace, new, mask)
+        return (h, new.read), new, trace if traced else ()
 
-    def draw(self, shape: tuple[Any, ...], training: bool | None) -> Tensor | None:
-        """The random numbers of the output, drawn before the loop; None without.
+    def sample(self, shape: tuple[Any, ...], training: bool | None) -> Tensor | None:
+        """Samples the dropout mask of the output before the loop; None without dropout.
 
         Args:
             shape: (B, T), or (B,) of one step.
             training: whether dropout is applied.
 
         Returns:
-            (..., U), what h is multiplied by on its way to the output.
+            (..., U), by which h is multiplied on its way to the output.
         """
         return None
 
-    def read_out(self, h: Tensor, read: Tensor, drawn: Tensor | None = None) -> Tensor:
+    def read_out(
+        self, h: Tensor, read: Tensor, dropout_mask: Tensor | None = None
+    ) -> Tensor:
         """y = W_y [h; r], of (..., U) and (..., R W): (..., V)."""
-        if drawn is not None:
-            h = h * ops.cast(drawn, h.dtype)
+        if dropout_mask is not None:
+            h = h * ops.cast(dropout_mask, h.dtype)
         output = ops.concatenate([ops.cast(h, read.dtype), read], axis=-1)
         if self.output_layer is not None:
             output = self.output_layer(output)
@@ -297,10 +265,10 @@ class MemoryCell(keras.layers.Layer):
 
         There the whole state is in the compute dtype, and in half precision with it.
         """
-        if training and self.draws():
+        if training and self.has_dropout():
             raise ValueError(
                 f"Dropout in a {type(self).__name__}, or in its controller, must be "
-                "drawn before the loop, which keras.layers.RNN cannot do: use "
+                "sampled before the loop, which keras.layers.RNN cannot do: use "
                 "keras_attention.layers.DNC(cell). Received: training=True"
             )
         specs = self.state_specs()
@@ -319,13 +287,9 @@ class MemoryCell(keras.layers.Layer):
         output, state, _ = self.step(inputs, state, training)
         return output, [output, *self._flat(state)]
 
-    def draws(self) -> bool:
-        """Whether anything is drawn at random in training."""
+    def has_dropout(self) -> bool:
+        """Whether anything is random in training."""
         return has_dropout(self.cell)
-
-    def first_controller_state(self, batch: Any) -> Any:
-        """Zeros, or what the controller says itself."""
-        return initial_state(self.cell, batch, self.compute_dtype)
 
     def compute_output_spec(self, inputs: Tensor, states: Any, **more: Any) -> Any:
         batch = inputs.shape[0]
@@ -379,18 +343,3 @@ class MemoryCell(keras.layers.Layer):
             for x, n in zip(keras.tree.flatten(tuple(state)), widths, strict=True)
         ]
         return [ops.cast(x, self.compute_dtype) for x in flat]
-
-
-def _seen(trace: Trace, state: Any, mask: Tensor | None) -> Trace:
-    """A trace in which a step that is not there has left everything as it was."""
-    if mask is None:
-        return trace
-
-    def there(x: Any) -> Any:
-        if isinstance(x, tuple):
-            return x
-        return loop.choose(mask, x, ops.zeros_like(x))
-
-    kept = {"memory": state.memory}
-    kept |= {k: getattr(state, k) for k in ("usage", "links") if hasattr(state, k)}
-    return Trace(*map(there, trace))._replace(**kept)

@@ -12,8 +12,10 @@ import numpy as np
 from keras import ops
 
 from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.cells import initial_state
 from keras_attention.layers.base.serialization import export
-from keras_attention.layers.external_memory.memory_cell import MemoryCell, Trace
+from keras_attention.layers.external_memory.memory_cell import MemoryCell
+from keras_attention.layers.external_memory.trace import Trace
 from keras_attention.ops.memory import addressing
 from keras_attention.ops.sequence import loop
 
@@ -148,7 +150,7 @@ class NTMCell(MemoryCell):
             return ops.broadcast_to(first, (batch, number, slots))
 
         return NTMState(
-            cell=self.first_controller_state(batch),
+            cell=initial_state(self.cell, batch, self.compute_dtype),
             read=ops.zeros((batch, self.read_width), self.compute_dtype),
             memory=ops.full((batch, slots, self.word_width), FIRST, dtype),
             write_weights=heads(self.write_heads),

@@ -6,17 +6,15 @@ width of a head's value, H heads, E width of a head.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_attention import kernels
 from keras_attention.layers.base.arguments import policy_config
-from keras_attention.layers.base.attention_layer import Prepared, check_usable
+from keras_attention.layers.base.attention_layer import Prepared
+from keras_attention.layers.base.checks import check_usable
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.hopfield import from_multi_head
 from keras_attention.layers.hopfield.arguments import (
@@ -28,16 +26,15 @@ from keras_attention.layers.hopfield.arguments import (
     check_steps,
     refuse_projected,
 )
-from keras_attention.layers.multi_head.cached import CachedAttention
-from keras_attention.layers.multi_head.heads import FoldedMasks, integers
+from keras_attention.layers.hopfield.rest import iterate_until_rest
+from keras_attention.layers.multi_head.heads import with_time
+from keras_attention.layers.multi_head.heads_attention import HeadsAttention
 
 Tensor = Any
 
-MAX_STEPS = 100  # of a state that does not come to rest
-
 
 @export
-class Hopfield(CachedAttention):
+class Hopfield(HeadsAttention):
     """A modern Hopfield network: states roll downhill to the patterns they resemble.
 
         ξ ← Σₛ pₛ kₛ,  p = softmax(β K ξ)     at each step but the last, K fixed
@@ -123,11 +120,6 @@ class Hopfield(CachedAttention):
         "Outlier-efficient Hopfield layers for large Transformer-based models" (2024).
     """
 
-    # What `HeadedAttention` asks for and this layer does not offer.
-    use_gate = attention_sinks = False
-    sliding_window = flash_attention = attention_axes = position = None
-    soft_cap = seed = _activities = kernel_constraint = bias_constraint = None
-
     def __init__(
         self,
         num_heads: int = 1,
@@ -143,33 +135,26 @@ class Hopfield(CachedAttention):
         **kwargs: Any,
     ) -> None:
         refuse_projected(kwargs)
-        super().__init__(**kwargs)
         check_sizes(num_heads, key_dim, value_dim, projections, dropout, tolerance)
-        self.num_heads = self.num_key_value_heads = num_heads
-        self.key_dim: Any = key_dim
-        self.value_dim: Any = value_dim
+        separation = check_separation(separation)
+        super().__init__(
+            num_heads, num_heads, key_dim, value_dim, dropout, separation, **kwargs
+        )
         self._given = (key_dim, value_dim)
         self.update_steps = check_steps(update_steps)
         self.beta = check_beta(beta, num_heads)
         self.trainable_beta = trainable_beta
-        self.separation = self.normalizer = check_separation(separation)
-        self.projections, more = check_projections(projections)
-        self.use_bias = more["use_bias"]
-        self._output_shape = integers("output_shape", more["output_shape"])
-        self.kernel_initializer = keras.initializers.get(more["kernel_initializer"])
-        self.bias_initializer = keras.initializers.get(more["bias_initializer"])
-        self.kernel_regularizer = keras.regularizers.get(more["kernel_regularizer"])
-        self.bias_regularizer = keras.regularizers.get(more["bias_regularizer"])
-        self.query_key_normalization = more["query_key_normalization"]
-        self.dropout = dropout
+        self.separation = separation
+        self.projections, options = check_projections(projections)
+        self.set_projections(**options)
         self.tolerance = tolerance
         self._log_beta: Any = None
 
     def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
-        query, value, key = self._shapes(query_shape, value_shape, key_shape)
+        query, value, key = with_time(query_shape, value_shape, key_shape)
         if not self.projections:
             check_static(query, value, key)
-            self.key_dim, self.value_dim = key[-1], value[-1]
+            self._key_dim, self._value_dim = key[-1], value[-1]
             self._output_shape = (value[-1],)
         self._resolve_widths(query[-1])
         super().build(query_shape, value_shape, key_shape)
@@ -188,7 +173,7 @@ class Hopfield(CachedAttention):
         self, query_shape: Any, value_shape: Any, key_shape: Any = None
     ) -> tuple:
         if not self.projections:
-            check_static(*self._shapes(query_shape, value_shape, key_shape))
+            check_static(*with_time(query_shape, value_shape, key_shape))
         shape = super().compute_output_shape(query_shape, value_shape, key_shape)
         return shape if self.projections else (*shape[:-1], value_shape[-1])
 
@@ -217,14 +202,14 @@ class Hopfield(CachedAttention):
             (B, T, H, E).
         """
         check_usable(self, "states", query)
-        return self._queries(ops.cast(query, self.compute_dtype))
+        return self._project_queries(ops.cast(query, self.compute_dtype))
 
     def associate(
         self,
         states: Tensor,
         prepared: Prepared,
         query_mask: Tensor | None = None,
-        explicit: bool = False,
+        return_weights: bool = False,
         training: bool | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """All steps of states and a memory that are projected already.
@@ -235,7 +220,7 @@ class Hopfield(CachedAttention):
             states: what `states` returned, (B, T, H, E).
             prepared: what `prepare` returned.
             query_mask: booleans (B, T), or None.
-            explicit: whether the weights are wanted.
+            return_weights: whether the weights are wanted.
             training: whether to drop weights.
 
         Returns:
@@ -243,14 +228,17 @@ class Hopfield(CachedAttention):
             not wanted and not at hand.
         """
         check_usable(self, "associate", states)
-        mask, rows = prepared.mask, query_mask
-        folded = FoldedMasks(
-            None if mask is None else ops.expand_dims(mask, (1, 2)),
-            None if rows is None else ops.expand_dims(rows, (1, 3)),
+        mask = prepared.mask
+        mask = None if mask is None else ops.expand_dims(mask, 1)  # (B, 1, S)
+        heads, weights = self._compute_attention(
+            states, prepared.key, prepared.value, mask, training, return_weights
         )
-        heads, weights = self._attend(
-            states, prepared.key, prepared.value, folded, None, explicit, training
-        )
+        if query_mask is not None:
+            is_valid = ops.expand_dims(query_mask, (2, 3))  # (B, T, 1, 1)
+            heads = ops.where(is_valid, heads, ops.zeros_like(heads))
+            if weights is not None:
+                is_valid = ops.expand_dims(query_mask, (1, 3))  # (B, 1, T, 1)
+                weights = ops.where(is_valid, weights, ops.zeros_like(weights))
         return self._close(heads, states), weights
 
     @classmethod
@@ -325,14 +313,15 @@ class Hopfield(CachedAttention):
         }
 
     def _resolve_widths(self, width: int) -> None:
-        if self.key_dim is None:
-            if width % self.num_heads:
+        if self._key_dim is None:
+            if width % self._num_heads:
                 raise ValueError(
                     "`num_heads` must divide the width of the query, unless `key_dim` "
-                    f"is given. Received: num_heads={self.num_heads}, width={width}"
+                    f"is given. Received: num_heads={self._num_heads}, width={width}"
                 )
-            self.key_dim = width // self.num_heads
-        self.value_dim = self.key_dim if self.value_dim is None else self.value_dim
+            self._key_dim = width // self._num_heads
+        if self._value_dim is None:
+            self._value_dim = self._key_dim
 
     def _first_betas(self) -> np.ndarray:
         """β of each head before anything is learned, (H,) float64."""
@@ -340,11 +329,16 @@ class Hopfield(CachedAttention):
         given = default if self.beta is None else np.asarray(self.beta, "float64")
         return np.broadcast_to(given, (self.num_heads,)).astype("float64")
 
-    def _project(
-        self, rank: int, width: tuple, name: str, bound: int = 1, **more: Any
+    def output_width(self, query_width: int, value_width: int) -> int:
+        if not self.projections:
+            return value_width
+        return super().output_width(query_width, value_width)
+
+    def _projection(
+        self, rank: int, width: tuple, name: str, *given: Any, **more: Any
     ) -> Any:
         if self.projections:
-            return super()._project(rank, width, name, bound, **more)
+            return super()._projection(rank, width, name, *given, **more)
         # To one head, (B, ·, 1, E), and back to (B, ·, V).
         through = keras.layers.Reshape((-1, *width), dtype=self.dtype_policy, name=name)
         through.supports_masking = True  # or it would warn of the masks of its inputs
@@ -354,75 +348,49 @@ class Hopfield(CachedAttention):
         """β √E of each head, (H, 1), by which a state is multiplied; None for 1."""
         if self._log_beta is not None:
             beta = ops.exp(ops.cast(self._log_beta, "float32"))
-            found = beta * self.key_dim**0.5
+            found = beta * self._key_dim**0.5
         elif self._fixed is None:
             return None
         else:
             found = ops.convert_to_tensor(self._fixed.astype("float32"))
         return ops.cast(ops.expand_dims(found, -1), dtype)
 
-    def _attend(
+    def _compute_attention(
         self,
         query: Tensor,
         key: Tensor,
         value: Tensor,
-        folded: FoldedMasks,
-        bias: Tensor | None,
-        explicit: bool,
+        attention_mask: Tensor | None = None,
         training: bool | None = None,
-        causal: bool = False,
+        return_attention_scores: bool = False,
+        use_causal_mask: bool = False,
+        bias: Tensor | None = None,
+        dropout_mask: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """All steps, of projected heads (B, ·, H, ·); the weights of the last."""
+        attend = super()._compute_attention
         sharpness = self._sharpness(query.dtype)
-        look = partial(super()._attend, causal=causal)
-        open_rows = folded._replace(rows=None)  # those of nobody are zeroed at the end
+        last = (training, return_attention_scores, use_causal_mask, bias, dropout_mask)
+        if self.update_steps == 1:
+            query = query if sharpness is None else query * sharpness
+            return attend(query, key, value, attention_mask, *last)
 
-        def sharpened(state: Tensor) -> Tensor:
-            return state if sharpness is None else state * sharpness
+        def update(state: Tensor) -> Tensor:
+            # ξ ← Kᵀ softmax(β K ξ)
+            state = state if sharpness is None else state * sharpness
+            causal = use_causal_mask
+            return attend(state, key, key, attention_mask, None, False, causal, bias)[0]
 
         if self.update_steps is None:
-            query = self._rest(query, key, open_rows, bias, training, causal)
+            if training:
+                raise ValueError(
+                    "`update_steps` must be a number while training, since a search "
+                    "until states rest has no gradient. Received: update_steps=None, "
+                    f"training={training}"
+                )
+            query = iterate_until_rest(update, query, self.tolerance)
         for _ in range((self.update_steps or 1) - 1):
-            # ξ ← Kᵀ softmax(β K ξ)
-            query, _ = look(sharpened(query), key, key, open_rows, bias, False)
+            query = update(query)
         # o = Vᵀ softmax(β K ξ)
-        return look(sharpened(query), key, value, folded, bias, explicit, training)
-
-    def _rest(
-        self,
-        state: Tensor,
-        key: Tensor,
-        folded: FoldedMasks,
-        bias: Tensor | None,
-        training: bool | None,
-        causal: bool,
-    ) -> Tensor:
-        """States (B, T, H, E) where each has come to rest; no gradient passes."""
-        if training:
-            raise ValueError(
-                "`update_steps` must be a number while training, since a search until "
-                "states rest has no gradient. Received: update_steps=None, training="
-                f"{training}"
-            )
-        sharpness = self._sharpness(state.dtype)
-        state, key, sharpness, bias = (
-            None if x is None else ops.stop_gradient(x)
-            for x in (state, key, sharpness, bias)
-        )
-        look: Callable = super()._attend
-
-        def goes_on(state: Tensor, moving: Tensor) -> Tensor:
-            return kernels.any_left(moving)
-
-        def step(state: Tensor, moving: Tensor) -> tuple[Tensor, Tensor]:
-            sharp = state if sharpness is None else state * sharpness
-            new, _ = look(sharp, key, key, folded, bias, False, None, causal)
-            change = ops.cast(new, "float32") - ops.cast(state, "float32")
-            far = ops.sum(change * change, -1, keepdims=True) > self.tolerance**2
-            # A state that rests stays as it is, however long others of its batch move.
-            return ops.where(moving, new, state), ops.logical_and(moving, far)
-
-        moving = ops.ones_like(ops.sum(state, -1, keepdims=True), dtype="bool")
-        return ops.while_loop(
-            goes_on, step, (state, moving), maximum_iterations=MAX_STEPS
-        )[0]
+        query = query if sharpness is None else query * sharpness
+        return attend(query, key, value, attention_mask, *last)

@@ -9,7 +9,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_attention.layers.base.attention_layer import check_usable
+from keras_attention.layers.base.checks import check_usable
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.hopfield.trainable_patterns import (
     TrainablePatterns,
@@ -136,7 +136,7 @@ class HopfieldLayer(TrainablePatterns):
         self,
         inputs: Tensor,
         mask: Tensor | None,
-        explicit: bool,
+        return_weights: bool,
         training: bool | None,
     ) -> tuple[Tensor, Tensor | None]:
         key, value = (ops.expand_dims(x, 0) for x in (self._patterns, self._values))
@@ -147,7 +147,7 @@ class HopfieldLayer(TrainablePatterns):
             self.hopfield.states(together),
             prepared,
             None if mask is None else ops.reshape(mask, (1, -1)),
-            explicit,
+            return_weights,
             training,
         )
         front = ops.shape(inputs)[:-1]

@@ -9,7 +9,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_attention.layers.base.attention_layer import check_usable
+from keras_attention.layers.base.checks import check_usable
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.hopfield.trainable_patterns import (
     TrainablePatterns,
@@ -109,14 +109,14 @@ class HopfieldPooling(TrainablePatterns):
         self,
         inputs: Tensor,
         mask: Tensor | None,
-        explicit: bool,
+        return_weights: bool,
         training: bool | None,
     ) -> tuple[Tensor, Tensor | None]:
         prepared = self.hopfield.prepare(inputs, mask=mask)
         state = self.hopfield.states(ops.expand_dims(self._queries, 0))  # (1, T, H, E)
         size = (ops.shape(inputs)[0], *ops.shape(state)[1:])
         return self.hopfield.associate(
-            ops.broadcast_to(state, size), prepared, None, explicit, training
+            ops.broadcast_to(state, size), prepared, None, return_weights, training
         )
 
     def _shapes_of(self, shape: tuple) -> tuple[tuple, tuple]:

@@ -78,8 +78,8 @@ class TrainablePatterns(keras.layers.Layer):
     ) -> Any:
         shape = check_rank("inputs", inputs.shape, *self.ranks)
         mask = masks.check("mask", as_boolean("mask", mask), shape[:-1])
-        explicit = return_attention_scores or is_recording()
-        output, weights = self._retrieve(inputs, mask, explicit, training)
+        return_weights = return_attention_scores or is_recording()
+        output, weights = self._retrieve(inputs, mask, return_weights, training)
         if is_recording():
             record(self.path, weights)
         return (output, weights) if return_attention_scores else output
@@ -112,10 +112,10 @@ class TrainablePatterns(keras.layers.Layer):
         self,
         inputs: Tensor,
         mask: Tensor | None,
-        explicit: bool,
+        return_weights: bool,
         training: bool | None,
     ) -> tuple[Tensor, Tensor | None]:
-        """The output, and the weights if they are wanted (`explicit`)."""
+        """The output, and the weights if they are wanted (`return_weights`)."""
         raise TypeError(f"{type(self).__name__} has to define `_retrieve`")
 
     def _shapes_of(self, shape: tuple) -> tuple[tuple, tuple]:

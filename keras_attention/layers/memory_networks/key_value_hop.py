@@ -15,11 +15,9 @@ from keras_attention.layers.base.arguments import (
     resolve_normalizer,
     serialize_normalizer,
 )
-from keras_attention.layers.base.attention_layer import (
-    AttentionLayer,
-    Prepared,
-    check_hop,
-)
+from keras_attention.layers.base.attention_layer import Prepared
+from keras_attention.layers.base.checks import check_hop
+from keras_attention.layers.base.one_head_attention import OneHeadAttention
 from keras_attention.layers.base.serialization import export
 from keras_attention.ops import attend
 
@@ -27,7 +25,7 @@ Tensor = Any
 
 
 @export
-class KeyValueHop(AttentionLayer):
+class KeyValueHop(OneHeadAttention):
     """One hop over a memory of keys and values.
 
         pᵢ = softmax(qᵀ kᵢ)         how well key i fits the question q
@@ -39,10 +37,9 @@ class KeyValueHop(AttentionLayer):
     a network has a layer for each hop.
 
     Args:
-        features: how many of the D numbers, from the first, R mixes by a matrix; the
-            others it multiplies by one number. So a vector may say behind its
-            features which entity it stands for, and no two entities get mixed up. By
-            default all D.
+        features: how many of the D numbers, from the first, R multiplies by a matrix;
+            it multiplies the others by one number. Vectors may then end in a code of
+            their entity, and R mixes no two entities. By default all D.
         normalizer: "softmax", or another as in `Attention`.
         kernel_initializer: of R's matrix; by default the identity, with which the hop
             only adds what it finds.
@@ -124,19 +121,20 @@ class KeyValueHop(AttentionLayer):
     def check_widths(self, query: Tensor, value: Tensor, key: Tensor) -> None:
         check_hop(query, value, key)
 
-    def look(
+    def attend_from_state(
         self,
         query: Tensor,
-        memory: Prepared,
+        prepared: Prepared,
         mask: Tensor | None,
-        explicit: bool,
-        drawn: Any = None,
-    ) -> tuple[Tensor, Tensor | None]:
+        state: Any,
+        random: Any,
+        return_weights: bool,
+    ) -> tuple[Tensor, Tensor | None, Any]:
         # p = softmax(qᵀ k), o = Σ p v
         found, weights = attend(
-            query, memory.key, memory.value, "dot", self.normalizer, mask
+            query, prepared.key, prepared.value, "dot", self.normalizer, mask
         )  # (B, T, D), (B, T, M)
-        return self._map(query + found), weights  # q′ = R (q + o)
+        return self._map(query + found), weights, ()  # q′ = R (q + o)
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -147,7 +145,7 @@ class KeyValueHop(AttentionLayer):
         }
 
     def _map(self, query: Tensor) -> Tensor:
-        """R q: a matrix on the features, one number on what stands behind them."""
+        """R q: a matrix times the features, a number times the rest."""
         features = self.query_dense.units
         if features == query.shape[-1]:
             return self.query_dense(query)

@@ -15,11 +15,9 @@ from keras_attention.layers.base.arguments import (
     resolve_normalizer,
     serialize_normalizer,
 )
-from keras_attention.layers.base.attention_layer import (
-    AttentionLayer,
-    Prepared,
-    check_hop,
-)
+from keras_attention.layers.base.attention_layer import Prepared
+from keras_attention.layers.base.checks import check_hop
+from keras_attention.layers.base.one_head_attention import OneHeadAttention
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.memory_networks.sentence_encoder import normal
 from keras_attention.numerics import normalizers
@@ -29,7 +27,7 @@ Tensor = Any
 
 
 @export
-class MemoryHop(AttentionLayer):
+class MemoryHop(OneHeadAttention):
     """One hop over a memory that has an input side and an output side.
 
         pᵢ = softmax(uᵀ mᵢ)         how much memory i matters to the state u
@@ -44,11 +42,11 @@ class MemoryHop(AttentionLayer):
         transform: whether the state is mapped by H; else H is the identity.
         activation: f, by name or as a function; None for none.
         normalizer: "softmax", or another as in `Attention`; with "softmax1" a hop may
-            also look at nothing.
-        slots: how many memories there are; those that are not filled are null: they
-            score 0 and hold 0, as in the paper, so that a hop may look at nothing.
-            Whatever may not be attended to counts as not filled, whichever mask
-            hides it. Needs the softmax. None if there are none but the filled ones.
+            also attend to nothing.
+        slots: how many memories there are. Those that are not filled are null: they
+            score 0 and hold 0, as in the paper, so that a hop may attend to nothing.
+            What a mask hides counts as not filled. Needs the softmax. None where all
+            memories are filled.
         linear_start: whether the hop begins without its normalizer, p = uᵀm. The
             non-trainable variable `linear` says which holds; set it to False, as the
             callback `LinearStart` does, to put the normalizer in.
@@ -138,21 +136,22 @@ class MemoryHop(AttentionLayer):
     def check_widths(self, query: Tensor, value: Tensor, key: Tensor) -> None:
         check_hop(query, value, key)
 
-    def look(
+    def attend_from_state(
         self,
         query: Tensor,
-        memory: Prepared,
+        prepared: Prepared,
         mask: Tensor | None,
-        explicit: bool,
-        drawn: Any = None,
-    ) -> tuple[Tensor, Tensor | None]:
+        state: Any,
+        random: Any,
+        return_weights: bool,
+    ) -> tuple[Tensor, Tensor | None, Any]:
         # (1) p = softmax(uᵀ m), (2) o = Σ p c
         found, weights = attend(
-            query, memory.key, memory.value, "dot", self._normalize, mask
+            query, prepared.key, prepared.value, "dot", self._normalize, mask
         )  # (B, T, D), (B, T, M)
         # (4) u′ = f(H u + o), where H is the identity if there is no transform
-        state = self.state_dense(query) if self.transform else query
-        return self.activation(state + found), weights
+        transformed = self.state_dense(query) if self.transform else query
+        return self.activation(transformed + found), weights, ()
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -165,12 +164,12 @@ class MemoryHop(AttentionLayer):
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }
 
-    def _normalize(self, similar: Tensor, mask: Tensor | None) -> Tensor:
+    def _normalize(self, scores: Tensor, mask: Tensor | None) -> Tensor:
         if self.slots is None:
-            weights = normalizers.get(self.normalizer)(similar, mask)
+            weights = normalizers.get(self.normalizer)(scores, mask)
         else:
-            weights = normalizers.null_softmax(similar, mask, slots=self.slots)
+            weights = normalizers.null_softmax(scores, mask, slots=self.slots)
         if not self.linear_start:
             return weights
         linear = ops.convert_to_tensor(self.linear)
-        return ops.where(linear, normalizers.linear(similar, mask), weights)
+        return ops.where(linear, normalizers.linear(scores, mask), weights)

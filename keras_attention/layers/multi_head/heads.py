@@ -23,11 +23,16 @@ Tensor = Any
 Shape = Sequence[Any]
 
 
-class FoldedMasks(NamedTuple):
-    """The masks of a call: of keys and pairs in one, of queries in another."""
+class Call(NamedTuple):
+    """A call that was checked: every tensor and mask fits, masks are booleans."""
 
-    pairs: Tensor | None  # broadcasts to (B, H, T, S)
-    rows: Tensor | None  # (B, 1, T, 1)
+    query: Tensor  # (B, ..., D); a single query has its T axis
+    query_mask: Tensor | None  # (B, ...)
+    value_mask: Tensor | None  # (B, ...)
+    key_mask: Tensor | None  # (B, ...)
+    attention_mask: Tensor | None  # of pairs, see `axes.fold_mask`
+    bias: Tensor | None  # with all the axes of the weights
+    single: bool  # whether the query had no T axis
 
 
 def integers(name: str, value: Any) -> tuple[int, ...] | None:
@@ -182,107 +187,150 @@ def as_boolean(name: str, mask: Tensor | None) -> Tensor | None:
     return ops.cast(mask, "bool")
 
 
-def check_masks(
-    shapes: tuple[Shape, Shape, Shape],
-    heads: int,
-    axes: folding.Axes,
+def check_call(
+    query: Tensor,
+    value: Tensor,
+    key: Tensor,
     query_mask: Tensor | None,
     value_mask: Tensor | None,
     key_mask: Tensor | None,
     attention_mask: Tensor | None,
-) -> tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None]:
-    """Holds each mask to its shape.
+    bias: Tensor | None,
+    heads: int,
+    axes: Any,
+) -> Call:
+    """Holds the tensors and the masks of a call to each other.
 
     Args:
-        shapes: of query, value and key, None where unknown.
-        heads: H.
-        axes: the axes that are attended over.
+        query: (B, ..., Dq), or (B, Dq) beside values (B, S, Dv).
+        value: (B, ..., Dv).
+        key: (B, ..., Dk).
         query_mask: (B, ...).
         value_mask: (B, ...).
         key_mask: (B, ...).
         attention_mask: (T, S), (B, T, S) or (B, H, T, S); of inputs of higher rank, see
-            `ops.axes.fold_mask`.
-
-    Returns:
-        The masks in the same order, booleans.
+            `axes.fold_mask`.
+        bias: numbers, see `axes.full_bias`.
+        heads: H.
+        axes: the axes to attend over, as the user gave them.
 
     Raises:
-        ValueError: if one has another rank or shape, or is no mask.
+        ValueError: if a rank or a shape does not fit, or a mask is none.
     """
-    query, value, key = shapes
-    names = ("query_mask", "value_mask", "key_mask", "attention_mask")
-    given = [
-        as_boolean(name, mask)
-        for name, mask in zip(names, (query_mask, value_mask, key_mask, attention_mask))
-    ]
-    return (
-        masks.check("query_mask", given[0], query[:-1]),
-        masks.check("value_mask", given[1], value[:-1]),
-        masks.check("key_mask", given[2], key[:-1]),
-        folding.check_mask("attention_mask", given[3], query, key, heads, axes),
-    )
+    single = len(query.shape) == 2 and len(value.shape) == 3
+    if single:
+        query_mask, attention_mask, bias = (
+            x if x is None or hasattr(x, "shape") else ops.convert_to_tensor(x)
+            for x in (query_mask, attention_mask, bias)
+        )
+        query = ops.expand_dims(query, 1)  # (B, 1, D)
+        query_mask = None if query_mask is None else ops.expand_dims(query_mask, -1)
+        if attention_mask is not None:
+            attention_mask = ops.expand_dims(attention_mask, -2)
+        bias = None if bias is None else ops.expand_dims(bias, -2)
+    q, v, k = tuple(query.shape), tuple(value.shape), tuple(key.shape)
+    plain = len(q) == len(v) == 3 and v[:2] == k[:2] and q[0] == v[0] and v[1] != 0
+    found = (1,) if plain and axes is None else check_inputs(q, v, k, axes)
+    if query_mask is not None:
+        query_mask = as_boolean("query_mask", query_mask)
+        query_mask = masks.check("query_mask", query_mask, q[:-1])
+    if value_mask is not None:
+        value_mask = as_boolean("value_mask", value_mask)
+        value_mask = masks.check("value_mask", value_mask, v[:-1])
+    if key_mask is not None:
+        key_mask = masks.check("key_mask", as_boolean("key_mask", key_mask), k[:-1])
+    if attention_mask is not None:
+        name, mask = "attention_mask", as_boolean("attention_mask", attention_mask)
+        attention_mask = folding.check_mask(name, mask, q, k, heads, found)
+    if bias is not None:
+        bias = folding.full_bias(bias, q, k, heads, found)
+    return Call(query, query_mask, value_mask, key_mask, attention_mask, bias, single)
 
 
-def fold_masks(
-    query_shape: Shape,
-    key_shape: Shape,
-    axes: folding.Axes,
-    query_mask: Tensor | None,
-    value_mask: Tensor | None,
-    key_mask: Tensor | None,
-    attention_mask: Tensor | None,
-    window: Tensor | None = None,
-) -> FoldedMasks:
-    """Merges masks that `check_masks` returned, no larger than need be.
+def fold_call(call: Call, key: Tensor, axes: folding.Axes) -> Call:
+    """The masks and the bias of a call as those of attention over one axis.
 
     Args:
-        query_shape: (B, ..., D), numbers or tensors.
-        key_shape: (B, ..., D), numbers or tensors.
-        axes: the axes that are attended over.
-        query_mask: (B, ...).
-        value_mask: (B, ...).
-        key_mask: (B, ...).
-        attention_mask: of pairs.
-        window: booleans (T, S).
+        call: what `check_call` returned.
+        key: (B, ..., Dk).
+        axes: the axes that are attended over, counted from the first.
+
+    Returns:
+        Masks (B, T) and (B, S), masks of pairs and a bias of rank 4.
     """
-    pairs = masks.merge(
-        *(
-            ops.expand_dims(folding.fold_sequence_mask(mask, key_shape, axes), (1, 2))
-            for mask in (value_mask, key_mask)
-            if mask is not None
-        ),
-        None
-        if attention_mask is None
-        else folding.fold_mask(attention_mask, query_shape, key_shape, axes),
-        None if window is None else ops.expand_dims(window, (0, 1)),
-    )  # broadcasts to (B, H, T, S)
-    if query_mask is None:
-        return FoldedMasks(pairs, None)
-    rows = folding.fold_sequence_mask(query_mask, query_shape, axes)
-    return FoldedMasks(pairs, ops.expand_dims(rows, (1, 3)))  # (B, 1, T, 1)
+    q, k = ops.shape(call.query), ops.shape(key)
+    query_mask, value_mask, key_mask = (
+        None if mask is None else folding.fold_sequence_mask(mask, shape, axes)
+        for mask, shape in ((call[1], q), (call[2], k), (call[3], k))
+    )
+    pairs, bias = (
+        None if x is None else folding.fold_mask(x, q, k, axes) for x in call[4:6]
+    )
+    return Call(call.query, query_mask, value_mask, key_mask, pairs, bias, call.single)
 
 
-def single_query(
-    query: Tensor,
-    value: Tensor,
-    query_mask: Tensor | None,
-    attention_mask: Tensor | None,
-    bias: Tensor | None,
-) -> tuple[bool, Tensor, Tensor | None, Tensor | None, Tensor | None]:
-    """Gives one query (B, D) beside values (B, S, V) the T axis that it lacks."""
-    if len(query.shape) != 2 or len(value.shape) != 3:
-        return False, query, query_mask, attention_mask, bias
-    query_mask, attention_mask, bias = (
-        x if x is None or hasattr(x, "shape") else ops.convert_to_tensor(x)
-        for x in (query_mask, attention_mask, bias)
-    )
-    return (
-        True,
-        ops.expand_dims(query, 1),  # (B, 1, D)
-        None if query_mask is None else ops.expand_dims(query_mask, -1),
-        None if attention_mask is None else ops.expand_dims(attention_mask, -2),
-        None if bias is None else ops.expand_dims(bias, -2),
-    )
+def with_time(query: Any, value: Any, key: Any) -> tuple[tuple, tuple, tuple]:
+    """The shapes with the T axis that a single query lacks."""
+    query, value = tuple(query), tuple(value)
+    key = value if key is None else tuple(key)
+    if len(query) == 2 and len(value) == 3:
+        query = (query[0], 1, query[1])
+    return query, value, key
+
+
+def attention_equations(rank: int, axes: folding.Axes) -> tuple[str, str]:
+    """The einsum equations of projected heads, under Keras' names in a subclass.
+
+    Args:
+        rank: of the projected heads (B, ..., H, E).
+        axes: the axes that are attended over.
+
+    Returns:
+        That of keys and queries to scores, and that of scores and values to heads.
+    """
+    letters = ascii_lowercase
+    query = letters[:rank]
+    new = dict(zip(axes, letters[rank:]))
+    key = "".join(new.get(n, query[n]) for n in range(rank))
+    kept = "".join(query[n] for n in range(rank - 1) if n not in axes)
+    scores = kept + "".join(query[n] for n in axes) + "".join(key[n] for n in axes)
+    return f"{key},{query}->{scores}", f"{scores},{key}->{query}"
+
+
+def check_order(layer: Any, axes: folding.Axes, causal: bool) -> None:
+    """Raises a ValueError for what needs an order, in attention over several axes."""
+    ordered = {
+        "use_causal_mask": causal,
+        "sliding_window": getattr(layer, "sliding_window", None),
+        "position": getattr(layer, "position", None),
+    }
+    if len(axes) == 1:
+        return
+    for name, value in ordered.items():
+        if value:
+            raise ValueError(
+                f"`{name}` needs one axis to attend over, along which there is an "
+                f"order. Received: {name}={value}, attention_axes={axes}"
+            )
+
+
+def check_kept(layer: Any, name: str, inputs: Tensor, kept: Any) -> None:
+    """Holds projected keys and values to a layer and to the batch of its inputs.
+
+    Raises:
+        ValueError: if they are of another layer or batch.
+    """
+    for part, width in (("key", layer.key_dim), ("value", layer.value_dim)):
+        found = tuple(getattr(kept, part).shape)
+        wanted = (inputs.shape[0], None, layer.num_key_value_heads, width)
+        fits = len(found) == 4 and all(
+            None in (a, b) or a == b for a, b in zip(found, wanted)
+        )
+        if not fits:
+            raise ValueError(
+                f"`{name}` must be one of this layer and for this batch: its {part} "
+                f"must have shape {wanted}. Received: {name}.{part}.shape={found}"
+            )
 
 
 def _differ(a: int | None, b: int | None) -> bool:

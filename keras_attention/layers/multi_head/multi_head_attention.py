@@ -8,24 +8,25 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
-
 from keras_attention.layers import positions
 from keras_attention.layers.base.arguments import (
-    fraction,
     policy_config,
     positive,
     resolve_normalizer,
-    serialize_normalizer,
 )
-from keras_attention.layers.base.serialization import export
+from keras_attention.layers.base.serialization import as_config, config_of, export
 from keras_attention.layers.multi_head import from_keras, from_torch
-from keras_attention.layers.multi_head.cached import CachedAttention
-from keras_attention.layers.multi_head.heads import check_scores, integers
+from keras_attention.layers.multi_head.heads import (
+    check_scores,
+    integers,
+)
+from keras_attention.layers.multi_head.ordered_heads import OrderedHeads
+
+Tensor = Any
 
 
 @export
-class MultiHeadAttention(CachedAttention):
+class MultiHeadAttention(OrderedHeads):
     """Several heads of attention, each with its own projections.
 
         headₕ  = softmax(Wₕ q · (Uₕ k)ᵀ / √E) Vₕ v
@@ -160,46 +161,47 @@ class MultiHeadAttention(CachedAttention):
         soft_cap: float | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        self.num_heads = positive("num_heads", num_heads)
-        self.key_dim = positive("key_dim", key_dim)
-        value_dim = key_dim if value_dim is None else value_dim
-        self.value_dim = positive("value_dim", value_dim)
         groups = num_heads if num_key_value_heads is None else num_key_value_heads
-        self.num_key_value_heads = positive("num_key_value_heads", groups)
-        if num_heads % groups:
+        positive("num_heads", num_heads)
+        if num_heads % positive("num_key_value_heads", groups):
             raise ValueError(
                 "`num_key_value_heads` must divide `num_heads`. Received: "
                 f"num_heads={num_heads}, num_key_value_heads={groups}"
             )
-        fraction("dropout", dropout)
-        self.dropout = dropout
-        self.use_bias = use_bias
-        # `output_shape` would be Keras' own name for what a model's layers return.
-        self._output_shape = integers("output_shape", output_shape)
+        positive("key_dim", key_dim)
+        value_dim = key_dim if value_dim is None else positive("value_dim", value_dim)
+        normalizer = resolve_normalizer(normalizer)
+        check_scores(query_key_normalization, attention_sinks, soft_cap, normalizer)
+        super().__init__(
+            num_heads, groups, key_dim, value_dim, dropout, normalizer, seed, **kwargs
+        )
+        self.set_projections(
+            use_bias,
+            output_shape,
+            kernel_initializer,
+            bias_initializer,
+            kernel_regularizer,
+            bias_regularizer,
+            activity_regularizer,
+            kernel_constraint,
+            bias_constraint,
+            query_key_normalization,
+        )
         self.attention_axes = integers("attention_axes", attention_axes)
         if sliding_window is not None:
             sliding_window = positive("sliding_window", sliding_window)
         self.sliding_window = sliding_window
         self.flash_attention = flash_attention
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
-        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
-        self.bias_regularizer = keras.regularizers.get(bias_regularizer)
-        # Of the projections; `activity_regularizer` would be of the layer's output.
-        self._activities = keras.regularizers.get(activity_regularizer)
-        self.kernel_constraint = keras.constraints.get(kernel_constraint)
-        self.bias_constraint = keras.constraints.get(bias_constraint)
         self.use_gate = use_gate
-        self.seed = seed
-        self.normalizer = resolve_normalizer(normalizer)
         self.position: Any = positions.get(position, dtype=self.dtype_policy)
-        check_scores(
-            query_key_normalization, attention_sinks, soft_cap, self.normalizer
-        )
-        self.query_key_normalization = query_key_normalization
         self.attention_sinks = attention_sinks
         self.soft_cap = soft_cap
+
+    def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
+        super().build(query_shape, value_shape, key_shape)
+        if self.attention_sinks:
+            shape = (self._num_heads,)
+            self._sinks = self.add_weight(shape, "zeros", name="attention_sinks")
 
     @classmethod
     def from_keras(cls, layer: Any) -> MultiHeadAttention:
@@ -242,42 +244,42 @@ class MultiHeadAttention(CachedAttention):
         return made
 
     def get_config(self) -> dict[str, Any]:
-        sizes = (
-            "num_heads",
-            "key_dim",
-            "value_dim",
-            "dropout",
-            "use_bias",
-            "attention_axes",
-            "sliding_window",
-            "flash_attention",
-            "use_gate",
-            "seed",
-            "num_key_value_heads",
-            "query_key_normalization",
-            "attention_sinks",
-            "soft_cap",
-        )
-        of_weights = {
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
-            "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
-            "bias_regularizer": keras.regularizers.serialize(self.bias_regularizer),
-            "activity_regularizer": keras.regularizers.serialize(self._activities),
-            "kernel_constraint": keras.constraints.serialize(self.kernel_constraint),
-            "bias_constraint": keras.constraints.serialize(self.bias_constraint),
-        }
-        position = None
-        if self.position is not None:
-            position = keras.saving.serialize_keras_object(self.position)
-            # The layer that is made from this builds it, for its own heads.
-            position.pop("build_config", None)
         return {
             **super().get_config(),
             "dtype": policy_config(self),
-            **{name: getattr(self, name) for name in sizes},
-            "output_shape": self._output_shape,
-            **of_weights,
-            "normalizer": serialize_normalizer(self.normalizer),
-            "position": position,
+            **config_of(
+                self,
+                "num_heads",
+                "key_dim",
+                "value_dim",
+                "dropout",
+                "use_bias",
+                "attention_axes",
+                "sliding_window",
+                "flash_attention",
+                "use_gate",
+                "seed",
+                "num_key_value_heads",
+                "query_key_normalization",
+                "attention_sinks",
+                "soft_cap",
+                "kernel_initializer",
+                "bias_initializer",
+                "kernel_regularizer",
+                "bias_regularizer",
+                "kernel_constraint",
+                "bias_constraint",
+                "normalizer",
+                "position",
+            ),
+            "activity_regularizer": as_config(self._activity_regularizer),
+            "output_shape": as_config(self._output_shape),
         }
+
+    def _build_gate(self, query_shape: tuple) -> None:
+        if self.use_gate:
+            width = (self._num_heads, self._value_dim)
+            self._gate_dense = self._projection(
+                len(query_shape), width, "gate", activation="sigmoid"
+            )
+            self._gate_dense.build(query_shape)

@@ -12,32 +12,34 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attention.layers.base.adapter import as_attention
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.cells import (
     as_cell,
     call_cell,
-    forget_dropout,
     initial_state,
     output_of,
-    prepare_dropout,
+    sequence_dropout,
     state_widths,
     width_of,
 )
-from keras_attention.layers.base.packing import as_before, last, time_swapped
+from keras_attention.layers.base.packing import as_before, last
 from keras_attention.layers.base.recording import is_recording, record
-from keras_attention.layers.base.serialization import export, layer_config
-from keras_attention.layers.recurrent.steps import (
-    Seen,
-    State,
-    as_attentions,
-    check_memories,
-    each,
-    given_state,
-    look,
-    state_shapes,
+from keras_attention.layers.base.serialization import as_config, export, layer_config
+from keras_attention.layers.recurrent.memories import (
+    attend_each,
+    attention_list,
+    split_memory,
+    split_shapes,
 )
+from keras_attention.layers.recurrent.specs import output_spec
+from keras_attention.layers.recurrent.state import (
+    State,
+    StepOutput,
+    replace_state,
+)
+from keras_attention.layers.recurrent.unroll import hide_steps, unroll
 from keras_attention.numerics import masks
-from keras_attention.ops.sequence import loop
 
 Tensor = Any
 ORDERS = ("before", "after")
@@ -67,9 +69,11 @@ class AttentionRNN(keras.layers.Layer):
         cell: a Keras cell such as `keras.layers.LSTMCell(units)`, or a list of cells
             that are stacked. Its dropout and recurrent dropout are drawn once a
             sequence, as `keras.layers.RNN` does.
-        attention: an attention layer of this package such as
-            `BahdanauAttention(units)`, or a list of them, whose answers are
-            concatenated.
+        attention: an attention layer such as `BahdanauAttention(units)` or
+            `MultiHeadAttention(num_heads, key_dim)`, one of Keras, or a layer of your
+            own with Keras' call; or a list of them, whose outputs are concatenated.
+            A layer of Keras with dropout is refused while training: it would draw
+            inside the loop.
         order: "before" or "after".
         attention_units: A, the width of the attentional vector; None for [s; c].
         input_feeding: whether the cell also reads the last attentional vector, or,
@@ -93,8 +97,8 @@ class AttentionRNN(keras.layers.Layer):
         The outputs (B, T, U + V), or (B, T, A) with `attention_units`; without
         `return_sequences` the last one, that of the last step that is not masked. With
         `return_state` then the state, flat: the cell's states, what is fed, the states
-        of the attention. With `return_attention_scores` then the weights (B, T, S), a
-        list where `attention` is one.
+        of the attention. With `return_attention_scores` then the weights (B, T, S), or
+        (B, H, T, S) of an attention with heads; a list where `attention` is one.
 
     Masking:
         Boolean, True = is there. Masks that the tensors carry are used where none is
@@ -102,9 +106,9 @@ class AttentionRNN(keras.layers.Layer):
         Outputs carry the mask that the inputs carry.
 
     Raises:
-        ValueError: for a cell that is no cell, an attention that is not one of this
-            package, a state of the wrong structure, an empty memory, or masks that do
-            not fit.
+        ValueError: for a cell that is no cell, an attention that is no attention
+            layer, a state of the wrong structure, an empty memory, or masks that do not
+            fit.
 
     Example:
 
@@ -147,8 +151,8 @@ class AttentionRNN(keras.layers.Layer):
                 "`input_feeding` needs order='after'; before the cell, it reads what "
                 "was attended to anyway. Received: order='before'"
             )
-        self.many = isinstance(attention, (list, tuple))
-        self.attentions = as_attentions(attention)
+        self.is_list = isinstance(attention, (list, tuple))
+        self.attentions = attention_list(attention)
         self.order = order
         if attention_units is not None:
             positive("attention_units", attention_units)
@@ -167,21 +171,15 @@ class AttentionRNN(keras.layers.Layer):
         memory_shape: Any,
         key_shape: Any = None,
     ) -> None:
-        values = each(self.attentions, memory_shape, "memory_shape", shapes=True)
-        keys = (
-            values
-            if key_shape is None
-            else each(self.attentions, key_shape, "key", True)
-        )
         batch = inputs_shape[0]
         query = (batch, 1, state_widths(self.cell)[0])
+        shapes = split_shapes(len(self.attentions), memory_shape, key_shape)
         self.context_width = 0
-        for attention, value, key in zip(self.attentions, values, keys):
+        for layer, (value, key) in zip(self.attentions, shapes):
+            attention = as_attention(layer)
             if not attention.built:
-                attention.build(query, tuple(value), tuple(key))
-            self.context_width += attention.output_width(
-                keras.KerasTensor(query), keras.KerasTensor(value)
-            )
+                attention.build(query, value, key)
+            self.context_width += attention.output_width(query[-1], value[-1])
         units = width_of(self.cell)
         width = inputs_shape[-1]
         if self.order == "before":
@@ -207,36 +205,35 @@ class AttentionRNN(keras.layers.Layer):
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Any:
-        inputs_mask = masks.check("inputs_mask", inputs_mask, inputs.shape[:2])
+        if inputs_mask is not None:
+            inputs_mask = masks.check("inputs_mask", inputs_mask, inputs.shape[:2])
         prepared = self.prepare(memory, key, memory_mask)
         state = self.start(prepared, ops.shape(inputs)[0], initial_state)
-        wanted = return_attention_scores or is_recording()
-        prepare_dropout(self.cell, self.input_width, state.cell)
-        try:
-            state, seen = self._run(
-                inputs, inputs_mask, state, prepared, wanted, training
+        recording = is_recording()
+        with sequence_dropout(self.cell, self.input_width, state.cell):
+            state, found = unroll(
+                self,
+                inputs,
+                inputs_mask,
+                state,
+                prepared,
+                return_attention_scores or recording,
+                training,
             )
-        finally:
-            forget_dropout(self.cell)
-        output = self.read_out(seen)  # (B, T, ·)
+        output, weights = self.read_out(found), found.weights  # (B, T, ·)
         if inputs_mask is not None:
-            there = inputs_mask[..., None]  # (B, T, 1)
-            output = ops.where(there, output, ops.zeros_like(output))
-            seen = seen._replace(
-                weights=keras.tree.map_structure(
-                    lambda w: ops.where(there, w, ops.zeros_like(w)), seen.weights
-                )
-            )
-        if is_recording():
-            for one, found in zip(self.attentions, seen.weights):
-                record(f"{self.path}/{one.name}" if self.many else self.path, found)
+            output, weights = hide_steps(inputs_mask, output, weights)
+        if recording:
+            for one, array in zip(self.attentions, weights):
+                path = f"{self.path}/{one.name}" if self.is_list else self.path
+                record(path, array)
         if not self.return_sequences:
             output = last(output, inputs_mask)
         returned = [output]
         if self.return_state:
             returned += keras.tree.flatten(tuple(state))
         if return_attention_scores:
-            returned.append(list(seen.weights) if self.many else seen.weights[0])
+            returned.append(list(weights) if self.is_list else weights[0])
         return tuple(returned) if len(returned) > 1 else output
 
     def prepare(self, memory: Any, key: Any = None, mask: Any = None) -> tuple:
@@ -250,15 +247,13 @@ class AttentionRNN(keras.layers.Layer):
         Returns:
             What `step` takes: what each attention prepared.
         """
-        values = each(self.attentions, memory, "memory")
-        keys = values if key is None else each(self.attentions, key, "key")
-        hidden = each(self.attentions, mask, "memory_mask")
-        prepared = []
-        for one, value, k, m in zip(self.attentions, values, keys, hidden):
-            check_memories(value, k)
-            m = masks.check("memory_mask", m, tuple(value.shape[:2]))
-            prepared.append(one.prepare(value, k, m))
-        return tuple(prepared)
+        memories = split_memory(len(self.attentions), memory, key, mask)
+        return tuple(
+            [
+                as_attention(one).prepare(*given)
+                for one, given in zip(self.attentions, memories)
+            ]
+        )
 
     def start(self, prepared: tuple, batch: Any, given: Any = None) -> State:
         """The first step's state.
@@ -269,59 +264,86 @@ class AttentionRNN(keras.layers.Layer):
             given: the cell's states, or all that `return_state` returned, as a list
                 of tensors; None for zeros.
         """
-        dtype = self.compute_dtype
-        fed: Any = ()
+        feedback: Any = ()
         if self.input_feeding:
             width = self.attention_units or self.context_width
-            fed = ops.zeros((batch, width), dtype)
-        attention = tuple(
-            one.initial_state(p) for one, p in zip(self.attentions, prepared)
-        )
-        cell = initial_state(self.cell, batch, dtype)
-        state = State(cell, fed, attention)
-        if given is None:
-            return state
-        return given_state(self.cell, state, given)
+            feedback = ops.zeros((batch, width), self.compute_dtype)
+        attention = [
+            as_attention(one).initial_state(memory)
+            for one, memory in zip(self.attentions, prepared)
+        ]
+        cell = initial_state(self.cell, batch, self.compute_dtype)
+        state = State(cell, feedback, tuple(attention))
+        return state if given is None else replace_state(self.cell, state, given)
+
+    def sample(
+        self, prepared: tuple, shape: tuple[Any, Any], training: bool | None
+    ) -> tuple | None:
+        """The random numbers of all attentions, drawn before the loop.
+
+        Args:
+            prepared: what `prepare` returned.
+            shape: (B, T).
+            training: whether this is a step of training.
+
+        Returns:
+            For each attention a structure of tensors (B, T, ·), `()` where nothing is
+            random; None where nothing is random at all.
+        """
+        found = [
+            as_attention(one).sample((*shape, ops.shape(memory.value)[1]), training)
+            for one, memory in zip(self.attentions, prepared)
+        ]
+        if all(samples is None for samples in found):
+            return None
+        return tuple([() if samples is None else samples for samples in found])
 
     def step(
         self,
         inputs: Tensor,
         state: State,
         prepared: tuple,
-        drawn: Any = None,
+        random: tuple | None = None,
         training: bool | None = None,
-    ) -> tuple[State, Seen]:
+        return_weights: bool = True,
+    ) -> tuple[State, StepOutput]:
         """One step; the attentional vector is left to `read_out`, unless it is fed.
 
         Args:
             inputs: xₜ, (B, D).
             state: the last step's.
             prepared: what `prepare` returned.
-            drawn: the random numbers of each attention, or None.
+            random: what `sample` returned, of this step.
             training: handed to the cell.
+            return_weights: whether the weights are wanted.
 
         Returns:
-            The state and what was seen.
+            The state, and what `read_out` takes.
         """
+        attention = state.attention, prepared, random, return_weights
         if self.order == "before":
             query = output_of(state.cell)  # (B, U)
-            context, weights, attention = look(
-                self.attentions, query, state, prepared, drawn
-            )
-            output, cell = self._cell([inputs, context], state.cell, training)
+            context, weights, new = attend_each(self.attentions, query, *attention)
+            output, cell = self.step_cell([inputs, context], state.cell, training)
         else:
-            read = [inputs, state.fed] if self.input_feeding else [inputs]
-            output, cell = self._cell(read, state.cell, training)
+            read = [inputs, state.feedback] if self.input_feeding else [inputs]
+            output, cell = self.step_cell(read, state.cell, training)
             query = output_of(cell)
-            context, weights, attention = look(
-                self.attentions, query, state, prepared, drawn
-            )
-        fed: Any = ()
+            context, weights, new = attend_each(self.attentions, query, *attention)
+        feedback: Any = ()
         if self.input_feeding:
-            fed = context
+            feedback = context
             if self.combine is not None:
-                fed = output = self.combine(ops.concatenate([context, output], -1))
-        return State(cell, fed, attention), Seen(output, context, weights)
+                feedback = output = self.combine(ops.concatenate([context, output], -1))
+        return State(cell, feedback, new), StepOutput(output, context, weights)
+
+    def read_out(self, found: StepOutput) -> Tensor:
+        """[s; c] (..., U + V) or h̃ (..., A) of what `step` returned."""
+        if self.combine is None:
+            return ops.concatenate([found.output, found.context], axis=-1)
+        if self.input_feeding:
+            return found.output
+        return self.combine(ops.concatenate([found.context, found.output], axis=-1))
 
     def compute_output_spec(
         self,
@@ -332,43 +354,17 @@ class AttentionRNN(keras.layers.Layer):
         return_attention_scores: bool = False,
         **arguments: Any,
     ) -> Any:
-        if inputs.shape[-1] is None or len(inputs.shape) != 3:
-            raise ValueError(
-                "`inputs` must have shape (batch, steps, width). "
-                f"Received: inputs.shape={tuple(inputs.shape)}"
-            )
-        values = each(self.attentions, memory, "memory")
-        query = keras.KerasTensor((None, 1, state_widths(self.cell)[0]))
-        width = self.attention_units or width_of(self.cell) + sum(
-            a.output_width(query, v) for a, v in zip(self.attentions, values)
-        )
-        batch, steps = inputs.shape[:2]
-        shape = (batch, steps, width) if self.return_sequences else (batch, width)
-        returned = [keras.KerasTensor(shape, self.compute_dtype)]
-        if self.return_state:
-            fed = None
-            if self.input_feeding:
-                fed = self.attention_units or width - width_of(self.cell)
-            dtype = self.compute_dtype
-            shapes = state_shapes(self.cell, fed, self.attentions, values, batch, dtype)
-            returned += [keras.KerasTensor(*s) for s in shapes]
-        if return_attention_scores:
-            weights = [
-                keras.KerasTensor((batch, steps, v.shape[1]), self.compute_dtype)
-                for v in values
-            ]
-            returned.append(weights if self.many else weights[0])
-        return tuple(returned) if len(returned) > 1 else returned[0]
+        return output_spec(self, inputs, memory, key, return_attention_scores)
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         return previous_mask if self.return_sequences else None
 
     def get_config(self) -> dict[str, Any]:
-        attention = [layer_config(one) for one in self.attentions]
+        attention = self.attentions if self.is_list else self.attentions[0]
         return {
             **super().get_config(),
             "cell": layer_config(self.cell),
-            "attention": attention if self.many else attention[0],
+            "attention": as_config(attention),
             "order": self.order,
             "attention_units": self.attention_units,
             "input_feeding": self.input_feeding,
@@ -383,66 +379,10 @@ class AttentionRNN(keras.layers.Layer):
             config[name] = keras.saving.deserialize_keras_object(config[name])
         return cls(**config)
 
-    def _run(
-        self,
-        inputs: Tensor,
-        mask: Tensor | None,
-        state: State,
-        prepared: tuple,
-        wanted: bool,
-        training: bool | None,
-    ) -> tuple[State, Seen]:
-        """All steps; what is seen has its time second: (B, T, ·)."""
-        batch, steps = ops.shape(inputs)[:2]
-        drawn = [
-            one.draw((batch, steps, ops.shape(p.key)[1]), training)
-            for one, p in zip(self.attentions, prepared)
-        ]
-        apart = self._looks_apart(state)
-        random = () if apart else tuple(() if d is None else d for d in drawn)
-        sequence = {"x": inputs, "drawn": random}
-        if mask is not None:
-            sequence["mask"] = ops.broadcast_to(mask, (batch, steps))
-
-        def step(state: State, now: dict[str, Any]) -> tuple[State, Any]:
-            seen: Any
-            if apart:
-                output, cell = self._cell([now["x"]], state.cell, training)
-                new, seen = state._replace(cell=cell), (output, output_of(cell))
-            else:
-                new, found = self.step(
-                    now["x"], state, prepared, now["drawn"], training
-                )
-                seen = found if wanted else found._replace(weights=())
-            return (
-                loop.choose(now["mask"], new, state) if mask is not None else new
-            ), seen
-
-        state, seen = loop.scan(step, state, time_swapped(sequence))
-        seen = time_swapped(seen)
-        if not apart:
-            return state, seen
-        output, query = seen  # each (B, T, U): all steps look at once
-        context, weights, _ = look(self.attentions, query, state, prepared, drawn)
-        looked = Seen(output, context, weights if wanted else ())
-        return state, looked
-
-    def _looks_apart(self, state: State) -> bool:
-        """Whether no step of the cell waits for what an earlier one looked at."""
-        alone = all(isinstance(s, tuple) and not s for s in state.attention)
-        return self.order == "after" and not self.input_feeding and alone
-
-    def _cell(
+    def step_cell(
         self, read: list[Tensor], state: Any, training: bool | None
     ) -> tuple[Tensor, Any]:
-        read = read[0] if len(read) == 1 else ops.concatenate(read, axis=-1)
-        output, new = call_cell(self.cell, read, state, training)
+        """One step of the cell, which reads the tensors (B, ·) side by side."""
+        inputs = read[0] if len(read) == 1 else ops.concatenate(read, axis=-1)
+        output, new = call_cell(self.cell, inputs, state, training)
         return output, as_before(new, state)
-
-    def read_out(self, seen: Seen) -> Tensor:
-        """[s; c] (..., U + V) or h̃ (..., A) of what `step` saw."""
-        if self.combine is None:
-            return ops.concatenate([seen.output, seen.context], axis=-1)
-        if self.input_feeding:
-            return seen.output
-        return self.combine(ops.concatenate([seen.context, seen.output], axis=-1))

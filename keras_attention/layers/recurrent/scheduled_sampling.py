@@ -13,7 +13,7 @@ import keras
 from keras import ops
 
 from keras_attention.layers.base.arguments import fraction
-from keras_attention.layers.base.cells import forget_dropout, prepare_dropout, width_of
+from keras_attention.layers.base.cells import sequence_dropout, width_of
 from keras_attention.layers.base.packing import time_swapped
 from keras_attention.layers.base.serialization import export, layer_config
 from keras_attention.layers.recurrent.attention_rnn import AttentionRNN
@@ -167,16 +167,14 @@ class ScheduledSampling(keras.layers.Layer):
         batch, steps = ops.shape(target)[:2]
         prepared = self.decoder.prepare(memory, key, memory_mask)
         state = self.decoder.start(prepared, batch, initial_state)
-        drawn = self._draw(target, (batch, steps), prepared)
-        prepare_dropout(self.decoder.cell, self.decoder.input_width, state.cell)
-        try:
+        samples = self._sample(target, (batch, steps), prepared)
+        width = self.decoder.input_width
+        with sequence_dropout(self.decoder.cell, width, state.cell):
             _, logits = loop.scan(
                 lambda state, now: self._step(state, now, prepared),
                 (state, target[:, 0]),
-                time_swapped({"word": target, **drawn}),
+                time_swapped({"word": target, **samples}),
             )
-        finally:
-            forget_dropout(self.decoder.cell)
         return time_swapped(logits)  # (B, T, V)
 
     def compute_output_spec(self, target: Tensor, memory: Any, **arguments: Any) -> Any:
@@ -211,34 +209,33 @@ class ScheduledSampling(keras.layers.Layer):
             config[name] = keras.saving.deserialize_keras_object(config[name])
         return cls(**config)
 
-    def _draw(
+    def _sample(
         self, target: Tensor, shape: tuple[Any, Any], prepared: tuple
     ) -> dict[str, Any]:
-        """All that is left to chance, for all steps: each (B, T, ·)."""
+        """All random numbers of all steps: each (B, T, ·)."""
 
         def uniforms() -> Tensor:
             return keras.random.uniform(
                 shape, dtype="float32", seed=self.seed_generator
             )
 
-        def kept(width: int) -> Tensor:
+        def dropout_mask(width: int) -> Tensor:
             ones = ops.ones((*shape, width), self.compute_dtype)
             return keras.random.dropout(ones, self.dropout, seed=self.seed_generator)
 
         own = uniforms() < ops.cast(self.probability, "float32")
         own = ops.logical_and(own, ops.arange(shape[1]) > 0)  # (B, T): not the first
-        looks = [
-            one.draw((*shape, ops.shape(p.key)[1]), True)
-            for one, p in zip(self.decoder.attentions, prepared)
-        ]
-        drawn = {"own": own, "looks": tuple(() if x is None else x for x in looks)}
+        samples = {"own": own}
+        attention = self.decoder.sample(prepared, shape, True)
+        if attention is not None:
+            samples["attention"] = attention
         if self.choice == "sample":
-            drawn["uniform"] = uniforms()
+            samples["uniform"] = uniforms()
         if self.dropout:
             width = self.embedding.compute_output_shape(target.shape)[-1]
-            drawn["read"] = kept(width)
-            drawn["written"] = kept(output_width(self.decoder))
-        return drawn
+            samples["read"] = dropout_mask(width)
+            samples["written"] = dropout_mask(output_width(self.decoder))
+        return samples
 
     def _step(
         self, carried: tuple[Any, Tensor], now: dict[str, Any], prepared: tuple
@@ -247,8 +244,9 @@ class ScheduledSampling(keras.layers.Layer):
         word = ops.where(now["own"], written, now["word"])  # (B,)
         read = ops.cast(self.embedding(word), self.compute_dtype)  # (B, D)
         read = read * now["read"] if self.dropout else read
-        state, seen = self.decoder.step(read, state, prepared, now["looks"], True)
-        hidden = self.decoder.read_out(seen)
+        random = now.get("attention")
+        state, found = self.decoder.step(read, state, prepared, random, True, False)
+        hidden = self.decoder.read_out(found)
         hidden = hidden * now["written"] if self.dropout else hidden
         logits = self.logits(hidden)  # (B, V)
         if self.choice == "sample":

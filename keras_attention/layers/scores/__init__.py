@@ -6,7 +6,7 @@ from keras_attention.layers.scores.cosine_score import CosineScore
 from keras_attention.layers.scores.dot_score import DotScore
 from keras_attention.layers.scores.general_score import GeneralScore
 from keras_attention.layers.scores.location_score import LocationScore
-from keras_attention.layers.scores.names import get
+from keras_attention.layers.scores.names import get, serialize
 from keras_attention.layers.scores.rbf_score import RBFScore
 from keras_attention.layers.scores.score import Score
 from keras_attention.layers.scores.weights import dense, initializer_config
@@ -23,4 +23,5 @@ __all__ = [
     "dense",
     "get",
     "initializer_config",
+    "serialize",
 ]

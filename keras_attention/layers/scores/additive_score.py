@@ -86,23 +86,18 @@ class AdditiveScore(Score):
     def project_key(self, key: Tensor) -> Tensor:
         return self.key_dense(key)  # (B, S, U)
 
-    def compare(self, query: Tensor, key: Tensor) -> Tensor:
-        return scores.additive(query, key, self._weight(query.dtype), self.exact)
+    def precompute_key(self, key: Tensor) -> Any:
+        return key if self.exact else scores.precompute_key(key)
 
-    def raise_key(self, key: Tensor) -> Tensor | None:
-        return None if self.exact else scores.powers(key)
+    def compare(self, query: Tensor, key: Any) -> Tensor:
+        scale = self._normalized() if self.normalize else self.scale
+        return scores.additive(query, key, ops.cast(scale, query.dtype), self.exact)
 
-    def compare_one(self, query: Tensor, key: Tensor, power: Tensor) -> Tensor:
-        return scores.additive_step(query, key, power, self._weight(query.dtype))
-
-    def _weight(self, dtype: Any) -> Tensor:
-        """v, or g · v / ‖v‖."""
-        scale = self.scale
-        if self.normalize:
-            full = wide(scale)
-            length = ops.sqrt(ops.maximum(ops.sum(full**2), 1e-24))
-            scale = wide(self.gain) * full / length
-        return ops.cast(scale, dtype)
+    def _normalized(self) -> Tensor:
+        """g · v / ‖v‖."""
+        scale = wide(self.scale)
+        length = ops.sqrt(ops.maximum(ops.sum(scale**2), 1e-24))
+        return wide(self.gain) * scale / length
 
     def get_config(self) -> dict[str, Any]:
         config = {

@@ -77,16 +77,12 @@ class ConcatScore(Score):
         kernel = ops.cast(self.kernel[self.query_width :], key.dtype)
         return ops.matmul(key, kernel)  # (B, S, U)
 
-    def compare(self, query: Tensor, key: Tensor) -> Tensor:
+    def precompute_key(self, key: Tensor) -> Any:
+        return key if self.exact else scores.precompute_key(key)
+
+    def compare(self, query: Tensor, key: Any) -> Tensor:
         scale = ops.cast(self.scale, query.dtype)
         return scores.additive(query, key, scale, self.exact)
-
-    def raise_key(self, key: Tensor) -> Tensor | None:
-        return None if self.exact else scores.powers(key)
-
-    def compare_one(self, query: Tensor, key: Tensor, power: Tensor) -> Tensor:
-        scale = ops.cast(self.scale, query.dtype)
-        return scores.additive_step(query, key, power, scale)
 
     def get_config(self) -> dict[str, Any]:
         config = {"units": self.units, "exact": self.exact}

@@ -1,4 +1,4 @@
-"""Luong's score of places: it depends on the query alone.
+"""Luong's score of positions: it depends on the query alone.
 
 Shapes: B batch, T queries, S keys, Dq width of a query.
 """
@@ -20,20 +20,20 @@ Tensor = Any
 
 @export
 class LocationScore(Score):
-    """W q: a query says where to look, whatever is there.
+    """W q: a score for each position, whatever the key there is.
 
-    W has a row for each of `max_length` places, of which the first S count.
+    W has a row for each of `max_length` positions, of which the first S count.
 
     Args:
-        max_length: how many places there are at most.
+        max_length: how many keys there are at most.
         kernel_initializer: of W.
 
     Call arguments:
         query: (B, T, Dq).
-        key: (B, S, Dk), of which S alone counts.
+        key: (B, S, Dk); only S matters.
 
     Raises:
-        ValueError: if there are more keys than places.
+        ValueError: if there are more keys than `max_length`.
 
     Example:
 
@@ -70,7 +70,7 @@ class LocationScore(Score):
         return super().compute_output_spec(query, key)
 
     def project_query(self, query: Tensor) -> Tensor:
-        return self.kernel(query)  # one score a place
+        return self.kernel(query)  # one score a position
 
     def project_key(self, key: Tensor) -> Tensor:
         self._check_length(key)

@@ -47,3 +47,13 @@ def get(identifier: Any, dtype: Any = None) -> Score:
         f"`score` must be one of {sorted(NAMED)} or a score such as "
         f"AdditiveScore(units=…), which is Bahdanau's. Received: score={identifier!r}"
     )
+
+
+def serialize(score: Score) -> dict[str, Any]:
+    """What a layer's config holds of its score.
+
+    It says nothing of shapes: the layer that is made from it builds the score itself.
+    """
+    config = keras.saving.serialize_keras_object(score)
+    config.pop("build_config", None)
+    return config

@@ -5,6 +5,7 @@ Shapes: B batch, T queries, S keys, Dq and Dk widths, U units.
 
 from __future__ import annotations
 
+import abc
 from typing import Any
 
 import keras
@@ -14,11 +15,11 @@ from keras_attention.ops import scores
 Tensor = Any
 
 
-class Score(keras.layers.Layer):
-    """How alike queries and keys are: what every score has in common.
+class Score(keras.layers.Layer, abc.ABC):
+    """How alike queries and keys are: what every score has in common. Abstract.
 
     A score projects queries and keys, each by itself, and compares them. Keys that
-    are met many times are projected once. Abstract: `compare` is a subclass's own.
+    are met many times are projected once. A subclass defines `compare`.
 
     Call arguments:
         query: (B, T, Dq).
@@ -58,17 +59,22 @@ class Score(keras.layers.Layer):
         """What a key becomes before it is compared: (B, S, ·)."""
         return key
 
-    def compare(self, query: Tensor, key: Tensor) -> Tensor:
-        """Scores (B, T, S) of projected queries and keys."""
-        raise TypeError(f"{type(self).__name__} has to define `compare`")
+    def precompute_key(self, key: Tensor) -> Any:
+        """What `compare` takes as keys, faster for one query after another.
 
-    def raise_key(self, key: Tensor) -> Tensor | None:
-        """What makes `compare_one` faster than `compare`, of projected keys; or None.
+        Args:
+            key: projected keys (B, S, ·).
 
-        For keys that many queries meet one by one, as in a decoder.
+        Returns:
+            The keys, or a structure of tensors (B, S, ...).
         """
-        return None
+        return key
 
-    def compare_one(self, query: Tensor, key: Tensor, power: Tensor) -> Tensor:
-        """`compare` of one query (B, 1, ·), with what `raise_key` returned."""
-        return self.compare(query, key)
+    @abc.abstractmethod
+    def compare(self, query: Tensor, key: Any) -> Tensor:
+        """Scores (B, T, S) of projected queries and keys.
+
+        Args:
+            query: what `project_query` returned, (B, T, ·).
+            key: what `project_key` or `precompute_key` returned.
+        """

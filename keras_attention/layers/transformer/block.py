@@ -5,11 +5,13 @@ Shapes: B batch, T queries, D model width, F width inside the MLP.
 
 from __future__ import annotations
 
-from inspect import signature
+import abc
 from typing import Any
 
 import keras
+from keras import ops
 
+from keras_attention.layers.base.adapter import as_attention
 from keras_attention.layers.base.arguments import (
     fraction,
     hand_down,
@@ -20,6 +22,12 @@ from keras_attention.layers.base.arguments import (
 from keras_attention.layers.base.serialization import layer_config
 from keras_attention.layers.multi_head.heads import as_boolean
 from keras_attention.layers.multi_head.multi_head_attention import MultiHeadAttention
+from keras_attention.layers.transformer.attentions import (
+    build_attention,
+    check_arguments,
+    check_num_heads,
+    is_layer,
+)
 from keras_attention.numerics import masks
 
 Tensor = Any
@@ -27,15 +35,9 @@ NORMALIZATIONS = {
     "layer": keras.layers.LayerNormalization,
     "rms": keras.layers.RMSNormalization,
 }
-BY_BLOCK = ("self", "num_heads", "output_shape", "attention_axes", "kwargs")
-# What a block leaves to its `attention`.
-KNOWN = [
-    n for n in signature(MultiHeadAttention.__init__).parameters if n not in BY_BLOCK
-]
-IN_ORDER = ("position", "sliding_window")  # what only self-attention has
 
 
-class Block(keras.layers.Layer):
+class Block(keras.layers.Layer, abc.ABC):
     """Sublayers with residuals around them. Abstract.
 
         post-norm:  x ← norm(x + dropout(sublayer(x)))
@@ -46,20 +48,23 @@ class Block(keras.layers.Layer):
 
     def __init__(
         self,
-        num_heads: int,
-        intermediate_dim: int,
+        num_heads: int | None = None,
+        intermediate_dim: int = 2048,
         dropout: float = 0.0,
         activation: Any = "relu",
         gated: bool = False,
         norm_first: bool = False,
         normalization: str = "layer",
         epsilon: float = 1e-5,
-        attention: dict[str, Any] | None = None,
+        attention: Any = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
-        self.num_heads = positive("num_heads", num_heads)
+        check_num_heads(num_heads, attention)
+        self.num_heads = (
+            None if is_layer(attention) else positive("num_heads", num_heads)
+        )
         self.intermediate_dim = positive("intermediate_dim", intermediate_dim)
         fraction("dropout", dropout)
         if normalization not in NORMALIZATIONS:
@@ -67,24 +72,36 @@ class Block(keras.layers.Layer):
                 f"`normalization` must be one of {sorted(NORMALIZATIONS)}. "
                 f"Received: normalization={normalization!r}"
             )
-        unknown = sorted({*(attention or {})} - {*KNOWN})
-        if unknown:
-            raise ValueError(
-                "`attention` must be a dict of further arguments of the block's "
-                f"`MultiHeadAttention`, among {KNOWN}. Received: attention with "
-                f"{unknown}"
-            )
         self.dropout = dropout
         self.activation = keras.activations.get(activation)
         self.gated = gated
         self.norm_first = norm_first
         self.normalization = normalization
         self.epsilon = epsilon
-        # As configs, so that each attention makes objects of its own from them.
-        self.attention = {k: _config(v) for k, v in (attention or {}).items()}
-        # Wrong arguments are to be found now, not when the block is built.
-        self._attention("self_attention", self.num_heads)
+        self.attention: Any = None  # arguments, where it is no layer
+        if is_layer(attention):
+            self.self_attention = attention
+        else:
+            self.attention = check_arguments("attention", attention)
+            # Wrong arguments are to be found now, not when the block is built.
+            self._multi_head("self_attention", self.num_heads, self.attention)
         self._dropout_layer = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
+
+    @abc.abstractmethod
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Any:
+        """The block's sublayers, one after the other."""
+
+    def _build_self_attention(self, inputs_shape: Any) -> tuple:
+        """The first sublayer; returns the shape of what goes through the block."""
+        shape = self._check_shape(inputs_shape)
+        self._dim = shape[-1]
+        if self.attention is not None:
+            self.self_attention = self._multi_head(
+                "self_attention", shape[-1], self.attention
+            )
+        build_attention("attention", self.self_attention, shape, shape)
+        self.self_attention_norm = self._norm("self_attention_norm", shape)
+        return shape
 
     def _build_feedforward(self, shape: tuple) -> None:
         """The MLP: D → F → D."""
@@ -96,7 +113,7 @@ class Block(keras.layers.Layer):
             self.feedforward_gate = self._dense("feedforward_gate", shape, inside[-1])
         self.feedforward_out = self._dense("feedforward_out", inside, shape[-1])
 
-    def _width(self, shape: Any) -> tuple:
+    def _check_shape(self, shape: Any) -> tuple:
         """The shape of what goes through the block, held to its heads."""
         shape = tuple(shape)
         if len(shape) != 3:
@@ -104,7 +121,9 @@ class Block(keras.layers.Layer):
                 "`inputs` must have rank 3, (batch, length, width). "
                 f"Received: inputs.shape={shape}"
             )
-        if shape[-1] % self.num_heads and "key_dim" not in self.attention:
+        if self.attention is None or "key_dim" in self.attention:
+            return shape
+        if shape[-1] % self.num_heads:
             raise ValueError(
                 "`num_heads` must divide the width of the inputs, unless `attention` "
                 f"holds 'key_dim'. Received: num_heads={self.num_heads}, "
@@ -112,11 +131,11 @@ class Block(keras.layers.Layer):
             )
         return shape
 
-    def _attention(self, name: str, width: int) -> MultiHeadAttention:
+    def _multi_head(
+        self, name: str, width: int, arguments: dict[str, Any]
+    ) -> MultiHeadAttention:
         """One more attention for inputs of this width, with a position of its own."""
-        more = {"key_dim": max(1, width // self.num_heads), **self.attention}
-        if name != "self_attention":
-            more = {k: v for k, v in more.items() if k not in IN_ORDER}
+        more = {"key_dim": max(1, width // self.num_heads), **arguments}
         attention = MultiHeadAttention(
             self.num_heads, **more, dtype=self.dtype_policy, name=name
         )
@@ -140,29 +159,78 @@ class Block(keras.layers.Layer):
         dense.build(shape)
         return dense
 
-    def _given(self, name: str, mask: Any, inputs: Tensor) -> Tensor | None:
+    def _check_mask(self, name: str, mask: Any, inputs: Tensor) -> Tensor | None:
         """A mask that the block was given, held to its shape under its own name."""
         return masks.check(name, as_boolean(name, mask), tuple(inputs.shape[:-1]))
 
-    def _before(self, norm: Any, x: Tensor) -> Tensor:
-        """What a sublayer reads."""
+    def _sublayer_input(self, norm: Any, x: Tensor) -> Tensor:
+        """What a sublayer reads: normalized in the pre-norm form."""
         return norm(x) if self.norm_first else x
 
-    def _behind(
-        self, norm: Any, x: Tensor, found: Tensor, training: bool | None
+    def _add_residual(
+        self, norm: Any, x: Tensor, output: Tensor, training: bool | None
     ) -> Tensor:
-        """The residual around a sublayer that has found this."""
-        x = x + self._dropout_layer(found, training=training)
+        """The residual around a sublayer's output, which may have another dtype."""
+        output = ops.cast(output, self.compute_dtype)
+        x = x + self._dropout_layer(output, training=training)
         return x if self.norm_first else norm(x)
+
+    def _attend_to_inputs(
+        self,
+        inputs: Tensor,
+        mask: Tensor | None,
+        attention_mask: Tensor | None,
+        use_causal_mask: bool,
+        return_weights: bool,
+        training: bool | None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Self-attention with its residual (B, T, D), and its weights if wanted."""
+        read = self._sublayer_input(self.self_attention_norm, inputs)
+        found = as_attention(self.self_attention)(
+            read,
+            read,
+            query_mask=mask,
+            value_mask=mask,
+            attention_mask=attention_mask,
+            return_attention_scores=return_weights,
+            training=training,
+            use_causal_mask=use_causal_mask,
+        )
+        output, weights = found if return_weights else (found, None)
+        x = self._add_residual(self.self_attention_norm, inputs, output, training)
+        return x, weights
+
+    def _step_over_inputs(
+        self, inputs: Tensor, cache: Any, index: Any, mask: Tensor | None
+    ) -> tuple[Tensor, Any]:
+        """The same for the next positions, by the cache of those before."""
+        inputs = ops.cast(inputs, self.compute_dtype)
+        read = self._sublayer_input(self.self_attention_norm, inputs)
+        attention = as_attention(self.self_attention)
+        output, cache = attention.step(read, cache, index, mask)
+        x = self._add_residual(self.self_attention_norm, inputs, output, False)
+        return x, cache
 
     def _feed_forward(self, x: Tensor, training: bool | None = None) -> Tensor:
         """W₂ f(W₁ x), or W₂ (f(W₁ x) ⊙ W₃ x), with a residual: (B, T, D)."""
-        read = self._before(self.feedforward_norm, x)
+        read = self._sublayer_input(self.feedforward_norm, x)
         inside = self.feedforward_in(read)  # (B, T, F)
         if self.feedforward_gate is not None:
             inside = inside * self.feedforward_gate(read)
-        found = self.feedforward_out(inside)
-        return self._behind(self.feedforward_norm, x, found, training)
+        output = self.feedforward_out(inside)
+        return self._add_residual(self.feedforward_norm, x, output, training)
+
+    def _weights_spec(
+        self, name: str, batch: Any, queries: Any, keys: Any
+    ) -> keras.KerasTensor:
+        """The weights of one of the attentions, which may not be made yet."""
+        layer = getattr(self, name, None)
+        if layer is None:
+            shape = (batch, self.num_heads, queries, keys)
+            return keras.KerasTensor(shape, self.compute_dtype)
+        attention = as_attention(layer)
+        shape = attention.weights_shape(batch, queries, keys)
+        return keras.KerasTensor(shape, attention.compute_dtype)
 
     def compute_output_shape(self, inputs_shape: Any, *others: Any) -> tuple:
         return tuple(inputs_shape)
@@ -171,6 +239,7 @@ class Block(keras.layers.Layer):
         return previous_mask
 
     def get_config(self) -> dict[str, Any]:
+        attention = self.attention
         return {
             **super().get_config(),
             "dtype": policy_config(self),
@@ -182,8 +251,19 @@ class Block(keras.layers.Layer):
             "norm_first": self.norm_first,
             "normalization": self.normalization,
             "epsilon": self.epsilon,
-            "attention": dict(self.attention),
+            "attention": layer_config(self.self_attention)
+            if attention is None
+            else dict(attention),
         }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        made = {
+            name: keras.saving.deserialize_keras_object(config[name])
+            for name in ("attention", "cross_attention")
+            if "class_name" in (config.get(name) or {})
+        }
+        return super().from_config({**config, **made})
 
 
 def norm_like(block: Block, name: str) -> keras.layers.Layer:
@@ -193,12 +273,3 @@ def norm_like(block: Block, name: str) -> keras.layers.Layer:
     )
     norm.supports_masking = True  # that of the root mean square would warn
     return norm
-
-
-def _config(value: Any) -> Any:
-    """What stands for an argument in a config."""
-    if isinstance(value, keras.layers.Layer):
-        return layer_config(value)
-    if value is None or isinstance(value, (bool, int, float, str, dict)):
-        return value
-    return keras.saving.serialize_keras_object(value)

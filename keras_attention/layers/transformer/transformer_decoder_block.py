@@ -5,17 +5,32 @@ Shapes: B batch, T queries, S keys, H heads, D model width.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
-from keras import ops
 
-from keras_attention.layers.base.attention_layer import Prepared, check_usable
-from keras_attention.layers.base.serialization import export
-from keras_attention.layers.multi_head.cached import Cache
+from keras_attention.layers.base.adapter import as_attention
+from keras_attention.layers.base.attention_layer import Prepared
+from keras_attention.layers.base.checks import check_usable
+from keras_attention.layers.base.serialization import export, layer_config
+from keras_attention.layers.transformer.attentions import (
+    ORDERED,
+    build_attention,
+    check_arguments,
+    check_cross_attention,
+    copy_layer,
+    is_layer,
+)
 from keras_attention.layers.transformer.block import Block
 
 Tensor = Any
+
+
+class DecoderCache(NamedTuple):
+    """What the next step needs of those before; the batch is the first axis of each."""
+
+    self_attention: Any  # keys and values of the inputs so far
+    cross_state: Any  # where in the memory it attended last; `()` for most attentions
 
 
 @export
@@ -27,25 +42,30 @@ class TransformerDecoderBlock(Block):
         x ← norm(x + dropout(W₂ f(W₁ x + b₁) + b₂))
 
     Args:
-        num_heads: H.
-        intermediate_dim: the width inside the MLP.
+        num_heads: H, of a `MultiHeadAttention` that the block makes; None where
+            `attention` is a layer.
+        intermediate_dim: F, the width inside the MLP.
         dropout: of what each sublayer returns, while training.
         activation: f, by name or as a function.
         gated: whether the MLP is W₂ (f(W₁ x) ⊙ W₃ x).
         norm_first: whether normalization comes before each sublayer.
         normalization: "layer" or "rms".
         epsilon: of the normalization.
-        attention: further arguments of both `MultiHeadAttention`s, by name. Positions
-            and windows are of the self-attention alone: places of the memory are not
-            places of the inputs.
+        attention: the block's `self_attention`: a layer, or a dict of further arguments
+            of a `MultiHeadAttention`; see `TransformerEncoderBlock`.
+        cross_attention: the attention to the memory: a layer, whose output must have
+            the width of its queries, D; or, where `attention` is no layer, a dict of
+            arguments. By default it is made as `attention` is, from the same arguments
+            or the layer's config, without position and window: positions of the memory
+            are not positions of the inputs.
 
     Call arguments:
         inputs: (B, T, D).
         memory: (B, S, ·), such as what an encoder returns.
         inputs_mask: booleans (B, T); by default the mask that the inputs carry.
         memory_mask: booleans (B, S); by default the mask that the memory carries.
-        attention_mask: of the self-attention, booleans (T, T), (B, T, T) or
-            (B, H, T, T).
+        attention_mask: of the self-attention, booleans (T, T) or (B, T, T); with heads
+            also (B, H, T, T).
         use_causal_mask: whether position t may see only 0 … t of the inputs.
         return_attention_scores: whether to return the weights, too.
         training: whether to drop.
@@ -53,11 +73,14 @@ class TransformerDecoderBlock(Block):
     Returns:
         (B, T, D) in the compute dtype; with `return_attention_scores=True` also the
         weights of the self-attention (B, H, T, T) and of the attention to the memory
-        (B, H, T, S), as a tuple. The output carries the mask of the inputs.
+        (B, H, T, S), as a tuple, without the H axis for an attention without heads. The
+        output carries the mask of the inputs.
 
     Raises:
         ValueError: for sizes that are not positive, heads that do not divide D, an
-            unknown normalization, or arguments that the attention does not have.
+            unknown normalization, an attention that is none or returns another width,
+            arguments that multi-head attention does not have, `num_heads` beside a
+            layer, or a position or window in `cross_attention`.
 
     Example:
 
@@ -74,13 +97,57 @@ class TransformerDecoderBlock(Block):
         Vaswani et al., "Attention is all you need" (2017), section 3.1.
     """
 
+    def __init__(
+        self,
+        num_heads: int | None = None,
+        intermediate_dim: int = 2048,
+        dropout: float = 0.0,
+        activation: Any = "relu",
+        gated: bool = False,
+        norm_first: bool = False,
+        normalization: str = "layer",
+        epsilon: float = 1e-5,
+        attention: Any = None,
+        cross_attention: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            num_heads,
+            intermediate_dim,
+            dropout,
+            activation,
+            gated,
+            norm_first,
+            normalization,
+            epsilon,
+            attention,
+            **kwargs,
+        )
+        check_cross_attention(attention, cross_attention)
+        self._cross_arguments: Any = None  # where they are not those of `attention`
+        self._makes_cross_attention = False
+        if is_layer(cross_attention):
+            self.cross_attention = cross_attention
+        elif is_layer(attention):
+            self.cross_attention = copy_layer(attention, "cross_attention", ORDERED)
+        else:
+            self._makes_cross_attention = True
+        if isinstance(cross_attention, dict):
+            arguments = check_arguments("cross_attention", cross_attention)
+            self._multi_head("cross_attention", self.num_heads, arguments)
+            self._cross_arguments = arguments
+
     def build(self, inputs_shape: Any, memory_shape: Any) -> None:
-        shape, memory = self._width(inputs_shape), tuple(memory_shape)
-        self.self_attention = self._attention("self_attention", shape[-1])
-        self.self_attention.build(shape, shape)
-        self.self_attention_norm = self._norm("self_attention_norm", shape)
-        self.cross_attention = self._attention("cross_attention", shape[-1])
-        self.cross_attention.build(shape, memory)
+        shape, memory = self._build_self_attention(inputs_shape), tuple(memory_shape)
+        if self._makes_cross_attention:
+            arguments = self._cross_arguments
+            if arguments is None:
+                own = self.attention
+                arguments = {k: v for k, v in own.items() if k not in ORDERED}
+            self.cross_attention = self._multi_head(
+                "cross_attention", shape[-1], arguments
+            )
+        build_attention("cross_attention", self.cross_attention, shape, memory)
         self.cross_attention_norm = self._norm("cross_attention_norm", shape)
         self._build_feedforward(shape)
         self.built = True
@@ -96,30 +163,26 @@ class TransformerDecoderBlock(Block):
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Any:
-        more = {
-            "return_attention_scores": return_attention_scores,
-            "training": training,
-        }
-        inputs_mask = self._given("inputs_mask", inputs_mask, inputs)
-        memory_mask = self._given("memory_mask", memory_mask, memory)
-        read = self._before(self.self_attention_norm, inputs)
-        found = self.self_attention(
-            read,
-            read,
+        inputs_mask = self._check_mask("inputs_mask", inputs_mask, inputs)
+        memory_mask = self._check_mask("memory_mask", memory_mask, memory)
+        x, own = self._attend_to_inputs(
+            inputs,
+            inputs_mask,
+            attention_mask,
+            use_causal_mask,
+            return_attention_scores,
+            training,
+        )
+        found = as_attention(self.cross_attention)(
+            self._sublayer_input(self.cross_attention_norm, x),
+            memory,
             query_mask=inputs_mask,
-            value_mask=inputs_mask,
-            attention_mask=attention_mask,
-            use_causal_mask=use_causal_mask,
-            **more,
+            value_mask=memory_mask,
+            return_attention_scores=return_attention_scores,
+            training=training,
         )
-        found, own = found if return_attention_scores else (found, None)
-        x = self._behind(self.self_attention_norm, inputs, found, training)
-        read = self._before(self.cross_attention_norm, x)
-        found = self.cross_attention(
-            read, memory, query_mask=inputs_mask, value_mask=memory_mask, **more
-        )
-        found, cross = found if return_attention_scores else (found, None)
-        x = self._behind(self.cross_attention_norm, x, found, training)
+        output, cross = found if return_attention_scores else (found, None)
+        x = self._add_residual(self.cross_attention_norm, x, output, training)
         x = self._feed_forward(x, training)  # (B, T, D)
         return (x, (own, cross)) if return_attention_scores else x
 
@@ -134,14 +197,12 @@ class TransformerDecoderBlock(Block):
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Any:
-        batch, length, _ = self._width(inputs.shape)
+        batch, length, _ = self._check_shape(inputs.shape)
         output = keras.KerasTensor(inputs.shape, self.compute_dtype)
         if not return_attention_scores:
             return output
-        own, cross = (
-            keras.KerasTensor((batch, self.num_heads, length, s), self.compute_dtype)
-            for s in (length, memory.shape[1])
-        )
+        own = self._weights_spec("self_attention", batch, length, length)
+        cross = self._weights_spec("cross_attention", batch, length, memory.shape[1])
         return output, (own, cross)
 
     def prepare(self, memory: Tensor, mask: Tensor | None = None) -> Prepared:
@@ -155,32 +216,48 @@ class TransformerDecoderBlock(Block):
             RuntimeError: if this layer is not built, or the tensors are symbolic.
         """
         check_usable(self, "prepare", memory)
-        return self.cross_attention.prepare(memory, mask=mask)
+        return as_attention(self.cross_attention).prepare(memory, mask=mask)
 
-    def initial_cache(self, batch: Any, length: int) -> Cache:
-        """An empty cache for `step`; see `MultiHeadAttention.initial_cache`.
+    def initial_cache(
+        self, batch: Any, length: int, prepared: Prepared | None = None
+    ) -> DecoderCache:
+        """An empty cache for `step`.
 
         Args:
             batch: B, a number or a tensor.
             length: how many steps there will be at most.
+            prepared: what `prepare` returned. Needed where a step of the attention to
+                the memory depends on the last one, as of `MonotonicAttention`.
 
         Raises:
             RuntimeError: if this layer is not built.
+            ValueError: if a step of the self-attention depends on the last one, or
+                `prepared` is missing.
         """
         check_usable(self, "initial_cache", None)
-        return self.self_attention.initial_cache(batch, length)
+        attention = as_attention(self.self_attention)
+        cache = attention.initial_cache(batch, length, self._dim)
+        cross = as_attention(self.cross_attention)
+        if not cross.state_shapes((1, 1)):
+            return DecoderCache(cache, ())
+        if prepared is None:
+            raise ValueError(
+                "`prepared` must be given, since a step of `cross_attention` depends "
+                f"on the last one. Received: prepared=None, cross_attention={cross!r}"
+            )
+        return DecoderCache(cache, cross.initial_state(prepared))
 
     def step(
         self,
         inputs: Tensor,
-        cache: Cache,
+        cache: DecoderCache,
         index: Any,
         prepared: Prepared,
         mask: Tensor | None = None,
-    ) -> tuple[Tensor, Cache]:
+    ) -> tuple[Tensor, DecoderCache]:
         """The next positions, with self-attention over all that came before.
 
-        The same as `block(x, memory)` at these places of x. For use inside another
+        The same as `block(x, memory)` at these positions of x. For use inside another
         layer's `call`, once this layer is built, and where no gradient flows.
 
         Args:
@@ -199,11 +276,17 @@ class TransformerDecoderBlock(Block):
             ValueError: if the cache is full, or not one of this layer and batch.
         """
         check_usable(self, "step", inputs)
-        inputs = ops.cast(inputs, self.compute_dtype)
-        read = self._before(self.self_attention_norm, inputs)
-        found, cache = self.self_attention.step(read, cache, index, mask)
-        x = self._behind(self.self_attention_norm, inputs, found, False)
-        read = self._before(self.cross_attention_norm, x)
-        found = self.cross_attention.context(read, prepared)
-        x = self._behind(self.cross_attention_norm, x, found, False)
-        return self._feed_forward(x, False), cache
+        x, own = self._step_over_inputs(inputs, cache.self_attention, index, mask)
+        read = self._sublayer_input(self.cross_attention_norm, x)
+        attention = as_attention(self.cross_attention)
+        output, state = attention.context(read, prepared, cache.cross_state)
+        x = self._add_residual(self.cross_attention_norm, x, output, False)
+        return self._feed_forward(x, False), DecoderCache(own, state)
+
+    def get_config(self) -> dict[str, Any]:
+        cross: Any = self._cross_arguments
+        if not self._makes_cross_attention:
+            cross = layer_config(self.cross_attention)
+        elif cross is not None:
+            cross = dict(cross)
+        return {**super().get_config(), "cross_attention": cross}

@@ -8,11 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 import keras
-from keras import ops
 
-from keras_attention.layers.base.attention_layer import check_usable
+from keras_attention.layers.base.adapter import as_attention
+from keras_attention.layers.base.checks import check_usable
 from keras_attention.layers.base.serialization import export
-from keras_attention.layers.multi_head.cached import Cache
 from keras_attention.layers.transformer.block import Block
 
 Tensor = Any
@@ -31,8 +30,9 @@ class TransformerEncoderBlock(Block):
     step by step, see `step`.
 
     Args:
-        num_heads: H.
-        intermediate_dim: the width inside the MLP.
+        num_heads: H, of a `MultiHeadAttention` that the block makes; None where
+            `attention` is a layer.
+        intermediate_dim: F, the width inside the MLP.
         dropout: of what each sublayer returns, while training.
         activation: f, by name or as a function.
         gated: whether the MLP is W₂ (f(W₁ x) ⊙ W₃ x); with `activation="silu"` it is
@@ -40,27 +40,32 @@ class TransformerEncoderBlock(Block):
         norm_first: whether normalization comes before each sublayer.
         normalization: "layer" or "rms".
         epsilon: of the normalization.
-        attention: further arguments of the `MultiHeadAttention`, by name, such as
-            {"position": "rotary", "num_key_value_heads": 2, "dropout": 0.1}. Its
-            `key_dim` is by default D / H. A position that is a layer is copied: each
-            block has its own.
+        attention: an attention layer, which the block then uses as its
+            `self_attention`: any of this package, or a Keras layer with Keras' call. It
+            must return the width of its queries, D. Or a dict of further arguments of
+            the `MultiHeadAttention` of `num_heads` heads, such as {"position":
+            "rotary", "num_key_value_heads": 2, "dropout": 0.1}; its `key_dim` is by
+            default D / H, and a position that is a layer is copied.
 
     Call arguments:
         inputs: (B, T, D).
         mask: booleans (B, T), True where there is something to attend to; by default
             the mask that the inputs carry.
-        attention_mask: booleans (T, T), (B, T, T) or (B, H, T, T).
+        attention_mask: booleans (T, T) or (B, T, T); with heads also (B, H, T, T).
         use_causal_mask: whether position t may see only 0 … t.
         return_attention_scores: whether to return the weights, too.
         training: whether to drop.
 
     Returns:
         (B, T, D) in the compute dtype; with `return_attention_scores=True` also the
-        weights (B, H, T, T). The output carries the mask of the inputs.
+        weights, (B, H, T, T), or (B, T, T) of an attention without heads. The output
+        carries the mask of the inputs.
 
     Raises:
         ValueError: for sizes that are not positive, heads that do not divide D, an
-            unknown normalization, or arguments that the attention does not have.
+            unknown normalization, an attention that is none or returns another width,
+            arguments that multi-head attention does not have, or `num_heads` beside a
+            layer.
 
     Example:
 
@@ -71,6 +76,13 @@ class TransformerEncoderBlock(Block):
     >>> tuple(block(words).shape)
     (2, 5, 8)
 
+    With any other attention in its place:
+
+    >>> from keras_attention.layers import Hopfield
+    >>> block = TransformerEncoderBlock(intermediate_dim=32, attention=Hopfield(2))
+    >>> tuple(block(words).shape)
+    (2, 5, 8)
+
     Reference:
         Vaswani et al., "Attention is all you need" (2017), section 3.1 and equation 2;
         pre-norm: Xiong et al., "On layer normalization in the Transformer
@@ -78,10 +90,7 @@ class TransformerEncoderBlock(Block):
     """
 
     def build(self, inputs_shape: Any) -> None:
-        shape = self._width(inputs_shape)
-        self.self_attention = self._attention("self_attention", shape[-1])
-        self.self_attention.build(shape, shape)
-        self.self_attention_norm = self._norm("self_attention_norm", shape)
+        shape = self._build_self_attention(inputs_shape)
         self._build_feedforward(shape)
         self.built = True
 
@@ -94,20 +103,14 @@ class TransformerEncoderBlock(Block):
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Any:
-        mask = self._given("mask", mask, inputs)
-        read = self._before(self.self_attention_norm, inputs)
-        found = self.self_attention(
-            read,
-            read,
-            query_mask=mask,
-            value_mask=mask,
-            attention_mask=attention_mask,
-            return_attention_scores=return_attention_scores,
-            use_causal_mask=use_causal_mask,
-            training=training,
+        x, weights = self._attend_to_inputs(
+            inputs,
+            self._check_mask("mask", mask, inputs),
+            attention_mask,
+            use_causal_mask,
+            return_attention_scores,
+            training,
         )
-        found, weights = found if return_attention_scores else (found, None)
-        x = self._behind(self.self_attention_norm, inputs, found, training)
         x = self._feed_forward(x, training)  # (B, T, D)
         return (x, weights) if return_attention_scores else x
 
@@ -120,15 +123,14 @@ class TransformerEncoderBlock(Block):
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Any:
-        batch, length, _ = self._width(inputs.shape)
+        batch, length, _ = self._check_shape(inputs.shape)
         output = keras.KerasTensor(inputs.shape, self.compute_dtype)
         if not return_attention_scores:
             return output
-        shape = (batch, self.num_heads, length, length)
-        return output, keras.KerasTensor(shape, self.compute_dtype)
+        return output, self._weights_spec("self_attention", batch, length, length)
 
-    def initial_cache(self, batch: Any, length: int) -> Cache:
-        """An empty cache for `step`; see `MultiHeadAttention.initial_cache`.
+    def initial_cache(self, batch: Any, length: int) -> Any:
+        """An empty cache for `step`, that of the attention.
 
         Args:
             batch: B, a number or a tensor.
@@ -136,16 +138,18 @@ class TransformerEncoderBlock(Block):
 
         Raises:
             RuntimeError: if this layer is not built.
+            ValueError: if a step of the attention depends on the last one.
         """
         check_usable(self, "initial_cache", None)
-        return self.self_attention.initial_cache(batch, length)
+        attention = as_attention(self.self_attention)
+        return attention.initial_cache(batch, length, self._dim)
 
     def step(
-        self, inputs: Tensor, cache: Cache, index: Any, mask: Tensor | None = None
-    ) -> tuple[Tensor, Cache]:
+        self, inputs: Tensor, cache: Any, index: Any, mask: Tensor | None = None
+    ) -> tuple[Tensor, Any]:
         """The next positions, with self-attention over all that came before.
 
-        The same as `block(x, use_causal_mask=True)` at these places of x. For use
+        The same as `block(x, use_causal_mask=True)` at these positions of x. For use
         inside another layer's `call`, once this layer is built, and where no gradient
         flows.
 
@@ -161,11 +165,9 @@ class TransformerEncoderBlock(Block):
 
         Raises:
             RuntimeError: if this layer is not built, or the tensors are symbolic.
-            ValueError: if the cache is full, or not one of this layer and batch.
+            ValueError: if the cache is full, or not one of this layer and batch; or if
+                a step of the attention depends on the last one.
         """
         check_usable(self, "step", inputs)
-        inputs = ops.cast(inputs, self.compute_dtype)
-        read = self._before(self.self_attention_norm, inputs)
-        found, cache = self.self_attention.step(read, cache, index, mask)
-        x = self._behind(self.self_attention_norm, inputs, found, False)
+        x, cache = self._step_over_inputs(inputs, cache, index, mask)
         return self._feed_forward(x, False), cache

@@ -1,6 +1,6 @@
 """A language model that reads from left to right, as GPT.
 
-Shapes: B batch, T tokens, P places for prompts, D model width, V vocabulary.
+Shapes: B batch, T tokens, P positions for prompts, D model width, V vocabulary.
 """
 
 from __future__ import annotations
@@ -12,14 +12,22 @@ import numpy as np
 from keras import ops
 
 from keras_attention import samplers
-from keras_attention.layers.base.arguments import only_of_models, positive
+from keras_attention.layers.base.arguments import only_of_models
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.transformer.block import norm_like
 from keras_attention.layers.transformer.transformer_encoder_block import (
     TransformerEncoderBlock,
 )
-from keras_attention.models.base import embedding, quantization
+from keras_attention.models.base import quantization
 from keras_attention.models.base.continuation import Continuation
+from keras_attention.models.transformer.arguments import (
+    check_sizes,
+    config_of,
+    deserialize,
+    set_arguments,
+)
+from keras_attention.models.transformer.block_maker import BlockMaker
+from keras_attention.models.transformer.token_embedding import TokenEmbedding
 from keras_attention.ops.sequence import decoding
 
 Tensor = Any
@@ -45,7 +53,8 @@ class CausalLM(keras.Model):
         vocabulary_size: V, the number of tokens, padding 0 included.
         num_layers: how many blocks.
         dim: D.
-        num_heads: of each block's attention.
+        num_heads: of each block's attention; by default 8, and None where `attention`
+            is a layer.
         intermediate_dim: the width inside each block's MLP.
         dropout: of the embedding and of what each sublayer returns.
         position: "learned" or "sinusoidal" (added to the embedding), "rotary", "alibi",
@@ -59,6 +68,10 @@ class CausalLM(keras.Model):
             GPT, {"norm_first": True, "activation": "gelu"}, hold where it has no other.
             For instance {"normalization": "rms", "gated": True, "activation": "silu",
             "attention": {"num_key_value_heads": 2, "sliding_window": 256}}.
+        attention: an attention layer to take the place of multi-head attention: any of
+            this package, or a Keras layer with Keras' call, whose output has the width
+            of its queries. Each block gets a layer of its own, made from the config of
+            this one, which must not be built.
 
     Inputs: a dict of
         tokens: int32 (B, T), 0 is padding, behind the sequence.
@@ -76,7 +89,8 @@ class CausalLM(keras.Model):
     Raises:
         ValueError: for sizes below 1, heads that do not divide D, a dropout that is not
             at least 0 and below 1, an unknown position, arguments that a block does not
-            have, or, where it is called, more tokens than learned positions.
+            have, an `attention` that is none, is built, or is given beside `num_heads`,
+            or, where it is called, more tokens than learned positions.
 
     Example:
 
@@ -100,48 +114,47 @@ class CausalLM(keras.Model):
         vocabulary_size: int,
         num_layers: int = 6,
         dim: int = 512,
-        num_heads: int = 8,
+        num_heads: int | None = None,
         intermediate_dim: int = 2048,
         dropout: float = 0.1,
         position: Any = "learned",
         max_length: int = 1024,
         tie_embeddings: bool = True,
         block: dict[str, Any] | None = None,
+        attention: Any = None,
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
         only_of_models("CausalLM", kwargs)
-        for name, size in (
-            ("vocabulary_size", vocabulary_size),
-            ("num_layers", num_layers),
-            ("dim", dim),
-            ("max_length", max_length),
-        ):
-            positive(name, size)
-        added, attended = embedding.split_position(position)
-        arguments = {**BLOCK, **embedding.block_arguments(block, attended)}
-        embedding.check_heads(dim, num_heads, arguments)
+        check_sizes(
+            vocabulary_size=vocabulary_size,
+            num_layers=num_layers,
+            dim=dim,
+            max_length=max_length,
+        )
+        maker = BlockMaker(
+            dim,
+            num_heads,
+            intermediate_dim,
+            dropout,
+            position,
+            block,
+            attention,
+            dtype=dtype,
+            defaults=BLOCK,
+        )
         parts = _Parts()
-        parts.ends = embedding.TokenEmbedding(
+        parts.ends = TokenEmbedding(
             vocabulary_size,
             dim,
-            added,
+            maker.added,
             max_length=max_length,
             dropout=dropout,
-            scale=added == "sinusoidal",
+            scale=maker.added == "sinusoidal",
             tied=tie_embeddings,
             dtype=dtype,
         )
-        parts.blocks = [
-            TransformerEncoderBlock(
-                num_heads,
-                intermediate_dim,
-                **{"dropout": dropout, **arguments},
-                dtype=dtype,
-                name=f"block_{n}",
-            )
-            for n in range(num_layers)
-        ]
+        parts.blocks = [maker.encoder(f"block_{n}") for n in range(num_layers)]
         last = parts.blocks[-1]
         parts.norm = norm_like(last, "final_norm") if last.norm_first else None
 
@@ -151,19 +164,21 @@ class CausalLM(keras.Model):
             x = one(x, use_causal_mask=True)
         logits = parts.logits(x)  # (B, T, V)
         super().__init__(inputs={"tokens": tokens}, outputs=logits, **kwargs)
-        if dtype is not None:
-            self.dtype_policy = keras.dtype_policies.get(dtype)
-        self.vocabulary_size = vocabulary_size
-        self.num_layers = num_layers
-        self.dim = dim
-        self.num_heads = num_heads
-        self.intermediate_dim = intermediate_dim
-        self.dropout = dropout
-        self.max_length = max_length
-        self.tie_embeddings = tie_embeddings
-        # Layers among them as configs: the model has copies of its own.
-        self.position = embedding.serialize(position)
-        self.block = embedding.serialize(block)
+        set_arguments(
+            self,
+            dtype,
+            vocabulary_size=vocabulary_size,
+            num_layers=num_layers,
+            dim=dim,
+            num_heads=maker.num_heads,
+            intermediate_dim=intermediate_dim,
+            dropout=dropout,
+            position=position,
+            max_length=max_length,
+            tie_embeddings=tie_embeddings,
+            block=block,
+            attention=attention,
+        )
         self._parts = parts
         self._continuation = Continuation(self)
 
@@ -173,15 +188,15 @@ class CausalLM(keras.Model):
         return getattr(self._parts.ends.position, "max_length", None)
 
     def begin(
-        self, inputs: dict[str, Tensor], places: int
+        self, inputs: dict[str, Tensor], length: int
     ) -> tuple[list[Any], dict[str, Tensor]]:
         """Reads prompts, all but the last token of each: what `next` needs behind them.
 
-        The prompts are moved to the end of their P places.
+        The prompts are moved to the end of their P positions.
 
         Args:
             inputs: {"tokens": (B, P), padding behind, "length": (B,) of each prompt}.
-            places: how many tokens a row may have in the end, the P included.
+            length: how many tokens a row may have in the end, the P included.
 
         Returns:
             The cache that `next` changes, one of each block, and what it only reads.
@@ -190,28 +205,28 @@ class CausalLM(keras.Model):
         count = tokens.shape[1]
         gap = count - ops.cast(inputs["length"], "int32")[:, None]  # (B, 1)
         column = ops.arange(count - 1)[None]
-        there = column >= gap  # (B, P - 1)
+        is_valid = column >= gap  # (B, P - 1)
         x = parts.ends(tokens)
-        source = ops.where(there, column - gap, 0)
+        source = ops.where(is_valid, column - gap, 0)
         x = ops.take_along_axis(x, source[:, :, None], axis=1)  # (B, P - 1, D)
         caches = []
         for block in parts.blocks:
-            cache = block.initial_cache(ops.shape(tokens)[0], places)
-            x, cache = block.step(x, cache, 0, mask=there)
+            cache = block.initial_cache(ops.shape(tokens)[0], length)
+            x, cache = block.step(x, cache, 0, mask=is_valid)
             caches.append(cache)
         return caches, {"gap": gap}
 
     def next(
         self, prompt: Tensor, cache: list[Any], index: Any, static: dict[str, Tensor]
     ) -> tuple[Tensor, Tensor, list[Any]]:
-        """Logits of the token at a place, from the one in front of it.
+        """Logits of the token at a position, from the one in front of it.
 
         KerasHub's protocol; see `keras_attention.samplers`.
 
         Args:
             prompt: (B, T).
             cache: what `begin` or the last call returned.
-            index: the place, at least P.
+            index: the position, at least P.
             static: what `begin` returned.
 
         Returns:
@@ -220,9 +235,9 @@ class CausalLM(keras.Model):
         parts, caches = self._parts, []
         token = decoding.read(prompt, index - 1)  # (B,)
         x = parts.ends.step(token, index - 1 - static["gap"])  # (B, D)
-        for block, one in zip(parts.blocks, cache):
-            x, one = block.step(x, one, index - 1)
-            caches.append(one)
+        for block, before in zip(parts.blocks, cache):
+            x, after = block.step(x, before, index - 1)
+            caches.append(after)
         hidden = parts.norm(x) if parts.norm else x
         return parts.ends.logits(hidden), hidden, caches
 
@@ -264,8 +279,8 @@ class CausalLM(keras.Model):
         Raises:
             ValueError: for prompts that are no integers (B, ·), have no token or
                 padding that is not behind them, tokens outside the vocabulary, a
-                `max_length` or `num_sequences` below 1, or more tokens in all than
-                learned positions.
+                `max_length` or `num_sequences` below 1, more tokens in all than
+                learned positions, or an `attention` that cannot go on step by step.
         """
         if isinstance(inputs, dict):
             if "tokens" not in inputs:
@@ -283,32 +298,17 @@ class CausalLM(keras.Model):
         )
 
     def get_config(self) -> dict[str, Any]:
-        config = {
-            "name": self.name,
-            "trainable": self.trainable,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-            "vocabulary_size": self.vocabulary_size,
-            "num_layers": self.num_layers,
-            "dim": self.dim,
-            "num_heads": self.num_heads,
-            "intermediate_dim": self.intermediate_dim,
-            "dropout": self.dropout,
-            "position": embedding.serialize(self.position),
-            "max_length": self.max_length,
-            "tie_embeddings": self.tie_embeddings,
-            "block": embedding.serialize(self.block),
-        }
-        return quantization.write(self, config)
+        return config_of(self)
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        return quantization.rebuild(cls, config, embedding.deserialize)
+        return quantization.rebuild(cls, config, deserialize)
 
 
 class _Parts:
     """The layers of a `CausalLM`, which its graph and its decoding share."""
 
-    ends: embedding.TokenEmbedding
+    ends: TokenEmbedding
     blocks: list[TransformerEncoderBlock]
     norm: Any
 

@@ -1,6 +1,6 @@
 """A language model that fills gaps from both sides, as BERT.
 
-Shapes: B batch, T tokens, P places that are asked for, D model width, V vocabulary.
+Shapes: B batch, T tokens, P positions that are asked for, D model width, V vocabulary.
 """
 
 from __future__ import annotations
@@ -11,13 +11,18 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attention.layers.base.arguments import only_of_models, positive
+from keras_attention.layers.base.arguments import only_of_models
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.transformer.block import norm_like
-from keras_attention.layers.transformer.transformer_encoder_block import (
-    TransformerEncoderBlock,
+from keras_attention.models.base import quantization
+from keras_attention.models.transformer.arguments import (
+    check_sizes,
+    config_of,
+    deserialize,
+    set_arguments,
 )
-from keras_attention.models.base import embedding, quantization
+from keras_attention.models.transformer.block_maker import BlockMaker
+from keras_attention.models.transformer.token_embedding import TokenEmbedding
 
 Tensor = Any
 BLOCK = {"activation": "gelu"}
@@ -29,7 +34,7 @@ class MaskedLM(keras.Model):
 
         x₀ = dropout(norm(E[y] + p))
         xₗ = block(xₗ₋₁), in which each position sees all others
-        h  = norm(f(W x_L + b))                      at the places that are asked for
+        h  = norm(f(W x_L + b))                      at the positions asked for
         p(word) = softmax(E h + c)
 
     With "sinusoidal" positions √D E[y] is embedded in place of E[y]. With `norm_first`
@@ -42,7 +47,8 @@ class MaskedLM(keras.Model):
         vocabulary_size: V, the number of tokens, padding 0 and the mask token included.
         num_layers: how many blocks.
         dim: D.
-        num_heads: of each block's attention.
+        num_heads: of each block's attention; by default 8, and None where `attention`
+            is a layer.
         intermediate_dim: the width inside each block's MLP.
         dropout: of the embedding and of what each sublayer returns.
         position: "learned" or "sinusoidal" (added to the embedding), "rotary", "alibi",
@@ -53,15 +59,19 @@ class MaskedLM(keras.Model):
         block: further arguments of the blocks, see `TransformerEncoderBlock`; that of
             BERT, {"activation": "gelu"}, holds where it has no other. Their activation
             is f, too.
+        attention: an attention layer to take the place of multi-head attention: any of
+            this package, or a Keras layer with Keras' call, whose output has the width
+            of its queries. Each block gets a layer of its own, made from the config of
+            this one, which must not be built.
 
     Inputs: a dict of
         tokens: int32 (B, T), 0 is padding, behind the sequence.
-        mask_positions: int32 (B, P), the places of which the logits are asked for, at
-            least 0 and below T.
+        mask_positions: int32 (B, P), the positions of which the logits are asked for,
+            at least 0 and below T.
 
     A call does not look at them: a token outside the vocabulary gives NaN on JAX, and
-    an error of the backend on others; so does a place beyond T, but on torch, which
-    then gives logits of another place. `TokenMasking` names places within T alone.
+    an error of the backend on others; so does a position beyond T, but on torch, which
+    then gives logits of another one. `TokenMasking` names positions within T alone.
 
     Returns:
         Logits (B, P, V).
@@ -72,7 +82,8 @@ class MaskedLM(keras.Model):
     Raises:
         ValueError: for sizes below 1, heads that do not divide D, a dropout that is not
             at least 0 and below 1, an unknown position, arguments that a block does not
-            have, or, where it is called, more tokens than learned positions.
+            have, an `attention` that is none, is built, or is given beside `num_heads`,
+            or, where it is called, more tokens than learned positions.
 
     Example:
 
@@ -80,8 +91,8 @@ class MaskedLM(keras.Model):
     >>> from keras_attention.models import MaskedLM
     >>> model = MaskedLM(11, num_layers=2, dim=8, num_heads=2, intermediate_dim=16)
     >>> tokens = np.array([[5, 10, 7, 8], [10, 9, 0, 0]])
-    >>> places = np.array([[1], [0]])
-    >>> tuple(model({"tokens": tokens, "mask_positions": places}).shape)
+    >>> gaps = np.array([[1], [0]])
+    >>> tuple(model({"tokens": tokens, "mask_positions": gaps}).shape)
     (2, 1, 11)
 
     Reference:
@@ -95,46 +106,45 @@ class MaskedLM(keras.Model):
         vocabulary_size: int,
         num_layers: int = 6,
         dim: int = 512,
-        num_heads: int = 8,
+        num_heads: int | None = None,
         intermediate_dim: int = 2048,
         dropout: float = 0.1,
         position: Any = "learned",
         max_length: int = 512,
         tie_embeddings: bool = True,
         block: dict[str, Any] | None = None,
+        attention: Any = None,
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
         only_of_models("MaskedLM", kwargs)
-        for name, size in (
-            ("vocabulary_size", vocabulary_size),
-            ("num_layers", num_layers),
-            ("dim", dim),
-            ("max_length", max_length),
-        ):
-            positive(name, size)
-        added, attended = embedding.split_position(position)
-        arguments = {**BLOCK, **embedding.block_arguments(block, attended)}
-        embedding.check_heads(dim, num_heads, arguments)
-        blocks = [
-            TransformerEncoderBlock(
-                num_heads,
-                intermediate_dim,
-                **{"dropout": dropout, **arguments},
-                dtype=dtype,
-                name=f"block_{n}",
-            )
-            for n in range(num_layers)
-        ]
+        check_sizes(
+            vocabulary_size=vocabulary_size,
+            num_layers=num_layers,
+            dim=dim,
+            max_length=max_length,
+        )
+        maker = BlockMaker(
+            dim,
+            num_heads,
+            intermediate_dim,
+            dropout,
+            position,
+            block,
+            attention,
+            dtype=dtype,
+            defaults=BLOCK,
+        )
+        blocks = [maker.encoder(f"block_{n}") for n in range(num_layers)]
 
         norm = partial(norm_like, blocks[-1])
-        ends = embedding.TokenEmbedding(
+        ends = TokenEmbedding(
             vocabulary_size,
             dim,
-            added,
+            maker.added,
             max_length=max_length,
             dropout=dropout,
-            scale=added == "sinusoidal",
+            scale=maker.added == "sinusoidal",
             tied=tie_embeddings,
             normalization=None if blocks[0].norm_first else norm("embedding_norm"),
             dtype=dtype,
@@ -145,56 +155,47 @@ class MaskedLM(keras.Model):
         bias = _Bias(dtype=dtype, name="logits")
 
         tokens = keras.Input((None,), dtype="int32", name="tokens")  # (B, T)
-        places = keras.Input((None,), dtype="int32", name="mask_positions")  # (B, P)
-        there = ops.not_equal(tokens, 0)
+        mask_positions = keras.Input(
+            (None,), dtype="int32", name="mask_positions"
+        )  # (B, P)
+        is_valid = ops.not_equal(tokens, 0)
         x = ends(tokens)  # (B, T, D)
         for one in blocks:
-            x = one(x, mask=there)
+            x = one(x, mask=is_valid)
         if blocks[0].norm_first:
             x = norm("final_norm")(x)
-        x = ops.take_along_axis(x, ops.expand_dims(places, 2), axis=1)  # (B, P, D)
+        x = ops.take_along_axis(
+            x, ops.expand_dims(mask_positions, 2), axis=1
+        )  # (B, P, D)
         hidden = norm("head_norm")(dense(x))
         logits = bias(ends.logits(hidden))  # (B, P, V)
         super().__init__(
-            inputs={"tokens": tokens, "mask_positions": places},
+            inputs={"tokens": tokens, "mask_positions": mask_positions},
             outputs=logits,
             **kwargs,
         )
-        if dtype is not None:
-            self.dtype_policy = keras.dtype_policies.get(dtype)
-        self.vocabulary_size = vocabulary_size
-        self.num_layers = num_layers
-        self.dim = dim
-        self.num_heads = num_heads
-        self.intermediate_dim = intermediate_dim
-        self.dropout = dropout
-        self.max_length = max_length
-        self.tie_embeddings = tie_embeddings
-        # Layers among them as configs: the model has copies of its own.
-        self.position = embedding.serialize(position)
-        self.block = embedding.serialize(block)
+        set_arguments(
+            self,
+            dtype,
+            vocabulary_size=vocabulary_size,
+            num_layers=num_layers,
+            dim=dim,
+            num_heads=maker.num_heads,
+            intermediate_dim=intermediate_dim,
+            dropout=dropout,
+            position=position,
+            max_length=max_length,
+            tie_embeddings=tie_embeddings,
+            block=block,
+            attention=attention,
+        )
 
     def get_config(self) -> dict[str, Any]:
-        config = {
-            "name": self.name,
-            "trainable": self.trainable,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-            "vocabulary_size": self.vocabulary_size,
-            "num_layers": self.num_layers,
-            "dim": self.dim,
-            "num_heads": self.num_heads,
-            "intermediate_dim": self.intermediate_dim,
-            "dropout": self.dropout,
-            "position": embedding.serialize(self.position),
-            "max_length": self.max_length,
-            "tie_embeddings": self.tie_embeddings,
-            "block": embedding.serialize(self.block),
-        }
-        return quantization.write(self, config)
+        return config_of(self)
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        return quantization.rebuild(cls, config, embedding.deserialize)
+        return quantization.rebuild(cls, config, deserialize)
 
 
 class _Bias(keras.layers.Layer):

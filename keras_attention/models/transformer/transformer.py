@@ -13,17 +13,22 @@ import numpy as np
 from keras import ops
 
 from keras_attention import samplers
-from keras_attention.layers.base.arguments import only_of_models, positive
+from keras_attention.layers.base.arguments import only_of_models
 from keras_attention.layers.base.serialization import export
-from keras_attention.layers.transformer.block import norm_like
-from keras_attention.layers.transformer.transformer_decoder_block import (
-    TransformerDecoderBlock,
-)
-from keras_attention.layers.transformer.transformer_encoder_block import (
-    TransformerEncoderBlock,
-)
-from keras_attention.models.base import embedding, quantization
+from keras_attention.models.base import quantization
 from keras_attention.models.base.generation import Generator, whole
+from keras_attention.models.transformer.arguments import (
+    check_sizes,
+    config_of,
+    deserialize,
+    set_arguments,
+)
+from keras_attention.models.transformer.block_maker import BlockMaker
+from keras_attention.models.transformer.encoder_decoder import (
+    EncoderDecoder,
+    check_lengths,
+    check_tie,
+)
 from keras_attention.ops.sequence import decoding
 
 Tensor = Any
@@ -50,7 +55,6 @@ SIZES: dict[str, dict[str, Any]] = {
         "dropout": 0.3,
     },
 }
-TIES = ("all", "target", None)
 
 
 @export
@@ -58,7 +62,7 @@ class Transformer(keras.Model):
     """An encoder that reads a sequence and a decoder that writes another.
 
         x  = dropout(√D E_x[source] + p)
-        h  = encoder blocks(x)                      each place sees all of the source
+        h  = encoder blocks(x)                      each position sees all of the source
         y  = dropout(√D E_y[target] + p)
         z  = decoder blocks(y; h)                   … what came before, and h
         p(yₜ | y₁ … yₜ₋₁) = softmax(E_y zₜ)
@@ -73,13 +77,14 @@ class Transformer(keras.Model):
         target_vocabulary_size: V, the number of target tokens, padding 0 included.
         num_layers: blocks of the encoder, and as many of the decoder.
         dim: D.
-        num_heads: of each attention.
+        num_heads: of each attention; by default 8, and None where `attention` is a
+            layer.
         intermediate_dim: the width inside each block's MLP.
         dropout: of what is embedded, and of what each sublayer returns.
-        position: "sinusoidal", as in the paper, or "learned" (up to 1,024 places),
-            which are added to the embeddings; "rotary", "alibi" or "relative", which
-            each self-attention has; a layer of positions, which is copied wherever it
-            is used, with weights of its own; or None.
+        position: "sinusoidal", as in the paper, or "learned" (up to 1,024), which are
+            added to the embeddings; "rotary", "alibi" or "relative", which each
+            self-attention has; a layer of positions, which is copied wherever it is
+            used, with weights of its own; or None.
         tie_embeddings: "target" for logits that are products with the embeddings of the
             target; "all" for one embedding of source, target and logits, as in the
             paper, which needs one vocabulary for both; None for none.
@@ -87,6 +92,12 @@ class Transformer(keras.Model):
             `normalization`, `epsilon`, `gated`, `activation` and `attention`, which
             itself is a dict; see `TransformerEncoderBlock`. With `norm_first` encoder
             and decoder end in a normalization.
+        attention: an attention layer to take the place of multi-head attention: any of
+            this package, or a Keras layer with Keras' call, whose output has the width
+            of its queries. Each block gets a layer of its own, made from the config of
+            this one, which must not be built.
+        cross_attention: the same for the attention of the decoder to the encoder; by
+            default as `attention`, without position and window.
 
     Inputs: a dict of
         source: int32 (B, S), 0 is padding, at the end.
@@ -105,7 +116,8 @@ class Transformer(keras.Model):
     Raises:
         ValueError: for sizes below 1, heads that do not divide `dim`, a dropout that is
             not at least 0 and below 1, an unknown position or tie, one embedding for
-            vocabularies of two sizes, or a `block` with unknown arguments.
+            vocabularies of two sizes, a `block` with unknown arguments, or an attention
+            that is none, is built, or is given beside `num_heads`.
 
     Example:
 
@@ -128,51 +140,39 @@ class Transformer(keras.Model):
         target_vocabulary_size: int,
         num_layers: int = 6,
         dim: int = 512,
-        num_heads: int = 8,
+        num_heads: int | None = None,
         intermediate_dim: int = 2048,
         dropout: float = 0.1,
         position: Any = "sinusoidal",
         tie_embeddings: str | None = "target",
         block: dict[str, Any] | None = None,
+        attention: Any = None,
+        cross_attention: Any = None,
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
         only_of_models("Transformer", kwargs)
-        for name, size in (
-            ("source_vocabulary_size", source_vocabulary_size),
-            ("target_vocabulary_size", target_vocabulary_size),
-            ("num_layers", num_layers),
-            ("dim", dim),
-        ):
-            positive(name, size)
+        check_sizes(
+            source_vocabulary_size=source_vocabulary_size,
+            target_vocabulary_size=target_vocabulary_size,
+            num_layers=num_layers,
+            dim=dim,
+        )
         sizes = (source_vocabulary_size, target_vocabulary_size)
-        _check_tie(tie_embeddings, sizes)
-        added, attended = embedding.split_position(position)
-        given = embedding.block_arguments(block, attended)
-        embedding.check_heads(dim, num_heads, given)
-        blocks = {
-            "num_heads": num_heads,
-            "intermediate_dim": intermediate_dim,
-            "dropout": dropout,
-            "dtype": dtype,
-            **given,
-        }
-        parts = _Parts()
-        parts.encoder = [
-            TransformerEncoderBlock(name=f"encoder_block_{n}", **blocks)
-            for n in range(num_layers)
-        ]
-        parts.decoder = [
-            TransformerDecoderBlock(name=f"decoder_block_{n}", **blocks)
-            for n in range(num_layers)
-        ]
-        parts.embed(sizes, dim, added, dropout, tie_embeddings, dtype)
-        parts.encoder_norm = parts.decoder_norm = None
-        if given.get("norm_first"):
-            parts.encoder_norm, parts.decoder_norm = (
-                norm_like(parts.decoder[-1], name)
-                for name in ("encoder_norm", "decoder_norm")
-            )
+        check_tie(tie_embeddings, sizes)
+        maker = BlockMaker(
+            dim,
+            num_heads,
+            intermediate_dim,
+            dropout,
+            position,
+            block,
+            attention,
+            cross_attention,
+            dtype,
+        )
+        parts = EncoderDecoder(maker, num_layers)
+        parts.embed(sizes, dim, maker.added, dropout, tie_embeddings, dtype)
 
         source = keras.Input((None,), dtype="int32", name="source")  # (B, S)
         target = keras.Input((None,), dtype="int32", name="target")  # (B, T)
@@ -180,19 +180,22 @@ class Transformer(keras.Model):
         super().__init__(
             inputs={"source": source, "target": target}, outputs=logits, **kwargs
         )
-        if dtype is not None:
-            self.dtype_policy = keras.dtype_policies.get(dtype)
-        self.source_vocabulary_size = source_vocabulary_size
-        self.target_vocabulary_size = target_vocabulary_size
-        self.num_layers = num_layers
-        self.dim = dim
-        self.num_heads = num_heads
-        self.intermediate_dim = intermediate_dim
-        self.dropout = dropout
-        self.tie_embeddings = tie_embeddings
-        # Layers among them as configs: the model has copies of its own.
-        self.position = embedding.serialize(position)
-        self.block = embedding.serialize(block)
+        set_arguments(
+            self,
+            dtype,
+            source_vocabulary_size=source_vocabulary_size,
+            target_vocabulary_size=target_vocabulary_size,
+            num_layers=num_layers,
+            dim=dim,
+            num_heads=maker.num_heads,
+            intermediate_dim=intermediate_dim,
+            dropout=dropout,
+            position=position,
+            tie_embeddings=tie_embeddings,
+            block=block,
+            attention=attention,
+            cross_attention=cross_attention,
+        )
         self._parts = parts
         self._generator = Generator(self, cached=True)
 
@@ -226,52 +229,56 @@ class Transformer(keras.Model):
                 f"`size` must be one of {list(SIZES)}. Received: size={size!r}"
             )
         settings = {**SIZES[size], **more}
+        if more.get("attention") is not None:
+            settings["num_heads"] = more.get("num_heads")
         return cls(source_vocabulary_size, target_vocabulary_size, **settings)
 
     def begin(self, inputs: dict[str, Tensor], length: int) -> tuple[list, list]:
-        """Reads the source: what `next` needs at the first place.
+        """Reads the source: what `next` needs at the first position.
 
         Args:
             inputs: {"source": (B, S)}.
             length: of the prompt that `next` will be given.
 
         Returns:
-            The empty caches of the decoder's self-attentions, which `next` changes, and
-            the keys and values of the source for each block, which it only reads.
+            The empty caches of the decoder's blocks, which `next` changes, and the keys
+            and values of the source for each block, which it only reads.
         """
         source = ops.cast(inputs["source"], "int32")
-        memory, there = self._parts.encode(source)
-        batch = ops.shape(source)[0]
-        cache = [block.initial_cache(batch, length) for block in self._parts.decoder]
-        static = [block.prepare(memory, there) for block in self._parts.decoder]
+        memory, mask = self._parts.encode(source)
+        batch, decoder = ops.shape(source)[0], self._parts.decoder
+        static = [block.prepare(memory, mask) for block in decoder]
+        cache = [
+            block.initial_cache(batch, length, prepared)
+            for block, prepared in zip(decoder, static)
+        ]
         return cache, static
 
     def next(
         self, prompt: Tensor, cache: list, index: Any, static: list
     ) -> tuple[Tensor, Tensor, list]:
-        """Logits of the token at a place, from the one in front of it and the cache.
+        """Logits of the token at a position, from the one in front of it and the cache.
 
         KerasHub's protocol; see `keras_attention.samplers`.
 
         Args:
             prompt: (B, T).
             cache: what `begin` or the last call returned.
-            index: the place, at least 1.
+            index: the position, at least 1.
             static: what `begin` returned.
 
         Returns:
             Logits (B, V), the decoder's output (B, D) and the cache.
         """
-        parts = self._parts
+        parts, caches = self._parts, []
         token = decoding.read(prompt, index - 1)  # (B,)
         x = parts.target.step(token, index - 1)  # (B, D)
-        kept = []
         for block, before, memory in zip(parts.decoder, cache, static):
             x, after = block.step(x, before, index - 1, memory)
-            kept.append(after)
+            caches.append(after)
         if parts.decoder_norm is not None:
             x = parts.decoder_norm(x)
-        return parts.target.logits(x), x, kept
+        return parts.target.logits(x), x, caches
 
     def generate(
         self,
@@ -303,15 +310,15 @@ class Transformer(keras.Model):
 
         Raises:
             ValueError: for sources that are no integers (B, S), tokens outside their
-                vocabulary, a `max_length` below 1, or a length of either sequence
-                beyond learned positions.
+                vocabulary, a `max_length` below 1, a length of either sequence beyond
+                learned positions, or an `attention` that cannot go on step by step.
         """
         if isinstance(inputs, dict) and "source" not in inputs:
             raise ValueError(f"`inputs` must hold 'source'. Received: {list(inputs)}")
         source = inputs["source"] if isinstance(inputs, dict) else inputs
         source = whole("source", source, self.source_vocabulary_size)
         most = self._parts.positions
-        _check_lengths(source.shape[1], max_length, most)
+        check_lengths(source.shape[1], max_length, most)
         return self._generator(
             {"source": source},
             max_length,
@@ -323,104 +330,8 @@ class Transformer(keras.Model):
         )
 
     def get_config(self) -> dict[str, Any]:
-        config = {
-            "name": self.name,
-            "trainable": self.trainable,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-            "source_vocabulary_size": self.source_vocabulary_size,
-            "target_vocabulary_size": self.target_vocabulary_size,
-            "num_layers": self.num_layers,
-            "dim": self.dim,
-            "num_heads": self.num_heads,
-            "intermediate_dim": self.intermediate_dim,
-            "dropout": self.dropout,
-            "position": embedding.serialize(self.position),
-            "tie_embeddings": self.tie_embeddings,
-            "block": embedding.serialize(self.block),
-        }
-        return quantization.write(self, config)
+        return config_of(self)
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        return quantization.rebuild(cls, config, embedding.deserialize)
-
-
-class _Parts:
-    """The layers of a `Transformer`, which its graph and its decoding share."""
-
-    source: embedding.TokenEmbedding
-    target: embedding.TokenEmbedding
-    encoder: list[TransformerEncoderBlock]
-    decoder: list[TransformerDecoderBlock]
-    encoder_norm: Any
-    decoder_norm: Any
-
-    def embed(
-        self,
-        sizes: tuple[int, int],
-        dim: int,
-        position: Any,
-        dropout: float,
-        tie: str | None,
-        dtype: Any,
-    ) -> None:
-        """Makes both embeddings, or one for both."""
-        more = {"position": position, "dropout": dropout, "dtype": dtype}
-        if tie == "all":
-            one = embedding.TokenEmbedding(sizes[0], dim, name="embedding", **more)
-            self.source = self.target = one
-            return
-        self.source = embedding.TokenEmbedding(
-            sizes[0], dim, name="source_embedding", **more
-        )
-        self.target = embedding.TokenEmbedding(
-            sizes[1], dim, tied=tie is not None, name="target_embedding", **more
-        )
-
-    def encode(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        """h (B, S, D), and which tokens there are (B, S)."""
-        there = ops.not_equal(source, 0)
-        x = self.source(source)
-        for block in self.encoder:
-            x = block(x, mask=there)
-        return (x if self.encoder_norm is None else self.encoder_norm(x)), there
-
-    def forced(self, target: Tensor, memory: Tensor, there: Tensor) -> Tensor:
-        """Logits (B, T, V) with teacher forcing.
-
-        Padding of the target stands behind it, where no token looks.
-        """
-        x = self.target(target)
-        for block in self.decoder:
-            x = block(x, memory, memory_mask=there)
-        x = x if self.decoder_norm is None else self.decoder_norm(x)
-        return self.target.logits(x)
-
-    @property
-    def positions(self) -> int | None:
-        """How many positions are learned; None if there is no end to them."""
-        return getattr(self.target.position, "max_length", None)
-
-
-def _check_lengths(source: int, target: int, positions: int | None) -> None:
-    """Raises if there are not as many learned positions."""
-    if positions is not None and max(source, target) > positions:
-        raise ValueError(
-            "`source` and `max_length` must not exceed the positions that are "
-            f"learned. Received: {source} tokens, max_length={target}, "
-            f"{positions} positions"
-        )
-
-
-def _check_tie(tie: Any, sizes: tuple[int, int]) -> None:
-    if tie not in TIES:
-        raise ValueError(
-            '`tie_embeddings` must be "all", "target" or None. '
-            f"Received: tie_embeddings={tie!r}"
-        )
-    if tie == "all" and sizes[0] != sizes[1]:
-        raise ValueError(
-            '`tie_embeddings="all"` needs one vocabulary for source and target. '
-            f"Received: source_vocabulary_size={sizes[0]}, "
-            f"target_vocabulary_size={sizes[1]}"
-        )
+        return quantization.rebuild(cls, config, deserialize)

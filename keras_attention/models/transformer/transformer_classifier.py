@@ -10,13 +10,18 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attention.layers.base.arguments import only_of_models, positive
+from keras_attention.layers.base.arguments import only_of_models
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.transformer.block import norm_like
-from keras_attention.layers.transformer.transformer_encoder_block import (
-    TransformerEncoderBlock,
+from keras_attention.models.base import quantization
+from keras_attention.models.transformer.arguments import (
+    check_sizes,
+    config_of,
+    deserialize,
+    set_arguments,
 )
-from keras_attention.models.base import embedding, quantization
+from keras_attention.models.transformer.block_maker import BlockMaker
+from keras_attention.models.transformer.token_embedding import TokenEmbedding
 from keras_attention.numerics.precision import wide
 
 Tensor = Any
@@ -42,7 +47,8 @@ class TransformerClassifier(keras.Model):
         num_classes: C.
         num_layers: how many blocks.
         dim: D.
-        num_heads: of each block's attention.
+        num_heads: of each block's attention; by default 4, and None where `attention`
+            is a layer.
         intermediate_dim: the width inside each block's MLP.
         dropout: of the embedding, of what each sublayer returns, and of the sum.
         position: "sinusoidal" or "learned" (added to the embedding), "rotary", "alibi",
@@ -53,6 +59,10 @@ class TransformerClassifier(keras.Model):
             `normalization`, `epsilon`, `gated`, `activation` and `attention`, which
             itself is a dict; see `TransformerEncoderBlock`. With `norm_first` the sum
             is normalized as the blocks normalize: words keep their weight in it.
+        attention: an attention layer to take the place of multi-head attention: any of
+            this package, or a Keras layer with Keras' call, whose output has the width
+            of its queries. Each block gets a layer of its own, made from the config of
+            this one, which must not be built.
 
     Inputs: a dict of
         tokens: int32 (B, T), 0 is padding, behind the sequence.
@@ -70,7 +80,8 @@ class TransformerClassifier(keras.Model):
     Raises:
         ValueError: for sizes below 1, heads that do not divide D, a dropout that is not
             at least 0 and below 1, an unknown position, arguments that a block does not
-            have, or, where it is called, more tokens than learned positions.
+            have, an `attention` that is none, is built, or is given beside `num_heads`,
+            or, where it is called, more tokens than learned positions.
 
     Example:
 
@@ -94,98 +105,85 @@ class TransformerClassifier(keras.Model):
         num_classes: int,
         num_layers: int = 2,
         dim: int = 128,
-        num_heads: int = 4,
+        num_heads: int | None = None,
         intermediate_dim: int = 512,
         dropout: float = 0.1,
         position: Any = "sinusoidal",
         max_length: int = 512,
         block: dict[str, Any] | None = None,
+        attention: Any = None,
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
         only_of_models("TransformerClassifier", kwargs)
-        for name, size in (
-            ("vocabulary_size", vocabulary_size),
-            ("num_classes", num_classes),
-            ("num_layers", num_layers),
-            ("dim", dim),
-            ("max_length", max_length),
-        ):
-            positive(name, size)
-        added, attended = embedding.split_position(position)
-        arguments = {
-            "dropout": dropout,
-            **embedding.block_arguments(block, attended),
-        }
-        embedding.check_heads(dim, num_heads, arguments)
-        embed = embedding.TokenEmbedding(
+        check_sizes(
+            vocabulary_size=vocabulary_size,
+            num_classes=num_classes,
+            num_layers=num_layers,
+            dim=dim,
+            max_length=max_length,
+        )
+        maker = BlockMaker(
+            dim,
+            num_heads,
+            intermediate_dim,
+            dropout,
+            position,
+            block,
+            attention,
+            dtype=dtype,
+            heads=4,
+        )
+        waves = maker.added == "sinusoidal"
+        embed = TokenEmbedding(
             vocabulary_size,
             dim,
-            added,
+            maker.added,
             max_length=max_length,
             dropout=dropout,
-            scale=added == "sinusoidal",
-            stddev=None if added == "sinusoidal" else STDDEV,
+            scale=waves,
+            stddev=None if waves else STDDEV,
             dtype=dtype,
         )
         tokens = keras.Input((None,), dtype="int32", name="tokens")  # (B, T)
-        there = ops.not_equal(tokens, 0)
+        is_valid = ops.not_equal(tokens, 0)
         x = embed(tokens)  # (B, T, D)
         for n in range(num_layers):
-            block_n = TransformerEncoderBlock(
-                num_heads,
-                intermediate_dim,
-                **arguments,
-                dtype=dtype,
-                name=f"block_{n}",
-            )
-            x = block_n(x, mask=there)
-        x = _pool(x, there)  # (B, D)
-        if block_n.norm_first:
-            x = norm_like(block_n, "last_norm")(x)
+            last = maker.encoder(f"block_{n}")
+            x = last(x, mask=is_valid)
+        x = _pool(x, is_valid)  # (B, D)
+        if last.norm_first:
+            x = norm_like(last, "last_norm")(x)
         x = keras.layers.Dropout(dropout, dtype=dtype, name="pooled_dropout")(x)
         logits = keras.layers.Dense(num_classes, dtype=dtype, name="logits")(x)
         super().__init__(inputs={"tokens": tokens}, outputs=logits, **kwargs)
-        if dtype is not None:
-            self.dtype_policy = keras.dtype_policies.get(dtype)
-        self.vocabulary_size = vocabulary_size
-        self.num_classes = num_classes
-        self.num_layers = num_layers
-        self.dim = dim
-        self.num_heads = num_heads
-        self.intermediate_dim = intermediate_dim
-        self.dropout = dropout
-        self.max_length = max_length
-        # Layers among them as configs: the model has copies of its own.
-        self.position = embedding.serialize(position)
-        self.block = embedding.serialize(block)
+        set_arguments(
+            self,
+            dtype,
+            vocabulary_size=vocabulary_size,
+            num_classes=num_classes,
+            num_layers=num_layers,
+            dim=dim,
+            num_heads=maker.num_heads,
+            intermediate_dim=intermediate_dim,
+            dropout=dropout,
+            position=position,
+            max_length=max_length,
+            block=block,
+            attention=attention,
+        )
 
     def get_config(self) -> dict[str, Any]:
-        config = {
-            "name": self.name,
-            "trainable": self.trainable,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-            "vocabulary_size": self.vocabulary_size,
-            "num_classes": self.num_classes,
-            "num_layers": self.num_layers,
-            "dim": self.dim,
-            "num_heads": self.num_heads,
-            "intermediate_dim": self.intermediate_dim,
-            "dropout": self.dropout,
-            "position": embedding.serialize(self.position),
-            "max_length": self.max_length,
-            "block": embedding.serialize(self.block),
-        }
-        return quantization.write(self, config)
+        return config_of(self)
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        return quantization.rebuild(cls, config, embedding.deserialize)
+        return quantization.rebuild(cls, config, deserialize)
 
 
-def _pool(x: Tensor, there: Tensor) -> Tensor:
-    """Σ x / √n over the n of (B, T) that are there, of x (B, T, D): (B, D)."""
-    there = ops.expand_dims(ops.cast(there, "float32"), 2)  # (B, T, 1)
-    total = ops.sum(wide(x) * there, axis=1)  # (B, D)
-    count = ops.maximum(ops.sum(there, axis=1), 1.0)  # (B, 1)
+def _pool(x: Tensor, mask: Tensor) -> Tensor:
+    """Σ x / √n over the n of mask (B, T) that are valid, of x (B, T, D): (B, D)."""
+    mask = ops.expand_dims(ops.cast(mask, "float32"), 2)  # (B, T, 1)
+    total = ops.sum(wide(x) * mask, axis=1)  # (B, D)
+    count = ops.maximum(ops.sum(mask, axis=1), 1.0)  # (B, 1)
     return ops.cast(total * ops.rsqrt(count), x.dtype)

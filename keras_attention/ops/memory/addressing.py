@@ -35,14 +35,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
 from keras import ops
 
-from keras_attention import kernels
+from keras_attention.kernels.memory_step import reference
 
 Tensor = Any
 
-EPSILON = 1e-6
+EPSILON = reference.EPSILON
 """Added to squares before their root, and the least usage that is told from none."""
 
 
@@ -81,18 +80,7 @@ def content_weights(
     >>> np.asarray(w)[0, 0].round(4).tolist()
     [0.0, 1.0, 0.0]
     """
-    squares = ops.square(memory)  # (B, M, W)
-    if key_mask is None:
-        lengths = ops.sum(squares, axis=-1)[:, None]  # (B, 1, M)
-    else:
-        lengths = ops.matmul(ops.square(key_mask), _flip(squares))  # (B, R, M)
-        keys = keys * key_mask
-    scale = strengths * ops.rsqrt(ops.sum(ops.square(keys), axis=-1) + EPSILON)
-    keys = keys * scale[..., None]  # (B, R, W): β k / |k|
-    if key_mask is not None:
-        keys = keys * key_mask  # the mask of the memory
-    scores = ops.matmul(keys, _flip(memory)) * ops.rsqrt(lengths + EPSILON)
-    return ops.softmax(scores, axis=-1)  # (B, R, M)
+    return reference.content_weights(memory, keys, strengths, key_mask).weights
 
 
 def retention(free_gates: Tensor, read_weights: Tensor) -> Tensor:
@@ -110,7 +98,7 @@ def retention(free_gates: Tensor, read_weights: Tensor) -> Tensor:
     Reference:
         Graves et al. (2016), "Dynamic memory allocation".
     """
-    return _product(1 - free_gates[..., None] * read_weights)
+    return reference.retention(free_gates, read_weights)
 
 
 def usage(previous: Tensor, write_weights: Tensor, retention: Tensor) -> Tensor:
@@ -131,7 +119,7 @@ def usage(previous: Tensor, write_weights: Tensor, retention: Tensor) -> Tensor:
     Reference:
         Graves et al. (2016), "Dynamic memory allocation"; several heads as in its code.
     """
-    return (1 - (1 - previous) * _product(1 - write_weights)) * retention
+    return reference.update_usage(previous, write_weights, retention)
 
 
 def allocation_weights(usage: Tensor) -> Tensor:
@@ -160,14 +148,7 @@ def allocation_weights(usage: Tensor) -> Tensor:
     >>> [round(float(x), 4) for x in a[0]]
     [0.1, 0.0, 0.8]
     """
-    usage = EPSILON + (1 - EPSILON) * usage  # where ln and its gradient are finite
-    order = kernels.ascending(ops.stop_gradient(usage))  # φ, (B, M)
-    used = ops.take_along_axis(usage, order, axis=-1)  # rising
-    # Shifted, not summed and subtracted: next to 1 a slot of usage 1e-6 would be lost.
-    logs = ops.pad(ops.log(used)[:, :-1], ((0, 0), (1, 0)))
-    before = ops.exp(ops.cumsum(logs, axis=-1))  # ∏_{i<j} u[φᵢ]
-    places = ops.argsort(order, axis=-1)  # of each slot in φ
-    return ops.take_along_axis((1 - used) * before, places, axis=-1)
+    return reference.allocation_weights(usage)[0]
 
 
 def allocations(
@@ -191,16 +172,7 @@ def allocations(
     Reference:
         The code of Graves et al. (2016), `addressing.Freeness`.
     """
-    heads = write_gates.shape[1]
-    found = []
-    for h in range(heads):
-        if strengths is None:
-            found.append(allocation_weights(usage))
-        else:
-            found.append(soft_allocation(usage, strengths[:, h]))
-        if h + 1 < heads:
-            usage = usage + (1 - usage) * write_gates[:, h : h + 1] * found[-1]
-    return ops.stack(found, axis=1)
+    return reference.allocations(usage, write_gates, strengths)[0]
 
 
 def soft_allocation(usage: Tensor, strength: Tensor) -> Tensor:
@@ -219,7 +191,7 @@ def soft_allocation(usage: Tensor, strength: Tensor) -> Tensor:
         Ben-Ari & Bekker, "Differentiable memory allocation mechanism for neural
         computing" (2017).
     """
-    return ops.softmax((1 - usage) * strength[:, None], axis=-1)
+    return reference.soft_allocation(usage, strength)
 
 
 def write_weights(
@@ -241,8 +213,7 @@ def write_weights(
     Reference:
         Graves et al. (2016), "Dynamic memory allocation".
     """
-    where = content + allocation_gate[..., None] * (allocation - content)
-    return write_gate[..., None] * where
+    return reference.write_weights(content, allocation, write_gate, allocation_gate)
 
 
 def erase_and_write(
@@ -265,9 +236,7 @@ def erase_and_write(
         Graves et al. (2016), "Reading and writing to memory"; several heads as in its
         code.
     """
-    for h in range(erase.shape[1]):
-        memory = memory * (1 - weights[:, h, :, None] * erase[:, h, None])
-    return memory + ops.matmul(_flip(weights), values)  # (B, M, W)
+    return reference.erase_and_write(memory, weights, erase, values)
 
 
 def deallocate(memory: Tensor, retention: Tensor) -> Tensor:
@@ -283,7 +252,7 @@ def deallocate(memory: Tensor, retention: Tensor) -> Tensor:
     Reference:
         Csordás & Schmidhuber (2019), section 3.2.
     """
-    return memory * retention[..., None]
+    return reference.deallocate(memory, retention)
 
 
 def read_weights(
@@ -305,12 +274,7 @@ def read_weights(
     Reference:
         Graves et al. (2016), "Read weighting".
     """
-    heads = backward.shape[2]
-    weights = modes[..., heads, None] * content
-    for h in range(heads):
-        weights = weights + modes[..., h, None] * backward[:, :, h]
-        weights = weights + modes[..., heads + 1 + h, None] * forward[:, :, h]
-    return weights
+    return reference.read_weights(modes, backward, content, forward)
 
 
 def read(memory: Tensor, weights: Tensor) -> Tensor:
@@ -323,7 +287,7 @@ def read(memory: Tensor, weights: Tensor) -> Tensor:
     Returns:
         (B, R, W).
     """
-    return ops.matmul(weights, memory)
+    return reference.read(memory, weights)
 
 
 def sharpen(weights: Tensor, power: Tensor, epsilon: float = EPSILON) -> Tensor:
@@ -344,11 +308,7 @@ def sharpen(weights: Tensor, power: Tensor, epsilon: float = EPSILON) -> Tensor:
     Reference:
         Csordás & Schmidhuber (2019), section 3.3.
     """
-    half = keras.backend.standardize_dtype(weights.dtype) == "float16"
-    if half:  # in which ε is 0, or 1 / ε infinite
-        weights, power = ops.cast(weights, "float32"), ops.cast(power, "float32")
-    found = ops.softmax(power[..., None] * ops.log(weights + epsilon), axis=-1)
-    return ops.cast(found, "float16") if half else found
+    return reference.sharpen(weights, power, epsilon)
 
 
 def interpolate(content: Tensor, previous: Tensor, gate: Tensor) -> Tensor:
@@ -423,16 +383,3 @@ def sharpened(weights: Tensor, gamma: Tensor) -> Tensor:
         Graves, Wayne & Danihelka (2014), equation 9.
     """
     return sharpen(weights, gamma, epsilon=1e-16)
-
-
-def _flip(x: Tensor) -> Tensor:
-    """The last two axes exchanged."""
-    return ops.swapaxes(x, -1, -2)
-
-
-def _product(x: Tensor) -> Tensor:
-    """∏ over axis 1, (B, R, M) to (B, M), with its gradient also where it is 0."""
-    product = x[:, 0]
-    for i in range(1, x.shape[1]):
-        product = product * x[:, i]
-    return product

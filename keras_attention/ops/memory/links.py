@@ -17,16 +17,18 @@ Reference:
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
-import numpy as np
 from keras import ops
 
 from keras_attention import kernels
+from keras_attention.kernels.memory_step import reference
+from keras_attention.kernels.memory_step.interface import Linkage
 
 Tensor = Any
 
-EPSILON = 1e-6
+EPSILON = reference.EPSILON
 
 
 class SparseLinks(NamedTuple):
@@ -53,8 +55,7 @@ def precedence(previous: Tensor, write_weights: Tensor) -> Tensor:
     Returns:
         (B, H, M), each row of sum at most 1.
     """
-    kept = 1 - ops.sum(write_weights, axis=-1, keepdims=True)
-    return kept * previous + write_weights
+    return reference.precedence(previous, write_weights)
 
 
 def links(
@@ -72,11 +73,7 @@ def links(
     Returns:
         (B, H, M, M), each row and each column of sum at most 1.
     """
-    slots = write_weights.shape[-1]
-    after = write_weights[..., :, None]  # w[i], (B, H, M, 1)
-    kept = (1 - after) - write_weights[..., None, :]  # (B, H, M, M)
-    new = kept * previous + after * previous_precedence[..., None, :]
-    return new * ops.cast(1 - np.eye(slots), new.dtype)
+    return reference.write_links(previous, previous_precedence, write_weights)
 
 
 def directions(links: Tensor, read_weights: Tensor) -> tuple[Tensor, Tensor]:
@@ -91,14 +88,7 @@ def directions(links: Tensor, read_weights: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         f and b, (B, R, H, M).
     """
-    if links.shape[1] == 1:
-        one = links[:, 0]  # (B, M, M)
-        forward = ops.matmul(read_weights, ops.swapaxes(one, -1, -2))
-        return forward[:, :, None], ops.matmul(read_weights, one)[:, :, None]
-    weights = read_weights[:, None]  # (B, 1, R, M)
-    forward = ops.matmul(weights, ops.swapaxes(links, -1, -2))  # (B, H, R, M)
-    backward = ops.matmul(weights, links)
-    return ops.swapaxes(forward, 1, 2), ops.swapaxes(backward, 1, 2)
+    return reference.follow_links(links, read_weights)
 
 
 def no_links(
@@ -194,6 +184,19 @@ def sparse_directions(
         for x in found
     )
     return forward, backward
+
+
+def linkage(links: bool | int) -> Linkage | None:
+    """How a step of the memory writes and follows links.
+
+    Args:
+        links: True for dense links, K for sparse ones of that number, whose threshold
+            is 1 / K whatever the number of slots, False for none.
+    """
+    if isinstance(links, bool):
+        return reference.DENSE if links else None
+    write = functools.partial(sparse_links, threshold=1 / links)
+    return Linkage(write, sparse_directions)
 
 
 def dense_links(links: SparseLinks) -> Tensor:

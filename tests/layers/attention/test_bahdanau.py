@@ -147,11 +147,11 @@ def test_dropout_is_drawn_before_the_steps(coverage):
     # The weights that are returned, and covered, are those before dropout.
     np.testing.assert_allclose(to_numpy(still[1]), to_numpy(again[1]), atol=1e-6)
     assert not np.allclose(to_numpy(still[0]), to_numpy(again[0]), atol=1e-3)
-    drawn = layer.draw((B, T, S), True)
-    assert set(np.unique(to_numpy(drawn))) <= {0, 2}
+    dropout_mask = layer.sample((B, T, S), True)
+    assert set(np.unique(to_numpy(dropout_mask))) <= {0, 2}
     memory = layer.prepare(*map(ops.convert_to_tensor, (v, k)))
-    found, weights, _ = layer.attend(ops.convert_to_tensor(q), memory, None, drawn)
-    wanted = (to_numpy(weights) * to_numpy(drawn)) @ v
+    found, weights, _ = layer.attend(ops.convert_to_tensor(q), memory, None, dropout_mask)
+    wanted = (to_numpy(weights) * to_numpy(dropout_mask)) @ v
     np.testing.assert_allclose(to_numpy(found), wanted, atol=1e-5)
 
 

@@ -30,7 +30,7 @@ def inputs():
 def drawing(layer, uniforms):
     """The layer, whose draws are these numbers (B, T)."""
     numbers = ops.convert_to_tensor(np.asarray(uniforms, "float32")[..., None])
-    layer.draw = lambda shape, training: numbers if training else None
+    layer.sample = lambda shape, training: numbers if training else None
     return layer
 
 

@@ -96,14 +96,14 @@ def test_soft_while_training_and_hard_afterwards():
     for training, hard in ((True, False), (False, True), (None, True)):
         found = layer(*inputs(), training=training, return_attention_scores=True)
         np.testing.assert_allclose(to_numpy(found[1]), expected(p, hard), atol=1e-5)
-    # What is drawn says so to `attend`, though there is no noise.
+    # What `sample` returned says so to `attend`, though there is no noise.
     q, v, k = (ops.convert_to_tensor(x) for x in inputs())
     memory = layer.prepare(v, k)
-    drawn = layer.draw((B, T, S), True)
-    assert layer.draw((B, T, S), False) is None
-    found = layer.attend(q, memory, drawn=drawn)[1]
+    noise = layer.sample((B, T, S), True)
+    assert layer.sample((B, T, S), False) is None
+    found = layer.attend(q, memory, random=noise)[1]
     np.testing.assert_allclose(to_numpy(found), expected(p), atol=1e-5)
-    found = layer.attend(q[:, 0], memory, drawn=drawn[:, 0])[1]
+    found = layer.attend(q[:, 0], memory, random=noise[:, 0])[1]
     np.testing.assert_allclose(to_numpy(found), expected(p)[:, 0], atol=1e-5)
 
 
@@ -117,13 +117,13 @@ def test_noise_is_drawn_while_training_alone():
     moved = [to_numpy(layer(q, v, k, training=True)) for _ in range(2)]
     assert not np.allclose(moved[0], moved[1])
     assert not np.allclose(moved[0], still[0])
-    drawn = to_numpy(layer.draw((53, 7, 11), True))
-    assert abs(drawn.std() - 2.0) < 0.1
+    noise = to_numpy(layer.sample((53, 7, 11), True))
+    assert abs(noise.std() - 2.0) < 0.1
     # Noise counts as a part of the score.
-    drawn = layer.draw((B, T, S), True)
+    noise = layer.sample((B, T, S), True)
     layer.bias.assign(0.25)
-    _, weights, _ = layer.attend(q, layer.prepare(v, k), drawn=drawn)
-    score = q.astype("float64") @ np.swapaxes(k, 1, 2) + 0.25 + to_numpy(drawn)
+    _, weights, _ = layer.attend(q, layer.prepare(v, k), random=noise)
+    score = q.astype("float64") @ np.swapaxes(k, 1, 2) + 0.25 + to_numpy(noise)
     wanted = expected(1 / (1 + np.exp(-score)))
     np.testing.assert_allclose(to_numpy(weights), wanted, atol=1e-5)
 

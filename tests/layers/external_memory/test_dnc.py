@@ -9,6 +9,7 @@ from gradients import gradient, to_numpy
 from keras import ops
 
 from keras_attention.layers import DNC, DNCCell, NTMCell
+from keras_attention.layers.external_memory.memory_cell import MemoryCell
 from keras_attention.ops.memory import links
 
 BACKEND = keras.config.backend()
@@ -173,14 +174,13 @@ def test_any_cell_can_be_the_controller(name):
 @needs_training
 @pytest.mark.parametrize("name", ["dense", "sparse"])
 def test_segments_have_the_same_gradients(name):
-    """Of the inputs, the weights and the state; dropout draws the same numbers."""
+    """Of the inputs, the weights and the state; the output's dropout is the same."""
     x, mask = data()
     weights, found = None, []
     for segment in (None, 3, "auto"):
-        controller = keras.layers.LSTMCell(
-            U, dropout=0.3, recurrent_dropout=0.3, seed=3
-        )
-        cell = DNCCell(controller, M, W, R, links=name == "dense" or 2)
+        keras.utils.set_random_seed(3)
+        links = name == "dense" or 2
+        cell = DNCCell(lstm(), M, W, R, links=links, bypass_dropout=0.3)
         layer = whole(cell, segment=segment)
         layer.build((B, T, D))
         weights = weights or layer.get_weights()
@@ -196,6 +196,16 @@ def test_segments_have_the_same_gradients(name):
         for one, wanted in zip(other, found[0]):
             assert np.abs(wanted).max() > 1e-4
             np.testing.assert_allclose(one, wanted, atol=1e-6)
+
+
+def test_segments_refuse_the_dropout_of_a_controller_that_trains():
+    """A step that is computed again would sample another mask."""
+    stack = [lstm(), keras.layers.GRUCell(U, recurrent_dropout=0.3)]
+    layer = DNC(DNCCell(stack, M, W, R), segment=3)
+    x, _ = data()
+    with pytest.raises(ValueError, match=r"`segment` computes .* Received: segment=3"):
+        layer(x, training=True)
+    assert np.isfinite(to_numpy(layer(x))).all()
 
 
 @pytest.mark.backends("torch", reason="torch's own way to differentiate")
@@ -359,6 +369,11 @@ def test_a_trace_lacks_what_the_cell_lacks():
     ]
 
 
+def test_a_memory_cell_is_abstract():
+    with pytest.raises(TypeError, match="abstract"):
+        MemoryCell(lstm(), M, W, R, 1, None, None)
+
+
 def test_bad_calls():
     x, mask = data()
     with pytest.raises(ValueError, match="`cell` must be a DNCCell or an NTMCell"):
@@ -403,5 +418,5 @@ def test_an_initial_state_of_other_sizes(kind):
 def test_dropout_of_a_stack_within_a_stack_is_seen():
     inner = keras.layers.StackedRNNCells([keras.layers.LSTMCell(U, dropout=0.5)])
     cell = DNCCell(keras.layers.StackedRNNCells([inner, lstm()]), M, W, R)
-    with pytest.raises(ValueError, match="must be drawn before the loop"):
+    with pytest.raises(ValueError, match="must be sampled before the loop"):
         keras.layers.RNN(cell)(data()[0], training=True)

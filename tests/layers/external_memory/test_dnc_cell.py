@@ -76,7 +76,7 @@ def flat(cell, state):
             for x in controller + memory]  # fmt: skip
 
 
-def taken_apart(cell, xi):
+def split_interface(cell, xi):
     """ξ in the cell's own order as a dict of raw numbers."""
     writes, refined = cell.write_heads, cell.refinements
     sizes = [
@@ -118,7 +118,7 @@ def reference(layer, x, first):
             scale, center = (np.float64(w) for w in cell.normalization.get_weights())
             spread = np.sqrt(xi.var() + cell.normalization.epsilon)
             xi = scale * (xi - xi.mean()) / spread + center
-        return hidden[0], taken_apart(cell, xi), hidden
+        return hidden[0], split_interface(cell, xi), hidden
 
     return plain.cell(
         x,
@@ -161,7 +161,7 @@ def test_a_head_that_writes_by_content_takes_no_room():
     say = {"write_keys": np.eye(4)[:2], "write_strengths": np.full(2, 40.0)}
     say |= {"allocation_gate": [-40.0, 40.0], "write_gate": [40.0, 40.0]}
     width, xi = cell.interface_width, []
-    for name, piece in taken_apart(cell, np.zeros(width)).items():
+    for name, piece in split_interface(cell, np.zeros(width)).items():
         at = say.get(name, np.zeros(np.shape(piece)))
         xi.append(np.ravel(at))
     interface = ops.convert_to_tensor(np.concatenate(xi)[None], "float32")
@@ -176,7 +176,8 @@ def test_the_threshold_of_sparse_links_is_that_of_their_number():
     state = cell.start(1)._replace(
         precedence=ops.convert_to_tensor([[[0.2, 0.0, 0.0, 0.0]]], "float32")
     )
-    linked, _ = cell._link(state, ops.convert_to_tensor([[[0, 1.0, 0, 0]]], "float32"))
+    w = ops.convert_to_tensor([[[0, 1.0, 0, 0]]], "float32")
+    linked = cell.options.linkage.write(state.links, state.precedence, w)
     assert to_numpy(links.dense_links(linked))[0, 0, 1, 0] == pytest.approx(0.2, 1e-4)
 
 

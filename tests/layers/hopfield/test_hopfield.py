@@ -17,7 +17,7 @@ from heads import (
 from keras import ops
 
 from keras_attention import layers, record_attention
-from keras_attention.layers.multi_head import headed
+from keras_attention.layers.multi_head import heads_attention
 from keras_attention.ops.hopfield import energy
 
 H, E, V = 3, 4, 5
@@ -192,10 +192,12 @@ def test_no_step_holds_the_weights(separation, monkeypatch):
     given = inputs()
     layer = hopfield(update_steps=3, separation=separation)
     expected = to_numpy(layer(*given))
-    explicit = headed.attend_heads
+    explicit = heads_attention.weighted_heads
     calls = []
     monkeypatch.setattr(
-        headed, "attend_heads", lambda *x, **y: calls.append(1) or explicit(*x, **y)
+        heads_attention,
+        "weighted_heads",
+        lambda *x, **y: calls.append(1) or explicit(*x, **y),
     )
     close(layer(*given), expected)
     assert not calls

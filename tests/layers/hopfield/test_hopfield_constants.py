@@ -7,8 +7,7 @@ from gradients import to_numpy
 from heads import close, needs_training, normal, shaken
 from keras import ops
 
-from keras_attention import layers, record_attention
-from keras_attention.layers.multi_head import headed
+from keras_attention import kernels, layers, record_attention
 
 B, T, S, D = 2, 3, 5, 12
 ARGUMENTS = {"num_heads": 3, "update_steps": 3, "beta": [0.3, 1.0, 2.0]}
@@ -116,7 +115,7 @@ def test_weights_are_named_before_there_are_any():
 
 def test_constants_are_projected_once(monkeypatch):
     """Not once for each sample, as where they are expanded to the batch."""
-    project, sizes = headed.kernels.dense, []
+    project, sizes = kernels.dense, []
 
     def spied(dense, x, mapped):
         sizes.append((dense.name, tuple(x.shape)))
@@ -126,7 +125,7 @@ def test_constants_are_projected_once(monkeypatch):
     for cls, name in layers_of:
         layer = made(cls, quantity=T)
         with monkeypatch.context() as patched:
-            patched.setattr(headed.kernels, "dense", spied)
+            patched.setattr(kernels, "dense", spied)
             layer(normal(B, S, D))
         assert [shape for of, shape in sizes if of == name] == [(1, T, D)]
         sizes.clear()

@@ -23,9 +23,6 @@ OVERRIDES = "overrides the private `_compute_attention`"
 CALLS = "calls the private `_compute_attention`"
 NO_ERROR = "wants an error where flash attention cannot serve; here it gives way"
 EXPECTED_OF_GROUPED = {
-    "test_causal_only_skipped_for_subclass": OVERRIDES,
-    "test_compute_attention_combines_causal_and_explicit_mask_fused_fallback": CALLS,
-    "test_compute_attention_combines_causal_and_explicit_mask_manual_path": CALLS,
     "test_flash_attention_with_errors": NO_ERROR,
     "test_shape_mismatch_error_query_value_dim_mismatch": (
         "wants an error where queries and values differ in width, which here they may"
@@ -33,7 +30,6 @@ EXPECTED_OF_GROUPED = {
 }
 EXPECTED = {
     **EXPECTED_OF_GROUPED,
-    "test_sliding_window_serialization": "asks for the private `_sliding_window`",
 }
 # Keras' multi-head layer lets them differ, too.
 del EXPECTED["test_shape_mismatch_error_query_value_dim_mismatch"]

@@ -7,9 +7,7 @@ from heads import close, normal, shaken
 from keras import ops
 
 from keras_attention import kernels, layers, record_attention
-from keras_attention.layers.multi_head import headed
-from keras_attention.layers.multi_head.cached import Cache
-from keras_attention.ops import dot_product_attention
+from keras_attention.layers.base.attention_layer import Prepared
 from keras_attention.ops.sequence import decoding
 
 B, T, D = 2, 7, 6
@@ -79,10 +77,13 @@ def test_a_memory_projected_once_gives_the_same(arguments):
     found = layer.attend(x, prepared)
     close(found[0], expected)
     close(found[1], weights)
-    assert found[2] == layer.initial_state(prepared) == ()
-    close(layer.context(x, prepared), expected)
-    one = layer.context(x[:, 5], prepared, start=5)
+    output, state = layer.context(x, prepared)
+    close(output, expected)
+    counts = arguments["position"] or arguments["sliding_window"]
+    state = ops.full((B,), 5.0) if counts else ()
+    one, after = layer.context(x[:, 5], prepared, state)
     close(one, to_numpy(expected)[:, 5])
+    assert not counts or to_numpy(after).tolist() == [6.0] * B
 
 
 @pytest.mark.parametrize(
@@ -112,7 +113,7 @@ def test_steps_run_in_a_compiled_loop(name):
     def loop(x):
         def step(index, state):
             found, cache = state
-            output, cache = layer.step(decoding.read(x, index), Cache(*cache), index)
+            output, cache = layer.step(decoding.read(x, index), Prepared(*cache), index)
             return decoding.write(found, index, output), tuple(cache)
 
         prompt, cache = layer.step(x[:, :3], layer.initial_cache(B, T), 0)
@@ -140,11 +141,13 @@ def test_steps_are_recorded():
 def test_a_prepared_memory_is_looked_at_by_the_fused_path(monkeypatch):
     calls = []
 
-    def fused(*given, **more):
-        calls.append(more)
-        return dot_product_attention(*given, **more)
+    kernel = kernels.dot_product_attention
 
-    monkeypatch.setattr(headed, "dot_product_attention", fused)
+    def fused(*given):
+        calls.append(given)
+        return kernel(*given)
+
+    monkeypatch.setattr(kernels, "dot_product_attention", fused)
     layer, x = built(dropout=0.3), normal(B, T, D)
     layer.context(x, layer.prepare(x))
     assert len(calls) == 1

@@ -23,9 +23,7 @@ from heads import (
 )
 from keras import ops
 
-import keras_attention
-from keras_attention import layers
-from keras_attention.layers.multi_head import headed
+from keras_attention import kernels, layers
 
 # Masks.
 
@@ -67,11 +65,13 @@ def fused_calls(monkeypatch):
     """A list to which each call of the fused path adds its keyword arguments."""
     calls = []
 
-    def fused(*given, **more):
-        calls.append(more)
-        return keras_attention.ops.dot_product_attention(*given, **more)
+    kernel = kernels.dot_product_attention
 
-    monkeypatch.setattr(headed, "dot_product_attention", fused)
+    def fused(query, key, value, mask, scale, is_causal, bias):
+        calls.append({"mask": mask, "is_causal": is_causal, "bias": bias})
+        return kernel(query, key, value, mask, scale, is_causal, bias)
+
+    monkeypatch.setattr(kernels, "dot_product_attention", fused)
     return calls
 
 

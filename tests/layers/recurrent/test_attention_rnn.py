@@ -359,7 +359,7 @@ def test_constructor_errors(make, message):
         ),
         (
             {"memory_mask": np.ones((B, S + 1), bool)},
-            r"`memory_mask` must have shape \(2, 7\).*\(2, 8\)",
+            r"`mask` must have shape \(2, 7\).*\(2, 8\)",
         ),
         (
             {"inputs_mask": np.ones((B, T + 1), bool)},

@@ -134,9 +134,9 @@ def test_dropout_is_drawn_for_each_word_while_training_alone():
     one, other = (to_numpy(layer(*inputs(), training=True)) for _ in range(2))
     assert (one != other).any(axis=-1).all()
     target = ops.convert_to_tensor(inputs()[0])
-    drawn = layer._draw(target, (B, T), ())
+    samples = layer._sample(target, (B, T), ())
     for name, width in (("read", D), ("written", U + V)):
-        kept = to_numpy(drawn[name])
+        kept = to_numpy(samples[name])
         assert kept.shape == (B, T, width)
         assert set(kept.ravel()) == {0.0, 2.0}
 

@@ -242,6 +242,5 @@ def test_keys_of_another_width(case):
 
 
 def test_score_is_abstract():
-    x = references.normal(B, T, D)
-    with pytest.raises(TypeError, match=r"Score has to define `compare`"):
-        layers.Score()(x, x)
+    with pytest.raises(TypeError, match=r"abstract class Score .*compare"):
+        layers.Score()

@@ -1,4 +1,4 @@
-"""The additive score of one query against keys whose exponentials are at hand."""
+"""The additive score of one query after another, with keys that are precomputed."""
 
 import keras
 import numpy as np
@@ -14,41 +14,60 @@ from keras_attention.ops import scores
 pytestmark = pytest.mark.backends("all")  # each backend has its own kernel
 
 BACKEND = keras.config.backend()
+PRECOMPUTES = BACKEND in ("torch", "jax")
 SIZE = (3, 1, 17, 37)  # B, T, S, U
 
 
-def score(query, key, scale):
-    power = scores.powers(key)
-    assert (power is None) == (BACKEND in ("numpy", "tensorflow"))
-    if power is None:
-        return scores.additive(query, key, scale)
-    return scores.additive_step(query, key, power, scale)
+def score(query, key, scale, exact=False):
+    precomputed = scores.precompute_key(key)
+    leaves = keras.tree.flatten(precomputed)
+    assert (len(leaves) > 1) == PRECOMPUTES
+    assert {tuple(x.shape) for x in leaves} == {tuple(key.shape)}
+    return scores.additive(query, precomputed, scale, exact)
+
+
+def assert_right(query, key, scale, slope, **more):
+    wanted, *slopes = expected(query, key, scale, slope)
+    found = score(*map(tensor, (query, key, scale)), **more)
+    np.testing.assert_allclose(to_numpy(found), wanted, rtol=0, atol=1e-5)
+
+    def total(*x):
+        return ops.sum(tensor(slope) * score(*x, **more))
+
+    for one, right in zip(gradient(total, query, key, scale), slopes, strict=True):
+        np.testing.assert_allclose(one, right, rtol=0, atol=2e-5)
 
 
 def test_scores_and_gradients():
-    query, key, scale, slope = drawn(SIZE)
-    wanted, *slopes = expected(query, key, scale, slope)
-    found = score(*map(tensor, (query, key, scale)))
-    np.testing.assert_allclose(to_numpy(found), wanted, rtol=0, atol=1e-5)
-
-    def total(*x):
-        return ops.sum(tensor(slope) * score(*x))
-
-    for one, right in zip(gradient(total, query, key, scale), slopes, strict=True):
-        np.testing.assert_allclose(one, right, rtol=0, atol=1e-5)
+    assert_right(*drawn(SIZE))
 
 
 def test_numbers_at_the_edge_of_the_range():
-    query, key, scale, slope = drawn((2, 1, 5, 11), spread=30.0)
-    wanted, *slopes = expected(query, key, scale, slope)
-    found = score(*map(tensor, (query, key, scale)))
-    np.testing.assert_allclose(to_numpy(found), wanted, rtol=0, atol=1e-5)
+    assert_right(*drawn((2, 1, 5, 11), spread=30.0))
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_several_queries_use_the_keys_themselves(exact):
+    assert_right(*drawn((2, 3, 5, 7)), exact=exact)
+    assert_right(*drawn((2, 1, 5, 7)), exact=True)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_is_computed_in_float32(dtype):
+    *inputs, slope = drawn(SIZE)
+    inputs = [references.rounded(x, dtype) for x in inputs]
+    found = score(*(tensor(x, dtype) for x in inputs))
+    assert keras.backend.standardize_dtype(found.dtype) == dtype
+    wanted, *slopes = expected(*inputs, slope)
+    rounding = references.ROUNDING[dtype]
+    assert np.all(np.abs(to_numpy(found) - wanted) <= rounding * np.abs(wanted) + 1e-5)
 
     def total(*x):
-        return ops.sum(tensor(slope) * score(*x))
+        return ops.sum(tensor(slope) * ops.cast(score(*x), "float32"))
 
-    for one, right in zip(gradient(total, query, key, scale), slopes, strict=True):
-        np.testing.assert_allclose(one, right, rtol=0, atol=1e-5)
+    for one, right in zip(gradient(total, *inputs, dtype=dtype), slopes, strict=True):
+        limit = 2 * rounding * np.abs(right).max() + 1e-5
+        assert np.all(np.abs(one - right) <= limit)
 
 
 def test_second_derivatives():
@@ -80,7 +99,7 @@ def test_a_step_of_a_layer_is_the_layer_and_its_gradient_the_same(normalize):
 
     def in_steps(query, value):
         prepared = layer.prepare(value, mask=tensor(mask, "bool"))
-        assert BACKEND in ("numpy", "tensorflow") or prepared.power is not None
+        assert (len(keras.tree.flatten(prepared.key)) > 1) == PRECOMPUTES
         steps = [layer.attend(query[:, t], prepared)[0] for t in range(3)]
         return ops.stack(steps, axis=1)
 

@@ -1,1 +1,0 @@
-"""The additive score of one query at a time."""

@@ -1,0 +1,227 @@
+"""The gradient of a step with one write head and dense links, written out.
+
+A gradient taken of each equation by itself keeps what each of them needs, and passes
+over the links for each. This one keeps less and passes over them less often. Times are
+in docs/results/speed.md. Key masks and deallocation are covered.
+
+`d_x` is the gradient of the loss with respect to x. Symbols are as in `reference.py`.
+
+Shapes: B batch, M memory slots, W word width, R read heads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+from keras_attention.kernels.memory_step.interface import (
+    Interface,
+    MemoryOptions,
+    interface_gradient,
+)
+from keras_attention.kernels.memory_step.reference import (
+    EPSILON,
+    ComparedSlots,
+    Content,
+    MemoryState,
+    Residuals,
+    SortedSlots,
+)
+
+Tensor = Any
+
+
+def step_gradient(
+    old: MemoryState,
+    new: MemoryState,
+    saved: Residuals,
+    d_read: Tensor,
+    d: MemoryState,
+    options: MemoryOptions,
+) -> tuple[Tensor, MemoryState]:
+    """The gradient with respect to ξ and to the memory before.
+
+    Args:
+        old: what `step` was given.
+        new: the memory that it returned.
+        saved: the residuals that it returned.
+        d_read: of the words that were read, (B, R, W).
+        d: of the memory after.
+        options: what `step` was given.
+    """
+    x = saved.interface
+    w, gw, ga = new.write_weights[:, 0], x.write_gate, x.allocation_gate
+
+    # r = Mᵀ wʳ, wʳ = π₁ b + π₂ c + π₃ f
+    d_weights = d.read_weights + ops.matmul(d_read, _transpose(new.memory))
+    d_memory = d.memory + ops.matmul(_transpose(new.read_weights), d_read)
+    d_back, d_content, d_ahead = (x.modes[..., n, None] * d_weights for n in range(3))
+    mixed = saved.backward[:, :, 0], saved.read_content.weights, saved.forward[:, :, 0]
+    d_modes = ops.stack([ops.sum(d_weights * one, axis=-1) for one in mixed], axis=-1)
+    d_read_keys, d_read_strengths, more, d_read_masks = content_gradient(
+        new.memory, x.read_keys, x.read_strengths, x.read_masks, saved.read_content,
+        d_content,
+    )  # fmt: skip
+    d_memory = d_memory + more
+
+    # f = L wʳ, b = Lᵀ wʳ, L, p
+    d_w, d_reads, d_links, d_precedence = links_gradient(old, new, d, d_ahead, d_back)
+
+    # M = kept ∘ (1 − w eᵀ) + w vᵀ
+    kept = old.memory
+    if options.deallocation:
+        kept = kept * saved.retention[:, :, None]
+    d_w = d_w + ops.sum(d_memory * (x.values - x.erase * kept), axis=-1)
+    rows = w[:, :, None] * d_memory
+    d_values = ops.sum(rows, axis=1)
+    d_erase = -ops.sum(rows * kept, axis=1)
+    d_memory = d_memory - rows * x.erase
+    d_retention = None
+    if options.deallocation:
+        d_retention = ops.sum(d_memory * old.memory, axis=-1)
+        d_memory = d_memory * saved.retention[:, :, None]
+
+    # w = gʷ (c + gᵃ (a − c))
+    content = saved.write_content.weights[:, 0]
+    apart = saved.allocation[:, 0] - content
+    d_gw = ops.sum(d_w * (content + ga * apart), axis=1, keepdims=True)
+    d_mixed = d_w * gw
+    d_ga = ops.sum(d_mixed * apart, axis=1, keepdims=True)
+    d_allocation = d_mixed * ga
+    d_write_keys, d_write_strengths, more, d_write_masks = content_gradient(
+        old.memory, x.write_keys, x.write_strengths, x.write_masks,
+        saved.write_content, (d_mixed - d_allocation)[:, None],
+    )  # fmt: skip
+    d_memory = d_memory + more
+
+    # a, u, ψ
+    d_usage = d.usage + allocation_gradient(saved.free_list, d_allocation)
+    d_usage, d_w, d_free, more = usage_gradient(old, saved, d_usage, d_retention)
+
+    d_interface = interface_gradient(
+        x,
+        Interface(
+            d_read_keys, d_write_keys, d_values, d_read_strengths, d_write_strengths,
+            None, None, d_erase, d_free, d_ga, d_gw, d_read_masks, d_write_masks,
+            d_modes,
+        ),
+    )  # fmt: skip
+    return d_interface, MemoryState(
+        d_memory, d_usage, d_w, d_reads + more, d_precedence, d_links
+    )
+
+
+def content_gradient(
+    memory: Tensor,
+    keys: Tensor,
+    strengths: Tensor,
+    masks: Tensor | None,
+    saved: Content,
+    d_weights: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Of keys (B, R, W), strengths (B, R), memory (B, M, W) and masks (B, R, W)."""
+    d_scores = d_weights * saved.weights
+    d_scores = d_scores - saved.weights * ops.sum(d_scores, axis=-1, keepdims=True)
+    d_strengths = ops.sum(d_scores * saved.cosine, axis=-1)
+    d_cosine = d_scores * strengths[..., None]
+    along = d_cosine * saved.cosine
+    d_cosine = d_cosine * saved.slot_scale * saved.key_scale
+    of_keys = ops.sum(along, axis=-1, keepdims=True) * ops.square(saved.key_scale)
+    if masks is None:
+        of_slots = ops.sum(along, axis=1, keepdims=True) * ops.square(saved.slot_scale)
+        d_keys = ops.matmul(d_cosine, memory) - keys * of_keys
+        d_memory = ops.matmul(_transpose(d_cosine), keys)
+        return d_keys, d_strengths, d_memory - memory * _transpose(of_slots), None
+    masked = keys * masks
+    of_slots = along * ops.square(saved.slot_scale)  # (B, R, M): of each length, twice
+    d_product = ops.matmul(d_cosine, memory)  # of k ∘ z ∘ z
+    d_masked = d_product * masks - masked * of_keys
+    d_squares = ops.matmul(of_slots, ops.square(memory))
+    d_memory = ops.matmul(_transpose(d_cosine), masked * masks)
+    d_memory = d_memory - memory * ops.matmul(_transpose(of_slots), ops.square(masks))
+    d_masks = d_product * masked + d_masked * keys - masks * d_squares
+    return d_masked * masks, d_strengths, d_memory, d_masks
+
+
+def links_gradient(
+    old: MemoryState, new: MemoryState, d: MemoryState, d_ahead: Tensor, d_back: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Of w, wʳ, L and p of the step before, but for what reaches w elsewhere."""
+    w, links = new.write_weights[:, 0], new.links[:, 0]
+    p0, l0, r0 = old.precedence[:, 0], old.links[:, 0], old.read_weights
+    d_precedence = d.precedence[:, 0]
+    d_reads = ops.matmul(d_ahead, links) + ops.matmul(d_back, _transpose(links))
+    left = ops.concatenate([d_ahead, r0], axis=1)
+    right = ops.concatenate([r0, d_back], axis=1)
+    d_links = d.links[:, 0] + ops.matmul(_transpose(left), right)
+    d_links = d_links * ops.cast(1 - np.eye(links.shape[-1]), links.dtype)
+    d_w = d.write_weights[:, 0] + d_precedence
+    d_w = d_w - ops.sum(d_precedence * p0, axis=1, keepdims=True)
+    rest = 1 - ops.sum(w, axis=1, keepdims=True)
+    earlier = ops.matmul(w[:, None], d_links)[:, 0] + d_precedence * rest
+    product = d_links * l0
+    d_w = d_w + ops.matmul(d_links, p0[:, :, None])[:, :, 0]
+    d_w = d_w - ops.sum(product, axis=2) - ops.sum(product, axis=1)
+    d_links = ((1 - w)[:, :, None] - w[:, None]) * d_links
+    return d_w, d_reads, d_links[:, None], earlier[:, None]
+
+
+def allocation_gradient(
+    free_list: SortedSlots | ComparedSlots | None, d_allocation: Tensor
+) -> Tensor:
+    """Of the usage, (B, M), its order held fixed."""
+    if isinstance(free_list, ComparedSlots):
+        direct = d_allocation * free_list.before
+        reached = direct - direct * free_list.used
+        behind = ops.matmul(reached[:, None], free_list.earlier)[:, 0]
+        return (1 - EPSILON) * (behind / free_list.used - direct)
+    assert free_list is not None
+    direct = ops.take_along_axis(d_allocation, free_list.order, axis=-1)
+    direct = direct * free_list.before
+    reached = direct - direct * free_list.used
+    # Σ_{i>j}, summed from its end: beside all that comes before it would be lost.
+    behind = ops.flip(ops.cumsum(ops.flip(reached[:, 1:], axis=1), axis=1), axis=1)
+    behind = ops.pad(behind, ((0, 0), (0, 1)))
+    d_used = behind / free_list.used - direct
+    return (1 - EPSILON) * ops.take_along_axis(d_used, free_list.rank, axis=-1)
+
+
+def usage_gradient(
+    old: MemoryState, saved: Residuals, d_usage: Tensor, d_retention: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Of u and w of the step before, of f, and of wʳ where it was freed.
+
+    Args:
+        old: the memory before.
+        saved: what the step kept.
+        d_usage: of u.
+        d_retention: what reaches ψ by deallocation.
+    """
+    w0, free = old.write_weights[:, 0], saved.interface.free_gates[:, :, None]
+    through_usage = d_usage * (old.usage + (1 - old.usage) * w0)
+    if d_retention is not None:
+        through_usage = through_usage + d_retention
+    d_filled = d_usage * saved.retention
+    kept = 1 - free * old.read_weights
+    factors = [kept[:, r] for r in range(kept.shape[1])]
+    others, behind = [through_usage], None
+    for factor in factors[:-1]:
+        others.append(others[-1] * factor)
+    for r in range(
+        len(factors) - 1, -1, -1
+    ):  # ∏ of the other heads, also where one is 0
+        others[r] = others[r] if behind is None else others[r] * behind
+        behind = factors[r] if behind is None else factors[r] * behind
+    d_kept = ops.stack(others, axis=1)
+    return (
+        d_filled * (1 - w0),
+        (d_filled * (1 - old.usage))[:, None],
+        -ops.sum(d_kept * old.read_weights, axis=-1),
+        -d_kept * free,
+    )
+
+
+def _transpose(x: Tensor) -> Tensor:
+    return ops.swapaxes(x, -1, -2)

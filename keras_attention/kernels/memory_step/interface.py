@@ -1,0 +1,191 @@
+"""The interface vector ξ of a DNC: its parts, how it is split, and the gradient.
+
+The order of the fields of `Interface` is the order of the parts in ξ.
+
+Shapes: B batch, W word width, R read heads, H write heads.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from keras import ops
+
+Tensor = Any
+
+MIN_MASK = 0.1  # the least value of a key mask
+Cuts = tuple[int, ...]
+
+
+class Linkage(NamedTuple):
+    """How temporal links are stored and used."""
+
+    write: Callable  # (L, p, wʷ) to the next L
+    follow: Callable  # (L, wʳ) to f and b, (B, R, H, M)
+
+
+class MemoryOptions(NamedTuple):
+    """What a step of the memory is besides its tensors.
+
+    Attributes:
+        linkage: how links are written and followed; None without links.
+        masked_keys: whether each key has a mask.
+        deallocation: whether freed slots are erased before the write.
+        sharp_links: whether forward and backward weights are sharpened.
+        soft_allocation: whether allocation is a softmax instead of a sorted list.
+        compare_slots: whether the free list compares all pairs of slots instead of
+            sorting them: the same numbers, faster for few slots on some backends.
+    """
+
+    linkage: Linkage | None
+    masked_keys: bool = False
+    deallocation: bool = False
+    sharp_links: bool = False
+    soft_allocation: bool = False
+    compare_slots: bool = False
+
+
+class Interface(NamedTuple):
+    """ξ: what the controller says to the memory, each part in its range."""
+
+    read_keys: Any  # kʳ, (B, R, W)
+    write_keys: Any  # kʷ, (B, H, W)
+    values: Any  # v, (B, H, W)
+    read_strengths: Any  # βʳ, (B, R), at least 1, as all strengths
+    write_strengths: Any  # βʷ, (B, H)
+    allocation_strengths: Any  # β of soft allocation, (B, H), or None
+    sharpness: Any  # s of forward and backward links, (B, 2, R, H), or None
+    erase: Any  # e, (B, H, W), between 0 and 1, as all below
+    free_gates: Any  # f, (B, R)
+    allocation_gate: Any  # gᵃ, (B, H)
+    write_gate: Any  # gʷ, (B, H)
+    read_masks: Any  # zʳ, (B, R, W), or None
+    write_masks: Any  # zʷ, (B, H, W), or None
+    modes: Any  # π, (B, R, 1 + 2H), on the simplex: backward, content, forward; or None
+
+
+def interface_widths(
+    word_width: int, read_heads: int, write_heads: int, options: MemoryOptions
+) -> Interface:
+    """How many numbers of ξ each part takes, as an `Interface` of integers."""
+    reads, writes, width = read_heads, write_heads, word_width
+    return Interface(
+        read_keys=reads * width,
+        write_keys=writes * width,
+        values=writes * width,
+        read_strengths=reads,
+        write_strengths=writes,
+        allocation_strengths=writes * options.soft_allocation,
+        sharpness=2 * reads * writes * options.sharp_links,
+        erase=writes * width,
+        free_gates=reads,
+        allocation_gate=writes,
+        write_gate=writes,
+        read_masks=reads * width * options.masked_keys,
+        write_masks=writes * width * options.masked_keys,
+        modes=reads * (1 + 2 * writes) * (options.linkage is not None),
+    )
+
+
+@functools.lru_cache
+def _cuts(*sizes: Any) -> tuple[Cuts, Cuts, Cuts, Cuts]:
+    """Where ξ is cut into words, strengths, gates and modes, and each of the first 3.
+
+    Args:
+        *sizes: those of `interface_widths`.
+    """
+    widths = interface_widths(*sizes)
+    groups = widths[:3], widths[3:7], widths[7:13]
+    ends = [[sum(group[: n + 1]) for n in range(len(group))] for group in groups]
+    words, strengths, gates = (end[-1] for end in ends)
+    whole = words, words + strengths, words + strengths + gates
+    return whole, *(tuple(end[:-1]) for end in ends)  # type: ignore[return-value]
+
+
+def split_interface(
+    interface: Tensor,
+    sizes: tuple[int, int, int],
+    options: MemoryOptions,
+    mask: Tensor | None = None,
+    library: Any = ops,
+) -> Interface:
+    """Splits ξ into its parts and brings each part into its range.
+
+    Args:
+        interface: ξ, (B, ·).
+        sizes: W, R and H.
+        options: of the step.
+        mask: numbers (B, 1); where 0, all gates are closed. None for 1.
+        library: what offers `split`, `reshape`, `softplus`, `sigmoid` and `softmax` as
+            `keras.ops` does: a backend's own functions save Keras' time.
+    """
+    width, reads, writes = sizes
+    split, reshape = library.split, library.reshape
+    whole, of_words, of_strengths, of_gates = _cuts(*sizes, options)
+    words, strengths, gates, modes = split(interface, whole, 1)
+    strengths = 1 + library.softplus(strengths)
+    gates = library.sigmoid(gates)
+    if mask is not None:
+        gates = gates * mask
+    keys_r, keys_w, values = split(words, of_words, 1)
+    beta_r, beta_w, beta_a, sharpness = split(strengths, of_strengths, 1)
+    erase, free, allocation, write, masks_r, masks_w = split(gates, of_gates, 1)
+    masks_r_w: tuple[Any, Any] = (None, None)
+    if options.masked_keys:
+        masks_r_w = (
+            reshape(MIN_MASK + (1 - MIN_MASK) * masks_r, (-1, reads, width)),
+            reshape(MIN_MASK + (1 - MIN_MASK) * masks_w, (-1, writes, width)),
+        )
+    if options.linkage is not None:
+        modes = library.softmax(reshape(modes, (-1, reads, 1 + 2 * writes)), -1)
+    return Interface(
+        reshape(keys_r, (-1, reads, width)),
+        reshape(keys_w, (-1, writes, width)),
+        reshape(values, (-1, writes, width)),
+        beta_r,
+        beta_w,
+        beta_a if options.soft_allocation else None,
+        reshape(sharpness, (-1, 2, reads, writes)) if options.sharp_links else None,
+        reshape(erase, (-1, writes, width)),
+        free,
+        allocation,
+        write,
+        *masks_r_w,
+        None if options.linkage is None else modes,
+    )
+
+
+def interface_gradient(x: Interface, d: Interface) -> Tensor:
+    """The gradient with respect to ξ, (B, ·), of a step with links.
+
+    Soft allocation and sharp links have no gradient here.
+
+    Args:
+        x: what `split_interface` returned.
+        d: the gradients with respect to its parts.
+    """
+
+    def flat(parts: Any) -> Tensor:
+        rows = [p if len(p.shape) == 2 else _flat(p) for p in parts if p is not None]
+        return ops.concatenate(rows, axis=1)
+
+    strengths, gates = flat(x[3:5]), flat(x[7:11])
+    parts = [
+        flat(d[:3]),
+        flat(d[3:5]) * (1 - ops.exp(1 - strengths)),  # of 1 + softplus
+        flat(d[7:11]) * gates * (1 - gates),  # of a sigmoid
+    ]
+    if x.read_masks is not None:
+        masks = flat(x[11:13])
+        slope = (masks - MIN_MASK) * (1 - masks) / (1 - MIN_MASK)
+        parts.append(flat(d[11:13]) * slope)
+    inner = ops.sum(x.modes * d.modes, axis=-1, keepdims=True)
+    parts.append(x.modes * (d.modes - inner))  # of a softmax
+    return flat(parts)
+
+
+def _flat(part: Tensor) -> Tensor:
+    """(B, R, W) as (B, R W)."""
+    return ops.reshape(part, (-1, part.shape[1] * part.shape[2]))

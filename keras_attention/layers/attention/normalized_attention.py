@@ -1,0 +1,103 @@
+"""Attention with a score and a normalizer.
+
+Shapes: B batch, T queries, S keys, Dq, Dk widths, V width of a value.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.layers import scores
+from keras_attention.layers.attention.scored_attention import ScoredAttention
+from keras_attention.layers.base.arguments import (
+    fraction,
+    resolve_normalizer,
+    serialize_normalizer,
+)
+from keras_attention.layers.base.attention_layer import Prepared
+from keras_attention.numerics import normalizers
+from keras_attention.ops import attend, dot_product_attention
+
+Tensor = Any
+
+
+class NormalizedAttention(ScoredAttention):
+    """Attention whose weights are normalized scores; some may be dropped.
+
+    Abstract: a subclass defines `attend_from_state`, with `attend_to_all` where each
+    query attends to all keys.
+
+    Args:
+        score: its name, its config, or a `Score`.
+        normalizer: its name, its config, or a callable f(scores, mask).
+        dropout: the fraction of weights that are dropped while training.
+        seed: of the dropout.
+    """
+
+    def __init__(
+        self,
+        score: Any,
+        normalizer: Any,
+        dropout: float,
+        seed: int | None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(score, **kwargs)
+        self.normalizer = resolve_normalizer(normalizer)
+        self._normalize = normalizers.get(self.normalizer)
+        self.dropout = fraction("dropout", dropout)
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed) if dropout else None
+        self._is_fused = (
+            self.normalizer == "softmax" and type(self.score) is scores.DotScore
+        )
+
+    def sample(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
+        """A dropout mask (B, T, S), or None."""
+        if not (self.dropout and training):
+            return None
+        ones = ops.ones(shape, self.compute_dtype)
+        return keras.random.dropout(ones, self.dropout, seed=self.seed_generator)
+
+    def attend_to_all(
+        self,
+        query: Tensor,
+        prepared: Prepared,
+        mask: Tensor | None,
+        dropout_mask: Tensor | None,
+        return_weights: bool,
+    ) -> tuple[Tensor, Tensor | None]:
+        """The output and the weights, which are None where a fused kernel serves.
+
+            weights = normalize(score(query, key))      (B, T, S)
+            output  = weights · value                   (B, T, V)
+        """
+        if self._is_fused and not return_weights and dropout_mask is None:
+            output = dot_product_attention(
+                query[:, :, None, :],  # one head: (B, T, 1, D)
+                prepared.key[:, :, None, :],
+                prepared.value[:, :, None, :],
+                None if mask is None else mask[:, None],
+                None if self.score.scaled else 1.0,
+            )
+            return ops.squeeze(output, axis=2), None
+        return attend(
+            self.score.project_query(query),
+            prepared.key,
+            prepared.value,
+            self.score.compare,
+            self._normalize,
+            mask,
+            dropout_mask=dropout_mask,
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "normalizer": serialize_normalizer(self.normalizer),
+            "dropout": self.dropout,
+            "seed": self.seed,
+        }

@@ -1,0 +1,339 @@
+"""Any attention as one of ours: Keras' own layers, and a user's with Keras' call.
+
+Shapes: B batch, T queries, S keys, H heads, Dq, Dk widths, V width of a value.
+"""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention import kernels
+from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.attention_layer import (
+    AttentionLayer,
+    Prepared,
+    write_steps,
+)
+from keras_attention.layers.base.checks import check_call, check_usable
+from keras_attention.layers.base.recording import is_recording, record
+from keras_attention.numerics import masks
+
+Tensor = Any
+Attention = Any  # an `AttentionLayer`, or a `KerasAttention` around another layer
+
+
+def as_attention(layer: Any, name: str = "attention") -> Attention:
+    """An attention layer as it is; any other layer with Keras' call in an adapter.
+
+    Nothing is tracked or saved by the adapter: a holder keeps the layer itself, and
+    asks for the adapter whenever it uses the layer.
+
+    Args:
+        layer: an attention layer.
+        name: of the argument, for the message.
+
+    Raises:
+        ValueError: if it is no attention layer.
+    """
+    if isinstance(layer, AttentionLayer):
+        return layer
+    if _takes_tensors(layer) or _takes_list(layer):
+        return KerasAttention(layer)
+    raise ValueError(
+        f"`{name}` must be an attention layer: one of keras_attention, or a Keras "
+        "layer with the call of keras.layers.MultiHeadAttention, (query, value, "
+        "key=None, …), or that of keras.layers.Attention, ([query, value, key], "
+        "mask=…, …). "
+        f"Received: {name}={layer!r}"
+    )
+
+
+class KerasAttention:
+    """A layer with Keras' call under the protocol of `AttentionLayer`.
+
+    A query that may attend to nothing gets output and weights 0, and the masks that
+    tensors carry are left alone, whatever the layer does with them.
+
+    Args:
+        layer: the layer.
+    """
+
+    def __init__(self, layer: keras.layers.Layer) -> None:
+        self.layer = layer
+        self.name, self.path = layer.name, layer.path
+        self._list = not _takes_tensors(layer)
+        self._options = signature(layer.call).parameters
+
+    @property
+    def built(self) -> bool:
+        """Whether the layer has its weights."""
+        return self.layer.built
+
+    @property
+    def compute_dtype(self) -> str:
+        """Of the layer."""
+        return self.layer.compute_dtype
+
+    def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
+        """Builds the layer for these shapes."""
+        key_shape = value_shape if key_shape is None else key_shape
+        shapes = tuple(query_shape), tuple(value_shape), tuple(key_shape)
+        names = signature(self.layer.build).parameters
+        if self._list:
+            self.layer.build(list(shapes))
+        elif "value_shape" in names:
+            given = dict(zip(("query_shape", "value_shape", "key_shape"), shapes))
+            self.layer.build(**{n: s for n, s in given.items() if n in names})
+        else:  # it makes its weights when it is called
+            self._call(*(keras.KerasTensor(s, self.compute_dtype) for s in shapes))
+
+    def __call__(
+        self,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+    ) -> Any:
+        key = value if key is None else key
+        query, mask = check_call(
+            query,
+            value,
+            key,
+            query_mask,
+            value_mask,
+            key_mask,
+            None if self._list else attention_mask,
+            use_causal_mask,
+        )
+        if self._list and attention_mask is not None:
+            raise ValueError(
+                f"`attention_mask` must be None: layer {self.name!r}, a "
+                f"{type(self.layer).__name__}, takes masks of queries and of values "
+                f"alone. Received: attention_mask.shape={tuple(attention_mask.shape)}"
+            )
+        of_keys = masks.merge(value_mask, key_mask)
+        output, weights = self._attend(
+            query,
+            Prepared(key, value, of_keys),
+            mask,
+            use_causal_mask,
+            return_attention_scores or is_recording(),
+            training,
+        )
+        if is_recording():
+            record(self.path, weights)
+        return (output, weights) if return_attention_scores else output
+
+    def prepare(
+        self, value: Tensor, key: Tensor | None = None, mask: Tensor | None = None
+    ) -> Prepared:
+        """The memory as it is: the layer projects it at each step."""
+        check_usable(self, "prepare", value)
+        mask = masks.check("mask", mask, tuple(value.shape[:2]))
+        return Prepared(value if key is None else key, value, mask)
+
+    def attend(
+        self, query: Tensor, prepared: Prepared, state: Any = None, random: Any = None
+    ) -> tuple[Tensor, Tensor, Any]:
+        """One step of attention over a prepared memory; see `AttentionLayer.attend`."""
+        check_usable(self, "attend", query)
+        single = len(query.shape) == 2
+        query = ops.expand_dims(query, 1) if single else query
+        mask = None if prepared.mask is None else ops.expand_dims(prepared.mask, 1)
+        output, weights = self._attend(query, prepared, mask, False, True, False)
+        if single:
+            output, weights = ops.squeeze(output, 1), ops.squeeze(weights, -2)
+        return output, weights, ()
+
+    def context(
+        self, query: Tensor, prepared: Prepared, state: Any = None
+    ) -> tuple[Tensor, Any]:
+        """`attend` without its weights; see `AttentionLayer.context`."""
+        output, weights, _ = self.attend(query, prepared)
+        if is_recording():
+            record(self.path, weights)
+        return output, ()
+
+    def initial_state(self, prepared: Prepared) -> tuple:
+        """`()`: a step does not depend on the last one."""
+        return ()
+
+    def state_shapes(self, shape: tuple[Any, Any]) -> list[tuple]:
+        """`[]`."""
+        return []
+
+    def sample(self, shape: tuple[Any, Any, Any], training: bool | None) -> None:
+        """None: what the layer draws, it draws itself.
+
+        Raises:
+            ValueError: while training, if the layer drops: a loop may be compiled, and
+                what is drawn in it would be the same at each step, or fail.
+        """
+        if training and _drops(self.layer):
+            raise ValueError(
+                f"`attention` must have no dropout inside a loop over time: layer "
+                f"{self.name!r} draws its own at each step. Use dropout=0, or an "
+                "attention of keras_attention, which draws before the loop. "
+                f"Received: attention={self.layer!r}"
+            )
+
+    def output_width(self, query_width: int, value_width: int) -> int:
+        """The width of the output, which the layer itself says."""
+        query = keras.KerasTensor((None, 1, query_width), self.compute_dtype)
+        value = keras.KerasTensor((None, 1, value_width), self.compute_dtype)
+        return self._call(query, value, value).shape[-1]
+
+    def weights_shape(self, batch: Any, queries: Any, keys: Any) -> tuple:
+        """(B, H, T, S) for a layer that says how many heads it has, else (B, T, S)."""
+        for name in ("num_heads", "num_query_heads"):
+            if isinstance(getattr(self.layer, name, None), int):
+                return (batch, getattr(self.layer, name), queries, keys)
+        return (batch, queries, keys)
+
+    def initial_cache(
+        self, batch: Any, length: int, width: int | None = None
+    ) -> Prepared:
+        """An empty cache for `step`, which keeps the inputs themselves."""
+        check_usable(self, "initial_cache", None)
+        shape = (batch, positive("length", length))
+        empty = ops.zeros((*shape, positive("width", width)), self.compute_dtype)
+        return Prepared((), empty, ops.zeros(shape, "bool"))
+
+    def step(
+        self, inputs: Tensor, cache: Prepared, index: Any, mask: Tensor | None = None
+    ) -> tuple[Tensor, Prepared]:
+        """Causal self-attention of the next inputs; see `AttentionLayer.step`."""
+        check_usable(self, "step", inputs)
+        single = len(inputs.shape) == 2
+        mask = masks.check("mask", mask, tuple(inputs.shape[:-1]))
+        if mask is None:
+            mask = ops.ones(ops.shape(inputs)[:-1], "bool")
+        if single:
+            inputs, mask = ops.expand_dims(inputs, 1), ops.expand_dims(mask, 1)
+        inputs = ops.cast(inputs, cache.value.dtype)
+        value = write_steps(cache.value, inputs, index)
+        filled = write_steps(cache.mask, mask, index)
+        s, found = ops.arange(value.shape[1]), []
+        for t in range(
+            inputs.shape[1]
+        ):  # one query at a time needs masks of keys alone
+            seen = ops.logical_and(filled, s[None] <= index + t)  # (B, P)
+            now = Prepared(value, value, seen)
+            found.append(self.attend(inputs[:, t : t + 1], now)[:2])
+        output = ops.concatenate([one for one, _ in found], axis=1)
+        if is_recording():
+            weights = ops.concatenate([w for _, w in found], axis=-2)
+            record(self.path, ops.squeeze(weights, -2) if single else weights)
+        cache = Prepared((), value, filled)
+        return (ops.squeeze(output, 1) if single else output), cache
+
+    def _attend(
+        self,
+        query: Tensor,
+        prepared: Prepared,
+        mask: Tensor | None,
+        causal: bool,
+        return_weights: bool,
+        training: bool | None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """The layer's call, and 0 for queries (B, T, Dq) that may attend to nothing.
+
+        Args:
+            query: (B, T, Dq).
+            prepared: the memory, with the mask of its keys.
+            mask: all masks merged, booleans that broadcast to (B, T, S), or None.
+            causal: whether a causal mask is among them.
+            return_weights: whether the weights are wanted.
+            training: handed to the layer.
+        """
+        key, value, of_keys = prepared
+        found = self._call(
+            query, value, key, mask, of_keys, causal, return_weights, training
+        )
+        output, weights = found if return_weights else (found, None)
+        if mask is None:
+            return output, weights
+        is_valid = ops.any(mask, axis=-1, keepdims=True)  # (B, T, 1)
+        output = ops.where(is_valid, output, ops.zeros_like(output))
+        if weights is not None:
+            heads = len(weights.shape) == 4
+            rows = ops.expand_dims(is_valid, 1) if heads else is_valid
+            weights = ops.where(rows, weights, ops.zeros_like(weights))
+        return output, weights
+
+    def _call(
+        self,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor,
+        mask: Tensor | None = None,
+        of_keys: Tensor | None = None,
+        causal: bool = False,
+        return_weights: bool = False,
+        training: bool | None = None,
+    ) -> Any:
+        """The layer's own call, with the arguments that it has."""
+        options: dict[str, Any] = {}
+        if "training" in self._options:
+            options["training"] = training
+        if return_weights:
+            if "return_attention_scores" not in self._options:
+                raise ValueError(
+                    f"Layer {self.name!r} cannot return its weights: its call has no "
+                    "argument `return_attention_scores`. Received: "
+                    f"attention={self.layer!r}"
+                )
+            options["return_attention_scores"] = True
+        with kernels.without_masks(query, value, key):
+            if self._list:
+                if of_keys is not None:
+                    options["mask"] = [None, of_keys]
+                if causal:
+                    options["use_causal_mask"] = True
+                return self.layer([query, value, key], **options)
+            if mask is not None:
+                if "attention_mask" not in self._options:
+                    raise ValueError(
+                        f"Layer {self.name!r} cannot be masked: its call has no "
+                        "argument `attention_mask`. Received: "
+                        f"attention={self.layer!r}"
+                    )
+                queries, keys = ops.shape(query)[1], ops.shape(value)[1]
+                shape = (ops.shape(query)[0], queries, keys)
+                options["attention_mask"] = ops.broadcast_to(mask, shape)
+            return self.layer(query, value, key=key, **options)
+
+
+def _takes_tensors(layer: Any) -> bool:
+    """Whether a layer has the call of `keras.layers.MultiHeadAttention`."""
+    if not isinstance(layer, keras.layers.Layer):
+        return False
+    return {"query", "value", "key"} <= set(signature(layer.call).parameters)
+
+
+def _takes_list(layer: Any) -> bool:
+    """Whether a layer has the call of `keras.layers.Attention`."""
+    if isinstance(layer, keras.layers.Attention):
+        return True
+    if not isinstance(layer, keras.layers.Layer):
+        return False
+    return {"mask", "return_attention_scores"} <= set(signature(layer.call).parameters)
+
+
+def _drops(layer: keras.layers.Layer) -> bool:
+    """Whether a layer, or one in it, draws random numbers in training."""
+    return any(
+        getattr(one, "seed_generator", None) is not None
+        and (getattr(one, "rate", 0) or getattr(one, "dropout", 0))
+        for one in layer._flatten_layers()
+    )

@@ -1,0 +1,126 @@
+"""What attention layers with one head share: the call, and the memory.
+
+Shapes: B batch, T queries, S keys, Dq, Dk widths, V width of a value.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.layers.base.attention_layer import AttentionLayer, Prepared
+from keras_attention.layers.base.checks import check_call, check_usable
+from keras_attention.layers.base.recording import is_recording, record
+from keras_attention.numerics import masks
+
+Tensor = Any
+
+
+class OneHeadAttention(AttentionLayer):
+    """Attention with weights (B, T, S) over values that are not projected. Abstract.
+
+    A subclass defines `attend_from_state`; where keys are projected, `project_key`;
+    where widths must fit each other, `check_widths`.
+
+    Call arguments:
+        query: (B, T, Dq), or (B, Dq) for one query, whose T axis is then left out of
+            everything that is returned.
+        value: (B, S, V).
+        key: (B, S, Dk), by default the value.
+        query_mask: booleans (B, T), or (B,) for one query.
+        value_mask: booleans (B, S).
+        key_mask: booleans (B, S).
+        attention_mask: booleans (T, S) or (B, T, S); (B, S) for one query.
+        return_attention_scores: whether to return the weights, too.
+        training: whether to drop weights.
+        use_causal_mask: whether query t may see only keys 0 … t.
+    """
+
+    def project_key(self, key: Tensor) -> Tensor:
+        """What a key becomes before it meets any query: (B, S, ·)."""
+        return key
+
+    def precompute_key(self, key: Tensor) -> Any:
+        """What makes one query after another fast, from projected keys."""
+        return key
+
+    def check_widths(self, query: Tensor, value: Tensor, key: Tensor) -> None:
+        """Raises a ValueError where the widths do not fit each other."""
+
+    def call(
+        self,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+    ) -> Any:
+        key = value if key is None else key
+        single = len(query.shape) == 2
+        query, mask = check_call(
+            query,
+            value,
+            key,
+            query_mask,
+            value_mask,
+            key_mask,
+            attention_mask,
+            use_causal_mask,
+        )
+        self.check_widths(query, value, key)
+        prepared = Prepared(self.project_key(key), value)
+        sizes = (*ops.shape(query)[:2], ops.shape(key)[1])
+        recording = is_recording()
+        output, weights, _ = self.attend_from_state(
+            query,
+            prepared,
+            mask,
+            self.initial_state(prepared),
+            self.sample(sizes, training),
+            return_attention_scores or recording,
+        )
+        if single:
+            output = ops.squeeze(output, axis=1)
+            weights = None if weights is None else ops.squeeze(weights, axis=1)
+        if recording:
+            record(self.path, weights)
+        return (output, weights) if return_attention_scores else output
+
+    def compute_output_spec(
+        self,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+    ) -> Any:
+        key = value if key is None else key
+        check_call(query, value, key, query_mask, value_mask, key_mask, attention_mask)
+        self.check_widths(query, value, key)
+        width = self.output_width(query.shape[-1], value.shape[-1])
+        output = keras.KerasTensor((*query.shape[:-1], width), self.compute_dtype)
+        shape = (*query.shape[:-1], key.shape[1])
+        weights = keras.KerasTensor(shape, self.compute_dtype)
+        return (output, weights) if return_attention_scores else output
+
+    def prepare(
+        self, value: Tensor, key: Tensor | None = None, mask: Tensor | None = None
+    ) -> Prepared:
+        check_usable(self, "prepare", value)
+        mask = masks.check("mask", mask, tuple(value.shape[:2]))
+        value = ops.cast(value, self.compute_dtype)
+        key = value if key is None else ops.cast(key, self.compute_dtype)
+        key = self.precompute_key(self.project_key(key))
+        return Prepared(key, value, mask)

@@ -1,0 +1,80 @@
+"""The cache of self-attention by steps, which may roll under a sliding window.
+
+Shapes: B batch, T steps, P positions of a cache, G heads of keys and values, E width of
+a head, V width of a value.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+from keras import ops
+
+from keras_attention.layers.base.attention_layer import Prepared, write_steps
+
+Tensor = Any
+
+
+def write_cache(
+    cache: Prepared, new: Prepared, index: Any, positions: Tensor, window: int | None
+) -> tuple[Prepared, Tensor, Prepared]:
+    """What is attended to, at which positions (·,), and the cache of the next step.
+
+    A cache of no more positions than the window rolls: it holds position p at p mod P.
+
+    Args:
+        cache: keys (B, P, G, E), values (B, P, G, V) and their mask (B, P).
+        new: the same of the next T steps.
+        index: the position of the first of them.
+        positions: of all of them, (T,).
+        window: the sliding window, or None.
+    """
+    size, steps = cache.key.shape[1], new.key.shape[1]
+    rolls = size == window
+    if not rolls or steps == 1:
+        at = index % size if rolls else index
+        cache = Prepared(*(write_steps(a, b, at) for a, b in zip(cache, new)))
+        held = _held(positions[-1], size) if rolls else ops.arange(size)
+        return cache, held, cache
+    before = _held(positions[0] - 1, size)
+    seen = Prepared(*(ops.concatenate(pair, axis=1) for pair in zip(cache, new)))
+    after = _held(positions[-1], size)  # (P,)
+    source = ops.clip(after - positions[0], 0, steps - 1)
+
+    def rolled(old: Tensor, late: Tensor) -> Tensor:
+        shape = (1, size, *[1] * (len(old.shape) - 2))
+        fresh = ops.reshape(after >= positions[0], shape)
+        return ops.where(fresh, ops.take(late, source, axis=1), old)
+
+    cache = Prepared(*(rolled(old, late) for old, late in zip(cache, new)))
+    return seen, ops.concatenate([before, positions]), cache
+
+
+def check_room(inputs: Tensor, cache: Prepared, index: Any, window: int | None) -> None:
+    """Raises a ValueError where the inputs (B, T, D) do not fit into the cache.
+
+    Whether there is room can be seen of an index that is a number alone.
+    """
+    size = cache.key.shape[1]
+    if size == window:
+        return
+    if inputs.shape[1] > size:
+        raise ValueError(
+            "`inputs` must not be longer than the cache. Received: "
+            f"inputs.shape={tuple(inputs.shape)}, length={size}"
+        )
+    if isinstance(index, Integral) and index + inputs.shape[1] > size:
+        raise ValueError(
+            f"`cache` is full: it has {size} places. Received: index={index}, "
+            f"inputs.shape={tuple(inputs.shape)}"
+        )
+
+
+def _held(last: Tensor, size: int) -> Tensor:
+    """The positions that a cache holds which rolls, once `last` is written: (P,).
+
+    At place j it is the greatest p ≤ last with p mod P = j; below 0, there is none yet.
+    """
+    place = ops.arange(size)
+    return last - (last - place) % size

@@ -1,0 +1,412 @@
+"""Attention with heads: projections in, attention, a projection out.
+
+Shapes: B batch, T queries, S keys, D widths, V width of a value, H heads, G heads of
+keys and values, E width of a head.
+"""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention import kernels
+from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.attention_layer import Prepared
+from keras_attention.layers.base.checks import check_usable
+from keras_attention.layers.base.recording import is_recording, record
+from keras_attention.layers.multi_head.heads import (
+    as_boolean,
+    check_call,
+    check_inputs,
+    check_kept,
+    check_order,
+    fold_call,
+    with_time,
+)
+from keras_attention.layers.multi_head.projected_heads import ProjectedHeads
+from keras_attention.numerics import axes as folding
+from keras_attention.numerics import masks, normalizers
+from keras_attention.ops.attention import full_bias, weighted_heads
+from keras_attention.ops.sinks import sink_attention
+
+Tensor = Any
+
+
+class HeadsAttention(ProjectedHeads):
+    """What `MultiHeadAttention` and `Hopfield` share: a call, and the memory. Abstract.
+
+    A call passes through the methods of Keras' layer under their names there:
+    `_compute_attention_mask`, `_compute_attention`, `_masked_softmax`. What subclasses
+    Keras' layer and overrides them can subclass these layers.
+    """
+
+    def __init__(self, *arguments: Any, **kwargs: Any) -> None:
+        super().__init__(*arguments, **kwargs)
+        # What overrides Keras' method may have its older signature.
+        method = type(self)._compute_attention
+        self._takes_causal = method.__module__.startswith("keras_attention.")
+        options = signature(method).parameters.values()
+        self._returns_scores = any(
+            option.name == "return_attention_scores"
+            or option.kind is option.VAR_KEYWORD
+            for option in options
+        )
+        self._normalize = normalizers.get(self.normalizer)
+
+    def call(
+        self,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+        bias: Tensor | None = None,
+    ) -> Any:
+        key = value if key is None else key
+        given = check_call(
+            query,
+            value,
+            key,
+            query_mask,
+            value_mask,
+            key_mask,
+            attention_mask,
+            bias,
+            self._num_heads,
+            self.attention_axes,
+        )
+        query, axes = given.query, self._attention_axes
+        q, k = self._project_queries(query), self._project_keys(key)  # (B, ..., H, E)
+        v = kernels.dense(self._value_dense, value, 1)  # (B, ..., G, V)
+        folds = len(query.shape) > 3
+        if folds:
+            check_order(self, axes, use_causal_mask)
+            given = fold_call(given, key, axes)
+            q, k, v = (folding.fold(x, axes) for x in (q, k, v))  # (B, T, H, E)
+        recording = is_recording()
+        heads, weights = self._attend_heads(
+            q,
+            k,
+            v,
+            given,
+            training,
+            return_attention_scores or recording,
+            use_causal_mask,
+        )
+        if folds:
+            heads = folding.unfold(heads, ops.shape(query), axes)  # (B, ..., H, V)
+        output = self._close(heads, query)
+        if folds and weights is not None:
+            shape = ops.shape(query), ops.shape(key)
+            shape = folding.weights_shape(*shape, self._num_heads, axes)
+            weights = ops.reshape(weights, shape)
+        if given.single:
+            output = ops.squeeze(output, axis=1)
+            weights = None if weights is None else ops.squeeze(weights, axis=-2)
+        if recording:
+            record(self.path, weights)
+        return (output, weights) if return_attention_scores else output
+
+    def _attend_heads(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        given: Any,
+        training: bool | None,
+        return_weights: bool,
+        causal: bool,
+    ) -> tuple[Tensor, Tensor | None]:
+        """What heads (B, T, H, E) find under the masks of a call, and the weights."""
+        own = causal and not self._takes_causal
+        mask = self._compute_attention_mask(
+            query,
+            value,
+            query_mask=given.query_mask,
+            value_mask=given.value_mask,
+            key_mask=given.key_mask,
+            attention_mask=given.attention_mask,
+            use_causal_mask=own,
+        )
+        options: dict[str, Any] = (
+            {"use_causal_mask": True} if causal and not own else {}
+        )
+        if given.bias is not None:
+            options["bias"] = full_bias(given.bias, query, key)
+        if self._returns_scores:
+            options["return_attention_scores"] = return_weights
+        heads, weights = self._compute_attention(
+            query, key, value, mask, training, **options
+        )
+        rows = given.query_mask
+        if rows is not None:  # nobody's queries find nothing
+            is_valid = ops.expand_dims(rows, (2, 3))  # (B, T, 1, 1)
+            heads = ops.where(is_valid, heads, ops.zeros_like(heads))
+            if weights is not None:
+                is_valid = ops.expand_dims(rows, (1, 3))  # (B, 1, T, 1)
+                weights = ops.where(is_valid, weights, ops.zeros_like(weights))
+        return heads, weights
+
+    def _compute_attention_mask(
+        self,
+        query: Tensor,
+        value: Tensor,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = False,
+    ) -> Tensor | None:
+        """All masks but that of the queries merged, no larger than need be.
+
+        The queries that `query_mask` hides are zeroed behind the attention.
+
+        Returns:
+            Booleans that broadcast to (B, T, S) or (B, H, T, S), or None.
+        """
+        found = [
+            ops.expand_dims(mask, 1)  # (B, 1, S)
+            for mask in (value_mask, key_mask)
+            if mask is not None
+        ]
+        if attention_mask is not None:
+            if len(attention_mask.shape) == 2:
+                attention_mask = ops.expand_dims(attention_mask, 0)  # (1, T, S)
+            elif len(attention_mask.shape) == 4:
+                found = [ops.expand_dims(mask, 1) for mask in found]  # (B, 1, 1, S)
+            found.append(attention_mask)
+        if use_causal_mask:
+            found.append(self._compute_causal_mask(query, value))
+        if self.sliding_window is not None:
+            found.append(self._compute_sliding_window_mask(query, value))
+        return masks.merge(*found) if len(found) > 1 else (found or [None])[0]
+
+    def _compute_causal_mask(
+        self, query: Tensor, value: Tensor | None = None
+    ) -> Tensor:
+        """(1, T, S), True where a query may see a key."""
+        keys = query if value is None else value
+        mask = masks.causal(ops.shape(query)[1], ops.shape(keys)[1])
+        return ops.expand_dims(mask, 0)
+
+    def _compute_sliding_window_mask(
+        self, query: Tensor, value: Tensor | None = None
+    ) -> Tensor:
+        """(1, T, S), True where a key is less than the window away from a query."""
+        keys = query if value is None else value
+        sizes = ops.shape(query)[1], ops.shape(keys)[1]
+        mask = masks.sliding_window(*sizes, self.sliding_window)
+        return ops.expand_dims(mask, 0)
+
+    def _compute_attention(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attention_mask: Tensor | None = None,
+        training: bool | None = None,
+        return_attention_scores: bool = False,
+        use_causal_mask: bool = False,
+        bias: Tensor | None = None,
+        dropout_mask: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """softmax(q kᵀ / √E) v of projected heads, and the weights if asked for.
+
+        Args:
+            query: (B, T, H, E).
+            key: (B, S, G, E).
+            value: (B, S, G, V).
+            attention_mask: booleans that broadcast to (B, T, S) or (B, H, T, S).
+            training: whether to drop weights.
+            return_attention_scores: whether the weights are wanted.
+            use_causal_mask: whether query t may see only keys 0 … t.
+            bias: what broadcasts to (B, H, T, S).
+            dropout_mask: what multiplies the weights (B, H, T, S); or None.
+        """
+        mask = attention_mask
+        drops = bool(self._dropout and training)
+        wanted = return_attention_scores or drops or dropout_mask is not None
+        if not wanted and self._fuses(query.shape[1]):
+            if mask is not None and len(mask.shape) == 3:
+                mask = ops.expand_dims(mask, 1)  # (B, 1, T, S)
+            return self._fused(query, key, value, mask, use_causal_mask, bias), None
+        if use_causal_mask:
+            mask = masks.merge(mask, self._compute_causal_mask(query, value))
+        dropout = None
+        if dropout_mask is not None:
+            dropout = lambda weights: weights * dropout_mask  # noqa: E731
+        elif drops:
+            dropout = lambda weights: self._dropout_layer(weights, training=True)  # noqa: E731
+        softmax, cap = self._masked_softmax, self.soft_cap
+        return weighted_heads(
+            query, key, value, mask, bias, softmax, soft_cap=cap, dropout=dropout
+        )
+
+    def _masked_softmax(
+        self, attention_scores: Tensor, attention_mask: Tensor | None = None
+    ) -> Tensor:
+        """Scores (B, H, T, S) to weights, under a mask (B, T, S) or (B, H, T, S)."""
+        mask = attention_mask
+        if mask is not None and len(mask.shape) == 3:
+            mask = ops.expand_dims(mask, 1)  # (B, 1, T, S)
+        if self._sinks is None:
+            return self._normalize(attention_scores, mask)
+        sink = ops.cast(self._sinks, "float32")[:, None, None]  # (H, 1, 1)
+        return normalizers.sink_softmax(attention_scores, mask, sink=sink)
+
+    def _fuses(self, queries: int | None) -> bool:
+        """Whether a fused kernel computes this attention."""
+        if self.flash_attention is False or self.soft_cap is not None:
+            return False
+        if type(self)._masked_softmax is not HeadsAttention._masked_softmax:
+            return False
+        if self.normalizer == "softmax1" or self._sinks is not None:
+            return queries != 1  # of one, weights cost less than one key more
+        return self.normalizer == "softmax"
+
+    def _fused(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        causal: bool,
+        bias: Tensor | None,
+    ) -> Tensor:
+        """What heads (B, T, H, E) find, by a fused kernel."""
+        if self.normalizer == "softmax1" or self._sinks is not None:
+            return sink_attention(query, key, value, self._sinks, mask, causal, bias)
+        scale = self._key_dim**-0.5
+        return kernels.dot_product_attention(
+            query, key, value, mask, scale, causal, bias
+        )
+
+    def _project_queries(self, query: Tensor) -> Tensor:
+        """The heads' queries (B, ..., H, E)."""
+        q = kernels.dense(self._query_dense, query, 1)
+        return q if self._query_norm is None else self._query_norm(q)
+
+    def _project_keys(self, key: Tensor) -> Tensor:
+        """The heads' keys (B, ..., G, E)."""
+        k = kernels.dense(self._key_dense, key, 1)
+        return k if self._key_norm is None else self._key_norm(k)
+
+    def _close(self, heads: Tensor, query: Tensor) -> Tensor:
+        """From what the heads found, (B, ..., H, V), to the output."""
+        if self._gate_dense is not None:
+            heads = heads * self._gate_dense(query)
+        return kernels.dense(self._output_dense, heads, 2)
+
+    def compute_output_shape(
+        self, query_shape: Any, value_shape: Any, key_shape: Any = None
+    ) -> tuple:
+        query, value, key = with_time(query_shape, value_shape, key_shape)
+        check_inputs(query, value, key, self.attention_axes)
+        return (*query_shape[:-1], *(self._output_shape or query_shape[-1:]))
+
+    def compute_output_spec(
+        self,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+        bias: Tensor | None = None,
+    ) -> Any:
+        key = value if key is None else key
+        shape = self.compute_output_shape(query.shape, value.shape, key.shape)
+        output = keras.KerasTensor(shape, self.compute_dtype)
+        given = (query_mask, value_mask, key_mask, attention_mask, bias)
+        call = check_call(
+            query, value, key, *given, self._num_heads, self.attention_axes
+        )
+        axes = folding.resolve(self.attention_axes, len(call.query.shape))
+        check_order(self, axes, use_causal_mask)
+        if not return_attention_scores:
+            return output
+        shape = call.query.shape, key.shape
+        shape = folding.weights_shape(*shape, self._num_heads, axes)
+        shape = (*shape[:-2], shape[-1]) if call.single else shape
+        return output, keras.KerasTensor(shape, self.compute_dtype)
+
+    def output_width(self, query_width: int, value_width: int) -> int:
+        return (self._output_shape or (query_width,))[-1]
+
+    def weights_shape(self, batch: Any, queries: Any, keys: Any) -> tuple:
+        return (batch, self._num_heads, queries, keys)
+
+    def sample(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
+        if not (self._dropout and training):
+            return None
+        batch, queries, keys = shape
+        ones = ops.ones((batch, queries, self._num_heads, keys), self.compute_dtype)
+        seed = self._dropout_layer.seed_generator
+        return keras.random.dropout(ones, self._dropout, seed=seed)  # (B, T, H, S)
+
+    def prepare(
+        self, value: Tensor, key: Tensor | None = None, mask: Tensor | None = None
+    ) -> Prepared:
+        check_usable(self, "prepare", value)
+        mask = masks.check("mask", as_boolean("mask", mask), tuple(value.shape[:2]))
+        value = ops.cast(value, self.compute_dtype)
+        key = value if key is None else ops.cast(key, self.compute_dtype)
+        v = kernels.dense(self._value_dense, value, 1)
+        return Prepared(self._project_keys(key), v, mask)
+
+    def attend_from_state(
+        self,
+        query: Tensor,
+        prepared: Prepared,
+        mask: Tensor | None,
+        state: Any,
+        random: Any,
+        return_weights: bool,
+    ) -> tuple[Tensor, Tensor | None, Any]:
+        check_kept(self, "prepared", query, prepared)
+        q = self._project_queries(query)
+        heads, weights = self._attend_prepared(
+            q, prepared, mask, random, return_weights
+        )
+        return self._close(heads, query), weights, state
+
+    def _attend_prepared(
+        self,
+        query: Tensor,
+        prepared: Prepared,
+        mask: Tensor | None,
+        random: Tensor | None,
+        return_weights: bool,
+        bias: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """What projected queries (B, T, H, E) find in a memory that was prepared."""
+        options: dict[str, Any] = {} if bias is None else {"bias": bias}
+        if random is not None:
+            options["dropout_mask"] = ops.swapaxes(random, 1, 2)  # (B, H, T, S)
+        return self._compute_attention(
+            query, prepared.key, prepared.value, mask, None, return_weights, **options
+        )
+
+    def initial_cache(
+        self, batch: Any, length: int, width: int | None = None
+    ) -> Prepared:
+        check_usable(self, "initial_cache", None)
+        positions = positive("length", length)
+        heads = (batch, positions, self.num_key_value_heads)
+        return Prepared(
+            ops.zeros((*heads, self._key_dim), self.compute_dtype),
+            ops.zeros((*heads, self._value_dim), self.compute_dtype),
+            ops.zeros((batch, positions), "bool"),
+        )

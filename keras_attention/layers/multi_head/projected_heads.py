@@ -1,0 +1,230 @@
+"""The projections of attention with heads, under the names of Keras' layer.
+
+Shapes: B batch, T queries, S keys, D widths, V width of a value, H heads, G heads of
+keys and values, E width of a head.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from keras_attention.layers.base.arguments import (
+    clone_initializer,
+    fraction,
+    policy_of,
+    positive,
+)
+from keras_attention.layers.base.attention_layer import AttentionLayer
+from keras_attention.layers.multi_head.heads import (
+    attention_equations,
+    check_inputs,
+    head_norm,
+    integers,
+    projection,
+    with_time,
+)
+from keras_attention.numerics import axes as folding
+
+
+class ProjectedHeads(AttentionLayer):
+    """Attention whose queries, keys, values and output are projected. Abstract.
+
+    The parts have the names that they have in `keras.layers.MultiHeadAttention`, and
+    are built by methods of the same names, for subclasses that use or override them.
+
+    Args:
+        num_heads: H.
+        num_key_value_heads: G.
+        key_dim: E, or None where `build` finds it out.
+        value_dim: the width of each head's values, or None likewise.
+        dropout: the fraction of weights that are dropped while training.
+        normalizer: a name, or a callable f(scores, mask).
+        seed: of the dropout.
+    """
+
+    # What `MultiHeadAttention` alone is asked for.
+    attention_axes: tuple[int, ...] | None = None
+    sliding_window: int | None = None
+    flash_attention: bool | None = None
+    soft_cap: float | None = None
+
+    def __init__(
+        self,
+        num_heads: int,
+        num_key_value_heads: int,
+        key_dim: int | None,
+        value_dim: int | None,
+        dropout: float,
+        normalizer: Any,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self._num_heads = positive("num_heads", num_heads)
+        self.num_key_value_heads = num_key_value_heads
+        self._key_dim: Any = key_dim
+        self._value_dim: Any = value_dim
+        self._dropout = fraction("dropout", dropout)
+        self.normalizer = normalizer
+        self.seed = seed
+        self._query_norm = self._key_norm = None
+        self._gate_dense: Any = None
+        self._sinks: Any = None  # the score of nothing in each head, (H,)
+
+    def set_projections(
+        self,
+        use_bias: bool = True,
+        output_shape: Any = None,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        query_key_normalization: str | None = None,
+    ) -> None:
+        """Takes the arguments of the projections; see `MultiHeadAttention`."""
+        self._use_bias = use_bias
+        # `output_shape` would be Keras' own name for what a model's layers return.
+        self._output_shape = integers("output_shape", output_shape)
+        self._kernel_initializer = self.kernel_initializer = keras.initializers.get(
+            kernel_initializer
+        )
+        self._bias_initializer = self.bias_initializer = keras.initializers.get(
+            bias_initializer
+        )
+        self._kernel_regularizer = self.kernel_regularizer = keras.regularizers.get(
+            kernel_regularizer
+        )
+        self._bias_regularizer = self.bias_regularizer = keras.regularizers.get(
+            bias_regularizer
+        )
+        # Of the projections; `activity_regularizer` would be of the layer's output.
+        self._activity_regularizer = keras.regularizers.get(activity_regularizer)
+        self._kernel_constraint = self.kernel_constraint = keras.constraints.get(
+            kernel_constraint
+        )
+        self._bias_constraint = self.bias_constraint = keras.constraints.get(
+            bias_constraint
+        )
+        self.query_key_normalization = query_key_normalization
+
+    @property
+    def num_heads(self) -> int:
+        """H."""
+        return self._num_heads
+
+    @property
+    def key_dim(self) -> Any:
+        """E, the width of each head's queries and keys."""
+        return self._key_dim
+
+    @property
+    def value_dim(self) -> Any:
+        """The width of each head's values."""
+        return self._value_dim
+
+    @property
+    def dropout(self) -> float:
+        """The fraction of weights that are dropped while training."""
+        return self._dropout
+
+    @property
+    def use_bias(self) -> bool:
+        """Whether the projections have biases."""
+        return self._use_bias
+
+    @property
+    def query_dense(self) -> keras.layers.EinsumDense:
+        """The projection of the queries."""
+        return self._query_dense
+
+    @property
+    def key_dense(self) -> keras.layers.EinsumDense:
+        """The projection of the keys."""
+        return self._key_dense
+
+    @property
+    def value_dense(self) -> keras.layers.EinsumDense:
+        """The projection of the values."""
+        return self._value_dense
+
+    @property
+    def output_dense(self) -> keras.layers.EinsumDense:
+        """The projection of what the heads found."""
+        return self._output_dense
+
+    def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
+        query, value, key = with_time(query_shape, value_shape, key_shape)
+        check_inputs(query, value, key, self.attention_axes)
+        rank, heads, groups = len(query), self._num_heads, self.num_key_value_heads
+        # Names and order are those of Keras' layer, whose weights then fit.
+        self._query_dense = self._projection(rank, (heads, self._key_dim), "query")
+        self._query_dense.build(query)
+        self._key_dense = self._projection(rank, (groups, self._key_dim), "key")
+        self._key_dense.build(key)
+        self._build_gate(query)
+        self._value_dense = self._projection(rank, (groups, self._value_dim), "value")
+        self._value_dense.build(value)
+        self._build_attention(rank + 1)
+        common = self._get_common_kwargs_for_sublayer()
+        self._output_dense = self._make_output_dense(query, common, "attention_output")
+        self._output_dense.build((*query[:-1], self._num_heads, self._value_dim))
+        kind, policy = self.query_key_normalization, self.dtype_policy
+        self._query_norm = head_norm(kind, self._key_dim, "query_norm", policy)
+        self._key_norm = head_norm(kind, self._key_dim, "key_norm", policy)
+        self.built = True
+
+    def _build_gate(self, query_shape: tuple) -> None:
+        """What Keras builds between keys and values, so that weights keep its order."""
+
+    def _build_attention(self, rank: int) -> None:
+        """What Keras' layer names of the attention between projections of this rank."""
+        self._attention_axes = folding.resolve(self.attention_axes, rank - 1)
+        equations = attention_equations(rank, self._attention_axes)
+        self._dot_product_equation, self._combine_equation = equations
+        self._inverse_sqrt_key_dim = self._key_dim**-0.5
+        scores = len(equations[1].partition(",")[0])  # their rank
+        keys = tuple(range(scores - len(self._attention_axes), scores))
+        self._softmax = keras.layers.Softmax(keys, dtype=self.dtype_policy)
+        self._dropout_layer = keras.layers.Dropout(
+            self._dropout, seed=self.seed, dtype=self.dtype_policy
+        )
+
+    def _get_common_kwargs_for_sublayer(self) -> dict[str, Any]:
+        """What each projection is made with; initializers are copies."""
+        return {
+            "kernel_initializer": clone_initializer(self.kernel_initializer),
+            "bias_initializer": clone_initializer(self.bias_initializer),
+            "kernel_regularizer": self.kernel_regularizer,
+            "bias_regularizer": self.bias_regularizer,
+            "activity_regularizer": self._activity_regularizer,
+            "kernel_constraint": self.kernel_constraint,
+            "bias_constraint": self.bias_constraint,
+            "dtype": self.dtype_policy,
+        }
+
+    def _make_output_dense(
+        self, query_shape: Any, common_kwargs: dict[str, Any], name: Any = None
+    ) -> Any:
+        """The projection of what the heads found, (B, ..., H, V), to the output."""
+        width = self._output_shape or (query_shape[-1],)
+        rank = len(query_shape) + 1
+        return self._projection(rank, width, name, 2, common_kwargs)
+
+    def _projection(
+        self,
+        rank: int,
+        width: tuple,
+        name: str,
+        bound: int = 1,
+        common: dict[str, Any] | None = None,
+        **more: Any,
+    ) -> Any:
+        """A dense map of the last `bound` axes of inputs of this rank."""
+        options = common or self._get_common_kwargs_for_sublayer()
+        options = {**options, "dtype": policy_of(self, name), **more}
+        return projection(rank, bound, width, name, self._use_bias, **options)

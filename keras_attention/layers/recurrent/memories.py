@@ -1,0 +1,124 @@
+"""The attentions of an `AttentionRNN`, each with its memory.
+
+Shapes: B batch, T steps, S keys, H heads, U units, V width of a value.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from keras import ops
+
+from keras_attention.layers.base.adapter import as_attention
+
+Tensor = Any
+
+
+def attention_list(attention: Any) -> list[Any]:
+    """A list of attention layers, from one or several.
+
+    Raises:
+        ValueError: if there is none, or one is no attention layer.
+    """
+    found = list(attention) if isinstance(attention, (list, tuple)) else [attention]
+    for one in found or [attention]:
+        as_attention(one, "attention")
+    return found
+
+
+def split_memory(count: int, memory: Any, key: Any, mask: Any) -> list[tuple]:
+    """Value, key and mask of each attention, where a call gave one or a list of them.
+
+    Args:
+        count: the number of attentions.
+        memory: (B, S, V), or a list.
+        key: (B, S, ·), a list, or None for the memory.
+        mask: booleans (B, S), a list, or None.
+
+    Raises:
+        ValueError: if a list has another length, or values and keys do not fit.
+    """
+    given = {"memory": memory, "key": memory if key is None else key}
+    given["memory_mask"] = mask
+    lists = []
+    for name, one in given.items():
+        if not isinstance(one, (list, tuple)):
+            lists.append([one] * count)
+        elif len(one) == count:
+            lists.append(one)
+        else:
+            raise ValueError(
+                f"`{name}` must be one tensor or a list of one for each attention, of "
+                f"which there are {count}. Received: {len(one)}"
+            )
+    found = list(zip(*lists))
+    for value, key, _ in found:
+        if len(value.shape) != 3 or 0 in value.shape[1:2] or value is not key:
+            _check_memory(value, key)
+    return found
+
+
+def split_shapes(count: int, memory: Any, key: Any) -> list[tuple]:
+    """The shapes of value and key of each attention; see `split_memory`."""
+    key = memory if key is None else key
+    both = [
+        list(given) if isinstance(given[0], (list, tuple)) else [given] * count
+        for given in (memory, key)
+    ]
+    return [(tuple(value), tuple(key)) for value, key in zip(*both, strict=True)]
+
+
+def attend_each(
+    attentions: list,
+    query: Tensor,
+    states: Any,
+    prepared: tuple,
+    random: Any,
+    return_weights: bool,
+) -> tuple[Tensor, tuple, tuple]:
+    """c, α and the state of each attention for queries (B, U) or (B, T, U).
+
+    Args:
+        attentions: the attention layers.
+        query: what asks.
+        states: of each attention.
+        prepared: the memory of each.
+        random: what each `sample` returned, `()` where nothing is random; or None.
+        return_weights: whether α is wanted; else it is `()`.
+    """
+    contexts, weights, new = [], [], []
+    for n, layer in enumerate(attentions):
+        attention = as_attention(layer)
+        samples = random[n] if random else ()
+        if isinstance(samples, tuple) and not samples:
+            samples = None
+        if return_weights or samples is not None:
+            context, alpha, state = attention.attend(
+                query, prepared[n], states[n], samples
+            )
+            weights.append(alpha)
+        else:
+            context, state = attention.context(query, prepared[n], states[n])
+        contexts.append(context)
+        new.append(state)
+    context = contexts[0] if len(contexts) == 1 else ops.concatenate(contexts, -1)
+    return context, tuple(weights) if return_weights else (), tuple(new)
+
+
+def _check_memory(value: Tensor, key: Tensor) -> None:
+    for name, tensor in (("memory", value), ("key", key)):
+        if len(tensor.shape) != 3:
+            raise ValueError(
+                f"`{name}` must have shape (batch, length, width). "
+                f"Received: {name}.shape={tuple(tensor.shape)}"
+            )
+    if None not in (key.shape[1], value.shape[1]) and key.shape[1] != value.shape[1]:
+        raise ValueError(
+            "`key` and `memory` must have the same length (axis 1). Received: "
+            f"key.shape={tuple(key.shape)}, memory.shape={tuple(value.shape)}"
+        )
+    if value.shape[1] == 0:
+        raise ValueError(
+            "`memory` must hold at least one entry to attend to; hide entries with "
+            f"`memory_mask`. Received: memory.shape={tuple(value.shape)}"
+        )

@@ -1,0 +1,83 @@
+"""What an `AttentionRNN` returns, as symbolic tensors.
+
+Shapes: B batch, T steps, S keys, V width of a value.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from keras_attention.layers.base.adapter import as_attention
+from keras_attention.layers.base.cells import state_widths, width_of
+from keras_attention.layers.recurrent.memories import split_memory
+
+Tensor = Any
+
+
+def output_spec(
+    rnn: Any, inputs: Tensor, memory: Any, key: Any, return_attention_scores: bool
+) -> Any:
+    """Shapes and dtypes of a call; see `AttentionRNN`.
+
+    Raises:
+        ValueError: if inputs or memory have another rank.
+    """
+    if inputs.shape[-1] is None or len(inputs.shape) != 3:
+        raise ValueError(
+            "`inputs` must have shape (batch, steps, width). "
+            f"Received: inputs.shape={tuple(inputs.shape)}"
+        )
+    values = [v for v, _, _ in split_memory(len(rnn.attentions), memory, key, None)]
+    attentions = [as_attention(one) for one in rnn.attentions]
+    query_width = state_widths(rnn.cell)[0]
+    context_width = sum(
+        one.output_width(query_width, value.shape[-1])
+        for one, value in zip(attentions, values)
+    )
+    width = rnn.attention_units or width_of(rnn.cell) + context_width
+    batch, steps = inputs.shape[:2]
+    shape = (batch, steps, width) if rnn.return_sequences else (batch, width)
+    returned: list[Any] = [keras.KerasTensor(shape, rnn.compute_dtype)]
+    if rnn.return_state:
+        feedback = None
+        if rnn.input_feeding:
+            feedback = rnn.attention_units or context_width
+        returned += _state_specs(
+            rnn.cell, feedback, attentions, values, batch, rnn.compute_dtype
+        )
+    if return_attention_scores:
+        shapes = [
+            one.weights_shape(batch, steps, value.shape[1])
+            for one, value in zip(attentions, values)
+        ]
+        weights = [keras.KerasTensor(s, rnn.compute_dtype) for s in shapes]
+        returned.append(weights if rnn.is_list else weights[0])
+    return tuple(returned) if len(returned) > 1 else returned[0]
+
+
+def _state_specs(
+    cell: Any,
+    feedback: int | None,
+    attentions: list,
+    values: list[Tensor],
+    batch: Any,
+    dtype: str,
+) -> list[keras.KerasTensor]:
+    """The symbolic tensors of a `State`, flat.
+
+    Args:
+        cell: the cell.
+        feedback: the width of what is fed back, or None.
+        attentions: the attentions.
+        values: the memory of each, (B, S, V).
+        batch: B.
+        dtype: of all but the attentions' states, which are float32.
+    """
+    widths = state_widths(cell, True) + ([] if feedback is None else [feedback])
+    found = [keras.KerasTensor((batch, width), dtype) for width in widths]
+    for one, value in zip(attentions, values):
+        shapes = one.state_shapes(tuple(value.shape[:2]))
+        found += [keras.KerasTensor(shape, "float32") for shape in shapes]
+    return found

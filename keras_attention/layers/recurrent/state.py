@@ -1,0 +1,73 @@
+"""What one step of an `AttentionRNN` hands to the next, and what it returns.
+
+Shapes: B batch, S keys, H heads, U units, V width of a value, A width of the
+attentional vector.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import keras
+
+from keras_attention.layers.base.cells import state_widths
+from keras_attention.layers.base.packing import packed
+
+Tensor = Any
+
+
+class State(NamedTuple):
+    """What one step of an `AttentionRNN` hands to the next."""
+
+    cell: Any  # s, the cell's own state: a structure of (B, U)
+    feedback: Any  # h̃ (B, A) or c (B, V) with input feeding; else `()`
+    attention: Any  # of each attention, `()` where it has none
+
+
+class StepOutput(NamedTuple):
+    """What one step of an `AttentionRNN` returns."""
+
+    output: Tensor  # the cell's output (B, U), or with input feeding h̃ (B, A)
+    context: Tensor  # c (B, V)
+    weights: Any  # α of each attention, (B, S) or (B, H, S); `()` if not wanted
+
+
+def replace_state(cell: Any, state: State, given: Any) -> State:
+    """A user's state in the place of the first one.
+
+    Args:
+        cell: the cell.
+        state: the first state.
+        given: the cell's states, or all of them, as a structure of tensors.
+
+    Raises:
+        ValueError: if there are more or fewer of them, or of other shapes.
+    """
+    flat = keras.tree.flatten(given)
+    expected = keras.tree.flatten(state.cell)
+    whole = keras.tree.flatten(tuple(state))
+    if len(flat) == len(expected):
+        _check_shapes(flat, expected)
+        return state._replace(cell=packed(state.cell, flat))
+    if len(flat) == len(whole):
+        _check_shapes(flat, whole)
+        return State(*packed(tuple(state), flat))
+    raise ValueError(
+        f"`initial_state` must hold the {len(expected)} state(s) of the cell, of "
+        f"widths {state_widths(cell, True)}, or the {len(whole)} tensors that "
+        f"`return_state` returns. Received: {len(flat)} tensor(s) of shapes "
+        f"{[tuple(x.shape) for x in flat]}"
+    )
+
+
+def _check_shapes(given: list[Tensor], expected: list[Tensor]) -> None:
+    for one, wanted in zip(given, expected):
+        fits = len(one.shape) == len(wanted.shape) and all(
+            None in (n, m) or n == m for n, m in zip(one.shape, wanted.shape)
+        )
+        if not fits:
+            raise ValueError(
+                "`initial_state` must hold tensors of shapes "
+                f"{[tuple(x.shape) for x in expected]}. Received: shapes "
+                f"{[tuple(x.shape) for x in given]}"
+            )

@@ -1,0 +1,95 @@
+"""All steps of an `AttentionRNN`.
+
+Shapes: B batch, T steps, S keys, H heads, U units, V width of a value.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from keras import ops
+
+from keras_attention.layers.base.cells import output_of
+from keras_attention.layers.base.packing import time_swapped
+from keras_attention.layers.recurrent.memories import attend_each
+from keras_attention.layers.recurrent.state import State, StepOutput
+from keras_attention.ops.sequence import loop
+
+Tensor = Any
+
+
+def unroll(
+    rnn: Any,
+    inputs: Tensor,
+    mask: Tensor | None,
+    state: State,
+    prepared: tuple,
+    return_weights: bool,
+    training: bool | None,
+) -> tuple[State, StepOutput]:
+    """Takes all steps; attends behind the loop where no step of the cell waits for it.
+
+    Args:
+        rnn: the `AttentionRNN`.
+        inputs: (B, T, D).
+        mask: booleans that broadcast to (B, T), or None.
+        state: the first state.
+        prepared: what `prepare` returned.
+        return_weights: whether the weights are wanted.
+        training: handed to the cell.
+
+    Returns:
+        The last state, and what was found, (B, T, ·), weights (B, T, S) or
+        (B, H, T, S).
+    """
+    shape = ops.shape(inputs)[:2]
+    random = rnn.sample(prepared, shape, training)
+    stateless = all(isinstance(s, tuple) and not s for s in state.attention)
+    at_once = rnn.order == "after" and not rnn.input_feeding and stateless
+    sequence: dict[str, Any] = {"inputs": inputs}
+    if mask is not None:
+        sequence["mask"] = ops.broadcast_to(mask, shape)
+    if random is not None and not at_once:
+        sequence["random"] = random
+
+    def step(state: State, now: dict[str, Any]) -> tuple[State, Any]:
+        new: State
+        found: Any
+        if at_once:
+            output, cell = rnn.step_cell([now["inputs"]], state.cell, training)
+            new, found = state._replace(cell=cell), (output, output_of(cell))
+        else:
+            new, found = rnn.step(
+                now["inputs"],
+                state,
+                prepared,
+                now.get("random"),
+                training,
+                return_weights,
+            )
+        return new if mask is None else loop.choose(now["mask"], new, state), found
+
+    state, found = loop.scan(step, state, time_swapped(sequence))
+    found = time_swapped(found)
+    if not at_once:
+        weights = [  # of heads (B, T, H, S) to (B, H, T, S)
+            ops.swapaxes(alpha, 1, 2) if len(alpha.shape) == 4 else alpha
+            for alpha in found.weights
+        ]
+        return state, found._replace(weights=tuple(weights))
+    output, query = found  # each (B, T, U)
+    context, weights, _ = attend_each(
+        rnn.attentions, query, state.attention, prepared, random, return_weights
+    )
+    return state, StepOutput(output, context, weights)
+
+
+def hide_steps(mask: Tensor, output: Tensor, weights: tuple) -> tuple[Tensor, tuple]:
+    """0 in the steps that a mask (B, T) hides."""
+    is_valid = mask[..., None]  # (B, T, 1)
+    output = ops.where(is_valid, output, ops.zeros_like(output))
+    found = []
+    for alpha in weights:
+        rows = is_valid if len(alpha.shape) == 3 else ops.expand_dims(is_valid, 1)
+        found.append(ops.where(rows, alpha, ops.zeros_like(alpha)))
+    return output, tuple(found)

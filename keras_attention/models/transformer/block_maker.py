@@ -1,0 +1,227 @@
+"""The blocks of a Transformer, made from the arguments of its constructor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from keras_attention.layers import positions
+from keras_attention.layers.base.adapter import as_attention
+from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.transformer.attentions import copy_layer
+from keras_attention.layers.transformer.transformer_decoder_block import (
+    TransformerDecoderBlock,
+)
+from keras_attention.layers.transformer.transformer_encoder_block import (
+    TransformerEncoderBlock,
+)
+
+ADDED = ("sinusoidal", "learned")
+# What a model's `block` may hold; the rest are arguments of the model itself.
+OF_BLOCKS = (
+    "activation",
+    "attention",
+    "epsilon",
+    "gated",
+    "norm_first",
+    "normalization",
+)
+
+
+class BlockMaker:
+    """Makes the blocks of a model: all alike, each with attentions of its own.
+
+    Attributes:
+        num_heads: what the model's `num_heads` means; None with an `attention`.
+        added: the position that is added to embeddings, or None.
+
+    Args:
+        dim: D.
+        num_heads: of each attention; None for the default, or beside `attention`.
+        intermediate_dim: the width inside each block's MLP.
+        dropout: of what each sublayer returns.
+        position: the model's, see `split_position`.
+        block: the model's: further arguments of its blocks, or None.
+        attention: an attention layer that is not built, of which each block gets a
+            copy; None for multi-head attention.
+        cross_attention: the same for the attention of decoders to a memory; None to
+            make it as that one.
+        dtype: of the blocks. Copies have that of the layer.
+        heads: the default of `num_heads`.
+        defaults: arguments of the blocks where `block` has no other.
+
+    Raises:
+        ValueError: for arguments that do not fit each other; see `Transformer`.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        num_heads: int | None,
+        intermediate_dim: int,
+        dropout: float,
+        position: Any,
+        block: dict[str, Any] | None,
+        attention: Any,
+        cross_attention: Any = None,
+        dtype: Any = None,
+        heads: int = 8,
+        defaults: dict[str, Any] | None = None,
+    ) -> None:
+        self.added, attended = split_position(position)
+        arguments = {**(defaults or {}), **block_arguments(block, attended)}
+        if attention is None:
+            num_heads = heads if num_heads is None else num_heads
+            check_heads(dim, num_heads, arguments)
+        else:
+            check_layer("attention", attention)
+            check_alone(num_heads, position, attended, block)
+        if cross_attention is not None:
+            check_layer("cross_attention", cross_attention)
+        self.num_heads = num_heads
+        self._attention, self._cross_attention = attention, cross_attention
+        self._arguments = {
+            "num_heads": num_heads,
+            "intermediate_dim": intermediate_dim,
+            "dropout": dropout,
+            "dtype": dtype,
+            **arguments,
+        }
+
+    def encoder(self, name: str) -> TransformerEncoderBlock:
+        """One more block without a memory."""
+        return TransformerEncoderBlock(**self._copies(), name=name)
+
+    def decoder(self, name: str) -> TransformerDecoderBlock:
+        """One more block with a memory."""
+        arguments = self._copies()
+        if self._cross_attention is not None:
+            arguments["cross_attention"] = copy_layer(
+                self._cross_attention, "cross_attention"
+            )
+        return TransformerDecoderBlock(**arguments, name=name)
+
+    def _copies(self) -> dict[str, Any]:
+        """A block's arguments, with an attention of its own."""
+        if self._attention is None:
+            return dict(self._arguments)
+        copy = copy_layer(self._attention, "self_attention")
+        return {**self._arguments, "attention": copy}
+
+
+def split_position(position: Any) -> tuple[Any, Any]:
+    """What of a model's `position` is added to embeddings, and what attentions get.
+
+    Args:
+        position: "sinusoidal" or "learned", a layer called as `SinePositionEncoding`
+            is, anything that `MultiHeadAttention(position=…)` takes, or None.
+
+    Returns:
+        (added, attended), of which one at least is None.
+
+    Raises:
+        ValueError: if it is none of these.
+    """
+    if position is None or isinstance(position, positions.Position):
+        return None, position
+    if isinstance(position, keras.layers.Layer) or position in ADDED:
+        return position, None
+    if isinstance(position, str) and position in positions.NAMES:
+        return None, position
+    raise ValueError(
+        f"`position` must be one of {sorted((*ADDED, *positions.NAMES))}, a layer of "
+        f"positions, or None. Received: position={position!r}"
+    )
+
+
+def block_arguments(block: dict[str, Any] | None, attended: Any) -> dict[str, Any]:
+    """The arguments of a model's blocks, with the position for their attentions.
+
+    Args:
+        block: what a model was given: further arguments of its blocks, or None.
+        attended: what `split_position` found for the attentions, or None.
+
+    Raises:
+        ValueError: if a position is given in both places, or `block` is no dict of
+            such arguments.
+    """
+    known = block is None or (isinstance(block, dict) and {*block} <= {*OF_BLOCKS})
+    if not known:
+        raise ValueError(
+            "`block` must be a dict of further arguments of the blocks, among "
+            f"{list(OF_BLOCKS)}, or None. Received: block={block!r}"
+        )
+    arguments = dict(block or {})
+    attention = arguments.get("attention")
+    if not (attention is None or isinstance(attention, dict)):
+        raise ValueError(
+            "The 'attention' of `block` must be a dict of arguments of multi-head "
+            "attention; a layer is given as the model's `attention`. Received: "
+            f"block={block!r}"
+        )
+    if attended is None:
+        return arguments
+    attention = dict(attention or {})
+    if attention.get("position") is not None:
+        raise ValueError(
+            "`position` and `block` must not both give the attentions a position. "
+            f"Received: position={attended!r}, block={block!r}"
+        )
+    return {**arguments, "attention": {**attention, "position": attended}}
+
+
+def check_heads(dim: int, num_heads: int, arguments: dict[str, Any]) -> None:
+    """Raises a ValueError if heads do not divide a model's width.
+
+    Args:
+        dim: D.
+        num_heads: of each attention.
+        arguments: what `block_arguments` returned.
+    """
+    own = (arguments.get("attention") or {}).get("key_dim")
+    if own is None and dim % positive("num_heads", num_heads):
+        raise ValueError(
+            "`num_heads` must divide `dim`, unless the `attention` of `block` has a "
+            f"'key_dim'. Received: num_heads={num_heads}, dim={dim}"
+        )
+
+
+def check_layer(name: str, attention: Any) -> None:
+    """Raises a ValueError unless it is an attention layer that a copy can stand for."""
+    as_attention(attention, name)
+    if attention.built and attention.weights:
+        raise ValueError(
+            f"`{name}` must not be built: each block gets a layer made from its "
+            f"config, without its weights. Received: {name}={attention!r}, which is "
+            "built"
+        )
+
+
+def check_alone(
+    num_heads: Any, position: Any, attended: Any, block: dict[str, Any] | None
+) -> None:
+    """Raises a ValueError for arguments that a given attention layer has itself.
+
+    Args:
+        num_heads: the model's.
+        position: the model's.
+        attended: what `split_position` found in it for the attentions.
+        block: the model's.
+    """
+    if num_heads is not None:
+        raise ValueError(
+            "`num_heads` must be None where `attention` is a layer, which has heads of "
+            f"its own. Received: num_heads={num_heads!r}"
+        )
+    if attended is not None:
+        raise ValueError(
+            f"`position` must be None, one of {list(ADDED)} or a layer that is added "
+            "to embeddings where `attention` is a layer, which has positions of its "
+            f"own. Received: position={position!r}"
+        )
+    if block and block.get("attention") is not None:
+        raise ValueError(
+            "`block` must not hold 'attention' where `attention` is a layer. "
+            f"Received: block={block!r}"
+        )

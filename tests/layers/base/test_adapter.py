@@ -1,0 +1,339 @@
+"""Keras layers, and a user's own, under the protocol of attention layers."""
+
+import json
+import zipfile
+
+import keras
+import numpy as np
+import pytest
+import references
+from gradients import to_numpy
+from keras import ops
+
+from keras_attention import layers, record_attention
+from keras_attention.layers.base.adapter import KerasAttention, as_attention
+
+BACKEND = keras.config.backend()
+B, T, S, D = 2, 3, 5, 7
+IS_VALID = np.ones((B, S), bool)  # of the memory; the second one is empty
+IS_VALID[0, [1, 3]] = IS_VALID[1] = False
+needs_training = pytest.mark.skipif(
+    BACKEND not in ("jax", "tensorflow", "torch"), reason=f"{BACKEND} does not train"
+)
+carries_masks = pytest.mark.skipif(
+    BACKEND == "numpy", reason="NumPy arrays carry no mask"
+)
+
+
+def compare(query, key, mask):
+    scores = ops.matmul(query, ops.swapaxes(key, 1, 2))
+    if mask is not None:
+        scores = ops.where(mask, scores, -1e9)
+    return ops.softmax(scores)
+
+
+@keras.saving.register_keras_serializable("tests")
+class OfTensors(keras.layers.Layer):
+    """As a user writes one with the call of `keras.layers.MultiHeadAttention`."""
+
+    def build(self, query_shape, value_shape):
+        self.kernel = self.add_weight((query_shape[-1], value_shape[-1]), name="kernel")
+
+    def call(
+        self,
+        query,
+        value,
+        key=None,
+        attention_mask=None,
+        return_attention_scores=False,
+    ):
+        key = value if key is None else key
+        weights = compare(ops.matmul(query, self.kernel), key, attention_mask)
+        output = ops.matmul(weights, value)
+        return (output, weights) if return_attention_scores else output
+
+
+@keras.saving.register_keras_serializable("tests")
+class OfAList(keras.layers.Layer):
+    """As a user writes one with the call of `keras.layers.Attention`."""
+
+    def call(self, inputs, mask=None, return_attention_scores=False):
+        query, value, key = inputs
+        hidden = None if mask is None else ops.expand_dims(mask[1], 1)
+        weights = compare(query, key, hidden)
+        output = ops.matmul(weights, value)
+        return (output, weights) if return_attention_scores else output
+
+
+@keras.saving.register_keras_serializable("tests")
+class Bare(keras.layers.Layer):
+    """It can neither be masked nor say where it attends."""
+
+    def call(self, query, value, key=None):
+        return ops.matmul(compare(query, key, None), value)
+
+
+class Failing(OfTensors):
+    def call(self, query, value, key=None, attention_mask=None):
+        raise ArithmeticError("of the user")
+
+
+FOUND = {
+    "MultiHeadAttention": lambda: keras.layers.MultiHeadAttention(2, 3),
+    "GroupQueryAttention": lambda: keras.layers.GroupQueryAttention(3, 4, 2),
+    "Attention": lambda: keras.layers.Attention(use_scale=True),
+    "AdditiveAttention": lambda: keras.layers.AdditiveAttention(),
+    "OfTensors": OfTensors,
+    "OfAList": OfAList,
+}
+HEADS = {"MultiHeadAttention": 2, "GroupQueryAttention": 4}
+LISTS = ("Attention", "AdditiveAttention", "OfAList")
+every = pytest.mark.parametrize("name", FOUND)
+
+
+def inputs(width=D):
+    shapes = (B, T, D), (B, S, width), (B, S, width)
+    arrays = (references.normal(*s, seed=n) for n, s in enumerate(shapes))
+    return [ops.convert_to_tensor(x.astype("float32")) for x in arrays]
+
+
+def built(name):
+    """A layer with random weights, and its adapter."""
+    layer = FOUND[name]()
+    adapter = as_attention(layer)
+    assert not adapter.built or not layer.weights
+    adapter.build((B, T, D), (B, S, D))
+    rng = np.random.default_rng(7)
+    layer.set_weights([rng.normal(size=w.shape) for w in layer.weights])
+    return layer, adapter
+
+
+def directly(layer, name, query, value, key, mask=None):
+    """The layer's own call."""
+    more = {"return_attention_scores": True}
+    if name in LISTS:
+        hidden = {} if mask is None else {"mask": [None, mask]}
+        return layer([query, value, key], **hidden, **more)
+    if mask is not None:
+        mask = np.broadcast_to(np.asarray(mask)[:, None], (B, T, S))
+        mask = ops.convert_to_tensor(mask)
+    return layer(query, value, key=key, attention_mask=mask, **more)
+
+
+def assert_close(found, expected):
+    assert tuple(found.shape) == tuple(expected.shape)
+    np.testing.assert_allclose(to_numpy(found), to_numpy(expected), atol=1e-6)
+
+
+@every
+def test_found_without_being_asked_for(name):
+    layer = FOUND[name]()
+    adapter = as_attention(layer)
+    assert isinstance(adapter, KerasAttention)
+    assert adapter.layer is layer
+    assert adapter.name == layer.name
+
+
+def test_one_of_ours_is_taken_as_it_is():
+    for layer in (layers.Attention(), layers.MultiHeadAttention(2, 3)):
+        assert as_attention(layer) is layer
+
+
+@pytest.mark.parametrize(
+    "given", [keras.layers.Dense(3), keras.layers.GRUCell(3), "dot", None, len]
+)
+def test_what_is_no_attention_is_refused(given):
+    with pytest.raises(ValueError, match="`look` must be an attention layer") as error:
+        as_attention(given, "look")
+    assert f"Received: look={given!r}" in str(error.value)
+    assert "keras.layers.MultiHeadAttention" in str(error.value)
+
+
+@every
+def test_it_computes_what_the_layer_computes(name):
+    layer, adapter = built(name)
+    query, value, key = inputs()
+    mask = ops.convert_to_tensor(np.concatenate([IS_VALID[:1]] * B))
+    expected = directly(layer, name, query, value, key, mask)
+    found = adapter(query, value, key, value_mask=mask, return_attention_scores=True)
+    for one, other in zip(found, expected):
+        assert_close(one, other)
+    alone = adapter(query, value, key, key_mask=mask)
+    assert_close(alone, expected[0])
+    assert tuple(found[1].shape) == adapter.weights_shape(B, T, S)
+    heads = (HEADS[name],) if name in HEADS else ()
+    assert tuple(found[1].shape) == (B, *heads, T, S)
+    assert adapter.output_width(D, D) == expected[0].shape[-1]
+    by_itself = adapter(query, value, return_attention_scores=True)
+    for one, other in zip(by_itself, directly(layer, name, query, value, value)):
+        assert_close(one, other)
+
+
+@every
+def test_rows_with_nothing_to_attend_to_give_zero(name):
+    _, adapter = built(name)
+    query, value, key = inputs()
+    mask = ops.convert_to_tensor(IS_VALID)
+    output, weights = adapter(
+        query, value, key, value_mask=mask, return_attention_scores=True
+    )
+    assert np.isfinite(to_numpy(output)).all()
+    assert not to_numpy(output[1]).any()
+    assert not to_numpy(weights[1]).any()
+    assert not to_numpy(weights)[0][..., ~IS_VALID[0]].any()
+    np.testing.assert_allclose(to_numpy(weights[0]).sum(-1), 1, atol=1e-6)
+    asked = ops.convert_to_tensor(np.array([[True, False, True]] * B))
+    output, weights = adapter(
+        query, value, query_mask=asked, return_attention_scores=True
+    )
+    assert not to_numpy(output[:, 1]).any()
+    assert not to_numpy(weights)[..., 1, :].any()
+    assert to_numpy(output[:, 0]).any()
+
+
+@every
+def test_a_memory_is_prepared_once(name):
+    """`attend`, with T queries and with one, is the call."""
+    _, adapter = built(name)
+    query, value, key = inputs()
+    mask = ops.convert_to_tensor(IS_VALID)
+    expected = adapter(query, value, key, value_mask=mask, return_attention_scores=True)
+    prepared = adapter.prepare(value, key, mask)
+    assert adapter.initial_state(prepared) == ()
+    assert adapter.state_shapes((B, S)) == []
+    *found, state = adapter.attend(query, prepared)
+    assert state == ()
+    for one, other in zip(found, expected):
+        assert_close(one, other)
+    output, weights, _ = adapter.attend(query[:, 1], prepared)
+    assert_close(output, expected[0][:, 1])
+    assert_close(weights, expected[1][..., 1, :])
+    assert_close(adapter.context(query[:, 1], prepared)[0], expected[0][:, 1])
+    with record_attention() as maps:
+        adapter.context(query, prepared)
+        adapter(query, value, key)
+    assert all(x.shape == adapter.weights_shape(B, T, S) for x in maps.values())
+    assert len(maps) == 2
+
+
+@every
+def test_steps_are_causal_self_attention(name):
+    """A prompt at once, then one position; the first of the second is padding."""
+    if name == "OfAList":
+        pytest.skip("its call has no argument `use_causal_mask` to compare with")
+    _, adapter = built(name)
+    query = inputs()[0]
+    mask = np.ones((B, T), bool)
+    mask[1, 0] = False
+    given = ops.convert_to_tensor(mask)
+    expected = adapter(
+        query, query, query_mask=given, value_mask=given, use_causal_mask=True
+    )
+    cache = adapter.initial_cache(B, T + 2, D)
+    first, cache = adapter.step(query[:, :2], cache, 0, given[:, :2])
+    last, cache = adapter.step(query[:, 2], cache, 2, given[:, 2])
+    found = ops.concatenate([first, last[:, None]], axis=1)
+    for b in range(B):
+        np.testing.assert_allclose(
+            to_numpy(found)[b, mask[b]], to_numpy(expected)[b, mask[b]], atol=1e-6
+        )
+    with pytest.raises(ValueError, match="The argument `width` must be"):
+        adapter.initial_cache(B, T)
+
+
+@carries_masks
+@pytest.mark.backends("all")  # each backend's tensors hold masks in their own way
+@pytest.mark.parametrize("name", ["MultiHeadAttention", "AdditiveAttention"])
+def test_masks_of_inputs_are_left_as_they_were(name):
+    embedding = keras.layers.Embedding(5, D, mask_zero=True)
+    query = embedding(np.array([[1, 2, 0]] * B))
+    value = embedding(np.array([[1, 0, 3, 0, 2]] * B))
+    held = [query._keras_mask, value._keras_mask]
+    _, adapter = built(name)
+    _, weights = adapter(query, value, return_attention_scores=True)
+    assert query._keras_mask is held[0]
+    assert value._keras_mask is held[1]
+    # What they say is for the holder to hand over: nothing is masked twice, or by half.
+    assert to_numpy(weights).all()
+    failing = as_attention(Failing())
+    failing.build((B, T, D), (B, S, D))
+    with pytest.raises(ArithmeticError, match="of the user"):
+        failing(query, value)
+    assert query._keras_mask is held[0]
+    assert value._keras_mask is held[1]
+
+
+def test_dropout_inside_a_loop_is_refused():
+    kinds = keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention
+    dropping = [
+        kinds[0](2, 3, dropout=0.5),
+        kinds[1](3, 4, 2, dropout=0.5),
+        keras.layers.Attention(dropout=0.5),
+        keras.layers.AdditiveAttention(dropout=0.5),
+    ]
+    for layer in dropping:
+        adapter = as_attention(layer)
+        adapter.build((B, T, D), (B, S, D))
+        assert adapter.sample((B, T, S), False) is None
+        assert adapter.sample((B, T, S), None) is None
+        with pytest.raises(ValueError, match="no dropout inside a loop") as error:
+            adapter.sample((B, T, S), True)
+        assert layer.name in str(error.value)
+    for name in FOUND:
+        assert built(name)[1].sample((B, T, S), True) is None
+    rnn = layers.AttentionRNN(keras.layers.GRUCell(D), dropping[0])
+    query, memory, _ = inputs()
+    rnn(query, memory)
+    with pytest.raises(ValueError, match="no dropout inside a loop"):
+        rnn(query, memory, training=True)
+
+
+@every
+def test_a_file_holds_the_layer_and_not_the_adapter(name, tmp_path):
+    x, memory = keras.Input((None, D)), keras.Input((None, D))
+    attention = FOUND[name]()
+    rnn = layers.AttentionRNN(keras.layers.GRUCell(D), attention)
+    model = keras.Model([x, memory], rnn(x, memory))
+    model.save(tmp_path / "model.keras")
+    with zipfile.ZipFile(tmp_path / "model.keras") as archive:
+        text = archive.read("config.json").decode()
+    assert "KerasAttention" not in text
+    saved = next(
+        layer["config"]["attention"]
+        for layer in json.loads(text)["config"]["layers"]
+        if layer["class_name"] == "AttentionRNN"
+    )
+    assert saved["class_name"] == type(attention).__name__
+    if name in ("OfTensors", "OfAList"):
+        assert saved["registered_name"] == f"tests>{name}"
+    else:
+        assert saved["module"] == "keras.layers"
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    query, value, _ = inputs()
+    assert_close(loaded([query, value]), model([query, value]))
+    paths = [w.path.split("/", 1)[1] for w in model.weights]
+    assert [w.path.split("/", 1)[1] for w in loaded.weights] == paths
+
+
+def test_what_a_layer_cannot_do_is_said():
+    query, value, key = inputs()
+    bare = as_attention(Bare(name="bare"))
+    assert tuple(bare(query, value, key).shape) == (B, T, D)
+    with pytest.raises(ValueError, match="'bare' cannot be masked"):
+        bare(query, value, value_mask=ops.convert_to_tensor(IS_VALID))
+    with pytest.raises(ValueError, match="'bare' cannot return its weights"):
+        bare(query, value, return_attention_scores=True)
+    _, listed = built("AdditiveAttention")
+    with pytest.raises(ValueError, match="`attention_mask` must be None"):
+        listed(query, value, attention_mask=ops.ones((T, S), "bool"))
+    unbuilt = as_attention(keras.layers.MultiHeadAttention(2, 3))
+    with pytest.raises(RuntimeError, match="needs a layer that is built"):
+        unbuilt.prepare(value)
+
+
+def test_values_may_be_of_another_width():
+    adapter = as_attention(keras.layers.MultiHeadAttention(2, 3))
+    adapter.build((B, T, D), (B, S, 11), (B, S, 13))
+    query, value, key = inputs()[0], inputs(11)[1], inputs(13)[2]
+    assert tuple(adapter(query, value, key).shape) == (B, T, D)
+    assert adapter.output_width(D, 11) == D
