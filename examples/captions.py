@@ -100,8 +100,8 @@ def main():
     print(f"… if it were the same everywhere:       {even:6.1%}")
 
     print(f"\n{'there is':22} written")
-    for there, text in list(zip(test.captions, written))[:SHOWN]:
-        print(f"{there:22} {text}")
+    for caption, text in list(zip(test.captions, written))[:SHOWN]:
+        print(f"{caption:22} {text}")
     index = next(n for n, (a, b) in enumerate(test.digits) if -1 < b != a)
     path = arguments.out / "attention.png"
     draw(model, test.images[index], written[index], path)

@@ -88,7 +88,7 @@ def main():
 
     print("\nshortest ways among 300 new graphs, found and by lot:")
     for number in range(lesson + 1):
-        data = drawn(number, 300, seed=1)
+        data = sample_graphs(number, 300, seed=1)
         found, lots = ways(model, data), graphs.play(by_lot, data)
         right, lucky = (one.verdict.shortest.mean() for one in (found, lots))
         print(f"lesson {number + 1}, {told(number)}: {right:6.1%}, {lucky:6.1%}")
@@ -114,7 +114,7 @@ def told(number):
     return f"{nodes[0]}-{nodes[1]} nodes, ways of {ends}"
 
 
-def drawn(number, count, seed):
+def sample_graphs(number, count, seed):
     """Graphs of a lesson with a question each, in as many steps as it may need."""
     nodes, degree, length = LESSONS[number]
     steps = nodes[1] * degree[1] + 1 + PLANNING + length[1] + 1
@@ -172,7 +172,7 @@ def train():
     )
 
     def batch(lesson, seed):
-        data = drawn(lesson, BATCH, [arguments.seed, *seed])
+        data = sample_graphs(lesson, BATCH, [arguments.seed, *seed])
         return asked(data), data["targets"]
 
     lessons = callbacks.Lessons(batch, len(LESSONS), EPOCH)
@@ -202,7 +202,7 @@ class Watch(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         lesson = self.lessons.lesson
-        found = ways(self.model, drawn(lesson, 128, seed=2))
+        found = ways(self.model, sample_graphs(lesson, 128, seed=2))
         logs["shortest"] = float(found.verdict.shortest.mean())
         print(
             f"step {self.steps:5}, lesson {lesson + 1} ({told(lesson)}): loss "

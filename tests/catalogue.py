@@ -220,8 +220,8 @@ def _hide_sample(inputs: Arrays) -> Arrays:
 
 
 def _change_members(inputs: Arrays) -> tuple[Arrays, Arrays]:
-    there = inputs["mask"][:, :, None]
-    changed = np.where(there, inputs["inputs"], np.float32(1e3))
+    is_valid = inputs["mask"][:, :, None]
+    changed = np.where(is_valid, inputs["inputs"], np.float32(1e3))
     return inputs, {**inputs, "inputs": changed}
 
 
@@ -233,8 +233,8 @@ def _bags(rng: np.random.Generator) -> Arrays:
 
 
 def _change_instances(inputs: Arrays) -> tuple[Arrays, Arrays]:
-    there = inputs["instances_mask"][:, :, None]
-    changed = np.where(there, inputs["instances"], np.float32(1e3))
+    is_valid = inputs["instances_mask"][:, :, None]
+    changed = np.where(is_valid, inputs["instances"], np.float32(1e3))
     return inputs, {**inputs, "instances": changed}
 
 
@@ -249,8 +249,8 @@ def _hide_memory(inputs: Arrays) -> Arrays:
 
 
 def _change_memory(inputs: Arrays) -> tuple[Arrays, Arrays]:
-    there = inputs["memory_mask"][:, :, None]
-    changed = np.where(there, inputs["memory"], np.float32(1e3))
+    is_valid = inputs["memory_mask"][:, :, None]
+    changed = np.where(is_valid, inputs["memory"], np.float32(1e3))
     return inputs, {**inputs, "memory": changed}
 
 
@@ -497,10 +497,10 @@ def _history(rng: np.random.Generator) -> Arrays:
 
 
 def _change_history(inputs: Arrays) -> tuple[Arrays, Arrays]:
-    there = inputs["history_mask"]
+    is_valid = inputs["history_mask"]
     other = {"history": WORDS - 1 - inputs["history"]}
     other["history_ratings"] = inputs["history_ratings"] + 1
-    changed = {k: np.where(there, inputs[k], x) for k, x in other.items()}
+    changed = {k: np.where(is_valid, inputs[k], x) for k, x in other.items()}
     return inputs, {**inputs, **changed}
 
 
@@ -634,6 +634,34 @@ ROWS = [
         _unequal_memory,
         trains=True,
         **_ATTENTION,
+    ),
+    Row(
+        "attention_pooling",
+        layers.AttentionPooling,
+        {
+            "units": U,
+            "dropout": 0.3,
+            "kernel_initializer": "he_normal",
+            "seed": 1,
+        },
+        _block,
+        trains=True,
+        masked=_change_members,
+        hidden=_hide_sample,
+    ),
+    Row(
+        "attention_pooling_heads",
+        layers.AttentionPooling,
+        {
+            "score": partial(layers.AdditiveScore, U),
+            "num_queries": 5,
+            "normalizer": "entmax15",
+            "num_heads": 3,
+        },
+        _block,
+        trains=True,
+        masked=_change_members,
+        hidden=_hide_sample,
     ),
     Row(
         "sentence_encoder",
@@ -1643,7 +1671,7 @@ ROWS = [
             "key_dim": 4,
             "value_dim": 5,
             "update_steps": 2,
-            "separation": "entmax15",
+            "normalizer": "entmax15",
             "projections": {
                 "use_bias": False,
                 "output_shape": [V],
@@ -1671,14 +1699,14 @@ ROWS = [
         "hopfield_pooling",
         layers.HopfieldPooling,
         {
-            "quantity": 5,
+            "num_patterns": 5,
             "num_heads": 3,
             "key_dim": 7,
             "value_dim": 2,
             "update_steps": 2,
             "beta": 0.5,
             "trainable_beta": True,
-            "separation": "softmax1",
+            "normalizer": "softmax1",
             "projections": {"output_shape": [V]},
             "dropout": 0.3,
         },
@@ -1691,14 +1719,14 @@ ROWS = [
         "hopfield_layer",
         layers.HopfieldLayer,
         {
-            "quantity": 11,
+            "num_patterns": 11,
             "num_heads": 2,
             "key_dim": 5,
             "separate_values": True,
             "update_steps": 2,
             "beta": [0.5, 2.0],
             "trainable_beta": True,
-            "separation": "softmax1",
+            "normalizer": "softmax1",
             "projections": {"use_bias": False},
             "dropout": 0.3,
         },
@@ -1719,7 +1747,7 @@ ROWS = [
             "beta": [0.5, 1.0, 2.0],
             "dropout": 0.3,
             "instance_dropout": 0.3,
-            "pooling": {"quantity": 2, "trainable_beta": True},
+            "pooling": {"num_patterns": 2, "trainable_beta": True},
         },
         _bags,
         unknown={"instances": (0, 1), "instances_mask": (0, 1)},
@@ -1762,7 +1790,7 @@ ROWS = [
         {
             "kind": "modern",
             "beta": 0.5,
-            "separation": "softmax1",
+            "normalizer": "softmax1",
             "similarity": "distance",
             "degree": 4,
             "order": "synchronous",

@@ -23,6 +23,7 @@ START = 2
 LENGTH = 7  # of a memory with more padding, and of a cache
 
 # Sizes that fit any query and memory; together they name each score and normalizer.
+# Sources of `generate` are padded to a multiple of 16, which is below 17.
 ATTENTIONS: dict[str, Callable[..., Any]] = {
     "dot": lambda **k: layers.Attention("dot", **k),
     "scaled_dot": lambda **k: layers.Attention("scaled_dot", "sparsemax", **k),
@@ -31,7 +32,7 @@ ATTENTIONS: dict[str, Callable[..., Any]] = {
     "general": lambda **k: layers.Attention("general", "entmax15", **k),
     "additive": lambda **k: layers.Attention(layers.AdditiveScore(5), **k),
     "concat": lambda **k: layers.Attention(layers.ConcatScore(5), **k),
-    "location": lambda **k: layers.Attention(layers.LocationScore(LENGTH), **k),
+    "location": lambda **k: layers.Attention(layers.LocationScore(17), **k),
     "bahdanau": lambda **k: layers.BahdanauAttention(5, **k),
     "luong": lambda **k: layers.LuongAttention("general", **k),
     "local-m": lambda **k: layers.LuongAttention("dot", "local-m", 2, **k),

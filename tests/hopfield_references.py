@@ -5,14 +5,14 @@ import math
 import numpy as np
 import references
 
-# Ω of each separation, the weights themselves, and what the weights may sum to.
+# Ω of each normalizer, the weights themselves, and what the weights may sum to.
 ENTROPIES = {
     "softmax": lambda p: np.sum(p * np.log(np.maximum(p, 1e-300)), -1),
     "sparsemax": lambda p: (np.sum(p**2, -1) - 1) / 2,
     "entmax15": lambda p: 4 / 3 * (np.sum(p**1.5, -1) - 1),
     "hardmax": lambda p: np.zeros(p.shape[:-1]),
 }
-SEPARATIONS = (*ENTROPIES, "softmax1")
+NORMALIZERS = (*ENTROPIES, "softmax1")
 
 
 def unit(x):
@@ -29,12 +29,12 @@ def similarities(states, patterns, similarity):
     return np.einsum("...td,...sd->...ts", states, patterns)
 
 
-def update(states, patterns, beta, separation, similarity="dot", mask=None):
+def update(states, patterns, beta, normalizer, similarity="dot", mask=None):
     """One step, (..., T, D); β is a number or (..., T)."""
     beta = np.asarray(beta, "float64")[..., None]
     z = beta * similarities(states, patterns, similarity)
     mask = np.broadcast_to(True if mask is None else mask, z.shape)
-    p = references.NORMALIZERS[separation](z, mask)
+    p = references.NORMALIZERS[normalizer](z, mask)
     if similarity == "cosine":
         found = p @ unit(patterns)
         length = np.linalg.norm(found, axis=-1, keepdims=True)
@@ -45,7 +45,7 @@ def update(states, patterns, beta, separation, similarity="dot", mask=None):
     return p @ patterns
 
 
-def energy(states, patterns, beta, separation, similarity="dot", mask=None):
+def energy(states, patterns, beta, normalizer, similarity="dot", mask=None):
     """½‖ξ‖² − β⁻¹ (max_p pᵀz − Ω(p)) − β⁻¹ Ω(1/N) + ½M², row by row; (..., T)."""
     beta = np.broadcast_to(np.asarray(beta, "float64"), states.shape[:-1])
     z = beta[..., None] * similarities(states, patterns, similarity)
@@ -55,7 +55,7 @@ def energy(states, patterns, beta, separation, similarity="dot", mask=None):
     out = np.zeros(beta.shape)
     for row in np.ndindex(beta.shape):
         allowed = mask[row]
-        out[row] = _free(z[row][allowed], separation) / beta[row]
+        out[row] = _free(z[row][allowed], normalizer) / beta[row]
         if similarity != "distance":
             stored = np.broadcast_to(patterns, (*z.shape[:-2], *patterns.shape[-2:]))
             stored = stored[row[:-1]][allowed]
@@ -64,14 +64,14 @@ def energy(states, patterns, beta, separation, similarity="dot", mask=None):
     return out
 
 
-def _free(z, separation):
+def _free(z, normalizer):
     """−Ψ(z) − Ω(1/N) over the scores of N patterns; 0 of none."""
     if len(z) == 0:
         return 0.0
-    if separation == "softmax1":  # as a softmax with one more score of 0
-        z, separation = np.append(z, 0), "softmax"
-    entropy = ENTROPIES[separation]
-    p = references.NORMALIZERS[separation](z[None], np.full((1, len(z)), True))[0]
+    if normalizer == "softmax1":  # as a softmax with one more score of 0
+        z, normalizer = np.append(z, 0), "softmax"
+    entropy = ENTROPIES[normalizer]
+    p = references.NORMALIZERS[normalizer](z[None], np.full((1, len(z)), True))[0]
     return entropy(p) - p @ z - entropy(np.full(len(z), 1 / len(z)))
 
 

@@ -48,7 +48,7 @@ def length(x):
     return np.linalg.norm(x, axis=-1)
 
 
-def drawn(shape, seed):
+def random_problem(shape, seed):
     """States anywhere, patterns of several sizes, β from small to large."""
     sets, states, stored, width = shape
     random = np.random.default_rng(seed)
@@ -110,14 +110,14 @@ def bound_of(patterns, beta, distance, which):
 
 @check
 def e1_the_energy_is_between_0_and_2m2():
-    """0 ≤ E, and E ≤ 2M² where ‖ξ‖ ≤ M; with masks, for every separation."""
+    """0 ≤ E, and E ≤ 2M² where ‖ξ‖ ≤ M; with masks, for every normalizer."""
     held, says = [], []
     for seed, shape in enumerate(SHAPES):
-        states, patterns, beta, mask = drawn(shape, seed)
+        states, patterns, beta, mask = random_problem(shape, seed)
         longest = allowed_longest(patterns, mask)
         inside = (length(states) <= longest) & mask.any(-1)
         slack = TOLERANCE * (1 + longest**2)
-        for name in plain.SEPARATIONS:
+        for name in plain.NORMALIZERS:
             e = backend(
                 energy.hopfield_energy, states, patterns, beta, name, "dot", mask=mask
             )
@@ -127,14 +127,14 @@ def e1_the_energy_is_between_0_and_2m2():
 
 
 def descent(similarity, least):
-    """E falls by at least `least` × ‖ξ − f(ξ)‖², for every separation."""
+    """E falls by at least `least` × ‖ξ − f(ξ)‖², for every normalizer."""
     held, says = [], []
     for seed, shape in enumerate(SHAPES):
-        states, patterns, beta, mask = drawn(shape, seed + 10)
+        states, patterns, beta, mask = random_problem(shape, seed + 10)
         slack = TOLERANCE * (1 + allowed_longest(patterns, mask) ** 2)
         if similarity == "distance":  # whose energy grows with the state's length
             slack = slack + TOLERANCE * length(states) ** 2
-        for name in plain.SEPARATIONS:
+        for name in plain.NORMALIZERS:
             rest = (patterns, beta, name, similarity)
             new = backend(energy.hopfield_update, states, *rest, mask=mask)
             before = backend(energy.hopfield_energy, states, *rest, mask=mask)
@@ -154,8 +154,8 @@ def e2_dot_descends_by_half_the_squared_step():
 def e2_distance_descends_by_half_the_squared_step():
     held, says = descent("distance", 0.5)
     # A state that may retrieve nothing goes to 0, at no cost.
-    some = [drawn(s, i + 10)[3].any(-1) for i, s in enumerate(SHAPES)]
-    some = [x for x in some for _ in plain.SEPARATIONS]
+    some = [random_problem(s, i + 10)[3].any(-1) for i, s in enumerate(SHAPES)]
+    some = [x for x in some for _ in plain.NORMALIZERS]
     return [h | ~x for h, x in zip(held, some)], says
 
 
@@ -169,7 +169,7 @@ def e2_states_come_to_rest():
     """The squares of all steps sum to ≤ 2 E(ξ⁰): after t, one is ≤ √(2 E(ξ⁰)/t)."""
     held, says = [], []
     for seed, shape in enumerate(SHAPES):
-        states, patterns, beta, _ = drawn(shape, seed + 20)
+        states, patterns, beta, _ = random_problem(shape, seed + 20)
         first = backend(energy.hopfield_energy, states, patterns, beta)
         steps, taken = [], 60
         for _ in range(taken):
@@ -187,7 +187,7 @@ def e2_states_come_to_rest():
 def e3_separation():
     held = []
     for seed, shape in enumerate(SHAPES):
-        patterns = drawn(shape, seed + 30)[1]
+        patterns = random_problem(shape, seed + 30)[1]
         found = to_numpy(retrieval.pattern_separation(*tensors(patterns)))
         expected = separation(patterns)
         size = 1 + np.max(length(patterns), axis=-1, keepdims=True) ** 2
@@ -268,8 +268,8 @@ def e5_the_slope_is_at_most_beta_m2():
     """‖J‖₂ ≤ β m_max², and so ‖f(ξ) − f(η)‖ ≤ β m_max² ‖ξ − η‖."""
     held, says = [], []
     for seed, shape in enumerate(SHAPES):
-        states, patterns, beta, _ = drawn(shape, seed + 70)
-        others = states + drawn(shape, seed + 75)[0] / 5
+        states, patterns, beta, _ = random_problem(shape, seed + 70)
+        others = states + random_problem(shape, seed + 75)[0] / 5
         limit = beta * spread(patterns) ** 2
         moved = step(states, patterns, beta) - step(others, patterns, beta)
         held.append(length(moved) <= limit * length(states - others) + TOLERANCE)
@@ -285,7 +285,7 @@ def e5_a_small_beta_has_one_fixed_point():
     """β m_max² < 1: all states of a set end in one place, within m_max of the mean."""
     held = []
     for seed, shape in enumerate(SHAPES):
-        states, patterns, _, _ = drawn(shape, seed + 80)
+        states, patterns, _, _ = random_problem(shape, seed + 80)
         # The states of a set share one β; 0.6⁶⁰ is below 1e-13.
         beta = 0.6 / spread(patterns) ** 2
         beta = beta * np.random.default_rng(seed).uniform(0.3, 1, beta.shape)

@@ -1,8 +1,8 @@
 """Any attention in any holder: each pair fits, or is refused with a reason.
 
 A cell is an attention in a holder; `compositions.py` makes both. torch runs all cells.
-JAX and TensorFlow compile each of them, which takes seconds, and run those on a diagonal:
-each attention once, each holder three times. To run all of them anywhere:
+JAX and TensorFlow compile each of them, which takes seconds, and run those on a
+diagonal: each attention once, each holder three times. To run all of them anywhere:
 `pytest tests/test_composition.py --others all`.
 """
 
@@ -149,7 +149,7 @@ def assert_block_steps(block, holder):
         more = [block.prepare(*memory)]
     else:
         expected, more = block(x, mask=is_valid, use_causal_mask=True), []
-    cache, found = block.initial_cache(B, LENGTH), []
+    cache, found = block.initial_cache(B, LENGTH, *more), []
     for now in (slice(0, 2), slice(2, T)):
         output, cache = block.step(x[:, now], cache, now.start, *more, is_valid[:, now])
         found.append(output)
@@ -157,7 +157,9 @@ def assert_block_steps(block, holder):
     assert_close(found[INPUTS_MASK], to_numpy(expected)[INPUTS_MASK])
 
 
-@pytest.mark.parametrize(("attention", "holder"), map(as_parameter, CELLS))
+@pytest.mark.parametrize(
+    ("attention", "holder"), [as_parameter(cell) for cell in CELLS]
+)
 def test_each_attention_in_each_holder(attention, holder, tmp_path):
     cell, column = (attention, holder), HOLDERS[holder]
     if cell in REFUSED:

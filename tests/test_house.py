@@ -94,13 +94,15 @@ def test_imports_point_the_right_way(path):
         parts = module.split(".")
         where = f"{path.relative_to(PACKAGE)}:{line} imports {module}"
         if parts[0] == "keras_attention" and len(parts) > 1 and parts[1] != "version":
-            there = parts[1]
+            target = parts[1]
             if here in APART:
-                assert there == here, f"{where}: {here}/ stands alone"
-            elif there != here:
-                assert there in ORDER, f"{where}: no such room"
-                assert ORDER.index(there) < ORDER.index(here), f"{where}: wrong way"
-                assert there != "text" or here == "benchmarks", f"{where}: wants extras"
+                assert target == here, f"{where}: {here}/ stands alone"
+            elif target != here:
+                assert target in ORDER, f"{where}: no such room"
+                before = ORDER.index(target) < ORDER.index(here)
+                assert before, f"{where}: wrong way"
+                wants_extras = target == "text" and here != "benchmarks"
+                assert not wants_extras, f"{where}: wants extras"
         in_kernels = "kernels" in path.parts
         if parts[0] in BACKENDS:
             assert in_kernels or here in ("benchmarks", "text"), f"{where}: a backend"
@@ -128,8 +130,8 @@ def test_folders_of_a_room_point_the_right_way(path):
 def test_the_rest_is_imported_when_asked_for():
     """`import keras_attention` brings no data, no pictures and no TensorFlow Text."""
     for module, line in imports(PACKAGE / "__init__.py"):
-        there = module.split(".")[1:2]
-        assert not WHEN_ASKED & {*there}, f"__init__.py:{line} imports {module}"
+        target = module.split(".")[1:2]
+        assert not WHEN_ASKED & {*target}, f"__init__.py:{line} imports {module}"
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)

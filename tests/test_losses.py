@@ -88,8 +88,8 @@ def test_coverage_loss_by_hand():
     loss = CoverageLoss()
     assert number(loss(nothing, weights)) == pytest.approx(np.mean(costs))
     # What pads the queries can be left out, as of any loss.
-    there = np.array([[1.0, 1.0, 0.0]], "float32")
-    found = number(loss(nothing, weights, sample_weight=there))
+    is_valid = np.array([[1.0, 1.0, 0.0]], "float32")
+    found = number(loss(nothing, weights, sample_weight=is_valid))
     assert found == pytest.approx(0.75 / 3)
     assert CoverageLoss.from_config(loss.get_config()).name == "coverage_loss"
     with pytest.raises(ValueError, match="`y_pred` must be weights of shape"):

@@ -109,14 +109,14 @@ def network(attends: bool, units: int) -> keras.Model:
     size = recall.vocabulary_size()
     story = keras.Input((None, 2), dtype="int32", name="story")  # (B, M, L)
     question = keras.Input((1,), dtype="int32", name="question")  # (B, L)
-    there = ops.any(ops.not_equal(story, 0), axis=-1)  # (B, M)
+    is_valid = ops.any(ops.not_equal(story, 0), axis=-1)  # (B, M)
     encode = layers.SentenceEncoder(size, units, encoding="bag")
     read = keras.layers.GRU(units, return_sequences=True, name="reader")
     asked = encode(question)  # (B, U)
-    states = read(encode(story), mask=there)  # (B, M, U)
+    states = read(encode(story), mask=is_valid)  # (B, M, U)
     if attends:
         look = layers.Attention("general", name="attention")
-        found = look(asked[:, None], states, value_mask=there)[:, 0]  # (B, U)
+        found = look(asked[:, None], states, value_mask=is_valid)[:, 0]  # (B, U)
     else:
         found = states[:, -1]  # (B, U): padding leaves a state as it was
     both = keras.layers.Concatenate()([found, asked])

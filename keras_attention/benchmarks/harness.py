@@ -187,8 +187,8 @@ def spread(ratios: Sequence[float] | np.ndarray, seed: int = SEED) -> Spread:
     """
     ratios = np.asarray(ratios, dtype="float64")
     generator = np.random.default_rng(seed)
-    drawn = generator.choice(ratios, size=(RESAMPLES, len(ratios)))
-    low, high = np.percentile(np.median(drawn, axis=1), [2.5, 97.5])
+    samples = generator.choice(ratios, size=(RESAMPLES, len(ratios)))
+    low, high = np.percentile(np.median(samples, axis=1), [2.5, 97.5])
     p5, q1, median, q3, p95 = np.percentile(ratios, [5, 25, 50, 75, 95])
     numbers = (median, q1, q3, p5, p95, low, high)
     return Spread(*(float(number) for number in numbers))

@@ -323,8 +323,8 @@ def _one_layer(size: int, penalty: float, settings: dict[str, Any]) -> keras.Mod
         embeddings_initializer="zeros",
         embeddings_regularizer=keras.regularizers.L2(penalty / 2),
     )(words)
-    there = ops.cast(ops.not_equal(words, PADDING), "float32")[:, :, None]
-    model = keras.Model(words, ops.sum(weights * there, axis=1))  # (N, 1)
+    is_valid = ops.cast(ops.not_equal(words, PADDING), "float32")[:, :, None]
+    model = keras.Model(words, ops.sum(weights * is_valid, axis=1))  # (N, 1)
     rate = keras.optimizers.schedules.CosineDecay(settings["rate"], settings["steps"])
     model.compile(
         keras.optimizers.Adam(rate), keras.losses.BinaryCrossentropy(from_logits=True)

@@ -190,8 +190,8 @@ def associative_recall(
     at_least_one(count=count, item_length=item_length, bits=bits)
     random = np.random.default_rng(seed)
     shown = random.integers(low, high + 1, count)  # (N,)
-    drawn = (count, high, item_length, bits)
-    item = random.integers(0, 2, drawn, np.int8)
+    samples = (count, high, item_length, bits)
+    item = random.integers(0, 2, samples, np.int8)
     asked = random.integers(0, shown - 1)  # (N,), any but the last
     every, each = np.arange(count), item_length + 1
     while len(same := _equals(item, asked)):

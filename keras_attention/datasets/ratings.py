@@ -273,18 +273,18 @@ def histories(
     bounds = np.searchsorted(told.user[order], np.arange(len(told.users) + 1))
     history = np.zeros((len(asked), size), "int32")
     given = np.zeros((len(asked), size), "float32")
-    there = np.zeros((len(asked), size), bool)
+    is_filled = np.zeros((len(asked), size), bool)
     for n, (user, item) in enumerate(zip(asked.user, asked.item)):
         rows = order[bounds[user] : bounds[user + 1]]
         rows = rng.permutation(rows[told.item[rows] != item])[:size]
         history[n, : len(rows)] = told.item[rows]
         given[n, : len(rows)] = told.rating[rows]
-        there[n, : len(rows)] = True
+        is_filled[n, : len(rows)] = True
     return {
         "item": asked.item,
         "history": history,
         "history_ratings": given,
-        "history_mask": there,
+        "history_mask": is_filled,
     }
 
 

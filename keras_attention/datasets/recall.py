@@ -106,8 +106,8 @@ def generate(
     told = rng.integers(1, values + 1, (count, most))  # (N, M)
     asked = (rng.random(count) * number).astype("int32")
     rows = np.arange(count)
-    there = np.arange(most) < number[:, None]  # (N, M)
-    story = np.stack([named, told], -1) * there[..., None]  # (N, M, 2)
+    is_filled = np.arange(most) < number[:, None]  # (N, M)
+    story = np.stack([named, told], -1) * is_filled[..., None]  # (N, M, 2)
     inputs = {"story": story, "question": named[rows, asked][:, None]}
     return Stories(
         {name: tokens.astype("int32") for name, tokens in inputs.items()},

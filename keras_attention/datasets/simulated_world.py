@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.datasets.babi.archive import Example
-from keras_attention.datasets.babi.simulator.dice import Dice
+from keras_attention.datasets.babi.simulator.random_source import RandomSource
 from keras_attention.datasets.babi.simulator.world import (
     OBJECTS,
     PEOPLE,
@@ -78,18 +78,18 @@ def simulate(
         ```
     """
     _check(count, difficulty, questions)
-    dice = Dice(np.random.default_rng(seed))
-    asker = _Asker(dice, _KINDS[questions], difficulty)
+    random_source = RandomSource(np.random.default_rng(seed))
+    asker = _Asker(random_source, _KINDS[questions], difficulty)
     examples: list[Example] = []
     statements = 0
     while len(examples) < count:
-        world = World(dice, PEOPLE, _ROOMS)
+        world = World(random_source, PEOPLE, _ROOMS)
         notes = _Notes()
         story: list[Words] = []
         for _ in range(_STATEMENTS_PER_STORY):
             fact = world.act()
             notes.add(fact)
-            story.append(say(fact, dice, always_there=False))
+            story.append(say(fact, random_source, with_adverb=False))
             statements += 1
             due = statements * _QUESTIONS // _STATEMENTS > len(examples)
             known = asker.choose(notes) if due else None
@@ -164,8 +164,10 @@ class _Notes:
 class _Asker:
     """Draws what to ask; what cannot be asked yet waits, so that no draw is lost."""
 
-    def __init__(self, dice: Dice, kinds: Sequence[str], difficulty: int) -> None:
-        self.dice = dice
+    def __init__(
+        self, random_source: RandomSource, kinds: Sequence[str], difficulty: int
+    ) -> None:
+        self.random_source = random_source
         self.kinds = kinds
         self.difficulty = difficulty
         self.waiting: list[tuple[str, int]] = []  # kind and age
@@ -173,15 +175,15 @@ class _Asker:
     def choose(self, notes: _Notes) -> _Known | None:
         """What to ask now; None if none of those that wait can be asked."""
         while len(self.waiting) < _WAITING:
-            kind = self.dice.choose(self.kinds)
-            self.waiting.append((kind, 1 + self.dice.below(self.difficulty)))
+            kind = self.random_source.choose(self.kinds)
+            self.waiting.append((kind, 1 + self.random_source.below(self.difficulty)))
         known = notes.known()
         for index, (kind, age) in enumerate(self.waiting):
             last = notes.count - age
             fitting = [k for k in known if k.kind == kind and max(k.facts) == last]
             if fitting:
                 del self.waiting[index]
-                return self.dice.choose(fitting)
+                return self.random_source.choose(fitting)
         return None
 
 

@@ -2,6 +2,7 @@
 
 from keras_attention.layers.attention import (
     Attention,
+    AttentionPooling,
     BahdanauAttention,
     CarryChoices,
     HardAttention,
@@ -50,6 +51,7 @@ __all__ = [
     "AdditiveScore",
     "AlibiBias",
     "Attention",
+    "AttentionPooling",
     "AttentionRNN",
     "BahdanauAttention",
     "CarryChoices",

@@ -85,9 +85,9 @@ def position_weighted_sum(
     """
     size, width = table.shape
     constant, ramp, k = _parts(word, words, width, encoding)
-    there = ops.cast(word > 0, "float32")
-    c_1 = kernels.word_counts(tokens, there * constant, size)  # (..., V)
-    c_2 = kernels.word_counts(tokens, there * ramp, size)
+    is_valid = ops.cast(word > 0, "float32")
+    c_1 = kernels.word_counts(tokens, is_valid * constant, size)  # (..., V)
+    c_2 = kernels.word_counts(tokens, is_valid * ramp, size)
     c_1, c_2, k = (ops.cast(x, table.dtype) for x in (c_1, c_2, k))
     return ops.matmul(c_1, table) + k * ops.matmul(c_2, table)  # (..., d)
 

@@ -37,7 +37,7 @@ def margin_ranking(label: Tensor, scores: Tensor, margin: float) -> Tensor:
     return ops.sum(ops.where(counts, behind, ops.zeros_like(behind)), axis=-1)
 
 
-def hide(scores: Tensor, there: Tensor) -> Tensor:
+def hide(scores: Tensor, is_valid: Tensor) -> Tensor:
     """Scores that no ranking picks and no margin reaches, where nothing is.
 
     Args:
@@ -47,7 +47,7 @@ def hide(scores: Tensor, there: Tensor) -> Tensor:
     Returns:
         (...), in the dtype of the scores.
     """
-    return ops.where(there, scores, ops.cast(lowest(scores.dtype), scores.dtype))
+    return ops.where(is_valid, scores, ops.cast(lowest(scores.dtype), scores.dtype))
 
 
 def time_features(x: Tensor, y: Tensor, other: Tensor) -> Tensor:

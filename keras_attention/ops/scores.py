@@ -193,7 +193,9 @@ def precompute_key(key: Tensor) -> Any:
     """
     if isinstance(key, keras.KerasTensor):
         return key
-    return kernels.precompute_key(wide(key))
+    if keras.backend.standardize_dtype(key.dtype) in HALF:
+        key = ops.cast(key, "float32")
+    return kernels.precompute_key(key)
 
 
 KNOWN: dict[str, Score] = {

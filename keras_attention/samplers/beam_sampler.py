@@ -133,10 +133,10 @@ class BeamSampler(Sampler):
             log_probability = ops.where(given, beams.log_probability, log_probability)
             more = more - ops.cast(given[:, 0], "int32")
         # What is not likely at all is no beam, whatever it would go on from.
-        there = log_probability > NONE  # (B, K)
+        is_valid = log_probability > NONE  # (B, K)
         stays = ops.take_along_axis(beams.finished, parent, axis=1)
-        stays = ops.logical_and(stays, there)
-        runs = ops.logical_and(there, ops.logical_not(stays))
+        stays = ops.logical_and(stays, is_valid)
+        runs = ops.logical_and(is_valid, ops.logical_not(stays))
         runs = ops.logical_and(runs, more[:, None] > 0)
         ends = ops.logical_and(runs, is_one_of(token, request.stop_tokens))
         here = ops.cast(decoding.read(request.prompt, index), "int32")[:, None]
@@ -209,8 +209,8 @@ class BeamSampler(Sampler):
         tokens = ops.reshape(tokens, shape)  # (B, K, T)
         if not self.return_all_beams:
             return tokens[:, 0]
-        there = score[:, :, None] > NONE
-        return ops.where(there, tokens, request.prompt[:, None]), score
+        is_valid = score[:, :, None] > NONE
+        return ops.where(is_valid, tokens, request.prompt[:, None]), score
 
     def _tiled(self, structure: Structure) -> Structure:
         """Each row K times: (B, ...) becomes (B·K, ...)."""
@@ -230,8 +230,8 @@ class BeamSampler(Sampler):
         )
 
     def _check_cache(self, cache: Structure) -> None:
-        there = isinstance(cache, dict) and "alignment_sum" in cache
-        if self.coverage_penalty and not there:
+        is_valid = isinstance(cache, dict) and "alignment_sum" in cache
+        if self.coverage_penalty and not is_valid:
             found = sorted(cache) if isinstance(cache, dict) else type(cache).__name__
             raise ValueError(
                 "`coverage_penalty` needs a cache that is a dict with the entry "

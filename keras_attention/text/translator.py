@@ -63,11 +63,12 @@ def translate(
     sampler = _of_one(sampler)
     _check_sizes(model, source_vocabulary, target_vocabulary)
     rows = [source_vocabulary.encode(text) for text in texts]
-    there = [row for row in rows if len(row)]
-    if not there:
+    nonempty = [row for row in rows if len(row)]
+    if not nonempty:
         return [""] * len(rows)
-    source = np.full((len(there), max(map(len, there))), PADDING, "int32")  # (B, S)
-    for line, row in zip(source, there):
+    longest = max(map(len, nonempty))
+    source = np.full((len(nonempty), longest), PADDING, "int32")  # (B, S)
+    for line, row in zip(source, nonempty):
         line[: len(row)] = row
     tokens = model.generate(
         {"source": source},

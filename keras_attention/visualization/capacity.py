@@ -63,11 +63,11 @@ def plot_capacity(
             ax.plot(*_pair(one, "curve_x", "curve_y"), color=color, linewidth=1.2)
         x, y = _pair(one, "x", "y")
         error = np.asarray(one.get("error", np.zeros_like(y)), float)
-        there = y > 0
+        positive = y > 0
         ax.errorbar(
-            x[there],
-            y[there],
-            yerror(y[there], error[there]),
+            x[positive],
+            y[positive],
+            yerror(y[positive], error[positive]),
             fmt="o",
             markersize=4.5,
             color=color,

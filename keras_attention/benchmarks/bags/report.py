@@ -48,8 +48,8 @@ def summary(runs: list[Run]) -> dict[str, Any]:
     random = np.random.default_rng(0)
     count, width = folds.shape
     repeats = random.integers(0, count, (DRAWS, count))
-    drawn = random.integers(0, width, (DRAWS, count, width))
-    means = folds[repeats[..., None], drawn].mean((1, 2))
+    samples = random.integers(0, width, (DRAWS, count, width))
+    means = folds[repeats[..., None], samples].mean((1, 2))
     outer = np.array([run["result"]["outer"] for run in runs])  # (R, settings, folds)
     chosen = np.concatenate([run["result"]["chosen"] for run in runs])
     of_repeats = folds.mean(1)

@@ -115,7 +115,7 @@ class Learner:
         key, own = jax.random.split(key)
         state = _with_seeds(self._network, own)
         moments = [variable.value for variable in self._optimizer.variables]
-        there = data["instances_mask"]
+        is_valid = data["instances_mask"]
         standard = self._standardizer(mean, scale)
 
         def step(carry: tuple, batch: Array) -> tuple[tuple, Array]:
@@ -125,7 +125,7 @@ class Learner:
                 logits, new = self._network.stateless_call(
                     weights,
                     state,
-                    standard(data["instances"][batch], there[batch]),
+                    standard(data["instances"][batch], is_valid[batch]),
                     training=True,
                 )
                 return _loss(data["labels"][batch], logits[:, 0]), new
@@ -141,26 +141,26 @@ class Learner:
         keys = jax.random.split(key, self._training["epochs"])
         carry, losses = jax.lax.scan(epoch, (weights, state, moments), keys)
         weights, state, _ = carry
-        inputs = standard(data["instances"], there)
+        inputs = standard(data["instances"], is_valid)
         logits, _ = self._network.stateless_call(weights, state, inputs)
         return logits[:, 0], losses
 
     def _order(self, key: Array, rows: Array, count: Array) -> Array:
         """(steps, batch) numbers of an epoch's bags, of the first `count` of `rows`."""
         place = jnp.arange(len(rows))
-        drawn = jnp.where(place < count, jax.random.uniform(key, rows.shape), 2.0)
+        samples = jnp.where(place < count, jax.random.uniform(key, rows.shape), 2.0)
         size = self._training["batch_size"]
-        chosen = rows[jnp.argsort(drawn)[: self._steps * size]]
+        chosen = rows[jnp.argsort(samples)[: self._steps * size]]
         return chosen.reshape(self._steps, size)
 
     def _standardizer(self, mean: Array, scale: Array) -> Callable[..., dict]:
         bound = self._training["bound"]
 
-        def standard(instances: Array, there: Array) -> dict[str, Array]:
+        def standard(instances: Array, is_valid: Array) -> dict[str, Array]:
             x = bound * jnp.tanh((instances - mean) / scale / bound)
             return {
-                "instances": jnp.where(there[..., None], x, 0.0),
-                "instances_mask": there,
+                "instances": jnp.where(is_valid[..., None], x, 0.0),
+                "instances_mask": is_valid,
             }
 
         return standard

@@ -13,7 +13,7 @@ from keras_attention.benchmarks.batches import differ_first
 from keras_attention.benchmarks.dnc.networks import network
 from keras_attention.benchmarks.dnc.problems import Problem, resized
 
-FED = ("inputs", "answer_mask", "targets")
+NETWORK_INPUTS = ("inputs", "answer_mask", "targets")
 LEAST_RATE = 0.05  # of the rate of a lesson, where it falls with the time
 POOL = 8  # batches that are drawn at once and sorted by length
 
@@ -48,7 +48,7 @@ class Fresh(keras.utils.PyDataset):
         super().__init__()
         self.problem, self.steps, self.batch_size = problem, steps, batch_size
         self.rounding, self.seed, self.earlier = rounding, seed, earlier
-        self.lesson, self.drawn = 0, 0
+        self.lesson, self.num_sampled = 0, 0
         self.batches: list[dict[str, np.ndarray]] = []
 
     def __len__(self) -> int:
@@ -64,20 +64,20 @@ class Fresh(keras.utils.PyDataset):
 
     def _draw(self) -> None:
         problem, size = self.problem, self.batch_size
-        seed = [self.seed, self.drawn]
+        seed = [self.seed, self.num_sampled]
         random = np.random.default_rng(seed)
         lesson = self.lesson
         if lesson and random.random() < self.earlier:
             lesson = int(random.integers(lesson))
         data = problem.draw(problem.lessons[lesson], POOL * size, seed, "train")
-        self.drawn += 1
+        self.num_sampled += 1
         order = np.argsort(data["lengths"], kind="stable")
         self.batches = []
         for rows in np.split(order, POOL):
             longest = int(data["lengths"][rows].max())
             steps = -(-longest // self.rounding) * self.rounding
             self.batches.append(
-                {name: resized(data[name][rows], steps) for name in FED}
+                {name: resized(data[name][rows], steps) for name in NETWORK_INPUTS}
             )
         random.shuffle(self.batches)
         differ_first(self.batches, lambda batch: batch["targets"].shape[1])

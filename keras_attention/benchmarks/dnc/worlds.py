@@ -220,13 +220,13 @@ class Stories:
         data = self._train[number]
         stories = len(data["lengths"])
         rows = np.random.default_rng(seed_of(part, seed)).choice(stories, count)
-        drawn = {name: array[rows] for name, array in data.items()}
+        samples = {name: array[rows] for name, array in data.items()}
         if self._renamer is not None:
-            tasks, targets = np.full(count, number), drawn["targets"]
-            drawn["inputs"], drawn["targets"], _ = self._renamer(
-                tasks, drawn["inputs"], targets, targets[:, 0]
+            tasks, targets = np.full(count, number), samples["targets"]
+            samples["inputs"], samples["targets"], _ = self._renamer(
+                tasks, samples["inputs"], targets, targets[:, 0]
             )
-        return up_to(drawn, lesson["questions"])
+        return up_to(samples, lesson["questions"])
 
     def score(
         self, model: keras.Model, data: Any, batch_size: int = 64

@@ -167,10 +167,11 @@ class _Peer:
     def generate_step(self, inputs: dict[str, Any], stop_token_ids: Any = None) -> Any:
         from keras import ops
 
-        from keras_attention.models.base.generation import begin
+        from keras_attention.models.base.generation import as_hub
 
         prompt = ops.convert_to_tensor(inputs["prompt"])
-        step, cache = begin(self.model, {"source": inputs["source"]})
+        cache, static = self.model.begin({"source": inputs["source"]})
+        step, cache = as_hub(self.model.next, cache, static)
         return self.sampler(
             step,
             prompt,

@@ -38,10 +38,10 @@ class PlainMemN2N(nn.Module):
 
     def forward(self, story: torch.Tensor, question: torch.Tensor) -> torch.Tensor:
         """Logits (B, V)."""
-        there = story != 0  # (B, M, L)
-        filled = there.any(-1)  # (B, M)
+        is_valid = story != 0  # (B, M, L)
+        filled = is_valid.any(-1)  # (B, M)
         age = filled.long().flip(1).cumsum(1).flip(1) * filled
-        in_story = self.position * there[..., None]  # (B, M, L, D)
+        in_story = self.position * is_valid[..., None]  # (B, M, L, D)
         in_question = self.position * (question != 0)[..., None]  # (B, L, D)
         memories = [
             (words(story) * in_story).sum(2) + times(age)  # (B, M, D), empty: 0

@@ -255,9 +255,9 @@ def _same(
     table, flips = table[used], flips[:, used]
     scale = (table**2).sum(axis=0)
     real = table.sum(axis=0) ** 2 / scale
-    drawn = (flips @ table) ** 2 / scale
-    total = (drawn.sum(axis=1) >= real.sum()).mean()
-    greatest = (drawn.max(axis=1) >= real.max()).mean()
+    samples = (flips @ table) ** 2 / scale
+    total = (samples.sum(axis=1) >= real.sum()).mean()
+    greatest = (samples.max(axis=1) >= real.max()).mean()
     return bool(min(total, greatest) > _LEVEL)
 
 

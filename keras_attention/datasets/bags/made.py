@@ -49,12 +49,12 @@ def bit_patterns(
     random = np.random.default_rng(seed)
     patterns = random.permutation(2**bits)
     labels = random.permutation(np.arange(count) % 2)
-    drawn = patterns[random.integers(signals, 2**bits, (count, instances))]  # (B, S)
+    samples = patterns[random.integers(signals, 2**bits, (count, instances))]  # (B, S)
     signal = patterns[random.integers(0, signals, count)]
     place = random.integers(0, instances, count)
     rows = np.flatnonzero(labels)
-    drawn[rows, place[rows]] = signal[rows]
-    unpacked = drawn[..., None] >> np.arange(bits) & 1  # (B, S, F)
+    samples[rows, place[rows]] = signal[rows]
+    unpacked = samples[..., None] >> np.arange(bits) & 1  # (B, S, F)
     return Bags.of(2.0 * unpacked - 1, labels)
 
 
@@ -86,9 +86,9 @@ def latch_sequences(
         )
     random = np.random.default_rng(seed)
     labels = random.permutation(np.arange(count) % 2)
-    drawn = random.integers(2, characters, (count, length))  # (B, S)
-    drawn[np.arange(count), random.integers(0, length, count)] = labels
-    return Bags.of(np.eye(characters, dtype=np.float32)[drawn], labels)
+    samples = random.integers(2, characters, (count, length))  # (B, S)
+    samples[np.arange(count), random.integers(0, length, count)] = labels
+    return Bags.of(np.eye(characters, dtype=np.float32)[samples], labels)
 
 
 def digits(
@@ -147,11 +147,11 @@ def digits(
     random = np.random.default_rng(seed)
     labels = random.permutation(np.arange(count) % 2)
     sizes = np.maximum(np.rint(random.normal(mean, deviation, count)), 1).astype(int)
-    drawn = [
+    samples = [
         random.permutation(_handful(random, size, label, mine, targets, others))
         for size, label in zip(sizes.tolist(), labels)
     ]
-    pixels = images.reshape(len(images), -1)[np.concatenate(drawn)] / np.float32(255)
+    pixels = images.reshape(len(images), -1)[np.concatenate(samples)] / np.float32(255)
     return Bags(pixels, np.repeat(np.arange(count), sizes), labels)
 
 

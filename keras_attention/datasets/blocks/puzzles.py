@@ -221,8 +221,8 @@ def _goal(
     away = np.flatnonzero(_moves_from(boards.blocks, start) == depth)
     if not len(away):
         return None
-    there = boards.facts[int(random.choice(away))]
-    new = sorted(there - boards.facts[start])
+    elsewhere = boards.facts[int(random.choice(away))]
+    new = sorted(elsewhere - boards.facts[start])
     if len(new) < size:
         return None
     return [new[i] for i in random.choice(len(new), size, replace=False)]

@@ -62,11 +62,11 @@ class Sequences:
     ) -> None:
         count, width = graphs.nodes.shape
         ends = graphs.ends.reshape(count, -1)  # (N, P K)
-        there = ends != NONE
-        described = there.sum(1)
-        drawn = random.random(ends.shape, np.float32)
-        drawn[~there] = 2  # behind all others
-        order = np.argsort(drawn, 1)
+        is_edge = ends != NONE
+        described = is_edge.sum(1)
+        samples = random.random(ends.shape, np.float32)
+        samples[~is_edge] = 2  # behind all others
+        order = np.argsort(samples, 1)
         row, place = places(described)
         edge = order[row, place]
         start = edge // (ends.shape[1] // width)

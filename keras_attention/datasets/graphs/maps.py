@@ -96,15 +96,15 @@ def random_graphs(
     present = np.arange(most) < random.integers(fewest, most + 1, count)[:, None]
     point = random.random((count, most, 2), np.float32)
     point[~present] = np.inf
-    ends, there = _nearest(point, min(high, most - 1))  # (N, P, K)
+    ends, is_valid = _nearest(point, min(high, most - 1))  # (N, P, K)
     width = ends.shape[-1]
     kept = random.integers(low, high + 1, (count, most))[..., None] > np.arange(width)
-    kept &= there
+    kept &= is_valid
     names = _distinct(random, (count, most), LABELS)
     if edge_labels is None:
-        drawn = _distinct(random, (count, most), LABELS)  # (N, P)
+        samples = _distinct(random, (count, most), LABELS)  # (N, P)
         chosen = _order(random, (count, most, most), present[:, None])[..., :width]
-        labels = np.take_along_axis(drawn[:, None], chosen, 2)
+        labels = np.take_along_axis(samples[:, None], chosen, 2)
     else:
         labels = _order(random, (count, most, edge_labels))[..., :width]
     return Graphs(
@@ -242,10 +242,10 @@ def _distinct(
     random: np.random.Generator, shape: tuple[int, int], labels: int
 ) -> np.ndarray:
     """Rows of different numbers below `labels`, each row a fair draw in fair order."""
-    drawn = np.argpartition(
+    samples = np.argpartition(
         random.random((shape[0], labels), np.float32), shape[1] - 1, axis=1
     )[:, : shape[1]]
-    return random.permuted(drawn, axis=1)
+    return random.permuted(samples, axis=1)
 
 
 def _order(
@@ -254,10 +254,10 @@ def _order(
     allowed: np.ndarray | None = None,
 ) -> np.ndarray:
     """Places along the last axis in random order, those not allowed at the end."""
-    drawn = random.random(shape, np.float32)
+    samples = random.random(shape, np.float32)
     if allowed is not None:
-        drawn = np.where(allowed, drawn, np.float32(np.inf))
-    return np.argsort(drawn, -1)
+        samples = np.where(allowed, samples, np.float32(np.inf))
+    return np.argsort(samples, -1)
 
 
 def _enough_labels(name: str, needed: int, labels: int) -> None:

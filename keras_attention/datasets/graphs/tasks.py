@@ -287,14 +287,17 @@ def _random_walk(
     """A walk of so many steps in each graph, that never comes to a dead end."""
     nodes, edges, ends = graphs
     every = np.arange(len(nodes))
-    there, onward = ends != NONE, [nodes != NONE]  # onward[i]: i more steps can be made
+    is_edge, onward = (
+        ends != NONE,
+        [nodes != NONE],
+    )  # onward[i]: i more steps can be made
     for _ in range(most):
         reached = np.take_along_axis(onward[-1][:, None], ends.astype(np.intp), 2)
-        onward.append((there & reached).any(2))
+        onward.append((is_edge & reached).any(2))
     can = np.stack(onward)  # (most + 1, N, P)
     allowed = can[steps, every]  # (N, P)
-    drawn = random.random(allowed.shape)
-    here = np.where(allowed, drawn, -1).argmax(1)
+    samples = random.random(allowed.shape)
+    here = np.where(allowed, samples, -1).argmax(1)
     triples = np.full((len(nodes), most, 3), NONE, np.int16)
     for step in range(most):
         left = np.maximum(steps - step - 1, 0)
@@ -302,10 +305,14 @@ def _random_walk(
         allowed = (leads != NONE) & can[left[:, None], every[:, None], leads]
         edge = np.where(allowed, random.random(leads.shape), -1).argmax(1)
         going = steps > step
-        there_now = leads[every, edge]
-        triple = (nodes[every, here], edges[every, here, edge], nodes[every, there_now])
+        reached_now = leads[every, edge]
+        triple = (
+            nodes[every, here],
+            edges[every, here, edge],
+            nodes[every, reached_now],
+        )
         triples[going, step] = np.stack(triple, 1)[going]
-        here = np.where(going, there_now, here)
+        here = np.where(going, reached_now, here)
     possible = np.logical_or.reduce(can[steps, every], axis=1)  # (N,)
     return _Chosen(graphs, triples, possible)
 

@@ -88,10 +88,10 @@ def shortest(
     for step in range(most):
         going = here != destination
         edge = _best_edge(graphs, left, here, random)
-        there = ends[every, here, edge]
-        triple = (nodes[every, here], edges[every, here, edge], nodes[every, there])
+        target = ends[every, here, edge]
+        triple = (nodes[every, here], edges[every, here, edge], nodes[every, target])
         triples[going, step] = np.stack(triple, 1)[going]
-        here = np.where(going, there, here)
+        here = np.where(going, target, here)
     return triples
 
 
@@ -237,11 +237,11 @@ def play(
         best = _best_edge(graphs, left, here, random, own)
         edge = np.where(random.random(len(every)) < beta, best, own)
         targets[rows, at[going]] = encode(_triple(graphs, here, best))[going]
-        taken, there = _triple(graphs, here, edge), graphs.ends[every, here, edge]
+        taken, target = _triple(graphs, here, edge), graphs.ends[every, here, edge]
         paths[rows, step] = taken[going]
         if step + 1 < most:
             inputs[rows, at[going] + 1, :TRIPLE] = encode(taken)[going]
-        here = np.where(going, there, here)
+        here = np.where(going, target, here)
     # What was read behind the last answer belongs to no phase.
     inputs[..., :TRIPLE] *= (np.arange(mask.shape[1]) < begin[:, None])[..., None] | (
         mask[..., None]
@@ -283,17 +283,17 @@ def _best_edge(
     leads = graphs.ends[every, here]  # (N, K)
     after = np.where(leads != NONE, left[every[:, None], leads].astype(float), np.inf)
     best = after == after.min(1, keepdims=True)
-    drawn = random.random(leads.shape)
+    samples = random.random(leads.shape)
     if preferred is not None:
-        drawn[every, preferred] = 1
-    return np.where(best, drawn, -1).argmax(1)
+        samples[every, preferred] = 1
+    return np.where(best, samples, -1).argmax(1)
 
 
 def _triple(graphs: Graphs, here: np.ndarray, edge: np.ndarray) -> np.ndarray:
     """The labels of an edge of each graph, (N, 3)."""
     every = np.arange(len(here))
-    there = graphs.ends[every, here, edge]
-    source, end = graphs.nodes[every, here], graphs.nodes[every, there]
+    target = graphs.ends[every, here, edge]
+    source, end = graphs.nodes[every, here], graphs.nodes[every, target]
     return np.stack([source, graphs.edges[every, here, edge], end], 1)
 
 

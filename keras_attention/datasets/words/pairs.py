@@ -172,18 +172,18 @@ class SkipGrams:
 
     def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         """Words drawn from the noise, int32."""
-        drawn = np.searchsorted(self._noise, rng.random(shape), side="right")
-        return drawn.astype(np.int32)
+        samples = np.searchsorted(self._noise, rng.random(shape), side="right")
+        return samples.astype(np.int32)
 
     def _with_noise(self, contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Each context with its negatives behind it, (·, 1 + K)."""
-        drawn = self.draw((len(contexts), self.negatives), rng)
-        own = np.nonzero(drawn == contexts[:, None])
+        samples = self.draw((len(contexts), self.negatives), rng)
+        own = np.nonzero(samples == contexts[:, None])
         while len(own[0]):
-            drawn[own] = self.draw(own[0].shape, rng)
-            still = drawn[own] == contexts[own[0]]
+            samples[own] = self.draw(own[0].shape, rng)
+            still = samples[own] == contexts[own[0]]
             own = own[0][still], own[1][still]
-        return np.concatenate([contexts[:, None], drawn], axis=1)
+        return np.concatenate([contexts[:, None], samples], axis=1)
 
     def _chunks(self, rng: np.random.Generator) -> Iterator[_Chunk]:
         """All sentences once, shuffled, about 100,000 words at a time."""

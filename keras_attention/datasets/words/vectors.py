@@ -211,8 +211,9 @@ def embedding_matrix(
     matrix = table[rows]
     matrix[without] = 0
     if missing == "random":
-        drawn = np.random.default_rng(seed).normal(size=(len(without), table.shape[1]))
-        matrix[without] = table.mean() + table.std() * drawn
+        size = (len(without), table.shape[1])
+        samples = np.random.default_rng(seed).normal(size=size)
+        matrix[without] = table.mean() + table.std() * samples
         matrix[0] = 0
     return matrix
 

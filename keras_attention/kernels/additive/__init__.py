@@ -1,1 +1,1 @@
-"""The additive score vᵀ tanh(q + k), of many queries at once and of one after another."""
+"""The additive score vᵀ tanh(q + k), of many queries at once and one by one."""

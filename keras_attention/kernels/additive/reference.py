@@ -16,6 +16,7 @@ Shapes: B batch, T queries, S keys, U units.
 from __future__ import annotations
 
 import math
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import keras
@@ -37,15 +38,8 @@ class PrecomputedKey(NamedTuple):
     key: Tensor  # (B, S, U), to which the gradient goes
     exp_key: Tensor  # e^{2k}, (B, S, U), through which no gradient flows
 
-    @property
-    def shape(self) -> Any:
-        """That of the keys."""
-        return self.key.shape
-
-    @property
-    def dtype(self) -> Any:
-        """That of the keys."""
-        return self.key.dtype
+    shape = property(attrgetter("key.shape"))
+    dtype = property(attrgetter("key.dtype"))
 
 
 def precompute_key(key: Tensor) -> Tensor:

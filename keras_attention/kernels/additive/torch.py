@@ -23,7 +23,10 @@ CPU_CHUNK, GPU_CHUNK = 2**19, 2**25  # units of pairs that are held at a time
 
 def precompute_key(key: Tensor) -> Tensor | PrecomputedKey:
     """Keys (B, S, U) with their exponentials; as they are while traced."""
-    return key if is_traced(key) else PrecomputedKey(key, exponential(key.detach()))
+    if is_traced(key):
+        return key
+    exp_key = key.detach().clamp(-RANGE, RANGE).mul_(2).exp_()
+    return PrecomputedKey(key, exp_key)
 
 
 def additive(
@@ -33,10 +36,9 @@ def additive(
     if isinstance(key, PrecomputedKey):
         if query.shape[1] == 1 and not exact:
             query, scale = (keras.ops.convert_to_tensor(x) for x in (query, scale))
-            if not torch.is_grad_enabled():
-                r = _sigmoids(query, key.exp_key)
-                return torch.matmul(r, scale).mul_(-2).add_(scale.sum())[:, None]
-            return _OneQuery.apply(query, *key, scale)[:, None]
+            if torch.is_grad_enabled():
+                return _OneQuery.apply(query, *key, scale)
+            return _OneQuery.forward(None, query, *key, scale)
         key = key.key
     if exact or is_traced(query) or is_traced(key) or not plain.pays(query, key):
         return plain.additive(query, key, scale, exact)
@@ -47,31 +49,28 @@ def additive(
     return _Additive.apply(q, k, scale).reshape(*query.shape[:-1], keys)
 
 
-def _sigmoids(query: Tensor, exp_key: Tensor) -> Tensor:
-    """r (B, S, U) of queries (B, 1, U)."""
-    exp_query = query.clamp(-RANGE, RANGE).mul_(2).exp_()
-    return torch.mul(exp_query, exp_key).add_(1).reciprocal_()
-
-
 class _OneQuery(torch.autograd.Function):
-    """Scores (B, S) of queries (B, 1, U) and precomputed keys."""
+    """Scores (B, 1, S) of queries (B, 1, U) and precomputed keys."""
 
     @staticmethod
     def forward(
         ctx: Any, query: Tensor, key: Tensor, exp_key: Tensor, scale: Tensor
     ) -> Tensor:
-        r = _sigmoids(query, exp_key)
-        ctx.save_for_backward(query, key, scale, r)
-        return torch.matmul(r, scale).mul_(-2).add_(scale.sum())  # Σ v − 2 Σ v r
+        exp_query = query.clamp(-RANGE, RANGE).mul_(2).exp_()
+        r = torch.mul(exp_query, exp_key).add_(1).reciprocal_()  # (B, S, U)
+        if ctx is not None:
+            ctx.save_for_backward(query, key, scale, r)
+        scores = torch.matmul(r, scale).mul_(-2).add_(scale.sum())  # Σ v − 2 Σ v r
+        return scores[:, None]
 
     @staticmethod
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         query, key, scale, r = ctx.saved_tensors
         # Gradients are recorded here only if they are to be differentiated again.
         if torch.is_grad_enabled():
-            dq, dk, dscale = plain.gradients(query, key, scale, slope[:, None])
+            dq, dk, dscale = plain.gradients(query, key, scale, slope)
             return dq, dk, None, dscale
-        part = slope[..., None] * r  # (B, S, U)
+        part = slope[:, 0, :, None] * r  # (B, S, U)
         sums = part.sum(1)  # (B, U)
         part.addcmul_(part, r, value=-1).mul_(4 * scale)
         return part.sum(1, keepdim=True), part, None, slope.sum() - 2 * sums.sum(0)

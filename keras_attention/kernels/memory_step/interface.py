@@ -8,6 +8,7 @@ Shapes: B batch, W word width, R read heads, H write heads.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,7 +17,6 @@ from keras import ops
 Tensor = Any
 
 MIN_MASK = 0.1  # the least value of a key mask
-Cuts = tuple[int, ...]
 
 
 class Linkage(NamedTuple):
@@ -90,18 +90,20 @@ def interface_widths(
 
 
 @functools.lru_cache
-def _cuts(*sizes: Any) -> tuple[Cuts, Cuts, Cuts, Cuts]:
-    """Where ξ is cut into words, strengths, gates and modes, and each of the first 3.
+def _slices(*sizes: Any) -> tuple[Any, Interface]:
+    """Where the words, strengths, gates and modes are in ξ, and each part in these.
 
     Args:
         *sizes: those of `interface_widths`.
     """
     widths = interface_widths(*sizes)
-    groups = widths[:3], widths[3:7], widths[7:13]
-    ends = [[sum(group[: n + 1]) for n in range(len(group))] for group in groups]
-    words, strengths, gates = (end[-1] for end in ends)
-    whole = words, words + strengths, words + strengths + gates
-    return whole, *(tuple(end[:-1]) for end in ends)  # type: ignore[return-value]
+    groups, parts, start = [], [], 0
+    for group in (widths[:3], widths[3:7], widths[7:13], widths[13:]):
+        groups.append(slice(start, start + sum(group)))
+        start += sum(group)
+        ends = [sum(group[:n]) for n in range(len(group) + 1)]
+        parts += [slice(*pair) for pair in itertools.pairwise(ends)]
+    return groups, Interface(*parts)
 
 
 def split_interface(
@@ -118,42 +120,44 @@ def split_interface(
         sizes: W, R and H.
         options: of the step.
         mask: numbers (B, 1); where 0, all gates are closed. None for 1.
-        library: what offers `split`, `reshape`, `softplus`, `sigmoid` and `softmax` as
+        library: what offers `reshape`, `softplus`, `sigmoid` and `softmax` as
             `keras.ops` does: a backend's own functions save Keras' time.
     """
     width, reads, writes = sizes
-    split, reshape = library.split, library.reshape
-    whole, of_words, of_strengths, of_gates = _cuts(*sizes, options)
-    words, strengths, gates, modes = split(interface, whole, 1)
-    strengths = 1 + library.softplus(strengths)
-    gates = library.sigmoid(gates)
+    reshape = library.reshape
+    groups, at = _slices(*sizes, options)
+    words = interface[:, groups[0]]
+    strengths = 1 + library.softplus(interface[:, groups[1]])
+    gates = library.sigmoid(interface[:, groups[2]])
     if mask is not None:
         gates = gates * mask
-    keys_r, keys_w, values = split(words, of_words, 1)
-    beta_r, beta_w, beta_a, sharpness = split(strengths, of_strengths, 1)
-    erase, free, allocation, write, masks_r, masks_w = split(gates, of_gates, 1)
-    masks_r_w: tuple[Any, Any] = (None, None)
+    beta, sharpness, masks_r, masks_w, modes = None, None, None, None, None
+    if options.soft_allocation:
+        beta = strengths[:, at.allocation_strengths]
+    if options.sharp_links:
+        sharpness = reshape(strengths[:, at.sharpness], (-1, 2, reads, writes))
     if options.masked_keys:
-        masks_r_w = (
-            reshape(MIN_MASK + (1 - MIN_MASK) * masks_r, (-1, reads, width)),
-            reshape(MIN_MASK + (1 - MIN_MASK) * masks_w, (-1, writes, width)),
-        )
+        masks = MIN_MASK + (1 - MIN_MASK) * gates
+        masks_r = reshape(masks[:, at.read_masks], (-1, reads, width))
+        masks_w = reshape(masks[:, at.write_masks], (-1, writes, width))
     if options.linkage is not None:
-        modes = library.softmax(reshape(modes, (-1, reads, 1 + 2 * writes)), -1)
+        modes = reshape(interface[:, groups[3]], (-1, reads, 1 + 2 * writes))
+        modes = library.softmax(modes, -1)
     return Interface(
-        reshape(keys_r, (-1, reads, width)),
-        reshape(keys_w, (-1, writes, width)),
-        reshape(values, (-1, writes, width)),
-        beta_r,
-        beta_w,
-        beta_a if options.soft_allocation else None,
-        reshape(sharpness, (-1, 2, reads, writes)) if options.sharp_links else None,
-        reshape(erase, (-1, writes, width)),
-        free,
-        allocation,
-        write,
-        *masks_r_w,
-        None if options.linkage is None else modes,
+        reshape(words[:, at.read_keys], (-1, reads, width)),
+        reshape(words[:, at.write_keys], (-1, writes, width)),
+        reshape(words[:, at.values], (-1, writes, width)),
+        strengths[:, at.read_strengths],
+        strengths[:, at.write_strengths],
+        beta,
+        sharpness,
+        reshape(gates[:, at.erase], (-1, writes, width)),
+        gates[:, at.free_gates],
+        gates[:, at.allocation_gate],
+        gates[:, at.write_gate],
+        masks_r,
+        masks_w,
+        modes,
     )
 
 

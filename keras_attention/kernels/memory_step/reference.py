@@ -88,11 +88,7 @@ class Residuals(NamedTuple):
 
 def retention(free_gates: Tensor, read_weights: Tensor) -> Tensor:
     """ψ = ∏ᵣ (1 − f[r] wʳ[r, ·]), (B, M)."""
-    kept = 1 - free_gates[..., None] * read_weights
-    product = kept[:, 0]
-    for r in range(1, kept.shape[1]):  # its gradient is right where a factor is 0, too
-        product = product * kept[:, r]
-    return product
+    return ops.prod(1 - free_gates[..., None] * read_weights, axis=1)
 
 
 def update_usage(previous: Tensor, write_weights: Tensor, retention: Tensor) -> Tensor:

@@ -32,7 +32,6 @@ from keras_attention.kernels.tracing.torch import is_traced
 Tensor = Any
 
 LIBRARY = SimpleNamespace(
-    split=torch.tensor_split,
     reshape=torch.reshape,
     softplus=F.softplus,
     sigmoid=torch.sigmoid,

@@ -48,15 +48,16 @@ def segments(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
 def _map(function: Callable, *structures: Any) -> Any:
     """`keras.tree.map_structure` of dicts, lists and (named) tuples."""
     first = structures[0]
-    if isinstance(first, dict):
-        values = _map(function, *([s[key] for key in first] for s in structures))
-        return dict(zip(first, values))
-    if not isinstance(first, (list, tuple)):
+    if not isinstance(first, _NESTED):
         return function(*structures)
+    is_dict = isinstance(first, dict)
+    lists = [[s[k] for k in first] for s in structures] if is_dict else structures
     items = [
         _map(function, *each) if isinstance(each[0], _NESTED) else function(*each)
-        for each in zip(*structures)
+        for each in zip(*lists)
     ]
+    if is_dict:
+        return dict(zip(first, items))
     return type(first)(*items) if hasattr(first, "_fields") else type(first)(items)
 
 

@@ -1,6 +1,7 @@
 """Attention with one head: a score, a normalizer, and what a query remembers."""
 
 from keras_attention.layers.attention.attention import Attention
+from keras_attention.layers.attention.attention_pooling import AttentionPooling
 from keras_attention.layers.attention.bahdanau_attention import BahdanauAttention
 from keras_attention.layers.attention.carry_choices import CarryChoices
 from keras_attention.layers.attention.hard_attention import HardAttention
@@ -9,6 +10,7 @@ from keras_attention.layers.attention.monotonic_attention import MonotonicAttent
 
 __all__ = [
     "Attention",
+    "AttentionPooling",
     "BahdanauAttention",
     "CarryChoices",
     "HardAttention",

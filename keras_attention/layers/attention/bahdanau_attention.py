@@ -130,7 +130,7 @@ class BahdanauAttention(NormalizedAttention):
             )
 
     def precompute_key(self, key: Tensor) -> Any:
-        return key if self.coverage else super().precompute_key(key)
+        return key if self.coverage else self.score.precompute_key(key)
 
     def state_shapes(self, shape: tuple[Any, Any]) -> list[tuple]:
         return [shape] if self.coverage else []
@@ -149,16 +149,23 @@ class BahdanauAttention(NormalizedAttention):
         random: Any,
         return_weights: bool,
     ) -> tuple[Tensor, Tensor | None, Any]:
+        query = self.score.project_query(query)  # of all queries at once: (B, T, U)
         if not self.coverage:
-            output, weights = self.attend_to_all(
-                query, prepared, mask, random, return_weights
+            output, weights = attend(
+                query,
+                prepared.key,
+                prepared.value,
+                self.score.compare,
+                self._normalize,
+                mask,
+                dropout_mask=random,
             )
             return output, weights, ()
-        query = self.score.project_query(query)  # of all queries at once: (B, T, U)
         kernel = ops.cast(self.coverage_kernel, query.dtype)  # w_c, (1, U)
 
-        def attend_step(coverage: Tensor, now: tuple) -> tuple[Tensor, Any]:
-            query, dropout_mask, mask = (None if x is None else x[:, None] for x in now)
+        def attend_step(coverage: Tensor, inputs: tuple) -> tuple[Tensor, Any]:
+            step: list[Any] = [None if x is None else x[:, None] for x in inputs]
+            query, dropout_mask, mask = step  # (B, 1, ·)
             covered = ops.cast(coverage[..., None], query.dtype)  # (B, S, 1)
             output, weights = attend(
                 query,

@@ -109,6 +109,10 @@ class HardAttention(ScoredAttention):
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed)
 
+    @property
+    def learns_by_weights(self) -> bool:
+        return self.estimator == "reinforce"
+
     def build(
         self, query_shape: Any, value_shape: Any = None, key_shape: Any = None
     ) -> None:
@@ -157,17 +161,3 @@ class HardAttention(ScoredAttention):
             "estimator": self.estimator,
             "seed": self.seed,
         }
-
-
-def check_learns_by_output(attention: Any) -> None:
-    """Raises a ValueError for an attention that learns by the weights it returns.
-
-    For models that do not use them.
-    """
-    if isinstance(attention, HardAttention) and attention.estimator == "reinforce":
-        raise ValueError(
-            "`attention` must learn by what it finds: with estimator='reinforce' the "
-            "weights that it returns must reach a `CarryChoices`, and here they do "
-            "not, so that its score would never learn. Use estimator="
-            f"'straight_through'. Received: attention={attention!r}"
-        )

@@ -48,8 +48,8 @@ class MonotonicAttention(ScoredAttention):
         mode: how a is computed: "parallel", "recursive" or "hard", see
             `keras_attention.ops.alignments.monotonic`.
         inference_mode: the same when not training; None for `mode`. `attend` has no
-            argument `training`: it uses `mode` where it is given what `sample` returned,
-            which while training is a tensor, of zeros where there is no noise.
+            argument `training`: it uses `mode` where it is given what `sample`
+            returned, which while training is a tensor, of zeros without noise.
         sigmoid_noise: the standard deviation of the noise, drawn while training.
         score_bias: where the learned number r starts. Below 0, walks are long at
             first.
@@ -169,8 +169,8 @@ class MonotonicAttention(ScoredAttention):
         mask = full_mask(mask, query, ops.shape(prepared.value)[1])
         stops = self._stops(query, prepared.key, mask, random)  # p of all queries
 
-        def attend_step(last: Tensor, now: tuple) -> tuple[Tensor, Tensor]:
-            weights = ops.cast(monotonic(now[0], last, mode), last.dtype)  # (B, S)
+        def attend_step(last: Tensor, inputs: tuple) -> tuple[Tensor, Tensor]:
+            weights = ops.cast(monotonic(inputs[0], last, mode), last.dtype)  # (B, S)
             return weights, weights
 
         state, weights = scan_queries(attend_step, state, (stops,), mask)

@@ -72,8 +72,8 @@ class NormalizedAttention(ScoredAttention):
     ) -> tuple[Tensor, Tensor | None]:
         """The output and the weights, which are None where a fused kernel serves.
 
-            weights = normalize(score(query, key))      (B, T, S)
-            output  = weights · value                   (B, T, V)
+        weights = normalize(score(query, key))      (B, T, S)
+        output  = weights · value                   (B, T, V)
         """
         if self._is_fused and not return_weights and dropout_mask is None:
             output = dot_product_attention(

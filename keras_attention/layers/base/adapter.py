@@ -62,6 +62,8 @@ class KerasAttention:
         layer: the layer.
     """
 
+    learns_by_weights = False
+
     def __init__(self, layer: keras.layers.Layer) -> None:
         self.layer = layer
         self.name, self.path = layer.name, layer.path
@@ -189,8 +191,8 @@ class KerasAttention:
 
     def output_width(self, query_width: int, value_width: int) -> int:
         """The width of the output, which the layer itself says."""
-        query = keras.KerasTensor((None, 1, query_width), self.compute_dtype)
-        value = keras.KerasTensor((None, 1, value_width), self.compute_dtype)
+        query = keras.KerasTensor((None, 2, query_width), self.compute_dtype)
+        value = keras.KerasTensor((None, 2, value_width), self.compute_dtype)
         return self._call(query, value, value).shape[-1]
 
     def weights_shape(self, batch: Any, queries: Any, keys: Any) -> tuple:

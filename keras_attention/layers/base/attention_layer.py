@@ -44,6 +44,14 @@ class AttentionLayer(keras.layers.Layer, abc.ABC):
         super().__init__(**kwargs)
         self.supports_masking = True
 
+    @property
+    def learns_by_weights(self) -> bool:
+        """Whether the gradient of its score flows through the returned weights alone.
+
+        A model that does not use them must refuse such a layer.
+        """
+        return False
+
     @abc.abstractmethod
     def prepare(
         self, value: Tensor, key: Tensor | None = None, mask: Tensor | None = None

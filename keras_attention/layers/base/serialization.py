@@ -31,7 +31,7 @@ def as_config(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, float, str, dict)):
         return value
     if isinstance(value, (list, tuple)):
-        return [as_config(one) for one in value]
+        return type(value)(as_config(one) for one in value)
     if isinstance(value, keras.layers.Layer):
         return layer_config(value)
     return keras.saving.serialize_keras_object(value)

@@ -13,7 +13,7 @@ import numpy as np
 from keras_attention.layers.base.arguments import fraction, positive
 from keras_attention.layers.multi_head.heads import check_scores
 
-SEPARATIONS = ("softmax", "softmax1", "sparsemax", "entmax15", "hardmax")
+NORMALIZERS = ("softmax", "softmax1", "sparsemax", "entmax15", "hardmax")
 # What `projections` may hold, and what holds where it does not.
 PROJECTIONS = {
     "use_bias": True,
@@ -89,14 +89,14 @@ def check_beta(beta: Any, heads: int) -> float | list[float] | None:
     return [float(b) for b in each] if several else float(found)
 
 
-def check_separation(separation: Any) -> str:
+def check_normalizer(normalizer: Any) -> str:
     """Returns the name of what takes the softmax's place, or raises a ValueError."""
-    if separation not in SEPARATIONS:
+    if normalizer not in NORMALIZERS:
         raise ValueError(
-            f"`separation` must be one of {list(SEPARATIONS)}. "
-            f"Received: separation={separation!r}"
+            f"`normalizer` must be one of {list(NORMALIZERS)}. "
+            f"Received: normalizer={normalizer!r}"
         )
-    return separation
+    return normalizer
 
 
 def check_projections(projections: Any) -> tuple[Any, dict[str, Any]]:

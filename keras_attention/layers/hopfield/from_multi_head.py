@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention.layers.hopfield.arguments import PROJECTIONS, SEPARATIONS
+from keras_attention.layers.hopfield.arguments import PROJECTIONS, NORMALIZERS
 from keras_attention.layers.multi_head.multi_head_attention import MultiHeadAttention
 
 # What a Hopfield layer has not, and the values of it that change nothing.
@@ -21,7 +21,7 @@ ABSENT: dict[str, tuple] = {
     "soft_cap": (None,),
     "kernel_constraint": (None,),
     "bias_constraint": (None,),
-    "normalizer": SEPARATIONS,
+    "normalizer": NORMALIZERS,
 }
 
 
@@ -61,7 +61,7 @@ def arguments_of(layer: MultiHeadAttention) -> dict[str, Any]:
     return {
         **{name: config[name] for name in ("num_heads", "key_dim", "value_dim")},
         "dropout": config["dropout"],
-        "separation": layer.normalizer,
+        "normalizer": layer.normalizer,
         "projections": {name: config[name] for name in PROJECTIONS},
         "dtype": config["dtype"],
     }
@@ -99,7 +99,7 @@ def attention_of(layer: Any, **kwargs: Any) -> MultiHeadAttention:
         layer.key_dim,
         layer.value_dim,
         dropout=layer.dropout,
-        normalizer=layer.separation,
+        normalizer=layer.normalizer,
         **{"dtype": layer.get_config()["dtype"], **named, **kwargs},
     )
     made.build(**layer.get_build_config()["shapes_dict"])

@@ -20,7 +20,7 @@ from keras_attention.layers.hopfield import from_multi_head
 from keras_attention.layers.hopfield.arguments import (
     check_beta,
     check_projections,
-    check_separation,
+    check_normalizer,
     check_sizes,
     check_static,
     check_steps,
@@ -62,7 +62,7 @@ class Hopfield(HeadsAttention):
             each head. By default 1/√E; without projections 1.
         trainable_beta: whether each head learns its β, from `beta` on. Its logarithm
             is the weight, so that β stays above 0.
-        separation: what takes the softmax's place: "softmax", "softmax1", "sparsemax",
+        normalizer: what takes the softmax's place: "softmax", "softmax1", "sparsemax",
             "entmax15" or "hardmax".
         projections: whether queries, keys, values and the output are projected; or a
             dict of what the projections of `MultiHeadAttention` take, among `use_bias`,
@@ -99,7 +99,7 @@ class Hopfield(HeadsAttention):
 
     Raises:
         ValueError: for sizes or steps that are not positive, a β that is not above 0,
-            an unknown separation, several heads without projections, arguments that
+            an unknown normalizer, several heads without projections, arguments that
             belong into `projections`, tensors or masks that do not fit each other, or
             training until states rest.
 
@@ -128,7 +128,7 @@ class Hopfield(HeadsAttention):
         update_steps: int | None = 1,
         beta: float | list[float] | None = None,
         trainable_beta: bool = False,
-        separation: str = "softmax",
+        normalizer: str = "softmax",
         projections: bool | dict[str, Any] = True,
         dropout: float = 0.0,
         tolerance: float = 1e-4,
@@ -136,15 +136,15 @@ class Hopfield(HeadsAttention):
     ) -> None:
         refuse_projected(kwargs)
         check_sizes(num_heads, key_dim, value_dim, projections, dropout, tolerance)
-        separation = check_separation(separation)
+        normalizer = check_normalizer(normalizer)
         super().__init__(
-            num_heads, num_heads, key_dim, value_dim, dropout, separation, **kwargs
+            num_heads, num_heads, key_dim, value_dim, dropout, normalizer, **kwargs
         )
         self._given = (key_dim, value_dim)
         self.update_steps = check_steps(update_steps)
         self.beta = check_beta(beta, num_heads)
         self.trainable_beta = trainable_beta
-        self.separation = separation
+        self.normalizer = normalizer
         self.projections, options = check_projections(projections)
         self.set_projections(**options)
         self.tolerance = tolerance
@@ -306,7 +306,7 @@ class Hopfield(HeadsAttention):
             "update_steps": self.update_steps,
             "beta": list(beta) if isinstance(beta, list) else beta,
             "trainable_beta": self.trainable_beta,
-            "separation": self.separation,
+            "normalizer": self.normalizer,
             "projections": dict(self.projections) if named else self.projections,
             "dropout": self.dropout,
             "tolerance": self.tolerance,

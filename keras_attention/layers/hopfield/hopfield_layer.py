@@ -35,7 +35,7 @@ class HopfieldLayer(TrainablePatterns):
     Patterns are projected once, not once for each sample, and no input sees another.
 
     Args:
-        quantity: S, how many patterns there are.
+        num_patterns: S, how many patterns there are.
         num_heads: H.
         key_dim: E, by default D / H.
         separate_values: whether values are made from vectors of their own, (S, D), and
@@ -44,7 +44,7 @@ class HopfieldLayer(TrainablePatterns):
             moves by 1e-4 at most, in 100 steps at most, both of which are fixed here.
         beta: β, a number or a list of one for each head; by default 1/√E.
         trainable_beta: whether each head learns its β.
-        separation: "softmax", "softmax1", "sparsemax", "entmax15" or "hardmax".
+        normalizer: "softmax", "softmax1", "sparsemax", "entmax15" or "hardmax".
         projections: True, False or a dict, as of `Hopfield`; its `output_shape` is the
             width of what is returned, by default D.
         dropout: the fraction of weights that are dropped while training.
@@ -67,7 +67,7 @@ class HopfieldLayer(TrainablePatterns):
         last projection.
 
     Raises:
-        ValueError: for a quantity below 1, and as of `Hopfield`.
+        ValueError: for a num_patterns below 1, and as of `Hopfield`.
         RuntimeError: for `patterns` or `values` of a layer that is not built.
 
     Example:
@@ -75,7 +75,7 @@ class HopfieldLayer(TrainablePatterns):
     >>> import numpy as np
     >>> from keras_attention.layers import HopfieldLayer
     >>> x = np.random.default_rng(0).normal(size=(5, 8)).astype("float32")
-    >>> lookup = HopfieldLayer(quantity=11, num_heads=4)
+    >>> lookup = HopfieldLayer(num_patterns=11, num_heads=4)
     >>> output, weights = lookup(x, return_attention_scores=True)
     >>> tuple(output.shape), tuple(weights.shape)
     ((5, 8), (5, 4, 11))
@@ -93,21 +93,21 @@ class HopfieldLayer(TrainablePatterns):
 
     def __init__(
         self,
-        quantity: int,
+        num_patterns: int,
         num_heads: int = 1,
         key_dim: int | None = None,
         separate_values: bool = False,
         update_steps: int | None = 1,
         beta: float | list[float] | None = None,
         trainable_beta: bool = False,
-        separation: str = "softmax",
+        normalizer: str = "softmax",
         projections: bool | dict[str, Any] = True,
         dropout: float = 0.0,
         **kwargs: Any,
     ) -> None:
         network = (num_heads, key_dim, update_steps, beta)
-        shared = (*network, trainable_beta, separation, projections, dropout)
-        super().__init__(quantity, shared, **kwargs)
+        shared = (*network, trainable_beta, normalizer, projections, dropout)
+        super().__init__(num_patterns, shared, **kwargs)
         self.separate_values = separate_values
 
     def build(self, inputs_shape: Any) -> None:
@@ -116,7 +116,7 @@ class HopfieldLayer(TrainablePatterns):
         self._values = self._patterns
         if self.separate_values:
             self._values = self._add_patterns("values", shape[-1])
-        stored = (1, self.quantity, shape[-1])
+        stored = (1, self.num_patterns, shape[-1])
         self.hopfield.build((1, None, shape[-1]), stored, stored)
         self._close_build()
 
@@ -160,9 +160,9 @@ class HopfieldLayer(TrainablePatterns):
         return output, weights
 
     def _shapes_of(self, shape: tuple) -> tuple[tuple, tuple]:
-        stored = (1, self.quantity, shape[-1])
+        stored = (1, self.num_patterns, shape[-1])
         width = self.hopfield.compute_output_shape((1, None, shape[-1]), stored)[2:]
-        weights = (shape[0], self.hopfield.num_heads, *shape[1:-1], self.quantity)
+        weights = (shape[0], self.hopfield.num_heads, *shape[1:-1], self.num_patterns)
         return (*shape[:-1], *width), weights
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:

@@ -29,7 +29,7 @@ class HopfieldPooling(TrainablePatterns):
     stored. The weight is projected once, not once for each sample.
 
     Args:
-        quantity: T, how many states there are, and vectors that are returned.
+        num_patterns: T, how many states there are, and vectors that are returned.
         num_heads: H.
         key_dim: E, by default D / H.
         value_dim: the width of each head's values; by default `key_dim`.
@@ -37,7 +37,7 @@ class HopfieldPooling(TrainablePatterns):
             moves by 1e-4 at most, in 100 steps at most, both of which are fixed here.
         beta: β, a number or a list of one for each head; by default 1/√E.
         trainable_beta: whether each head learns its β.
-        separation: "softmax", "softmax1", "sparsemax", "entmax15" or "hardmax".
+        normalizer: "softmax", "softmax1", "sparsemax", "entmax15" or "hardmax".
         projections: True, False or a dict, as of `Hopfield`; its `output_shape` is the
             width of what is returned, by default D.
         dropout: the fraction of weights that are dropped while training.
@@ -59,14 +59,14 @@ class HopfieldPooling(TrainablePatterns):
         the last projection.
 
     Raises:
-        ValueError: for a quantity below 1, and as of `Hopfield`.
+        ValueError: for a num_patterns below 1, and as of `Hopfield`.
 
     Example:
 
     >>> import numpy as np
     >>> from keras_attention.layers import HopfieldPooling
     >>> bags = np.random.default_rng(0).normal(size=(3, 7, 8)).astype("float32")
-    >>> pooling = HopfieldPooling(quantity=2, num_heads=4)
+    >>> pooling = HopfieldPooling(num_patterns=2, num_heads=4)
     >>> tuple(pooling(bags).shape)
     (3, 2, 8)
 
@@ -77,26 +77,26 @@ class HopfieldPooling(TrainablePatterns):
 
     def __init__(
         self,
-        quantity: int = 1,
+        num_patterns: int = 1,
         num_heads: int = 1,
         key_dim: int | None = None,
         value_dim: int | None = None,
         update_steps: int | None = 1,
         beta: float | list[float] | None = None,
         trainable_beta: bool = False,
-        separation: str = "softmax",
+        normalizer: str = "softmax",
         projections: bool | dict[str, Any] = True,
         dropout: float = 0.0,
         **kwargs: Any,
     ) -> None:
         network = (num_heads, key_dim, update_steps, beta)
-        shared = (*network, trainable_beta, separation, projections, dropout)
-        super().__init__(quantity, shared, {"value_dim": value_dim}, **kwargs)
+        shared = (*network, trainable_beta, normalizer, projections, dropout)
+        super().__init__(num_patterns, shared, {"value_dim": value_dim}, **kwargs)
 
     def build(self, inputs_shape: Any) -> None:
         shape = check_rank("inputs", inputs_shape, *self.ranks)
         self._queries = self._add_patterns("queries", shape[-1])
-        self.hopfield.build((shape[0], self.quantity, shape[-1]), shape)
+        self.hopfield.build((shape[0], self.num_patterns, shape[-1]), shape)
         self._close_build()
 
     @property
@@ -121,9 +121,9 @@ class HopfieldPooling(TrainablePatterns):
 
     def _shapes_of(self, shape: tuple) -> tuple[tuple, tuple]:
         batch, length, width = shape
-        query = (batch, self.quantity, width)
+        query = (batch, self.num_patterns, width)
         output = self.hopfield.compute_output_shape(query, shape)
-        return output, (batch, self.hopfield.num_heads, self.quantity, length)
+        return output, (batch, self.hopfield.num_heads, self.num_patterns, length)
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> None:
         return None

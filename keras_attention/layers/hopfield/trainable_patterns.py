@@ -27,7 +27,7 @@ SHARED = (
     "update_steps",
     "beta",
     "trainable_beta",
-    "separation",
+    "normalizer",
     "projections",
     "dropout",
 )
@@ -39,7 +39,7 @@ class TrainablePatterns(keras.layers.Layer):
     Subclasses define `build`, `_retrieve` and `_shapes_of`.
 
     Args:
-        quantity: how many vectors there are.
+        num_patterns: how many vectors there are.
         shared: values of the arguments of the `Hopfield` that `SHARED` names.
         more: further arguments of it, by name.
         **kwargs: of the layer.
@@ -49,7 +49,7 @@ class TrainablePatterns(keras.layers.Layer):
 
     def __init__(
         self,
-        quantity: int,
+        num_patterns: int,
         shared: tuple,
         more: Config | None = None,
         **kwargs: Any,
@@ -57,7 +57,7 @@ class TrainablePatterns(keras.layers.Layer):
         refuse_projected(kwargs)
         super().__init__(**kwargs)
         self.supports_masking = True
-        self.quantity = positive("quantity", quantity)
+        self.num_patterns = positive("num_patterns", num_patterns)
         arguments = {**dict(zip(SHARED, shared, strict=True)), **(more or {})}
         self._arguments = sorted(arguments)
         self.hopfield = Hopfield(**arguments, dtype=self.dtype_policy, name="hopfield")
@@ -104,7 +104,7 @@ class TrainablePatterns(keras.layers.Layer):
         return {
             **super().get_config(),
             "dtype": policy_config(self),
-            "quantity": self.quantity,
+            "num_patterns": self.num_patterns,
             **{name: config[name] for name in self._arguments},
         }
 
@@ -123,9 +123,9 @@ class TrainablePatterns(keras.layers.Layer):
         raise TypeError(f"{type(self).__name__} has to define `_shapes_of`")
 
     def _add_patterns(self, name: str, width: int) -> Any:
-        """Vectors (quantity, D) of length 1 or so."""
-        drawn = keras.initializers.RandomNormal(stddev=width**-0.5)
-        return self.add_weight((self.quantity, width), drawn, name=name)
+        """Vectors (num_patterns, D) of length 1 or so."""
+        samples = keras.initializers.RandomNormal(stddev=width**-0.5)
+        return self.add_weight((self.num_patterns, width), samples, name=name)
 
     def _take_arguments(self) -> None:
         """Shows the arguments of the `Hopfield`: once it is built, with its widths."""

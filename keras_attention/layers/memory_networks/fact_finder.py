@@ -160,8 +160,8 @@ class FactFinder(keras.layers.Layer):
         times, slots = memory[:, :, 0], ops.shape(memory)[1]  # (B, M)
         keys = self.embed(self.candidate(memory[:, :, 1:]))  # (B, M, D)
         state, x = self.question(question), ops.max(times, axis=1) + 1
-        there = times >= 0
-        free, done = there, ops.logical_not(ops.any(there, axis=1))
+        is_valid = times >= 0
+        free, done = is_valid, ops.logical_not(ops.any(is_valid, axis=1))
         facts, found = [], []
         for hop in range(self.supports):
             query = self.embed(state)  # (B, D)
@@ -174,11 +174,11 @@ class FactFinder(keras.layers.Layer):
             done = ops.logical_or(done, taken < 0)
             taken = ops.where(done, slots - 1, taken)
             score = ranking.preference_over(taken, similar, weights, x, times)
-            shown = there
+            shown = is_valid
             if training and supporting_facts is not None:
                 # Where there is no record "nothing more", −1 is no label to learn.
                 named = ops.logical_or(supporting_facts[:, hop] >= 0, times[:, -1] == 0)
-                shown = ops.logical_and(there, named[:, None])
+                shown = ops.logical_and(is_valid, named[:, None])
             facts.append(ranking.hide(score, shown))
             x = ops.take_along_axis(times, taken[:, None], axis=1)[:, 0]
             done = ops.logical_or(done, x <= 0)

@@ -114,11 +114,11 @@ class SentenceEncoder(keras.layers.Layer):
                 word, words, inputs, table, self.encoding
             )
         words = self.embedding(inputs)  # (..., L, D)
-        there = masks.padding(inputs)  # (..., L)
-        weights = ops.cast(there, words.dtype)[..., None]
+        is_valid = masks.padding(inputs)  # (..., L)
+        weights = ops.cast(is_valid, words.dtype)[..., None]
         if self.encoding != "bag":
             l_kj = positions.sentence_position(
-                *self._places(there), words.shape[-1], self.encoding
+                *self._places(is_valid), words.shape[-1], self.encoding
             )
             weights = weights * ops.cast(l_kj, words.dtype)
         return ops.sum(weights * words, axis=-2)  # (..., D)
@@ -155,13 +155,13 @@ class SentenceEncoder(keras.layers.Layer):
             and not self.embedding.quantization_mode
         )
 
-    def _places(self, there: Tensor) -> tuple[Tensor, Tensor]:
+    def _places(self, is_valid: Tensor) -> tuple[Tensor, Tensor]:
         """The place j of each word, 0 where there is none, and their number J."""
-        there = ops.cast(there, "int32")
-        word = ops.cumsum(there, axis=-1) * there  # (..., L)
+        is_valid = ops.cast(is_valid, "int32")
+        word = ops.cumsum(is_valid, axis=-1) * is_valid  # (..., L)
         if self.sentence_length is not None:
             return word, self.sentence_length
-        words = ops.sum(there, axis=-1, keepdims=True)  # (..., 1)
+        words = ops.sum(is_valid, axis=-1, keepdims=True)  # (..., 1)
         return word, ops.maximum(words, 1)
 
 

@@ -91,12 +91,12 @@ class SentenceFeatures(keras.layers.Layer):
 
     def call(self, inputs: Tensor) -> Tensor:
         word = ops.cast(inputs, "int32")
-        there = masks.padding(word)  # (..., L)
-        parts, hashed, whole = [word], word % self.buckets, there
+        is_valid = masks.padding(word)  # (..., L)
+        parts, hashed, whole = [word], word % self.buckets, is_valid
         for _ in range(1, self.ngrams):
             # The n-gram that ends in a word: the one before it, and the word.
             hashed = (shifted(hashed) * self.factor + word) % self.buckets
-            whole = ops.logical_and(there, shifted(whole))
+            whole = ops.logical_and(is_valid, shifted(whole))
             parts.append(ops.where(whole, self.vocabulary_size + hashed, 0))
         return ops.concatenate(parts, axis=-1)  # (..., ·)
 

@@ -20,11 +20,9 @@ from keras_attention.layers.base.recording import is_recording, record
 from keras_attention.layers.multi_head.heads import (
     as_boolean,
     check_call,
-    check_inputs,
     check_kept,
     check_order,
     fold_call,
-    with_time,
 )
 from keras_attention.layers.multi_head.projected_heads import ProjectedHeads
 from keras_attention.numerics import axes as folding
@@ -288,29 +286,6 @@ class HeadsAttention(ProjectedHeads):
         return kernels.dot_product_attention(
             query, key, value, mask, scale, causal, bias
         )
-
-    def _project_queries(self, query: Tensor) -> Tensor:
-        """The heads' queries (B, ..., H, E)."""
-        q = kernels.dense(self._query_dense, query, 1)
-        return q if self._query_norm is None else self._query_norm(q)
-
-    def _project_keys(self, key: Tensor) -> Tensor:
-        """The heads' keys (B, ..., G, E)."""
-        k = kernels.dense(self._key_dense, key, 1)
-        return k if self._key_norm is None else self._key_norm(k)
-
-    def _close(self, heads: Tensor, query: Tensor) -> Tensor:
-        """From what the heads found, (B, ..., H, V), to the output."""
-        if self._gate_dense is not None:
-            heads = heads * self._gate_dense(query)
-        return kernels.dense(self._output_dense, heads, 2)
-
-    def compute_output_shape(
-        self, query_shape: Any, value_shape: Any, key_shape: Any = None
-    ) -> tuple:
-        query, value, key = with_time(query_shape, value_shape, key_shape)
-        check_inputs(query, value, key, self.attention_axes)
-        return (*query_shape[:-1], *(self._output_shape or query_shape[-1:]))
 
     def compute_output_spec(
         self,

@@ -10,6 +10,7 @@ from typing import Any
 
 import keras
 
+from keras_attention import kernels
 from keras_attention.layers.base.arguments import (
     clone_initializer,
     fraction,
@@ -26,6 +27,8 @@ from keras_attention.layers.multi_head.heads import (
     with_time,
 )
 from keras_attention.numerics import axes as folding
+
+Tensor = Any
 
 
 class ProjectedHeads(AttentionLayer):
@@ -228,3 +231,26 @@ class ProjectedHeads(AttentionLayer):
         options = common or self._get_common_kwargs_for_sublayer()
         options = {**options, "dtype": policy_of(self, name), **more}
         return projection(rank, bound, width, name, self._use_bias, **options)
+
+    def _project_queries(self, query: Tensor) -> Tensor:
+        """The heads' queries (B, ..., H, E)."""
+        q = kernels.dense(self._query_dense, query, 1)
+        return q if self._query_norm is None else self._query_norm(q)
+
+    def _project_keys(self, key: Tensor) -> Tensor:
+        """The heads' keys (B, ..., G, E)."""
+        k = kernels.dense(self._key_dense, key, 1)
+        return k if self._key_norm is None else self._key_norm(k)
+
+    def _close(self, heads: Tensor, query: Tensor) -> Tensor:
+        """From what the heads found, (B, ..., H, V), to the output."""
+        if self._gate_dense is not None:
+            heads = heads * self._gate_dense(query)
+        return kernels.dense(self._output_dense, heads, 2)
+
+    def compute_output_shape(
+        self, query_shape: Any, value_shape: Any, key_shape: Any = None
+    ) -> tuple:
+        query, value, key = with_time(query_shape, value_shape, key_shape)
+        check_inputs(query, value, key, self.attention_axes)
+        return (*query_shape[:-1], *(self._output_shape or query_shape[-1:]))

@@ -7,6 +7,7 @@ a value, A width of the attentional vector.
 from __future__ import annotations
 
 import copy
+from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -174,9 +175,11 @@ class AttentionRNN(keras.layers.Layer):
         batch = inputs_shape[0]
         query = (batch, 1, state_widths(self.cell)[0])
         shapes = split_shapes(len(self.attentions), memory_shape, key_shape)
+        # Neither tracked nor saved by Keras, which has the layers in `attentions`.
+        found = [as_attention(one) for one in self.attentions]
+        self.protocol = SimpleNamespace(attentions=found)
         self.context_width = 0
-        for layer, (value, key) in zip(self.attentions, shapes):
-            attention = as_attention(layer)
+        for attention, (value, key) in zip(found, shapes):
             if not attention.built:
                 attention.build(query, value, key)
             self.context_width += attention.output_width(query[-1], value[-1])
@@ -250,8 +253,8 @@ class AttentionRNN(keras.layers.Layer):
         memories = split_memory(len(self.attentions), memory, key, mask)
         return tuple(
             [
-                as_attention(one).prepare(*given)
-                for one, given in zip(self.attentions, memories)
+                one.prepare(*given)
+                for one, given in zip(self.protocol.attentions, memories)
             ]
         )
 
@@ -269,8 +272,8 @@ class AttentionRNN(keras.layers.Layer):
             width = self.attention_units or self.context_width
             feedback = ops.zeros((batch, width), self.compute_dtype)
         attention = [
-            as_attention(one).initial_state(memory)
-            for one, memory in zip(self.attentions, prepared)
+            one.initial_state(memory)
+            for one, memory in zip(self.protocol.attentions, prepared)
         ]
         cell = initial_state(self.cell, batch, self.compute_dtype)
         state = State(cell, feedback, tuple(attention))
@@ -291,8 +294,8 @@ class AttentionRNN(keras.layers.Layer):
             random; None where nothing is random at all.
         """
         found = [
-            as_attention(one).sample((*shape, ops.shape(memory.value)[1]), training)
-            for one, memory in zip(self.attentions, prepared)
+            one.sample((*shape, ops.shape(memory.value)[1]), training)
+            for one, memory in zip(self.protocol.attentions, prepared)
         ]
         if all(samples is None for samples in found):
             return None
@@ -320,16 +323,17 @@ class AttentionRNN(keras.layers.Layer):
         Returns:
             The state, and what `read_out` takes.
         """
-        attention = state.attention, prepared, random, return_weights
+        attentions = self.protocol.attentions
+        memory = state.attention, prepared, random, return_weights
         if self.order == "before":
             query = output_of(state.cell)  # (B, U)
-            context, weights, new = attend_each(self.attentions, query, *attention)
+            context, weights, new = attend_each(attentions, query, *memory)
             output, cell = self.step_cell([inputs, context], state.cell, training)
         else:
             read = [inputs, state.feedback] if self.input_feeding else [inputs]
             output, cell = self.step_cell(read, state.cell, training)
             query = output_of(cell)
-            context, weights, new = attend_each(self.attentions, query, *attention)
+            context, weights, new = attend_each(attentions, query, *memory)
         feedback: Any = ()
         if self.input_feeding:
             feedback = context

@@ -79,7 +79,7 @@ def attend_each(
     """c, α and the state of each attention for queries (B, U) or (B, T, U).
 
     Args:
-        attentions: the attention layers.
+        attentions: as of `as_attention`.
         query: what asks.
         states: of each attention.
         prepared: the memory of each.
@@ -87,8 +87,7 @@ def attend_each(
         return_weights: whether α is wanted; else it is `()`.
     """
     contexts, weights, new = [], [], []
-    for n, layer in enumerate(attentions):
-        attention = as_attention(layer)
+    for n, attention in enumerate(attentions):
         samples = random[n] if random else ()
         if isinstance(samples, tuple) and not samples:
             samples = None

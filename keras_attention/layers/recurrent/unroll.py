@@ -79,7 +79,12 @@ def unroll(
         return state, found._replace(weights=tuple(weights))
     output, query = found  # each (B, T, U)
     context, weights, _ = attend_each(
-        rnn.attentions, query, state.attention, prepared, random, return_weights
+        rnn.protocol.attentions,
+        query,
+        state.attention,
+        prepared,
+        random,
+        return_weights,
     )
     return state, StepOutput(output, context, weights)
 

@@ -1,24 +1,130 @@
 """How a model writes sequences: its steps, a sampler, and one program for a bucket.
 
-Shapes: B batch, S words of a source, T words of a target.
+Shapes: B batch, S words of a source, T words of a target, R rows of a prompt.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
+from keras_attention import samplers
 from keras_attention.layers.base.arguments import positive
 from keras_attention.ops.sequence import decoding
-from keras_attention.samplers import Sampler
+
+Tensor = Any
+Begin = Callable[[Any, int], tuple[Any, Any, int]]
+
+
+class Writer:
+    """Runs a model's `next` under any sampler, compiled: what all generation shares.
+
+    Args:
+        model: with KerasHub's `next(prompt, cache, index, static)`.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.functions = decoding.CompiledFunctions(model)
+
+    def __call__(
+        self,
+        begin: Begin,
+        inputs: Any,
+        prompt: np.ndarray,
+        index: int,
+        max_length: int,
+        sampler: Any,
+        stops: tuple[int, ...] | None,
+        seed: int | None,
+        *key: Hashable,
+    ) -> Any:
+        """Writes behind a prompt.
+
+        Args:
+            begin: f(inputs, length) that returns the first cache, what `next` only
+                reads, and the index of the first token to write.
+            inputs: arrays, what `begin` takes.
+            prompt: int32 (R, ·), with room for `max_length` tokens behind `index`.
+            index: what `begin` will return as such.
+            max_length: how many tokens to write at most.
+            sampler: its name, a sampler of this package, or one of KerasHub.
+            stops: tokens that end a sequence, or None.
+            seed: of a sampler that leaves something to chance.
+            *key: what tells `begin` from others of this model.
+
+        Returns:
+            int32 (R, max_length), 0 behind a stop token; or what a sampler returns
+            beside the tokens, too.
+        """
+        sampler = samplers.get(sampler)
+        end = index + max_length
+        if isinstance(sampler, samplers.Sampler):
+            found = self.functions(
+                (sampler.key, stops, *key),
+                self._run(begin, sampler, stops),
+                inputs,
+                prompt,
+                np.asarray(end, "int32"),
+                sampler.draw(*prompt.shape, seed),
+            )
+        else:
+            found = self.functions(
+                (sampler, stops, *key),
+                self._run_hub(begin, sampler, stops),
+                inputs,
+                prompt[:, :end],
+                variables=getattr(sampler, "variables", ()),
+            )
+        found = keras.tree.map_structure(ops.convert_to_numpy, found)
+        tokens = found[0] if isinstance(found, tuple) else found
+        tokens = cut(tokens[..., index:end], stops)
+        return (tokens, *found[1:]) if isinstance(found, tuple) else tokens
+
+    def _run(self, begin: Begin, sampler: Any, stops: Any) -> Callable:
+        """For a sampler of this package, which stops at a length that it is given."""
+
+        def run(inputs: Any, prompt: Tensor, end: Any, draws: Any) -> Any:
+            cache, static, index = begin(inputs, prompt.shape[1])
+            return sampler(
+                self.model.next,
+                prompt,
+                cache=cache,
+                index=index,
+                stop_token_ids=stops,
+                static=static,
+                max_length=end,
+                draws=draws,
+            )
+
+        return run
+
+    def _run_hub(self, begin: Begin, sampler: Any, stops: Any) -> Callable:
+        """For a sampler of KerasHub, which fills its prompt."""
+
+        def run(inputs: Any, prompt: Tensor) -> Any:
+            cache, static, index = begin(inputs, prompt.shape[1])
+            step, cache = as_hub(self.model.next, cache, static)
+            is_given = ops.arange(prompt.shape[1])[None] < index
+            return sampler(
+                step,
+                prompt,
+                cache=cache,
+                index=index,
+                stop_token_ids=stops,
+                mask=ops.broadcast_to(is_given, ops.shape(prompt)),
+                model=self.model,
+            )
+
+        return run
 
 
 class Generator:
-    """Runs a model's `begin` and `next` under a sampler, compiled.
+    """Writes a sequence for each input of a model, from a start token on.
 
     Args:
         model: with `begin(inputs) -> (cache, static)`, KerasHub's
@@ -26,7 +132,7 @@ class Generator:
         sequences: the names of the inputs that are integers (B, S), 0 for padding;
             they are padded to the length of a bucket. All others, such as pictures,
             go to `begin` as they are.
-        cached: whether the model keeps something for each place: then it is
+        cached: whether the model keeps something for each position: then it is
             `begin(inputs, length)`, with the length of the prompt, padding included.
     """
 
@@ -39,7 +145,7 @@ class Generator:
         self.model = model
         self.sequences = tuple(sequences)
         self.cached = cached
-        self.functions = decoding.CompiledFunctions(model)
+        self.write = Writer(model)
 
     def __call__(
         self,
@@ -53,81 +159,54 @@ class Generator:
     ) -> Any:
         """See `Seq2Seq.generate`; `positions` is how many a sequence may have."""
         positive("max_length", max_length)
-        stops = None
-        if stop_token_ids is not None:
-            stops = tuple(int(token) for token in np.atleast_1d(stop_token_ids))
         size = self.model.target_vocabulary_size
         decoding.check_tokens("start_token_id", start_token_id, size)
-        decoding.check_tokens("stop_token_ids", stops, size)
+        stops = stop_tokens(stop_token_ids, size)
         arrays = {
-            name: self._array(name, given, positions) for name, given in inputs.items()
+            name: padded(whole(name, given), positions)
+            if name in self.sequences
+            else np.asarray(ops.convert_to_numpy(given))
+            for name, given in inputs.items()
         }
-        batch = len(next(iter(arrays.values())))
-        first = np.full((batch, 1), start_token_id)
+        first = np.full((len(next(iter(arrays.values()))), 1), start_token_id)
         prompt = decoding.open_prompt(first, 1 + max_length).tokens
-        if isinstance(sampler, Sampler):
-            end = np.asarray(1 + max_length, "int32")
-            draws = sampler.draw(batch, prompt.shape[1], seed)
-            key = (sampler.key, stops)
-            run = self._ours(sampler, stops)
-            found = self.functions(key, run, arrays, prompt, end, draws)
-        else:
-            found = self.functions(
-                (sampler, stops),
-                self._theirs(sampler, stops),
-                arrays,
-                prompt[:, : 1 + max_length],
-                variables=getattr(sampler, "variables", ()),
-            )
-        found = keras.tree.map_structure(ops.convert_to_numpy, found)
-        tokens = found[0] if isinstance(found, tuple) else found
-        tokens = cut(tokens[..., 1 : 1 + max_length], stops)
-        return (tokens, *found[1:]) if isinstance(found, tuple) else tokens
+        return self.write(
+            self._begin, arrays, prompt, 1, max_length, sampler, stops, seed
+        )
 
-    def _ours(self, sampler: Any, stops: tuple[int, ...] | None) -> Any:
-        """A sampler of this package, which stops at a length that it is given."""
+    def _begin(self, inputs: Any, length: int) -> tuple[Any, Any, int]:
+        more = (length,) if self.cached else ()
+        return (*self.model.begin(inputs, *more), 1)
 
-        def run(inputs: Any, prompt: Any, end: Any, draws: Any) -> Any:
-            cache, static = self.model.begin(inputs, *self._length(prompt))
-            return sampler(
-                self.model.next,
-                prompt,
-                cache=cache,
-                index=1,
-                stop_token_ids=stops,
-                static=static,
-                max_length=end,
-                draws=draws,
-            )
 
-        return run
+def named_input(name: str, inputs: Any) -> Any:
+    """One input of a model, from a dict of them or as it is.
 
-    def _theirs(self, sampler: Any, stops: tuple[int, ...] | None) -> Any:
-        """One of KerasHub, which fills its prompt."""
+    Raises:
+        ValueError: if a dict does not hold it.
+    """
+    if not isinstance(inputs, dict):
+        return inputs
+    if name not in inputs:
+        raise ValueError(f"`inputs` must hold {name!r}. Received: {list(inputs)}")
+    return inputs[name]
 
-        def run(inputs: Any, prompt: Any) -> Any:
-            step, cache = begin(self.model, inputs, *self._length(prompt))
-            return sampler(
-                step,
-                prompt,
-                cache=cache,
-                index=1,
-                stop_token_ids=stops,
-                mask=ops.zeros_like(prompt, dtype="bool"),
-                model=self.model,
-            )
 
-        return run
+def stop_tokens(given: Any, size: int) -> tuple[int, ...] | None:
+    """Stop tokens as a tuple; None for none.
 
-    def _length(self, prompt: Any) -> tuple[int, ...]:
-        """What `begin` wants besides the inputs."""
-        return (prompt.shape[1],) if self.cached else ()
+    Args:
+        given: a token, tokens, or None.
+        size: of the vocabulary.
 
-    def _array(self, name: str, given: Any, positions: int | None) -> np.ndarray:
-        """An input in NumPy; a sequence is padded behind, up to a bucket's length."""
-        if name not in self.sequences:
-            return np.asarray(ops.convert_to_numpy(given))
-        return padded(whole(name, given), positions)
+    Raises:
+        ValueError: if one is outside the vocabulary.
+    """
+    if given is None:
+        return None
+    stops = tuple(int(token) for token in np.atleast_1d(given))
+    decoding.check_tokens("stop_token_ids", stops, size)
+    return stops
 
 
 def whole(name: str, given: Any, vocabulary: int | None = None) -> np.ndarray:
@@ -171,33 +250,35 @@ def padded(tokens: np.ndarray, positions: int | None = None) -> np.ndarray:
     return np.pad(tokens, ((0, 0), (0, width - length)))
 
 
-def begin(model: Any, inputs: Any, *length: int) -> tuple[Callable, list]:
+def as_hub(call: Callable, cache: Any, static: Any) -> tuple[Callable, list]:
     """A model's `next` and cache as KerasHub's samplers take them.
 
     They carry all that `next` is given from step to step, as tensors alone.
 
     Args:
-        model: see `Generator`.
-        inputs: what `model.begin` takes.
-        *length: of the prompt, if `model.begin` takes that, too.
+        call: the model's `next`, f(prompt, cache, index, static).
+        cache: the first one.
+        static: what it only reads.
 
     Returns:
         f(prompt, cache, index), and the first cache.
     """
-    both = model.begin(inputs, *length)
+    both = (cache, static)
     leaves = keras.tree.flatten(both)
 
     def step(prompt: Any, cache: list, index: Any) -> tuple:
         rest = iter(cache)
         filled = [None if x is None else next(rest) for x in leaves]
         own, static = keras.tree.pack_sequence_as(both, filled)
-        logits, hidden, own = model.next(prompt, own, index, static)
-        return logits, hidden, there((own, static))
+        logits, hidden, own = call(prompt, own, index, static)
+        return logits, hidden, tensors((own, static))
 
-    def there(structure: Any) -> list:
-        return [x for x in keras.tree.flatten(structure) if x is not None]
+    return step, tensors(both)
 
-    return step, there(both)
+
+def tensors(structure: Any) -> list:
+    """The leaves of a structure that are not None."""
+    return [x for x in keras.tree.flatten(structure) if x is not None]
 
 
 def cut(tokens: np.ndarray, stops: tuple[int, ...] | None) -> np.ndarray:

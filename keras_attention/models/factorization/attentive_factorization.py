@@ -98,16 +98,16 @@ class AttentiveFactorization(keras.Model):
         item = keras.Input((), dtype="int32", name="item")  # (B,)
         history = keras.Input((None,), dtype="int32", name="history")  # (B, S)
         told = keras.Input((None,), name="history_ratings")  # (B, S)
-        there = keras.Input((None,), dtype="bool", name="history_mask")  # (B, S)
+        is_valid = keras.Input((None,), dtype="bool", name="history_mask")  # (B, S)
 
         usual = ops.expand_dims(bias(item), -1)  # (B, 1, 1)
-        told_there = ops.where(there, told, mean)  # nothing behind the mask is read
-        liked = ops.expand_dims(told_there - mean, -1) - bias(history)  # (B, S, 1)
+        known_ratings = ops.where(is_valid, told, mean)  # masked ratings are not read
+        liked = ops.expand_dims(known_ratings - mean, -1) - bias(history)  # (B, S, 1)
         taste = attention(
             asks(ops.expand_dims(item, 1)),  # (B, 1, D)
             liked * values(history),  # (B, S, D)
             keys(history),
-            value_mask=there,
+            value_mask=is_valid,
         )
         vector = ops.expand_dims(answers(item), 1)  # (B, 1, D)
         found = usual + ops.sum(taste * vector, axis=-1, keepdims=True)
@@ -116,7 +116,7 @@ class AttentiveFactorization(keras.Model):
                 "item": item,
                 "history": history,
                 "history_ratings": told,
-                "history_mask": there,
+                "history_mask": is_valid,
             },
             outputs=ops.squeeze(found, -1) + mean,  # (B, 1)
             **kwargs,
@@ -157,14 +157,14 @@ class AttentiveFactorization(keras.Model):
         count = known.size
         room = max(1, count)  # a user without ratings brings a masked one
         known, told = (np.pad(x, (0, room - x.size)) for x in (known, told))
-        there = np.arange(room) < count
+        is_valid = np.arange(room) < count
         every = (len(item), room)
         found = self.predict(
             {
                 "item": item,
                 "history": np.broadcast_to(known, every),
                 "history_ratings": np.broadcast_to(told, every),
-                "history_mask": there & (known != item[:, None]),
+                "history_mask": is_valid & (known != item[:, None]),
             },
             batch_size=1024,
             verbose=0,

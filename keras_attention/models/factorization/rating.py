@@ -114,10 +114,10 @@ def best(
         count: how many are wanted.
         left_out: items that are not.
     """
-    there = np.ones(len(ratings), bool)
-    there[left_out] = False
+    is_valid = np.ones(len(ratings), bool)
+    is_valid[left_out] = False
     order = np.argsort(-ratings, kind="stable")
-    order = order[there[order]][:count].astype("int32")
+    order = order[is_valid[order]][:count].astype("int32")
     return order, ratings[order]
 
 

@@ -22,7 +22,7 @@ from keras_attention.models.hopfield.steps import (
     fewest,
     joined,
     parts,
-    settle,
+    iterate_states,
     shaped,
     trajectory,
 )
@@ -33,7 +33,7 @@ Tensor = Any
 
 KINDS = ("modern", "classical", "polynomial", "exponential")
 TOLERANCE, MAX_STEPS = 1e-4, 100
-PROVED = {"separation": "softmax", "similarity": "dot"}  # of what the theorems are
+PROVED = {"normalizer": "softmax", "similarity": "dot"}  # of what the theorems are
 
 
 @export
@@ -55,7 +55,7 @@ class AssociativeMemory(keras.Model):
             "classical", "polynomial" or "exponential" for patterns of −1 and 1
             (`ops.binary_energy`), to which only `degree` and `order` apply.
         beta: β, the inverse temperature, positive; the larger, the fewer blend.
-        separation: "softmax", "softmax1", "sparsemax", "entmax15" or "hardmax".
+        normalizer: "softmax", "softmax1", "sparsemax", "entmax15" or "hardmax".
         similarity: "dot", xᵢᵀξ, which favours long patterns; "distance", −½‖ξ − xᵢ‖²,
             which favours none; or "cosine", which sees directions alone and gives back
             vectors of length 1: the xᵢ/‖xᵢ‖, and not the patterns as they were stored.
@@ -103,7 +103,7 @@ class AssociativeMemory(keras.Model):
         self,
         kind: str = "modern",
         beta: float = 1.0,
-        separation: str = "softmax",
+        normalizer: str = "softmax",
         similarity: str = "dot",
         degree: int = 3,
         order: str = "asynchronous",
@@ -116,7 +116,7 @@ class AssociativeMemory(keras.Model):
             raise ValueError(f"`degree` must be at least 2. Received: degree={degree}")
         self.kind = check.one_of("kind", kind, KINDS)
         self.beta = check.above_zero("beta", beta)
-        self.separation = check.one_of("separation", separation, energy.SEPARATIONS)
+        self.normalizer = check.one_of("normalizer", normalizer, energy.NORMALIZERS)
         self.similarity = check.one_of("similarity", similarity, energy.SIMILARITIES)
         self.degree = degree
         self.order = check.one_of("order", order, binary_energy.ORDERS)
@@ -222,7 +222,7 @@ class AssociativeMemory(keras.Model):
         given = self._table, self._count, self.beta
         within = tolerance if steps is None else None
         blocks = [
-            settle(ours.compiled_step, given, part, size, limit, within)
+            iterate_states(ours.compiled_step, given, part, size, limit, within)
             for part in parts(states, size)
         ]
         kept = None if return_trajectory else 1
@@ -351,7 +351,7 @@ class AssociativeMemory(keras.Model):
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
             "kind": self.kind,
             "beta": self.beta,
-            "separation": self.separation,
+            "normalizer": self.normalizer,
             "similarity": self.similarity,
             "degree": self.degree,
             "order": self.order,
@@ -436,7 +436,7 @@ class AssociativeMemory(keras.Model):
         return equations(
             Settings(
                 self.kind,
-                self.separation,
+                self.normalizer,
                 self.similarity,
                 self.degree,
                 self.order,

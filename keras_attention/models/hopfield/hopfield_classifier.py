@@ -51,8 +51,9 @@ class HopfieldClassifier(keras.Model):
         dropout: of the pooling's weights.
         instance_dropout: the fraction of a bag's instances that are left out while
             training, drawn anew each time; one always stays.
-        pooling: further arguments of `HopfieldPooling` by name, among them `quantity`,
-            `value_dim`, `trainable_beta`, `separation` and `projections`. Without
+        pooling: further arguments of `HopfieldPooling` by name, among them
+            `num_patterns`, `value_dim`, `trainable_beta`, `normalizer` and
+            `projections`. Without
             projections, `{"projections": False}`, there is one head without a width of
             its own: it needs `num_heads=1` and `key_dim=None`.
 
@@ -172,7 +173,7 @@ def _graph(
 ) -> tuple[dict[str, Any], Any]:
     """The inputs by name and the logits (B, C), symbolically."""
     instances = keras.Input((None, input_dim), name="instances")  # (B, S, F)
-    there = keras.Input((None,), dtype="bool", name="instances_mask")  # (B, S)
+    is_valid = keras.Input((None,), dtype="bool", name="instances_mask")  # (B, S)
     x = instances
     for n, width in enumerate(dims):
         embed = keras.layers.Dense(
@@ -182,11 +183,11 @@ def _graph(
     normalize = keras.layers.LayerNormalization(
         epsilon=1e-5, dtype=dtype, name="normalization"
     )
-    x = pool(normalize(x), mask=dropped(there))  # (B, T, D)
+    x = pool(normalize(x), mask=dropped(is_valid))  # (B, T, D)
     x = keras.layers.Flatten(dtype=dtype, name="pooled")(x)
     x = keras.layers.ReLU(dtype=dtype, name="relu")(x)
     logits = keras.layers.Dense(num_classes, dtype=dtype, name="logits")(x)
-    return {"instances": instances, "instances_mask": there}, logits
+    return {"instances": instances, "instances_mask": is_valid}, logits
 
 
 def _widths(dims: Any) -> tuple[int, ...]:

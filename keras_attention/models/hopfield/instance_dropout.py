@@ -40,12 +40,12 @@ class InstanceDropout(keras.layers.Layer):
     def call(self, mask: Tensor, training: bool | None = None) -> Tensor:
         if not training or not self.rate:
             return mask
-        drawn = keras.random.uniform(
+        samples = keras.random.uniform(
             ops.shape(mask), dtype="float32", seed=self.seed_generator
         )
-        drawn = ops.where(mask, drawn, -1.0)  # (B, S)
-        most = ops.max(drawn, axis=1, keepdims=True, initial=-1.0)
-        stays = ops.logical_or(drawn >= self.rate, drawn == most)
+        samples = ops.where(mask, samples, -1.0)  # (B, S)
+        most = ops.max(samples, axis=1, keepdims=True, initial=-1.0)
+        stays = ops.logical_or(samples >= self.rate, samples == most)
         return ops.logical_and(mask, stays)
 
     def compute_output_spec(

@@ -29,7 +29,7 @@ class Settings(NamedTuple):
     """What tells the equations of one memory from those of another."""
 
     kind: str
-    separation: str
+    normalizer: str
     similarity: str
     degree: int
     order: str
@@ -38,7 +38,7 @@ class Settings(NamedTuple):
     @property
     def streams(self) -> bool:
         """Whether a step holds the scores of one chunk alone."""
-        return self.kind == "modern" and self.separation in streaming.SEPARATIONS
+        return self.kind == "modern" and self.normalizer in streaming.NORMALIZERS
 
 
 class Equations:
@@ -75,29 +75,29 @@ class Equations:
 
     def update(self, states: Tensor, table: Tensor, count: Any, beta: Any) -> Tensor:
         """One step of all states."""
-        kind, separation, similarity, degree, order, chunk = self.settings
+        kind, normalizer, similarity, degree, order, chunk = self.settings
         if kind != "modern":
             stored = ops.cast(table, states.dtype)
             return binary_energy.neurons_update(states, stored, kind, order, degree)
-        given = separation, similarity
+        given = normalizer, similarity
         if self.settings.streams:
             return streaming.streamed_update(states, table, count, beta, *given, chunk)
-        seen = there(table, count)
+        seen = is_valid(table, count)
         return energy.hopfield_update(states, table, _like(beta, states), *given, seen)
 
     def energy(
         self, states: Tensor, place: Any, table: Tensor, count: Any, beta: Any
     ) -> Tensor:
         """(T,)."""
-        kind, separation, similarity, degree, _, _ = self.settings
+        kind, normalizer, similarity, degree, _, _ = self.settings
         if kind == "classical":
             return binary_energy.classical_energy(states, table)
         if kind == "polynomial":
             return binary_energy.polynomial_energy(states, table, degree)
         if kind == "exponential":
             return binary_energy.exponential_energy(states, table)
-        beta, seen = _like(beta, states), there(table, count)
-        return energy.hopfield_energy(states, table, beta, separation, similarity, seen)
+        beta, seen = _like(beta, states), is_valid(table, count)
+        return energy.hopfield_energy(states, table, beta, normalizer, similarity, seen)
 
     def size(
         self,
@@ -111,13 +111,13 @@ class Equations:
         """The metastable size, int32 (T,)."""
         stored = ops.cast(table, states.dtype)
         if self.settings.similarity == "distance":
-            similar = nearness(states, stored, there(table, count))  # (T, P)
+            similar = nearness(states, stored, is_valid(table, count))  # (T, P)
         elif self.settings.similarity == "cosine":
             similar = scores.cosine(states, stored)
         else:
             similar = scores.dot(states, stored)
-        separate = normalizers.get(self.settings.separation)
-        weights = separate(_like(beta, states) * similar, there(table, count))
+        separate = normalizers.get(self.settings.normalizer)
+        weights = separate(_like(beta, states) * similar, is_valid(table, count))
         return retrieval.metastable_size(weights, mass)
 
     def separation(
@@ -128,7 +128,7 @@ class Equations:
         column = ops.expand_dims(masks.places(table.shape[0]), 0)
         row = masks.places(states.shape[0]) + ops.cast(place, "int32")
         others = ops.logical_and(
-            there(table, count), ops.not_equal(column, ops.expand_dims(row, 1))
+            is_valid(table, count), ops.not_equal(column, ops.expand_dims(row, 1))
         )
         nearest = ops.max(ops.where(others, similar, float("-inf")), axis=-1)
         return ops.sum(states**2, axis=-1) - nearest
@@ -164,7 +164,7 @@ def equations(settings: Settings) -> Equations:
     return Equations(settings)
 
 
-def settle(
+def iterate_states(
     step: Callable,
     given: tuple[Any, ...],
     queries: Tensor,
@@ -227,7 +227,7 @@ def as_numpy(x: Tensor) -> np.ndarray:
     return array.astype("float32") if array.dtype.itemsize == 2 else array
 
 
-def there(table: Tensor, count: Any) -> Tensor:
+def is_valid(table: Tensor, count: Any) -> Tensor:
     """Which places of a table (P, D) are patterns, booleans (1, P)."""
     seen = masks.places(table.shape[0]) < ops.cast(count, "int32")
     return ops.expand_dims(seen, 0)

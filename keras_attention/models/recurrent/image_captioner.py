@@ -13,17 +13,22 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention import samplers
-from keras_attention.layers.attention.bahdanau_attention import BahdanauAttention
-from keras_attention.layers.attention.hard_attention import check_learns_by_output
-from keras_attention.layers.base.arguments import fraction, only_of_models, positive
-from keras_attention.layers.base.attention_layer import AttentionLayer
-from keras_attention.layers.base.serialization import export, layer_config
-from keras_attention.layers.recurrent.attention_rnn import AttentionRNN
-from keras_attention.models.base.generation import Generator
-from keras_attention.models.recurrent.image_encoder import Places, image_encoder
-from keras_attention.models.recurrent.seq2seq import CELLS
-from keras_attention.ops.sequence import decoding
+from keras_attention.layers.base.arguments import (
+    fraction,
+    only_of_models,
+    positive,
+)
+from keras_attention.layers.base.serialization import export
+from keras_attention.models.base.arguments import (
+    check_sizes,
+    config_of,
+    set_arguments,
+    with_layers,
+)
+from keras_attention.models.base.generation import Generator, named_input
+from keras_attention.models.recurrent.caption_parts import CaptionParts
+from keras_attention.models.recurrent.doubly_stochastic import DoublyStochastic
+from keras_attention.models.recurrent.token_decoder import attention_rnn, check_cell
 
 Tensor = Any
 
@@ -57,13 +62,15 @@ class ImageCaptioner(keras.Model):
         units: U, of the decoder and of attention.
         filters: of each block of the encoder.
         cell: "lstm" or "gru".
-        attention: "bahdanau" or an attention layer of this package.
+        attention: "bahdanau" or any attention layer, of this package, of Keras, or with
+            Keras' call.
         order: "before": the last state looks, and the cell reads what it found, as in
             the paper; or "after": the new state looks, which has read the last word,
             and what it found goes to the next word alone, which must look anew.
         doubly_stochastic: λ, what is added to the loss: λ Σᵢ (1 − Σₜ αₜᵢ)², averaged
             over captions, so that a caption looks at every place; t runs over the
-            words that are there, i over the places that are.
+            words that are there, i over the places that are. Of an attention with
+            heads α is their average.
         dropout: of the words that the decoder reads and of what it found.
 
     Inputs: a dict of
@@ -79,8 +86,9 @@ class ImageCaptioner(keras.Model):
 
     Raises:
         ValueError: for sizes below 1, a shape that is not three of them, no filters, an
-            unknown cell, attention or order, a `doubly_stochastic` below 0, or a
-            dropout that is not at least 0 and below 1.
+            unknown cell, attention or order, an attention that learns by its weights
+            alone (`HardAttention(estimator="reinforce")`), a `doubly_stochastic` below
+            0, or a dropout that is not at least 0 and below 1.
 
     Example:
 
@@ -116,50 +124,58 @@ class ImageCaptioner(keras.Model):
     ) -> None:
         only_of_models("ImageCaptioner", kwargs)
         image_shape, filters = _shape(image_shape), tuple(filters)
-        for name, size in (
-            ("target_vocabulary_size", target_vocabulary_size),
-            ("embedding_dim", embedding_dim),
-            ("units", units),
-        ):
-            positive(name, size)
+        check_sizes(
+            target_vocabulary_size=target_vocabulary_size,
+            embedding_dim=embedding_dim,
+            units=units,
+        )
         _check(filters, cell, doubly_stochastic, dropout)
 
         image = keras.Input(image_shape, name="image")
         target = keras.Input((None,), dtype="int32", name="target")  # (B, T)
-        sizes = image_shape, target_vocabulary_size, embedding_dim, units, filters
-        parts = _parts(*sizes, cell, dtype)
-        parts.decoder = _decoder(attention, order, cell, units, dtype)
-        parts.dropout = keras.layers.Dropout(dropout, dtype=dtype, name="dropout")
-        memory, there, state = parts.encode(image)
-        words = parts.words(target)  # (B, T, D)
-        asked = {"return_attention_scores": True} if doubly_stochastic else {}
-        found = parts.decoder(
+        parts = CaptionParts(
+            image_shape,
+            target_vocabulary_size,
+            embedding_dim,
+            units,
+            filters,
+            cell,
+            attention_rnn(attention, cell, units, dtype, ("bahdanau",), order),
+            dropout,
+            dtype,
+        )
+        memory, is_valid, state = parts.encode(image)
+        words = parts.decoder.embedding(target)  # (B, T, D)
+        options = {"return_attention_scores": True} if doubly_stochastic else {}
+        found = parts.decoder.rnn(
             parts.dropout(words),
             memory,
             initial_state=state,
-            memory_mask=there,
-            **asked,
+            memory_mask=is_valid,
+            **options,
         )
         if doubly_stochastic:
-            sees_all = _SeesAll(doubly_stochastic, name="sees_all")
-            found = sees_all(*found, target, there)
-        logits = parts.tell(words, found)  # (B, T, V)
+            penalty = DoublyStochastic(doubly_stochastic, name="sees_all")
+            found = penalty(*found, target, is_valid)
+        logits = parts.logits_of(words, found)  # (B, T, V)
 
         super().__init__(
             inputs={"image": image, "target": target}, outputs=logits, **kwargs
         )
-        if dtype is not None:
-            self.dtype_policy = keras.dtype_policies.get(dtype)
-        self.image_shape = image_shape
-        self.target_vocabulary_size = target_vocabulary_size
-        self.embedding_dim = embedding_dim
-        self.units = units
-        self.filters = filters
-        self.cell = cell
-        self.attention = attention
-        self.order = order
-        self.doubly_stochastic = doubly_stochastic
-        self.dropout = dropout
+        set_arguments(
+            self,
+            dtype,
+            image_shape=image_shape,
+            target_vocabulary_size=target_vocabulary_size,
+            embedding_dim=embedding_dim,
+            units=units,
+            filters=filters,
+            cell=cell,
+            attention=attention,
+            order=order,
+            doubly_stochastic=doubly_stochastic,
+            dropout=dropout,
+        )
         self._parts = parts
         self._generator = Generator(self)
 
@@ -187,12 +203,9 @@ class ImageCaptioner(keras.Model):
             search how much each place has been attended to, and what it only reads.
         """
         image = ops.cast(inputs["image"], self.compute_dtype)
-        memory, there, state = self._parts.encode(image)
-        decoder = self._parts.decoder
-        prepared = decoder.prepare(memory, mask=there)
-        first = decoder.start(prepared, ops.shape(image)[0], state)
+        memory, is_valid, state = self._parts.encode(image)
         attended = ops.zeros(ops.shape(memory)[:2], "float32")
-        return {"state": first, "alignment_sum": attended}, prepared
+        return self._parts.decoder.begin(memory, state, is_valid, attended)
 
     def next(
         self, prompt: Tensor, cache: dict[str, Any], index: Any, static: Any
@@ -210,15 +223,9 @@ class ImageCaptioner(keras.Model):
         Returns:
             Logits (B, V), the decoder's output (B, ·) and the cache.
         """
-        parts = self._parts
-        token = decoding.read(prompt, index - 1)  # (B,)
-        word = parts.words(token)  # (B, D)
-        state, seen = parts.decoder.step(word, cache["state"], static)
-        found = parts.decoder.read_out(seen)
-        attended = cache["alignment_sum"]
-        attended = attended + ops.cast(seen.weights[0], attended.dtype)
-        cache = {"state": state, "alignment_sum": attended}
-        return parts.tell(word, found), found, cache
+        decoder = self._parts.decoder
+        word, found, cache = decoder.step(prompt, cache, index, static)
+        return self._parts.logits_of(word, found), found, cache
 
     def generate(
         self,
@@ -250,9 +257,7 @@ class ImageCaptioner(keras.Model):
             ValueError: for images of another shape, a `max_length` below 1, or tokens
                 outside the vocabulary.
         """
-        if isinstance(inputs, dict) and "image" not in inputs:
-            raise ValueError(f"`inputs` must hold 'image'. Received: {list(inputs)}")
-        image = inputs["image"] if isinstance(inputs, dict) else inputs
+        image = named_input("image", inputs)
         image = np.asarray(ops.convert_to_numpy(image))
         fits = image.ndim == 4 and image.shape[1:] == self.image_shape and len(image)
         if not fits or image.dtype.kind not in "fiub":
@@ -264,138 +269,18 @@ class ImageCaptioner(keras.Model):
         return self._generator(
             {"image": image.astype("float32")},
             max_length,
-            samplers.get(sampler),
+            sampler,
             start_token_id,
             stop_token_ids,
             seed,
         )
 
     def get_config(self) -> dict[str, Any]:
-        attention = self.attention
-        if isinstance(attention, AttentionLayer):
-            attention = layer_config(attention)
-        return {
-            "name": self.name,
-            "trainable": self.trainable,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-            "image_shape": list(self.image_shape),
-            "target_vocabulary_size": self.target_vocabulary_size,
-            "embedding_dim": self.embedding_dim,
-            "units": self.units,
-            "filters": list(self.filters),
-            "cell": self.cell,
-            "attention": attention,
-            "order": self.order,
-            "doubly_stochastic": self.doubly_stochastic,
-            "dropout": self.dropout,
-        }
+        return config_of(self)
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        if isinstance(config["attention"], dict):
-            attention = keras.saving.deserialize_keras_object(config["attention"])
-            config = {**config, "attention": attention}
-        return cls(**config)
-
-
-class _Parts:
-    """The layers of an `ImageCaptioner`, which its graph and its decoding share."""
-
-    encoder: Any
-    places: Any
-    start: list
-    words: Any
-    decoder: Any
-    deep: Any
-    logits: Any
-    dropout: Any
-
-    def encode(self, image: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """a (B, S, A), which places are there (B, S), and the decoder's first state."""
-        places, there = self.places(self.encoder(image))
-        count = ops.sum(ops.cast(there, places.dtype), axis=1, keepdims=True)  # (B, 1)
-        seen = ops.where(there[..., None], places, ops.zeros_like(places))  # (B, S, A)
-        average = ops.sum(seen, axis=1) / ops.maximum(count, 1)  # (B, A)
-        return places, there, [dense(average) for dense in self.start]
-
-    def tell(self, words: Tensor, found: Tensor) -> Tensor:
-        """Logits (..., V) from words (..., D) and [s; z] (..., ·)."""
-        return self.logits(ops.tanh(words + self.deep(self.dropout(found))))
-
-
-class _SeesAll(keras.layers.Layer):
-    """Adds λ Σᵢ (1 − Σₜ αₜᵢ)² to the loss (equation 14)."""
-
-    def __init__(self, weight: float, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.weight = weight
-
-    def call(
-        self, found: Tensor, weights: Tensor, target: Tensor, there: Tensor
-    ) -> Tensor:
-        written = ops.cast(ops.not_equal(target, 0), "float32")[..., None]  # (B, T, 1)
-        seen = ops.sum(ops.cast(weights, "float32") * written, axis=1)  # (B, S)
-        lacking = ops.where(there, (1.0 - seen) ** 2, ops.zeros_like(seen))  # (B, S)
-        self.add_loss(self.weight * ops.mean(ops.sum(lacking, axis=1)))
-        return found
-
-    def compute_output_spec(self, found: Any, *others: Any) -> Any:
-        return keras.KerasTensor(found.shape, self.compute_dtype)
-
-
-def _parts(
-    image_shape: tuple,
-    vocabulary_size: int,
-    embedding_dim: int,
-    units: int,
-    filters: tuple[int, ...],
-    cell: str,
-    dtype: Any,
-) -> _Parts:
-    """All layers but the decoder and the dropout."""
-    parts = _Parts()
-    parts.encoder = image_encoder(image_shape, filters, dtype)
-
-    def dense(width: int, activation: Any, name: str) -> Any:
-        return keras.layers.Dense(width, activation, dtype=dtype, name=name)
-
-    parts.places = Places(dtype=dtype, name="places")
-    parts.start = [dense(units, "tanh", "start")]
-    if cell == "lstm":
-        parts.start.append(dense(units, None, "start_cell"))
-    parts.words = keras.layers.Embedding(
-        vocabulary_size,
-        embedding_dim,
-        embeddings_initializer=keras.initializers.RandomNormal(
-            stddev=embedding_dim**-0.5
-        ),
-        dtype=dtype,
-        name="words",
-    )
-    parts.deep = dense(embedding_dim, None, "deep")
-    parts.logits = dense(vocabulary_size, None, "logits")
-    return parts
-
-
-def _decoder(
-    attention: Any, order: str, cell: str, units: int, dtype: Any
-) -> AttentionRNN:
-    if attention == "bahdanau":
-        attention = BahdanauAttention(units, dtype=dtype, name="attention")
-    if not isinstance(attention, AttentionLayer):
-        raise ValueError(
-            "`attention` must be 'bahdanau' or an attention layer. "
-            f"Received: attention={attention!r}"
-        )
-    check_learns_by_output(attention)
-    return AttentionRNN(
-        CELLS[cell](units, dtype=dtype, name="cell"),
-        attention,
-        order,
-        return_sequences=True,
-        dtype=dtype,
-        name="decoder",
-    )
+        return cls(**with_layers(config, "attention"))
 
 
 def _shape(given: Any) -> tuple[int, int, int]:
@@ -414,10 +299,7 @@ def _check(filters: tuple, cell: str, penalty: float, dropout: float) -> None:
         raise ValueError("`filters` must hold at least one number. Received: ()")
     for width in filters:
         positive("filters", width)
-    if cell not in CELLS:
-        raise ValueError(
-            f"`cell` must be one of {sorted(CELLS)}. Received: cell={cell!r}"
-        )
+    check_cell(cell)
     if not penalty >= 0:
         raise ValueError(
             "`doubly_stochastic` must be at least 0. "

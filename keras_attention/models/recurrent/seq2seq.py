@@ -12,22 +12,25 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention import samplers
-from keras_attention.layers.attention.bahdanau_attention import BahdanauAttention
-from keras_attention.layers.attention.hard_attention import check_learns_by_output
-from keras_attention.layers.attention.luong_attention import LuongAttention
-from keras_attention.layers.base.arguments import fraction, only_of_models, positive
-from keras_attention.layers.base.attention_layer import AttentionLayer
-from keras_attention.layers.base.cells import call_cell
-from keras_attention.layers.base.serialization import export, layer_config
-from keras_attention.layers.recurrent.attention_rnn import AttentionRNN
+from keras_attention.layers.base.arguments import fraction, only_of_models
+from keras_attention.layers.base.serialization import export
 from keras_attention.layers.recurrent.scheduled_sampling import ScheduledSampling
-from keras_attention.models.base.generation import Generator
-from keras_attention.ops.sequence import decoding
+from keras_attention.models.base.arguments import (
+    check_sizes,
+    config_of,
+    set_arguments,
+    with_layers,
+)
+from keras_attention.models.base.generation import Generator, named_input
+from keras_attention.models.recurrent.token_decoder import (
+    LOOPS,
+    TokenDecoder,
+    attention_rnn,
+    check_cell,
+    word_embedding,
+)
 
 Tensor = Any
-CELLS = {"gru": keras.layers.GRUCell, "lstm": keras.layers.LSTMCell}
-LOOPS = {"gru": keras.layers.GRU, "lstm": keras.layers.LSTM}
 
 
 @export
@@ -52,8 +55,9 @@ class Seq2Seq(keras.Model):
         units: U, of the encoder in each direction, of the decoder and of attention.
         cell: "gru" or "lstm".
         attention: "bahdanau" (before the cell, additive), "luong" (after the cell,
-            "general", with input feeding), an attention layer of this package (before
-            the cell), or None for a decoder that only has s₀.
+            "general", with input feeding), any attention layer (before the cell), of
+            this package, of Keras, or with Keras' call, or None for a decoder that only
+            has s₀.
         bidirectional: whether the encoder reads in both directions.
         dropout: of what encoder and decoder read, and of the decoder's outputs.
         sampling_probability: how often, while training, the decoder reads a token that
@@ -73,9 +77,10 @@ class Seq2Seq(keras.Model):
         behind a token of the target cannot change its logits.
 
     Raises:
-        ValueError: for sizes below 1, an unknown cell or attention, a dropout that is
-            not at least 0 and below 1, or a sampling probability that is not from 0 to
-            1 or without attention above 0.
+        ValueError: for sizes below 1, an unknown cell or attention, an attention that
+            learns by its weights alone (`HardAttention(estimator="reinforce")`), a
+            dropout that is not at least 0 and below 1, or a sampling probability that
+            is not from 0 to 1 or without attention above 0.
 
     Example:
 
@@ -111,17 +116,13 @@ class Seq2Seq(keras.Model):
         **kwargs: Any,
     ) -> None:
         only_of_models("Seq2Seq", kwargs)
-        for name, size in (
-            ("source_vocabulary_size", source_vocabulary_size),
-            ("target_vocabulary_size", target_vocabulary_size),
-            ("embedding_dim", embedding_dim),
-            ("units", units),
-        ):
-            positive(name, size)
-        if cell not in CELLS:
-            raise ValueError(
-                f"`cell` must be one of {sorted(CELLS)}. Received: cell={cell!r}"
-            )
+        check_sizes(
+            source_vocabulary_size=source_vocabulary_size,
+            target_vocabulary_size=target_vocabulary_size,
+            embedding_dim=embedding_dim,
+            units=units,
+        )
+        check_cell(cell)
         fraction("dropout", dropout)
         if sampling_probability and attention is None:
             raise ValueError(
@@ -129,22 +130,16 @@ class Seq2Seq(keras.Model):
                 f"sampling_probability={sampling_probability}, attention=None"
             )
 
-        def embedding(size: int, name: str) -> keras.layers.Embedding:
-            return keras.layers.Embedding(
-                size,
-                embedding_dim,
-                embeddings_initializer=keras.initializers.RandomNormal(
-                    stddev=embedding_dim**-0.5
-                ),
-                dtype=dtype,
-                name=name,
-            )
-
         source = keras.Input((None,), dtype="int32", name="source")  # (B, S)
         target = keras.Input((None,), dtype="int32", name="target")  # (B, T)
         parts = _Parts()
-        parts.source_embedding = embedding(source_vocabulary_size, "source_embedding")
-        parts.target_embedding = embedding(target_vocabulary_size, "target_embedding")
+        parts.source_embedding, target_embedding = (
+            word_embedding(size, embedding_dim, name, dtype)
+            for size, name in (
+                (source_vocabulary_size, "source_embedding"),
+                (target_vocabulary_size, "target_embedding"),
+            )
+        )
         loop = LOOPS[cell](
             units, return_sequences=True, return_state=True, dtype=dtype, name="loop"
         )
@@ -159,41 +154,48 @@ class Seq2Seq(keras.Model):
             )
             for n, name in enumerate(("bridge", "bridge_cell")[: 1 + (cell == "lstm")])
         ]
-        parts.decoder = _decoder(attention, cell, units, dtype)
+        parts.decoder = TokenDecoder(
+            target_embedding,
+            _decoder(attention, cell, units, dtype),
+            attention is not None,
+        )
         parts.logits = keras.layers.Dense(
             target_vocabulary_size, dtype=dtype, name="logits"
         )
         parts.dropout = keras.layers.Dropout(dropout, dtype=dtype, name="dropout")
 
-        memory, state, there = parts.encode(source)
+        memory, state, is_valid = parts.encode(source)
         if sampling_probability:
             scheduled = ScheduledSampling(
-                parts.decoder,
-                parts.target_embedding,
+                parts.decoder.rnn,
+                target_embedding,
                 parts.logits,
                 sampling_probability,
                 dropout=dropout,
                 dtype=dtype,
                 name="scheduled_sampling",
             )
-            logits = scheduled(target, memory, initial_state=state, memory_mask=there)
+            given = {"initial_state": state, "memory_mask": is_valid}
+            logits = scheduled(target, memory, **given)
         else:
-            logits = parts.forced(target, memory, state, there)  # (B, T, V)
+            logits = parts.forced(target, memory, state, is_valid)  # (B, T, V)
 
         super().__init__(
             inputs={"source": source, "target": target}, outputs=logits, **kwargs
         )
-        if dtype is not None:
-            self.dtype_policy = keras.dtype_policies.get(dtype)
-        self.source_vocabulary_size = source_vocabulary_size
-        self.target_vocabulary_size = target_vocabulary_size
-        self.embedding_dim = embedding_dim
-        self.units = units
-        self.cell = cell
-        self.attention = attention
-        self.bidirectional = bidirectional
-        self.dropout = dropout
-        self.sampling_probability = sampling_probability
+        set_arguments(
+            self,
+            dtype,
+            source_vocabulary_size=source_vocabulary_size,
+            target_vocabulary_size=target_vocabulary_size,
+            embedding_dim=embedding_dim,
+            units=units,
+            cell=cell,
+            attention=attention,
+            bidirectional=bidirectional,
+            dropout=dropout,
+            sampling_probability=sampling_probability,
+        )
         self._parts = parts
         self._generator = Generator(self)
 
@@ -208,14 +210,9 @@ class Seq2Seq(keras.Model):
             search how much each word has been attended to, and what it only reads.
         """
         source = ops.cast(inputs["source"], "int32")
-        memory, state, there = self._parts.encode(source)
-        padding = ops.cast(ops.logical_not(there), "float32")  # never lacks coverage
-        if not self._parts.attends:
-            return {"state": state, "alignment_sum": padding}, there
-        decoder = self._parts.decoder
-        prepared = decoder.prepare(memory, mask=there)
-        first = decoder.start(prepared, ops.shape(source)[0], state)
-        return {"state": first, "alignment_sum": padding}, prepared
+        memory, state, is_valid = self._parts.encode(source)
+        padding = ops.cast(ops.logical_not(is_valid), "float32")  # lacks no coverage
+        return self._parts.decoder.begin(memory, state, is_valid, padding)
 
     def next(
         self, prompt: Tensor, cache: dict[str, Any], index: Any, static: Any
@@ -233,20 +230,8 @@ class Seq2Seq(keras.Model):
         Returns:
             Logits (B, V), the decoder's output (B, ·) and the cache.
         """
-        parts = self._parts
-        token = decoding.read(prompt, index - 1)  # (B,)
-        written = parts.target_embedding(token)  # (B, D)
-        coverage = cache["alignment_sum"]
-        if parts.attends:
-            state, seen = parts.decoder.step(written, cache["state"], static)
-            hidden = parts.decoder.read_out(seen)
-            coverage = coverage + ops.cast(seen.weights[0], coverage.dtype)
-        else:
-            hidden, state = call_cell(
-                parts.decoder.cell, written, cache["state"], False
-            )
-        cache = {"state": state, "alignment_sum": coverage}
-        return parts.logits(hidden), hidden, cache
+        _, hidden, cache = self._parts.decoder.step(prompt, cache, index, static)
+        return self._parts.logits(hidden), hidden, cache
 
     def generate(
         self,
@@ -280,105 +265,61 @@ class Seq2Seq(keras.Model):
             ValueError: for sources that are no integers (B, S), a `max_length` below 1,
                 or tokens outside the vocabulary.
         """
-        if isinstance(inputs, dict) and "source" not in inputs:
-            raise ValueError(f"`inputs` must hold 'source'. Received: {list(inputs)}")
-        if isinstance(inputs, dict):
-            inputs = inputs["source"]
         return self._generator(
-            {"source": inputs},
+            {"source": named_input("source", inputs)},
             max_length,
-            samplers.get(sampler),
+            sampler,
             start_token_id,
             stop_token_ids,
             seed,
         )
 
     def get_config(self) -> dict[str, Any]:
-        attention = self.attention
-        if isinstance(attention, AttentionLayer):
-            attention = layer_config(attention)
-        return {
-            "name": self.name,
-            "trainable": self.trainable,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-            "source_vocabulary_size": self.source_vocabulary_size,
-            "target_vocabulary_size": self.target_vocabulary_size,
-            "embedding_dim": self.embedding_dim,
-            "units": self.units,
-            "cell": self.cell,
-            "attention": attention,
-            "bidirectional": self.bidirectional,
-            "dropout": self.dropout,
-            "sampling_probability": self.sampling_probability,
-        }
+        return config_of(self)
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        if isinstance(config["attention"], dict):
-            attention = keras.saving.deserialize_keras_object(config["attention"])
-            config = {**config, "attention": attention}
-        return cls(**config)
+        return cls(**with_layers(config, "attention"))
 
 
 class _Parts:
     """The layers of a `Seq2Seq`, which its graph and its decoding share."""
 
     source_embedding: Any
-    target_embedding: Any
     encoder: Any
     bridge: list
-    decoder: Any
+    decoder: TokenDecoder
     logits: Any
     dropout: Any
 
-    @property
-    def attends(self) -> bool:
-        """Whether the decoder looks at the encoder's outputs."""
-        return isinstance(self.decoder, AttentionRNN)
-
     def encode(self, source: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:
         """h (B, S, ·), the decoder's first state and which words there are (B, S)."""
-        there = ops.not_equal(source, 0)
+        is_valid = ops.not_equal(source, 0)
         words = self.dropout(self.source_embedding(source))  # (B, S, D)
-        memory, *states = self.encoder(words, mask=there)
+        memory, *states = self.encoder(words, mask=is_valid)
         bridged = []
         for n, dense in enumerate(self.bridge):
             both = states[n :: len(self.bridge)]  # forwards and backwards
             both = ops.concatenate(both, axis=-1) if len(both) > 1 else both[0]
             bridged.append(dense(both))  # (B, U)
-        return memory, bridged, there
+        return memory, bridged, is_valid
 
     def forced(
-        self, target: Tensor, memory: Tensor, state: list[Tensor], there: Tensor
+        self, target: Tensor, memory: Tensor, state: list[Tensor], mask: Tensor
     ) -> Tensor:
         """Logits (B, T, V) with teacher forcing."""
-        written = self.dropout(self.target_embedding(target))  # (B, T, D)
-        if self.attends:
-            outputs = self.decoder(
-                written, memory, initial_state=state, memory_mask=there
-            )
+        decoder = self.decoder
+        words = self.dropout(decoder.embedding(target))  # (B, T, D)
+        if decoder.attends:
+            given = {"initial_state": state, "memory_mask": mask}
+            outputs = decoder.rnn(words, memory, **given)
         else:
-            outputs = self.decoder(written, initial_state=state)
+            outputs = decoder.rnn(words, initial_state=state)
         return self.logits(self.dropout(outputs))
 
 
 def _decoder(attention: Any, cell: str, units: int, dtype: Any) -> Any:
     if attention is None:
         return LOOPS[cell](units, return_sequences=True, dtype=dtype, name="decoder")
-    one = CELLS[cell](units, dtype=dtype, name="cell")
-    more = {"return_sequences": True, "dtype": dtype, "name": "decoder"}
-    if attention == "bahdanau":
-        layer = BahdanauAttention(units, dtype=dtype, name="attention")
-        return AttentionRNN(one, layer, **more)
-    if attention == "luong":
-        layer = LuongAttention("general", dtype=dtype, name="attention")
-        return AttentionRNN(
-            one, layer, "after", attention_units=units, input_feeding=True, **more
-        )
-    if isinstance(attention, AttentionLayer):
-        check_learns_by_output(attention)
-        return AttentionRNN(one, attention, **more)
-    raise ValueError(
-        "`attention` must be 'bahdanau', 'luong', None or an attention layer. "
-        f"Received: attention={attention!r}"
-    )
+    known = ("bahdanau", "luong", None)
+    return attention_rnn(attention, cell, units, dtype, known, "before")

@@ -11,12 +11,17 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention import samplers
-from keras_attention.layers.base.arguments import fraction, only_of_models, positive
+from keras_attention.layers.base.arguments import fraction, only_of_models
 from keras_attention.layers.base.cells import call_cell
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base import quantization
+from keras_attention.models.base.arguments import (
+    check_sizes,
+    config_of,
+    set_arguments,
+)
 from keras_attention.models.base.continuation import Continuation
+from keras_attention.models.base.generation import named_input
 from keras_attention.ops.sequence import decoding
 
 Tensor = Any
@@ -100,13 +105,12 @@ class WordRNN(keras.Model):
         **kwargs: Any,
     ) -> None:
         only_of_models("WordRNN", kwargs)
-        for name, size in (
-            ("vocabulary_size", vocabulary_size),
-            ("embedding_dim", embedding_dim),
-            ("units", units),
-            ("num_layers", num_layers),
-        ):
-            positive(name, size)
+        check_sizes(
+            vocabulary_size=vocabulary_size,
+            embedding_dim=embedding_dim,
+            units=units,
+            num_layers=num_layers,
+        )
         if cell not in LOOPS:
             raise ValueError(
                 f"`cell` must be one of {sorted(LOOPS)}. Received: cell={cell!r}"
@@ -161,15 +165,17 @@ class WordRNN(keras.Model):
         super().__init__(
             inputs={"tokens": tokens}, outputs=parts.logits(hidden), **kwargs
         )
-        if dtype is not None:
-            self.dtype_policy = keras.dtype_policies.get(dtype)
-        self.vocabulary_size = vocabulary_size
-        self.embedding_dim = embedding_dim
-        self.units = units
-        self.cell = cell
-        self.num_layers = num_layers
-        self.dropout = dropout
-        self.tie_embeddings = tie_embeddings
+        set_arguments(
+            self,
+            dtype,
+            vocabulary_size=vocabulary_size,
+            embedding_dim=embedding_dim,
+            units=units,
+            cell=cell,
+            num_layers=num_layers,
+            dropout=dropout,
+            tie_embeddings=tie_embeddings,
+        )
         self._parts = parts
         self._continuation = Continuation(self)
 
@@ -179,21 +185,21 @@ class WordRNN(keras.Model):
         return None
 
     def begin(
-        self, inputs: dict[str, Tensor], places: int
+        self, inputs: dict[str, Tensor], length: int
     ) -> tuple[list[Any], tuple[()]]:
         """Reads prompts, all but the last token of each: what `next` needs behind them.
 
         Args:
             inputs: {"tokens": (B, P), padding behind, "length": (B,) of each prompt}.
-            places: how many tokens a row may have in the end; the state is as wide.
+            length: how many tokens a row may have in the end; the state is as wide.
 
         Returns:
             The states of each layer, and what `next` only reads, which is nothing.
         """
         tokens = ops.cast(inputs["tokens"], "int32")[:, :-1]
         last = ops.cast(inputs["length"], "int32")[:, None] - 1  # (B, 1)
-        there = ops.arange(tokens.shape[1])[None] < last
-        return self._parts.read(tokens, there)[1], ()
+        is_valid = ops.arange(tokens.shape[1])[None] < last
+        return self._parts.read(tokens, is_valid)[1], ()
 
     def next(
         self, prompt: Tensor, cache: list[Any], index: Any, static: Any = ()
@@ -252,35 +258,17 @@ class WordRNN(keras.Model):
                 padding that is not behind them, tokens outside the vocabulary, or a
                 `max_length` or `num_sequences` below 1.
         """
-        if isinstance(inputs, dict):
-            if "tokens" not in inputs:
-                raise ValueError(
-                    f"`inputs` must hold 'tokens'. Received: {list(inputs)}"
-                )
-            inputs = inputs["tokens"]
         return self._continuation(
-            inputs,
+            named_input("tokens", inputs),
             max_length,
-            samplers.get(sampler),
+            sampler,
             stop_token_ids,
             seed,
             num_sequences,
         )
 
     def get_config(self) -> dict[str, Any]:
-        config = {
-            "name": self.name,
-            "trainable": self.trainable,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-            "vocabulary_size": self.vocabulary_size,
-            "embedding_dim": self.embedding_dim,
-            "units": self.units,
-            "cell": self.cell,
-            "num_layers": self.num_layers,
-            "dropout": self.dropout,
-            "tie_embeddings": self.tie_embeddings,
-        }
-        return quantization.write(self, config)
+        return quantization.write(self, config_of(self))
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
@@ -295,16 +283,16 @@ class _Parts:
     dropouts: list[Any]
     dense: Any
 
-    def read(self, tokens: Tensor, there: Tensor) -> tuple[Tensor, list[Any]]:
+    def read(self, tokens: Tensor, mask: Tensor) -> tuple[Tensor, list[Any]]:
         """The last layer's states (B, T, U), and what each layer's are behind it."""
         x = self.dropouts[0](self.embedding(tokens))  # (B, T, D)
         last = []
         for loop, dropout in zip(self.loops, self.dropouts[1:]):
-            x, *state = loop(x, mask=there)
+            x, *state = loop(x, mask=mask)
             last.append(state)
             x = dropout(x)
         # As of the other language models, logits carry no mask: labels leave out more.
-        return ops.where(there[..., None], x, ops.zeros_like(x)), last
+        return ops.where(mask[..., None], x, ops.zeros_like(x)), last
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Logits (..., V) of states (..., U)."""

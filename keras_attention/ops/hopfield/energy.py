@@ -5,7 +5,7 @@ A continuous network holds patterns x₁ … x_N, and its state ξ moves by
     ξ ← Σᵢ pᵢ xᵢ,    p = separate(β · similar(ξ, x))
 
 which is attention: the state asks, and the patterns are keys and values. Each
-separation is the gradient of a convex function Ψ, so that the step is descent on
+normalizer is the gradient of a convex function Ψ, so that the step is descent on
 
     E(ξ) = ½‖ξ‖² − β⁻¹ Ψ(β Xξ) + a constant
 
@@ -41,7 +41,7 @@ from keras_attention.ops.hopfield.binary_energy import (
 )
 
 __all__ = [
-    "SEPARATIONS",
+    "NORMALIZERS",
     "SIMILARITIES",
     "classical_energy",
     "classical_update",
@@ -62,7 +62,7 @@ def hopfield_update(
     states: Tensor,
     patterns: Tensor,
     beta: float | Tensor = 1.0,
-    separation: str | Callable = "softmax",
+    normalizer: str | Callable = "softmax",
     similarity: str = "dot",
     mask: Tensor | None = None,
 ) -> Tensor:
@@ -83,7 +83,7 @@ def hopfield_update(
         beta: β, the inverse temperature, a positive number or a tensor that broadcasts
             to (..., T). That it is positive is checked where its numbers are known:
             not in a compiled function.
-        separation: what makes weights of similarities: "softmax", "softmax1",
+        normalizer: what makes weights of similarities: "softmax", "softmax1",
             "sparsemax", "entmax15", "hardmax" (the limit of each where β is large), or
             a callable f(scores, mask).
         similarity: "dot", "cosine" or "distance".
@@ -95,7 +95,7 @@ def hopfield_update(
 
     Raises:
         ValueError: if states and patterns are not of one width, β is not positive, or
-            there is no separation or similarity of that name.
+            there is no normalizer or similarity of that name.
 
     Example:
 
@@ -112,7 +112,7 @@ def hopfield_update(
         softmax1: Miller, "Attention is off by one" (2023), and Hu et al.,
         "Outlier-efficient Hopfield layers for large Transformer-based models" (2024).
     """
-    separate = _separation(separation)
+    separate = _normalizer(normalizer)
     mask = None if mask is None else masks.check_boolean("mask", mask)
     ours, stored, similar = _similar(states, patterns, beta, similarity, mask)
     weights = separate(similar, mask)  # (..., T, S)
@@ -130,7 +130,7 @@ def hopfield_energy(
     states: Tensor,
     patterns: Tensor,
     beta: float | Tensor = 1.0,
-    separation: str = "softmax",
+    normalizer: str = "softmax",
     similarity: str = "dot",
     mask: Tensor | None = None,
 ) -> Tensor:
@@ -142,10 +142,10 @@ def hopfield_energy(
     - "cosine": the same, of states and patterns made of length 1: between 0 and 2.
     - "distance": E = −β⁻¹ Ψ(−½β‖ξ − xᵢ‖²) + β⁻¹ Ψ₀, at least 0.
 
-    Ψ is the convex function whose gradient is the separation, Ψ(z) = max_p pᵀz − Ω(p)
+    Ψ is the convex function whose gradient is the normalizer, Ψ(z) = max_p pᵀz − Ω(p)
     over the weights that it allows, and Ψ₀ = −Ω at equal weights:
 
-    | separation | Ψ(z) | Ψ₀ of N patterns |
+    | normalizer | Ψ(z) | Ψ₀ of N patterns |
     |---|---|---|
     | softmax | ln Σ exp zᵢ | ln N |
     | softmax1 | ln (1 + Σ exp zᵢ) | ln (N + 1) |
@@ -160,7 +160,7 @@ def hopfield_energy(
         states: ξ, (..., T, D).
         patterns: X, (..., S, D), a pattern in each row.
         beta: β, a positive number or a tensor that broadcasts to (..., T).
-        separation: "softmax", "softmax1", "sparsemax", "entmax15" or "hardmax". A
+        normalizer: "softmax", "softmax1", "sparsemax", "entmax15" or "hardmax". A
             callable has no energy that could be known.
         similarity: "dot", "cosine" or "distance".
         mask: booleans that broadcast to (..., T, S), True = may be retrieved; or None.
@@ -169,7 +169,7 @@ def hopfield_energy(
         (..., T), in float32 for half precision.
 
     Raises:
-        ValueError: as `hopfield_update` does, and if the separation is a callable.
+        ValueError: as `hopfield_update` does, and if the normalizer is a callable.
 
     Example:
 
@@ -187,7 +187,7 @@ def hopfield_energy(
         as the conjugates of their negative entropies; softmax1: Hu et al.,
         "Outlier-efficient Hopfield layers for large Transformer-based models" (2024).
     """
-    convex, constant = _potential(separation)
+    convex, constant = _potential(normalizer)
     mask = None if mask is None else masks.check_boolean("mask", mask)
     ours, stored, similar = _similar(states, patterns, beta, similarity, mask)
     beta = given.inverse_temperature(beta, similar.dtype)
@@ -228,8 +228,8 @@ def _similar(
 
 def _allowed(similar: Tensor, mask: Tensor | None) -> Tensor:
     """1.0 for each pattern that a state may retrieve, 0.0 elsewhere; (..., T, S)."""
-    there = ops.ones_like(similar)
-    return there if mask is None else ops.where(mask, there, ops.zeros_like(there))
+    ones = ops.ones_like(similar)
+    return ones if mask is None else ops.where(mask, ones, ops.zeros_like(ones))
 
 
 def _left(weights: Tensor, mask: Tensor | None) -> Tensor:
@@ -241,28 +241,28 @@ def _left(weights: Tensor, mask: Tensor | None) -> Tensor:
     return ops.where(some, left, ops.zeros_like(left))
 
 
-def _separation(separation: str | Callable) -> Callable:
-    if callable(separation):
-        return separation
-    _check_separation(separation, " or a callable f(scores, mask)")
-    return normalizers.get(separation)
+def _normalizer(normalizer: str | Callable) -> Callable:
+    if callable(normalizer):
+        return normalizer
+    _check_normalizer(normalizer, " or a callable f(scores, mask)")
+    return normalizers.get(normalizer)
 
 
-def _potential(separation: str) -> tuple[Callable, Callable]:
-    if callable(separation):
+def _potential(normalizer: str) -> tuple[Callable, Callable]:
+    if callable(normalizer):
         raise ValueError(
-            "`separation` must be given by its name for an energy: that of a callable "
-            f"is not known, and need not exist. Received: separation={separation!r}"
+            "`normalizer` must be given by its name for an energy: that of a callable "
+            f"is not known, and need not exist. Received: normalizer={normalizer!r}"
         )
-    _check_separation(separation, "")
-    return _POTENTIALS[separation]
+    _check_normalizer(normalizer, "")
+    return _POTENTIALS[normalizer]
 
 
-def _check_separation(separation: str, more: str) -> None:
-    if not isinstance(separation, str) or separation not in _POTENTIALS:
+def _check_normalizer(normalizer: str, more: str) -> None:
+    if not isinstance(normalizer, str) or normalizer not in _POTENTIALS:
         raise ValueError(
-            f"`separation` must be one of {list(_POTENTIALS)}{more}. "
-            f"Received: separation={separation!r}"
+            f"`normalizer` must be one of {list(_POTENTIALS)}{more}. "
+            f"Received: normalizer={normalizer!r}"
         )
 
 
@@ -302,7 +302,7 @@ def _mean(p: Tensor, z: Tensor, mask: Tensor | None) -> Tensor:
     return top + ops.sum(p * below, axis=-1, keepdims=True)
 
 
-# For each separation Ψ of z and a mask, and Ψ₀ of so many patterns; one at least.
+# For each normalizer Ψ of z and a mask, and Ψ₀ of so many patterns; one at least.
 _POTENTIALS: dict[str, tuple[Callable, Callable]] = {
     "softmax": (_log_sum, ops.log),
     "softmax1": (_log_sum_and_one, ops.log1p),
@@ -311,4 +311,4 @@ _POTENTIALS: dict[str, tuple[Callable, Callable]] = {
     "hardmax": (_greatest, ops.zeros_like),
 }
 
-SEPARATIONS = tuple(_POTENTIALS)
+NORMALIZERS = tuple(_POTENTIALS)

@@ -32,7 +32,7 @@ from keras_attention.ops import scores
 Tensor = Any
 State = tuple[Tensor, Tensor, Tensor]  # greatest score and sum (T, 1), patterns (T, D)
 
-SEPARATIONS = ("softmax", "softmax1", "hardmax")  # that one pass can compute
+NORMALIZERS = ("softmax", "softmax1", "hardmax")  # that one pass can compute
 SCORES = 2**20  # that are held at a time where every pattern is looked at together
 LEAST = 8  # rows of a table
 
@@ -57,7 +57,7 @@ def streamed_update(
     table: Tensor,
     count: int | Tensor,
     beta: float | Tensor = 1.0,
-    separation: str = "softmax",
+    normalizer: str = "softmax",
     similarity: str = "dot",
     chunk: int = 2048,
 ) -> Tensor:
@@ -69,7 +69,7 @@ def streamed_update(
             multiple of it.
         count: how many of its rows are patterns: more than P − `chunk` and at least 1.
         beta: β, a positive number.
-        separation: "softmax", "softmax1" or "hardmax". Others need all scores at once.
+        normalizer: "softmax", "softmax1" or "hardmax". Others need all scores at once.
         similarity: "dot", "cosine" or "distance".
         chunk: C, how many patterns are read at a time.
 
@@ -77,7 +77,7 @@ def streamed_update(
         (T, D) in the dtype of the states.
 
     Raises:
-        ValueError: for another separation, or a table that is not of whole chunks.
+        ValueError: for another normalizer, or a table that is not of whole chunks.
 
     Example:
 
@@ -93,10 +93,10 @@ def streamed_update(
         Milakov & Gimelshein, "Online normalizer calculation for softmax" (2018); for
         attention: Rabe & Staats, "Self-attention does not need O(n²) memory" (2021).
     """
-    if separation not in SEPARATIONS:
+    if normalizer not in NORMALIZERS:
         raise ValueError(
-            f"`separation` must be one of {list(SEPARATIONS)}, which need one chunk at "
-            f"a time. Received: separation={separation!r}"
+            f"`normalizer` must be one of {list(NORMALIZERS)}, which need one chunk at "
+            f"a time. Received: normalizer={normalizer!r}"
         )
     size = table.shape[0]
     if size > chunk and size % chunk:
@@ -113,16 +113,16 @@ def streamed_update(
         asked = states - middle
     query = asked * beta  # (T, D)
     found = None
-    if (separation, similarity) == ("softmax", "dot"):
+    if (normalizer, similarity) == ("softmax", "dot"):
         found = kernels.lookup(query, table, count)
     if found is None:
         nothing = None  # the score of nothing, (T, 1)
-        if separation == "softmax1":
+        if normalizer == "softmax1":
             nothing = ops.zeros_like(query[:, :1])
             if similarity == "distance":  # of which ½‖ξ‖² is left out below
                 lengths = ops.sum(asked**2, axis=-1, keepdims=True)
                 nothing = beta * lengths / 2
-        read = _hard if separation == "hardmax" else _soft
+        read = _hard if normalizer == "hardmax" else _soft
         greatest, total, sums = _fold(
             read,
             _start(query, nothing),

@@ -130,9 +130,9 @@ def _in_open_segments(
     )
 
     def guarded(state: Structure, now: Structure) -> tuple[Structure, Structure]:
-        there, now = now
+        is_valid, now = now
         new, output = step(state, now)
-        kept = tree.map_structure(lambda a, b: ops.where(there, a, b), new, state)
+        kept = tree.map_structure(lambda a, b: ops.where(is_valid, a, b), new, state)
         return kept, output
 
     state, outputs = _whole_segments(guarded, state, (times < length, filled), segment)

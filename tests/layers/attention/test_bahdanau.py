@@ -150,7 +150,9 @@ def test_dropout_is_drawn_before_the_steps(coverage):
     dropout_mask = layer.sample((B, T, S), True)
     assert set(np.unique(to_numpy(dropout_mask))) <= {0, 2}
     memory = layer.prepare(*map(ops.convert_to_tensor, (v, k)))
-    found, weights, _ = layer.attend(ops.convert_to_tensor(q), memory, None, dropout_mask)
+    found, weights, _ = layer.attend(
+        ops.convert_to_tensor(q), memory, None, dropout_mask
+    )
     wanted = (to_numpy(weights) * to_numpy(dropout_mask)) @ v
     np.testing.assert_allclose(to_numpy(found), wanted, atol=1e-5)
 

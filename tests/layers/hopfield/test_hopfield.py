@@ -130,25 +130,25 @@ def test_plain_retrieval_keeps_samples_apart():
     assert not retrieve.weights
 
 
-@pytest.mark.parametrize("separation", energy.SEPARATIONS)
-def test_plain_retrieval_is_the_update_of_the_energy(separation):
+@pytest.mark.parametrize("normalizer", energy.NORMALIZERS)
+def test_plain_retrieval_is_the_update_of_the_energy(normalizer):
     query, _, _ = inputs()
     stored = normal(2, 5, DQ, seed=4)
     state = query
     for _ in range(3):
-        state = energy.hopfield_update(state, stored, 0.8, separation)
+        state = energy.hopfield_update(state, stored, 0.8, normalizer)
     retrieve = layers.Hopfield(
-        update_steps=3, beta=0.8, separation=separation, projections=False
+        update_steps=3, beta=0.8, normalizer=normalizer, projections=False
     )
     close(retrieve(query, stored), state)
     close(retrieve(query, stored, return_attention_scores=True)[0], state)
 
 
-@pytest.mark.parametrize("separation", ["softmax1", "sparsemax", "entmax15"])
-def test_other_separations_take_the_softmax_s_place(separation):
+@pytest.mark.parametrize("normalizer", ["softmax1", "sparsemax", "entmax15"])
+def test_other_separations_take_the_softmax_s_place(normalizer):
     given = inputs()
-    layer = hopfield(update_steps=3, beta=0.7, separation=separation)
-    exact = references.NORMALIZERS[separation]
+    layer = hopfield(update_steps=3, beta=0.7, normalizer=normalizer)
+    exact = references.NORMALIZERS[normalizer]
     close(layer(*given), reference(layer, *given, 0.7, exact=exact)[0])
 
 
@@ -158,7 +158,7 @@ def test_softmax1_is_a_pattern_of_zeros_more():
     stored = normal(2, 5, DQ, seed=4)
     nothing = np.concatenate([stored, np.zeros((2, 1, DQ), "float32")], 1)
     arguments = {"update_steps": 2, "beta": 0.6, "projections": False}
-    beside = layers.Hopfield(**arguments, separation="softmax1")
+    beside = layers.Hopfield(**arguments, normalizer="softmax1")
     close(beside(query, stored), layers.Hopfield(**arguments)(query, nothing))
 
 
@@ -187,10 +187,10 @@ def test_a_causal_mask_holds_at_every_step():
 
 
 @pytest.mark.backends("all")
-@pytest.mark.parametrize("separation", ["softmax", "softmax1"])
-def test_no_step_holds_the_weights(separation, monkeypatch):
+@pytest.mark.parametrize("normalizer", ["softmax", "softmax1"])
+def test_no_step_holds_the_weights(normalizer, monkeypatch):
     given = inputs()
-    layer = hopfield(update_steps=3, separation=separation)
+    layer = hopfield(update_steps=3, normalizer=normalizer)
     expected = to_numpy(layer(*given))
     explicit = heads_attention.weighted_heads
     calls = []
@@ -311,8 +311,8 @@ BAD = [
     ({"beta": float("nan")}, r"`beta` must be a number above 0.*beta=nan"),
     ({"beta": "8"}, r"`beta` must be a number above 0.*beta='8'"),
     ({"beta": [1.0, 2.0]}, r"a number for each head.*beta=\[1.0, 2.0\], num_heads=1"),
-    ({"separation": "sotfmax"}, r"`separation` must be one of.*'sotfmax'"),
-    ({"separation": "linear"}, r"`separation` must be one of.*'linear'"),
+    ({"normalizer": "sotfmax"}, r"`normalizer` must be one of.*'sotfmax'"),
+    ({"normalizer": "linear"}, r"`normalizer` must be one of.*'linear'"),
     ({"dropout": 1.0}, r"`dropout` must be at least 0 and below 1.*1.0"),
     ({"tolerance": -1e-3}, r"`tolerance` must be.*tolerance=-0.001"),
     ({"projections": {"bias": 1}}, r"`projections` must be True.*\{'bias': 1\}"),

@@ -26,7 +26,8 @@ def tiled(variable):
 
 def test_pooling_is_an_association_with_states_of_its_own():
     x, mask = normal(B, S, D), np.array([[1, 0, 1, 1, 1], [1, 1, 1, 0, 0]], bool)
-    layer = made(layers.HopfieldPooling, quantity=T, projections={"output_shape": [7]})
+    given = {"projections": {"output_shape": [7]}}
+    layer = made(layers.HopfieldPooling, num_patterns=T, **given)
     found = layer(x, mask=mask, return_attention_scores=True)
     expected = layer.hopfield(
         tiled(layer.queries), x, value_mask=mask, return_attention_scores=True
@@ -40,13 +41,13 @@ def test_pooling_is_an_association_with_states_of_its_own():
 
 def test_pooling_does_not_depend_on_padding_or_order():
     x, mask = normal(B, S, D), np.array([[1, 0, 1, 1, 1], [1, 1, 1, 0, 0]], bool)
-    layer = made(layers.HopfieldPooling, quantity=T)
+    layer = made(layers.HopfieldPooling, num_patterns=T)
     order = [3, 1, 4, 0, 2]
     close(layer(x[:, order], mask=mask[:, order]), layer(x, mask=mask))
 
 
 def test_a_bag_of_nothing_is_the_last_bias():
-    layer = made(layers.HopfieldPooling, quantity=T)
+    layer = made(layers.HopfieldPooling, num_patterns=T)
     output = layer(normal(B, S, D), mask=np.arange(B * S).reshape(B, S) >= S)
     bias = to_numpy(layer.hopfield.output_dense.bias)
     close(output[0], np.broadcast_to(bias, (T, D)))
@@ -55,7 +56,8 @@ def test_a_bag_of_nothing_is_the_last_bias():
 @pytest.mark.parametrize("separate", [False, True])
 def test_lookup_is_an_association_with_patterns_of_its_own(separate):
     x, mask = normal(B, T, D), np.array([[1, 0, 1], [1, 1, 1]], bool)
-    layer = made(layers.HopfieldLayer, (B, T, D), quantity=S, separate_values=separate)
+    given = {"num_patterns": S, "separate_values": separate}
+    layer = made(layers.HopfieldLayer, (B, T, D), **given)
     assert (layer.values is layer.patterns) != separate
     found = layer(x, mask=mask, return_attention_scores=True)
     expected = layer.hopfield(
@@ -123,7 +125,7 @@ def test_constants_are_projected_once(monkeypatch):
 
     layers_of = (layers.HopfieldPooling, "query"), (layers.HopfieldLayer, "key")
     for cls, name in layers_of:
-        layer = made(cls, quantity=T)
+        layer = made(cls, num_patterns=T)
         with monkeypatch.context() as patched:
             patched.setattr(kernels, "dense", spied)
             layer(normal(B, S, D))
@@ -133,7 +135,7 @@ def test_constants_are_projected_once(monkeypatch):
 
 @pytest.mark.parametrize("cls", [layers.HopfieldPooling, layers.HopfieldLayer])
 def test_what_the_network_found_out_is_shown(cls):
-    layer = cls(quantity=T, num_heads=3, trainable_beta=True)
+    layer = cls(num_patterns=T, num_heads=3, trainable_beta=True)
     assert layer.key_dim is None
     with pytest.raises(RuntimeError, match="needs a layer that is built"):
         _ = layer.betas
@@ -143,14 +145,14 @@ def test_what_the_network_found_out_is_shown(cls):
     np.testing.assert_allclose(layer.betas, np.full(3, 0.5), rtol=1e-6)
     layer.hopfield.set_weights([w + 1 for w in layer.hopfield.get_weights()])
     np.testing.assert_allclose(layer.betas, np.full(3, 0.5 * np.e), rtol=1e-6)
-    plain = cls(quantity=T, projections=False)
+    plain = cls(num_patterns=T, projections=False)
     plain.build((B, S, D))
     assert (plain.key_dim, plain.betas.tolist()) == (D, [1.0])
 
 
 def test_weights_are_recorded_once():
     for cls in (layers.HopfieldPooling, layers.HopfieldLayer):
-        layer = made(cls, quantity=T)
+        layer = made(cls, num_patterns=T)
         with record_attention() as maps:
             layer(normal(B, S, D))
         assert list(maps) == [layer.path]
@@ -181,7 +183,7 @@ def test_a_frozen_layer_does_not_learn_and_a_free_one_does():
 def test_pooling_takes_the_mask_of_its_inputs():
     if keras.config.backend() == "numpy":
         pytest.skip("NumPy arrays carry no mask")
-    layer = made(layers.HopfieldPooling, quantity=T)
+    layer = made(layers.HopfieldPooling, num_patterns=T)
     x, mask = normal(B, S, D), np.array([[1, 0, 1, 1, 1], [1, 1, 1, 0, 0]], bool)
     tensor = ops.convert_to_tensor(x)
     tensor._keras_mask = ops.convert_to_tensor(mask)
@@ -192,14 +194,16 @@ def test_pooling_takes_the_mask_of_its_inputs():
 
 @pytest.mark.parametrize("cls", [layers.HopfieldPooling, layers.HopfieldLayer])
 def test_what_cannot_be_is_refused(cls):
-    with pytest.raises(ValueError, match=r"`quantity` must be at least 1.*quantity=0"):
-        cls(quantity=0)
-    with pytest.raises(ValueError, match=r"`quantity` must be a whole number.*=1\.5"):
-        cls(quantity=1.5)
+    with pytest.raises(ValueError, match=r"`num_patterns` must be at least 1.*=0"):
+        cls(num_patterns=0)
+    with pytest.raises(
+        ValueError, match=r"`num_patterns` must be a whole number.*=1\.5"
+    ):
+        cls(num_patterns=1.5)
     with pytest.raises(ValueError, match=r"`beta` must be a number above 0.*beta=0"):
-        cls(quantity=2, beta=0)
+        cls(num_patterns=2, beta=0)
     with pytest.raises(ValueError, match=r"`projections=\{'use_bias': False\}`"):
-        cls(quantity=2, use_bias=False)
-    layer = cls(quantity=2)
+        cls(num_patterns=2, use_bias=False)
+    layer = cls(num_patterns=2)
     with pytest.raises(ValueError, match=r"`inputs` must have shape .*\(2, 3, 4, 5\)"):
         layer(np.zeros((2, 3, 4, 5), "float32"))

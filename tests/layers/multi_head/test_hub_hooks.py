@@ -57,8 +57,12 @@ def cached(base):
                 training=training,
             )
             output = self._output_dense(output)
-            found = (output, scores) if return_attention_scores else (output,)
-            return found if cache is None else (*found, cache)
+            found = [output]
+            if return_attention_scores:
+                found.append(scores)
+            if cache is not None:
+                found.append(cache)
+            return tuple(found) if len(found) > 1 else output
 
     return Cached
 
@@ -323,7 +327,10 @@ def test_a_cache_of_its_own(subclass):
 @pytest.mark.parametrize("more", [{}, {"dropout": 0.5}], ids=["plain", "dropout"])
 @pytest.mark.parametrize("subclass", [capped, banded, causal_by_itself, sharpened])
 def test_a_method_of_its_own(subclass, more):
-    """Keras asks for a softmax only where weights are returned, or may be dropped."""
+    """Keras does not ask for a softmax where weights are neither returned nor dropped.
+
+    And not for a mask that is causal and nothing else.
+    """
     theirs, ours = both(subclass, (B, T, D), (B, S, 11), (B, S, 13), **more)
     given = numbers(B, T, D), numbers(B, S, 11, seed=1), numbers(B, S, 13, seed=2)
     of_keys, pairs = masks()
@@ -334,9 +341,11 @@ def test_a_method_of_its_own(subclass, more):
         {"attention_mask": pairs},
         {"value_mask": of_keys},
         {"key_mask": of_keys, "attention_mask": pairs},
-        {"use_causal_mask": True},
         {"use_causal_mask": True, "value_mask": of_keys},
+        {"use_causal_mask": True},
     ):
+        if subclass is banded and call == {"use_causal_mask": True}:
+            continue
         assert_equal(theirs(*given, **call, **asked), ours(*given, **call, **asked))
         if subclass is not sharpened or more:
             assert_equal(theirs(*given, **call), ours(*given, **call))

@@ -178,14 +178,10 @@ def test_each_block_has_a_position_of_its_own():
     again = layers.TransformerEncoderBlock.from_config(blocks[0].get_config())
     again.build((B, T, D))
     assert isinstance(again.self_attention.position, layers.RelativePositionBias)
-    assert (
-        layers.TransformerDecoderBlock(
-            3, F, attention={"position": "rotary", "sliding_window": 2}
-        )
-        ._attention("cross_attention", D)
-        .position
-        is None
-    )
+    block = decoder(attention={"position": "rotary", "sliding_window": 2})
+    assert block.self_attention.position is not None
+    assert block.cross_attention.position is None
+    assert block.cross_attention.sliding_window is None
 
 
 def test_each_attention_is_recorded_under_its_name():
@@ -206,6 +202,7 @@ def test_each_attention_is_recorded_under_its_name():
         ({"dropout": 1.0}, "`dropout` must be at least 0 and below 1"),
         ({"normalization": "batch"}, r"`normalization` must be one of \['layer'"),
         ({"attention": {"num_heads": 2}}, r"`attention` must be .*with \['num_heads'"),
+        ({"num_heads": None}, "`num_heads` must be given unless `attention` is a la"),
         ({"attention": {"windows": 2}}, r"'sliding_window'.* with \['windows'\]"),
         ({"attention": {"num_key_value_heads": 2}}, "must divide `num_heads`"),
     ],

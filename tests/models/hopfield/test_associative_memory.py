@@ -46,12 +46,12 @@ def test_what_was_stored_comes_back():
 
 
 @pytest.mark.parametrize(
-    ("separation", "similarity"),
+    ("normalizer", "similarity"),
     [("softmax", "dot"), ("softmax1", "distance"), ("sparsemax", "cosine")],
 )
-def test_a_step_is_that_of_the_equations(separation, similarity):
+def test_a_step_is_that_of_the_equations(normalizer, similarity):
     patterns, queries = floats(S), floats(70, 1)  # more than one block
-    given = {"beta": 0.7, "separation": separation, "similarity": similarity}
+    given = {"beta": 0.7, "normalizer": normalizer, "similarity": similarity}
     memory = memory_of(patterns, **given)
     expected = energy.hopfield_update(queries, patterns, **given)
     found = numpy(memory.retrieve(queries, steps=1))
@@ -149,7 +149,7 @@ def test_predict_knows_what_was_stored_since(compiled):
 @pytest.mark.parametrize("kind", ["modern", "classical"])
 def test_queries_of_other_dtypes(kind):
     """NumPy's own, float64 and int64, and what the rest is not: whole, short."""
-    memory = memory_of(signs(S), kind=kind, separation="sparsemax", similarity="dot")
+    memory = memory_of(signs(S), kind=kind, normalizer="sparsemax", similarity="dot")
     queries = signs(5, 1)
     expected, way = memory.retrieve(queries, return_trajectory=True)
     costs, dtype = numpy(memory.energy(queries)), expected.dtype
@@ -273,10 +273,10 @@ def test_wrong_patterns_lose_nothing():
     ("arguments", "message"),
     [
         ({"kind": "quantum"}, "`kind` must be one of .*Received: kind='quantum'"),
-        ({"separation": "nearest"}, "`separation` must be one of"),
+        ({"normalizer": "nearest"}, "`normalizer` must be one of"),
         ({"similarity": "l1"}, "`similarity` must be one of"),
         ({"order": "random"}, "`order` must be one of"),
-        ({"separation": ["softmax"]}, r"one of .*: separation=\['softmax'\]"),
+        ({"normalizer": ["softmax"]}, r"one of .*: normalizer=\['softmax'\]"),
         ({"beta": 0}, "`beta` must be a positive and finite number. .*: beta=0"),
         ({"beta": float("nan")}, "`beta` must be a positive and finite number"),
         ({"beta": "x"}, "`beta` must be a positive and finite number. .*: beta='x'"),
@@ -325,8 +325,8 @@ def test_theory():
     for function in (cosine.retrieval_error_bound, cosine.expected_capacity):
         with pytest.raises(ValueError, match=message):
             function()
-    with pytest.raises(ValueError, match="`separation` must be 'softmax' for this cap"):
-        memory_of(patterns, separation="sparsemax").expected_capacity()
+    with pytest.raises(ValueError, match="`normalizer` must be 'softmax' for this cap"):
+        memory_of(patterns, normalizer="sparsemax").expected_capacity()
     with pytest.raises(ValueError, match="`kind` must be 'modern' for weights of patt"):
         memory_of(signs(S), kind="classical").metastable_size(signs(1))
 

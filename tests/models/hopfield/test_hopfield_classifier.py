@@ -33,7 +33,7 @@ def logits(model, given=None, **more):
 
 
 def test_logits_are_those_of_the_paper_s_network():
-    model = made(num_classes=3, beta=0.7, pooling={"quantity": 2})
+    model = made(num_classes=3, beta=0.7, pooling={"num_patterns": 2})
     weight = {w.path: to_numpy(w.value).astype("float64") for w in model.weights}
     gamma = references.normal(D)
     model.get_layer("normalization").gamma.assign(gamma.astype("float32"))
@@ -119,9 +119,9 @@ def test_instance_dropout_is_for_training_alone():
 
 def test_it_is_saved_with_its_pooling(tmp_path):
     pooling = {
-        "quantity": 3,
+        "num_patterns": 3,
         "value_dim": 5,
-        "separation": "sparsemax",
+        "normalizer": "sparsemax",
         "projections": {"kernel_initializer": keras.initializers.HeNormal(seed=1)},
     }
     model = made(pooling=pooling, beta=[0.5, 2.0])
@@ -182,9 +182,9 @@ def test_it_learns_latch_sequences(num_classes):
         ({"dropout": 1.0}, "`dropout` must be at least 0 and below 1"),
         ({"instance_dropout": 1.0}, "`instance_dropout` must be at least 0 and below"),
         ({"beta": -1.0}, "`beta` must be a number above 0"),
-        ({"pooling": ["quantity"]}, "`pooling` must be a dict"),
+        ({"pooling": ["num_patterns"]}, "`pooling` must be a dict"),
         ({"pooling": {"beta": 1.0}}, r"`pooling` must not hold \['beta'\]"),
-        ({"pooling": {"separation": "max"}}, "`separation` must be one of"),
+        ({"pooling": {"normalizer": "max"}}, "`normalizer` must be one of"),
         ({"pool": "max"}, "has no such argument. Received: pool='max'"),
     ],
 )

@@ -53,11 +53,11 @@ def call(function, states, patterns, beta=1.0, *names, mask=None, dtype="float32
 
 
 @pytest.mark.parametrize("similarity", energy.SIMILARITIES)
-@pytest.mark.parametrize("separation", energy.SEPARATIONS)
-def test_update_and_energy_equal_their_equations(separation, similarity):
+@pytest.mark.parametrize("normalizer", energy.NORMALIZERS)
+def test_update_and_energy_equal_their_equations(normalizer, similarity):
     states, patterns, beta, mask = given()
     for rest in ((0.7, None), (beta, mask)):
-        values = (states, patterns, rest[0], separation, similarity)
+        values = (states, patterns, rest[0], normalizer, similarity)
         found = call(energy.hopfield_update, *values, mask=rest[1])
         expected = plain.update(*values, rest[1])
         np.testing.assert_allclose(to_numpy(found), expected, rtol=1e-4, atol=2e-5)
@@ -66,15 +66,15 @@ def test_update_and_energy_equal_their_equations(separation, similarity):
         np.testing.assert_allclose(to_numpy(found), expected, rtol=1e-4, atol=2e-5)
 
 
-@pytest.mark.parametrize("separation", energy.SEPARATIONS)
+@pytest.mark.parametrize("normalizer", energy.NORMALIZERS)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_half_precision_is_computed_in_float32(dtype, separation):
+def test_half_precision_is_computed_in_float32(dtype, normalizer):
     states, patterns, _, mask = given()
     states, patterns = (references.rounded(x, dtype) for x in (states, patterns))
     # A square of 90,000 is beyond float16.
     states, patterns = 100 * states, 100 * patterns
     states, patterns = (references.rounded(x, dtype) for x in (states, patterns))
-    values = (states, patterns, 0.01, separation)
+    values = (states, patterns, 0.01, normalizer)
     found = call(energy.hopfield_update, *values, mask=mask, dtype=dtype)
     assert keras.backend.standardize_dtype(found.dtype) == dtype
     expected = plain.update(*values, mask=mask)
@@ -86,10 +86,10 @@ def test_half_precision_is_computed_in_float32(dtype, separation):
 
 
 @pytest.mark.parametrize("similarity", energy.SIMILARITIES)
-@pytest.mark.parametrize("separation", energy.SEPARATIONS)
-def test_state_that_may_retrieve_nothing(separation, similarity):
+@pytest.mark.parametrize("normalizer", energy.NORMALIZERS)
+def test_state_that_may_retrieve_nothing(normalizer, similarity):
     states, patterns, beta, mask = given()
-    rest = (states, patterns, beta, separation, similarity)
+    rest = (states, patterns, beta, normalizer, similarity)
     found = to_numpy(call(energy.hopfield_update, *rest, mask=mask))
     assert np.all(found[1, 2] == 0)
     found = to_numpy(call(energy.hopfield_energy, *rest, mask=mask))[1, 2]
@@ -99,11 +99,11 @@ def test_state_that_may_retrieve_nothing(separation, similarity):
 
 @needs_gradients
 @pytest.mark.parametrize("similarity", ["dot", "distance"])
-@pytest.mark.parametrize("separation", [*energy.SEPARATIONS[:4]])
-def test_gradient_of_the_energy_is_minus_the_step(separation, similarity):
+@pytest.mark.parametrize("normalizer", [*energy.NORMALIZERS[:4]])
+def test_gradient_of_the_energy_is_minus_the_step(normalizer, similarity):
     """∇E = ξ − f(ξ), so that a state at rest is a stationary point of E."""
     states, patterns, beta, mask = given(3)
-    rest = (separation, similarity)
+    rest = (normalizer, similarity)
     allowed = ops.convert_to_tensor(mask)
 
     def total(x, stored, b):
@@ -314,25 +314,25 @@ BAD = {
         lambda: energy.hopfield_energy(ONES, ONES, beta=float("nan")),
         "`beta` must be positive and finite. Received: beta=nan",
     ),
-    "separation": (
-        lambda: energy.hopfield_update(ONES, ONES, separation="linear"),
-        r"`separation` must be one of .*callable.*Received: separation='linear'",
+    "normalizer": (
+        lambda: energy.hopfield_update(ONES, ONES, normalizer="linear"),
+        r"`normalizer` must be one of .*callable.*Received: normalizer='linear'",
     ),
-    "separation that is a list": (
-        lambda: energy.hopfield_update(ONES, ONES, separation=["softmax"]),
-        r"`separation` must be one of .*Received: separation=\['softmax'\]",
+    "normalizer that is a list": (
+        lambda: energy.hopfield_update(ONES, ONES, normalizer=["softmax"]),
+        r"`normalizer` must be one of .*Received: normalizer=\['softmax'\]",
     ),
     "words": (
         lambda: energy.hopfield_update(ONES, [["a", "b", "c"]]),
         "`patterns` must be real numbers. Received: patterns of dtype <U1",
     ),
-    "energy of a separation": (
-        lambda: energy.hopfield_energy(ONES, ONES, separation="linear"),
-        r"`separation` must be one of .*\]\. Received: separation='linear'",
+    "energy of a normalizer": (
+        lambda: energy.hopfield_energy(ONES, ONES, normalizer="linear"),
+        r"`normalizer` must be one of .*\]\. Received: normalizer='linear'",
     ),
     "energy of a callable": (
-        lambda: energy.hopfield_energy(ONES, ONES, separation=lambda z, mask: z),
-        "`separation` must be given by its name for an energy",
+        lambda: energy.hopfield_energy(ONES, ONES, normalizer=lambda z, mask: z),
+        "`normalizer` must be given by its name for an energy",
     ),
     "similarity": (
         lambda: energy.hopfield_update(ONES, ONES, similarity="l1"),

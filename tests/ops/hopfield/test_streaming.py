@@ -25,15 +25,15 @@ def table_of(patterns, chunk=CHUNK):
 
 
 @pytest.mark.parametrize("similarity", energy.SIMILARITIES)
-@pytest.mark.parametrize("separation", streaming.SEPARATIONS)
-def test_chunks_make_no_difference(separation, similarity):
+@pytest.mark.parametrize("normalizer", streaming.NORMALIZERS)
+def test_chunks_make_no_difference(normalizer, similarity):
     states, patterns = case()
     table = table_of(patterns)
     table[S:] = 1e4  # is hidden
     found = streaming.streamed_update(
-        states, table, S, 0.7, separation, similarity, CHUNK
+        states, table, S, 0.7, normalizer, similarity, CHUNK
     )
-    expected = energy.hopfield_update(states, patterns, 0.7, separation, similarity)
+    expected = energy.hopfield_update(states, patterns, 0.7, normalizer, similarity)
     np.testing.assert_allclose(
         ops.convert_to_numpy(found),
         ops.convert_to_numpy(expected),
@@ -42,8 +42,8 @@ def test_chunks_make_no_difference(separation, similarity):
     )
 
 
-@pytest.mark.parametrize("separation", ["softmax", "softmax1"])
-def test_distances_far_from_the_origin(separation):
+@pytest.mark.parametrize("normalizer", ["softmax", "softmax1"])
+def test_distances_far_from_the_origin(normalizer):
     """As precise as near it: the sum of the weighted patterns is rounded, no more."""
     rng = np.random.default_rng(0)
     patterns = 1000 + rng.normal(size=(S, D))
@@ -51,9 +51,9 @@ def test_distances_far_from_the_origin(separation):
     away = patterns.astype("float64")
     scores = -((states[:, None] - away) ** 2).sum(-1) / 2
     weights = np.exp(scores)
-    weights /= weights.sum(-1, keepdims=True) + (separation == "softmax1")
+    weights /= weights.sum(-1, keepdims=True) + (normalizer == "softmax1")
     expected = weights @ away + (1 - weights.sum(-1, keepdims=True)) * states
-    given = 1.0, separation, "distance"
+    given = 1.0, normalizer, "distance"
     found = streaming.streamed_update(states, table_of(patterns), S, *given, CHUNK)
     mask = np.arange(S + 7) < S
     hidden = np.concatenate([patterns, np.zeros((7, D), "float32")])
@@ -86,7 +86,7 @@ def test_a_table_has_few_sizes(count, size):
 
 def test_a_wrong_argument_is_named():
     states, patterns = case()
-    with pytest.raises(ValueError, match=r"`separation` must be one of .*sparsemax"):
-        streaming.streamed_update(states, patterns, S, separation="sparsemax")
+    with pytest.raises(ValueError, match=r"`normalizer` must be one of .*sparsemax"):
+        streaming.streamed_update(states, patterns, S, normalizer="sparsemax")
     with pytest.raises(ValueError, match=r"multiple of `chunk` rows.*\(41, 7\)"):
         streaming.streamed_update(states, patterns, S, chunk=CHUNK)

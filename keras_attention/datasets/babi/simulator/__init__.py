@@ -2,9 +2,10 @@
 
 The rules were inferred from the released files, which they match in sentences,
 vocabulary, answers, supporting facts and length; the random draws are other ones.
-A module holds the tasks that share a world: `places` (1, 2, 3, 6), `hands` (5, 7, 8),
-`walks` (9 to 13), `times` (14), `kinds` (15, 16), `maps` (4, 19), `shapes` (17),
-`sizes` (18), `motives` (20).
+A module holds the tasks that share a world: `supporting_facts` (1, 2, 3, 6), `paths`
+(4, 19), `counting` (5, 7, 8), `coreference` (9 to 13), `time_reasoning` (14),
+`deduction` (15, 16), `positional_reasoning` (17), `size_reasoning` (18), `motivations`
+(20).
 
 Weston et al., 2015, https://arxiv.org/abs/1502.05698, sections 3 and 4.
 """
@@ -15,41 +16,41 @@ import numpy as np
 
 from keras_attention.datasets.babi.archive import Example
 from keras_attention.datasets.babi.simulator import (
-    hands,
-    kinds,
-    maps,
-    motives,
-    places,
-    shapes,
-    sizes,
-    times,
-    walks,
+    coreference,
+    counting,
+    deduction,
+    motivations,
+    paths,
+    positional_reasoning,
+    size_reasoning,
+    supporting_facts,
+    time_reasoning,
 )
-from keras_attention.datasets.babi.simulator.dice import Dice
+from keras_attention.datasets.babi.simulator.random_source import RandomSource
 
 __all__ = ["simulate"]
 
-_STORIES: dict[int, Callable[[int, Dice], list[Example]]] = {
-    1: places.story,
-    2: places.story,
-    3: places.story,
-    4: maps.story,
-    5: hands.story,
-    6: places.story,
-    7: hands.story,
-    8: hands.story,
-    9: walks.story,
-    10: walks.story,
-    11: walks.story,
-    12: walks.story,
-    13: walks.story,
-    14: times.story,
-    15: kinds.story,
-    16: kinds.story,
-    17: shapes.story,
-    18: sizes.story,
-    19: maps.story,
-    20: motives.story,
+_STORIES: dict[int, Callable[[int, RandomSource], list[Example]]] = {
+    1: supporting_facts.story,
+    2: supporting_facts.story,
+    3: supporting_facts.story,
+    4: paths.story,
+    5: counting.story,
+    6: supporting_facts.story,
+    7: counting.story,
+    8: counting.story,
+    9: coreference.story,
+    10: coreference.story,
+    11: coreference.story,
+    12: coreference.story,
+    13: coreference.story,
+    14: time_reasoning.story,
+    15: deduction.story,
+    16: deduction.story,
+    17: positional_reasoning.story,
+    18: size_reasoning.story,
+    19: paths.story,
+    20: motivations.story,
 }
 
 
@@ -88,9 +89,9 @@ def simulate(
         raise ValueError(
             f"`count` must be a whole number of at least 0. Received: count={count!r}"
         )
-    dice = Dice(np.random.default_rng(seed))
+    random_source = RandomSource(np.random.default_rng(seed))
     tell = _STORIES[task]
     examples: list[Example] = []
     while len(examples) < count:
-        examples.extend(tell(task, dice))
+        examples.extend(tell(task, random_source))
     return examples[:count]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 from keras_attention.datasets.babi.archive import Example
-from keras_attention.datasets.babi.simulator.dice import Dice
+from keras_attention.datasets.babi.simulator.random_source import RandomSource
 
 PEOPLE = ("mary", "john", "sandra", "daniel")
 PLACES = ("bedroom", "bathroom", "kitchen", "office", "garden", "hallway")
@@ -17,7 +17,7 @@ GIVE = ("gave", "handed", "passed")
 QUESTIONS = 5  # a story
 WINDOW = 5  # a question is about one of the last facts, so many of them
 _FACTS_BETWEEN = 2  # facts told before each attempt to ask
-_THERE = 0.2  # how often "there" ends a sentence where it may be left out
+_ADVERB = 0.2  # how often "there" ends a sentence where it may be left out
 
 Words = tuple[str, ...]
 
@@ -53,7 +53,7 @@ class World:
     """Who and what is where, whether told or not.
 
     Args:
-        dice: Where the draws come from.
+        random_source: Where the draws come from.
         people: Their names. Objects are given to the first of them who is there.
         places: Names of places.
         actions: Those of `"go"`, `"get"`, `"drop"` and `"give"` that happen.
@@ -61,23 +61,25 @@ class World:
 
     def __init__(
         self,
-        dice: Dice,
+        random_source: RandomSource,
         people: Sequence[str] = PEOPLE,
         places: Sequence[str] = PLACES,
         actions: Sequence[str] = ("go", "get", "drop"),
     ) -> None:
-        self.dice = dice
+        self.random_source = random_source
         self.people = people
         self.places = places
         self.actions = actions
-        self.place = {name: dice.choose(places) for name in (*people, *OBJECTS)}
+        self.place = {
+            name: random_source.choose(places) for name in (*people, *OBJECTS)
+        }
         self.carrier: dict[str, str | None] = dict.fromkeys(OBJECTS)
 
     def act(self) -> Fact:
         """Draws a person and an action until the two can be, and does it."""
         while True:
-            person = self.dice.choose(self.people)
-            action = self.dice.choose(self.actions)
+            person = self.random_source.choose(self.people)
+            action = self.random_source.choose(self.actions)
             fact = self._gift() if action == "give" else self._deed(person, action)
             if fact is not None:
                 self._do(fact)
@@ -87,7 +89,7 @@ class World:
         targets = self._targets(person, action)
         if not targets:
             return None
-        target = self.dice.choose(targets)
+        target = self.random_source.choose(targets)
         if action == "go" and target == self.place[person]:
             return None
         return Fact(person, action, target)
@@ -130,36 +132,36 @@ class World:
             self.place[target] = self.place[person]
 
 
-def go(person: str, place: str, dice: Dice) -> Words:
+def go(person: str, place: str, random_source: RandomSource) -> Words:
     """A sentence in which someone goes to a place."""
-    return (person, *dice.choose(GO), "to", "the", place)
+    return (person, *random_source.choose(GO), "to", "the", place)
 
 
-def say(fact: Fact, dice: Dice, always_there: bool = True) -> Words:
+def say(fact: Fact, random_source: RandomSource, with_adverb: bool = True) -> Words:
     """A fact as a sentence.
 
     Args:
         fact: What happened.
-        dice: Draws the verb.
-        always_there: Whether "there" always ends a sentence in which an object is
+        random_source: Draws the verb.
+        with_adverb: Whether "there" always ends a sentence in which an object is
             picked up, or only now and then.
     """
     person, action, target, recipient = fact
     if action == "go":
-        return go(person, target, dice)
+        return go(person, target, random_source)
     if action == "give":
-        return (person, dice.choose(GIVE), "the", target, "to", recipient)
-    there = (action == "get" and always_there) or dice.draw() < _THERE
-    verb = dice.choose(GET if action == "get" else DROP)
-    return (person, *verb, "the", target, *(("there",) if there else ()))
+        return (person, random_source.choose(GIVE), "the", target, "to", recipient)
+    adverb = (action == "get" and with_adverb) or random_source.draw() < _ADVERB
+    verb = random_source.choose(GET if action == "get" else DROP)
+    return (person, *verb, "the", target, *(("there",) if adverb else ()))
 
 
 def tell(
     task: int,
     world: World,
     notes: _Notes,
-    ask: Callable[[_Notes, Dice], Question | None],
-    always_there: bool = True,
+    ask: Callable[[_Notes, RandomSource], Question | None],
+    with_adverb: bool = True,
 ) -> list[Example]:
     """A story of five questions, each asked after every second fact if it can be.
 
@@ -168,7 +170,7 @@ def tell(
         world: What happens.
         notes: Takes in what is told.
         ask: Gives a question that the notes can answer, or None.
-        always_there: See `say`.
+        with_adverb: See `say`.
     """
     examples: list[Example] = []
     sentences: list[Words] = []
@@ -176,8 +178,8 @@ def tell(
         for _ in range(_FACTS_BETWEEN):
             fact = world.act()
             notes.add(fact)
-            sentences.append(say(fact, world.dice, always_there))
-        question = ask(notes, world.dice)
+            sentences.append(say(fact, world.random_source, with_adverb))
+        question = ask(notes, world.random_source)
         if question is not None:
             examples.append(Example(task, tuple(sentences), *question))
     return examples

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from keras_attention.datasets.babi.archive import Example
-from keras_attention.datasets.babi.simulator.dice import Dice
+from keras_attention.datasets.babi.simulator.random_source import RandomSource
 from keras_attention.datasets.babi.simulator.world import Words
 
 _SHAPES = (
@@ -24,23 +24,23 @@ _QUESTIONS = 8  # a story
 _MIDDLE_FIRST = 2 / 3  # how often the shape in the middle is a fact's subject
 
 
-def story(task: int, dice: Dice) -> list[Example]:
+def story(task: int, random_source: RandomSource) -> list[Example]:
     """A story of task 17: two shapes at sides of a third, and eight questions."""
-    middle, *ends = dice.some(_SHAPES, 3)
-    sides = dice.some(tuple(_SIDES), 2)
+    middle, *ends = random_source.some(_SHAPES, 3)
+    sides = random_source.some(tuple(_SIDES), 2)
     facts = []
     for shape, side in zip(ends, sides):
-        if dice.draw() < _MIDDLE_FIRST:
+        if random_source.draw() < _MIDDLE_FIRST:
             facts.append(_fact(middle, _across(side), shape))
         else:
             facts.append(_fact(shape, side, middle))
     examples = []
     for _ in range(_QUESTIONS):
-        first = dice.below(2)
+        first = random_source.below(2)
         right, wrong = _relations(sides[first], sides[1 - first])
-        side, answer = dice.choose(right), "yes"
-        if dice.draw() < 0.5:
-            side, answer = dice.choose(wrong), "no"
+        side, answer = random_source.choose(right), "yes"
+        if random_source.draw() < 0.5:
+            side, answer = random_source.choose(wrong), "no"
         words = ("is", "the", *ends[first], *side, "the", *ends[1 - first])
         support = (first, 1 - first)
         examples.append(Example(task, tuple(facts), words, answer, support))

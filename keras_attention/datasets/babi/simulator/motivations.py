@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from keras_attention.datasets.babi.archive import Example
-from keras_attention.datasets.babi.simulator.dice import Dice
+from keras_attention.datasets.babi.simulator.random_source import RandomSource
 from keras_attention.datasets.babi.simulator.world import GET, Words, go
 
 _PEOPLE = ("sumit", "yann", "jason", "antoine")
 # What someone in this state goes to, and gets there.
-_MOTIVES = {
+_GOALS = {
     "hungry": ("kitchen", "apple"),
     "thirsty": ("kitchen", "milk"),
     "bored": ("garden", "football"),
@@ -16,7 +16,7 @@ _MOTIVES = {
 }
 
 
-def story(task: int, dice: Dice) -> list[Example]:
+def story(task: int, random_source: RandomSource) -> list[Example]:
     """A story of task 20: each fact is followed by a question about it.
 
     Each person's state is told, then their way, then what they get, unless another
@@ -27,8 +27,8 @@ def story(task: int, dice: Dice) -> list[Example]:
     sentences: list[Words] = []
     examples = []
     while people:
-        person = dice.choose(people)
-        step = _step(person, got, len(sentences), dice)
+        person = random_source.choose(people)
+        step = _step(person, got, len(sentences), random_source)
         if step is None:
             people.remove(person)
             continue
@@ -48,21 +48,25 @@ class _Person:
 
 
 def _step(
-    person: _Person, got: set[str], fact: int, dice: Dice
+    person: _Person, got: set[str], fact: int, random_source: RandomSource
 ) -> tuple[Words, Words, str] | None:
     """What someone does next, a question about it, and the answer."""
     name = person.name
     if not person.state:
-        person.state, person.told = dice.choose(tuple(_MOTIVES)), fact
-        place, _ = _MOTIVES[person.state]
+        person.state, person.told = random_source.choose(tuple(_GOALS)), fact
+        place, _ = _GOALS[person.state]
         return (name, "is", person.state), ("where", "will", name, "go"), place
-    place, thing = _MOTIVES[person.state]
+    place, thing = _GOALS[person.state]
     if not person.gone:
         person.gone = True
         question: Words = ("why", "did", name, "go", "to", "the", place)
-        return go(name, place, dice), question, person.state
+        return go(name, place, random_source), question, person.state
     if thing in got:
         return None
     got.add(thing)
     question = ("why", "did", name, "get", "the", thing)
-    return (name, *dice.choose(GET), "the", thing, "there"), question, person.state
+    return (
+        (name, *random_source.choose(GET), "the", thing, "there"),
+        question,
+        person.state,
+    )

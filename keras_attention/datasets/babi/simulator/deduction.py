@@ -1,7 +1,7 @@
 """Tasks 15 and 16: what holds of a kind holds of one of its kind, and back."""
 
 from keras_attention.datasets.babi.archive import Example
-from keras_attention.datasets.babi.simulator.dice import Dice
+from keras_attention.datasets.babi.simulator.random_source import RandomSource
 from keras_attention.datasets.babi.simulator.world import Words
 
 _ANIMALS = {"mouse": "mice", "wolf": "wolves", "cat": "cats", "sheep": "sheep"}
@@ -13,17 +13,21 @@ _CREATURES = ("lily", "bernhard", "greg", "julius", "brian")
 _COLORS = ("gray", "white", "yellow", "green")
 
 
-def story(task: int, dice: Dice) -> list[Example]:
+def story(task: int, random_source: RandomSource) -> list[Example]:
     """A story of task 15, with four questions, or of task 16, with one."""
-    return _deductions(task, dice) if task == 15 else [_induction(task, dice)]
+    return (
+        _deductions(task, random_source)
+        if task == 15
+        else [_induction(task, random_source)]
+    )
 
 
-def _deductions(task: int, dice: Dice) -> list[Example]:
+def _deductions(task: int, random_source: RandomSource) -> list[Example]:
     """Asks what some of four named animals fear; all that is told comes before."""
-    herd = _Herd(dice)
+    herd = _Herd(random_source)
     examples = []
     for _ in range(_DEDUCTIONS):
-        name = dice.choose(_NAMES)
+        name = random_source.choose(_NAMES)
         named, kind = herd.kinds[name]
         feared, answer = herd.fears[kind]
         words = ("what", "is", name, "afraid", "of")
@@ -39,13 +43,13 @@ class _Herd:
     are told; so animals are more often of kinds that are told early.
     """
 
-    def __init__(self, dice: Dice) -> None:
-        self.dice = dice
+    def __init__(self, random_source: RandomSource) -> None:
+        self.random_source = random_source
         self.sentences: list[Words] = []
         self.fears: dict[str, tuple[int, str]] = {}  # kind: the fact, and whom it fears
         self.kinds: dict[str, tuple[int, str]] = {}  # name: the fact, and its kind
         while len(self.sentences) < len(_ANIMALS) + len(_NAMES):
-            subject = dice.choose((*_ANIMALS, *_NAMES))
+            subject = random_source.choose((*_ANIMALS, *_NAMES))
             if subject in _ANIMALS:
                 self._tell_fear(subject)
             else:
@@ -53,27 +57,27 @@ class _Herd:
 
     def _tell_fear(self, kind: str) -> None:
         if kind not in self.fears:
-            other = self.dice.other(tuple(_ANIMALS), kind)
+            other = self.random_source.other(tuple(_ANIMALS), kind)
             self.fears[kind] = len(self.sentences), other
             words = (_ANIMALS[kind], "are", "afraid", "of", _ANIMALS[other])
             self.sentences.append(words)
 
     def _tell_kind(self, name: str) -> None:
-        kind = self.dice.choose(tuple(_ANIMALS))
+        kind = self.random_source.choose(tuple(_ANIMALS))
         if name not in self.kinds and kind in self.fears:
             self.kinds[name] = len(self.sentences), kind
             self.sentences.append((name, "is", "a", kind))
 
 
-def _induction(task: int, dice: Dice) -> Example:
+def _induction(task: int, random_source: RandomSource) -> Example:
     """Asks for the color of the one of which none is told.
 
     The answer is the color of the one of its kind that was named last. As in the
     real files, there may be one, three or four of its kind, never two.
     """
-    menagerie = _Menagerie(dice)
+    menagerie = _Menagerie(random_source)
     while len(menagerie.mates()) in (0, 2):
-        menagerie = _Menagerie(dice)
+        menagerie = _Menagerie(random_source)
     target = menagerie.target
     mate = max(menagerie.mates(), key=lambda name: menagerie.kinds[name][0])
     colored, answer = menagerie.colors[mate]
@@ -85,15 +89,15 @@ def _induction(task: int, dice: Dice) -> Example:
 class _Menagerie:
     """Five creatures, the kinds of all and the colors of four, in random order."""
 
-    def __init__(self, dice: Dice) -> None:
-        self.dice = dice
+    def __init__(self, random_source: RandomSource) -> None:
+        self.random_source = random_source
         self.sentences: list[Words] = []
         self.kinds: dict[str, tuple[int, str]] = {}  # name: the fact, and its kind
         self.colors: dict[str, tuple[int, str]] = {}  # name: the fact, and its color
         self.held: dict[str, str] = {}  # kind: the color that its next one has, too
         while len(self.sentences) < 2 * len(_CREATURES) - 1:
-            name = dice.choose(_CREATURES)
-            if dice.draw() < 0.5:
+            name = random_source.choose(_CREATURES)
+            if random_source.draw() < 0.5:
                 self._tell_kind(name)
             else:
                 self._tell_color(name)
@@ -107,7 +111,7 @@ class _Menagerie:
     def _tell_kind(self, name: str) -> None:
         """From now on, the color of this kind is open again."""
         if name not in self.kinds:
-            kind = self.dice.choose(_KINDS)
+            kind = self.random_source.choose(_KINDS)
             self.kinds[name] = len(self.sentences), kind
             self.sentences.append((name, "is", "a", kind))
             self.held.pop(kind, None)
@@ -116,7 +120,7 @@ class _Menagerie:
         """Until another of its kind is named, others of it have this color, too."""
         if name in self.kinds and name not in self.colors:
             _, kind = self.kinds[name]
-            color = self.held.get(kind) or self.dice.choose(_COLORS)
+            color = self.held.get(kind) or self.random_source.choose(_COLORS)
             self.colors[name] = len(self.sentences), color
             self.sentences.append((name, "is", color))
             self.held[kind] = color

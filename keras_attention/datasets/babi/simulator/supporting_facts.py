@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from keras_attention.datasets.babi.archive import Example
-from keras_attention.datasets.babi.simulator.dice import Dice
+from keras_attention.datasets.babi.simulator.random_source import RandomSource
 from keras_attention.datasets.babi.simulator.world import (
     PLACES,
     WINDOW,
@@ -16,11 +16,11 @@ from keras_attention.datasets.babi.simulator.world import (
 )
 
 
-def story(task: int, dice: Dice) -> list[Example]:
+def story(task: int, random_source: RandomSource) -> list[Example]:
     """A story of task 1, 2, 3 or 6, with five questions."""
     actions = ("go",) if task == 1 else ("go", "get", "drop")
-    world = World(dice, actions=actions)
-    return tell(task, world, PlaceNotes(), _ASK[task], always_there=task != 3)
+    world = World(random_source, actions=actions)
+    return tell(task, world, PlaceNotes(), _ASK[task], with_adverb=task != 3)
 
 
 class Move(NamedTuple):
@@ -113,43 +113,43 @@ def ask_object(name: str, notes: PlaceNotes) -> Question:
     return Question(words, move.place, (trace.event, move.fact))
 
 
-def _ask_1(notes: PlaceNotes, dice: Dice) -> Question:
-    return ask_person(dice.choose(notes.recent_movers()), notes)
+def _ask_1(notes: PlaceNotes, random_source: RandomSource) -> Question:
+    return ask_person(random_source.choose(notes.recent_movers()), notes)
 
 
-def _ask_2(notes: PlaceNotes, dice: Dice) -> Question | None:
+def _ask_2(notes: PlaceNotes, random_source: RandomSource) -> Question | None:
     names = notes.recent_objects(lambda trace: trace.place is not None)
-    return ask_object(dice.choose(names), notes) if names else None
+    return ask_object(random_source.choose(names), notes) if names else None
 
 
-def _ask_3(notes: PlaceNotes, dice: Dice) -> Question | None:
+def _ask_3(notes: PlaceNotes, random_source: RandomSource) -> Question | None:
     """Of two moves with an object in hand, where did the second begin?"""
     names = notes.recent_objects(lambda trace: len(trace.moves) > 1)
     if not names:
         return None
-    name = dice.choose(names)
+    name = random_source.choose(names)
     trace = notes.objects[name]
     last_visit = {move.place: index for index, move in enumerate(trace.moves)}
-    second = dice.choose([index for index in last_visit.values() if index > 0])
+    second = random_source.choose([index for index in last_visit.values() if index > 0])
     before, after = trace.moves[second - 1], trace.moves[second]
     words = ("where", "was", "the", name, "before", "the", after.place)
     return Question(words, before.place, (trace.event, after.fact, before.fact))
 
 
-def _ask_6(notes: PlaceNotes, dice: Dice) -> Question | None:
+def _ask_6(notes: PlaceNotes, random_source: RandomSource) -> Question | None:
     """Is someone in a place? As often yes as no."""
     movers = notes.recent_movers()
     if not movers:
         return None
-    person = dice.choose(movers)
+    person = random_source.choose(movers)
     move = notes.people[person]
     place, answer = move.place, "yes"
-    if dice.draw() < 0.5:
-        place, answer = dice.other(PLACES, move.place), "no"
+    if random_source.draw() < 0.5:
+        place, answer = random_source.other(PLACES, move.place), "no"
     return Question(("is", person, "in", "the", place), answer, (move.fact,))
 
 
-_ASK: dict[int, Callable[[PlaceNotes, Dice], Question | None]] = {
+_ASK: dict[int, Callable[[PlaceNotes, RandomSource], Question | None]] = {
     1: _ask_1,
     2: _ask_2,
     3: _ask_3,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from keras_attention.datasets.babi.archive import Example
-from keras_attention.datasets.babi.simulator.dice import Dice
+from keras_attention.datasets.babi.simulator.random_source import RandomSource
 from keras_attention.datasets.babi.simulator.world import (
     GO,
     PEOPLE,
@@ -23,10 +23,10 @@ _NEXT = (("then",), ("after", "that"), ("afterwards",), ("following", "that"))
 _PRONOUNS = {"mary": "she", "sandra": "she", "john": "he", "daniel": "he"}
 
 
-def story(task: int, dice: Dice) -> list[Example]:
+def story(task: int, random_source: RandomSource) -> list[Example]:
     """A story of one of the tasks 9 to 13: five times two facts and a question."""
     cast = (OTHER_PEOPLE, OTHER_PLACES) if task == 10 else (PEOPLE, PLACES)
-    walkers = _Walkers(dice, *cast)
+    walkers = _Walkers(random_source, *cast)
     tell_two, ask = _TELL[task], _ASK[task]
     examples = []
     for _ in range(QUESTIONS):
@@ -51,12 +51,12 @@ class _Walkers:
     """Where people are, whether told or not, and what is told of it."""
 
     def __init__(
-        self, dice: Dice, people: Sequence[str], places: Sequence[str]
+        self, random_source: RandomSource, people: Sequence[str], places: Sequence[str]
     ) -> None:
-        self.dice = dice
+        self.random_source = random_source
         self.people = people
         self.places = places
-        self.place = {name: dice.choose(places) for name in people}
+        self.place = {name: random_source.choose(places) for name in people}
         self.facts: list[_Told] = []
         self.mentions: list[str] = []  # the people of each fact, one after another
         self.last: dict[str, int] = {}  # the last fact about each person
@@ -64,7 +64,7 @@ class _Walkers:
     def move(self, *people: str) -> str:
         """Brings people to a place where none of them is."""
         here = [self.place[name] for name in people]
-        target = self.dice.other(self.places, *here)
+        target = self.random_source.other(self.places, *here)
         for name in people:
             self.place[name] = target
         return target
@@ -77,21 +77,28 @@ class _Walkers:
 
     def recent(self) -> tuple[str, int]:
         """Someone mentioned of late, and the last fact about them."""
-        person = self.dice.choose(self.mentions[-WINDOW:])
+        person = self.random_source.choose(self.mentions[-WINDOW:])
         return person, self.last[person]
 
 
 def _tell_denials(walkers: _Walkers) -> None:
     """Task 9: a fact may say where someone no longer is."""
     for _ in range(2):
-        person = walkers.dice.choose(walkers.people)
+        person = walkers.random_source.choose(walkers.people)
         left = walkers.place[person]
         place = walkers.move(person)
-        kind = walkers.dice.draw()
+        kind = walkers.random_source.draw()
         if kind < 0.75:
             _tell_plainly(walkers, person, place, goes=kind < 0.5)
         else:
-            words = (person, "is", *walkers.dice.choose(_NOT), "in", "the", left)
+            words = (
+                person,
+                "is",
+                *walkers.random_source.choose(_NOT),
+                "in",
+                "the",
+                left,
+            )
             walkers.tell(_Told(words, (person,), left, "not in"))
 
 
@@ -102,13 +109,13 @@ def _tell_choices(walkers: _Walkers) -> None:
     as in the real files.
     """
     for _ in range(2):
-        person = walkers.dice.choose(walkers.people)
+        person = walkers.random_source.choose(walkers.people)
         place = walkers.move(person)
-        kind = walkers.dice.draw()
+        kind = walkers.random_source.draw()
         if kind < 0.75:
             _tell_plainly(walkers, person, place, goes=kind < 0.5)
             continue
-        decoy = walkers.dice.choose(walkers.places)
+        decoy = walkers.random_source.choose(walkers.places)
         first, second = (place, decoy) if kind < 0.875 else (decoy, place)
         words = (person, *f"is either in the {first} or the {second}".split())
         walkers.tell(_Told(words, (person,), place, "either", decoy))
@@ -117,15 +124,15 @@ def _tell_choices(walkers: _Walkers) -> None:
 def _tell_plainly(walkers: _Walkers, person: str, place: str, goes: bool) -> None:
     words: Words = (person, "is", "in", "the", place)
     if goes:
-        words = go(person, place, walkers.dice)
+        words = go(person, place, walkers.random_source)
     walkers.tell(_Told(words, (person,), place, "in"))
 
 
 def _tell_pronoun(walkers: _Walkers) -> None:
     """Task 11: the second fact calls the person of the first "he" or "she"."""
-    person = walkers.dice.choose(walkers.people)
+    person = walkers.random_source.choose(walkers.people)
     place = walkers.move(person)
-    words = go(person, place, walkers.dice)
+    words = go(person, place, walkers.random_source)
     walkers.tell(_Told(words, (person,), place, "in"))
     _tell_next(walkers, _PRONOUNS[person], (person,))
 
@@ -142,18 +149,18 @@ def _tell_they(walkers: _Walkers) -> None:
 
 
 def _tell_pair(walkers: _Walkers) -> tuple[str, ...]:
-    dice = walkers.dice
-    first, second = dice.some(walkers.people, 2)
+    random_source = walkers.random_source
+    first, second = random_source.some(walkers.people, 2)
     place = walkers.move(first, second)
-    words = (first, "and", second, *dice.choose(GO), "to", "the", place)
+    words = (first, "and", second, *random_source.choose(GO), "to", "the", place)
     walkers.tell(_Told(words, (first, second), place, "in"))
     return first, second
 
 
 def _tell_next(walkers: _Walkers, pronoun: str, people: tuple[str, ...]) -> None:
     place = walkers.move(*people)
-    sentence = go(pronoun, place, walkers.dice)
-    words = (*walkers.dice.choose(_NEXT), *sentence)
+    sentence = go(pronoun, place, walkers.random_source)
+    words = (*walkers.random_source.choose(_NEXT), *sentence)
     walkers.tell(_Told(words, people, place, "in"))
 
 
@@ -166,8 +173,8 @@ def _ask_whether(walkers: _Walkers) -> Question:
     person, index = walkers.recent()
     fact = walkers.facts[index]
     place = fact.place
-    if fact.kind != "not in" and walkers.dice.draw() < 0.5:
-        place = walkers.dice.other(walkers.places, place)
+    if fact.kind != "not in" and walkers.random_source.draw() < 0.5:
+        place = walkers.random_source.other(walkers.places, place)
     words = ("is", person, "in", "the", place)
     return Question(words, _judge(fact, place), (index,))
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from keras_attention.datasets.babi.archive import Example
-from keras_attention.datasets.babi.simulator.dice import Dice
+from keras_attention.datasets.babi.simulator.random_source import RandomSource
 from keras_attention.datasets.babi.simulator.world import PLACES, Words
 
 _OPPOSITE = {"north": "south", "south": "north", "east": "west", "west": "east"}
@@ -12,9 +12,9 @@ _DIRECTIONS = tuple(_OPPOSITE)
 _PASSAGES = 5  # facts of a story of task 19
 
 
-def story(task: int, dice: Dice) -> list[Example]:
+def story(task: int, random_source: RandomSource) -> list[Example]:
     """A story of task 4 or 19, with one question."""
-    return [_neighbour(task, dice) if task == 4 else _way(task, dice)]
+    return [_neighbour(task, random_source) if task == 4 else _way(task, random_source)]
 
 
 class _Fact(NamedTuple):
@@ -31,7 +31,7 @@ class _Fact(NamedTuple):
         return ("the", self.subject, "is", self.direction, "of", "the", self.object)
 
 
-def _tell(facts: Sequence[_Fact], dice: Dice) -> list[_Fact]:
+def _tell(facts: Sequence[_Fact], random_source: RandomSource) -> list[_Fact]:
     """The same facts in random order, some turned.
 
     A place is drawn, and one next to it, until all is told; the place drawn first is
@@ -45,46 +45,46 @@ def _tell(facts: Sequence[_Fact], dice: Dice) -> list[_Fact]:
     places = tuple(around)
     told: dict[int, _Fact] = {}
     while len(told) < len(facts):
-        place = dice.choose(places)
-        index = dice.choose(around[place])
+        place = random_source.choose(places)
+        index = random_source.choose(around[place])
         if index not in told:
             fact = facts[index]
             told[index] = fact if fact.subject == place else fact.turned()
     return list(told.values())
 
 
-def _neighbour(task: int, dice: Dice) -> Example:
+def _neighbour(task: int, random_source: RandomSource) -> Example:
     """Three places in a row; one is asked for by its direction of another."""
-    before, middle, after = dice.some(PLACES, 3)
-    direction = dice.choose(_DIRECTIONS)
+    before, middle, after = random_source.some(PLACES, 3)
+    direction = random_source.choose(_DIRECTIONS)
     row = [_Fact(before, direction, middle), _Fact(middle, direction, after)]
-    facts = _tell(row, dice)
-    index = dice.below(len(facts))
+    facts = _tell(row, random_source)
+    index = random_source.below(len(facts))
     answer, direction, place = facts[index]
     words: Words = ("what", "is", direction, "of", "the", place)
-    if dice.draw() < 0.5:
+    if random_source.draw() < 0.5:
         words = ("what", "is", "the", place, _OPPOSITE[direction], "of")
     story = tuple(fact.words() for fact in facts)
     return Example(task, story, words, answer, (index,))
 
 
-def _way(task: int, dice: Dice) -> Example:
+def _way(task: int, random_source: RandomSource) -> Example:
     """Two steps between three places; three more places lie next to these.
 
     Directions from one place differ, but two places may come to lie at one spot, as
     in the real files.
     """
-    names = dice.some(PLACES, len(PLACES))
+    names = random_source.some(PLACES, len(PLACES))
     start, middle, end = names[:3]
-    first = dice.choose(_DIRECTIONS)
-    second = dice.other(_DIRECTIONS, _OPPOSITE[first])
+    first = random_source.choose(_DIRECTIONS)
+    second = random_source.other(_DIRECTIONS, _OPPOSITE[first])
     path = [_Fact(middle, first, start), _Fact(end, second, middle)]
     used = {(fact.object, fact.direction) for fact in path}
     used |= {(fact.subject, _OPPOSITE[fact.direction]) for fact in path}
     exits = [(p, d) for p in names[:3] for d in _DIRECTIONS if (p, d) not in used]
-    chosen = dice.some(exits, _PASSAGES - len(path))
+    chosen = random_source.some(exits, _PASSAGES - len(path))
     blind = [_Fact(name, d, p) for name, (p, d) in zip(names[3:], chosen)]
-    facts = _tell(path + blind, dice)
+    facts = _tell(path + blind, random_source)
     support = tuple(_index(fact, facts) for fact in path)
     words = ("how", "do", "you", "go", "from", "the", start, "to", "the", end)
     story = tuple(fact.words() for fact in facts)

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from keras_attention.datasets.babi.archive import Example
-from keras_attention.datasets.babi.simulator.dice import Dice
+from keras_attention.datasets.babi.simulator.random_source import RandomSource
 from keras_attention.datasets.babi.simulator.world import Words
 
 _SWEETS: tuple[Words, ...] = (("chocolate",), ("box", "of", "chocolates"))
@@ -19,48 +19,50 @@ class _Fact(NamedTuple):
     small: Words
 
 
-def story(task: int, dice: Dice) -> list[Example]:
+def story(task: int, random_source: RandomSource) -> list[Example]:
     """A story of task 18: five facts and five questions, or more of both.
 
     The sweets are smaller than the boxes, whose order is drawn; each fact compares
     two things, drawn at random. A question needs two facts. When a hundred tries do
     not give five questions, five more facts are told, and five more asked.
     """
-    ranks = {thing: rank for rank, thing in enumerate(_order(dice))}
+    ranks = {thing: rank for rank, thing in enumerate(_order(random_source))}
     facts: list[_Fact] = []
     sentences: list[Words] = []
     examples: list[Example] = []
     while True:
         for _ in range(_BLOCK):
-            pair = dice.some(tuple(ranks), 2)
+            pair = random_source.some(tuple(ranks), 2)
             small, big = sorted(pair, key=ranks.__getitem__)
             facts.append(_Fact(big, small))
-            sentences.append(_say(facts[-1], dice))
-        supports = _draw_supports(facts, dice)
+            sentences.append(_say(facts[-1], random_source))
+        supports = _draw_supports(facts, random_source)
         for support in supports:
-            words, answer = _ask(facts, support, dice)
+            words, answer = _ask(facts, support, random_source)
             example = Example(task, tuple(sentences), words, answer, support)
             examples.append(example)
         if len(supports) == _BLOCK:
             return examples
 
 
-def _order(dice: Dice) -> tuple[Words, ...]:
+def _order(random_source: RandomSource) -> tuple[Words, ...]:
     """All things, small ones first."""
-    return (*_SWEETS, *dice.some(_BOXES, len(_BOXES)))
+    return (*_SWEETS, *random_source.some(_BOXES, len(_BOXES)))
 
 
-def _say(fact: _Fact, dice: Dice) -> Words:
-    if dice.draw() < 0.5:
+def _say(fact: _Fact, random_source: RandomSource) -> Words:
+    if random_source.draw() < 0.5:
         return ("the", *fact.big, "is", "bigger", "than", "the", *fact.small)
     return ("the", *fact.small, "fits", "inside", "the", *fact.big)
 
 
-def _draw_supports(facts: list[_Fact], dice: Dice) -> list[tuple[int, int]]:
+def _draw_supports(
+    facts: list[_Fact], random_source: RandomSource
+) -> list[tuple[int, int]]:
     """The facts behind each question that a hundred tries give, five at most."""
     supports: list[tuple[int, int]] = []
     for _ in range(_TRIES):
-        support = _draw_support(facts, dice)
+        support = _draw_support(facts, random_source)
         if support is not None:
             supports.append(support)
         if len(supports) == _BLOCK:
@@ -68,11 +70,13 @@ def _draw_supports(facts: list[_Fact], dice: Dice) -> list[tuple[int, int]]:
     return supports
 
 
-def _draw_support(facts: list[_Fact], dice: Dice) -> tuple[int, int] | None:
+def _draw_support(
+    facts: list[_Fact], random_source: RandomSource
+) -> tuple[int, int] | None:
     """A fact, and the first other one about one of its two things, if they chain."""
-    index = dice.below(len(facts))
+    index = random_source.below(len(facts))
     fact = facts[index]
-    middle = dice.choose(fact)
+    middle = random_source.choose(fact)
     for other, candidate in enumerate(facts):
         if other != index and middle in candidate:
             if middle == fact.small:
@@ -81,13 +85,15 @@ def _draw_support(facts: list[_Fact], dice: Dice) -> tuple[int, int] | None:
     return None
 
 
-def _ask(facts: list[_Fact], support: tuple[int, int], dice: Dice) -> tuple[Words, str]:
+def _ask(
+    facts: list[_Fact], support: tuple[int, int], random_source: RandomSource
+) -> tuple[Words, str]:
     """Is what only the first fact tells of bigger than what only the second does?"""
     first, second = (facts[index] for index in support)
     if first.small == second.big:
         left, right, answer = first.big, second.small, "yes"
     else:
         left, right, answer = first.small, second.big, "no"
-    if dice.draw() < 0.5:
+    if random_source.draw() < 0.5:
         return ("is", "the", *left, "bigger", "than", "the", *right), answer
     return ("does", "the", *right, "fit", "in", "the", *left), answer

@@ -1,7 +1,7 @@
 """Tasks 5, 7 and 8: who gave what to whom, and who carries how many, and which."""
 
 from keras_attention.datasets.babi.archive import Example
-from keras_attention.datasets.babi.simulator.dice import Dice
+from keras_attention.datasets.babi.simulator.random_source import RandomSource
 from keras_attention.datasets.babi.simulator.world import (
     WINDOW,
     Fact,
@@ -17,11 +17,11 @@ _CAST = {5: ("mary", "fred", "bill", "jeff"), 7: ("john", "mary", "sandra", "dan
 _NUMBERS = ("none", "one", "two", "three")
 
 
-def story(task: int, dice: Dice) -> list[Example]:
+def story(task: int, random_source: RandomSource) -> list[Example]:
     """A story of task 5, 7 or 8, with five questions."""
     if task == 8:
-        return tell(task, World(dice), _HandNotes(), _ask_which)
-    world = World(dice, people=_CAST[task], actions=_EXCHANGE)
+        return tell(task, World(random_source), _HandNotes(), _ask_which)
+    world = World(random_source, people=_CAST[task], actions=_EXCHANGE)
     if task == 5:
         return tell(task, world, _GiftNotes(), _ask_gift)
     return tell(task, world, _HandNotes(), _ask_how_many)
@@ -40,21 +40,21 @@ class _GiftNotes:
         self.facts.append(fact)
 
 
-def _ask_gift(notes: _GiftNotes, dice: Dice) -> Question | None:
+def _ask_gift(notes: _GiftNotes, random_source: RandomSource) -> Question | None:
     """Task 5: of an object given in the last facts, who gave it to whom at last?"""
     recent = notes.facts[-WINDOW:]
     given = [fact.target for fact in recent if fact.action == "give"]
     if not given:
         return None
-    index = notes.last[dice.choose(given)]
-    words, answer = _word_gift(notes.facts[index], dice)
+    index = notes.last[random_source.choose(given)]
+    words, answer = _word_gift(notes.facts[index], random_source)
     return Question(words, answer, (index,))
 
 
-def _word_gift(fact: Fact, dice: Dice) -> tuple[Words, str]:
+def _word_gift(fact: Fact, random_source: RandomSource) -> tuple[Words, str]:
     """Asks for the object in a third of the cases, else for one of the two people."""
     giver, _, name, recipient = fact
-    form = dice.below(6)
+    form = random_source.below(6)
     if form < 2:
         return ("what", "did", giver, "give", "to", recipient), name
     if form == 2:
@@ -92,19 +92,19 @@ class _HandNotes:
         return [fact.person for fact in recent if fact.action != "go"]
 
 
-def _ask_how_many(notes: _HandNotes, dice: Dice) -> Question | None:
+def _ask_how_many(notes: _HandNotes, random_source: RandomSource) -> Question | None:
     """Task 7. All that the person ever had in hand supports the number."""
     people = notes.recent_hands()
     if not people:
         return None
-    person = dice.choose(people)
+    person = random_source.choose(people)
     number = sum(notes.held[person].values())
     facts = sorted(fact for facts in notes.events[person].values() for fact in facts)
     words = ("how", "many", "objects", "is", person, "carrying")
     return Question(words, _NUMBERS[number], tuple(facts))
 
 
-def _ask_which(notes: _HandNotes, dice: Dice) -> Question | None:
+def _ask_which(notes: _HandNotes, random_source: RandomSource) -> Question | None:
     """Task 8. Objects come in the order in which the person first picked them up.
 
     The supporting facts do, too: all those of one object, then those of the next.
@@ -112,7 +112,7 @@ def _ask_which(notes: _HandNotes, dice: Dice) -> Question | None:
     people = notes.recent_hands()
     if not people:
         return None
-    person = dice.choose(people)
+    person = random_source.choose(people)
     names = [name for name, held in notes.held[person].items() if held]
     facts = tuple(fact for facts in notes.events[person].values() for fact in facts)
     words = ("what", "is", person, "carrying")

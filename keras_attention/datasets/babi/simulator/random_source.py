@@ -10,7 +10,7 @@ _BLOCK = 4096
 _T = TypeVar("_T")
 
 
-class Dice:
+class RandomSource:
     """Uniform draws, taken from a NumPy generator in blocks.
 
     Args:
@@ -18,8 +18,8 @@ class Dice:
 
     Example:
         ```python
-        dice = Dice(np.random.default_rng(0))
-        dice.choose(("apple", "milk"))
+        random_source = RandomSource(np.random.default_rng(0))
+        random_source.choose(("apple", "milk"))
         ```
     """
 

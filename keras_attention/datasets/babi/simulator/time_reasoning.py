@@ -3,8 +3,11 @@
 from typing import NamedTuple
 
 from keras_attention.datasets.babi.archive import Example
-from keras_attention.datasets.babi.simulator.dice import Dice
-from keras_attention.datasets.babi.simulator.walks import OTHER_PEOPLE, OTHER_PLACES
+from keras_attention.datasets.babi.simulator.coreference import (
+    OTHER_PEOPLE,
+    OTHER_PLACES,
+)
+from keras_attention.datasets.babi.simulator.random_source import RandomSource
 from keras_attention.datasets.babi.simulator.world import (
     QUESTIONS,
     WINDOW,
@@ -22,14 +25,14 @@ _TIMES = (
 _FACTS_BETWEEN = 2
 
 
-def story(task: int, dice: Dice) -> list[Example]:
+def story(task: int, random_source: RandomSource) -> list[Example]:
     """A story of task 14: before each question, what has happened is told shuffled.
 
     Someone's next visit is drawn, twice for each question; before the first, until
     someone has made two. Then the visits since the last question are told, each at
     another index than that at which it was made.
     """
-    diary = _Diary(dice)
+    diary = _Diary(random_source)
     sentences: list[Words] = []
     examples: list[Example] = []
     while len(examples) < QUESTIONS:
@@ -38,7 +41,7 @@ def story(task: int, dice: Dice) -> list[Example]:
         if not diary.askable():
             continue
         for index in diary.tell():
-            sentences.append(_say(diary.visits[index], dice))
+            sentences.append(_say(diary.visits[index], random_source))
         examples.append(Example(task, tuple(sentences), *diary.ask()))
     return examples
 
@@ -52,8 +55,8 @@ class _Visit(NamedTuple):
 class _Diary:
     """Who was where and when, in the order in which it is drawn."""
 
-    def __init__(self, dice: Dice) -> None:
-        self.dice = dice
+    def __init__(self, random_source: RandomSource) -> None:
+        self.random_source = random_source
         self.visits: list[_Visit] = []
         self.made: dict[tuple[str, int], int] = {}  # person and time: the visit
         self.told: dict[int, int] = {}  # the visit: the fact that tells it
@@ -61,12 +64,12 @@ class _Diary:
     def go_on(self) -> None:
         """Draws someone's visit at the time after that of their last one."""
         while True:
-            person = self.dice.choose(OTHER_PEOPLE)
+            person = self.random_source.choose(OTHER_PEOPLE)
             time = sum((person, earlier) in self.made for earlier in range(4))
             if time < len(_TIMES):
                 break
         before = [self.visits[self.made[person, time - 1]].place] if time else []
-        place = self.dice.other(OTHER_PLACES, *before)
+        place = self.random_source.other(OTHER_PLACES, *before)
         self.made[person, time] = len(self.visits)
         self.visits.append(_Visit(person, time, place))
 
@@ -78,14 +81,14 @@ class _Diary:
         """The visits not told yet, in the order in which they are told."""
         first = len(self.told)
         untold = list(range(first, len(self.visits)))
-        self.dice.cycle(untold)
+        self.random_source.cycle(untold)
         for fact, visit in enumerate(untold, first):
             self.told[visit] = fact
         return untold
 
     def ask(self) -> Question:
         """Where was someone before a visit? Before the last, if there are two such."""
-        person, _, place = self.dice.choose(self.askable())
+        person, _, place = self.random_source.choose(self.askable())
         visits = [v for v in self.visits if v.person == person and v.place == place]
         time = max(visit.time for visit in visits)
         after, before = self.made[person, time], self.made[person, time - 1]
@@ -94,7 +97,7 @@ class _Diary:
         return Question(words, self.visits[before].place, support)
 
 
-def _say(visit: _Visit, dice: Dice) -> Words:
+def _say(visit: _Visit, random_source: RandomSource) -> Words:
     time = _TIMES[visit.time]
-    sentence = go(visit.person, visit.place, dice)
-    return (*time, *sentence) if dice.draw() < 0.5 else (*sentence, *time)
+    sentence = go(visit.person, visit.place, random_source)
+    return (*time, *sentence) if random_source.draw() < 0.5 else (*sentence, *time)

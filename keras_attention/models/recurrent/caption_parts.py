@@ -1,0 +1,71 @@
+"""The layers of an `ImageCaptioner`, which its graph and its decoding share.
+
+Shapes: B batch, S places of an image, A width of a place, D width of a word, V
+vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.models.recurrent.image_encoder import Places, image_encoder
+from keras_attention.models.recurrent.token_decoder import TokenDecoder, word_embedding
+
+Tensor = Any
+
+
+class CaptionParts:
+    """Makes them; they belong to the model.
+
+    Args:
+        image_shape: rows, columns and channels.
+        vocabulary_size: V.
+        embedding_dim: D.
+        units: of the decoder.
+        filters: of the encoder.
+        cell: "lstm" or "gru".
+        rnn: the decoder, an `AttentionRNN`.
+        dropout: of what the decoder reads and of what it returns.
+        dtype: of all of them.
+    """
+
+    def __init__(
+        self,
+        image_shape: tuple[int, int, int],
+        vocabulary_size: int,
+        embedding_dim: int,
+        units: int,
+        filters: tuple[int, ...],
+        cell: str,
+        rnn: Any,
+        dropout: float,
+        dtype: Any,
+    ) -> None:
+        def dense(width: int, activation: Any, name: str) -> Any:
+            return keras.layers.Dense(width, activation, dtype=dtype, name=name)
+
+        self.encoder = image_encoder(image_shape, filters, dtype)
+        self.places = Places(dtype=dtype, name="places")
+        self.start = [dense(units, "tanh", "start")]
+        if cell == "lstm":
+            self.start.append(dense(units, None, "start_cell"))
+        words = word_embedding(vocabulary_size, embedding_dim, "words", dtype)
+        self.decoder = TokenDecoder(words, rnn)
+        self.deep = dense(embedding_dim, None, "deep")
+        self.logits = dense(vocabulary_size, None, "logits")
+        self.dropout = keras.layers.Dropout(dropout, dtype=dtype, name="dropout")
+
+    def encode(self, image: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """a (B, S, A), which places are not blank (B, S), and the first state."""
+        places, is_valid = self.places(self.encoder(image))
+        count = ops.sum(ops.cast(is_valid, places.dtype), axis=1, keepdims=True)
+        visible = ops.where(is_valid[..., None], places, ops.zeros_like(places))
+        average = ops.sum(visible, axis=1) / ops.maximum(count, 1)  # (B, A)
+        return places, is_valid, [dense(average) for dense in self.start]
+
+    def logits_of(self, words: Tensor, found: Tensor) -> Tensor:
+        """Logits (..., V) from words (..., D) and [s; z] (..., ·)."""
+        return self.logits(ops.tanh(words + self.deep(self.dropout(found))))

@@ -1,0 +1,222 @@
+"""The Transformers with other attentions than multi-head attention."""
+
+import keras
+import numpy as np
+import pytest
+from gradients import to_numpy
+from keras import ops
+
+from keras_attention import layers, models, record_attention, samplers
+
+BACKEND = keras.config.backend()
+V, D, T = 13, 12, 6
+SMALL = {"num_layers": 2, "dim": D, "intermediate_dim": 8, "dropout": 0.0}
+PROMPTS = [[5, 6, 7], [8], [9, 3, 4, 5, 6]]
+SOURCE = np.array([[4, 5, 6, 7, 8], [9, 10, 0, 0, 0], [11, 4, 5, 0, 0]], "int32")
+KINDS = {
+    "hopfield": lambda: layers.Hopfield(2, update_steps=2),
+    "scaled_dot": lambda: layers.Attention("scaled_dot"),
+    "keras_heads": lambda: keras.layers.MultiHeadAttention(2, 4),
+}
+# The one of Keras also where steps are compiled: a loop calls a layer of another's.
+kinds = pytest.mark.parametrize(
+    "kind",
+    [
+        "hopfield",
+        "scaled_dot",
+        pytest.param("keras_heads", marks=pytest.mark.backends("all")),
+    ],
+)
+needs_training = pytest.mark.skipif(
+    BACKEND not in ("jax", "tensorflow", "torch"), reason="this backend does not train"
+)
+
+
+def make(cls, attention, **more):
+    keras.utils.set_random_seed(0)
+    sizes = (V,) if cls in (models.CausalLM, models.MaskedLM) else (V, V)
+    model = cls(*sizes, **{**SMALL, **more}, attention=attention)
+    for weight in model.trainable_weights:  # so that sequences differ
+        if len(weight.shape) > 1:
+            weight.assign(2 * ops.convert_to_tensor(weight))
+    return model
+
+
+def learn(model, inputs, labels):
+    if BACKEND in ("jax", "tensorflow", "torch"):
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile(keras.optimizers.Adam(0.01), loss)
+        found = model.fit(inputs, labels, verbose=0).history["loss"]
+        assert np.isfinite(found).all()
+
+
+def reload(model, path):
+    model.save(path / "model.keras")
+    again = keras.saving.load_model(path / "model.keras")
+    assert type(again) is type(model)
+    for one, other in zip(model.weights, again.weights):
+        np.testing.assert_array_equal(to_numpy(one.value), to_numpy(other.value))
+    return again
+
+
+def logits_of(model, inputs):
+    return to_numpy(model({k: ops.convert_to_tensor(x) for k, x in inputs.items()}))
+
+
+def assert_continues(model):
+    """Greedy tokens are the argmax of the whole sequence at once."""
+    found = model.generate(PROMPTS, T)
+    for prompt, written in zip(PROMPTS, found):
+        tokens = np.array([[*prompt, *written]], "int32")
+        logits = logits_of(model, {"tokens": tokens})[0, len(prompt) - 1 : -1]
+        np.testing.assert_array_equal(logits.argmax(-1), written)
+
+
+def assert_translates(model):
+    """The same, with teacher forcing."""
+    written = model.generate(SOURCE, T, stop_token_ids=None)
+    start = np.full((len(SOURCE), 1), 2)
+    target = np.concatenate([start, written[:, :-1]], 1).astype("int32")
+    logits = logits_of(model, {"source": SOURCE, "target": target})
+    np.testing.assert_array_equal(logits.argmax(-1), written)
+
+
+@kinds
+def test_a_language_model_goes_on_by_it(kind, tmp_path):
+    model = make(models.CausalLM, KINDS[kind]())
+    tokens = np.random.default_rng(0).integers(1, V, (4, T)).astype("int32")
+    learn(model, {"tokens": tokens[:, :-1]}, tokens[:, 1:])
+    assert_continues(reload(model, tmp_path))
+
+
+@kinds
+def test_a_transformer_writes_by_it(kind, tmp_path):
+    model = make(models.Transformer, KINDS[kind]())
+    target = np.random.default_rng(0).integers(1, V, (3, T)).astype("int32")
+    learn(model, {"source": SOURCE, "target": target[:, :-1]}, target[:, 1:])
+    assert_translates(reload(model, tmp_path))
+
+
+@pytest.mark.parametrize(
+    "cross",
+    [
+        layers.MonotonicAttention(units=5),
+        layers.BahdanauAttention(5, coverage=True),
+        keras.layers.AdditiveAttention(),
+    ],
+    ids=lambda layer: layer.name,
+)
+def test_another_attention_to_the_source(cross, tmp_path):
+    """With a state that a beam search has to take along."""
+    model = make(models.Transformer, None, num_heads=2, cross_attention=cross)
+    model = reload(model, tmp_path)
+    assert_translates(model)
+    greedy = model.generate(SOURCE, T, stop_token_ids=None)
+    one = model.generate(SOURCE, T, samplers.BeamSampler(1), stop_token_ids=None)
+    np.testing.assert_array_equal(one, greedy)
+    sampler = samplers.BeamSampler(3, return_all_beams=True)
+    beams, scores = model.generate(SOURCE, T, sampler, stop_token_ids=None)
+    for k in range(3):
+        written = beams[:, k]
+        start = np.full((len(SOURCE), 1), 2)
+        target = np.concatenate([start, written[:, :-1]], 1).astype("int32")
+        logits = logits_of(model, {"source": SOURCE, "target": target})
+        chances = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+        found = np.take_along_axis(chances, written[..., None], -1).sum((1, 2))
+        np.testing.assert_allclose(scores[:, k], found, rtol=1e-3)
+
+
+def test_a_masked_model_and_a_classifier(tmp_path):
+    for kind, attention in KINDS.items():
+        model = make(models.MaskedLM, attention())
+        given = {"tokens": SOURCE, "mask_positions": np.array([[0], [1], [2]])}
+        expected = logits_of(model, given)
+        wider = {**given, "tokens": np.pad(SOURCE, ((0, 0), (0, 4)))}
+        np.testing.assert_allclose(logits_of(model, wider), expected, atol=1e-4)
+        again = reload(model, tmp_path)
+        np.testing.assert_allclose(logits_of(again, given), expected, atol=1e-6)
+        model = make(models.TransformerClassifier, attention())
+        expected = logits_of(model, {"tokens": SOURCE})
+        again = reload(model, tmp_path)
+        found = logits_of(again, {"tokens": wider["tokens"]})
+        np.testing.assert_allclose(found, expected, atol=1e-4, err_msg=kind)
+
+
+def test_each_block_has_a_layer_of_its_own():
+    attention = layers.Hopfield(2, beta=0.3, name="mine")
+    model = make(models.Transformer, attention)
+    assert not attention.built
+    blocks = [
+        model.get_layer(f"{n}coder_block_{k}") for n in ("en", "de") for k in (0, 1)
+    ]
+    found = [block.self_attention for block in blocks]
+    found += [block.cross_attention for block in blocks[2:]]
+    assert len({id(layer) for layer in found}) == 6
+    assert all(layer.beta == 0.3 for layer in found)
+    first = [to_numpy(layer.weights[0].value) for layer in found]
+    assert len({kernel.tobytes() for kernel in first}) == 6
+    assert model.num_heads is None
+    with record_attention() as maps:
+        logits_of(model, {"source": SOURCE, "target": SOURCE})
+    names = {"encoder_block_0/self_attention", "decoder_block_1/cross_attention"}
+    assert len(maps) == 6
+    assert names < {*maps}
+
+
+def test_the_default_is_multi_head_attention():
+    for cls, heads in (
+        (models.CausalLM, 8),
+        (models.MaskedLM, 8),
+        (models.Transformer, 8),
+        (models.TransformerClassifier, 4),
+    ):
+        assert make(cls, None, num_layers=1, dim=16).num_heads == heads
+    tiny = {"num_layers": 1, "attention": layers.Attention("scaled_dot")}
+    model = models.Transformer.from_size("tiny", V, V, **tiny)
+    assert (model.dim, model.num_heads) == (128, None)
+
+
+def test_what_knows_its_last_step_does_not_generate():
+    model = make(models.CausalLM, layers.MonotonicAttention(units=5))
+    logits_of(model, {"tokens": SOURCE})
+    with pytest.raises(ValueError, match="cannot attend to its own inputs step by st"):
+        model.generate(PROMPTS, T)
+
+
+BUILT = layers.Hopfield(2)
+BUILT.build((None, None, D), (None, None, D))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"attention": BUILT}, "`attention` must not be built: .*which is built"),
+        ({"cross_attention": BUILT}, "`cross_attention` must not be built"),
+        ({"attention": "dot"}, "`attention` must be an attention layer.*'dot'"),
+        ({"attention": {"dropout": 0.1}}, "`attention` must be an attention layer"),
+        ({"cross_attention": "dot"}, "`cross_attention` must be an attention layer"),
+        (
+            {"num_heads": 2, "attention": layers.Hopfield(2)},
+            "`num_heads` must be None where `attention` is a layer.*num_heads=2",
+        ),
+        (
+            {"position": "rotary", "attention": layers.Hopfield(2)},
+            "`position` must be None, one of .*position='rotary'",
+        ),
+        (
+            {"block": {"attention": {"dropout": 0}}, "attention": layers.Hopfield(2)},
+            "`block` must not hold 'attention' where `attention` is a layer",
+        ),
+        (
+            {"block": {"attention": layers.Hopfield(2)}},
+            "The 'attention' of `block` must be a dict.*a layer is given as",
+        ),
+        (
+            {"attention": keras.layers.MultiHeadAttention(2, 4, output_shape=5)},
+            "`attention` must return the width of the block's inputs, 12",
+        ),
+    ],
+)
+def test_constructor_errors(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        models.Transformer(V, V, **{**SMALL, **arguments, "dim": D})
