@@ -655,7 +655,7 @@ ROWS = [
         {
             "score": partial(layers.AdditiveScore, U),
             "num_queries": 5,
-            "normalizer": "entmax15",
+            "normalizer": "softmax1",
             "num_heads": 3,
         },
         _block,

@@ -35,7 +35,7 @@ ATTENTIONS: dict[str, Callable[..., Any]] = {
     "location": lambda **k: layers.Attention(layers.LocationScore(17), **k),
     "bahdanau": lambda **k: layers.BahdanauAttention(5, **k),
     "luong": lambda **k: layers.LuongAttention("general", **k),
-    "local-m": lambda **k: layers.LuongAttention("dot", "local-m", 2, **k),
+    "local-m": lambda **k: layers.LuongAttention("dot", "local-m", 1, **k),
     "local-p": lambda **k: layers.LuongAttention("general", "local-p", 2, **k),
     "monotonic": lambda **k: layers.MonotonicAttention(**k),
     "hard": lambda **k: layers.HardAttention(**k),

@@ -9,6 +9,7 @@ diagonal: each attention once, each holder three times. To run all of them anywh
 import keras
 import numpy as np
 import pytest
+from calling import ROOT, at_once
 from compositions import ATTENTIONS, HOLDERS, INPUTS_MASK, LENGTH, START, B, T
 from gradients import to_numpy
 from keras import ops
@@ -84,7 +85,7 @@ def assert_saved(model, holder, folder):
     loaded = keras.saving.load_model(folder / "model.keras")
     expected = predict(model, holder.inputs)
     assert np.isfinite(expected).all()
-    assert_close(predict(loaded, holder.inputs), expected)
+    assert_close(at_once(loaded, holder.inputs)[0], expected)
     assert [tuple(w.shape) for w in loaded.weights] == [
         tuple(w.shape) for w in model.weights
     ]
@@ -190,6 +191,13 @@ def test_few_cells_are_refused():
     assert len(incomplete) <= MOST * len(CELLS)
     served = ("multi_head", "rotary", "grouped", "hopfield")
     assert not [cell for cell in incomplete if cell[0] in served]
+
+
+def test_the_page_gives_the_reasons():
+    page = ROOT / "docs" / "guides" / "composing.md"
+    text = " ".join(page.read_text("utf-8").split())
+    for reason in {*REFUSED.values(), *WITHOUT_STEPS.values()}:
+        assert reason in text
 
 
 def test_compiled_cells_hold_each_attention_and_each_holder():

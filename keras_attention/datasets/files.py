@@ -13,13 +13,12 @@ import os
 import posixpath
 import queue
 import socket
-import tarfile
 import tempfile
 import threading
 import urllib.error
 import urllib.request
 import zlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -28,7 +27,7 @@ DATA_VARIABLE = "KERAS_ATTENTION_DATA"
 PROBE_SECONDS = 5.0  # how long an address may take to answer at all
 STALL_SECONDS = 30.0  # how long a download that has begun may stand still
 ARCHIVE_LIMIT = 2**30  # bytes of one archive once decompressed
-_CHUNK = 2**20
+CHUNK = 2**20
 
 
 class DataNotFoundError(FileNotFoundError):
@@ -156,50 +155,6 @@ def find(
     nowhere = DataNotFoundError(message)
     nowhere.tried = tuple(tried)
     raise nowhere
-
-
-def read_members(
-    path: str | os.PathLike[str], names: Collection[str]
-) -> dict[str, bytes]:
-    """Reads files out of a `.tar` or `.tar.gz` without unpacking it.
-
-    Nothing is written to the disk. The archive is first read through to its end,
-    where gzip compares its checksum, and only then searched.
-
-    Args:
-        path: The archive.
-        names: The members wanted; `"en/a.txt"` also stands for
-            `"any/folder/en/a.txt"`.
-
-    Returns:
-        From each wanted name that is in the archive as a regular file to its
-        bytes. Absent names are left out.
-
-    Raises:
-        DamagedDataError: The archive is truncated, altered or no archive.
-        UnsafeArchiveError: Any member, wanted or not, has an absolute path, a
-            `..`, a link out of the folder, or is a device.
-    """
-    path = Path(path)
-    found: dict[str, bytes] = {}
-    try:
-        _read_through(path)
-        with (
-            _open_decompressed(path) as stream,
-            tarfile.open(fileobj=stream, mode="r:") as archive,
-        ):
-            for member in archive:
-                _refuse_unsafe(member, path)
-                name = _wanted(member, names)
-                content = None if name is None else archive.extractfile(member)
-                if name is not None and content is not None:
-                    found[name] = content.read()
-    except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError) as error:
-        raise DamagedDataError(
-            f"{path} is damaged or is no tar archive ({error}). "
-            "Delete it and download it again."
-        ) from error
-    return found
 
 
 def _in_data_folder(relative: str, tried: list[str]) -> Path | None:
@@ -357,63 +312,14 @@ def _sha256(path: str | os.PathLike[str], unpacked: bool) -> str:
 
 def _chunks(path: str | os.PathLike[str], unpacked: bool) -> Iterator[bytes]:
     with gzip.open(path) if unpacked else open(path, "rb") as file:
-        while chunk := file.read(_CHUNK):
+        while chunk := file.read(CHUNK):
             yield chunk
 
 
-def _open_decompressed(path: Path) -> gzip.GzipFile | io.BufferedReader:
+def open_decompressed(path: Path) -> gzip.GzipFile | io.BufferedReader:
+    """The bytes of a file, decompressed where its name ends in .gz."""
     if not path.is_file():
         raise DataNotFoundError(f"There is no file {path}.")
     with open(path, "rb") as file:
         is_gzip = file.read(2) == b"\x1f\x8b"
     return gzip.open(path, "rb") if is_gzip else open(path, "rb")
-
-
-def _wanted(member: tarfile.TarInfo, names: Collection[str]) -> str | None:
-    if not member.isreg():
-        return None
-    parts = posixpath.normpath(member.name).split("/")
-    tails = ("/".join(parts[start:]) for start in range(len(parts)))
-    return next((tail for tail in tails if tail in names), None)
-
-
-def _refuse_unsafe(member: tarfile.TarInfo, path: Path) -> None:
-    target = member.linkname  # a symbolic link's starts at the link's own folder
-    if member.issym():
-        target = posixpath.join(posixpath.dirname(member.name), target)
-    is_link = member.issym() or member.islnk()
-    if _leaves(member.name):
-        reason = "its path leaves the archive's folder"
-    elif is_link and _leaves(target):
-        reason = f"it links to {member.linkname!r}, outside the archive's folder"
-    elif not (is_link or member.isreg() or member.isdir()):
-        reason = "it is neither a file, a folder nor a link"
-    else:
-        return
-    raise UnsafeArchiveError(
-        f"{path} is refused because of its member {member.name!r}: {reason}. "
-        "Delete the archive and download it from the official address."
-    )
-
-
-def _leaves(name: str) -> bool:
-    """Whether a path, taken from inside a folder, may lead out of it."""
-    name = name.replace("\\", "/")
-    drive = len(name) > 1 and name[1] == ":"
-    depth = 0
-    for part in name.split("/"):
-        depth += {"..": -1, ".": 0, "": 0}.get(part, 1)
-        if depth < 0:
-            return True
-    return name.startswith("/") or drive
-
-
-def _read_through(path: Path) -> None:
-    """Reads to the end, where gzip compares its checksum, before any is used."""
-    with _open_decompressed(path) as stream:
-        while stream.read(_CHUNK):
-            if stream.tell() > ARCHIVE_LIMIT:
-                raise UnsafeArchiveError(
-                    f"{path} is refused: decompressed, it has more than "
-                    f"{ARCHIVE_LIMIT} bytes."
-                )

@@ -51,7 +51,8 @@ def without_masks(*tensors: Any) -> Iterator[None]:
     Some of Keras' layers would use them beside what they are told, or take them away
     for good.
     """
-    held = [(x, carried_mask(x)) for x in tensors]
+    distinct = {id(x): x for x in tensors}.values()  # keys are often the values
+    held = [(x, carried_mask(x)) for x in distinct]
     held = [(x, mask) for x, mask in held if mask is not None]
     for x, _ in held:
         del x._keras_mask

@@ -14,9 +14,16 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import keras
 from keras import ops
 
-from keras_attention.numerics.precision import is_half, lowest, wide
+from keras_attention.numerics.precision import (
+    HALF,
+    MASK_VALUES,
+    is_half,
+    lowest,
+    wide,
+)
 
 Tensor = Any
 Normalizer = Callable[..., Tensor]
@@ -33,16 +40,18 @@ def softmax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tenso
     Returns:
         Weights, of the scores' shape and dtype.
     """
-    z = full = wide(scores)
+    dtype = keras.backend.standardize_dtype(scores.dtype)
+    half = dtype in HALF
+    z = ops.cast(scores, "float32") if half else scores
     if mask is not None:
         # The lowest finite number, halved, vanishes in the softmax of any row that
         # has something to attend to; the other rows are zeroed below.
-        z = ops.where(mask, z, lowest(z.dtype))
+        z = ops.where(mask, z, MASK_VALUES["float32" if half else dtype])
     weights = _softmax_of_one(z, axis) if z.shape[axis] == 1 else ops.softmax(z, axis)
     if mask is not None:
         weights = ops.where(mask, weights, ops.zeros_like(weights))
     # Nothing else is to be narrowed: not float64 arrays where there is no float64.
-    return weights if full is scores else ops.cast(weights, scores.dtype)
+    return ops.cast(weights, scores.dtype) if half else weights
 
 
 def softmax1(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tensor:

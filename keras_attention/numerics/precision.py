@@ -10,6 +10,11 @@ from keras import ops
 
 Tensor = Any
 HALF = ("float16", "bfloat16")
+# Half of the lowest finite number of each dtype.
+MASK_VALUES = {
+    name: float(np.finfo("float32" if name == "bfloat16" else name).min) / 2
+    for name in ("float16", "bfloat16", "float32", "float64")
+}
 
 
 def wide(x: Tensor) -> Tensor:
@@ -30,5 +35,4 @@ def lowest(dtype: Any) -> float:
         dtype: of floating point. Of bfloat16, which NumPy alone does not know, it is
             that of float32, rounded.
     """
-    name = keras.backend.standardize_dtype(dtype)
-    return float(np.finfo("float32" if name == "bfloat16" else name).min) / 2
+    return MASK_VALUES[keras.backend.standardize_dtype(dtype)]

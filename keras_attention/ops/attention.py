@@ -70,11 +70,28 @@ def attend(
     """
     if mask is not None:
         mask = masks.check_boolean("mask", mask)
-    similarity = scores.get(score)(query, key)  # (..., T, S)
-    weights = normalizers.get(normalizer)(similarity, mask)  # (..., T, S)
-    weights = ops.cast(weights, value.dtype)
-    used = keras.random.dropout(weights, dropout, seed=seed) if dropout else weights
+    chosen = scores.get(score), normalizers.get(normalizer)
+    if not dropout:
+        return weighted_values(query, key, value, *chosen, mask, dropout_mask)
+    _, weights = weighted_values(query, key, value, *chosen, mask)
+    used = keras.random.dropout(weights, dropout, seed=seed)
     used = used if dropout_mask is None else used * dropout_mask
+    return ops.matmul(used, value), weights
+
+
+def weighted_values(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    score: Callable,
+    normalize: Callable,
+    mask: Tensor | None,
+    dropout_mask: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The equations of :func:`attend`, for arguments that were checked."""
+    similarity = score(query, key)  # (..., T, S)
+    weights = ops.cast(normalize(similarity, mask), value.dtype)  # (..., T, S)
+    used = weights if dropout_mask is None else weights * dropout_mask
     return ops.matmul(used, value), weights  # (..., T, V)
 
 

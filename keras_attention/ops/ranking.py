@@ -42,7 +42,7 @@ def hide(scores: Tensor, is_valid: Tensor) -> Tensor:
 
     Args:
         scores: (...).
-        there: booleans that broadcast to the scores, False for what is hidden.
+        is_valid: booleans that broadcast to the scores, False for what is hidden.
 
     Returns:
         (...), in the dtype of the scores.

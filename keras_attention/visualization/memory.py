@@ -12,40 +12,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from keras_attention.visualization.memory_panels import _VALUE, Panel, draw_panels
 from keras_attention.visualization.plots import _captions, _check_texts
-from keras_attention.visualization.table import (
-    _GRID,
-    _INK,
-    _MUTED,
-    _NOTE_SIZE,
-    _width,
-    matplotlib_or_error,
-)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_CELL = 0.15  # a step, and a row of a panel
-_PAD = 0.15  # around the picture
-_GAP = 0.12  # between panels
-_LINE = 0.2  # a title, or a note
-_TEXT = 8.5
 _MOST = 40  # values of an input, an output or a word that are drawn as rows
 _SEEN = 0.1  # weights from here on are worth a row
 _WRITTEN, _READ = (0.90, 0.42, 0.0), (0.09, 0.35, 0.69)  # orange, blue
 _MODE, _GATE, _USED = (0.35, 0.20, 0.60), (0.45, 0.30, 0.10), (0.0, 0.40, 0.20)
-_VALUE = (0.1, 0.1, 0.1)
-
-
-class _Panel(NamedTuple):
-    """Rows over time, or the words of the slots beside them."""
-
-    title: str
-    cells: np.ndarray  # floats, row by row, or colours, three numbers a cell
-    rows: list[str]  # a label each, empty strings for none
-    color: tuple[float, float, float] | None = _VALUE  # of the highest; None: signs
-    low: float = 0.0
-    high: float = 1.0
 
 
 class _Sample(NamedTuple):
@@ -129,7 +105,7 @@ def plot_memory(
     words = _words(seen, order)
     heading = [] if title is None else _captions(None, title)
     notes = _notes(seen, order, least)
-    return _draw(panels, words, int(inputs is not None), labels, heading, notes)
+    return draw_panels(panels, words, int(inputs is not None), labels, heading, notes)
 
 
 def _check_values(name: str, values: Any) -> np.ndarray:
@@ -219,7 +195,7 @@ def _choose(seen: _Sample, most: int) -> tuple[np.ndarray, float]:
     return kept[np.argsort(first[kept], kind="stable")], least
 
 
-def _in_and_out(way: str, values: Any, length: int) -> list[_Panel]:
+def _in_and_out(way: str, values: Any, length: int) -> list[Panel]:
     """What came in or went out, lighter to darker from its least to its most."""
     if values is None:
         return []
@@ -227,10 +203,10 @@ def _in_and_out(way: str, values: Any, length: int) -> list[_Panel]:
     values = np.pad(values, ((0, 0), (0, length - values.shape[1])))
     title = "What came in" if way == "in" else "What went out"
     low, high = min(0.0, values.min()), max(1.0, values.max())
-    return [_Panel(title, values, [""] * len(values), _VALUE, low, high)]
+    return [Panel(title, values, [""] * len(values), _VALUE, low, high)]
 
 
-def _panels(seen: _Sample, order: np.ndarray, labels: list[str]) -> list[_Panel]:
+def _panels(seen: _Sample, order: np.ndarray, labels: list[str]) -> list[Panel]:
     """All panels that have to do with the memory."""
     slots = [f"slot {m}" for m in order]
     writes = np.minimum(seen.write_weights.sum(1), 1.0)[:, order].T  # (M, T)
@@ -238,13 +214,13 @@ def _panels(seen: _Sample, order: np.ndarray, labels: list[str]) -> list[_Panel]
     for head in range(seen.read_weights.shape[1]):
         reads = seen.read_weights[:, head, order].T  # (M, T)
         title = f"Slots written (orange), and read by head {head + 1} (blue)"
-        found.append(_Panel(title, _mixed(writes, reads), slots))
+        found.append(Panel(title, _mixed(writes, reads), slots))
         found += _origins(seen, head, labels)
         found += _modes(seen, head)
     found += _gates(seen)
     if seen.usage is not None:
         usage = seen.usage[:, order].T
-        found.append(_Panel("How much of a slot is in use", usage, slots, _USED))
+        found.append(Panel("How much of a slot is in use", usage, slots, _USED))
     return found
 
 
@@ -281,7 +257,7 @@ def origins(write_weights: np.ndarray, read_weights: np.ndarray) -> np.ndarray:
     return found
 
 
-def _origins(seen: _Sample, head: int, labels: list[str]) -> list[_Panel]:
+def _origins(seen: _Sample, head: int, labels: list[str]) -> list[Panel]:
     """A row for each step whose writing the head comes back for."""
     back = origins(seen.write_weights.sum(1), seen.read_weights[:, head]).T
     rows = np.flatnonzero(back.max(1) >= _SEEN)
@@ -289,10 +265,10 @@ def _origins(seen: _Sample, head: int, labels: list[str]) -> list[_Panel]:
         return []
     names = [f"step {n + 1} {labels[n]}".strip() for n in rows]
     title = f"When that was written which head {head + 1} reads"
-    return [_Panel(title, back[rows], names, _READ)]
+    return [Panel(title, back[rows], names, _READ)]
 
 
-def _modes(seen: _Sample, head: int) -> list[_Panel]:
+def _modes(seen: _Sample, head: int) -> list[Panel]:
     """Backward, content and forward, each of the links of each write head."""
     if seen.modes is None:
         return []
@@ -305,10 +281,10 @@ def _modes(seen: _Sample, head: int) -> list[_Panel]:
     else:
         rows = ["by content"] + [""] * (len(modes) - 1)
     title = f"How head {head + 1} finds its slots: by order of writing, or by content"
-    return [_Panel(title, modes, rows, _MODE)]
+    return [Panel(title, modes, rows, _MODE)]
 
 
-def _gates(seen: _Sample) -> list[_Panel]:
+def _gates(seen: _Sample) -> list[Panel]:
     names = {"write_gate": "write", "allocation_gate": "to a free slot"}
     names["free_gates"] = "free what was read"
     cells, rows = [], []
@@ -320,14 +296,14 @@ def _gates(seen: _Sample) -> list[_Panel]:
             rows += [f"{row} ({n + 1})" if many else row for n in range(gates.shape[1])]
     if not cells:
         return []
-    return [_Panel("Gates", np.concatenate(cells), rows, _GATE)]
+    return [Panel("Gates", np.concatenate(cells), rows, _GATE)]
 
 
-def _words(seen: _Sample, order: np.ndarray) -> _Panel:
+def _words(seen: _Sample, order: np.ndarray) -> Panel:
     """What the slots hold in the end, blue below 0 and red above."""
     words = seen.memory[-1][order][:, :_MOST]  # (M, W)
     most = float(np.abs(words).max()) or 1.0
-    return _Panel("Words in the end", words, [""] * len(order), None, -most, most)
+    return Panel("Words in the end", words, [""] * len(order), None, -most, most)
 
 
 def _notes(seen: _Sample, order: np.ndarray, least: float) -> list[str]:
@@ -342,102 +318,3 @@ def _notes(seen: _Sample, order: np.ndarray, least: float) -> list[str]:
             f"above {100 * least:.0f} %."
         )
     return notes
-
-
-def _draw(
-    panels: list[_Panel],
-    words: _Panel,
-    behind: int,
-    labels: list[str],
-    heading: list[str],
-    notes: list[str],
-) -> Figure:
-    """Puts the panels into a figure of just the right size."""
-    _, canvas, figure_class = matplotlib_or_error()
-    left = max([_width(row, _TEXT) for one in panels for row in one.rows]) + 0.1
-    left += _PAD
-    across = panels[0].cells.shape[1] * _CELL
-    side = max(words.cells.shape[1] * _CELL, _width(words.title, _TEXT, True))
-    beside = left + max(across, _width(panels[behind].title, _TEXT, True)) + 0.3
-    widths = [
-        beside + side,
-        *(left + _width(one.title, _TEXT, True) for one in panels),
-        *(_PAD + _width(text, _TEXT + 1, True) for text in heading),
-        *(_PAD + _width(text, _NOTE_SIZE) for text in notes),
-    ]
-    total_width = max(widths) + _PAD
-    under = max(_width(text, _TEXT) for text in labels) + 0.25  # below the last panel
-    heights = [_LINE + len(one.rows) * _CELL + _GAP for one in panels]
-    above = _PAD + len(heading) * (_LINE + 0.03)
-    total_height = above + sum(heights) + under + len(notes) * _LINE + _PAD
-    figure = figure_class(
-        figsize=(total_width, total_height), dpi=120, facecolor="white"
-    )
-    canvas(figure)
-
-    def write(x: float, y: float, text: str, **style: Any) -> None:
-        """Text at inches from the upper left corner."""
-        place = (x / total_width, 1 - y / total_height)
-        figure.text(*place, text, va="top", parse_math=False, **style)
-
-    def place(panel: _Panel, x: float, y: float, width: float) -> Any:
-        """Its title at a height, and its cells below."""
-        write(x, y, panel.title, size=_TEXT, weight="bold", color=_INK)
-        height = len(panel.rows) * _CELL
-        bottom = total_height - y - _LINE - height
-        box = (x / total_width, bottom / total_height)
-        ax = figure.add_axes((*box, width / total_width, height / total_height))
-        _draw_panel(ax, panel)
-        return ax
-
-    for n, line in enumerate(heading):
-        write(_PAD, _PAD + n * _LINE, line, size=_TEXT + 1, weight="bold", color=_INK)
-    y = above
-    for n, panel in enumerate(panels):
-        ax = place(panel, left, y, across)
-        if n == behind:  # the first that shows slots
-            place(words, beside, y, words.cells.shape[1] * _CELL)
-        y += heights[n]
-    _draw_steps(ax, labels)
-    y += under
-    for n, note in enumerate(notes):
-        write(_PAD, y + n * _LINE, note, size=_NOTE_SIZE, color=_MUTED)
-    return figure
-
-
-def _draw_panel(ax: Any, panel: _Panel) -> None:
-    rows, columns = panel.cells.shape[:2]
-    shown: dict[str, Any] = {"extent": (0, columns, rows, 0), "aspect": "auto"}
-    if panel.cells.ndim == 2:
-        shown.update(cmap=_colormap(panel.color), vmin=panel.low, vmax=panel.high)
-    ax.imshow(panel.cells, interpolation="nearest", **shown)
-    for n in range(1, rows):
-        ax.axhline(n, color=_GRID, linewidth=0.3)
-    for n in range(1, columns):
-        ax.axvline(n, color=_GRID, linewidth=0.3)
-    for spine in ax.spines.values():
-        spine.set_color(_GRID)
-    style = {"size": _TEXT, "color": _INK, "parse_math": False}
-    ax.set_yticks(np.arange(rows) + 0.5, panel.rows, **style)
-    ax.set_xticks([])
-    ax.tick_params(length=0, pad=3)
-
-
-def _colormap(color: tuple[float, float, float] | None) -> Any:
-    """From white to a colour; for None from blue over white to red."""
-    matplotlib, _, _ = matplotlib_or_error()
-    if color is None:
-        return matplotlib.colormaps["RdBu_r"]
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("ink", [(1.0, 1.0, 1.0), color])
-
-
-def _draw_steps(ax: Any, labels: list[str]) -> None:
-    """Labels below the last panel; without any, the number of each fifth step."""
-    style = {"size": _TEXT, "color": _INK, "parse_math": False}
-    if any(labels):
-        ax.set_xticks(np.arange(len(labels)) + 0.5, labels, rotation=90, **style)
-        return
-    numbers = [n for n in range(1, len(labels) + 1) if n == 1 or n % 5 == 0]
-    ax.set_xticks([n - 0.5 for n in numbers], [str(n) for n in numbers], **style)

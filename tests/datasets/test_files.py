@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from keras_attention.datasets import files
+from keras_attention.datasets import archives, files
 
 CONTENT = bytes(range(256)) * 37
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -233,7 +233,7 @@ def test_read_members(tmp_path):
     expected = {"a/b.txt": b"one", "c.txt": b"two"}  # links are never followed
     for name, mode in (("x.tar.gz", "w:gz"), ("x.tar", "w")):
         path = _tar(tmp_path / name, members, mode)
-        assert files.read_members(path, wanted) == expected
+        assert archives.read_members(path, wanted) == expected
     assert sorted(os.listdir(tmp_path)) == ["x.tar", "x.tar.gz"]  # nothing unpacked
 
 
@@ -255,14 +255,14 @@ def test_read_members(tmp_path):
 def test_unsafe_members_are_refused(tmp_path, member):
     path = _tar(tmp_path / "x.tar.gz", [("fine.txt", b"x"), member])
     with pytest.raises(files.UnsafeArchiveError, match=r"refused because of.*evil"):
-        files.read_members(path, ["fine.txt"])
+        archives.read_members(path, ["fine.txt"])
 
 
 def test_archive_that_swells_is_refused(tmp_path, monkeypatch):
     path = _tar(tmp_path / "x.tar.gz", [("big.txt", bytes(200_000))])
-    monkeypatch.setattr(files, "ARCHIVE_LIMIT", 100_000)
+    monkeypatch.setattr(archives, "ARCHIVE_LIMIT", 100_000)
     with pytest.raises(files.UnsafeArchiveError, match="more than 100000 bytes"):
-        files.read_members(path, ["big.txt"])
+        archives.read_members(path, ["big.txt"])
 
 
 def test_damaged_archives(tmp_path):
@@ -276,16 +276,16 @@ def test_damaged_archives(tmp_path):
     for content in cases:
         path.write_bytes(content)
         with pytest.raises(files.DamagedDataError, match=advice):
-            files.read_members(path, ["a.txt"])
+            archives.read_members(path, ["a.txt"])
 
 
 def test_truncated_plain_tar(tmp_path):
     path = _tar(tmp_path / "x.tar", [("a.txt", bytes(5000))], "w")
     path.write_bytes(path.read_bytes()[:3000])
     with pytest.raises(files.DamagedDataError, match="is damaged"):
-        files.read_members(path, ["a.txt"])
+        archives.read_members(path, ["a.txt"])
 
 
 def test_absent_archive(tmp_path):
     with pytest.raises(files.DataNotFoundError, match=r"no file .*x.tar.gz"):
-        files.read_members(tmp_path / "x.tar.gz", ["a.txt"])
+        archives.read_members(tmp_path / "x.tar.gz", ["a.txt"])

@@ -282,8 +282,8 @@ def test_first_block_of_the_readme_is_one_command(heading):
 DRAWS = {
     "transformer.md": "## 4.",
     "hops-are-layers.md": "## What that buys",
-    "hopfield.md": "## Sparse separations",
-    "dnc.md": "## The network that says it",
+    "hopfield.md": "## Sparse",
+    "dnc.md": "## The network",
 }
 
 

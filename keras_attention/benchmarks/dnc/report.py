@@ -70,7 +70,7 @@ def _place(run: Run) -> Any:
 
 
 def page(results: dict[str, Any]) -> str:
-    """The page of results, in Markdown, of what `whole` returns."""
+    """The results page in Markdown, from the output of `whole`."""
     runs = results["runs"]
     beside = any(run["model"] == "lstm" for run in runs)
     parts = [INTRODUCTION + (f"\n\n{BESIDE}" if beside else "")]
@@ -82,9 +82,9 @@ def page(results: dict[str, Any]) -> str:
             parts.append(commands(own))
     versions = sorted({f"Keras {run['keras']} on {run['backend']}" for run in runs})
     parts.append(
-        f"{', '.join(versions)}. Every figure of the tables is in "
-        "[dnc.json](dnc.json), with up to 40 validations of each training; trials that "
-        "the text alone tells of are not."
+        f"All runs used {', '.join(versions)}. [dnc.json](dnc.json) contains all "
+        "figures of the tables and up to 40 validations per run. It does not contain "
+        "trials that only the text mentions."
     )
     return "\n\n".join(parts) + "\n"
 

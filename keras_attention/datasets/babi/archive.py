@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
 
-from keras_attention.datasets import files
+from keras_attention.datasets import archives, files
 
 TASKS = {
     1: "single-supporting-fact",
@@ -243,7 +243,7 @@ def _read(path: Path, members: Sequence[str]) -> dict[str, bytes]:
         }
         contents = {m: c[0].read_bytes() for m, c in candidates.items() if c}
     else:
-        contents = files.read_members(path, frozenset(members))
+        contents = archives.read_members(path, frozenset(members))
     missing = [member for member in members if member not in contents]
     if missing:
         held_out = any(member.startswith("en-valid") for member in missing)

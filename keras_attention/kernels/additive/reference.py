@@ -16,8 +16,9 @@ Shapes: B batch, T queries, S keys, U units.
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 from keras import ops
@@ -32,12 +33,13 @@ LEAST_UNITS = 2**14  # B · T · S · U from which on a loop costs less than it 
 UNKNOWN = 64  # what an unknown size counts as
 
 
-class PrecomputedKey(NamedTuple):
-    """Keys and their exponentials, with the shape and the dtype of keys."""
+class PrecomputedKey(namedtuple("PrecomputedKey", ["key", "exp_key"])):
+    """Keys (B, S, U) and e^{2k}, with the shape and the dtype of keys.
 
-    key: Tensor  # (B, S, U), to which the gradient goes
-    exp_key: Tensor  # e^{2k}, (B, S, U), through which no gradient flows
+    The gradient goes to the keys; none flows through the exponentials.
+    """
 
+    __slots__ = ()
     shape = property(attrgetter("key.shape"))
     dtype = property(attrgetter("key.dtype"))
 

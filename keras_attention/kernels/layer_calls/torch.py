@@ -10,11 +10,7 @@ import torch
 import torch.nn.functional as F
 from keras.src.backend.common.variables import get_autocast_scope
 
-from keras_attention.kernels.tracing.torch import is_traced
-
 Tensor = Any
-
-
 _PLAIN = {
     keras.layers.Dense,
     keras.layers.LSTMCell,
@@ -55,39 +51,30 @@ def called(layer: Any, *given: Any, **options: Any) -> Any:
 
     Around a step of a cell it takes longer than the step.
     """
-    if _is_plain(layer) and all(_is_ready(x, layer.compute_dtype) for x in given):
-        return layer.call(*given, **options)
+    plain = type(layer) in _PLAIN and layer.built and _is_plain(layer)
+    if plain and not torch.compiler.is_compiling():
+        dtype = getattr(torch, layer.compute_dtype)
+        if all(
+            isinstance(x, torch.Tensor) and x.dtype is dtype and not x.is_meta
+            for one in given
+            for x in (one if isinstance(one, (list, tuple)) else (one,))
+        ):
+            return layer.call(*given, **options)
     return layer(*given, **options)
 
 
 def _is_plain(layer: Any) -> bool:
-    """Whether a layer is one of Keras' own to which nothing was added."""
-    if type(layer) not in _PLAIN or not layer.built:
-        return False
+    """Whether nothing was added to one of Keras' own layers."""
     if layer.compute_dtype != layer.variable_dtype or layer.activity_regularizer:
         return False
-    if layer._remat_mode or _is_hooked(layer):
+    if layer._remat_mode or getattr(layer, "quantization_mode", None) is not None:
         return False
-    if getattr(layer, "quantization_mode", None) is not None:
+    if layer._forward_hooks or layer._forward_pre_hooks:
+        return False
+    if layer._backward_hooks or layer._backward_pre_hooks:
+        return False
+    if torch.nn.modules.module._has_any_global_hook() or torch.jit.is_tracing():
         return False
     # There is no public name for what the layers around this one ask weights to be.
     scope = get_autocast_scope()
     return scope is None or scope.dtype in (None, layer.compute_dtype)
-
-
-def _is_hooked(layer: Any) -> bool:
-    """Whether torch is to call something before or after the layer, or its gradient."""
-    return bool(
-        layer._forward_hooks
-        or layer._forward_pre_hooks
-        or layer._backward_hooks
-        or layer._backward_pre_hooks
-        or torch.nn.modules.module._has_any_global_hook()
-    )
-
-
-def _is_ready(x: Any, dtype: str) -> bool:
-    if isinstance(x, (list, tuple)):
-        return all(_is_ready(one, dtype) for one in x)
-    known = isinstance(x, torch.Tensor) and not is_traced(x)
-    return known and x.dtype is getattr(torch, dtype)

@@ -49,8 +49,9 @@ def _forward(options: MemoryOptions, *given: Any) -> tuple[Any, Any]:
 
 def _backward(options: MemoryOptions, given: Any, slopes: Any) -> tuple[Any, ...]:
     interface, old, mask = given
+    d_read, d = slopes
     _, new, saved = reference.step(interface, old, mask, options)
-    d_interface, d_old = step_gradient(old, new, saved, *slopes, options)
+    d_interface, d_old = step_gradient(old, new, saved, d_read, d, options)
     return d_interface, d_old, None if mask is None else jnp.zeros_like(mask)
 
 

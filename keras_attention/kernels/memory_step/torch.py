@@ -97,10 +97,11 @@ class _Access(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         old = MemoryState(*flat)
         read, new, saved = _forward(interface, old, mask)
-        x, psi, free_list, allocation, write_content, *directions, read_content = saved
+        free_list: Any = saved.free_list
         ctx.save_for_backward(
-            mask, interface, *old, *new, *x, psi, *free_list, allocation,
-            *write_content, *directions, *read_content,
+            mask, interface, *old, *new, *saved.interface, saved.retention, *free_list,
+            saved.allocation, *saved.write_content, saved.forward, saved.backward,
+            *saved.read_content,
         )  # fmt: skip
         return read, *new
 
@@ -115,7 +116,7 @@ class _Access(torch.autograd.Function):
         x, flat = Interface(*flat[12:26]), flat[26:]
         saved = Residuals(
             x, flat[0], SortedSlots(*flat[1:5]), flat[5], Content(*flat[6:10]),
-            *flat[10:12], Content(*flat[12:]),
+            flat[10], flat[11], Content(*flat[12:]),
         )  # fmt: skip
         d = MemoryState(*slopes[1:])
         d_interface, d_old = _backward(old, new, saved, slopes[0], d)

@@ -1,4 +1,4 @@
-"""Sparse links on JAX; see `links.py`."""
+"""Sparse links on JAX."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import jax
 import keras
 
 from keras_attention.kernels.keras import is_exporting
-from keras_attention.kernels.sparse_links import reference as plain
+from keras_attention.kernels.sparse_links import reference
 
 Tensor = Any
 
@@ -16,20 +16,20 @@ Tensor = Any
 def fade(values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
     """Links after a write, (G, K, M)."""
     if isinstance(values, keras.KerasTensor) or is_exporting():
-        return plain.fade(values, slots, weights)
+        return reference.fade(values, slots, weights)
     return _fade(values, slots, weights)
 
 
 def follow(values: Tensor, slots: Tensor, reads: Tensor) -> tuple[Tensor, Tensor]:
     """What is after and before what was read, (G, M, R)."""
     if isinstance(values, keras.KerasTensor) or is_exporting():
-        return plain.follow(values, slots, reads)
+        return reference.follow(values, slots, reads)
     return _follow(values, slots, reads)
 
 
 @jax.custom_vjp
 def _fade(values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
-    return plain.fade_pieces(values, slots, weights)
+    return reference.fade_pieces(values, slots, weights)
 
 
 def _fade_forward(*given: Tensor) -> tuple[Tensor, Any]:
@@ -46,7 +46,7 @@ _fade.defvjp(_fade_forward, _fade_backward)
 
 @jax.custom_vjp
 def _follow(values: Tensor, slots: Tensor, reads: Tensor) -> tuple[Tensor, Tensor]:
-    return plain.follow_pieces(values, slots, reads)
+    return reference.follow_pieces(values, slots, reads)
 
 
 def _follow_forward(*given: Tensor) -> tuple[Any, Any]:
@@ -61,19 +61,19 @@ def _follow_backward(given: Any, slopes: Any) -> tuple[Any, ...]:
 _follow.defvjp(_follow_forward, _follow_backward)
 
 
-# A loop of unknown length has no gradient: those of gradients are of the plain form.
+# A loop of unknown length has no gradient: gradients of gradients take the reference.
 @jax.custom_vjp
 def _fade_gradient(
     values: Tensor, slots: Tensor, weights: Tensor, slope: Tensor
 ) -> tuple[Tensor, Tensor]:
-    return plain.fade_gradient(values, slots, weights, slope)
+    return reference.fade_gradient(values, slots, weights, slope)
 
 
 def _fade_gradient_backward(given: Any, slopes: Any) -> tuple[Any, ...]:
     values, slots, weights, slope = given
 
     def again(values: Tensor, weights: Tensor, slope: Tensor) -> Any:
-        form = jax.vjp(lambda v, w: plain.fade(v, slots, w), values, weights)
+        form = jax.vjp(lambda v, w: reference.fade(v, slots, w), values, weights)
         return form[1](slope)
 
     first, second, third = jax.vjp(again, values, weights, slope)[1](slopes)
@@ -89,14 +89,14 @@ _fade_gradient.defvjp(
 def _follow_gradient(
     values: Tensor, slots: Tensor, reads: Tensor, ahead: Tensor, back: Tensor
 ) -> tuple[Tensor, Tensor]:
-    return plain.follow_gradient(values, slots, reads, ahead, back)
+    return reference.follow_gradient(values, slots, reads, ahead, back)
 
 
 def _follow_gradient_backward(given: Any, slopes: Any) -> tuple[Any, ...]:
     values, slots, reads, *further = given
 
     def again(values: Tensor, reads: Tensor, *further: Tensor) -> Any:
-        form = jax.vjp(lambda v, r: plain.follow(v, slots, r), values, reads)
+        form = jax.vjp(lambda v, r: reference.follow(v, slots, r), values, reads)
         return form[1](further)
 
     first, second, *rest = jax.vjp(again, values, reads, *further)[1](slopes)

@@ -1,13 +1,13 @@
-"""How sparse links fade, and where they lead, with gradients that skip dead links.
+"""How sparse links fade and how they are followed, with gradients that skip zeros.
 
-A memory of many slots has room for M K links, and most of it is empty: none of a memory
-that is new, one or two of the K of a slot that was written to with decision. A link of
-0 says nothing and, as all its uses are products with it, hands on no gradient. So the
-room is cut into pieces, some slots of one place of the K, and only pieces with a link
-in them are gone through, forward and back. The cost is that of the links there are.
+A memory of many slots can hold M K links, most of which are 0: all of them in a new
+memory, all but one or two in a slot after a decided write. A link of 0 has no effect
+and no gradient. The array is cut into pieces, some slots of one of the K links, and
+loops visit only the pieces with a link in them, forward and back. The cost grows with
+the number of links that are not 0.
 
-`fade` and `follow` are the plain forms, of which the backends keep the values and
-replace the way: here with a loop over pieces, on torch by a list of the links.
+`fade` and `follow` are the equations. The backends compute the same values in other
+ways: JAX and TensorFlow by a loop over pieces, torch by a list of the links.
 
 Shapes: G examples times write heads, M slots, K links of a slot, R read heads, S slots
 of a piece.
@@ -29,19 +29,19 @@ LONGEST = 512  # S at most
 class Piece(NamedTuple):
     """Where a piece is: of which of the K links, and from which slot on."""
 
-    place: Tensor
+    rank: Tensor
     start: Tensor
     size: int
 
 
 def in_whole_pieces(
-    given: tuple[int, ...], found: tuple[int, ...]
+    inputs: tuple[int, ...], outputs: tuple[int, ...]
 ) -> Callable[[Callable], Callable]:
     """Fills up the slots, where they are no multiple of a piece, by some without links.
 
     Args:
-        given: which axis of each argument is the slots'.
-        found: the same of each result; one result is no tuple.
+        inputs: which axis of each argument is the slots'.
+        outputs: the same of each result; one result is no tuple.
     """
 
     def around(function: Callable) -> Callable:
@@ -51,12 +51,12 @@ def in_whole_pieces(
             more = -number % _size(number)
             if not more:
                 return function(*arrays)
-            results = function(*(_filled(x, a, more) for x, a in zip(arrays, given)))
+            results = function(*(_filled(x, a, more) for x, a in zip(arrays, inputs)))
             cut = [
                 y[(slice(None),) * axis + (slice(number),)]
-                for y, axis in zip(results if len(found) > 1 else [results], found)
+                for y, axis in zip(results if len(outputs) > 1 else [results], outputs)
             ]
-            return tuple(cut) if len(found) > 1 else cut[0]
+            return tuple(cut) if len(outputs) > 1 else cut[0]
 
         return run
 
@@ -80,8 +80,8 @@ def fade(values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
     """
     _, links, number = values.shape
     flat = ops.reshape(slots, (-1, links * number))
-    there = ops.reshape(ops.take_along_axis(weights, flat, axis=-1), ops.shape(values))
-    return values * ((1 - weights[:, None]) - there)
+    before = ops.reshape(ops.take_along_axis(weights, flat, axis=-1), ops.shape(values))
+    return values * ((1 - weights[:, None]) - before)
 
 
 def follow(values: Tensor, slots: Tensor, reads: Tensor) -> tuple[Tensor, Tensor]:
@@ -102,12 +102,12 @@ def follow(values: Tensor, slots: Tensor, reads: Tensor) -> tuple[Tensor, Tensor
     ahead, back = [], []
     for r in range(heads):  # numbers are gathered sooner than rows
         weights = reads[:, :, r]
-        there = ops.take(ops.reshape(weights, (-1,)), flat, axis=0)
-        there = ops.reshape(there, (-1, links, number))  # w[j]
-        ahead.append(ops.sum(values * there, axis=1))
+        before = ops.take(ops.reshape(weights, (-1,)), flat, axis=0)
+        before = ops.reshape(before, (-1, links, number))  # w[j]
+        ahead.append(ops.sum(values * before, axis=1))
         sent = ops.reshape(values * weights[:, None], (-1,))
-        found = ops.segment_sum(sent, flat, groups * number)
-        back.append(ops.reshape(found, (-1, number)))
+        received = ops.segment_sum(sent, flat, groups * number)
+        back.append(ops.reshape(received, (-1, number)))
     return ops.stack(ahead, axis=-1), ops.stack(back, axis=-1)
 
 
@@ -117,8 +117,8 @@ def fade_pieces(values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
     table = weights[..., None]  # (G, M, 1)
 
     def step(piece: Piece, out: Tensor) -> tuple[Tensor]:
-        there = _at(table, _cut(slots, piece))[..., 0]  # w[j], (G, S)
-        return (_put(out, piece, -there * _cut(values, piece)),)
+        before = _at(table, _cut(slots, piece))[..., 0]  # w[j], (G, S)
+        return (_put(out, piece, -before * _cut(values, piece)),)
 
     kept = values * (1 - weights[:, None])
     return _each(values, step, kept)[0]
@@ -133,9 +133,9 @@ def fade_gradient(
 
     def step(piece: Piece, of_values: Tensor, of_weights: Tensor) -> tuple:
         to, d = _cut(slots, piece), _cut(slope, piece)
-        there = _at(table, to)[..., 0]
+        before = _at(table, to)[..., 0]
         sent = (-d * _cut(values, piece))[..., None]
-        return _put(of_values, piece, -there * d), _send(of_weights, to, sent)
+        return _put(of_values, piece, -before * d), _send(of_weights, to, sent)
 
     here = -ops.sum(slope * values, axis=1)[..., None]
     kept = slope * (1 - weights[:, None])
@@ -168,10 +168,10 @@ def follow_gradient(
 
     def step(piece: Piece, of_values: Tensor, of_reads: Tensor) -> tuple:
         to, value = _cut(slots, piece), _cut(values, piece)[..., None]
-        there, here = _at(both, to), _rows(ahead, piece)  # (G, S, ·), (G, S, R)
-        met = here * there[..., :heads] + _rows(reads, piece) * there[..., heads:]
-        of_reads = _add(of_reads, piece, value * there[..., heads:])
-        of_reads = _send(of_reads, to, value * here)
+        before, after = _at(both, to), _rows(ahead, piece)  # (G, S, ·), (G, S, R)
+        met = after * before[..., :heads] + _rows(reads, piece) * before[..., heads:]
+        of_reads = _add(of_reads, piece, value * before[..., heads:])
+        of_reads = _send(of_reads, to, value * after)
         return _put(of_values, piece, ops.sum(met, axis=-1)), of_reads
 
     none = ops.zeros_like(values), ops.zeros_like(reads)
@@ -180,7 +180,7 @@ def follow_gradient(
 
 
 def _each(
-    values: Tensor, step: Callable[..., tuple[Tensor, ...]], *found: Tensor
+    values: Tensor, step: Callable[..., tuple[Tensor, ...]], *results: Tensor
 ) -> tuple[Tensor, ...]:
     """What `step` makes of tensors, one piece with a link in it after the other."""
     _, links, number = values.shape
@@ -191,14 +191,14 @@ def _each(
     live = ops.cast(live, "int32")  # (K M / S,)
     order, count = ops.cast(ops.argsort(1 - live), "int32"), ops.sum(live)
 
-    def one(n: Tensor, *found: Tensor) -> tuple[Tensor, ...]:
+    def one(n: Tensor, *results: Tensor) -> tuple[Tensor, ...]:
         which = ops.take(order, n)
-        place = ops.cast(which // pieces, "int32")
-        piece = Piece(place, (which - place * pieces) * size, size)
-        return n + 1, *step(piece, *found)
+        rank = ops.cast(which // pieces, "int32")
+        piece = Piece(rank, (which - rank * pieces) * size, size)
+        return n + 1, *step(piece, *results)
 
     start = ops.zeros((), "int32")
-    _, *rest = ops.while_loop(lambda n, *_: n < count, one, (start, *found))
+    _, *rest = ops.while_loop(lambda n, *_: n < count, one, (start, *results))
     return tuple(rest)
 
 
@@ -211,7 +211,7 @@ def _size(number: int) -> int:
 def _cut(x: Tensor, piece: Piece) -> Tensor:
     """(G, S) of (G, K, M)."""
     shape = (ops.shape(x)[0], 1, piece.size)
-    return ops.slice(x, _start(0, piece.place, piece.start), shape)[:, 0]
+    return ops.slice(x, _start(0, piece.rank, piece.start), shape)[:, 0]
 
 
 def _rows(x: Tensor, piece: Piece) -> Tensor:
@@ -220,8 +220,8 @@ def _rows(x: Tensor, piece: Piece) -> Tensor:
     return ops.slice(x, _start(0, piece.start, 0), shape)
 
 
-def _start(*places: Any) -> Tensor:
-    return ops.stack([ops.cast(place, "int32") for place in places])
+def _start(*indices: Any) -> Tensor:
+    return ops.stack([ops.cast(n, "int32") for n in indices])
 
 
 def _at(x: Tensor, slots: Tensor) -> Tensor:
@@ -233,7 +233,7 @@ def _at(x: Tensor, slots: Tensor) -> Tensor:
 def _put(x: Tensor, piece: Piece, block: Tensor) -> Tensor:
     """(G, K, M) with numbers (G, S) added."""
     _, links, number = x.shape
-    here = piece.start + ops.arange(piece.size, dtype="int32") + piece.place * number
+    here = piece.start + ops.arange(piece.size, dtype="int32") + piece.rank * number
     index = _flat(ops.broadcast_to(here, ops.shape(block)), links * number)
     return _scatter(x, (-1,), index, ops.reshape(block, (-1,)))
 

@@ -1,4 +1,4 @@
-"""Sparse links on TensorFlow; see `links.py`."""
+"""Sparse links on TensorFlow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from keras_attention.kernels.keras import is_exporting
-from keras_attention.kernels.sparse_links import reference as plain
+from keras_attention.kernels.sparse_links import reference
 
 Tensor = Any
 
@@ -16,14 +16,14 @@ Tensor = Any
 def fade(values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
     """Links after a write, (G, K, M)."""
     if isinstance(values, keras.KerasTensor) or is_exporting():
-        return plain.fade(values, slots, weights)
+        return reference.fade(values, slots, weights)
 
     @tf.custom_gradient
     def call(values: Tensor, weights: Tensor) -> Any:
         def gradient(slope: Tensor) -> tuple[Tensor, Tensor]:
-            return plain.fade_gradient(values, slots, weights, slope)
+            return reference.fade_gradient(values, slots, weights, slope)
 
-        return plain.fade_pieces(values, slots, weights), gradient
+        return reference.fade_pieces(values, slots, weights), gradient
 
     return call(values, weights)
 
@@ -31,13 +31,13 @@ def fade(values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
 def follow(values: Tensor, slots: Tensor, reads: Tensor) -> tuple[Tensor, Tensor]:
     """What is after and before what was read, (G, M, R)."""
     if isinstance(values, keras.KerasTensor) or is_exporting():
-        return plain.follow(values, slots, reads)
+        return reference.follow(values, slots, reads)
 
     @tf.custom_gradient
     def call(values: Tensor, reads: Tensor) -> Any:
         def gradient(ahead: Tensor, back: Tensor) -> tuple[Tensor, Tensor]:
-            return plain.follow_gradient(values, slots, reads, ahead, back)
+            return reference.follow_gradient(values, slots, reads, ahead, back)
 
-        return plain.follow_pieces(values, slots, reads), gradient
+        return reference.follow_pieces(values, slots, reads), gradient
 
     return call(values, reads)

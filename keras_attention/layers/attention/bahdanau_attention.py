@@ -18,7 +18,7 @@ from keras_attention.layers.base.stateful import full_mask, scan_queries
 from keras_attention.layers.scores.additive_score import AdditiveScore
 from keras_attention.layers.scores.weights import initializer_config
 from keras_attention.numerics.precision import wide
-from keras_attention.ops import attend
+from keras_attention.ops.attention import weighted_values
 
 Tensor = Any
 
@@ -151,7 +151,7 @@ class BahdanauAttention(NormalizedAttention):
     ) -> tuple[Tensor, Tensor | None, Any]:
         query = self.score.project_query(query)  # of all queries at once: (B, T, U)
         if not self.coverage:
-            output, weights = attend(
+            output, weights = weighted_values(
                 query,
                 prepared.key,
                 prepared.value,
@@ -167,7 +167,7 @@ class BahdanauAttention(NormalizedAttention):
             step: list[Any] = [None if x is None else x[:, None] for x in inputs]
             query, dropout_mask, mask = step  # (B, 1, ·)
             covered = ops.cast(coverage[..., None], query.dtype)  # (B, S, 1)
-            output, weights = attend(
+            output, weights = weighted_values(
                 query,
                 prepared.key + covered * kernel,  # W_k k + b + w_c c, (B, S, U)
                 prepared.value,

@@ -18,7 +18,8 @@ from keras_attention.layers.base.serialization import export
 from keras_attention.layers.scores.location_score import LocationScore
 from keras_attention.numerics import masks
 from keras_attention.numerics.precision import wide
-from keras_attention.ops import alignments, attend
+from keras_attention.ops import alignments
+from keras_attention.ops.attention import weighted_values
 
 Tensor = Any
 
@@ -185,7 +186,7 @@ class LuongAttention(NormalizedAttention):
             weights = self._normalize(similarity, mask)
             return weights if gaussian is None else wide(weights) * gaussian
 
-        output, weights = attend(
+        output, weights = weighted_values(
             self.score.project_query(query),
             prepared.key,
             prepared.value,

@@ -19,7 +19,8 @@ from keras_attention.layers.base.arguments import (
 )
 from keras_attention.layers.base.attention_layer import Prepared
 from keras_attention.numerics import normalizers
-from keras_attention.ops import attend, dot_product_attention
+from keras_attention.ops import dot_product_attention
+from keras_attention.ops.attention import weighted_values
 
 Tensor = Any
 
@@ -84,14 +85,14 @@ class NormalizedAttention(ScoredAttention):
                 None if self.score.scaled else 1.0,
             )
             return ops.squeeze(output, axis=2), None
-        return attend(
+        return weighted_values(
             self.score.project_query(query),
             prepared.key,
             prepared.value,
             self.score.compare,
             self._normalize,
             mask,
-            dropout_mask=dropout_mask,
+            dropout_mask,
         )
 
     def get_config(self) -> dict[str, Any]:

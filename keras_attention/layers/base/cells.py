@@ -16,6 +16,7 @@ import keras
 from keras import ops
 
 from keras_attention import kernels
+from keras_attention.layers.base.packing import as_before
 
 Tensor = Any
 
@@ -93,6 +94,20 @@ def call_cell(
     """Takes one step of a cell, as `keras.layers.RNN` does."""
     more = {"training": training} if kernels.takes_training(cell) else {}
     return kernels.called(cell, inputs, state, **more)
+
+
+def step_cell(
+    cell: Any, read: list[Tensor], state: Any, training: bool | None
+) -> tuple[Tensor, Any]:
+    """Takes one step of a cell that reads several tensors (B, ·) side by side.
+
+    Returns:
+        The output (B, U), and the new state in the structure and dtypes of the old one.
+    """
+    inputs = read[0] if len(read) == 1 else ops.concatenate(read, axis=-1)
+    more = {"training": training} if kernels.takes_training(cell) else {}
+    output, new = kernels.called(cell, inputs, state, **more)
+    return output, as_before(new, state)
 
 
 def has_dropout(cell: Any) -> bool:

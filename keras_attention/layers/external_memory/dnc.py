@@ -35,10 +35,10 @@ Tensor = Any
 class DNC(keras.layers.Layer):
     """A `DNCCell` or an `NTMCell` over a sequence: the Differentiable Neural Computer.
 
-    The memory is empty when a sequence begins. What `keras.layers.RNN(cell)` returns is
-    the same, but here masks are right whatever the shapes, dropout is drawn before the
-    loop, the output's weights meet all steps at once, the state keeps its shapes, and
-    long sequences fit.
+    The memory is empty when a sequence begins. `keras.layers.RNN(cell)` returns the
+    same. Here masks are right whatever the shapes, dropout is sampled before the loop,
+    the output's weights are applied to all steps at once, the state keeps its shapes,
+    and long sequences fit.
 
     Args:
         cell: a `DNCCell` or an `NTMCell`.
@@ -46,7 +46,8 @@ class DNC(keras.layers.Layer):
         return_state: whether to return the last state, too.
         segment: how many steps are computed again together when gradients are taken, so
             that memory grows with the number of such segments and not with T: a number,
-            or "auto" for √T. None keeps all steps. Gradients are the same.
+            or "auto" for √T. None keeps all steps. Gradients are the same. A controller
+            with dropout trains with None alone.
 
     Call arguments:
         inputs: (B, T, D).
@@ -68,8 +69,9 @@ class DNC(keras.layers.Layer):
         links of a slot.)
 
     Raises:
-        ValueError: for a cell without a memory, a `segment` below 1, an initial state
-            of other sizes, or a mask that does not fit.
+        ValueError: for a cell without a memory, a `segment` below 1, a `segment` while
+            a controller with dropout trains, an initial state of other sizes, or a mask
+            that does not fit.
 
     Example:
 
@@ -142,29 +144,31 @@ class DNC(keras.layers.Layer):
             return output
         return (output, *keras.tree.flatten(tuple(state)))
 
-    def start(self, batch: Any, given: Any = None) -> Any:
+    def start(self, batch: Any, initial_state: Any = None) -> Any:
         """The first step's state, a named tuple.
 
         Args:
             batch: B, a number or a tensor.
-            given: the controller's states, or all that `return_state` returned, as a
-                structure of tensors; None for an empty memory.
+            initial_state: the controller's states, or all that `return_state` returned,
+                as a structure of tensors; None for an empty memory.
 
         Raises:
             ValueError: if there are more or fewer of them, or of other shapes.
         """
         state = self.cell.start(batch)
-        if given is None:
+        if initial_state is None:
             return state
-        flat = self._checked(given, batch if isinstance(batch, int) else None)
+        flat = self._check_state(
+            initial_state, batch if isinstance(batch, int) else None
+        )
         controller = len(keras.tree.flatten(state.cell))
         if len(flat) == controller:
             return state._replace(cell=packed(state.cell, flat))
         return type(state)(*packed(tuple(state), flat))
 
-    def _checked(self, given: Any, batch: int | None) -> list[Tensor]:
+    def _check_state(self, initial_state: Any, batch: int | None) -> list[Tensor]:
         """An initial state, flat, held to the sizes of the cell and of the inputs."""
-        flat = keras.tree.flatten(given)
+        flat = keras.tree.flatten(initial_state)
         controller = len(state_widths(self.cell.cell, whole=True))
         specs = self.cell.state_specs()
         if len(flat) not in (controller, len(specs)):
@@ -174,7 +178,7 @@ class DNC(keras.layers.Layer):
                 f"Received: {len(flat)} tensor(s) of shapes "
                 f"{[tuple(x.shape) for x in flat]}"
             )
-        _check_state(flat, [(batch, *shape) for shape, _ in specs[: len(flat)]])
+        _check_shapes(flat, [(batch, *shape) for shape, _ in specs[: len(flat)]])
         return flat
 
     def trace(self, inputs: Any, mask: Any = None) -> Trace:
@@ -194,9 +198,9 @@ class DNC(keras.layers.Layer):
             self.build(tuple(inputs.shape))
         mask = kernels.carried_mask(inputs) if mask is None else mask
         mask = masks.check("mask", mask, tuple(inputs.shape[:2]))
-        _, _, found = self._run(inputs, mask, None, False, True)
+        _, _, trace = self._run(inputs, mask, None, False, True)
         return Trace(
-            *(None if isinstance(x, tuple) else ops.convert_to_numpy(x) for x in found)
+            *(None if isinstance(x, tuple) else ops.convert_to_numpy(x) for x in trace)
         )
 
     def compute_output_spec(
@@ -204,7 +208,7 @@ class DNC(keras.layers.Layer):
     ) -> Any:
         _check_inputs(inputs.shape)
         if initial_state is not None:
-            self._checked(initial_state, inputs.shape[0])
+            self._check_state(initial_state, inputs.shape[0])
         batch, steps = inputs.shape[:2]
         width, dtype = self.cell.output_size, self.cell.compute_dtype
         shape = (batch, steps, width) if self.return_sequences else (batch, width)
@@ -218,8 +222,8 @@ class DNC(keras.layers.Layer):
         self, inputs_shape: Any, initial_state_shape: Any = None
     ) -> Any:
         inputs = keras.KerasTensor(inputs_shape, self.cell.compute_dtype)
-        found = self.compute_output_spec(inputs)
-        return keras.tree.map_structure(lambda x: tuple(x.shape), found)
+        specs = self.compute_output_spec(inputs)
+        return keras.tree.map_structure(lambda x: tuple(x.shape), specs)
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         return previous_mask if self.return_sequences else None
@@ -302,18 +306,18 @@ def _check_inputs(shape: Any) -> None:
         )
 
 
-def _check_state(given: list[Tensor], expected: list[tuple[Any, ...]]) -> None:
+def _check_shapes(given: list[Tensor], expected: list[tuple[Any, ...]]) -> None:
     """Raises a ValueError unless the tensors are of these shapes, where both are known.
 
     A length that is no number, None or a symbol of an export, may be any.
     """
     for one, wanted in zip(given, expected):
-        found = tuple(one.shape)
+        shape = tuple(one.shape)
         known = [
-            isinstance(n, int) and isinstance(m, int) for n, m in zip(found, wanted)
+            isinstance(n, int) and isinstance(m, int) for n, m in zip(shape, wanted)
         ]
-        fits = len(found) == len(wanted) and all(
-            n == m for n, m, both in zip(found, wanted, known) if both
+        fits = len(shape) == len(wanted) and all(
+            n == m for n, m, both in zip(shape, wanted, known) if both
         )
         if not fits:
             shapes = [("B" if n is None else n, *rest) for n, *rest in expected]

@@ -250,7 +250,10 @@ class DNCCell(MemoryCell):
             return state, ()
         x = residuals[0].interface
         return state, Trace(
-            *memory[:4],
+            memory=memory.memory,
+            usage=memory.usage,
+            write_weights=memory.write_weights,
+            read_weights=memory.read_weights,
             links=memory.links,
             modes=() if x.modes is None else x.modes,
             free_gates=x.free_gates,

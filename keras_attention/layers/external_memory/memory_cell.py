@@ -284,7 +284,9 @@ class MemoryCell(keras.layers.Layer, abc.ABC):
         shapes = [(-1, *shape) for shape, _ in specs]
         flat = [ops.reshape(x, s) for x, s in zip(states[1:], shapes, strict=True)]
         state = packed(self.start(1), flat)
-        output, state, _ = self.step(inputs, state, training)
+        inputs = ops.cast(inputs, self.compute_dtype)
+        hidden, state, _ = self.advance(inputs, state, training)
+        output = self.read_out(*hidden)
         return output, [output, *self._flat(state)]
 
     def has_dropout(self) -> bool:

@@ -20,7 +20,9 @@ from keras_attention.layers.base.arguments import (
 from keras_attention.layers.base.attention_layer import AttentionLayer
 from keras_attention.layers.multi_head.heads import (
     attention_equations,
+    check_call,
     check_inputs,
+    check_order,
     head_norm,
     integers,
     projection,
@@ -254,3 +256,39 @@ class ProjectedHeads(AttentionLayer):
         query, value, key = with_time(query_shape, value_shape, key_shape)
         check_inputs(query, value, key, self.attention_axes)
         return (*query_shape[:-1], *(self._output_shape or query_shape[-1:]))
+
+    def compute_output_spec(
+        self,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+        bias: Tensor | None = None,
+    ) -> Any:
+        key = value if key is None else key
+        shape = self.compute_output_shape(query.shape, value.shape, key.shape)
+        output = keras.KerasTensor(shape, self.compute_dtype)
+        given = (query_mask, value_mask, key_mask, attention_mask, bias)
+        call = check_call(
+            query, value, key, *given, self._num_heads, self.attention_axes
+        )
+        axes = folding.resolve(self.attention_axes, len(call.query.shape))
+        check_order(self, axes, use_causal_mask)
+        if not return_attention_scores:
+            return output
+        shape = call.query.shape, key.shape
+        shape = folding.weights_shape(*shape, self._num_heads, axes)
+        shape = (*shape[:-2], shape[-1]) if call.single else shape
+        return output, keras.KerasTensor(shape, self.compute_dtype)
+
+    def output_width(self, query_width: int, value_width: int) -> int:
+        return (self._output_shape or (query_width,))[-1]
+
+    def weights_shape(self, batch: Any, queries: Any, keys: Any) -> tuple:
+        return (batch, self._num_heads, queries, keys)

@@ -17,14 +17,14 @@ from keras_attention.layers.base.adapter import as_attention
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.cells import (
     as_cell,
-    call_cell,
     initial_state,
     output_of,
     sequence_dropout,
     state_widths,
+    step_cell,
     width_of,
 )
-from keras_attention.layers.base.packing import as_before, last
+from keras_attention.layers.base.packing import last
 from keras_attention.layers.base.recording import is_recording, record
 from keras_attention.layers.base.serialization import as_config, export, layer_config
 from keras_attention.layers.recurrent.memories import (
@@ -328,10 +328,10 @@ class AttentionRNN(keras.layers.Layer):
         if self.order == "before":
             query = output_of(state.cell)  # (B, U)
             context, weights, new = attend_each(attentions, query, *memory)
-            output, cell = self.step_cell([inputs, context], state.cell, training)
+            output, cell = step_cell(self.cell, [inputs, context], state.cell, training)
         else:
             read = [inputs, state.feedback] if self.input_feeding else [inputs]
-            output, cell = self.step_cell(read, state.cell, training)
+            output, cell = step_cell(self.cell, read, state.cell, training)
             query = output_of(cell)
             context, weights, new = attend_each(attentions, query, *memory)
         feedback: Any = ()
@@ -382,11 +382,3 @@ class AttentionRNN(keras.layers.Layer):
         for name in ("cell", "attention"):
             config[name] = keras.saving.deserialize_keras_object(config[name])
         return cls(**config)
-
-    def step_cell(
-        self, read: list[Tensor], state: Any, training: bool | None
-    ) -> tuple[Tensor, Any]:
-        """One step of the cell, which reads the tensors (B, ·) side by side."""
-        inputs = read[0] if len(read) == 1 else ops.concatenate(read, axis=-1)
-        output, new = call_cell(self.cell, inputs, state, training)
-        return output, as_before(new, state)

@@ -45,7 +45,7 @@ def split_memory(count: int, memory: Any, key: Any, mask: Any) -> list[tuple]:
         if not isinstance(one, (list, tuple)):
             lists.append([one] * count)
         elif len(one) == count:
-            lists.append(one)
+            lists.append(list(one))
         else:
             raise ValueError(
                 f"`{name}` must be one tensor or a list of one for each attention, of "

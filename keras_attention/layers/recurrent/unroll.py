@@ -9,7 +9,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_attention.layers.base.cells import output_of
+from keras_attention.layers.base.cells import output_of, step_cell
 from keras_attention.layers.base.packing import time_swapped
 from keras_attention.layers.recurrent.memories import attend_each
 from keras_attention.layers.recurrent.state import State, StepOutput
@@ -46,17 +46,17 @@ def unroll(
     random = rnn.sample(prepared, shape, training)
     stateless = all(isinstance(s, tuple) and not s for s in state.attention)
     at_once = rnn.order == "after" and not rnn.input_feeding and stateless
-    sequence: dict[str, Any] = {"inputs": inputs}
+    sequence: dict[str, Any] = {"inputs": ops.swapaxes(inputs, 0, 1)}  # (T, B, D)
     if mask is not None:
-        sequence["mask"] = ops.broadcast_to(mask, shape)
+        sequence["mask"] = ops.swapaxes(ops.broadcast_to(mask, shape), 0, 1)
     if random is not None and not at_once:
-        sequence["random"] = random
+        sequence["random"] = time_swapped(random)
 
     def step(state: State, now: dict[str, Any]) -> tuple[State, Any]:
         new: State
         found: Any
         if at_once:
-            output, cell = rnn.step_cell([now["inputs"]], state.cell, training)
+            output, cell = step_cell(rnn.cell, [now["inputs"]], state.cell, training)
             new, found = state._replace(cell=cell), (output, output_of(cell))
         else:
             new, found = rnn.step(
@@ -69,23 +69,15 @@ def unroll(
             )
         return new if mask is None else loop.choose(now["mask"], new, state), found
 
-    state, found = loop.scan(step, state, time_swapped(sequence))
-    found = time_swapped(found)
-    if not at_once:
-        weights = [  # of heads (B, T, H, S) to (B, H, T, S)
-            ops.swapaxes(alpha, 1, 2) if len(alpha.shape) == 4 else alpha
-            for alpha in found.weights
-        ]
-        return state, found._replace(weights=tuple(weights))
-    output, query = found  # each (B, T, U)
-    context, weights, _ = attend_each(
-        rnn.protocol.attentions,
-        query,
-        state.attention,
-        prepared,
-        random,
-        return_weights,
-    )
+    state, found = loop.scan(step, state, sequence)
+    output, context = (ops.swapaxes(x, 0, 1) for x in found[:2])  # (B, T, ·)
+    if at_once:  # what stands in the place of the context are the queries
+        attentions, states = rnn.protocol.attentions, state.attention
+        context, weights, _ = attend_each(
+            attentions, context, states, prepared, random, return_weights
+        )
+    else:  # (T, B, S) to (B, T, S), (T, B, H, S) to (B, H, T, S)
+        weights = tuple([ops.moveaxis(alpha, 0, -2) for alpha in found.weights])
     return state, StepOutput(output, context, weights)
 
 

@@ -6,6 +6,7 @@ from inspect import signature
 from typing import Any
 
 from keras_attention.layers.base.adapter import as_attention
+from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import as_config
 from keras_attention.layers.multi_head.multi_head_attention import MultiHeadAttention
 
@@ -23,8 +24,12 @@ def is_layer(attention: Any) -> bool:
     return not (attention is None or isinstance(attention, dict))
 
 
-def check_num_heads(num_heads: Any, attention: Any) -> None:
-    """Raises a ValueError unless heads are given where there are arguments alone."""
+def check_num_heads(num_heads: Any, attention: Any) -> int | None:
+    """How many heads the multi-head attentions of a block have; None for a layer.
+
+    Raises:
+        ValueError: unless heads are given where there are arguments, and only there.
+    """
     if is_layer(attention):
         as_attention(attention)
         if num_heads is not None:
@@ -33,11 +38,13 @@ def check_num_heads(num_heads: Any, attention: Any) -> None:
                 f"heads of its own. Received: num_heads={num_heads!r}, "
                 f"attention={attention!r}"
             )
-    elif num_heads is None:
+        return None
+    if num_heads is None:
         raise ValueError(
             "`num_heads` must be given unless `attention` is a layer. Received: "
             f"num_heads=None, attention={attention!r}"
         )
+    return positive("num_heads", num_heads)
 
 
 def check_arguments(name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:

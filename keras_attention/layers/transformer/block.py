@@ -61,10 +61,7 @@ class Block(keras.layers.Layer, abc.ABC):
     ) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
-        check_num_heads(num_heads, attention)
-        self.num_heads = (
-            None if is_layer(attention) else positive("num_heads", num_heads)
-        )
+        self.num_heads: Any = check_num_heads(num_heads, attention)
         self.intermediate_dim = positive("intermediate_dim", intermediate_dim)
         fraction("dropout", dropout)
         if normalization not in NORMALIZATIONS:
@@ -84,7 +81,7 @@ class Block(keras.layers.Layer, abc.ABC):
         else:
             self.attention = check_arguments("attention", attention)
             # Wrong arguments are to be found now, not when the block is built.
-            self._multi_head("self_attention", self.num_heads, self.attention)
+            self._multi_head("self_attention", 1, self.attention)
         self._dropout_layer = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
 
     @abc.abstractmethod

@@ -134,7 +134,7 @@ class TransformerDecoderBlock(Block):
             self._makes_cross_attention = True
         if isinstance(cross_attention, dict):
             arguments = check_arguments("cross_attention", cross_attention)
-            self._multi_head("cross_attention", self.num_heads, arguments)
+            self._multi_head("cross_attention", 1, arguments)
             self._cross_arguments = arguments
 
     def build(self, inputs_shape: Any, memory_shape: Any) -> None:

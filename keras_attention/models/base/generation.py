@@ -70,7 +70,7 @@ class Writer:
                 inputs,
                 prompt,
                 np.asarray(end, "int32"),
-                sampler.draw(*prompt.shape, seed),
+                sampler.draw(len(prompt), prompt.shape[1], seed),
             )
         else:
             found = self.functions(

@@ -1,4 +1,4 @@
-"""The steps of a sequence at which a network is asked.
+"""The steps of a sequence at which a network answers.
 
 Shapes: B batch, T steps, D input width, V outputs, M memory slots.
 """
@@ -17,7 +17,7 @@ Tensor = Any
 
 @export
 class AskedSteps(keras.layers.Layer):
-    """Answers where they are asked for and 0 elsewhere, masked by what is asked for.
+    """Answers at the steps to answer at and 0 elsewhere, masked by these steps.
 
     Call arguments:
         inputs: a list of answers (B, T, V) and booleans (B, T), True at steps to answer
@@ -33,8 +33,8 @@ class AskedSteps(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs: list[Tensor]) -> Tensor:
-        answers, asked = inputs
-        return ops.where(asked[:, :, None], answers, ops.zeros_like(answers))
+        answers, answer_mask = inputs
+        return ops.where(answer_mask[:, :, None], answers, ops.zeros_like(answers))
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         return inputs[1]

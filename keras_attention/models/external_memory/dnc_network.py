@@ -1,4 +1,4 @@
-"""A network with a memory it reads and writes, asked at some steps of a sequence.
+"""A network with an external memory that answers at some steps of a sequence.
 
 Shapes: B batch, T steps, D input width, V outputs, M memory slots.
 """
@@ -75,8 +75,9 @@ class DNCNetwork(keras.Model):
     >>> from keras_attention.models import DNCNetwork
     >>> cell = DNCCell(keras.layers.LSTMCell(8), memory_slots=6, word_width=4)
     >>> model = DNCNetwork(cell, output_units=3, input_dim=5)
-    >>> asked = np.array([[False, False, True, True]] * 2)
-    >>> logits = model({"inputs": np.ones((2, 4, 5)), "answer_mask": asked})
+    >>> answer_mask = np.array([[False, False, True, True]] * 2)
+    >>> inputs = {"inputs": np.ones((2, 4, 5)), "answer_mask": answer_mask}
+    >>> logits = model(inputs)
     >>> tuple(logits.shape)
     (2, 4, 3)
 
@@ -107,7 +108,7 @@ class DNCNetwork(keras.Model):
             inputs = keras.Input((None, input_dim), name="inputs")  # (B, T, D)
         else:
             inputs = keras.Input((None,), dtype="int32", name="inputs")  # (B, T)
-        asked = keras.Input((None,), dtype="bool", name="answer_mask")  # (B, T)
+        answer_mask = keras.Input((None,), dtype="bool", name="answer_mask")  # (B, T)
         embedding = None
         if embedding_dim is not None:
             embedding = keras.layers.Embedding(
@@ -118,14 +119,18 @@ class DNCNetwork(keras.Model):
                 dtype=dtype,
                 name="embedding",
             )
-        features, there = _features(inputs, asked, vocabulary_size, embedding, memory)
-        output = memory(features, mask=there)  # (B, T, ·)
+        features, mask = _features(
+            inputs, answer_mask, vocabulary_size, embedding, memory
+        )
+        output = memory(features, mask=mask)  # (B, T, ·)
         dense = keras.layers.Dense(output_units, dtype=dtype, name="logits")
         answers = AskedSteps(dtype=dtype, name="answers")
-        logits = answers([dense(output), asked])  # (B, T, V)
+        logits = answers([dense(output), answer_mask])  # (B, T, V)
 
         super().__init__(
-            inputs={"inputs": inputs, "answer_mask": asked}, outputs=logits, **kwargs
+            inputs={"inputs": inputs, "answer_mask": answer_mask},
+            outputs=logits,
+            **kwargs,
         )
         if dtype is not None:
             self.dtype_policy = keras.dtype_policies.get(dtype)
@@ -182,10 +187,10 @@ class DNCNetwork(keras.Model):
         given = inputs["inputs"] if isinstance(inputs, dict) else inputs
         kind = "float32" if self.vocabulary_size is None else "int32"
         given = ops.convert_to_tensor(given, kind)
-        features, there = _features(
+        features, mask = _features(
             given, None, self.vocabulary_size, self._embedding, self._memory
         )
-        return self._memory.trace(features, mask=there)
+        return self._memory.trace(features, mask=mask)
 
     def resized(self, memory_slots: int) -> DNCNetwork:
         """The same network, of the same weights, with another number of slots.
@@ -235,20 +240,20 @@ def check_answers(inputs: Any, padding: bool = False) -> None:
     Raises:
         ValueError: for a sequence without one, or one at a token that is padding.
     """
-    asked = _array(inputs, "answer_mask")
-    if asked is None or asked.ndim != 2:
+    answer_mask = _array(inputs, "answer_mask")
+    if answer_mask is None or answer_mask.ndim != 2:
         return
-    without = np.flatnonzero(~asked.astype(bool).any(1))
+    without = np.flatnonzero(~answer_mask.astype(bool).any(1))
     if len(without):
         raise ValueError(
             "`answer_mask` must be True at one step of each sequence at least. "
-            f"Received: {len(without)} of {len(asked)} sequences without a step to "
-            f"answer at, answer_mask[{without[0]}] the first of them"
+            f"Received: {len(without)} of {len(answer_mask)} sequences without a step "
+            f"to answer at, answer_mask[{without[0]}] the first of them"
         )
     tokens = _array(inputs, "inputs") if padding else None
-    if tokens is None or tokens.shape != asked.shape:
+    if tokens is None or tokens.shape != answer_mask.shape:
         return
-    at = np.argwhere(asked.astype(bool) & (tokens == 0))
+    at = np.argwhere(answer_mask.astype(bool) & (tokens == 0))
     if len(at):
         row, step = at[0]
         raise ValueError(
@@ -261,10 +266,10 @@ def check_answers(inputs: Any, padding: bool = False) -> None:
 
 def _array(inputs: Any, name: str) -> np.ndarray | None:
     """One of the inputs of `fit`, if it is an array, of NumPy or of the backend."""
-    found = inputs.get(name) if isinstance(inputs, dict) else None
-    if isinstance(found, np.ndarray):
-        return found
-    return ops.convert_to_numpy(found) if ops.is_tensor(found) else None
+    array = inputs.get(name) if isinstance(inputs, dict) else None
+    if isinstance(array, np.ndarray):
+        return array
+    return ops.convert_to_numpy(array) if ops.is_tensor(array) else None
 
 
 def _check_inputs(
@@ -292,27 +297,27 @@ def _check_inputs(
 
 def _features(
     inputs: Tensor,
-    asked: Tensor | None,
+    answer_mask: Tensor | None,
     vocabulary_size: int | None,
     embedding: Any,
     memory: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """Vectors (B, T, ·) of vectors or of tokens, and where these are no padding.
 
-    Vectors behind the last step that is asked for are 0: whatever is there, a NaN too,
-    would reach the gradients.
+    Vectors after the last step to answer at become 0: else a NaN there would reach the
+    gradients.
     """
     if vocabulary_size is None:
-        if asked is None:
+        if answer_mask is None:
             return inputs, None
-        answers = ops.cast(asked, "int32")
+        answers = ops.cast(answer_mask, "int32")
         before = ops.cumsum(answers, axis=1) - answers  # how many, (B, T)
         needed = before < ops.sum(answers, axis=1, keepdims=True)
         return ops.where(needed[:, :, None], inputs, ops.zeros_like(inputs)), None
-    there = ops.not_equal(inputs, 0)  # (B, T)
+    mask = ops.not_equal(inputs, 0)  # (B, T)
     if embedding is not None:
-        return embedding(inputs), there
-    return ops.one_hot(inputs, vocabulary_size, dtype=memory.compute_dtype), there
+        return embedding(inputs), mask
+    return ops.one_hot(inputs, vocabulary_size, dtype=memory.compute_dtype), mask
 
 
 def _deserialize(config: dict[str, Any]) -> dict[str, Any]:

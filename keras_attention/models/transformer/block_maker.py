@@ -71,14 +71,17 @@ class BlockMaker:
     ) -> None:
         self.added, attended = split_position(position)
         arguments = {**(defaults or {}), **block_arguments(block, attended)}
+        for name, layer in (
+            ("attention", attention),
+            ("cross_attention", cross_attention),
+        ):
+            if layer is not None:
+                check_layer(name, layer)
         if attention is None:
             num_heads = heads if num_heads is None else num_heads
             check_heads(dim, num_heads, arguments)
         else:
-            check_layer("attention", attention)
             check_alone(num_heads, position, attended, block)
-        if cross_attention is not None:
-            check_layer("cross_attention", cross_attention)
         self.num_heads = num_heads
         self._attention, self._cross_attention = attention, cross_attention
         self._arguments = {

@@ -11,7 +11,7 @@ from gradients import gradient, tensor, to_numpy
 from keras import ops
 
 from keras_attention import kernels
-from keras_attention.kernels.sparse_links import reference as plain
+from keras_attention.kernels.sparse_links import reference as kernel_reference
 from keras_attention.ops.memory import links
 
 pytestmark = pytest.mark.backends("all")  # each backend has its own kernel
@@ -212,9 +212,11 @@ def test_pieces_without_links_are_left_out_and_no_other(slots):
         return call
 
     found = gradient(score(kernels.fade_links, kernels.follow_links), values, w, reads)
-    right = gradient(score(plain.fade, plain.follow), values, w, reads)
-    there = values != 0  # a link of 0 hands on no gradient
-    np.testing.assert_allclose(found[0][there], right[0][there], rtol=1e-4, atol=1e-5)
+    right = gradient(
+        score(kernel_reference.fade, kernel_reference.follow), values, w, reads
+    )
+    live = values != 0  # a link of 0 hands on no gradient
+    np.testing.assert_allclose(found[0][live], right[0][live], rtol=1e-4, atol=1e-5)
     for one, other in zip(found[1:], right[1:]):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
@@ -247,7 +249,7 @@ def test_symbols_and_exports_take_the_plain_form(monkeypatch):
     taken = []
     for name, (values, weights) in given.items():
         kernel = getattr(kernels, name)
-        form = getattr(plain, kernel.__name__)
+        form = getattr(kernel_reference, kernel.__name__)
 
         def noted(*arguments, form=form):
             taken.append(form.__name__)
@@ -255,7 +257,7 @@ def test_symbols_and_exports_take_the_plain_form(monkeypatch):
 
         symbols = [keras.KerasTensor(x.shape) for x in (values, weights)]
         symbolic = kernel(symbols[0], slots, symbols[1])
-        monkeypatch.setattr(plain, kernel.__name__, noted)
+        monkeypatch.setattr(kernel_reference, kernel.__name__, noted)
         own_module = sys.modules[kernel.__module__]
         monkeypatch.setattr(own_module, "is_exporting", lambda: True)
         exported = kernel(tensor(values), slots, tensor(weights))

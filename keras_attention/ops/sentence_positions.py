@@ -1,0 +1,159 @@
+"""Positions of words in a sentence, and ages of the sentences of a story.
+
+Shapes: B batch, M memory slots, L words, D width, V words of a vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from keras import ops
+
+from keras_attention import kernels
+
+Tensor = Any
+
+
+ENCODINGS = ("position", "centered_position")
+
+
+def sentence_position(
+    word: Tensor, words: Tensor, width: int, encoding: str = "position"
+) -> Tensor:
+    """The position encoding of MemN2N: how much word j counts in dimension k.
+
+        position           l_kj = (1 − j/J) − (k/d) (1 − 2j/J)
+        centered_position  l_kj = 1 + 4 (k − (d + 1)/2) (j − (J + 1)/2) / (d J)
+
+    with j = 1 … J and k = 1 … d. Summed over words with these weights, a sentence keeps
+    the order of its words.
+
+    Args:
+        word: j, numbers (..., L).
+        words: J, the length of the sentence, broadcast against `word`.
+        width: d, the width of an embedding.
+        encoding: "position", as in the paper, or "centered_position", as in its
+            authors' code: the same ramps about twice as high, and mean 1.
+
+    Returns:
+        (..., L, d), floats.
+
+    Raises:
+        ValueError: if there is no such encoding.
+
+    Reference:
+        Sukhbaatar et al., "End-to-end memory networks" (2015), section 4.1.
+    """
+    constant, ramp, k = _parts(word, words, width, encoding)
+    return constant[..., None] + ramp[..., None] * k  # (..., L, d)
+
+
+def position_weighted_sum(
+    word: Tensor,
+    words: Tensor,
+    tokens: Tensor,
+    table: Tensor,
+    encoding: str = "position",
+) -> Tensor:
+    """Σⱼ lⱼ ∘ A xⱼ without an embedding for each word: the encoding has rank 2.
+
+        l_kj = pⱼ + rⱼ κₖ   ⇒   m = C₁ A + κ ∘ C₂ A,   C₁ = Σⱼ pⱼ xⱼ,   C₂ = Σⱼ rⱼ xⱼ
+
+    C₁ and C₂ are counts of words, (..., V), so that the sum and its gradient are
+    products of matrices. That pays where the vocabulary is small, and above all in
+    the gradient: that of looking up every word is a scatter.
+
+    Args:
+        word: j, numbers (..., L), 0 where there is no word.
+        words: J, broadcast against `word`.
+        tokens: integers (..., L).
+        table: A, (V, d).
+        encoding: as in `sentence_position`.
+
+    Returns:
+        (..., d), in the dtype of the table.
+
+    Raises:
+        ValueError: if there is no such encoding.
+
+    Reference:
+        Sukhbaatar et al., "End-to-end memory networks" (2015), section 4.1.
+    """
+    size, width = table.shape
+    constant, ramp, k = _parts(word, words, width, encoding)
+    is_valid = ops.cast(word > 0, "float32")
+    c_1 = kernels.word_counts(tokens, is_valid * constant, size)  # (..., V)
+    c_2 = kernels.word_counts(tokens, is_valid * ramp, size)
+    c_1, c_2, k = (ops.cast(x, table.dtype) for x in (c_1, c_2, k))
+    return ops.matmul(c_1, table) + k * ops.matmul(c_2, table)  # (..., d)
+
+
+def _parts(
+    word: Tensor, words: Tensor, width: int, encoding: str
+) -> tuple[Tensor, Tensor, Tensor]:
+    """pⱼ and rⱼ, (..., L), and κₖ, (d,), of l_kj = pⱼ + rⱼ κₖ."""
+    if encoding not in ENCODINGS:
+        raise ValueError(
+            f"`encoding` must be one of {list(ENCODINGS)}. "
+            f"Received: encoding={encoding!r}"
+        )
+    word, words = ops.cast(word, "float32"), ops.cast(words, "float32")
+    k = ops.arange(1, width + 1, dtype="float32")
+    if encoding == "position":
+        j = word / words
+        return 1 - j, 2 * j - 1, k / width
+    constant = ops.ones_like(word)
+    return (
+        constant,
+        (word - (words + 1) / 2) / words,
+        4 * (k / width - (width + 1) / (2 * width)),
+    )
+
+
+def age(filled: Tensor) -> Tensor:
+    """How far back a memory lies: 1 for the last one written, 0 for an empty slot.
+
+    Args:
+        filled: booleans (B, M), True where a slot holds something.
+
+    Returns:
+        Integers (B, M).
+    """
+    filled = ops.cast(filled, "int32")
+    after = ops.flip(ops.cumsum(ops.flip(filled, axis=1), axis=1), axis=1)
+    return after * filled  # (B, M)
+
+
+def gaps(age: Tensor, draws: Tensor, rate: float) -> Tensor:
+    """Random noise in time: ages as if empty memories had been slipped in between.
+
+    A story of n facts is given u empty memories, u drawn from 0 … ⌈rate·n⌉, at
+    places drawn among the n + u; the facts keep their order and none is dropped.
+
+    Args:
+        age: integers (B, M): 1 … n for the facts of a story, 0 for empty slots.
+        draws: numbers between 0 and 1, (B, 1 + M + ⌈rate·M⌉). The first decides how
+            many empty memories there are, the others where.
+        rate: how many there may be at most, as a part of n.
+
+    Returns:
+        Integers (B, M), each at least as large as the age it replaces.
+
+    Reference:
+        Sukhbaatar et al., "End-to-end memory networks" (2015), section 4.1, "Learning
+        time invariance by injecting random noise".
+    """
+    facts = ops.cast(ops.max(age, axis=1, keepdims=True), "float32")  # n, (B, 1)
+    # In float32, rate·n may lie a rounding above the whole number that it is.
+    most = ops.ceil(rate * (1 - 1e-6) * facts)
+    blanks = ops.floor(draws[:, :1] * (most + 1))  # u, (B, 1)
+    lots = draws[:, 1:]  # (B, P), P places
+    places = ops.cumsum(ops.ones_like(lots), axis=1)  # 1 … P
+    lots = ops.where(places <= facts + blanks, lots, 2.0)
+    # The facts take the places of the n lowest lots; a rank counts the lower ones.
+    rank = ops.sum(ops.cast(lots[:, :, None] > lots[:, None, :], "float32"), axis=2)
+    taken = ops.cast(rank < facts, "float32")  # (B, P)
+    # The a-th fact sits behind every place at which fewer than a are taken.
+    before = ops.cumsum(taken, axis=1)[:, None, :] < ops.cast(age, "float32")[..., None]
+    moved = 1 + ops.sum(ops.cast(before, "int32"), axis=2)  # (B, M)
+    return ops.where(age > 0, moved, 0)

@@ -1,0 +1,136 @@
+"""The panels of a picture of a memory: how they are placed and drawn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from keras_attention.visualization.table import (
+    _GRID,
+    _INK,
+    _MUTED,
+    _NOTE_SIZE,
+    _width,
+    matplotlib_or_error,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_CELL = 0.15  # a step, and a row of a panel
+_PAD = 0.15  # around the picture
+_GAP = 0.12  # between panels
+_LINE = 0.2  # a title, or a note
+_TEXT = 8.5
+_VALUE = (0.1, 0.1, 0.1)
+
+
+class Panel(NamedTuple):
+    """Rows over time, or the words of the slots beside them."""
+
+    title: str
+    cells: np.ndarray  # floats, row by row, or colours, three numbers a cell
+    rows: list[str]  # a label each, empty strings for none
+    color: tuple[float, float, float] | None = _VALUE  # of the highest; None: signs
+    low: float = 0.0
+    high: float = 1.0
+
+
+def draw_panels(
+    panels: list[Panel],
+    words: Panel,
+    behind: int,
+    labels: list[str],
+    heading: list[str],
+    notes: list[str],
+) -> Figure:
+    """Puts the panels into a figure of just the right size."""
+    _, canvas, figure_class = matplotlib_or_error()
+    left = max([_width(row, _TEXT) for one in panels for row in one.rows]) + 0.1
+    left += _PAD
+    across = panels[0].cells.shape[1] * _CELL
+    side = max(words.cells.shape[1] * _CELL, _width(words.title, _TEXT, True))
+    beside = left + max(across, _width(panels[behind].title, _TEXT, True)) + 0.3
+    widths = [
+        beside + side,
+        *(left + _width(one.title, _TEXT, True) for one in panels),
+        *(_PAD + _width(text, _TEXT + 1, True) for text in heading),
+        *(_PAD + _width(text, _NOTE_SIZE) for text in notes),
+    ]
+    total_width = max(widths) + _PAD
+    under = max(_width(text, _TEXT) for text in labels) + 0.25  # below the last panel
+    heights = [_LINE + len(one.rows) * _CELL + _GAP for one in panels]
+    above = _PAD + len(heading) * (_LINE + 0.03)
+    total_height = above + sum(heights) + under + len(notes) * _LINE + _PAD
+    figure = figure_class(
+        figsize=(total_width, total_height), dpi=120, facecolor="white"
+    )
+    canvas(figure)
+
+    def write(x: float, y: float, text: str, **style: Any) -> None:
+        """Text at inches from the upper left corner."""
+        place = (x / total_width, 1 - y / total_height)
+        figure.text(*place, text, va="top", parse_math=False, **style)
+
+    def place(panel: Panel, x: float, y: float, width: float) -> Any:
+        """Its title at a height, and its cells below."""
+        write(x, y, panel.title, size=_TEXT, weight="bold", color=_INK)
+        height = len(panel.rows) * _CELL
+        bottom = total_height - y - _LINE - height
+        box = (x / total_width, bottom / total_height)
+        ax = figure.add_axes((*box, width / total_width, height / total_height))
+        _draw_panel(ax, panel)
+        return ax
+
+    for n, line in enumerate(heading):
+        write(_PAD, _PAD + n * _LINE, line, size=_TEXT + 1, weight="bold", color=_INK)
+    y = above
+    for n, panel in enumerate(panels):
+        ax = place(panel, left, y, across)
+        if n == behind:  # the first that shows slots
+            place(words, beside, y, words.cells.shape[1] * _CELL)
+        y += heights[n]
+    _draw_steps(ax, labels)
+    y += under
+    for n, note in enumerate(notes):
+        write(_PAD, y + n * _LINE, note, size=_NOTE_SIZE, color=_MUTED)
+    return figure
+
+
+def _draw_panel(ax: Any, panel: Panel) -> None:
+    rows, columns = panel.cells.shape[:2]
+    shown: dict[str, Any] = {"extent": (0, columns, rows, 0), "aspect": "auto"}
+    if panel.cells.ndim == 2:
+        shown.update(cmap=_colormap(panel.color), vmin=panel.low, vmax=panel.high)
+    ax.imshow(panel.cells, interpolation="nearest", **shown)
+    for n in range(1, rows):
+        ax.axhline(n, color=_GRID, linewidth=0.3)
+    for n in range(1, columns):
+        ax.axvline(n, color=_GRID, linewidth=0.3)
+    for spine in ax.spines.values():
+        spine.set_color(_GRID)
+    style = {"size": _TEXT, "color": _INK, "parse_math": False}
+    ax.set_yticks(np.arange(rows) + 0.5, panel.rows, **style)
+    ax.set_xticks([])
+    ax.tick_params(length=0, pad=3)
+
+
+def _colormap(color: tuple[float, float, float] | None) -> Any:
+    """From white to a colour; for None from blue over white to red."""
+    matplotlib, _, _ = matplotlib_or_error()
+    if color is None:
+        return matplotlib.colormaps["RdBu_r"]
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("ink", [(1.0, 1.0, 1.0), color])
+
+
+def _draw_steps(ax: Any, labels: list[str]) -> None:
+    """Labels below the last panel; without any, the number of each fifth step."""
+    style = {"size": _TEXT, "color": _INK, "parse_math": False}
+    if any(labels):
+        ax.set_xticks(np.arange(len(labels)) + 0.5, labels, rotation=90, **style)
+        return
+    numbers = [n for n in range(1, len(labels) + 1) if n == 1 or n % 5 == 0]
+    ax.set_xticks([n - 0.5 for n in numbers], [str(n) for n in numbers], **style)

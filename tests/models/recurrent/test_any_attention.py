@@ -1,0 +1,137 @@
+"""`Seq2Seq` and `ImageCaptioner` with any attention layer."""
+
+import keras
+import numpy as np
+import pytest
+from gradients import to_numpy
+from keras import ops
+
+from keras_attention import layers, samplers
+from keras_attention.models import ImageCaptioner, Seq2Seq
+
+BACKEND = keras.config.backend()
+B, T, S, V, START = 3, 5, 6, 13, 2
+SHAPE = (9, 14, 3)
+
+needs_training = pytest.mark.skipif(
+    BACKEND not in ("jax", "tensorflow", "torch"), reason="this backend does not train"
+)
+ATTENTIONS = {
+    "heads": lambda: layers.MultiHeadAttention(2, 3),
+    "hopfield": lambda: layers.Hopfield(2, 3),
+    "keras_heads": lambda: keras.layers.MultiHeadAttention(2, 3),
+}
+
+
+def translator(attention):
+    source = np.random.default_rng(0).integers(4, 11, (B, S)).astype("int32")
+    source[1, 4:] = 0
+    model = Seq2Seq(11, V, embedding_dim=4, units=6, attention=attention)
+    return model, {"source": source}
+
+
+def captioner(attention):
+    image = np.random.default_rng(0).normal(scale=0.1, size=(B, *SHAPE))
+    model = ImageCaptioner(
+        SHAPE,
+        V,
+        embedding_dim=4,
+        units=6,
+        filters=(3, 5),
+        attention=attention,
+        doubly_stochastic=0.1,
+    )
+    return model, {"image": image.astype("float32")}
+
+
+MODELS = {"seq2seq": translator, "captioner": captioner}
+
+
+def make(model, attention):
+    keras.utils.set_random_seed(0)
+    model, inputs = MODELS[model](ATTENTIONS[attention]())
+    for weight in model.weights:  # sharper, so that sequences differ
+        weight.assign(1.5 * ops.convert_to_tensor(weight))
+    return model, inputs
+
+
+def targets():
+    target = np.random.default_rng(1).integers(4, V, (B, T)).astype("int32")
+    target[:, 0] = START
+    return target
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+@pytest.mark.parametrize("name", MODELS)
+def test_it_writes_what_teacher_forcing_says(name, attention):
+    model, inputs = make(name, attention)
+    written = model.generate(inputs, T, stop_token_ids=None)
+    start = np.full((B, 1), START, "int32")
+    target = np.concatenate([start, written[:, :-1]], 1)
+    logits = model.predict({**inputs, "target": target}, verbose=0)
+    np.testing.assert_array_equal(logits.argmax(-1), written)
+    one = model.generate(inputs, T, samplers.BeamSampler(1), stop_token_ids=None)
+    np.testing.assert_array_equal(one, written)
+    sampler = samplers.BeamSampler(3, length_penalty=0.6, coverage_penalty=0.2)
+    assert model.generate(inputs, T, sampler).shape == (B, T)
+    # Each token attends once, whatever the number of heads.
+    tensors = {key: ops.convert_to_tensor(x) for key, x in inputs.items()}
+    cache, static = model.begin(tensors)
+    first = to_numpy(cache["alignment_sum"])
+    _, _, cache = model.next(ops.convert_to_tensor(target), cache, 1, static)
+    attended = to_numpy(cache["alignment_sum"]) - first
+    np.testing.assert_allclose(attended.sum(1), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+@pytest.mark.parametrize("name", MODELS)
+def test_a_file_writes_the_same(name, attention, tmp_path):
+    model, inputs = make(name, attention)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    assert type(again) is type(model)
+    assert type(again.attention) is type(model.attention)
+    np.testing.assert_array_equal(
+        again.generate(inputs, T, "beam"), model.generate(inputs, T, "beam")
+    )
+
+
+@pytest.mark.backends("all")
+@needs_training
+@pytest.mark.parametrize(
+    ("name", "attention"), [("seq2seq", "heads"), ("captioner", "keras_heads")]
+)
+def test_all_weights_learn_in_a_compiled_fit(name, attention):
+    model, inputs = make(name, attention)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)
+    model.compile("sgd", loss)
+    before = [to_numpy(w.value) for w in model.trainable_weights]
+    model.fit({**inputs, "target": targets()}, targets(), verbose=0)
+    for old, weight in zip(before, model.trainable_weights):
+        # A bias of keys moves all scores of a query alike: no weight changes.
+        if "key/bias" not in weight.path:
+            assert (to_numpy(weight.value) != old).any(), weight.path
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_cannot_learn_and_what_is_no_attention_is_refused(name):
+    attention = layers.HardAttention(units=5, estimator="reinforce")
+    with pytest.raises(ValueError, match=r"CarryChoices.*Received: attention"):
+        MODELS[name](attention)
+    with pytest.raises(ValueError, match="`attention` must be an attention layer"):
+        MODELS[name](keras.layers.Dense(3))
+
+
+@pytest.mark.backends("all")
+def test_scheduled_sampling_over_heads():
+    keras.utils.set_random_seed(0)
+    model = Seq2Seq(
+        *(11, V, 4, 6),
+        attention=layers.MultiHeadAttention(2, 3, dropout=0.3),
+        sampling_probability=0.5,
+    )
+    inputs = {**translator(None)[1], "target": targets()}
+    tensors = {name: ops.convert_to_tensor(x) for name, x in inputs.items()}
+    one, other = (to_numpy(model(tensors, training=True)) for _ in range(2))
+    assert np.isfinite(one).all()
+    assert (one != other).any()
