@@ -35,6 +35,12 @@ class MeanAttention(keras.layers.Layer):
         output = ops.matmul(weights, value)
         return (output, weights) if return_attention_scores else output
 
+    def compute_output_spec(self, query, value, key=None, **options):
+        # On NumPy Keras would run `call` on memory that holds anything.
+        output = keras.KerasTensor((*query.shape[:-1], value.shape[-1]), "float32")
+        weights = keras.KerasTensor((*query.shape[:-1], value.shape[1]), "float32")
+        return (output, weights) if options.get("return_attention_scores") else output
+
 
 KINDS = {
     "heads": lambda: layers.MultiHeadAttention(2, 3),
