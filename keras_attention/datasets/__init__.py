@@ -1,9 +1,9 @@
 """Real data sets and simulators, as Python objects and NumPy arrays.
 
-A loader looks for its file in three places, in this order: the folder named by
-the environment variable `KERAS_ATTENTION_DATA`, Keras' cache (`~/.keras/datasets`,
-or `datasets` in the folder named by `KERAS_HOME`), and the official address.
-`DataNotFoundError` says what was tried and what to try next.
+A loader searches for its file in this order: the folder named by the environment
+variable `KERAS_ATTENTION_DATA`, Keras' cache (`~/.keras/datasets`, or `datasets` in the
+folder named by `KERAS_HOME`), and the official address. `DataNotFoundError` lists what
+was tried and what to try next.
 """
 
 from keras_attention.datasets import (

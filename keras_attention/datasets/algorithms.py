@@ -1,10 +1,10 @@
 """Four tasks that a network with a memory learns as an algorithm.
 
-Copy, repeat copy, associative recall and priority sort, of Graves et al., 2014, *Neural
-Turing Machines*, https://arxiv.org/abs/1410.5401, section 4; repeat copy as in the code
-published with Graves et al., 2016, *Hybrid computing using a neural network with
-dynamic external memory*. A network reads binary vectors one a step, and then has to
-write what was asked for, while it reads zeros.
+Copy, repeat copy, associative recall and priority sort are from Graves et al., 2014,
+*Neural Turing Machines*, https://arxiv.org/abs/1410.5401, section 4. Repeat copy
+follows the code published with Graves et al., 2016, *Hybrid computing using a neural
+network with dynamic external memory*. A network reads one binary vector per step. It
+then writes the answer while it reads zeros.
 
 ```python
 from keras_attention.datasets import algorithms
@@ -13,12 +13,12 @@ data = algorithms.copy(count=32, length=(1, 20), seed=1)
 data["inputs"].shape  # (32, 41, 9)
 ```
 
-Every task gives a dictionary of arrays:
+Every task returns a dictionary of arrays:
 
-- `"inputs"`: (N, T, D) float32, what is read at each step;
-- `"answer_mask"`: (N, T) bool, True at the steps to answer at;
-- `"targets"`: (N, T, V) float32 of zeros and ones, zero where nothing is asked for;
-- `"lengths"`: (N,) int32, the steps of each sequence; padding follows behind them.
+- `"inputs"`: (N, T, D) float32, the input of each step;
+- `"answer_mask"`: (N, T) bool, True at the answer steps;
+- `"targets"`: (N, T, V) float32 zeros and ones, zero outside the answer;
+- `"lengths"`: (N,) int32, the number of steps of each sequence; padding follows them.
 """
 
 import numpy as np
@@ -40,26 +40,27 @@ def copy(
     seed: Seed = 0,
     steps: int | None = None,
 ) -> dict[str, np.ndarray]:
-    """Copy: write the vectors that were read, in their order.
+    """Copy: write the input vectors in their original order.
 
-    The inputs have `bits` channels and one more for the mark that ends the sequence:
-    a sequence of L vectors takes 2 L + 1 steps.
+    The inputs have `bits` channels and one more for the mark that ends the sequence. A
+    sequence of L vectors takes 2 L + 1 steps.
 
     Args:
-        count: N, how many sequences.
-        length: How many vectors: a number, or the least and the greatest of which one
+        count: N, the number of sequences.
+        length: Number of vectors: one number, or a (minimum, maximum) pair of which one
             is drawn for each sequence. The paper trains with 1 to 20.
         bits: V, the width of a vector.
-        seed: A seed of `numpy.random.default_rng`. A seed gives the same sequences each
-            time.
-        steps: T; by default those of the longest sequence. Batches of one T are
-            compiled once.
+        seed: Seed for `numpy.random.default_rng`. The same seed gives the same
+            sequences.
+        steps: T. Defaults to the length of the longest sequence. Batches with the same
+            T share one compilation.
 
     Returns:
-        The dictionary that the module describes; `"inputs"` has D = `bits` + 1.
+        The dictionary described above; `"inputs"` has D = `bits` + 1.
 
     Raises:
-        ValueError: a size below 1, a range upside down, or too few `steps`.
+        ValueError: a size below 1, a range with its minimum above its maximum, or too
+            few `steps`.
 
     Example:
         ```python
@@ -93,29 +94,28 @@ def repeat_copy(
 ) -> dict[str, np.ndarray]:
     """Repeat copy: write the vectors several times over, then an end mark.
 
-    The encoding and the ranges by default are those of the published code of the DNC.
-    Channel `bits` of the inputs marks the start, a step before the first vector;
-    channel `bits` + 1 tells, after the last one, how many times to write them, divided
-    by `scale`. The last channel of the targets is the end mark, after the last
-    repetition.
-    L vectors, R times, take L (R + 1) + 3 steps.
+    The encoding and the default ranges follow the published DNC code. Channel `bits` of
+    the inputs marks the start, one step before the first vector. Channel `bits` + 1
+    holds the number of repetitions divided by `scale`, one step after the last vector.
+    The last channel of the targets marks the end, after the last repetition. L vectors
+    with R repetitions take L (R + 1) + 3 steps.
 
     Args:
-        count: N, how many sequences.
-        length: How many vectors: a number, or the least and the greatest.
-        repeats: How many times to write them: a number, or the least and the greatest.
-            Graves et al., 2014, train with 1 to 10 of both.
+        count: N, the number of sequences.
+        length: Number of vectors: one number, or a (minimum, maximum) pair.
+        repeats: Number of repetitions: one number, or a (minimum, maximum) pair. Graves
+            et al., 2014, train with 1 to 10 vectors and 1 to 10 repetitions.
         bits: The width of a vector.
-        scale: What the number of repetitions is divided by.
-        seed: A seed of `numpy.random.default_rng`.
-        steps: T; by default those of the longest sequence.
+        scale: Divisor of the number of repetitions.
+        seed: Seed for `numpy.random.default_rng`.
+        steps: T. Defaults to the length of the longest sequence.
 
     Returns:
-        The dictionary that the module describes, with D = `bits` + 2, V = `bits` + 1.
+        The dictionary described above, with D = `bits` + 2, V = `bits` + 1.
 
     Raises:
-        ValueError: a size below 1, a range upside down, too few `steps`, or a `scale`
-            that is not above 0.
+        ValueError: a size below 1, a range with its minimum above its maximum, too few
+            `steps`, or a `scale` of 0 or less.
 
     Example:
         ```python
@@ -157,28 +157,28 @@ def associative_recall(
     seed: Seed = 0,
     steps: int | None = None,
 ) -> dict[str, np.ndarray]:
-    """Associative recall: shown one of several items, write the one that followed it.
+    """Associative recall: given one of several items, write the item that followed it.
 
-    An item is a few vectors. Channel `bits` of the inputs marks, a step before it, that
-    an item begins; channel `bits` + 1 stands before and behind the item asked about,
-    which is any but the last. No other item is equal to it. I items of L vectors take
-    (I + 2)(L + 1) steps.
+    An item is a few vectors. Channel `bits` of the inputs marks the step before each
+    item. Channel `bits` + 1 marks the steps before and after the queried item. The
+    queried item is never the last item, and no other item equals it. I items of L
+    vectors take (I + 2)(L + 1) steps.
 
     Args:
-        count: N, how many sequences.
-        items: How many items: a number, or the least and the greatest; 2 to 6 in the
+        count: N, the number of sequences.
+        items: Number of items: one number, or a (minimum, maximum) pair; 2 to 6 in the
             paper.
-        item_length: How many vectors make an item.
+        item_length: Number of vectors per item.
         bits: V, the width of a vector.
-        seed: A seed of `numpy.random.default_rng`.
-        steps: T; by default those of the longest sequence.
+        seed: Seed for `numpy.random.default_rng`.
+        steps: T. Defaults to the length of the longest sequence.
 
     Returns:
-        The dictionary that the module describes; `"inputs"` has D = `bits` + 2.
+        The dictionary described above; `"inputs"` has D = `bits` + 2.
 
     Raises:
-        ValueError: fewer than two `items`, another size below 1, a range upside down,
-            or too few `steps`.
+        ValueError: fewer than two `items`, another size below 1, a range with its
+            minimum above its maximum, or too few `steps`.
 
     Example:
         ```python
@@ -223,26 +223,27 @@ def priority_sort(
     seed: Seed = 0,
     steps: int | None = None,
 ) -> dict[str, np.ndarray]:
-    """Priority sort: write the vectors of highest priority, the highest first.
+    """Priority sort: write the vectors in order of decreasing priority.
 
-    Channel `bits` of the inputs holds each vector's priority, drawn uniformly from
-    -1 to 1; channel `bits` + 1 marks the end of the sequence.
+    Channel `bits` of the inputs holds each vector's priority, sampled uniformly from -1
+    to 1. Channel `bits` + 1 marks the end of the sequence.
 
     Args:
-        count: N, how many sequences.
-        length: How many vectors: a number, or the least and the greatest; 20 in the
+        count: N, the number of sequences.
+        length: Number of vectors: one number, or a (minimum, maximum) pair; 20 in the
             paper.
-        answers: How many to write, or all of a sequence that has no more; 16 in the
-            paper. None for all.
+        answers: Number of vectors to write; 16 in the paper. A shorter sequence is
+            written in full. None writes all vectors.
         bits: V, the width of a vector.
-        seed: A seed of `numpy.random.default_rng`.
-        steps: T; by default those of the longest sequence.
+        seed: Seed for `numpy.random.default_rng`.
+        steps: T. Defaults to the length of the longest sequence.
 
     Returns:
-        The dictionary that the module describes; `"inputs"` has D = `bits` + 2.
+        The dictionary described above; `"inputs"` has D = `bits` + 2.
 
     Raises:
-        ValueError: a size below 1, a range upside down, or too few `steps`.
+        ValueError: a size below 1, a range with its minimum above its maximum, or too
+            few `steps`.
 
     Example:
         ```python
@@ -273,7 +274,7 @@ def priority_sort(
 def _empty(
     lengths: np.ndarray, inputs: int, outputs: int, steps: int | None
 ) -> dict[str, np.ndarray]:
-    """Arrays of zeros for sequences of so many steps."""
+    """Creates arrays of zeros for sequences with the given numbers of steps."""
     shape = (len(lengths), steps_for(lengths, steps))
     return {
         "inputs": np.zeros((*shape, inputs), np.float32),
@@ -284,7 +285,7 @@ def _empty(
 
 
 def _equals(item: np.ndarray, asked: np.ndarray) -> np.ndarray:
-    """Which items, (row, place), are equal to the row's `asked` one."""
+    """Returns which items, (row, index), equal the row's `asked` item."""
     target = item[np.arange(len(item)), asked][:, None]  # (N, 1, L, V)
     same = (item == target).all((2, 3))
     same[np.arange(len(item)), asked] = False

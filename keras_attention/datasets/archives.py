@@ -1,4 +1,4 @@
-"""Members of tar archives, read without unpacking; unsafe ones are refused."""
+"""Reads members of tar archives without unpacking and refuses unsafe archives."""
 
 import gzip
 import os
@@ -22,22 +22,21 @@ def read_members(
 ) -> dict[str, bytes]:
     """Reads files out of a `.tar` or `.tar.gz` without unpacking it.
 
-    Nothing is written to the disk. The archive is first read through to its end,
-    where gzip compares its checksum, and only then searched.
+    Nothing is written to the disk. The whole archive is read first, so that gzip
+    verifies its checksum. Only then are its members used.
 
     Args:
         path: The archive.
-        names: The members wanted; `"en/a.txt"` also stands for
-            `"any/folder/en/a.txt"`.
+        names: The requested members. `"en/a.txt"` also matches `"any/folder/en/a.txt"`.
 
     Returns:
-        From each wanted name that is in the archive as a regular file to its
-        bytes. Absent names are left out.
+        A dictionary that maps each requested name to the bytes of its regular file.
+        Missing names are left out.
 
     Raises:
-        DamagedDataError: The archive is truncated, altered or no archive.
-        UnsafeArchiveError: Any member, wanted or not, has an absolute path, a
-            `..`, a link out of the folder, or is a device.
+        DamagedDataError: The file is truncated, altered or not an archive.
+        UnsafeArchiveError: Any member, requested or not, has an absolute path, a `..`,
+            a link that leaves the folder, or is a device.
     """
     path = Path(path)
     found: dict[str, bytes] = {}
@@ -89,7 +88,7 @@ def _refuse_unsafe(member: tarfile.TarInfo, path: Path) -> None:
 
 
 def _leaves(name: str) -> bool:
-    """Whether a path, taken from inside a folder, may lead out of it."""
+    """Whether a path relative to a folder may leave that folder."""
     name = name.replace("\\", "/")
     drive = len(name) > 1 and name[1] == ":"
     depth = 0
@@ -101,7 +100,7 @@ def _leaves(name: str) -> bool:
 
 
 def _read_through(path: Path) -> None:
-    """Reads to the end, where gzip compares its checksum, before any is used."""
+    """Reads to the end, where gzip verifies its checksum."""
     with open_decompressed(path) as stream:
         while stream.read(CHUNK):
             if stream.tell() > ARCHIVE_LIMIT:

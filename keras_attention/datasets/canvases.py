@@ -86,8 +86,8 @@ def generate(
 
     Args:
         count: N.
-        seed: A seed of `numpy.random.default_rng`. A seed gives the same canvases
-            each time.
+        seed: Seed for `numpy.random.default_rng`. The same seed gives the same
+            canvases.
         part: `"train"` or `"test"`: no digit's picture is in both. Every fifth
             picture is of the part `"test"`.
         size: H.

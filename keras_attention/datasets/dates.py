@@ -198,8 +198,7 @@ def generate(
 
     Args:
         count: How many pairs.
-        seed: A seed of `numpy.random.default_rng`. A seed gives the same pairs each
-            time.
+        seed: Seed for `numpy.random.default_rng`. The same seed gives the same pairs.
         formats: Names out of `FORMATS`; by default `SEEN`. A model's way with
             formats it was not trained on shows with `UNSEEN`.
         split: `"train"`, `"valid"` or `"test"`.

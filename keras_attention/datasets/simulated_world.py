@@ -60,8 +60,8 @@ def simulate(
         difficulty: From 1 to 10.
         questions: `"actor"`: "Where is Mary?", answered by one statement.
             `"actor+object"`: also "Where is the milk?", answered by two.
-        seed: A seed of `numpy.random.default_rng`. A seed gives the same questions
-            each time.
+        seed: Seed for `numpy.random.default_rng`. The same seed gives the same
+            questions.
 
     Returns:
         A list of `count` babi `Example`s. Their `task` is 1 where they ask for a

@@ -1,4 +1,4 @@
-"""Alignments that depend on earlier ones or on positions: monotonic, local, coverage.
+"""Alignments that depend on earlier alignments or on positions.
 
 Shapes: B batch, T queries, S keys.
 """
@@ -20,15 +20,15 @@ MONOTONIC = ("parallel", "recursive", "hard")
 
 
 def coverage_cost(weights: Tensor) -> Tensor:
-    """Σ_s min(a_s, c_s), where c is the sum of the alignments before this one.
+    """Computes Σ_s min(a_s, c_s), where c is the sum of all earlier alignments.
 
-    It is what a query attends to that has been attended to already.
+    The cost is high where a query attends to keys that already received attention.
 
     Args:
         weights: a, (..., T, S).
 
     Returns:
-        (..., T), in float32 at least: 0 for the first query.
+        (..., T), in float32 or float64; 0 for the first query.
 
     Reference:
         See et al., "Get to the point" (2017), equation 12.
@@ -39,16 +39,16 @@ def coverage_cost(weights: Tensor) -> Tensor:
 
 
 def positions(mask: Tensor | None, size: Any) -> Tensor:
-    """The positions 0, 1, … of the keys, counted over those that may be attended to.
+    """Computes the positions 0, 1, … of the keys, skipping masked keys.
 
-    Padding in front and holes do not move the keys that follow them.
+    Masked keys at the start or in between do not shift the later positions.
 
     Args:
         mask: booleans that broadcast to (B, T, S), or None.
         size: S, a number or a tensor.
 
     Returns:
-        float32 (B, T, S), or what broadcasts to it; of no meaning where masked.
+        float32 that broadcasts to (B, T, S); undefined for masked keys.
     """
     if mask is None:
         return ops.cast(ops.arange(size), "float32")[None, None]
@@ -57,12 +57,12 @@ def positions(mask: Tensor | None, size: Any) -> Tensor:
 
 
 def number_of_positions(mask: Tensor | None, size: Any) -> Tensor:
-    """How many keys each query may attend to: float32 (B, T), or broadcasts to it."""
+    """Counts the keys each query may attend to: float32, broadcasts to (B, T)."""
     return 1 + positions(mask, size)[..., -1]
 
 
 def local_window(centre: Tensor, position: Tensor, window: int) -> Tensor:
-    """Whether a position is in [p − D, p + D].
+    """Checks whether a position is in [p − D, p + D].
 
     Args:
         centre: p, (B, T).
@@ -80,7 +80,7 @@ def local_window(centre: Tensor, position: Tensor, window: int) -> Tensor:
 
 
 def gaussian_window(centre: Tensor, position: Tensor, window: int) -> Tensor:
-    """exp(−(s − p)² / (2σ²)), σ = D/2.
+    """Computes exp(−(s − p)² / (2σ²)) with σ = D/2.
 
     Args:
         centre: p, (B, T).
@@ -99,26 +99,27 @@ def gaussian_window(centre: Tensor, position: Tensor, window: int) -> Tensor:
 
 
 def monotonic(probability: Tensor, previous: Tensor, mode: str = "parallel") -> Tensor:
-    """The next alignment of a walk that starts where the last one stopped.
+    """Computes the next monotonic alignment from the previous one.
 
         q_s = (1 − p_{s−1}) q_{s−1} + a′_s,    a_s = p_s q_s
 
-    p_s is the probability to stop at s once the walk is there, a′ the last alignment.
-    A walk that reaches the end has stopped nowhere; what is left of the alignment
-    then sums to less than one.
+    Each scan over the keys starts where the previous one stopped. p_s is the
+    probability of stopping at s once the scan is there, and a′ is the previous
+    alignment. A scan may reach the end without a stop, so the alignment may sum to less
+    than one.
 
     Args:
-        probability: p, (B, S) between 0 and 1; in mode "hard", 0.5 and more is a
-            stop.
-        previous: a′, (B, S); at first 1 at position 0. In mode "hard" it is 0 but for
-            one position at most, where it is 1.
-        mode: "parallel", in closed form, in which divisors below 1e-10 count as
-            1e-10: for memories in which the walk has passed almost surely by, what
-            starts behind them comes out too small; "recursive", the recursion
-            itself, exact and step by step; "hard", 1 at the first stop.
+        probability: p, (B, S) between 0 and 1; mode "hard" stops at values of 0.5 or
+            more.
+        previous: a′, (B, S); initially 1 at position 0. In mode "hard", at most one
+            position is 1 and all others are 0.
+        mode: "parallel", "recursive" or "hard". "parallel" is a closed form that clips
+            divisors to at least 1e-10, so weights come out too small after keys that
+            the scan has almost surely passed. "recursive" is the exact recursion, step
+            by step. "hard" is 1 at the first stop.
 
     Returns:
-        a, (B, S), in float32 at least.
+        a, (B, S), in float32 or float64.
 
     Raises:
         ValueError: for an unknown mode.

@@ -3,8 +3,8 @@
     weights = normalize(score(query, key), mask)
     output  = weights · value
 
-:func:`attend` says so step by step, for any score and any normalizer;
-:func:`dot_product_attention` is its most frequent case in one fused step.
+:func:`attend` computes this step by step, for any score and any normalizer;
+:func:`dot_product_attention` computes its most frequent case in one fused step.
 
 Shapes: B batch, T queries, S keys, H heads, G heads of keys and values, D width, E
 width of a head, V width of a value.
@@ -38,7 +38,7 @@ def attend(
     seed: Any = None,
     dropout_mask: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Attention with any score and any normalizer, explicitly.
+    """Computes attention with any score and any normalizer, and returns the weights.
 
     Args:
         query: (..., T, D).
@@ -49,15 +49,16 @@ def attend(
         normalizer: "softmax", "softmax1", "sparsemax", "entmax15", "hardmax",
             "linear", or a callable f(scores, mask).
         mask: booleans that broadcast to (..., T, S), True = may attend; or None.
-        dropout: the fraction of weights to drop; the others are scaled up.
+        dropout: the fraction of the weights to drop; the remaining weights are scaled
+            up.
         seed: an integer or a `keras.random.SeedGenerator`, for the dropout.
-        dropout_mask: (..., T, S), what multiplies the weights before they meet the
-            values, such as a dropout that was drawn before a loop; or None.
+        dropout_mask: (..., T, S), a factor for the weights before they are applied to
+            the values, such as a dropout mask sampled before a loop; or None.
 
     Returns:
-        The output (..., T, V) and the weights (..., T, S), which are 0 where masked;
-        a query that may attend to nothing gets weights 0 and output 0. What is masked
-        must still be finite: 0 times NaN is NaN.
+        The output (..., T, V) and the weights (..., T, S). Masked keys get weight 0. A
+        query that may attend to no key gets weights 0 and output 0. Masked values must
+        still be finite, because 0 times NaN is NaN.
 
     Example:
 
@@ -88,7 +89,7 @@ def weighted_values(
     mask: Tensor | None,
     dropout_mask: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The equations of :func:`attend`, for arguments that were checked."""
+    """The equations of :func:`attend`, for checked arguments."""
     similarity = score(query, key)  # (..., T, S)
     weights = ops.cast(normalize(similarity, mask), value.dtype)  # (..., T, S)
     used = weights if dropout_mask is None else weights * dropout_mask
@@ -104,35 +105,34 @@ def dot_product_attention(
     is_causal: bool = False,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """softmax(q kᵀ / √E) v for many heads, in the backend's fastest way.
+    """Computes multi-head softmax(q kᵀ / √E) v with the fastest kernel of the backend.
 
-    Equal to :func:`attend` with its default score and normalizer, but the weights
-    are not returned and, where the backend has a fused kernel, never held. On a
-    processor, where T and S are known and large, some queries are computed at a time,
-    and again for the gradient: memory grows with T + S, not with T · S. A gradient of a
-    gradient works on JAX and TensorFlow, where it holds the weights; torch's own
-    kernel has none.
+    Equals :func:`attend` with its default score and normalizer, but does not return the
+    weights. A fused kernel never stores them. On a CPU with large, static T and S, the
+    queries are processed in chunks and recomputed for the gradient, so memory grows
+    with T + S rather than T · S. Second derivatives work on JAX and TensorFlow, where
+    they store the weights; the torch kernel does not support them.
 
     Args:
         query: (B, T, H, E).
-        key: (B, S, G, E), where G divides H: as many heads of queries in a row share
-            one of keys and values.
+        key: (B, S, G, E), where G divides H: H/G consecutive query heads share one head
+            of keys and values.
         value: (B, S, G, V).
         mask: booleans that broadcast to (B, H, T, S), True = may attend; or None.
-        scale: what multiplies q kᵀ; by default 1/√E.
-        is_causal: whether query t may see only keys 0 … t.
-        bias: what is added to the scores, numbers that broadcast to (B, H, T, S); or
-            None. Those below a quarter of the dtypes' lowest, −∞ too, count as that: a
-            key gets no weight, but a row of nothing else is finite, and hides no
-            key. What hides is `mask`.
+        scale: the factor of q kᵀ; 1/√E by default.
+        is_causal: whether query t may attend only to keys 0 … t.
+        bias: numbers added to the scores, which broadcast to (B, H, T, S); or None.
+            Values below a quarter of the lowest number of the dtype, including −∞, are
+            raised to it. Such a key gets weight 0, unless all keys of its row have such
+            a bias. Use `mask` to exclude keys.
 
     Returns:
-        (B, T, H, V), 0 for each query that may attend to nothing.
+        (B, T, H, V), 0 for each query that may attend to no key.
 
     Raises:
-        ValueError: if a tensor has not rank 4, a mask or a bias does not fit, queries
-            and keys are not of one width, or the heads of keys do not divide those of
-            queries.
+        ValueError: if a tensor does not have rank 4, a mask or a bias does not fit,
+            queries and keys differ in width, or the number of key heads does not divide
+            the number of query heads.
 
     Example:
 
@@ -166,26 +166,27 @@ def attend_heads(
     dropout: Callable | None = None,
     soft_cap: float | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The same as :func:`dot_product_attention`, explicitly, with any normalizer.
+    """Like :func:`dot_product_attention`, with any normalizer; returns the weights too.
 
     Args:
         query: (B, T, H, E).
         key: (B, S, G, E), where G divides H.
         value: (B, S, G, V).
         mask: booleans that broadcast to (B, H, T, S), True = may attend; or None.
-        scale: what multiplies q kᵀ; by default 1/√E.
-        normalizer: its name, or a callable f(scores, mask).
-        bias: what is added to the scores, numbers that broadcast to (B, H, T, S); or
-            None. Those below a quarter of the dtypes' lowest, −∞ too, count as that: a
-            key gets no weight, but a row of nothing else is finite, and hides no
-            key. What hides is `mask`.
-        dropout: what is done to the weights before they meet the values; or None.
-        soft_cap: c, where a score z becomes c tanh(z / c) before the bias is added; or
+        scale: the factor of q kᵀ; 1/√E by default.
+        normalizer: the name of a normalizer, or a callable f(scores, mask).
+        bias: numbers added to the scores, which broadcast to (B, H, T, S); or None.
+            Values below a quarter of the lowest number of the dtype, including −∞, are
+            raised to it. Such a key gets weight 0, unless all keys of its row have such
+            a bias. Use `mask` to exclude keys.
+        dropout: a callable applied to the weights before they multiply the values; or
             None.
+        soft_cap: c, the cap: a score z becomes c tanh(z / c) before the bias is added;
+            or None.
 
     Returns:
-        The output (B, T, H, V) and the weights (B, H, T, S), before dropout; both are
-        0 for each query that may attend to nothing.
+        The output (B, T, H, V) and the weights (B, H, T, S) before dropout. Both are 0
+        for each query that may attend to no key.
 
     Raises:
         ValueError: as :func:`dot_product_attention` does.
@@ -225,7 +226,7 @@ def weighted_heads(
     soft_cap: float | None = None,
     dropout: Callable | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The equations of :func:`attend_heads`, for arguments that were checked."""
+    """The equations of :func:`attend_heads`, for checked arguments."""
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     q = ops.transpose(ops.multiply(query, scale), (0, 2, 1, 3))  # (B, H, T, E)
     k = ops.transpose(key, (0, 2, 3, 1))  # (B, G, E, S)
@@ -241,7 +242,7 @@ def weighted_heads(
 
 
 def full_bias(bias: Any, query: Tensor, key: Tensor) -> Tensor | None:
-    """What broadcasts to the weights, with all four of their axes, and finite.
+    """Expands a bias to four axes and makes it finite.
 
     Args:
         bias: numbers that broadcast to (B, H, T, S), or None.
@@ -249,7 +250,7 @@ def full_bias(bias: Any, query: Tensor, key: Tensor) -> Tensor | None:
         key: (B, S, G, E).
 
     Raises:
-        ValueError: if it does not fit.
+        ValueError: if the bias does not fit.
     """
     if bias is None:
         return None
@@ -267,8 +268,8 @@ def full_bias(bias: Any, query: Tensor, key: Tensor) -> Tensor | None:
         bias = ops.cast(bias, query.dtype)
     for _ in range(4 - len(bias.shape)):
         bias = ops.expand_dims(bias, 0)
-    # −∞, as which half precision may read −1e9, would make NaN of a whole row. What is
-    # left is still above what a mask hides, so that no weight goes there.
+    # −∞ would turn a whole row into NaN, and half precision reads −1e9 as −∞. The bound
+    # is still above the value of masked scores, so masked keys get no weight.
     least = max(lowest(bias.dtype), lowest(query.dtype)) / 2
     return ops.maximum(bias, least)
 

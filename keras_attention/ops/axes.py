@@ -1,6 +1,6 @@
-"""Attention over any axes, as attention over one: axes are folded, and unfolded.
+"""Folding and unfolding of axes, for attention over any axes of an input.
 
-They stand in :mod:`keras_attention.numerics.axes`.
+Defined in :mod:`keras_attention.numerics.axes`.
 """
 
 from keras_attention.numerics.axes import (

@@ -1,8 +1,8 @@
-"""Choices among keys: made at random, and how a gradient gets past them.
+"""Random choices among keys, and gradient estimators for them.
 
-A choice has no gradient of its own. :func:`straight_through` takes that of the
-probabilities for it; :func:`reinforce` raises the log-probability of choices that cost
-less than others.
+A discrete choice has no gradient. :func:`straight_through` uses the gradient of the
+probabilities instead. :func:`reinforce` raises the log-probability of the choices with
+a lower cost than the others.
 
 Shapes: B batch, T queries, S keys.
 """
@@ -20,17 +20,16 @@ Tensor = Any
 
 
 def choose(chances: Tensor, uniforms: Tensor | None = None) -> Tensor:
-    """One key of each row, drawn as often as its chance says, or the likeliest.
+    """Samples one key per row, or takes the most probable one.
 
     Args:
-        chances: p, (..., S), at least 0; they need not sum to one.
-        uniforms: (...), in [0, 1), one number for each row; None for the first of
-            the greatest chances.
+        chances: probabilities p, (..., S), non-negative; they need not sum to one.
+        uniforms: (...), in [0, 1), one number per row; None selects the key with the
+            largest p, the first one in a tie.
 
     Returns:
-        (..., S), of the chances' dtype and without a gradient: 1 at the chosen key, 0
-        elsewhere. A key whose chance is 0 is never chosen, so a row without any chance
-        is all 0.
+        (..., S), in the dtype of `chances`, without a gradient: 1 at the chosen key, 0
+        elsewhere. A key with p = 0 is never chosen, so a row of zeros stays all 0.
 
     Example:
 
@@ -54,14 +53,14 @@ def choose(chances: Tensor, uniforms: Tensor | None = None) -> Tensor:
 
 
 def straight_through(chances: Tensor, choice: Tensor) -> Tensor:
-    """The choice, with the gradient of the probabilities.
+    """Returns the choice, with the gradient of the probabilities.
 
     Args:
-        chances: p, (..., S), such as a softmax.
+        chances: probabilities p, (..., S), such as the output of a softmax.
         choice: 0 or 1, (..., S).
 
     Returns:
-        (..., S): exactly the choice.
+        (..., S), equal to `choice`.
 
     Reference:
         Bengio, Léonard & Courville, "Estimating or propagating gradients through
@@ -73,7 +72,7 @@ def straight_through(chances: Tensor, choice: Tensor) -> Tensor:
 def log_probability(
     scores: Tensor, choice: Tensor, mask: Tensor | None = None
 ) -> Tensor:
-    """log softmax(scores) at what was chosen.
+    """Computes log softmax(scores) of the chosen key.
 
     Args:
         scores: (..., S).
@@ -81,7 +80,7 @@ def log_probability(
         mask: booleans that broadcast to the scores, True = may be chosen; or None.
 
     Returns:
-        (...), in float32 at least; 0, without a gradient, where nothing was chosen.
+        (...), in float32 or float64; 0 without a gradient where no key was chosen.
     """
     z = wide(scores)
     if mask is not None:
@@ -91,38 +90,38 @@ def log_probability(
 
 
 def carry(choice: Tensor, logs: Tensor) -> Tensor:
-    """The choice, with the gradient of its log-probability.
+    """Returns the choice, with the gradient of its log-probability.
 
-    Summed over the keys, and less its own value, it is what `reinforce` takes: 0, with
-    the gradient of the log-probability. So weights can bring it to a loss.
+    The sum over the keys, minus its own value, is 0 with the gradient of the
+    log-probability, as `reinforce` expects. Attention weights can thus pass it to a
+    loss.
 
     Args:
         choice: 0 or 1, (..., S).
-        logs: the log-probabilities of what was chosen, (...).
+        logs: the log-probabilities of the chosen keys, (...).
 
     Returns:
-        (..., S): exactly the choice.
+        (..., S), equal to `choice`.
     """
     return choice * (1 + (logs - ops.stop_gradient(logs)))[..., None]
 
 
 def reinforce(cost: Tensor, logs: Tensor, baseline: Any = 0.0) -> Tensor:
-    """A cost with the gradient of its expectation over choices.
+    """Returns the cost, with a gradient estimate of its expectation over choices.
 
         value    = cost
         gradient = ∂cost + (cost − b) ∂log p
 
-    Averaged over draws, the gradient is that of the expected cost, whatever the
-    baseline, if it does not depend on the choice that it is for; a good one makes the
-    average converge faster.
+    The estimate is unbiased for any baseline that does not depend on the choice. A good
+    baseline reduces its variance.
 
     Args:
         cost: (B, ...), such as −log p(y).
-        logs: log p of what was chosen, (B, ...); only its gradient counts.
-        baseline: b, of the cost's shape, such as `leave_one_out(cost)`.
+        logs: log p of the chosen keys, (B, ...); only its gradient is used.
+        baseline: b, in the shape of `cost`, such as `leave_one_out(cost)`.
 
     Returns:
-        (B, ...): exactly the cost.
+        (B, ...), equal to `cost`.
 
     Reference:
         Williams, "Simple statistical gradient-following algorithms for connectionist
@@ -134,12 +133,12 @@ def reinforce(cost: Tensor, logs: Tensor, baseline: Any = 0.0) -> Tensor:
 
 
 def leave_one_out(cost: Tensor) -> Tensor:
-    """What the other samples of the batch cost on average: a baseline.
+    """Computes a baseline: the mean cost of the other samples in the batch.
 
         b_i = Σ_{j ≠ i} cost_j / (B − 1)
 
-    It depends on no choice of sample i, if samples do not depend on each other (as they
-    do behind batch normalization), and so leaves the gradient's mean as it is.
+    The baseline of sample i does not depend on its own choice, so the gradient stays
+    unbiased. This holds only for independent samples, not after batch normalization.
 
     Args:
         cost: (B, ...).
@@ -149,7 +148,7 @@ def leave_one_out(cost: Tensor) -> Tensor:
 
     Reference:
         Kool, van Hoof & Welling, "Buy 4 REINFORCE samples, get a baseline for free!"
-        (2019), of several draws for one sample.
+        (2019), for several choices per sample.
     """
     others = ops.cast(ops.maximum(ops.shape(cost)[0] - 1, 1), cost.dtype)
     return (ops.sum(cost, axis=0, keepdims=True) - cost) / others

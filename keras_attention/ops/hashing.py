@@ -1,10 +1,10 @@
-"""Hashing of facts: which words say something, which are alike, which facts share one.
+"""Hashing of facts: informative words, word clusters and facts with a common bucket.
 
-NumPy arrays, unlike the other operations: the buckets of a memory are filled once, are
-of unequal sizes and are searched outside of any compiled step.
+These functions use NumPy arrays, unlike the other operations: the buckets of a memory
+are filled once, differ in size and are searched outside of any compiled step.
 
 Shapes: N facts or points, L words of a fact, V words of the vocabulary, D width, P
-pairs of a bucket and a fact.
+pairs (bucket, fact).
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import numpy as np
 def inverted_index(
     facts: np.ndarray, buckets: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The facts of each bucket: a fact is in the buckets of its words.
+    """Lists the facts of each bucket. A fact is in the buckets of all its words.
 
     Args:
         facts: integers (N, L), 0 is padding.
-        buckets: integers (V,), the bucket of each word; −1 for a word without one.
+        buckets: integers (V,), the bucket of each word; −1 for a word without a bucket.
 
     Returns:
-        `members`, int64 (P,): numbers of facts, bucket by bucket, ascending in each;
-        `starts`, int64: bucket b is `members[starts[b] : starts[b + 1]]`.
+        `members`, int64 (P,), the indices of the facts, ascending within each bucket;
+        and `starts`, int64: bucket b is `members[starts[b] : starts[b + 1]]`.
 
     Example:
 
@@ -38,7 +38,7 @@ def inverted_index(
     fact, place = np.nonzero(facts)
     bucket = buckets[facts[fact, place]]
     fact, bucket = fact[bucket >= 0], bucket[bucket >= 0]
-    # Each pair once, sorted by bucket, then by fact.
+    # Unique pairs, sorted by bucket, then by fact.
     pairs = np.unique(bucket.astype("int64") * size + fact)  # (P,)
     bucket, fact = np.divmod(pairs, size)
     ends = np.arange(buckets.max(initial=-1) + 2)
@@ -48,17 +48,18 @@ def inverted_index(
 def sharing(
     words: np.ndarray, buckets: np.ndarray, members: np.ndarray, starts: np.ndarray
 ) -> np.ndarray | None:
-    """The facts that share a bucket with one of these words.
+    """Finds the facts that share a bucket with at least one of the words.
 
     Args:
-        words: integers of any shape, 0 is padding. A word that no fact has is passed
-            over.
-        buckets: integers (V,), the bucket of each word; −1 for a word without one.
+        words: integers of any shape, 0 is padding. Words that occur in no fact are
+            ignored.
+        buckets: integers (V,), the bucket of each word; −1 for a word without a bucket.
         members: as `inverted_index` returns them.
         starts: as `inverted_index` returns them.
 
     Returns:
-        int64, numbers of facts in ascending order; None where no word has a bucket.
+        int64, the indices of the facts in ascending order; None if no word has a
+        bucket.
     """
     words = np.unique(words)
     words = words[(words > 0) & (words < len(buckets))]
@@ -71,11 +72,11 @@ def sharing(
 
 
 def telling_words(facts: np.ndarray, max_share: float) -> np.ndarray:
-    """The words that stand in few enough facts to say something.
+    """Finds the informative words: those that occur in few of the facts.
 
     Args:
         facts: integers (N, L), 0 is padding.
-        max_share: the part of the facts, at most, that a word stands in.
+        max_share: the largest fraction of the facts in which a word may occur.
 
     Returns:
         int64, the words in ascending order.
@@ -88,7 +89,7 @@ def telling_words(facts: np.ndarray, max_share: float) -> np.ndarray:
             f"`max_share` must be above 0. Received: max_share={max_share}"
         )
     ordered = np.sort(facts, axis=1)
-    # Each word of a fact once.
+    # Count each word once per fact.
     first = np.diff(ordered, axis=1, prepend=0) != 0
     count = np.bincount(ordered[first])
     return np.flatnonzero((count > 0) & (count <= max_share * len(facts)))
@@ -97,16 +98,17 @@ def telling_words(facts: np.ndarray, max_share: float) -> np.ndarray:
 def k_means(
     points: np.ndarray, clusters: int, seed: int = 0, rounds: int = 25
 ) -> np.ndarray:
-    """Lloyd's algorithm, from centres that are drawn far from each other.
+    """Lloyd's algorithm with k-means++ initialization.
 
-    The first centre is a point drawn at random, each further one a point drawn with a
-    probability in proportion to its squared distance from the nearest centre so far.
+    The first centre is a random point. Each further centre is a point sampled with a
+    probability proportional to its squared distance from the nearest centre so far.
 
     Args:
         points: numbers (N, D).
-        clusters: how many.
-        seed: of the draws.
-        rounds: how often the centres move, at most; it ends when nothing changes.
+        clusters: the number of clusters.
+        seed: the random seed.
+        rounds: the maximum number of iterations; the algorithm stops early at
+            convergence.
 
     Returns:
         int64 (N,), the cluster of each point.
@@ -118,7 +120,7 @@ def k_means(
     centres = points[rng.integers(len(points))][None]
     nearest = squared_distances(points, centres)[:, 0]
     while len(centres) < clusters:
-        # Where all points are centres already, any of them will do.
+        # If every point is a centre already, any point will do.
         odds = nearest if nearest.sum() > 0 else np.ones(len(points))
         new = points[rng.choice(len(points), p=odds / odds.sum())][None]
         centres = np.concatenate([centres, new])
@@ -140,6 +142,6 @@ def k_means(
 
 
 def squared_distances(points: np.ndarray, centres: np.ndarray) -> np.ndarray:
-    """‖p − c‖² for all points (N, D) and all centres, one column each."""
+    """Computes ‖p − c‖² for all points (N, D) and centres: (N, number of centres)."""
     squares = (points**2).sum(1)[:, None] + (centres**2).sum(1)
     return np.maximum(squares - 2 * points @ centres.T, 0)

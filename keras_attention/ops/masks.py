@@ -1,6 +1,6 @@
-"""Masks: which query may attend to which key.
+"""Masks that say which query may attend to which key.
 
-They stand in :mod:`keras_attention.numerics.masks`.
+Defined in :mod:`keras_attention.numerics.masks`.
 """
 
 from keras_attention.numerics.masks import (

@@ -1,6 +1,6 @@
-"""Normalizers: from scores to weights. The one place that applies a mask.
+"""Normalizers turn scores into weights and are the only place that applies a mask.
 
-They stand in :mod:`keras_attention.numerics.normalizers`.
+Defined in :mod:`keras_attention.numerics.normalizers`.
 """
 
 from keras_attention.numerics.normalizers import (

@@ -1,4 +1,4 @@
-"""Positions: what a sum over words or a set of memories would lose.
+"""Position encodings, for sums and sets that would otherwise lose the order.
 
 Shapes: B batch, T queries, S keys, H heads, E width of a head, M memory slots, L words,
 D width.
@@ -41,18 +41,17 @@ __all__ = [
 
 
 def sinusoid(position: Tensor, width: int, max_wavelength: float = 1e4) -> Tensor:
-    """The sine and cosine waves of the Transformer, in float32.
+    """Computes the sinusoidal position encoding of the Transformer in float32.
 
         PE(p, 2i) = sin(p / m^(2i/d)),   PE(p, 2i + 1) = cos(p / m^(2i/d))
 
     Args:
         position: p, numbers (...).
-        width: d, which may be odd; the last wave is then a sine alone.
+        width: d, even or odd; an odd width ends in a sine without a cosine.
         max_wavelength: m.
 
     Returns:
-        (..., d), float32: in half precision a position above 256 would already be
-        rounded before its sine is taken.
+        (..., d), float32, because half precision would round positions above 256.
 
     Reference:
         Vaswani et al., "Attention is all you need" (2017), section 3.5.
@@ -65,16 +64,16 @@ def sinusoid(position: Tensor, width: int, max_wavelength: float = 1e4) -> Tenso
 
 
 def rotary_rates(width: int, max_wavelength: float = 1e4, factor: float = 1.0) -> Array:
-    """How fast each pair of a rotary embedding turns: m^(−2i/E) / factor.
+    """Computes the rotation rate of each rotary pair: m^(−2i/E) / factor.
 
     Args:
         width: E, the width of a head, even.
         max_wavelength: m.
-        factor: how many times further the positions are to reach than in training;
-            all are divided by it (linear scaling).
+        factor: the factor by which the context is extended beyond training; all rates
+            are divided by it (linear scaling).
 
     Returns:
-        Float64 numbers (E/2,), a NumPy array.
+        float64 (E/2,), a NumPy array.
 
     Raises:
         ValueError: if the width is odd.
@@ -100,22 +99,22 @@ def yarn_rates(
     fast: float = 32.0,
     slow: float = 1.0,
 ) -> Array:
-    """The rates of YaRN: fast pairs turn as they did, slow ones are scaled linearly.
+    """Computes the rates of YaRN: fast pairs are kept, slow pairs scaled linearly.
 
-    A pair that turns more than `fast` times within the original length keeps its
-    rate, one that turns less than `slow` times has it divided by `factor`, and between
-    them lies a ramp over the index of the pair.
+    A pair that turns more than `fast` times within the original length keeps its rate.
+    For a pair that turns less than `slow` times, the rate is divided by `factor`. Pairs
+    in between follow a linear ramp over the pair index.
 
     Args:
         width: E, the width of a head, even.
         max_wavelength: m.
-        factor: how many times further the positions are to reach.
+        factor: the factor by which the context is extended.
         original_length: the length in training.
         fast: β of the paper.
         slow: α of the paper.
 
     Returns:
-        Float64 numbers (E/2,), a NumPy array.
+        float64 (E/2,), a NumPy array.
 
     Raises:
         ValueError: if the width is odd.
@@ -126,7 +125,7 @@ def yarn_rates(
     """
     rates = rotary_rates(width, max_wavelength)
 
-    def pair(turns: float) -> float:  # which pair turns so often
+    def pair(turns: float) -> float:  # index of the pair with this many turns
         waves = np.log(original_length / (turns * 2 * np.pi))
         return width * waves / (2 * np.log(max_wavelength))
 
@@ -144,20 +143,21 @@ def rotate(
     amplitude: float = 1.0,
     interleaved: bool = False,
 ) -> Tensor:
-    """Turns pairs of numbers by angles that grow with the position.
+    """Rotates pairs of features by angles proportional to the position.
 
-    The dot product of a query at p and a key at r then depends on p − r alone.
+    The dot product of a query at p and a key at r then depends only on p − r.
 
     Args:
         x: (..., T, H, E).
         position: numbers (T,), or (B, T).
         rates: (E/2,), from :func:`rotary_rates` or :func:`yarn_rates`.
-        amplitude: what the result is multiplied by.
-        interleaved: whether pairs are neighbours, as in the paper, or number i goes
-            with number i + E/2, as in most published weights.
+        amplitude: a factor for the result.
+        interleaved: whether neighbouring features form a pair, as in the paper.
+            Otherwise feature i is paired with feature i + E/2, as in most published
+            weights.
 
     Returns:
-        (..., T, H, E), in the dtype of x; the angles are computed in float32.
+        (..., T, H, E), in the dtype of x. The angles are computed in float32.
 
     Reference:
         Su et al., "RoFormer" (2021), equation 34.
@@ -183,16 +183,16 @@ def rotate(
 
 
 def alibi_slopes(heads: int) -> Array:
-    """How much each head of ALiBi minds a distance: 2^(−8h/H) for h = 1 … H.
+    """Computes the ALiBi slope of each head: 2^(−8h/H) for h = 1 … H.
 
-    Where H is no power of two, the slopes of the next smaller one come first, and then
-    every other one of those of twice as many heads.
+    If H is not a power of two, let P be the next smaller power of two. The slopes for P
+    heads come first, followed by every other slope for 2P heads.
 
     Args:
         heads: H.
 
     Returns:
-        Float64 numbers (H,), a NumPy array.
+        float64 (H,), a NumPy array.
 
     Reference:
         Press et al., "Train short, test long" (2022), section 3 and its code.
@@ -212,21 +212,21 @@ def relative_buckets(
     max_distance: int = 128,
     bidirectional: bool = True,
 ) -> Tensor:
-    """T5's bucket of each distance: near ones have their own, far ones share.
+    """Computes T5's bucket of each distance: far distances share buckets.
 
     Args:
-        distance: position of the key less that of the query, integers (...).
-        buckets: how many there are; half of them for either direction if both count.
-        max_distance: from here on, all distances share the last bucket.
-        bidirectional: whether keys ahead are told from keys behind; if not, all keys
-            ahead are in bucket 0.
+        distance: key position minus query position, integers (...).
+        buckets: the number of buckets; half of them per direction if `bidirectional`.
+        max_distance: all distances from this one on share the last bucket.
+        bidirectional: whether keys after the query have their own buckets. If not, they
+            are all in bucket 0.
 
     Returns:
         Integers (...), from 0 to `buckets` − 1.
 
     Raises:
-        ValueError: if there are too few buckets, or `max_distance` is within reach of
-            those for single distances.
+        ValueError: if there are too few buckets, or `max_distance` is covered by the
+            buckets for single distances.
 
     Reference:
         Raffel et al., "Exploring the limits of transfer learning with a unified
@@ -240,7 +240,7 @@ def relative_buckets(
     else:
         ahead = 0
         behind = ops.maximum(-distance, 0)
-    # A column, since torch's exporters get the look-up in a row of numbers wrong.
+    # The table is a column because torch's exporters get lookups in a 1D table wrong.
     column = ops.expand_dims(table, 1)
     found = ops.take(column, ops.minimum(behind, max_distance), axis=0)
     return ahead + ops.squeeze(found, axis=-1)
@@ -248,18 +248,18 @@ def relative_buckets(
 
 @cache
 def bucket_table(buckets: int, max_distance: int, bidirectional: bool) -> Array:
-    """The buckets of the distances 0 … max_distance behind, all in whole numbers.
+    """Computes the buckets of the distances 0 … max_distance in integer arithmetic.
 
-    Bucket e + k, with e the buckets of single distances and f the others, begins where
-    f log(n/e) / log(max/e) reaches k: where nᶠ eᵏ ≥ maxᵏ eᶠ.
+    There are e buckets for single distances and f others. Bucket e + k begins at the
+    first distance n with f log(n/e) / log(max/e) ≥ k, that is nᶠ eᵏ ≥ maxᵏ eᶠ.
 
     Args:
-        buckets: as in :func:`relative_buckets`, like the others.
-        max_distance: the greatest distance.
-        bidirectional: whether half of the buckets are for keys ahead.
+        buckets: as in :func:`relative_buckets`.
+        max_distance: the largest distance, as in :func:`relative_buckets`.
+        bidirectional: as in :func:`relative_buckets`.
 
     Returns:
-        Integers (max_distance + 1,), a NumPy array.
+        integers (max_distance + 1,), a NumPy array.
 
     Raises:
         ValueError: as :func:`relative_buckets` does.

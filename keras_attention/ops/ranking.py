@@ -1,6 +1,6 @@
-"""Ranking: what wrong answers cost, and which memory is preferred where time counts.
+"""Ranking: margin losses, and preferences among memories that depend on time.
 
-Shapes: B batch, M memory slots, N classes; "..." for any axes in front.
+Shapes: B batch, M memory slots, N classes; "..." for any leading axes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Tensor = Any
 
 
 def margin_ranking(label: Tensor, scores: Tensor, margin: float) -> Tensor:
-    """What a ranking costs in which the right class is not ahead by the margin.
+    """Computes the margin ranking loss of the right class against all others.
 
         Σ_{j ≠ r} max(0, γ − s_r + s_j)
 
@@ -25,7 +25,7 @@ def margin_ranking(label: Tensor, scores: Tensor, margin: float) -> Tensor:
         margin: γ.
 
     Returns:
-        (...), in the dtype of the scores; 0 where the right class is hidden (`hide`).
+        (...), in the dtype of the scores; 0 if the right class is hidden (`hide`).
 
     Reference:
         Weston, Chopra & Bordes, "Memory networks" (2014), equations 6 to 8.
@@ -38,11 +38,11 @@ def margin_ranking(label: Tensor, scores: Tensor, margin: float) -> Tensor:
 
 
 def hide(scores: Tensor, is_valid: Tensor) -> Tensor:
-    """Scores that no ranking picks and no margin reaches, where nothing is.
+    """Replaces invalid scores, so that they are never ranked first and add no loss.
 
     Args:
         scores: (...).
-        is_valid: booleans that broadcast to the scores, False for what is hidden.
+        is_valid: booleans that broadcast to the scores, False for hidden entries.
 
     Returns:
         (...), in the dtype of the scores.
@@ -51,12 +51,12 @@ def hide(scores: Tensor, is_valid: Tensor) -> Tensor:
 
 
 def time_features(x: Tensor, y: Tensor, other: Tensor) -> Tensor:
-    """Φ_t(x, y, y′): is x older than y, x older than y′, y older than y′?
+    """Computes Φ_t(x, y, y′): x older than y, x older than y′, y older than y′.
 
     Args:
-        x: when it was written what is asked with, numbers (...).
-        y: when one memory was written, of the same shape.
-        other: when the other one, y′, was written, of the same shape.
+        x: the time at which the query was written, numbers (...).
+        y: the time at which memory y was written, in the same shape.
+        other: the time at which memory y′ was written, in the same shape.
 
     Returns:
         (..., 3), 0.0 or 1.0.
@@ -71,18 +71,18 @@ def time_features(x: Tensor, y: Tensor, other: Tensor) -> Tensor:
 def preference(
     similar: Tensor, other: Tensor, weights: Tensor, features: Tensor
 ) -> Tensor:
-    """How much rather y than y′, with the time of both: s_Ot(x, y, y′).
+    """Computes the preference of y over y′ with their times, s_Ot(x, y, y′).
 
         s_Ot(x, y, y′) = s_O(x, y) − s_O(x, y′) + Φx(x)ᵀ U_Oᵀ U_O Φt(x, y, y′)
 
     Args:
         similar: s_O(x, y), (...).
         other: s_O(x, y′), (...).
-        weights: Φx(x)ᵀ U_Oᵀ U_O of the three features, (..., 3).
+        weights: Φx(x)ᵀ U_Oᵀ U_O for the three time features, (..., 3).
         features: Φt(x, y, y′), (..., 3).
 
     Returns:
-        (...): y is preferred where it is above 0.
+        (...). A positive value means that y is preferred.
     """
     bonus = ops.sum(weights * ops.cast(features, weights.dtype), axis=-1)
     return similar - other + bonus
@@ -91,21 +91,22 @@ def preference(
 def preference_over(
     taken: Tensor, similar: Tensor, weights: Tensor, x: Tensor, times: Tensor
 ) -> Tensor:
-    """How much rather each memory than the one that was taken.
+    """Computes the preference of each memory over the selected one.
 
-    A pair is scored as `one_pass` meets it, the older one as y and the newer as y′:
+    Each pair is scored as in `one_pass`, with the older memory as y and the newer as
+    y′:
 
-        s_Ot(x, mᵢ, m_r) where mᵢ is older than m_r, else −s_Ot(x, m_r, mᵢ)
+        s_Ot(x, mᵢ, m_r) if mᵢ is older than m_r, else −s_Ot(x, m_r, mᵢ)
 
     Args:
-        taken: r, integers (B,).
+        taken: r, the index of the selected memory, integers (B,).
         similar: s_O(x, mᵢ), (B, M).
         weights: of the three time features, (B, 3).
         x: when it was written what is asked with, (B,).
         times: when the memories were written, (B, M).
 
     Returns:
-        (B, M), 0 for the memory taken.
+        (B, M), 0 for the selected memory.
     """
     ours = ops.take_along_axis(similar, taken[:, None], axis=1)  # (B, 1)
     time = ops.take_along_axis(times, taken[:, None], axis=1)  # (B, 1)
@@ -121,22 +122,22 @@ def preference_over(
 def one_pass(
     similar: Tensor, weights: Tensor, x: Tensor, times: Tensor, free: Tensor
 ) -> Tensor:
-    """The memory that is left after each has met the best so far.
+    """Finds the best memory in one pass that compares each with the best so far.
 
         t ← m₁;  for i = 2 … M:  if s_Ot(x, mᵢ, t) > 0, t ← mᵢ
 
-    The pass goes from the newest memory to the oldest, so that the one that comes is
-    always older than t. There are no gradients through it.
+    The pass runs from the newest memory to the oldest, so mᵢ is always older than t. No
+    gradient flows through it.
 
     Args:
         similar: s_O(x, mᵢ), (B, M).
         weights: of the three time features, (B, 3).
         x: when it was written what is asked with, (B,).
         times: when the memories were written, integers (B, M).
-        free: booleans (B, M), False for what does not take part.
+        free: booleans (B, M), False for memories to ignore.
 
     Returns:
-        Integers (B,), −1 where nothing takes part.
+        Integers (B,), the index of the best memory; −1 if all are ignored.
 
     Reference:
         Weston, Chopra & Bordes, "Memory networks" (2014), algorithm 1.
@@ -148,9 +149,9 @@ def one_pass(
     )
     weights = ops.stop_gradient(weights)
     start = (
-        ops.full_like(x, -1),  # t, a place in the order
-        ops.zeros_like(similar[:, 0]),  # how alike x and t are
-        ops.zeros_like(x),  # when t was written
+        ops.full_like(x, -1),  # t, an index into the order
+        ops.zeros_like(similar[:, 0]),  # similarity of x and t
+        ops.zeros_like(x),  # time at which t was written
     )
 
     def meet(i: Tensor, state: tuple[Tensor, Tensor, Tensor]) -> Any:

@@ -1,7 +1,7 @@
-"""Scores: how alike each query is to each key.
+"""Scores: the similarity of each query to each key.
 
-Every function takes queries (..., T, D) and keys (..., S, D) and returns scores
-(..., T, S) in their dtype. What a score must learn comes in as an argument.
+Every function takes queries (..., T, D) and keys (..., S, D) and returns scores (...,
+T, S) in their dtype. Trainable weights of a score are passed as arguments.
 
 Shapes: B batch, T queries, S keys, D width, U units of a score.
 """
@@ -23,7 +23,7 @@ Score = Callable[[Tensor, Tensor], Tensor]
 
 
 def dot(query: Tensor, key: Tensor) -> Tensor:
-    """qᵀk.
+    """Computes the dot product qᵀk.
 
     Args:
         query: (..., T, D).
@@ -40,7 +40,7 @@ def dot(query: Tensor, key: Tensor) -> Tensor:
 
 
 def scaled_dot(query: Tensor, key: Tensor) -> Tensor:
-    """qᵀk / √D, whose variance does not grow with the width.
+    """Computes qᵀk / √D. The scale keeps the variance independent of the width.
 
     Args:
         query: (..., T, D).
@@ -56,9 +56,9 @@ def scaled_dot(query: Tensor, key: Tensor) -> Tensor:
 
 
 def cosine(query: Tensor, key: Tensor) -> Tensor:
-    """qᵀk / (‖q‖ ‖k‖), between −1 and 1; 0 where either is a zero vector.
+    """Computes qᵀk / (‖q‖ ‖k‖), between −1 and 1; 0 if q or k is a zero vector.
 
-    A vector shorter than 1e-12 counts as a zero vector, whose gradient is 0.
+    A vector with a norm below 1e-12 counts as a zero vector and has gradient 0.
 
     Args:
         query: (..., T, D).
@@ -71,15 +71,15 @@ def cosine(query: Tensor, key: Tensor) -> Tensor:
 
 
 def rbf(query: Tensor, key: Tensor, gamma: float | Tensor = 1.0) -> Tensor:
-    """−γ ‖q − k‖², the logarithm of the RBF kernel.
+    """Computes −γ ‖q − k‖², the logarithm of the RBF kernel.
 
-    Its softmax is therefore the kernel itself, normalized over the keys: the weights
-    K(q, kᵢ) / Σⱼ K(q, kⱼ) of Nadaraya–Watson regression, K = exp(−γ ‖q − k‖²).
+    Its softmax is the kernel, normalized over the keys. These are the weights K(q, kᵢ)
+    / Σⱼ K(q, kⱼ) of Nadaraya–Watson regression, with K = exp(−γ ‖q − k‖²).
 
     Args:
         query: (..., T, D).
         key: (..., S, D).
-        gamma: one over twice the squared bandwidth.
+        gamma: 1 / (2 · bandwidth²).
 
     Returns:
         (..., T, S), never positive.
@@ -95,13 +95,13 @@ def rbf(query: Tensor, key: Tensor, gamma: float | Tensor = 1.0) -> Tensor:
     )  # (..., T, S)
     similarity = ops.multiply(-gamma, ops.maximum(squares, 0))
     if keras.backend.standardize_dtype(query.dtype) == "float16":
-        # A distance beyond the range of float16 counts as the largest one.
+        # Clip to the range of float16.
         similarity = ops.maximum(similarity, float(np.finfo("float16").min))
     return ops.cast(similarity, query.dtype)
 
 
 def bilinear(query: Tensor, key: Tensor, kernel: Tensor) -> Tensor:
-    """qᵀ W k, Luong's "general" score; the widths of q and k may differ.
+    """Computes qᵀ W k, Luong's "general" score. q and k may differ in width.
 
     Args:
         query: (..., T, Dq).
@@ -119,35 +119,35 @@ def bilinear(query: Tensor, key: Tensor, kernel: Tensor) -> Tensor:
 
 
 def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool = False) -> Tensor:
-    """vᵀ tanh(q + k) of queries and keys that have been projected to U units.
+    """Computes vᵀ tanh(q + k) of queries and keys that are projected to U units.
 
-    Bahdanau's score and Luong's "concat" both end in it.
+    This is the last step of Bahdanau's score and of Luong's "concat" score.
 
-    By default it is computed as Σ v − 2 Σ v / (1 + e^{2q} e^{2k}), which is the same
-    number from far fewer exponentials, a chunk of pairs at a time, forwards and
-    backwards: the units (..., T, S, U) of all pairs are never held. This holds, to
-    about 1e-6 of Σ |v|, for numbers of q and k within ±43; one beyond counts as ±43.
-    That changes nothing unless it meets a number beyond ∓35, of the other sign, for
-    tanh(q + k) is ±1 otherwise. For such numbers there is `exact`; also for derivatives
-    forwards, which the default does not have. Second derivatives hold all units.
+    By default the score is computed as Σ v − 2 Σ v / (1 + e^{2q} e^{2k}). This equal
+    form needs far fewer exponentials. It is evaluated for a chunk of pairs at a time,
+    forward and backward, and never stores the units (..., T, S, U) of all pairs. Its
+    error is about 1e-6 of Σ |v|. Values of q and k are clipped to ±43. Clipping changes
+    the result only if the other value has the opposite sign and a magnitude above 35;
+    otherwise tanh(q + k) is ±1 anyway. Use `exact` for such values and for forward-mode
+    derivatives, which the default does not support. Second derivatives store all units.
 
-    The plain form is also taken for few pairs, where it is faster (for one query after
-    another there is :func:`precompute_key`), on NumPy and OpenVINO, in exports, while
-    torch is being traced, and where JAX is given unknown sizes. Leading axes that are
-    not the same in queries and keys are broadcast by the plain form; unknown ones count
-    as the same.
+    The plain form is also used for few pairs, where it is faster, on NumPy and
+    OpenVINO, in exports, while torch is being traced, and for unknown sizes on JAX. The
+    plain form also broadcasts leading axes that differ between queries and keys;
+    unknown axes count as equal. For queries that arrive one by one, see
+    :func:`precompute_key`.
 
     Args:
         query: (..., T, U), W_q q.
-        key: (..., S, U), W_k k (+ b); or what :func:`precompute_key` made of it.
+        key: (..., S, U), W_k k (+ b); or the output of :func:`precompute_key`.
         scale: v, (U,).
-        exact: whether to compute each tanh.
+        exact: whether to compute every tanh explicitly.
 
     Returns:
-        (..., T, S) in the dtype of the queries; half precision is computed in float32.
+        (..., T, S) in the dtype of the queries. Half precision is computed in float32.
 
     Raises:
-        ValueError: if queries, keys and scale are not of one width.
+        ValueError: if queries, keys and scale differ in width.
 
     Example:
 
@@ -178,18 +178,18 @@ def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool = False) -> 
 
 
 def precompute_key(key: Tensor) -> Any:
-    """A key for :func:`additive` that is faster for one query after another.
+    """Precomputes a key so that :func:`additive` is faster for single queries.
 
-    For keys that many queries meet one by one, as in a decoder.
+    Use it for keys that are scored against many queries one by one, as in a decoder.
 
     Args:
         key: (B, S, U), W_k k (+ b).
 
     Returns:
-        What :func:`additive` takes as its key, a structure of tensors (B, S, U). On
-        torch and JAX it holds what no query changes, in float32 at least. It is the key
-        itself where that is as fast: on NumPy, OpenVINO and TensorFlow, on torch while
-        it is traced, and in exports.
+        The `key` argument of :func:`additive`, a structure of tensors (B, S, U). On
+        torch and JAX it holds the terms that do not depend on the query, in float32 or
+        float64. It is `key` itself where that is as fast: on NumPy, OpenVINO and
+        TensorFlow, on torch while it is traced, and in exports.
     """
     if isinstance(key, keras.KerasTensor):
         return key
@@ -207,14 +207,14 @@ KNOWN: dict[str, Score] = {
 
 
 def get(identifier: str | Score) -> Score:
-    """Finds a score that needs no weights by its name.
+    """Returns the score function of the given name. These scores have no weights.
 
     Args:
         identifier: one of "dot", "scaled_dot", "cosine" and "rbf", or a callable
             `f(query, key)` that returns scores (..., T, S).
 
     Raises:
-        ValueError: if there is none of that name.
+        ValueError: if the name is unknown.
     """
     if callable(identifier):
         return identifier
@@ -227,7 +227,7 @@ def get(identifier: str | Score) -> Score:
 
 
 def check_widths(query: Tensor, key: Tensor) -> None:
-    """Raises a ValueError where queries and keys are not of one width."""
+    """Raises a ValueError if queries and keys differ in width."""
     if query.shape[-1] != key.shape[-1]:
         raise ValueError(
             "`query` and `key` must have the same width (last axis) for this score. "
@@ -236,13 +236,13 @@ def check_widths(query: Tensor, key: Tensor) -> None:
 
 
 def unit(x: Tensor) -> Tensor:
-    """x / ‖x‖, 0 with gradient 0 where x is 0; its squares are summed in float32.
+    """Computes x / ‖x‖; 0 with gradient 0 where x is 0. The norm is in float32.
 
     Args:
         x: (..., D).
 
     Returns:
-        The same shape and dtype, of length 1 along the last axis.
+        The same shape and dtype, with norm 1 along the last axis.
     """
     full = wide(x)
     squares = ops.sum(full**2, axis=-1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Positions of words in a sentence, and ages of the sentences of a story.
+"""Positions of the words in a sentence and ages of the sentences in a story.
 
 Shapes: B batch, M memory slots, L words, D width, V words of a vocabulary.
 """
@@ -20,26 +20,26 @@ ENCODINGS = ("position", "centered_position")
 def sentence_position(
     word: Tensor, words: Tensor, width: int, encoding: str = "position"
 ) -> Tensor:
-    """The position encoding of MemN2N: how much word j counts in dimension k.
+    """The position encoding of MemN2N: the weight of word j in dimension k.
 
         position           l_kj = (1 − j/J) − (k/d) (1 − 2j/J)
         centered_position  l_kj = 1 + 4 (k − (d + 1)/2) (j − (J + 1)/2) / (d J)
 
-    with j = 1 … J and k = 1 … d. Summed over words with these weights, a sentence keeps
-    the order of its words.
+    with j = 1 … J and k = 1 … d. A sum over words with these weights preserves the word
+    order.
 
     Args:
         word: j, numbers (..., L).
         words: J, the length of the sentence, broadcast against `word`.
         width: d, the width of an embedding.
-        encoding: "position", as in the paper, or "centered_position", as in its
-            authors' code: the same ramps about twice as high, and mean 1.
+        encoding: "position", as in the paper, or "centered_position", as in the
+            authors' code: the same ramps, about twice as steep, with mean 1.
 
     Returns:
         (..., L, d), floats.
 
     Raises:
-        ValueError: if there is no such encoding.
+        ValueError: if the encoding is unknown.
 
     Reference:
         Sukhbaatar et al., "End-to-end memory networks" (2015), section 4.1.
@@ -55,16 +55,16 @@ def position_weighted_sum(
     table: Tensor,
     encoding: str = "position",
 ) -> Tensor:
-    """Σⱼ lⱼ ∘ A xⱼ without an embedding for each word: the encoding has rank 2.
+    """Computes Σⱼ lⱼ ∘ A xⱼ without one embedding vector per word.
 
         l_kj = pⱼ + rⱼ κₖ   ⇒   m = C₁ A + κ ∘ C₂ A,   C₁ = Σⱼ pⱼ xⱼ,   C₂ = Σⱼ rⱼ xⱼ
 
-    C₁ and C₂ are counts of words, (..., V), so that the sum and its gradient are
-    products of matrices. That pays where the vocabulary is small, and above all in
-    the gradient: that of looking up every word is a scatter.
+    The encoding has rank 2. C₁ and C₂ are weighted word counts, (..., V), so the sum
+    and its gradient are matrix products. This is faster for small vocabularies, above
+    all in the backward pass: the gradient of an embedding lookup is a scatter.
 
     Args:
-        word: j, numbers (..., L), 0 where there is no word.
+        word: j, numbers (..., L), 0 for padding.
         words: J, broadcast against `word`.
         tokens: integers (..., L).
         table: A, (V, d).
@@ -74,7 +74,7 @@ def position_weighted_sum(
         (..., d), in the dtype of the table.
 
     Raises:
-        ValueError: if there is no such encoding.
+        ValueError: if the encoding is unknown.
 
     Reference:
         Sukhbaatar et al., "End-to-end memory networks" (2015), section 4.1.
@@ -91,7 +91,7 @@ def position_weighted_sum(
 def _parts(
     word: Tensor, words: Tensor, width: int, encoding: str
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """pⱼ and rⱼ, (..., L), and κₖ, (d,), of l_kj = pⱼ + rⱼ κₖ."""
+    """Computes pⱼ and rⱼ, (..., L), and κₖ, (d,), of l_kj = pⱼ + rⱼ κₖ."""
     if encoding not in ENCODINGS:
         raise ValueError(
             f"`encoding` must be one of {list(ENCODINGS)}. "
@@ -111,10 +111,10 @@ def _parts(
 
 
 def age(filled: Tensor) -> Tensor:
-    """How far back a memory lies: 1 for the last one written, 0 for an empty slot.
+    """Computes the age of each memory: 1 for the newest, 0 for an empty slot.
 
     Args:
-        filled: booleans (B, M), True where a slot holds something.
+        filled: booleans (B, M), True for a slot that holds a memory.
 
     Returns:
         Integers (B, M).
@@ -125,35 +125,35 @@ def age(filled: Tensor) -> Tensor:
 
 
 def gaps(age: Tensor, draws: Tensor, rate: float) -> Tensor:
-    """Random noise in time: ages as if empty memories had been slipped in between.
+    """Random time noise: ages as if empty memories had been inserted between facts.
 
-    A story of n facts is given u empty memories, u drawn from 0 … ⌈rate·n⌉, at
-    places drawn among the n + u; the facts keep their order and none is dropped.
+    A story of n facts receives u empty memories at random positions, with u sampled
+    from 0 … ⌈rate·n⌉. The facts keep their order and none is dropped.
 
     Args:
         age: integers (B, M): 1 … n for the facts of a story, 0 for empty slots.
-        draws: numbers between 0 and 1, (B, 1 + M + ⌈rate·M⌉). The first decides how
-            many empty memories there are, the others where.
-        rate: how many there may be at most, as a part of n.
+        draws: numbers between 0 and 1, (B, 1 + M + ⌈rate·M⌉). The first number
+            determines how many empty memories are inserted, the others determine where.
+        rate: the maximum number of empty memories, as a fraction of n.
 
     Returns:
-        Integers (B, M), each at least as large as the age it replaces.
+        Integers (B, M), each at least as large as the original age.
 
     Reference:
         Sukhbaatar et al., "End-to-end memory networks" (2015), section 4.1, "Learning
         time invariance by injecting random noise".
     """
     facts = ops.cast(ops.max(age, axis=1, keepdims=True), "float32")  # n, (B, 1)
-    # In float32, rate·n may lie a rounding above the whole number that it is.
+    # In float32, rate·n may exceed an exact integer by a rounding error.
     most = ops.ceil(rate * (1 - 1e-6) * facts)
     blanks = ops.floor(draws[:, :1] * (most + 1))  # u, (B, 1)
     lots = draws[:, 1:]  # (B, P), P places
     places = ops.cumsum(ops.ones_like(lots), axis=1)  # 1 … P
     lots = ops.where(places <= facts + blanks, lots, 2.0)
-    # The facts take the places of the n lowest lots; a rank counts the lower ones.
+    # The facts take the positions of the n lowest lots; a rank counts the lower ones.
     rank = ops.sum(ops.cast(lots[:, :, None] > lots[:, None, :], "float32"), axis=2)
     taken = ops.cast(rank < facts, "float32")  # (B, P)
-    # The a-th fact sits behind every place at which fewer than a are taken.
+    # The a-th fact comes after every position at which fewer than a are taken.
     before = ops.cumsum(taken, axis=1)[:, None, :] < ops.cast(age, "float32")[..., None]
     moved = 1 + ops.sum(ops.cast(before, "int32"), axis=2)  # (B, M)
     return ops.where(age > 0, moved, 0)

@@ -1,7 +1,6 @@
-"""Vectors that are alike: the nearest rows of a table, and what an analogy asks for.
+"""Similar vectors: the nearest rows of a table, and the vector that an analogy yields.
 
-Shapes: V rows of the table, D width, K rows that are wanted; "..." for any axes in
-front.
+Shapes: V rows of the table, D width, K rows to find; "..." for any leading axes.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ Tensor = Any
 def nearest_rows(
     query: Tensor, table: Tensor, count: int, hidden: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The rows of a table that are most alike to each query, the best first.
+    """Finds the rows of a table that are most similar to each query, best first.
 
         cos(q, tᵢ) = qᵀtᵢ / (‖q‖ ‖tᵢ‖)
 
@@ -27,16 +26,16 @@ def nearest_rows(
         query: (..., D).
         table: (V, D).
         count: K, at most V.
-        hidden: booleans that broadcast to (..., V), True for a row that is not to be
-            found; where fewer than K are left, hidden ones follow with the lowest
-            number of the dtype.
+        hidden: booleans that broadcast to (..., V), True for a row to exclude. If fewer
+            than K rows remain, excluded rows follow with the mask value of the dtype as
+            their cosine.
 
     Returns:
         Cosines (..., K) in the dtype of the query, and indices (..., K) int32.
 
     Raises:
-        ValueError: if queries and table are not of one width, or the table has fewer
-            than K rows.
+        ValueError: if queries and table differ in width, or the table has fewer than K
+            rows.
 
     Example:
 
@@ -62,10 +61,10 @@ def nearest_rows(
 
 
 def parallelogram(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
-    """The corner that is missing where a is to b as c is to it: b − a + c.
+    """Computes b − a + c, which completes the analogy "a is to b as c is to …".
 
-    Each counts with length 1, so that it is the direction of what is alike to b and to
-    c and not to a ("3CosAdd").
+    The vectors are normalized first. The result points to vectors that are similar to b
+    and c but not to a ("3CosAdd").
 
     Args:
         a: (..., D), *man*.

@@ -1,9 +1,10 @@
-"""Attention sinks on the fused path: one more key, of which no value comes.
+"""Attention sinks on the fused path, as one more key without a value.
 
     weightᵢ = exp(zᵢ) / (exp(b) + Σⱼ exp(zⱼ))
 
-is the softmax over the scores and one more, b, whose weight is thrown away: that of a
-key of zeros with the bias b and a value of zeros. So the kernels for the softmax serve.
+is the softmax over the scores and one more score b; the weight of b is discarded. This
+equals one more key of zeros with the bias b and a value of zeros, so the softmax
+kernels can compute it.
 
 Shapes: B batch, T queries, S keys, H heads, G heads of keys and values, E width of a
 head, V width of a value.
@@ -29,22 +30,21 @@ def sink_attention(
     is_causal: bool = False,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """`dot_product_attention` by `normalizers.sink_softmax`, fused where it is.
+    """Computes `dot_product_attention` with `normalizers.sink_softmax`, fused if possible.
 
     Args:
         query: (B, T, H, E).
         key: (B, S, G, E), where G divides H.
         value: (B, S, G, V).
-        sink: (H,), the score of nothing in each head; by default 0, which makes it
+        sink: (H,), the score of the sink in each head; 0 by default, which equals
             `normalizers.softmax1`.
         mask: booleans (·, ·, ·, ·) that broadcast to (B, H, T, S), True = may attend;
             or None.
-        is_causal: whether query t may see only keys 0 … t.
-        bias: what is added to the scores, numbers that broadcast to (B, H, T, S); or
-            None.
+        is_causal: whether query t may attend only to keys 0 … t.
+        bias: numbers added to the scores, which broadcast to (B, H, T, S); or None.
 
     Returns:
-        (B, T, H, V), 0 for each query that may attend to nothing.
+        (B, T, H, V), 0 for each query that may attend to no key.
 
     Raises:
         ValueError: as `dot_product_attention` does.
@@ -63,8 +63,8 @@ def sink_attention(
         model card" (2025), section 2.
     """
     keys = ops.shape(key)[1]
-    # The new key is the first, so that a causal mask shows it to everyone; one more
-    # query in front then keeps the others where they were.
+    # The new key comes first, so that every query sees it under a causal mask. One more
+    # query in front keeps the other queries aligned with their keys.
     if mask is not None:
         mask = _with_first(mask, keys, True)
         if is_causal and mask.shape[2] != 1:
@@ -86,19 +86,19 @@ def sink_attention(
 
 
 def _padded(x: Tensor) -> Tensor:
-    """Heads (B, S, G, E) behind one of zeros."""
+    """Prepends zeros to heads: (B, S, G, E) becomes (B, S + 1, G, E)."""
     return ops.pad(x, ((0, 0), (1, 0), (0, 0), (0, 0)))
 
 
 def _with_first(x: Tensor, keys: Any, first: Any) -> Tensor:
-    """What broadcasts to (B, H, T, S), with one key more, the first."""
+    """Prepends one key to a tensor that broadcasts to (B, H, T, S)."""
     if x.shape[-1] == 1:
         x = ops.broadcast_to(x, (*ops.shape(x)[:-1], keys))
     return ops.pad(x, ((0, 0), (0, 0), (0, 0), (1, 0)), constant_values=first)
 
 
 def _biased(bias: Tensor | None, sink: Tensor | None, keys: Any) -> Tensor:
-    """A bias for one key more, the first, whose bias is the sink: (·, ·, ·, S + 1)."""
+    """Prepends the sink to a bias, as the first key: (·, ·, ·, S + 1)."""
     if bias is None:
         bias = ops.zeros((1, 1, 1, 1), "float32")
     bias = _with_first(ops.cast(bias, "float32"), keys, 0)

@@ -16,7 +16,7 @@ DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 TEXTS = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 FENCE = re.compile(
-    r"^(?P<skip><!-- not run: .+ -->\n)?```(?P<language>\w*)\n(?P<code>.*?)^```$",
+    r"^(?P<skip><!-- not run: [^\n]+ -->\n)?```(?P<language>\w*)\n(?P<code>.*?)^```$",
     re.M | re.S,
 )
 CLAIM = re.compile(r"^ *print\(.*\)  # (?P<claim>.*)$")

@@ -1,4 +1,4 @@
-"""Reading the bAbI tasks from the official archive, and text in its format."""
+"""Reads the bAbI tasks from the official archive and text in its format."""
 
 import functools
 import os
@@ -41,7 +41,7 @@ _OFFICIAL = files.Source(
     size=15_719_851,
 )
 # The copy that Keras' own examples use: an older packing of the same version.
-# No checksum of it is published; its size is what those examples' logs show.
+# It has no published checksum. Its size comes from the logs of those examples.
 _MIRROR = files.Source(
     "https://s3.amazonaws.com/text-datasets/babi_tasks_1-20_v1-2.tar.gz",
     size=11_745_123,
@@ -52,16 +52,16 @@ _CACHE_NAME = "babi-tasks-v1-2.tar.gz"
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One question, and all the facts told before it in its story.
+    """One question and all earlier facts of its story.
 
     Attributes:
         task: The task's number, 1 to 20.
         story: The facts in reading order, each a tuple of lower-case words.
         question: The question's words.
-        answer: One word. A list is one word too, as `"apple,milk"`. None where it is
-            not known, as in a user's own question.
-        supporting_facts: Indices into `story`, from 0, in the order in which the
-            file names them; empty where it names none.
+        answer: One word. A list is also one word, for example `"apple,milk"`. None if
+            unknown, for example for a user's own question.
+        supporting_facts: Zero-based indices into `story`, in the order of the file;
+            empty if the file names none.
     """
 
     task: int
@@ -74,7 +74,7 @@ class Example:
 def tokenize(text: str) -> tuple[str, ...]:
     """Splits a sentence at white space into lower-case words.
 
-    Marks (`. ? ! ,`) around a word are left out; those within it stay, so that
+    Leading and trailing `. ? ! ,` are removed. Marks inside a word stay, so
     `"apple,milk"` is one word.
 
     Example:
@@ -86,7 +86,7 @@ def tokenize(text: str) -> tuple[str, ...]:
     return tuple(word for word in words if word)
 
 
-# The same sentences come again and again: split each once, and share its words.
+# Sentences repeat often: tokenize each once and share the result.
 _tokenize = functools.lru_cache(maxsize=2**14)(tokenize)
 
 
@@ -105,14 +105,13 @@ def load(
 
     Args:
         task: A number from 1 to 20, several of them, or `"all"`.
-        split: `"train"`, `"valid"` or `"test"`. `"train"` is the whole training
-            file (folder `en`); `"valid"` is a tenth of it (folder `en-valid`).
-        size: `"1k"` or `"10k"` training questions a task. The test questions are
-            the same for both.
-        path: An archive, or a folder into which one was unpacked.
-        holdout: With `split="train"`, leave out the questions of
-            `split="valid"`: the training file of `en-valid`. Has no effect on the
-            other splits.
+        split: `"train"`, `"valid"` or `"test"`. `"train"` is the full training file
+            (folder `en`). `"valid"` is a tenth of it (folder `en-valid`).
+        size: `"1k"` or `"10k"` training questions per task. Both share the same test
+            questions.
+        path: An archive, or a folder with its unpacked contents.
+        holdout: With `split="train"`, leave out the questions of `split="valid"` by
+            reading the training file of `en-valid`. Other splits ignore it.
 
     Returns:
         A list of `Example`, in the order of the tasks and of the files.
@@ -121,7 +120,7 @@ def load(
         ValueError: An unknown `task`, `split` or `size`; a file that does not
             follow the format (the message gives file and line); a damaged
             (`DamagedDataError`) or unsafe (`UnsafeArchiveError`) archive.
-        DataNotFoundError: No archive, or a file is not in it.
+        DataNotFoundError: The archive or one of its files is missing.
 
     Example:
         ```python
@@ -155,20 +154,19 @@ def load(
 def parse(
     lines: str | Iterable[str], task: int = 1, source: str = "<text>"
 ) -> list[Example]:
-    r"""Parses text in bAbI's format, be it of the archive or the user's own.
+    r"""Parses text in the bAbI format.
 
-    Each line begins with its number in the story, from 1; a 1 begins a new story.
-    A fact is a sentence. A question is followed by a tab and its answer, and may
-    be followed by another tab and the numbers of the lines that support it. Empty
-    lines are passed over.
+    Each line begins with its number in the story; number 1 starts a new story. A fact
+    is a sentence. A question is followed by a tab and its answer. Another tab and the
+    line numbers of the supporting facts may follow. Empty lines are skipped.
 
     Args:
         lines: The text, or its lines.
-        task: The number put into the examples.
-        source: What errors call the text, such as a file's name.
+        task: The task number stored in the examples.
+        source: The name of the text in error messages, for example its file name.
 
     Returns:
-        A list of `Example`, one a question.
+        A list with one `Example` per question.
 
     Raises:
         ValueError: A line that does not follow the format; the message gives
@@ -221,7 +219,7 @@ def _numbers(task: int | str | Iterable[int]) -> list[int]:
 
 
 def _member(task: int, split: str, size: str, holdout: bool) -> str:
-    """The name of a task's file within the archive's own folder."""
+    """Returns the name of a task's file within the archive's folder."""
     if split not in ("train", "valid", "test"):
         raise ValueError(
             f"`split` must be 'train', 'valid' or 'test'. Received: split={split!r}"

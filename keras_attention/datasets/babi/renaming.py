@@ -1,9 +1,8 @@
-"""Words that may be exchanged: found in the stories, and exchanged throughout.
+"""Finds interchangeable words in stories and exchanges them.
 
-In most tasks nothing hangs on whether it is Mary or John who went to the kitchen or to
-the office. Where that is so, a story with its names exchanged throughout, question and
-answer included, is another story of the same task: a thousand questions become many
-more, without any data from outside.
+In most tasks the names of people and places do not matter. Consistently exchanging
+names in a story, its question and its answer then gives another valid story of the same
+task. A thousand questions become many more without external data.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from keras_attention.datasets.babi.vectors import Vocabulary
 _FLIPS = 1000  # random exchanges, against which the real stories are held
 _LEVEL = 0.002  # of a test: two words are kept apart below it
 _LEAST = 20  # stories with one of two words but not the other, for a test to mean much
-_ALIKE = 0.3  # of their sentences, in which two words stand alike, to be tested at all
+_ALIKE = 0.3  # minimum share of sentences in which two words occur alike
 
 Features = Counter[Hashable]
 
@@ -31,21 +30,20 @@ def interchangeable(
 ) -> tuple[tuple[str, ...], ...]:
     """Finds groups of words that can be exchanged without changing the task.
 
-    Two words belong together if their stories would look the same, were the two words
-    exchanged in every other story: the sentences they stand in, the words they come
-    with in a story, in a question and in an answer, and whether their sentence is the
-    one that holds what was asked or what is answered. This is tested by exchanging
-    them in stories drawn at random (a permutation test).
+    Two words belong together if exchanging them in random stories does not change the
+    statistics of the stories (a permutation test). The statistics are the sentences of
+    each word, the words that occur with it in a story, question or answer, and whether
+    its sentence holds the question's or the answer's words.
 
     Args:
         examples: Questions of one task, in the order of their file.
-        seed: Of the random exchanges.
+        seed: Seed for the random exchanges.
 
     Returns:
         Groups of two or more words, each sorted.
 
     Raises:
-        ValueError: Examples of several tasks.
+        ValueError: The examples come from several tasks.
 
     Example:
         ```python
@@ -75,10 +73,10 @@ class Renamer:
     """Exchanges interchangeable words in arrays of stories.
 
     Args:
-        groups: For each task its groups of words, see `interchangeable`.
-        vocabulary: Gives the indices.
-        variants: How many exchanges are drawn for each task beforehand.
-        seed: Of the draws.
+        groups: Maps each task to its groups of words; see `interchangeable`.
+        vocabulary: Maps words to indices.
+        variants: Number of precomputed random exchanges per task.
+        seed: Seed for the random exchanges.
     """
 
     def __init__(
@@ -89,7 +87,7 @@ class Renamer:
         seed: int = 0,
     ) -> None:
         self._generator = np.random.default_rng(seed)
-        # Tables of new indices, one below the other; row 0 changes nothing.
+        # Stacked tables of new indices; row 0 changes nothing.
         tables = [np.arange(len(vocabulary), dtype=np.int32)[None]]
         self._start = np.zeros(max(TASKS) + 1, int)
         self._count = np.ones(max(TASKS) + 1, int)
@@ -106,16 +104,16 @@ class Renamer:
         question: np.ndarray,
         answers: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Exchanges words, other ones in each example.
+        """Exchanges words, independently in each example.
 
         Args:
-            tasks: (N,) the task of each example.
+            tasks: (N,) task number of each example.
             story: (N, M, L) integers.
             question: (N, L) integers.
             answers: (N,) integers.
 
         Returns:
-            Story, question and answers anew.
+            The story, question and answers after the exchange.
         """
         draws = self._generator.integers(self._count[tasks])
         new = self._rows[self._start[tasks] + draws]  # (N, V)
@@ -132,7 +130,7 @@ class Renamer:
         vocabulary: Vocabulary,
         variants: int,
     ) -> np.ndarray:
-        """Rows of new indices, (variants, V); the first changes nothing."""
+        """Returns rows of new indices, (variants, V); the first changes nothing."""
         rows = [np.arange(len(vocabulary), dtype=np.int32)]
         for _ in range(variants - 1):
             new = dict(
@@ -142,7 +140,7 @@ class Renamer:
                 )
             )
             row = [self._exchange(word, new) for word in vocabulary.words[2:]]
-            # A list such as "apple,milk" is one word; not every order of it is known.
+            # A list such as "apple,milk" is one word; some orders may be unknown.
             if all(word in vocabulary for word in row):
                 rows.append(np.array([0, 1, *vocabulary.encode(row)], np.int32))
         return np.stack(rows)
@@ -153,7 +151,7 @@ class Renamer:
 
 
 def _by_story(examples: Sequence[Example]) -> list[list[Example]]:
-    """The questions of each story together."""
+    """Groups the questions by story."""
     stories: list[list[Example]] = []
     for example in examples:
         last = stories[-1][-1].story if stories else ()
@@ -165,7 +163,7 @@ def _by_story(examples: Sequence[Example]) -> list[list[Example]]:
 
 
 def _contexts(stories: list[list[Example]]) -> dict[str, set[Hashable]]:
-    """The sentences each word stands in, the word left out."""
+    """Returns the sentences that contain each word, without the word itself."""
     found: dict[str, set[Hashable]] = defaultdict(set)
     for story in stories:
         sentences = {*story[-1].story, *(example.question for example in story)}
@@ -176,7 +174,7 @@ def _contexts(stories: list[list[Example]]) -> dict[str, set[Hashable]]:
 
 
 def _features(story: list[Example]) -> dict[str, Features]:
-    """What is counted of each word in one story."""
+    """Counts the features of each word in one story."""
     found: dict[str, Features] = defaultdict(Counter)
     facts = story[-1].story
     everything = {word for fact in facts for word in fact}
@@ -236,7 +234,7 @@ def _overlap(one: set[Hashable], other: set[Hashable]) -> float:
 def _same(
     pair: tuple[str, str], counts: list[dict[str, Features]], flips: np.ndarray
 ) -> bool:
-    """Whether exchanging the two in random stories leaves what is counted as it is."""
+    """Whether exchanging two words in random stories preserves the statistics."""
     one, other = pair
     kinds: dict[Hashable, int] = {}
     rows, columns, values = [], [], []
@@ -264,10 +262,10 @@ def _same(
 def _difference(
     words: dict[str, Features], one: str, other: str
 ) -> Iterator[tuple[Hashable, int]]:
-    """What is counted of one word but not of the other, in one story."""
+    """Returns the difference of two words' features in one story."""
     exchanged = {one: other, other: one}
     mine, theirs = words.get(one, Counter()), words.get(other, Counter())
-    # Where the one word comes with the other, so does the other with the one.
+    # Co-occurrence is symmetric.
     mine = Counter({_map(k, exchanged): v for k, v in mine.items()})
     for kind in mine.keys() | theirs.keys():
         value = mine[kind] - theirs[kind]
@@ -284,7 +282,7 @@ def _map(kind: Hashable, exchanged: dict[str, str]) -> Hashable:
 def _groups(
     words: list[str], alike: set[tuple[str, str]]
 ) -> tuple[tuple[str, ...], ...]:
-    """Groups in which every two words are alike, the largest first."""
+    """Returns groups of pairwise interchangeable words, largest first."""
     left, groups = list(words), []
     while left:
         best: list[str] = []

@@ -1,10 +1,10 @@
 """Stories word by word, as the differentiable neural computer reads them.
 
 Graves et al., 2016, *Hybrid computing using a neural network with dynamic external
-memory*, Nature 538, Methods, "bAbI task descriptions". A step reads a word or a mark:
-`.` ends a fact and `?` a question, then a `-` stands for each word of the answer, and
-there the network has to give it. The questions of a story follow one another in one
-sequence, among its facts.
+memory*, Nature 538, Methods, "bAbI task descriptions". Each step reads a word or a
+mark. `.` ends a fact and `?` ends a question. A `-` then stands for each word of the
+answer, which the network predicts there. A sequence holds all facts and questions of a
+story in their original order.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,10 +20,10 @@ BLANK = "<blank>"
 
 
 def sequence_vocabulary(examples: Iterable[Example]) -> Vocabulary:
-    """All words that stories, questions and answers are told with, and the marks.
+    """Builds the vocabulary of all stories, questions, answers and marks.
 
-    The words of a list, such as `"apple,milk"`, count one by one. The marks come first:
-    `.`, `?`, `-` and `<blank>`, a step at which nothing is read.
+    A list such as `"apple,milk"` counts as separate words. The marks come first: `.`,
+    `?`, `-` and `<blank>`, which fills steps without input.
     """
     words: set[str] = set()
     for example in examples:
@@ -41,20 +41,21 @@ def sequences(
     """Turns examples into N sequences of words.
 
     Args:
-        examples: Q questions. Those of one story follow each other, as `load` and
-            `simulate` give them.
-        vocabulary: Gives the indices; see `sequence_vocabulary`.
-        blanks: Steps between a question and its answer at which nothing is read; 3 in
-            Csordás and Schmidhuber, 2019.
-        whole_stories: All questions of a story in one sequence; otherwise each in one
-            of its own, behind all facts told before it.
-        steps: T; by default those of the longest sequence.
+        examples: Q questions. Questions of one story are adjacent, as in the output of
+            `load` and `simulate`.
+        vocabulary: Maps words to indices; see `sequence_vocabulary`.
+        blanks: Number of blank steps between a question and its answer; 3 in Csordás
+            and Schmidhuber, 2019.
+        whole_stories: Whether all questions of a story share one sequence. Otherwise
+            each question gets its own sequence, after all earlier facts.
+        steps: T. Defaults to the length of the longest sequence.
 
     Returns:
-        A dictionary of arrays: `"inputs"`, (N, T) int32 words, 0 behind the last;
+        A dictionary of arrays: `"inputs"`, (N, T) int32 words, padded with 0;
         `"answer_mask"`, (N, T) bool, True at each `-`; `"targets"`, (N, T) int32, the
-        answer's word there, 0 elsewhere; `"lengths"`, (N,) int32; and `"question"`,
-        (N, T) int32, which of the examples is answered there, -1 elsewhere.
+        answer's word at each `-`, 0 elsewhere; `"lengths"`, (N,) int32; and
+        `"question"`, (N, T) int32, the index of the answered example at each `-`, -1
+        elsewhere.
 
     Raises:
         ValueError: no examples, negative `blanks`, a word outside the vocabulary, an
@@ -94,10 +95,10 @@ def sequences(
 
 
 def answered(data: dict[str, np.ndarray], predicted: np.ndarray) -> np.ndarray:
-    """Which questions are answered right, in all their words.
+    """Returns which questions have every answer word predicted correctly.
 
     Args:
-        data: What `sequences` returned.
+        data: The output of `sequences`.
         predicted: (N, T) words, such as `model.predict(...).argmax(-1)`.
 
     Returns:
@@ -117,14 +118,14 @@ def answered(data: dict[str, np.ndarray], predicted: np.ndarray) -> np.ndarray:
 
 
 def _answer_words(example: Example) -> list[str]:
-    """The words of an answer; a list has several."""
+    """Returns the words of an answer; a list has several."""
     return example.answer.split(",") if example.answer else []
 
 
 def _goes_on(
     told: tuple[tuple[str, ...], ...], story: tuple[tuple[str, ...], ...]
 ) -> bool:
-    """Whether a story is the one told so far, with or without more facts."""
+    """Whether a story continues the previous story."""
     return len(told) > 0 and story[: len(told)] == told
 
 

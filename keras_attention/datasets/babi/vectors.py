@@ -1,4 +1,4 @@
-"""From words to arrays: a vocabulary, and the inputs of a memory network."""
+"""Turns words into arrays: a vocabulary and the inputs of a memory network."""
 
 import os
 import warnings
@@ -18,11 +18,11 @@ class Vocabulary:
     """Words and their indices. Index 0 is padding, index 1 the unknown word.
 
     Args:
-        words: The words proper, in the order of their indices, which begin at 2.
+        words: The words, in the order of their indices, which begin at 2.
 
     Raises:
-        ValueError: A word that is empty, has white space in it, is `"<unk>"`, or
-            comes twice.
+        ValueError: A word is empty, contains white space, is `"<unk>"`, or is a
+            duplicate.
 
     Example:
         ```python
@@ -45,10 +45,10 @@ class Vocabulary:
 
     @classmethod
     def from_examples(cls, examples: Iterable[Example]) -> "Vocabulary":
-        """All words of the examples' stories, questions and answers, sorted.
+        """Builds a sorted vocabulary of all stories, questions and answers.
 
-        Take the test questions in as well: of the 1k tasks, one test answer (a
-        list in task 8) does not occur in training, and `vectorize` refuses it.
+        Include the test questions: one test answer of the 1k tasks (a list in task 8)
+        does not occur in training, and `vectorize` refuses unknown answers.
         """
         words: set[str] = set()
         sentences: set[tuple[str, ...]] = set()
@@ -61,7 +61,7 @@ class Vocabulary:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """All words by index, padding and unknown word included."""
+        """All words by index, including padding and the unknown word."""
         return self._words
 
     def __len__(self) -> int:
@@ -80,12 +80,12 @@ class Vocabulary:
         return f"<Vocabulary of {len(self)} words>"
 
     def encode(self, words: Sequence[str]) -> list[int]:
-        """The index of each word; 1 for a word that is not in the vocabulary."""
+        """Returns the index of each word; 1 for unknown words."""
         self._refuse_text(words)
         return [self._index.get(word, 1) for word in words]
 
     def decode(self, indices: Iterable[int]) -> list[str]:
-        """The word of each index, `""` for padding.
+        """Returns the word of each index; `""` for padding.
 
         Raises:
             ValueError: An index below 0 or not below `len(self)`.
@@ -100,25 +100,26 @@ class Vocabulary:
         return [self._words[index] for index in indices]
 
     def unknown_words(self, words: Sequence[str]) -> list[str]:
-        """The words that are not in the vocabulary, each once, in their order."""
+        """Returns the distinct words outside the vocabulary, in order of appearance."""
         self._refuse_text(words)
         return [word for word in dict.fromkeys(words) if word not in self._index]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes one word a line, in UTF-8.
+        """Writes one word per line, in UTF-8.
 
-        Line n, from 0, is word n; the first line is empty, for padding.
+        Line n, counted from 0, is word n. The first line is empty and stands for
+        padding.
         """
         text = "".join(f"{word}\n" for word in self._words)
         Path(path).write_text(text, encoding="utf-8", newline="\n")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Vocabulary":
-        """Reads what `save` wrote.
+        """Reads a file written by `save`.
 
         Raises:
-            ValueError: The file does not begin with an empty line and `<unk>`, or
-                a later line is not one new word.
+            ValueError: The file does not begin with an empty line and `<unk>`, or a
+                later line is not a single new word.
         """
         lines = Path(path).read_text(encoding="utf-8").splitlines()
         if lines[:2] != [PADDING, UNKNOWN]:
@@ -141,12 +142,13 @@ class Vocabulary:
 
 
 class Vectors(NamedTuple):
-    """What `vectorize` returns.
+    """The output of `vectorize`.
 
     Attributes:
         inputs: `"story"`, (N, M, L) int32, and `"question"`, (N, L) int32.
-        answers: (N,) int32, indices into the vocabulary; 0 where the example has none.
-        truncated: How many stories had more than M sentences.
+        answers: (N,) int32, indices into the vocabulary; 0 for examples without an
+            answer.
+        truncated: Number of stories with more than M sentences.
         supporting: (N, M) bool, True where a slot holds a supporting fact.
     """
 
@@ -164,16 +166,16 @@ def vectorize(
 ) -> Vectors:
     """Turns N examples into arrays of M memory slots by L words.
 
-    A story is laid out in reading order from slot 0, with padding (0) behind it and
-    behind each sentence. Of a story with more than M sentences the most recent M
-    are kept, and a `UserWarning` says how many stories were cut; a supporting fact
-    that was cut off is not marked. Words that are not in the vocabulary become 1.
+    Each story fills the slots in reading order from slot 0. Padding (0) follows the
+    story and each sentence. A story with more than M sentences keeps the most recent M,
+    and a `UserWarning` gives the number of truncated stories. Truncated supporting
+    facts are not marked. Unknown words become 1.
 
     Args:
         examples: The examples.
-        vocabulary: Gives the indices.
+        vocabulary: Maps words to indices.
         memory_size: M.
-        sentence_length: L; by default the longest sentence or question's.
+        sentence_length: L. Defaults to the length of the longest sentence or question.
 
     Returns:
         `Vectors`.
@@ -238,7 +240,7 @@ def vectorize(
 
 
 class _Sentences:
-    """Each distinct sentence once, as a row of a table; row 0 is padding."""
+    """A table with one row per distinct sentence; row 0 is padding."""
 
     def __init__(self, vocabulary: Vocabulary, length: int | None) -> None:
         self.vocabulary = vocabulary

@@ -25,7 +25,7 @@ def bit_patterns(
         instances: S, how many patterns in each.
         bits: F, the bits of a pattern, as −1 and 1.
         signals: How many patterns are signals.
-        seed: A seed of `numpy.random.default_rng`.
+        seed: Seed for `numpy.random.default_rng`.
 
     Returns:
         `Bags` with labels 0 and 1. Bags for training and for testing must be of one
@@ -70,7 +70,7 @@ def latch_sequences(
         count: B, how many sequences.
         length: S, how many characters in each.
         characters: F, how many there are; an instance is one of them, one-hot.
-        seed: A seed of `numpy.random.default_rng`.
+        seed: Seed for `numpy.random.default_rng`.
 
     Returns:
         `Bags` with labels 0 and 1, one half each.
@@ -112,7 +112,7 @@ def digits(
         target: The digit that is looked for.
         mean: Of the number of pictures in a bag.
         deviation: Of the number of pictures in a bag.
-        seed: A seed of `numpy.random.default_rng`.
+        seed: Seed for `numpy.random.default_rng`.
         digits: Pictures to draw from; by default the 10,000 of MNIST's test file.
 
     Returns:

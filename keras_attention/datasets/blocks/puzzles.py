@@ -63,22 +63,22 @@ def draw_puzzles(
 
     Args:
         count: How many puzzles.
-        goals: How many goals: a number, or the least and the greatest; at most 26.
+        goals: How many goals: one number, or a (minimum, maximum) pair; at most 26.
         blocks: How many blocks; at most 6.
         constraints: How many constraints a goal has.
         depth: How many moves away the board is from which a goal is drawn.
         split: `"train"`, `"test"` or `"all"`. What is in one of the first two is not in
             the other: a puzzle is its board and the constraints of the goal asked for,
             however they are said. One puzzle in ten is of the test.
-        seed: A seed of `numpy.random.default_rng`.
+        seed: Seed for `numpy.random.default_rng`.
 
     Returns:
         A list of `Puzzle`.
 
     Raises:
-        ValueError: another `split`, a size below 1, a range upside down, more blocks
-            or goals than there are, or a kind of puzzle that does not exist, such as
-            six constraints of three blocks.
+        ValueError: another `split`, a size below 1, a range with its minimum above its
+            maximum, more blocks or goals than there are, or a kind of puzzle that does
+            not exist, such as six constraints of three blocks.
 
     Example:
         ```python

@@ -74,7 +74,7 @@ def vectorize(
 
     Args:
         puzzles: The puzzles.
-        steps: T; by default those of the longest sequence.
+        steps: T. Defaults to the length of the longest sequence.
 
     Returns:
         `"inputs"`: (N, T, 97) float32, one-hot: letter (26), block (6), relation (4:

@@ -122,8 +122,8 @@ def lesson_data(
             lessons instead, each as likely. In the paper it is 0.1; give 0 for shortest
             paths, whose lessons hold what the earlier ones have.
         lessons: By default the paper's: `TRAVERSAL`, `SHORTEST_PATH`, `INFERENCE`.
-        seed: A seed of `numpy.random.default_rng`.
-        steps: T; by default those of the longest sequence.
+        seed: Seed for `numpy.random.default_rng`.
+        steps: T. Defaults to the length of the longest sequence.
 
     Returns:
         The dictionary of the task.

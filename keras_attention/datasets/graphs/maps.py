@@ -71,14 +71,14 @@ def random_graphs(
             than there are other nodes.
         edge_labels: Take the edges' labels from 0 to `edge_labels` - 1 instead, as the
             inference task does.
-        seed: A seed of `numpy.random.default_rng`.
+        seed: Seed for `numpy.random.default_rng`.
 
     Returns:
         `Graphs`.
 
     Raises:
-        ValueError: a size too small, a range upside down, more nodes than labels, or
-            more edges at a node than `edge_labels`.
+        ValueError: a size too small, a range with its minimum above its maximum, more
+            nodes than labels, or more edges at a node than `edge_labels`.
 
     Example:
         ```python

@@ -47,19 +47,20 @@ def traversal(
     Args:
         count: N, how many examples, each about a graph of its own.
         nodes: P, a number, or the least and the greatest.
-        degree: How many edges leave a node: a number, or the least and the greatest.
-        length: How many edges to follow: a number, or the least and the greatest.
+        degree: How many edges leave a node: one number, or a (minimum, maximum) pair.
+        length: How many edges to follow: one number, or a (minimum, maximum) pair.
         network: Walk on this network, numbered anew for each example, in place of
             random graphs.
-        seed: A seed of `numpy.random.default_rng`.
-        steps: T; by default those of the longest sequence.
+        seed: Seed for `numpy.random.default_rng`.
+        steps: T. Defaults to the length of the longest sequence.
 
     Returns:
         The dictionary that the package describes.
 
     Raises:
-        ValueError: a size too small, a range upside down, more nodes than labels, too
-            few `steps`, or a network without a walk of that length.
+        ValueError: a size too small, a range with its minimum above its maximum, more
+            nodes than labels, too few `steps`, or a network without a walk of that
+            length.
 
     Example:
         ```python
@@ -107,22 +108,22 @@ def shortest_path(
     Args:
         count: N, how many examples, each about a graph of its own.
         nodes: P, a number, or the least and the greatest.
-        degree: How many edges leave a node: a number, or the least and the greatest.
-        length: How many edges a shortest path has: a number, or the least and the
-            greatest, of which one is drawn among those that the graph has.
+        degree: How many edges leave a node: one number, or a (minimum, maximum) pair.
+        length: How many edges a shortest path has: one number, or a (minimum, maximum)
+            pair, of which one is drawn among those that the graph has.
         planning: Steps between question and answer; 10 in the paper.
         network: Ask about this network, numbered anew for each example, in place of
             random graphs.
-        seed: A seed of `numpy.random.default_rng`.
-        steps: T; by default those of the longest sequence.
+        seed: Seed for `numpy.random.default_rng`.
+        steps: T. Defaults to the length of the longest sequence.
 
     Returns:
         The dictionary that the package describes, and `"source"`, `"destination"` and
         `"distance"`, each (N,) int16: two labels, and how many edges there are between.
 
     Raises:
-        ValueError: a size too small, a range upside down, more nodes than labels, too
-            few `steps`, or no graph with a path of that length.
+        ValueError: a size too small, a range with its minimum above its maximum, more
+            nodes than labels, too few `steps`, or no graph with a path of that length.
 
     Example:
         ```python
@@ -182,14 +183,14 @@ def inference(
     Args:
         count: N, how many examples, each about a graph of its own.
         nodes: P, a number, or the least and the greatest.
-        degree: How many edges leave a node: a number, or the least and the greatest, at
-            most 10.
-        length: How many edges a relation stands for: a number, or the least and the
-            greatest, from 2 to 5; drawn among those that the graph has.
+        degree: How many edges leave a node: one number, or a (minimum, maximum) pair,
+            at most 10.
+        length: How many edges a relation stands for: one number, or a (minimum,
+            maximum) pair, from 2 to 5; drawn among those that the graph has.
         queries: How many questions follow each other about the same graph.
         planning: Steps between question and answer.
-        seed: A seed of `numpy.random.default_rng`.
-        steps: T; by default those of the longest sequence.
+        seed: Seed for `numpy.random.default_rng`.
+        steps: T. Defaults to the length of the longest sequence.
 
     Returns:
         The dictionary that the package describes.

@@ -218,7 +218,8 @@ def load_metaqa(hops: int = 1, split: str = "test") -> list[Question]:
     Raises:
         ValueError: An unknown `hops` or `split`, or a line that does not follow the
             format.
-        DataNotFoundError: No such file; the message names what to download by hand.
+        DataNotFoundError: The file is missing; the message names what to download by
+            hand.
 
     Reference:
         Zhang, Dai, Kozareva, Smola & Song, "Variational reasoning for question
@@ -245,7 +246,8 @@ def load_metaqa_facts() -> list[Fact]:
 
     Raises:
         ValueError: A line that is not a fact; the message gives the file and the line.
-        DataNotFoundError: No such file; the message names what to download by hand.
+        DataNotFoundError: The file is missing; the message names what to download by
+            hand.
     """
     return load(_at_hand(("kb.txt", "kb_reconstructed.txt.gz")))
 

@@ -24,32 +24,34 @@ def generate(
     stop: Any,
     done: Callable[[Structure], Tensor] | None,
 ) -> Structure:
-    """`tf.while_loop` in a graph, and a loop in Python where there is none."""
+    """`tf.while_loop` in a graph, and a loop in Python where is_tensor is none."""
     if tf.executing_eagerly():
         return reference.generate(step, state, start, stop, done)
     tree = keras.tree
     leaves = [
         None if x is None else tf.convert_to_tensor(x) for x in tree.flatten(state)
     ]
-    there = [x is not None for x in leaves]
+    is_tensor = [x is not None for x in leaves]
     stop = tf.cast(stop, "int32")
 
     def pack(flat: list) -> Structure:
         rest = iter(flat)
-        return tree.pack_sequence_as(state, [next(rest) if t else None for t in there])
+        return tree.pack_sequence_as(
+            state, [next(rest) if t else None for t in is_tensor]
+        )
 
     def goes_on(index: Tensor, flat: list) -> Tensor:
         more = index < stop
         return more if done is None else more & ~done(pack(flat))
 
     def body(index: Tensor, flat: list) -> tuple[Tensor, list]:
-        new = [x for x, t in zip(tree.flatten(step(index, pack(flat))), there) if t]
+        new = [x for x, t in zip(tree.flatten(step(index, pack(flat))), is_tensor) if t]
         # Some operations, such as top_k, forget sizes that the loop must keep.
         return index + 1, [
             tf.ensure_shape(x, old.shape) for x, old in zip(new, flat, strict=True)
         ]
 
-    flat = [x for x, t in zip(leaves, there) if t]
+    flat = [x for x, t in zip(leaves, is_tensor) if t]
     return pack(tf.while_loop(goes_on, body, (tf.cast(start, "int32"), flat))[1])
 
 

@@ -75,7 +75,7 @@ class Recorder:
     def program(self, step: Step, done: Done, state: Structure) -> Program | None:
         """The next loop's step, recorded, or None where it cannot be."""
         leaves = keras.tree.flatten(state)
-        there = [x is not None for x in leaves]
+        is_tensor = [x is not None for x in leaves]
         tensors = [x for x in leaves if x is not None]
         self._loops += 1
         if not tensors or not all(isinstance(x, torch.Tensor) for x in tensors):
@@ -84,7 +84,7 @@ class Recorder:
 
         def pack(flat: Sequence[Tensor]) -> Structure:
             rest = iter(flat)
-            filled = [next(rest) if t else None for t in there]
+            filled = [next(rest) if t else None for t in is_tensor]
             return keras.tree.pack_sequence_as(state, filled)
 
         def flat_step(index: Tensor, *flat: Tensor) -> list[Tensor]:
@@ -95,7 +95,7 @@ class Recorder:
                 raise _Unrecordable
             return new if done is None else [done(state), *new]
 
-        key = (self._loops, self._numbers, done is None, *there, *_kinds(tensors))
+        key = (self._loops, self._numbers, done is None, *is_tensor, *_kinds(tensors))
         if key not in self._kept:
             self._kept[key] = self._record(flat_step, tensors)
         run = self._kept[key]

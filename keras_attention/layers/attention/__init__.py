@@ -1,4 +1,4 @@
-"""Attention with one head: a score, a normalizer, and what a query remembers."""
+"""Attention with one head: a score, a normalizer and an optional state."""
 
 from keras_attention.layers.attention.attention import Attention
 from keras_attention.layers.attention.attention_pooling import AttentionPooling

@@ -16,50 +16,50 @@ Tensor = Any
 
 @export
 class Attention(NormalizedAttention):
-    """Weights each value by how alike its key and the query are.
+    """Weights each value by the similarity of its key and the query.
 
         weights = normalize(score(query, key))      (B, T, S)
         output  = weights · value                   (B, T, V)
 
-    With `score="dot"` and nothing else it has nothing to learn: `layer(x, x)` is
-    self-attention without parameters.
+    The default `score="dot"` has no weights, so `layer(x, x)` is self-attention without
+    parameters.
 
     Args:
         score: "dot", "scaled_dot", "cosine", "rbf", "general", or a score such as
             `AdditiveScore(units=64)`.
         normalizer: "softmax", "softmax1", "sparsemax", "entmax15", "hardmax" or
             "linear"; or a registered callable f(scores, mask).
-        dropout: the fraction of weights that are dropped while training.
-        seed: of the dropout.
+        dropout: the fraction of attention weights dropped during training.
+        seed: the random seed of the dropout.
 
-    Called as `keras.layers.MultiHeadAttention` is: `layer(query, value, key)`, not with
-    a list.
+    Call it like `keras.layers.MultiHeadAttention`, as `layer(query, value, key)`, not
+    with a list.
 
     Call arguments:
-        query: (B, T, Dq), or (B, Dq) for one query, whose T axis is then left out of
-            everything that is returned.
+        query: (B, T, Dq), or (B, Dq) for one query. With one query, the outputs have
+            no T axis.
         value: (B, S, V).
-        key: (B, S, Dk), by default the value.
+        key: (B, S, Dk); defaults to the value.
         query_mask: booleans (B, T).
         value_mask: booleans (B, S).
         key_mask: booleans (B, S).
         attention_mask: booleans (T, S) or (B, T, S); (B, S) for one query.
-        return_attention_scores: whether to return the weights, too.
-        training: whether to drop weights.
-        use_causal_mask: whether query t may see only keys 0 … t.
+        return_attention_scores: whether to return the weights as well.
+        training: whether to apply dropout.
+        use_causal_mask: whether query t may attend only to keys 0 … t.
 
     Returns:
-        (B, T, V) in the compute dtype; with `return_attention_scores=True` also the
-        weights (B, T, S), before dropout.
+        The output (B, T, V) in the compute dtype. With `return_attention_scores=True`,
+        also the weights (B, T, S) before dropout.
 
     Masking:
-        Boolean, True = may attend. Masks that the tensors carry are used where none
-        is given. A query that may attend to nothing gets weights 0 and output 0. The
-        output carries the mask that the query tensor carries.
+        Boolean, True = may attend. If a mask is not given, the mask that the tensor
+        carries is used. A query with all keys masked gets weights 0 and output 0. The
+        output carries the mask of the query tensor.
 
     Raises:
-        ValueError: for an unknown score or normalizer, a mask of another dtype, rank
-            or shape, or tensors whose widths do not fit the score.
+        ValueError: for an unknown score or normalizer, a mask with the wrong dtype,
+            rank or shape, or tensors with widths that do not fit the score.
 
     Example:
 

@@ -1,6 +1,6 @@
 """Attentive pooling: learned queries over a sequence.
 
-Shapes: B batch, S keys, D width, N queries of a head, H heads, E = D / H, U units.
+Shapes: B batch, S keys, D width, N queries per head, H heads, E = D / H, U units.
 """
 
 from __future__ import annotations
@@ -29,51 +29,52 @@ Tensor = Any
 
 @export
 class AttentionPooling(keras.layers.Layer):
-    """Pools a sequence into one vector, or a few, by queries that it learns.
+    """Pools a sequence into one or a few vectors with learned queries.
 
         score   = u_nᵀ tanh(W x_s + b)              (B, N, S)
         weights = normalize(score)                  (B, N, S)
         output  = Σ_s weights_ns x_s                (B, N, D)
 
-    This is the score "additive", whose queries u_n have U numbers. Any other score
-    compares queries of D numbers with the entries x_s as they are.
+    These are the equations of the score "additive"; its queries u_n have width U. Any
+    other score compares queries of width D with the entries x_s directly.
 
-    With several heads, each has N queries of its own, which score whole entries. The
-    entries are split into H slices of equal width, and head h pools slice h. The heads
-    share the weights of the score.
+    With several heads, each head has its own N queries, and they score whole entries.
+    The entries are split into H slices of equal width, and head h pools slice h. The
+    heads share the weights of the score.
 
     Args:
-        score: "additive", or what `Attention` takes: "dot", "scaled_dot", "cosine",
+        score: "additive", or a score of `Attention`: "dot", "scaled_dot", "cosine",
             "rbf", "general", or a score such as `AdditiveScore(units=64)`, which is
             Bahdanau's vᵀ tanh(W_q q + W_k k + b).
-        units: U, of "additive" alone; by default D.
-        num_queries: N, how many vectors are returned.
+        units: U, for "additive" only; defaults to D.
+        num_queries: N, the number of returned vectors.
         normalizer: "softmax", "softmax1", "sparsemax", "entmax15", "hardmax" or
             "linear"; or a registered callable f(scores, mask).
         num_heads: H, which must divide D.
-        dropout: the fraction of weights that are dropped while training.
-        kernel_initializer: of the queries, and of W of "additive".
-        seed: of the dropout.
+        dropout: the fraction of attention weights dropped during training.
+        kernel_initializer: the initializer of the queries and of W in "additive".
+        seed: the random seed of the dropout.
 
     Call arguments:
         inputs: x, (B, S, D).
-        mask: booleans (B, S), True = may attend; by default the mask that the inputs
+        mask: booleans (B, S), True = may attend; defaults to the mask that the inputs
             carry.
-        return_attention_scores: whether to return the weights, too.
-        training: whether to drop weights.
+        return_attention_scores: whether to return the weights as well.
+        training: whether to apply dropout.
 
     Returns:
-        (B, D) with one query, or (B, N, D) with several, in the compute dtype; with
-        `return_attention_scores=True` also the weights before dropout, (B, S) or
-        (B, N, S), with heads (B, H, S) or (B, H, N, S). The output carries no mask.
+        The output, (B, D) with one query or (B, N, D) with several, in the compute
+        dtype. With `return_attention_scores=True`, also the weights before dropout:
+        (B, S) or (B, N, S) with one head, (B, H, S) or (B, H, N, S) with several. The
+        output carries no mask.
 
     Masking:
-        A sequence with nothing to attend to gives weights 0 and output 0.
+        A fully masked sequence gets weights 0 and output 0.
 
     Raises:
-        ValueError: for an unknown score or normalizer; a size below 1; `units` with
-            another score than "additive"; a number of heads that does not divide D; a
-            mask of another dtype, rank or shape; or inputs that are not of rank 3.
+        ValueError: for an unknown score or normalizer; a size below 1; `units` with a
+            score other than "additive"; a number of heads that does not divide D; a
+            mask with the wrong dtype, rank or shape; or inputs that are not of rank 3.
 
     Example:
 
@@ -154,7 +155,7 @@ class AttentionPooling(keras.layers.Layer):
         mask = masks.check("mask", mask, tuple(inputs.shape[:2]))
         batch, keys, width = ops.shape(inputs)
         heads, queries = self.num_heads, self.num_queries
-        # The queries are projected once, not once for each sample.
+        # Project the queries once, not once per sample.
         query = ops.expand_dims(ops.cast(self.queries, inputs.dtype), 0)
         query = self.score.project_query(query)  # (1, H·N, ·)
         query = ops.broadcast_to(query, (batch, *query.shape[1:]))

@@ -25,51 +25,51 @@ Tensor = Any
 
 @export
 class BahdanauAttention(NormalizedAttention):
-    """Additive attention, in which both queries and keys are projected.
+    """Additive attention: projects queries and keys, then adds them.
 
         score   = vᵀ tanh(W_q q + W_k k + b)        (B, T, S)
         weights = normalize(score)                  (B, T, S)
         output  = weights · value                   (B, T, V)
 
-    With `coverage=True` the hidden layer also gets w_c c_s, where the coverage c is
-    the sum of all earlier weights: how much each key s has been attended to so far.
-    The queries are then taken one after the other, and the state is c, (B, S), in
-    float32 at least. `keras_attention.losses.CoverageLoss` keeps a model from
-    attending to the same key twice.
+    With `coverage=True`, the hidden layer also gets w_c c_s. The coverage c is the sum
+    of all earlier weights: it tells how much each key s has been attended to so far.
+    The layer then processes the queries one after the other. Its state is c, (B, S),
+    in float32 or a wider dtype. `keras_attention.losses.CoverageLoss` penalizes
+    repeated attention to the same key.
 
     Args:
         units: U, the width of the hidden layer.
-        use_bias: whether there is b.
-        normalize: whether v is g·v/‖v‖ instead, with a learned number g that starts
-            at √(1/U) (TensorFlow Addons' normed Bahdanau score).
-        coverage: whether the score knows what has been attended to.
+        use_bias: whether to add the bias b.
+        normalize: whether to replace v by g·v/‖v‖, with a learned scalar g that
+            starts at √(1/U) (TensorFlow Addons' normed Bahdanau score).
+        coverage: whether the score depends on the coverage.
         normalizer: "softmax", "softmax1", "sparsemax", "entmax15", "hardmax" or
             "linear"; or a registered callable f(scores, mask).
-        dropout: the fraction of weights that are dropped while training.
-        exact: whether tanh is computed for each pair; see `AdditiveScore`.
-        kernel_initializer: of W_q, W_k, v and w_c.
-        seed: of the dropout.
+        dropout: the fraction of attention weights dropped during training.
+        exact: whether to compute tanh for each pair; see `AdditiveScore`.
+        kernel_initializer: the initializer of W_q, W_k, v and w_c.
+        seed: the random seed of the dropout.
 
     Call arguments:
-        query: (B, T, Dq), or (B, Dq) for one query, whose T axis is then left out of
-            everything that is returned.
+        query: (B, T, Dq), or (B, Dq) for one query. With one query, the outputs have
+            no T axis.
         value: (B, S, V).
-        key: (B, S, Dk), by default the value.
-        query_mask, value_mask, key_mask, attention_mask, use_causal_mask: as those of
+        key: (B, S, Dk); defaults to the value.
+        query_mask, value_mask, key_mask, attention_mask, use_causal_mask: as in
             `Attention`.
-        return_attention_scores: whether to return the weights, too.
-        training: whether to drop weights.
+        return_attention_scores: whether to return the weights as well.
+        training: whether to apply dropout.
 
     Returns:
-        (B, T, V) in the compute dtype; with `return_attention_scores=True` also the
-        weights (B, T, S), before dropout.
+        The output (B, T, V) in the compute dtype. With `return_attention_scores=True`,
+        also the weights (B, T, S) before dropout.
 
     Masking:
-        Boolean, True = may attend. A query that may attend to nothing gets weights 0
-        and output 0, and adds nothing to the coverage.
+        Boolean, True = may attend. A query with all keys masked gets weights 0 and
+        output 0, and adds nothing to the coverage.
 
     Raises:
-        ValueError: for units below 1, an unknown normalizer, or a mask of another
+        ValueError: for units below 1, an unknown normalizer, or a mask with the wrong
             dtype, rank or shape.
 
     Example:
@@ -149,7 +149,7 @@ class BahdanauAttention(NormalizedAttention):
         random: Any,
         return_weights: bool,
     ) -> tuple[Tensor, Tensor | None, Any]:
-        query = self.score.project_query(query)  # of all queries at once: (B, T, U)
+        query = self.score.project_query(query)  # all queries at once: (B, T, U)
         if not self.coverage:
             output, weights = weighted_values(
                 query,

@@ -1,7 +1,6 @@
 """Log-probabilities that carry hard choices to the loss.
 
-Shapes: B batch, T queries, S keys, Dq, Dk widths, V width of a value; words of a
-vocabulary.
+Shapes: B batch, T queries, S keys, V classes (for example the words of a vocabulary).
 """
 
 from __future__ import annotations
@@ -19,23 +18,23 @@ Tensor = Any
 
 @export
 class CarryChoices(keras.layers.Layer):
-    """Log-probabilities of classes that bring choices along, for `ReinforceLoss`.
+    """Adds the log-probabilities of hard choices to logits, for `ReinforceLoss`.
 
         output = log softmax(logits) + z,    z = Σ log p(choice)
 
-    z counts with its gradient alone, its value is 0. To add a number to all logits of a
-    softmax changes neither it nor its gradient, so every other loss and metric of
-    logits sees what it always sees; and the logarithm of the sum of exp(output) is z.
+    z contributes only its gradient; its value is 0. A constant added to all logits
+    changes neither the softmax nor its gradient, so other losses and metrics of logits
+    do not change. `ReinforceLoss` recovers z as log Σ exp(output).
 
     Call arguments:
-        logits: (B, V), or (B, ..., V) such as those of each word.
-        weights: those that a `HardAttention` with `estimator="reinforce"` returned,
-            (B, T, S) or (B, S); or a list of them. All choices of a sample count for
-            all of its logits.
+        logits: (B, V), or (B, ..., V), for example one row per word.
+        weights: the weights (B, T, S) or (B, S) returned by a `HardAttention` with
+            `estimator="reinforce"`, or a list of them. All choices of a sample apply
+            to all its logits.
 
     Returns:
-        Of the logits' shape, in the compute dtype. It carries no mask: what does not
-        count among the labels is for the loss to leave out.
+        A tensor with the shape of the logits, in the compute dtype. It carries no mask:
+        the loss must ignore masked labels itself.
 
     Example:
 

@@ -1,7 +1,6 @@
 """Hard attention: each query takes the value of one key.
 
-Shapes: B batch, T queries, S keys, Dq, Dk widths, V width of a value; words of a
-vocabulary.
+Shapes: B batch, T queries, S keys, Dq, Dk widths, V width of a value.
 """
 
 from __future__ import annotations
@@ -28,50 +27,50 @@ ESTIMATORS = ("straight_through", "reinforce")
 
 @export
 class HardAttention(ScoredAttention):
-    """Each query takes one value, which is drawn at random while training.
+    """Each query takes the value of one key, sampled during training.
 
         p      = softmax(score(query, key))          (B, T, S)
-        a_t    ~ p_t, one-hot; when not training, the likeliest
+        a_t    ~ p_t, one-hot; at inference, one-hot at the largest p_t
         output = a · value                           (B, T, V)
 
-    A draw has no gradient. The estimator says how the score learns instead:
+    Sampling has no gradient. The estimator defines how the score learns:
 
-    - "straight_through": a passes on the gradient of p, which is biased, but needs
-      nothing else.
-    - "reinforce": the output passes nothing on to the score. The returned weights do:
-      they are a, with the gradient of log p of what was drawn. With `CarryChoices` and
-      the loss `ReinforceLoss` it becomes the gradient of the expected loss, without
-      bias.
+    - "straight_through": a has the gradient of p. The gradient is biased, but the
+      model needs no other change.
+    - "reinforce": the output has no gradient with respect to the score. The returned
+      weights are a, with the gradient of log p of the sampled key. `CarryChoices` and
+      the loss `ReinforceLoss` turn it into an unbiased gradient of the expected loss.
 
     Args:
         score: "dot", "scaled_dot", "cosine", "rbf" or "general", or a score such as
             `AdditiveScore(units=64)`. By default `AdditiveScore(units)`.
-        units: U, the width of the default score's hidden layer; by default the
+        units: U, the width of the default score's hidden layer; defaults to the
             query's width.
         estimator: "straight_through" or "reinforce".
-        seed: of the draws.
+        seed: the random seed of the samples.
 
     Call arguments:
-        query: (B, T, Dq), or (B, Dq) for one query, whose T axis is then left out of
-            everything that is returned.
+        query: (B, T, Dq), or (B, Dq) for one query. With one query, the outputs have
+            no T axis.
         value: (B, S, V).
-        key: (B, S, Dk), by default the value.
-        query_mask, value_mask, key_mask, attention_mask, use_causal_mask: as those of
+        key: (B, S, Dk); defaults to the value.
+        query_mask, value_mask, key_mask, attention_mask, use_causal_mask: as in
             `Attention`.
-        return_attention_scores: whether to return the weights, too.
-        training: whether to draw a key; otherwise the likeliest is taken.
+        return_attention_scores: whether to return the weights as well.
+        training: whether to sample a key; otherwise the most probable key is taken.
 
     Returns:
-        (B, T, V) in the compute dtype; with `return_attention_scores=True` also the
-        weights a (B, T, S), each 0 or 1.
+        The output (B, T, V) in the compute dtype. With `return_attention_scores=True`,
+        also the weights a (B, T, S), each 0 or 1.
 
     Masking:
-        Boolean, True = may attend. What is masked is never drawn; a query that may
-        attend to nothing gets weights 0 and output 0.
+        Boolean, True = may attend. Masked keys are never chosen. A query with all keys
+        masked gets weights 0 and output 0.
 
     Raises:
-        ValueError: for an unknown score or estimator, units below 1, a mask of another
-            dtype, rank or shape, or tensors whose widths do not fit the score.
+        ValueError: for an unknown score or estimator, units below 1, a mask with the
+            wrong dtype, rank or shape, or tensors with widths that do not fit the
+            score.
 
     Example:
 
@@ -124,7 +123,7 @@ class HardAttention(ScoredAttention):
         super().build(query_shape, value_shape, key_shape)
 
     def sample(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
-        """One number a query, uniform in [0, 1): (B, T, 1); or None."""
+        """Returns a uniform number in [0, 1) per query, (B, T, 1), or None."""
         if not training:
             return None
         shape = (*shape[:2], 1)

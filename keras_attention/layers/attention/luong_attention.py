@@ -1,4 +1,4 @@
-"""Luong's attention: four scores, over all keys or near a position.
+"""Luong's attention: four scores, global or local.
 
 Shapes: B batch, T queries, S keys, Dq, Dk widths, V width of a value, U units.
 """
@@ -28,58 +28,57 @@ LOCALITIES = ("global", "local-m", "local-p")
 
 @export
 class LuongAttention(NormalizedAttention):
-    """Attention over all keys, or over those in a window around a position p.
+    """Attention over all keys, or over a window of keys around a position p.
 
         global    a_s = normalize(score(q, k_s))
         local-m   the same over the keys in [p − D, p + D], with p = t
         local-p   the same times exp(−(s − p)² / (2σ²)), with
                   p = n · sigmoid(v_pᵀ tanh(W_p q)) and σ = D/2
 
-    The positions s = 0, 1, … and their number n are counted over what a query may
-    attend to, so that padding does not move them. t counts the queries that may attend
-    to something, from 0. A local-m query that is more than D positions past the end has
-    nothing to attend to.
+    The positions s = 0, 1, … and their number n count only unmasked keys, so padding
+    does not shift them. t counts, from 0, the queries that have at least one unmasked
+    key. A local-m query more than D positions past the last key attends to nothing.
 
-    The state of local-m is t, (B,), in float32; the others have none.
+    The state of local-m is t, (B,), in float32. The other modes have no state.
 
     Args:
         score: "dot", "general" (qᵀ W k), "concat" (vᵀ tanh(W [q; k])), "location"
-            (W q, of the query alone); or a score such as `DotScore(scaled=True)`.
+            (W q, from the query only); or a score such as `DotScore(scaled=True)`.
         locality: "global", "local-m" or "local-p".
-        window: D, how far from p a key may be.
-        units: U, the width of the hidden layer of "concat", which needs it, and of
-            local-p, where it is by default the query's width.
-        scale: whether the scores are multiplied by a learned number that starts at 1
+        window: D, the largest distance of a key from p.
+        units: U, the width of the hidden layer of "concat" and of local-p. "concat"
+            requires it; for local-p it defaults to the query's width.
+        scale: whether to multiply the scores by a learned scalar that starts at 1
             (TensorFlow Addons' scaled Luong score).
-        max_length: how many keys there are at most; "location" needs it.
+        max_length: the largest number of keys; required by "location".
         normalizer: "softmax", "softmax1", "sparsemax", "entmax15", "hardmax" or
             "linear"; or a registered callable f(scores, mask).
-        dropout: the fraction of weights that are dropped while training.
-        kernel_initializer: of all matrices.
-        seed: of the dropout.
+        dropout: the fraction of attention weights dropped during training.
+        kernel_initializer: the initializer of all matrices.
+        seed: the random seed of the dropout.
 
     Call arguments:
-        query: (B, T, Dq), or (B, Dq) for one query, whose T axis is then left out of
-            everything that is returned.
+        query: (B, T, Dq), or (B, Dq) for one query. With one query, the outputs have
+            no T axis.
         value: (B, S, V).
-        key: (B, S, Dk), by default the value.
-        query_mask, value_mask, key_mask, attention_mask, use_causal_mask: as those of
+        key: (B, S, Dk); defaults to the value.
+        query_mask, value_mask, key_mask, attention_mask, use_causal_mask: as in
             `Attention`.
-        return_attention_scores: whether to return the weights, too.
-        training: whether to drop weights.
+        return_attention_scores: whether to return the weights as well.
+        training: whether to apply dropout.
 
     Returns:
-        (B, T, V) in the compute dtype; with `return_attention_scores=True` also the
-        weights (B, T, S), before dropout.
+        The output (B, T, V) in the compute dtype. With `return_attention_scores=True`,
+        also the weights (B, T, S) before dropout.
 
     Masking:
-        Boolean, True = may attend. A query that may attend to nothing gets weights 0
-        and output 0.
+        Boolean, True = may attend. A query with all keys masked gets weights 0 and
+        output 0.
 
     Raises:
         ValueError: for an unknown score, locality or normalizer; a size that is
-            missing or below 1; a mask of another dtype, rank or shape; or tensors
-            whose widths do not fit the score.
+            missing or below 1; a mask with the wrong dtype, rank or shape; or tensors
+            with widths that do not fit the score.
 
     Example:
 
@@ -135,7 +134,7 @@ class LuongAttention(NormalizedAttention):
             self.gain = self.add_weight(name="gain", shape=(), initializer="ones")
         if self.locality == "local-p":
             units = self.units or query_shape[-1]
-            # Files hold the weights under the names of these attributes.
+            # Saved files use the names of these attributes as paths of the weights.
             self.place_hidden = scores.dense(
                 self, units, "place_hidden", activation="tanh"
             )
@@ -165,7 +164,7 @@ class LuongAttention(NormalizedAttention):
                 query, prepared, mask, random, return_weights
             )
             return output, weights, ()
-        gaussian = None  # of local-p
+        gaussian = None  # used by local-p
         if self.locality != "global":
             keys = ops.shape(prepared.value)[1]
             s = alignments.positions(mask, keys)  # (B, T, S)
@@ -210,7 +209,7 @@ class LuongAttention(NormalizedAttention):
         }
 
     def _predict(self, query: Tensor, size: Tensor) -> Tensor:
-        """p = n · sigmoid(v_pᵀ tanh(W_p q)): (B, T)."""
+        """Returns p = n · sigmoid(v_pᵀ tanh(W_p q)), (B, T)."""
         logit = self.place(self.place_hidden(query))  # (B, T, 1)
         return size * ops.sigmoid(wide(logit))[..., 0]
 
@@ -218,9 +217,9 @@ class LuongAttention(NormalizedAttention):
 def _count_queries(
     query: Tensor, mask: Tensor | None, state: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Each query's t, (B, T), and that of the next query.
+    """Returns the position t of each query, (B, T), and of the next query, (B,).
 
-    Queries that may attend to nothing are not counted.
+    Fully masked queries are not counted.
     """
     counted = ops.ones_like(query[..., 0], dtype="float32")  # (B, T)
     if mask is not None:
@@ -232,7 +231,7 @@ def _count_queries(
 def _score(
     score: Any, sizes: dict[str, int | None], initializer: Any, dtype: Any
 ) -> scores.Score:
-    """The score of a name, with its size; or the score itself."""
+    """Creates a score from its name and size, or returns a given score."""
     sized = {
         "concat": (scores.ConcatScore, "units"),
         "location": (LocationScore, "max_length"),

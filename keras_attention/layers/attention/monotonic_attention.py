@@ -1,4 +1,4 @@
-"""Monotonic attention: it never goes back.
+"""Monotonic attention: the attended position never moves back.
 
 Shapes: B batch, T queries, S keys, Dq, Dk widths, V width of a value, U units.
 """
@@ -24,58 +24,58 @@ Tensor = Any
 
 @export
 class MonotonicAttention(ScoredAttention):
-    """Each query starts where the last one stopped, and walks on until it stops.
+    """Each query scans the keys from the last query's position until it stops.
 
         p_ts = sigmoid(score(q_t, k_s) + r + noise)
         a_ts = p_ts Σ_{i ≤ s} a_{t−1,i} Π_{i ≤ j < s} (1 − p_tj)
         output = Σ_s a_ts value_s
 
-    A walk stops at s with probability p_ts, and a is where it stops on average. While
-    training a is soft, and noise drives p towards 0 and 1. Afterwards the walk may be
-    "hard": it goes to the first key with p ≥ 0.5. A walk that passes the end has
-    stopped nowhere: its weights sum to less than one, and the rest is lost to all later
-    queries.
+    The scan stops at key s with probability p_ts, and a_ts is the probability that
+    query t stops at key s. During training, a is soft, and noise drives p towards 0
+    and 1. At inference, the scan may be "hard": it stops at the first key with
+    p ≥ 0.5. A scan can pass the last key without a stop. Its weights then sum to less
+    than one, and the missing probability is also missing for all later queries.
 
-    The state is the last alignment, (B, S), in float32 at least; at first it is 1 at
-    position 0. A query that may attend to nothing does not change it.
+    The state is the last alignment, (B, S), in float32 or a wider dtype. The initial
+    state is 1 at position 0 and 0 elsewhere. A fully masked query does not change it.
 
     Args:
         score: "dot", "scaled_dot", "cosine", "rbf" or "general", or a score such as
-            `AdditiveScore(units=64)`. By default `AdditiveScore(units,
-            normalize=True)`, which is the paper's.
-        units: U, the width of the default score's hidden layer; by default the
+            `AdditiveScore(units=64)`. Defaults to the paper's score,
+            `AdditiveScore(units, normalize=True)`.
+        units: U, the width of the default score's hidden layer; defaults to the
             query's width.
-        mode: how a is computed: "parallel", "recursive" or "hard", see
+        mode: how to compute a: "parallel", "recursive" or "hard"; see
             `keras_attention.ops.alignments.monotonic`.
-        inference_mode: the same when not training; None for `mode`. `attend` has no
-            argument `training`: it uses `mode` where it is given what `sample`
-            returned, which while training is a tensor, of zeros without noise.
-        sigmoid_noise: the standard deviation of the noise, drawn while training.
-        score_bias: where the learned number r starts. Below 0, walks are long at
-            first.
-        seed: of the noise.
+        inference_mode: the mode at inference; None for the same as `mode`. `attend`
+            has no argument `training`. It uses `mode` if it receives the tensor that
+            `sample` returns during training (zeros if there is no noise).
+        sigmoid_noise: the standard deviation of the noise added during training.
+        score_bias: the initial value of the learned scalar r. A negative value makes
+            the first scans longer.
+        seed: the random seed of the noise.
 
     Call arguments:
-        query: (B, T, Dq), or (B, Dq) for one query, whose T axis is then left out of
-            everything that is returned.
+        query: (B, T, Dq), or (B, Dq) for one query. With one query, the outputs have
+            no T axis.
         value: (B, S, V).
-        key: (B, S, Dk), by default the value.
-        query_mask, value_mask, key_mask, attention_mask, use_causal_mask: as those of
+        key: (B, S, Dk); defaults to the value.
+        query_mask, value_mask, key_mask, attention_mask, use_causal_mask: as in
             `Attention`.
-        return_attention_scores: whether to return the weights, too.
-        training: whether to draw noise and use `mode`.
+        return_attention_scores: whether to return the weights as well.
+        training: whether to add noise and use `mode`.
 
     Returns:
-        (B, T, V) in the compute dtype; with `return_attention_scores=True` also the
-        weights (B, T, S).
+        The output (B, T, V) in the compute dtype. With `return_attention_scores=True`,
+        also the weights (B, T, S).
 
     Masking:
-        Boolean, True = may attend. A walk does not stop where it may not attend.
+        Boolean, True = may attend. The scan does not stop at masked keys.
 
     Raises:
         ValueError: for an unknown score or mode, units below 1, noise below 0, a mask
-            of another dtype, rank or shape, or tensors whose widths do not fit the
-            score.
+            with the wrong dtype, rank or shape, or tensors with widths that do not
+            fit the score.
 
     Example:
 
@@ -140,7 +140,7 @@ class MonotonicAttention(ScoredAttention):
         )
 
     def sample(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
-        """Noise (B, T, S); while training without noise zeros (B, T, 1); else None."""
+        """Returns noise (B, T, S), or zeros (B, T, 1) if off; None at inference."""
         if not training:
             return None
         if not self.sigmoid_noise:
@@ -167,7 +167,7 @@ class MonotonicAttention(ScoredAttention):
     ) -> tuple[Tensor, Tensor | None, Any]:
         mode = self.mode if random is not None else self.inference_mode or self.mode
         mask = full_mask(mask, query, ops.shape(prepared.value)[1])
-        stops = self._stops(query, prepared.key, mask, random)  # p of all queries
+        stops = self._stops(query, prepared.key, mask, random)  # p for all queries
 
         def attend_step(last: Tensor, inputs: tuple) -> tuple[Tensor, Tensor]:
             weights = ops.cast(monotonic(inputs[0], last, mode), last.dtype)  # (B, S)
@@ -192,7 +192,7 @@ class MonotonicAttention(ScoredAttention):
     def _stops(
         self, query: Tensor, key: Any, mask: Tensor | None, noise: Tensor | None
     ) -> Tensor:
-        """p = sigmoid(score(q, k) + r + noise), (B, T, S): 0 where masked."""
+        """Returns p = sigmoid(score(q, k) + r + noise), (B, T, S), 0 where masked."""
         similarity = wide(self.score.compare(self.score.project_query(query), key))
         similarity = similarity + ops.cast(self.bias, similarity.dtype)
         if noise is not None:
@@ -200,5 +200,6 @@ class MonotonicAttention(ScoredAttention):
         if mask is None:
             return ops.sigmoid(similarity)
         zeros = ops.zeros_like(similarity)
-        # Masked scores may be anything: the inner choice keeps them from the sigmoid.
+        # Masked scores may be NaN or infinite: the inner `where` hides them from the
+        # sigmoid and its gradient.
         return ops.where(mask, ops.sigmoid(ops.where(mask, similarity, zeros)), zeros)

@@ -26,16 +26,16 @@ Tensor = Any
 
 
 class NormalizedAttention(ScoredAttention):
-    """Attention whose weights are normalized scores; some may be dropped.
+    """Attention with normalized scores as weights, and optional dropout.
 
-    Abstract: a subclass defines `attend_from_state`, with `attend_to_all` where each
-    query attends to all keys.
+    Abstract: a subclass defines `attend_from_state`. It can call `attend_to_all` if
+    each query attends to all keys.
 
     Args:
-        score: its name, its config, or a `Score`.
-        normalizer: its name, its config, or a callable f(scores, mask).
-        dropout: the fraction of weights that are dropped while training.
-        seed: of the dropout.
+        score: a name, a config, or a `Score`.
+        normalizer: a name, a config, or a callable f(scores, mask).
+        dropout: the fraction of attention weights dropped during training.
+        seed: the random seed of the dropout.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class NormalizedAttention(ScoredAttention):
         )
 
     def sample(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
-        """A dropout mask (B, T, S), or None."""
+        """Returns a dropout mask (B, T, S), or None."""
         if not (self.dropout and training):
             return None
         ones = ops.ones(shape, self.compute_dtype)
@@ -71,7 +71,7 @@ class NormalizedAttention(ScoredAttention):
         dropout_mask: Tensor | None,
         return_weights: bool,
     ) -> tuple[Tensor, Tensor | None]:
-        """The output and the weights, which are None where a fused kernel serves.
+        """Returns the output and the weights; the fused kernel returns None weights.
 
         weights = normalize(score(query, key))      (B, T, S)
         output  = weights · value                   (B, T, V)

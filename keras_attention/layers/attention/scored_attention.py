@@ -1,4 +1,4 @@
-"""Attention that holds a score.
+"""Base class of attention layers with a score.
 
 Shapes: B batch, T queries, S keys, Dq, Dk widths, V width of a value.
 """
@@ -15,13 +15,13 @@ Tensor = Any
 
 
 class ScoredAttention(OneHeadAttention):
-    """Attention that asks a score, which it holds, how alike queries and keys are.
+    """Attention that compares queries and keys with a score.
 
     Abstract: a subclass defines `attend_from_state`.
 
     Args:
-        score: its name, its config, or a `Score`; None where a subclass's `build`
-            makes it.
+        score: a name, a config, or a `Score`; None if the subclass creates it in
+            `build`.
     """
 
     def __init__(self, score: Any, **kwargs: Any) -> None:
@@ -48,5 +48,5 @@ class ScoredAttention(OneHeadAttention):
             check_widths(query, key)
 
     def score_config(self) -> dict[str, Any]:
-        """What a config holds of the score."""
+        """Returns the config of the score."""
         return scores.serialize(self.score)

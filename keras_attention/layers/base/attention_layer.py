@@ -62,7 +62,7 @@ class AttentionLayer(keras.layers.Layer, abc.ABC):
 
         Args:
             value: (B, S, V).
-            key: (B, S, Dk), by default the value.
+            key: (B, S, Dk); defaults to the value.
             mask: booleans (B, S), True = may attend.
 
         Returns:

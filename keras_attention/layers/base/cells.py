@@ -163,35 +163,3 @@ def sequence_dropout(cell: Any, width: int, state: Any) -> Iterator[None]:
         yield
     finally:
         forget_dropout(cell)
-
-
-def drawn_dropout(cell: Any, width: int, state: Any) -> list[tuple[Any, Any, Any]]:
-    """What `prepare_dropout` drew, for `with_dropout`; of the same arguments."""
-    if isinstance(cell, keras.layers.StackedRNNCells):
-        found = []
-        for one, own in zip(cell.cells, state):
-            found += drawn_dropout(one, width, own)
-            width = width_of(one)
-        return found
-    if not hasattr(cell, "get_dropout_mask"):
-        return []
-    first = keras.tree.flatten(state)[0]
-    read = ops.zeros((ops.shape(first)[0], width), first.dtype)
-    masks = cell.get_dropout_mask(read), cell.get_recurrent_dropout_mask(first)
-    return [(cell, *masks)]
-
-
-@contextmanager
-def with_dropout(drawn: list[tuple[Any, Any, Any]]) -> Iterator[None]:
-    """Has cells use what was drawn, also once `forget_dropout` has let go of it.
-
-    A step that is computed again for its gradients must meet the same numbers.
-    """
-    for cell, mask, recurrent in drawn:
-        cell.get_dropout_mask = lambda _, mask=mask: mask
-        cell.get_recurrent_dropout_mask = lambda _, mask=recurrent: mask
-    try:
-        yield
-    finally:
-        for cell, *_ in drawn:
-            del cell.get_dropout_mask, cell.get_recurrent_dropout_mask

@@ -50,7 +50,7 @@ def check_call(
         value_mask: booleans (B, S).
         key_mask: booleans (B, S).
         attention_mask: booleans (T, S) or (B, T, S); (B, S) for one query.
-        use_causal_mask: whether query t may see only keys 0 … t.
+        use_causal_mask: whether query t may attend only to keys 0 … t.
 
     Returns:
         The query (B, T, Dq), and booleans of rank 3 that broadcast to (B, T, S), no

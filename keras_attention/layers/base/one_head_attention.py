@@ -25,17 +25,17 @@ class OneHeadAttention(AttentionLayer):
     where widths must fit each other, `check_widths`.
 
     Call arguments:
-        query: (B, T, Dq), or (B, Dq) for one query, whose T axis is then left out of
-            everything that is returned.
+        query: (B, T, Dq), or (B, Dq) for one query. With one query, the outputs have
+            no T axis.
         value: (B, S, V).
-        key: (B, S, Dk), by default the value.
+        key: (B, S, Dk); defaults to the value.
         query_mask: booleans (B, T), or (B,) for one query.
         value_mask: booleans (B, S).
         key_mask: booleans (B, S).
         attention_mask: booleans (T, S) or (B, T, S); (B, S) for one query.
-        return_attention_scores: whether to return the weights, too.
-        training: whether to drop weights.
-        use_causal_mask: whether query t may see only keys 0 … t.
+        return_attention_scores: whether to return the weights as well.
+        training: whether to apply dropout.
+        use_causal_mask: whether query t may attend only to keys 0 … t.
     """
 
     def project_key(self, key: Tensor) -> Tensor:

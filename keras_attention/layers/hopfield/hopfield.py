@@ -84,7 +84,7 @@ class Hopfield(HeadsAttention):
         key_mask: booleans (B, S).
         attention_mask: booleans (T, S), (B, T, S) or (B, H, T, S).
         return_attention_scores: whether to return the last step's weights, too.
-        training: whether to drop weights.
+        training: whether to apply dropout.
         use_causal_mask: whether state t may see only patterns 0 … t.
         bias: numbers to add to β K ξ at every step, (T, S), (H, T, S) or (B, H, T, S).
 
@@ -221,7 +221,7 @@ class Hopfield(HeadsAttention):
             prepared: what `prepare` returned.
             query_mask: booleans (B, T), or None.
             return_weights: whether the weights are wanted.
-            training: whether to drop weights.
+            training: whether to apply dropout.
 
         Returns:
             The output (B, T, ·) and the weights (B, H, T, S), or None where they are

@@ -47,14 +47,14 @@ class HopfieldLayer(TrainablePatterns):
         normalizer: "softmax", "softmax1", "sparsemax", "entmax15" or "hardmax".
         projections: True, False or a dict, as of `Hopfield`; its `output_shape` is the
             width of what is returned, by default D.
-        dropout: the fraction of weights that are dropped while training.
+        dropout: the fraction of attention weights dropped during training.
 
     Call arguments:
         inputs: state patterns, (B, T, D) or (B, D).
         mask: booleans (B, T) or (B,), False for inputs that are to retrieve nothing;
             by default the mask that the inputs carry.
-        return_attention_scores: whether to return the weights, too.
-        training: whether to drop weights.
+        return_attention_scores: whether to return the weights as well.
+        training: whether to apply dropout.
 
     Returns:
         (B, T, D), or (B, T, *output_shape), in the compute dtype; with

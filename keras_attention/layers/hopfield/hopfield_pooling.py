@@ -40,14 +40,14 @@ class HopfieldPooling(TrainablePatterns):
         normalizer: "softmax", "softmax1", "sparsemax", "entmax15" or "hardmax".
         projections: True, False or a dict, as of `Hopfield`; its `output_shape` is the
             width of what is returned, by default D.
-        dropout: the fraction of weights that are dropped while training.
+        dropout: the fraction of attention weights dropped during training.
 
     Call arguments:
         inputs: the members of each set, (B, S, D).
         mask: booleans (B, S), True for members that there are; by default the mask
             that the inputs carry.
-        return_attention_scores: whether to return the weights, too.
-        training: whether to drop weights.
+        return_attention_scores: whether to return the weights as well.
+        training: whether to apply dropout.
 
     Returns:
         (B, T, D), or (B, T, *output_shape), in the compute dtype; with

@@ -1,4 +1,4 @@
-"""The parts of memory networks: sentences, facts, hops."""
+"""Layers of memory networks: sentence encoders, fact finders and memory hops."""
 
 from keras_attention.layers.memory_networks.fact_finder import FactFinder
 from keras_attention.layers.memory_networks.key_value_hop import KeyValueHop

@@ -1,7 +1,7 @@
-"""O of a memory network: the facts that support an answer.
+"""O of a memory network: finds the facts that support an answer.
 
-Shapes: B batch, M memory slots, D width, K hops, V words of the vocabulary; "·" stands
-for the features of a sentence, or the fields of a record.
+Shapes: B batch, M memory slots, D width, K hops, V words of the vocabulary. "·" is the
+number of features of a sentence or of fields of a record.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Tensor = Any
 
 @export
 class FactFinder(keras.layers.Layer):
-    """O, the output feature map: finds one supporting fact a hop.
+    """O, the output feature map: finds one supporting fact per hop.
 
         s_O(x, y)      = Φx(x)ᵀ U_Oᵀ U_O Φy(y)
         s_Ot(x, y, y′) = Φx(x)ᵀ U_Oᵀ U_O (Φy(y) − Φy(y′) + Φt(x, y, y′))
@@ -46,32 +46,33 @@ class FactFinder(keras.layers.Layer):
     of x, so that "before" and "after" it can be learned. A fact is found once.
 
     Args:
-        features: the number of different features, padding (0) included.
+        features: the number of different features, including padding (0).
         embedding_dim: D, the width of the embeddings.
-        supports: K, how many facts are found at most.
-        time: whether time counts.
-        nonlinear: whether x and the memories are embedded by two layers,
-            tanh(W tanh(U Φ) + b) in place of U Φ.
-        hop_versions: whether what was found has a version for each hop, so that
-            it counts which fact was found first; the paper has one for all hops.
+        supports: K, the largest number of facts to find.
+        time: whether to use the time features Φt.
+        nonlinear: whether to embed x and the memories with two layers,
+            tanh(W tanh(U Φ) + b), instead of U Φ.
+        hop_versions: whether found facts have separate embeddings for each hop, so
+            that the order of the found facts matters. The paper shares one version
+            between all hops.
 
     Call arguments:
         question: integers (B, ·), features.
-        memory: int32 (B, M, 1 + ·), records as `MemoryWriter` writes them.
-        supporting_facts: integers (B, K), the slots of the facts to be found, −1 behind
-            the last one; or None. They are used in place of the facts found while
-            training, and never otherwise.
-        training: whether to go by `supporting_facts`.
+        memory: int32 (B, M, 1 + ·), records written by `MemoryWriter`.
+        supporting_facts: integers (B, K), the slots of the correct facts, padded with
+            −1; or None. During training, they replace the facts found by the layer. At
+            inference they are ignored.
+        training: whether to use `supporting_facts`.
 
     Returns:
-        A dict of
-        "facts" (B, K, M): at each hop, how much rather each memory is taken than the
-            one that was taken, which is 0 itself;
-        "found" int32 (B, K): the slots that were taken, −1 once there is nothing more.
+        A dict with
+        "facts" (B, K, M): the score of each memory at each hop, relative to the chosen
+            memory, which has 0;
+        "found" int32 (B, K): the chosen slots, −1 after the last fact.
 
     Masking:
-        An empty slot is never found; its entry of "facts" is the lowest finite
-        number, halved.
+        Empty slots are never chosen. Their entry in "facts" is half the lowest finite
+        number.
 
     Raises:
         ValueError: if a size is below 1, or `supporting_facts` is not (B, K).
@@ -136,17 +137,17 @@ class FactFinder(keras.layers.Layer):
         self.built = True
 
     def embed(self, state: Tensor) -> Tensor:
-        """From the sum of embeddings, (..., D), to what is compared, (..., D)."""
+        """Maps sums of embeddings (..., D) to the vectors to compare (..., D)."""
         return state if self.map is None else self.map(ops.tanh(state))
 
     def weights_of_time(self, query: Tensor) -> Tensor:
-        """Φx(x)ᵀ U_Oᵀ U_O of the three features of time, (B, 3), from x embedded."""
+        """Returns Φx(x)ᵀ U_Oᵀ U_O for the three time features, (B, 3)."""
         if self.times is not None:
             return self.times(query)
         return ops.zeros_like(query[:, :1]) * ops.ones((1, 3), query.dtype)
 
     def add(self, state: Tensor, hop: int, sentence: Tensor) -> Tensor:
-        """[x, m_o]: the state (B, D) with a sentence (B, ·) that hop `hop` found."""
+        """Adds the sentence (B, ·) found at hop `hop` to the state (B, D): [x, m_o]."""
         return state + self.found[hop if self.hop_versions else 0](sentence)
 
     def call(
@@ -176,7 +177,7 @@ class FactFinder(keras.layers.Layer):
             score = ranking.preference_over(taken, similar, weights, x, times)
             shown = is_valid
             if training and supporting_facts is not None:
-                # Where there is no record "nothing more", −1 is no label to learn.
+                # Without a record "nothing more", the label −1 cannot be learned.
                 named = ops.logical_or(supporting_facts[:, hop] >= 0, times[:, -1] == 0)
                 shown = ops.logical_and(is_valid, named[:, None])
             facts.append(ranking.hide(score, shown))

@@ -28,44 +28,43 @@ Tensor = Any
 class KeyValueHop(OneHeadAttention):
     """One hop over a memory of keys and values.
 
-        pᵢ = softmax(qᵀ kᵢ)         how well key i fits the question q
+        pᵢ = softmax(qᵀ kᵢ)         the match of key i and question q
         o  = Σᵢ pᵢ vᵢ
         q′ = R (q + o)
 
-    Keys, values and questions are vectors here: AΦ_K(k), AΦ_V(v) and AΦ_X(x) of the
-    paper. The call is that of every attention layer. R belongs to the layer, so that
-    a network has a layer for each hop.
+    Keys, values and questions are vectors: AΦ_K(k), AΦ_V(v) and AΦ_X(x) in the paper.
+    The layer has the same call as every attention layer. Each layer has its own R, so a
+    network needs one layer per hop.
 
     Args:
-        features: how many of the D numbers, from the first, R multiplies by a matrix;
-            it multiplies the others by one number. Vectors may then end in a code of
-            their entity, and R mixes no two entities. By default all D.
-        normalizer: "softmax", or another as in `Attention`.
-        kernel_initializer: of R's matrix; by default the identity, with which the hop
-            only adds what it finds.
+        features: the number of leading entries of a vector that R multiplies by a
+            matrix; R multiplies the other entries by one scalar. A vector may then end
+            in an entity code, and R does not mix entities. Defaults to D.
+        normalizer: "softmax", or another normalizer of `Attention`.
+        kernel_initializer: the initializer of R's matrix. Defaults to the identity,
+            with which q′ = q + o.
 
     Call arguments:
         query: q, (B, D) or (B, T, D).
         value: v, (B, M, D).
-        key: k, (B, M, D), by default the value.
+        key: k, (B, M, D); defaults to the value.
         query_mask: booleans (B,) or (B, T).
         value_mask: booleans (B, M).
         key_mask: booleans (B, M).
         attention_mask: booleans (B, M) or (B, T, M).
-        return_attention_scores: whether to return the weights p, too.
-        training: not used; every attention layer has it.
-        use_causal_mask: whether query t may see only memories 0 … t.
+        return_attention_scores: whether to return the weights p as well.
+        training: unused; part of the call of every attention layer.
+        use_causal_mask: whether query t may attend only to memories 0 … t.
 
     Returns:
-        q′, of the query's shape; with `return_attention_scores=True` also the weights
-        (B, M) or (B, T, M).
+        q′, with the shape of the query. With `return_attention_scores=True`, also the
+        weights (B, M) or (B, T, M).
 
     Masking:
-        Boolean, True = may attend. Where nothing may be attended to, o is 0 and
-        q′ = R q.
+        Boolean, True = may attend. If all memories are masked, o is 0 and q′ = R q.
 
     Raises:
-        ValueError: if keys or values are not as wide as the query.
+        ValueError: if keys or values have another width than the query.
 
     Example:
 
@@ -145,7 +144,7 @@ class KeyValueHop(OneHeadAttention):
         }
 
     def _map(self, query: Tensor) -> Tensor:
-        """R q: a matrix times the features, a number times the rest."""
+        """Returns R q: a matrix times the features, a scalar times the rest."""
         features = self.query_dense.units
         if features == query.shape[-1]:
             return self.query_dense(query)

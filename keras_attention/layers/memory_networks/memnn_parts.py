@@ -1,7 +1,7 @@
-"""What `FactFinder` and `WordResponder` share.
+"""The parts that `FactFinder` and `WordResponder` share.
 
-Shapes: B batch, M memory slots, D width, K hops, V words of the vocabulary; "·" stands
-for the features of a sentence, or the fields of a record.
+Shapes: B batch, M memory slots, D width, K hops, V words of the vocabulary. "·" is the
+number of features of a sentence or of fields of a record.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Tensor = Any
 
 
 def block(layer: Any, name: str) -> SentenceEncoder:
-    """One version of all features: a block of U that turns sentences into sums."""
+    """Returns one block of U, which embeds a sentence as a sum over its features."""
     return SentenceEncoder(
         layer.features,
         layer.embedding_dim,
@@ -30,13 +30,13 @@ def block(layer: Any, name: str) -> SentenceEncoder:
 
 
 def found_blocks(layer: Any, hops: int) -> list[SentenceEncoder]:
-    """The versions of what has been found: one for each hop, or one for all."""
+    """Returns the blocks of U for found facts: one per hop, or one for all hops."""
     versions = hops if layer.hop_versions else min(hops, 1)
     return [block(layer, f"found_{hop}") for hop in range(versions)]
 
 
 def hidden_layer(layer: Any) -> keras.layers.Dense:
-    """W of tanh(W tanh(U Φ) + b)."""
+    """Returns the Dense layer W of tanh(W tanh(U Φ) + b)."""
     return keras.layers.Dense(
         layer.embedding_dim,
         activation="tanh",
@@ -46,6 +46,6 @@ def hidden_layer(layer: Any) -> keras.layers.Dense:
 
 
 def sentences(memory: Tensor, slots: Tensor) -> Tensor:
-    """The features (B, K, ·) that stand in some slots (B, K) of the memory."""
+    """Returns the features (B, K, ·) in the slots (B, K) of the memory."""
     records = ops.take_along_axis(memory, slots[:, :, None], axis=1)
     return records[:, :, 1:]  # (B, K, ·)

@@ -1,4 +1,4 @@
-"""How far back each sentence of a story lies.
+"""The age of each sentence of a story.
 
 Shapes: B batch, M memory slots, L words, D width.
 """
@@ -23,24 +23,24 @@ Tensor = Any
 
 @export
 class MemoryAge(keras.layers.Layer):
-    """How far back each sentence of a story lies: 1 for the last, 0 for no sentence.
+    """The age of each sentence of a story: 1 for the last, 0 for an empty slot.
 
-    An embedding of these numbers is the temporal encoding T_A(i) of a memory network.
-    While training, `noise` slips random gaps between them, so that a network learns
-    time as "before" and "after" rather than by heart.
+    An embedding of these ages is the temporal encoding T_A(i) of a memory network.
+    During training, `noise` inserts random gaps between the ages. The network then
+    learns "before" and "after" instead of exact ages.
 
     Args:
-        memory_size: the greatest age; what is older counts as of this age.
-        noise: how many empty memories are slipped in at most, as a part of the
-            story's length; the paper takes 0.1.
-        seed: of the noise.
+        memory_size: the largest age; older sentences get this age.
+        noise: the largest number of inserted empty memories, as a fraction of the
+            story's length. The paper uses 0.1.
+        seed: the random seed of the noise.
 
     Call arguments:
-        inputs: integers (B, M, L), sentences in reading order, token 0 is padding.
-        training: whether there is noise.
+        inputs: integers (B, M, L), sentences in reading order; token 0 is padding.
+        training: whether to add noise.
 
     Returns:
-        int32 (B, M).
+        The ages, int32 (B, M).
 
     Example:
 

@@ -28,48 +28,48 @@ Tensor = Any
 
 @export
 class MemoryHop(OneHeadAttention):
-    """One hop over a memory that has an input side and an output side.
+    """One hop over a memory with an input side and an output side.
 
-        pᵢ = softmax(uᵀ mᵢ)         how much memory i matters to the state u
+        pᵢ = softmax(uᵀ mᵢ)         the relevance of memory i to the state u
         o  = Σᵢ pᵢ cᵢ
         u′ = f(H u + o)
 
-    The call is that of every attention layer: the query is the state u, the key is
-    the input memory m and the value is the output memory c. The layer may be called
-    several times, once a hop.
+    The layer has the same call as every attention layer: the query is the state u, the
+    key is the input memory m, and the value is the output memory c. The layer may be
+    called several times, once per hop.
 
     Args:
-        transform: whether the state is mapped by H; else H is the identity.
+        transform: whether to learn H; otherwise H is the identity.
         activation: f, by name or as a function; None for none.
-        normalizer: "softmax", or another as in `Attention`; with "softmax1" a hop may
-            also attend to nothing.
-        slots: how many memories there are. Those that are not filled are null: they
-            score 0 and hold 0, as in the paper, so that a hop may attend to nothing.
-            What a mask hides counts as not filled. Needs the softmax. None where all
-            memories are filled.
-        linear_start: whether the hop begins without its normalizer, p = uᵀm. The
-            non-trainable variable `linear` says which holds; set it to False, as the
-            callback `LinearStart` does, to put the normalizer in.
-        kernel_initializer: of H; by default normal with deviation 0.1.
+        normalizer: "softmax", or another normalizer of `Attention`. With "softmax1", a
+            hop may also attend to nothing.
+        slots: the total number of memories. Empty memories have score 0 and value 0,
+            as in the paper, so a hop may attend to nothing. Masked memories count as
+            empty. Requires the softmax. None if no memory is empty.
+        linear_start: whether training starts without the normalizer, p = uᵀm. The
+            non-trainable variable `linear` holds the current mode. Set it to False, as
+            the callback `LinearStart` does, to use the normalizer.
+        kernel_initializer: the initializer of H. Defaults to a normal distribution
+            with standard deviation 0.1.
 
     Call arguments:
         query: u, (B, D) or (B, T, D).
         value: c, (B, M, D).
-        key: m, (B, M, D), by default the value.
+        key: m, (B, M, D); defaults to the value.
         query_mask: booleans (B,) or (B, T).
         value_mask: booleans (B, M).
         key_mask: booleans (B, M).
         attention_mask: booleans (B, M) or (B, T, M).
-        return_attention_scores: whether to return the weights p, too.
-        training: not used; every attention layer has it.
-        use_causal_mask: whether query t may see only memories 0 … t.
+        return_attention_scores: whether to return the weights p as well.
+        training: unused; part of the call of every attention layer.
+        use_causal_mask: whether query t may attend only to memories 0 … t.
 
     Returns:
-        u′, of the query's shape; with `return_attention_scores=True` also the weights
-        (B, M) or (B, T, M).
+        u′, with the shape of the query. With `return_attention_scores=True`, also the
+        weights (B, M) or (B, T, M).
 
     Masking:
-        Boolean, True = may attend. Where nothing may be attended to, o is 0.
+        Boolean, True = may attend. If all memories are masked, o is 0.
 
     Example:
 

@@ -1,7 +1,7 @@
-"""G of a memory network: sentences written into slots.
+"""G of a memory network: writes sentences into memory slots.
 
-Shapes: B batch, M memory slots, L words; "·" stands for the features of a sentence, or
-the fields of a record.
+Shapes: B batch, M memory slots, L words. "·" is the number of features of a sentence or
+of fields of a record.
 """
 
 from __future__ import annotations
@@ -22,21 +22,22 @@ Tensor = Any
 class MemoryWriter(keras.layers.Layer):
     """G, generalization: writes each sentence into the next free slot, with its time.
 
-    The memory is a table of records: when a sentence was written, and its features. A
-    slot behind the last may hold m_∅, "nothing more", by which a network says that
-    it has found all facts it needs; it counts as written before all others. The layer
-    has no weights.
+    The memory is a table of records. A record holds the time and the features of a
+    sentence. An extra last slot may hold m_∅, "nothing more". A network chooses m_∅ to
+    signal that it has found all facts it needs. The time of m_∅ is before all
+    sentences. The layer has no weights.
 
     Args:
-        nothing: the one feature of m_∅; None for a memory without it.
+        nothing: the single feature of m_∅; None for a memory without m_∅.
 
     Call arguments:
-        inputs: integers (B, M, ·), features of sentences in reading order. One without
-            features is an empty slot.
+        inputs: integers (B, M, ·), features of sentences in reading order. A sentence
+            without features is an empty slot.
 
     Returns:
-        int32 (B, M, 1 + ·), with m_∅ (B, M + 1, 1 + ·): first the time of each record,
-        1 for the first sentence, 0 for m_∅, −1 for an empty slot; then its features.
+        int32 (B, M, 1 + ·), or (B, M + 1, 1 + ·) with m_∅. A record starts with its
+        time: 1 for the first sentence, 0 for m_∅, −1 for an empty slot. Its features
+        follow.
 
     Raises:
         ValueError: if `nothing` is below 1.
@@ -84,6 +85,6 @@ class MemoryWriter(keras.layers.Layer):
 
 
 def shifted(x: Tensor) -> Tensor:
-    """Each row moved by one place, as many as there were: 0 comes in front."""
+    """Shifts each row right by one position, with 0 in front; the length stays."""
     front = ((0, 0),) * (len(x.shape) - 1)
     return ops.pad(x, (*front, (1, 0)))[..., :-1]

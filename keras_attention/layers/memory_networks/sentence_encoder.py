@@ -1,4 +1,4 @@
-"""A sentence as the sum of its words' embeddings.
+"""Encodes a sentence as the sum of its word embeddings.
 
 Shapes: B batch, M memory slots, L words, D width.
 """
@@ -25,33 +25,34 @@ ENCODINGS = ("bag", *positions.ENCODINGS)
 
 @export
 class SentenceEncoder(keras.layers.Layer):
-    """A sentence as the sum of its words' embeddings, plain or position-weighted.
+    """Encodes a sentence as a plain or position-weighted sum of its word embeddings.
 
         bag       m = Σⱼ A xⱼ
         position  m = Σⱼ lⱼ ∘ A xⱼ,  l_kj = (1 − j/J) − (k/d)(1 − 2j/J)
         centered_position            l_kj = 1 + 4(k − (d + 1)/2)(j − (J + 1)/2)/(dJ)
 
-    Token 0 is padding and counts for nothing.
+    Token 0 is padding and contributes nothing.
 
     Args:
-        vocabulary_size: V, the number of different tokens, padding included.
+        vocabulary_size: V, the number of different tokens, including padding.
         embedding_dim: d, the width of an embedding.
-        encoding: "bag", "position" as in the paper, or "centered_position" as in its
-            authors' code, about twice as high.
-        sentence_length: J of the position encoding: a number for all sentences, or
-            None for each sentence's own number of words, as in the paper.
-        embeddings_initializer: of A; by default normal with deviation 0.1.
+        encoding: "bag"; "position" as in the paper; or "centered_position" as in the
+            authors' code, with weights about twice as large.
+        sentence_length: J of the position encoding: one integer for all sentences, or
+            None to use the number of words of each sentence, as in the paper.
+        embeddings_initializer: the initializer of A. Defaults to a normal distribution
+            with standard deviation 0.1.
 
     Call arguments:
-        inputs: integers (..., L), or with `reverse=True` vectors (..., d).
+        inputs: integers (..., L), or vectors (..., d) with `reverse=True`.
         reverse: whether to score every word of the vocabulary against a vector, Aᵀu,
             instead of encoding words.
 
     Returns:
-        (..., d); with `reverse=True` (..., V).
+        The sentences (..., d), or the scores (..., V) with `reverse=True`.
 
     Masking:
-        Sentences (B, M, L) give a mask (B, M), False where a sentence has no word.
+        Sentences (B, M, L) produce a mask (B, M), False for sentences without words.
 
     Example:
 
@@ -104,7 +105,7 @@ class SentenceEncoder(keras.layers.Layer):
         self, inputs: Tensor, reverse: bool = False, training: bool | None = None
     ) -> Tensor:
         if reverse:
-            # Keras multiplies by the table in its own dtype, not the compute dtype.
+            # Keras multiplies in the dtype of the table, not in the compute dtype.
             logits = self.embedding(inputs, reverse=True)
             return ops.cast(logits, self.compute_dtype)  # (..., V)
         if training and self._counts_pay:
@@ -148,7 +149,7 @@ class SentenceEncoder(keras.layers.Layer):
 
     @property
     def _counts_pay(self) -> bool:
-        """Whether to train on counts of words; see docs/decisions.md."""
+        """Returns whether training on word counts is faster; see docs/decisions.md."""
         return (
             self.encoding != "bag"
             and self.vocabulary_size <= 256
@@ -156,7 +157,7 @@ class SentenceEncoder(keras.layers.Layer):
         )
 
     def _places(self, is_valid: Tensor) -> tuple[Tensor, Tensor]:
-        """The place j of each word, 0 where there is none, and their number J."""
+        """Returns the position j of each word (0 for padding) and the length J."""
         is_valid = ops.cast(is_valid, "int32")
         word = ops.cumsum(is_valid, axis=-1) * is_valid  # (..., L)
         if self.sentence_length is not None:
@@ -166,5 +167,5 @@ class SentenceEncoder(keras.layers.Layer):
 
 
 def normal() -> keras.initializers.Initializer:
-    """The initializer of a memory network's weights: normal, deviation 0.1."""
+    """Returns the default initializer: normal with standard deviation 0.1."""
     return keras.initializers.RandomNormal(stddev=0.1)

@@ -1,7 +1,7 @@
-"""I of a memory network: the features of a sentence.
+"""I of a memory network: extracts the features of a sentence.
 
-Shapes: B batch, M memory slots, L words; "·" stands for the features of a sentence, or
-the fields of a record.
+Shapes: B batch, M memory slots, L words. "·" is the number of features of a sentence or
+of fields of a record.
 """
 
 from __future__ import annotations
@@ -22,28 +22,27 @@ Tensor = Any
 
 @export
 class SentenceFeatures(keras.layers.Layer):
-    """I, the input feature map: a sentence as the set of its words and n-grams.
+    """I, the input feature map: represents a sentence by its words and n-grams.
 
-    A word's feature is its token. An n-gram of two or more words falls into one of
-    `buckets` features behind those of the words, by the hash
+    The feature of a word is its token. The features of n-grams of two or more words
+    follow those of the words. A hash maps each n-gram to one of `buckets` features:
 
         h(w₁ … wₙ) = (h(w₁ … wₙ₋₁) · p + wₙ) mod buckets,  h(w₁) = w₁ mod buckets
 
-    with p the least number from `vocabulary_size` on that has no factor in common with
-    `buckets`. Where p · V ≤ buckets, different pairs of words have different features.
-    The layer has no weights.
+    where p is the smallest integer ≥ `vocabulary_size` that is coprime to `buckets`. If
+    p · V ≤ buckets, different pairs of words have different features. The layer has no
+    weights.
 
     Args:
-        vocabulary_size: V, the number of different tokens, padding included.
-        ngrams: the most words of an n-gram; 1 for a bag of words.
-        buckets: the number of features for n-grams.
+        vocabulary_size: V, the number of different tokens, including padding.
+        ngrams: the largest number of words in an n-gram; 1 for a bag of words.
+        buckets: the number of n-gram features.
 
     Call arguments:
-        inputs: integers (..., L), token 0 is padding.
+        inputs: integers (..., L); token 0 is padding.
 
     Returns:
-        int32 (..., L · ngrams), numbers of features below `size`; 0 where there is
-        none.
+        int32 (..., L · ngrams), feature indices below `size`; 0 is padding.
 
     Raises:
         ValueError: if a size is below 1, or V · buckets does not fit int32.
@@ -86,7 +85,7 @@ class SentenceFeatures(keras.layers.Layer):
 
     @property
     def size(self) -> int:
-        """How many different features there are, padding included."""
+        """The number of different features, including padding."""
         return self.vocabulary_size + (self.buckets if self.ngrams > 1 else 0)
 
     def call(self, inputs: Tensor) -> Tensor:
@@ -94,7 +93,7 @@ class SentenceFeatures(keras.layers.Layer):
         is_valid = masks.padding(word)  # (..., L)
         parts, hashed, whole = [word], word % self.buckets, is_valid
         for _ in range(1, self.ngrams):
-            # The n-gram that ends in a word: the one before it, and the word.
+            # Extend the n-gram that ends at the previous word by this word.
             hashed = (shifted(hashed) * self.factor + word) % self.buckets
             whole = ops.logical_and(is_valid, shifted(whole))
             parts.append(ops.where(whole, self.vocabulary_size + hashed, 0))

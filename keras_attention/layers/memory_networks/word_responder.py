@@ -1,7 +1,7 @@
-"""R of a memory network: the word that answers.
+"""R of a memory network: scores the words that may answer.
 
-Shapes: B batch, M memory slots, D width, K hops, V words of the vocabulary; "·" stands
-for the features of a sentence, or the fields of a record.
+Shapes: B batch, M memory slots, D width, K hops, V words of the vocabulary. "·" is the
+number of features of a sentence or of fields of a record.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ Tensor = Any
 
 @export
 class WordResponder(keras.layers.Layer):
-    """R, the response: the word that fits the question and the facts found.
+    """R, the response: scores each word against the question and the found facts.
 
         s_R(x, w) = Φx(x)ᵀ U_Rᵀ U_R Φy(w),  x = [question, m_o₁, m_o₂, …]
 
-    U_R lies in blocks, as U_O does in `FactFinder`.
+    U_R consists of blocks, like U_O in `FactFinder`.
 
     Args:
-        features: the number of different features, padding (0) included.
-        vocabulary_size: V, the words that may be answered.
+        features: the number of different features, including padding (0).
+        vocabulary_size: V, the number of words that may be answers.
         embedding_dim: D, the width of the embeddings.
-        supports: K, how many facts are found at most.
-        nonlinear: whether x is embedded by two layers, tanh(W tanh(U_R Φ) + b).
-        hop_versions: whether what was found has a version for each hop.
+        supports: K, the largest number of found facts.
+        nonlinear: whether to embed x with two layers, tanh(W tanh(U_R Φ) + b).
+        hop_versions: whether found facts have separate embeddings for each hop.
 
     Call arguments:
         question: integers (B, ·), features.
-        memory: int32 (B, M, 1 + ·), records as `MemoryWriter` writes them.
-        found: integers (B, K), slots; −1 for none.
+        memory: int32 (B, M, 1 + ·), records written by `MemoryWriter`.
+        found: integers (B, K), slots of found facts; −1 for none.
 
     Returns:
-        s_R (B, V).
+        The scores s_R (B, V).
 
     Raises:
         ValueError: if a size is below 1.

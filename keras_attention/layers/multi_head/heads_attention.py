@@ -223,9 +223,9 @@ class HeadsAttention(ProjectedHeads):
             key: (B, S, G, E).
             value: (B, S, G, V).
             attention_mask: booleans that broadcast to (B, T, S) or (B, H, T, S).
-            training: whether to drop weights.
+            training: whether to apply dropout.
             return_attention_scores: whether the weights are wanted.
-            use_causal_mask: whether query t may see only keys 0 … t.
+            use_causal_mask: whether query t may attend only to keys 0 … t.
             bias: what broadcasts to (B, H, T, S).
             dropout_mask: what multiplies the weights (B, H, T, S); or None.
         """

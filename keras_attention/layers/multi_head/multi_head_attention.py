@@ -42,7 +42,7 @@ class MultiHeadAttention(OrderedHeads):
         num_heads: H, how many heads of queries.
         key_dim: E, the width of each head's queries and keys.
         value_dim: the width of each head's values; by default `key_dim`.
-        dropout: the fraction of weights that are dropped while training.
+        dropout: the fraction of attention weights dropped during training.
         use_bias: whether the projections have biases.
         output_shape: the sizes of the output's last axes; by default the width of the
             query.
@@ -61,7 +61,7 @@ class MultiHeadAttention(OrderedHeads):
         bias_constraint: of their biases.
         use_gate: whether each head's output is multiplied by a sigmoid of a projection
             of the query.
-        seed: of the dropout.
+        seed: the random seed of the dropout.
         num_key_value_heads: G, how many heads of keys and values; it divides H. Fewer
             than H: grouped queries; 1: multi-query. By default H.
         normalizer: "softmax", "softmax1", "sparsemax", "entmax15", "hardmax" or
@@ -77,18 +77,18 @@ class MultiHeadAttention(OrderedHeads):
             to it.
 
     Call arguments:
-        query: (B, T, Dq), or (B, Dq) for one query, whose T axis is then left out of
-            everything that is returned. Any other axes may stand between the first and
+        query: (B, T, Dq), or (B, Dq) for one query. With one query, the outputs have
+            no T axis. Any other axes may stand between the first and
             the last.
         value: (B, S, V).
-        key: (B, S, Dk), by default the value.
+        key: (B, S, Dk); defaults to the value.
         query_mask: booleans (B, T).
         value_mask: booleans (B, S).
         key_mask: booleans (B, S).
         attention_mask: booleans (T, S), (B, T, S) or (B, H, T, S).
-        return_attention_scores: whether to return the weights, too.
-        training: whether to drop weights.
-        use_causal_mask: whether query t may see only keys 0 … t.
+        return_attention_scores: whether to return the weights as well.
+        training: whether to apply dropout.
+        use_causal_mask: whether query t may attend only to keys 0 … t.
         bias: numbers to add to the scores before the normalizer, (T, S), (H, T, S) or
             (B, H, T, S).
 

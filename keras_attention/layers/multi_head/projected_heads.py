@@ -44,9 +44,9 @@ class ProjectedHeads(AttentionLayer):
         num_key_value_heads: G.
         key_dim: E, or None where `build` finds it out.
         value_dim: the width of each head's values, or None likewise.
-        dropout: the fraction of weights that are dropped while training.
+        dropout: the fraction of attention weights dropped during training.
         normalizer: a name, or a callable f(scores, mask).
-        seed: of the dropout.
+        seed: the random seed of the dropout.
     """
 
     # What `MultiHeadAttention` alone is asked for.

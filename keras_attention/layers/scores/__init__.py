@@ -1,4 +1,4 @@
-"""Scores as layers: how alike queries and keys are."""
+"""Score layers: the similarity of queries and keys."""
 
 from keras_attention.layers.scores.additive_score import AdditiveScore
 from keras_attention.layers.scores.concat_score import ConcatScore

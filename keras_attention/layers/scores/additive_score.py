@@ -30,11 +30,11 @@ class AdditiveScore(Score):
 
     Args:
         units: U, the width of the hidden layer.
-        use_bias: whether there is b.
-        normalize: whether v is g·v/‖v‖ instead, with a learned number g that starts
-            at √(1/U) (TensorFlow Addons' normed Bahdanau score).
-        exact: whether tanh is computed for each pair; see `ops.scores.additive`.
-        kernel_initializer: of W_q, W_k and v.
+        use_bias: whether to add the bias b.
+        normalize: whether to replace v by g·v/‖v‖, with a learned scalar g that
+            starts at √(1/U) (TensorFlow Addons' normed Bahdanau score).
+        exact: whether to compute tanh for each pair; see `ops.scores.additive`.
+        kernel_initializer: the initializer of W_q, W_k and v.
 
     Example:
 
@@ -94,7 +94,7 @@ class AdditiveScore(Score):
         return scores.additive(query, key, ops.cast(scale, query.dtype), self.exact)
 
     def _normalized(self) -> Tensor:
-        """g · v / ‖v‖."""
+        """Returns g · v / ‖v‖."""
         scale = wide(self.scale)
         length = ops.sqrt(ops.maximum(ops.sum(scale**2), 1e-24))
         return wide(self.gain) * scale / length

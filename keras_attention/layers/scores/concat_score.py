@@ -23,13 +23,13 @@ Tensor = Any
 class ConcatScore(Score):
     """vᵀ tanh(W [q; k]), Luong's "concat" score.
 
-    W is one matrix for the pair, as in the paper; multiplied in two halves, it is
-    applied to each query and each key once and never to each pair.
+    W is one matrix for the pair [q; k], as in the paper. The layer applies one half of
+    W to each query and the other half to each key, not W to each pair.
 
     Args:
         units: U, the width of the hidden layer.
-        exact: whether tanh is computed for each pair; see `ops.scores.additive`.
-        kernel_initializer: of W and v.
+        exact: whether to compute tanh for each pair; see `ops.scores.additive`.
+        kernel_initializer: the initializer of W and v.
 
     Example:
 

@@ -18,13 +18,13 @@ Tensor = Any
 
 
 class ContextScore(Score):
-    """qᵀ tanh(W k + b), where a query q of U numbers is what the papers learn.
+    """qᵀ tanh(W k + b), with learned queries q of width U.
 
-    Not public: `AttentionPooling` makes it of the name "additive".
+    Not public: `AttentionPooling` creates it for the score "additive".
 
     Args:
         units: U, the width of the hidden layer and of the queries.
-        kernel_initializer: of W.
+        kernel_initializer: the initializer of W.
 
     Reference:
         Yang et al., "Hierarchical attention networks for document classification"

@@ -21,8 +21,8 @@ class CosineScore(Score):
     """qᵀk / (‖q‖ ‖k‖), between −1 and 1.
 
     Args:
-        scale: what multiplies the cosine, since a softmax over numbers between −1
-            and 1 is nearly uniform.
+        scale: the factor of the cosine. Without it, the scores lie between −1 and 1,
+            and their softmax is nearly uniform.
 
     Example:
 

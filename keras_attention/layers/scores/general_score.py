@@ -22,7 +22,7 @@ class GeneralScore(Score):
     """qᵀ W k, Luong's "general" score; queries and keys may differ in width.
 
     Args:
-        kernel_initializer: of W.
+        kernel_initializer: the initializer of W.
 
     Example:
 

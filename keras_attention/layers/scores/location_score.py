@@ -1,4 +1,4 @@
-"""Luong's score of positions: it depends on the query alone.
+"""Luong's location score, which depends on the query only.
 
 Shapes: B batch, T queries, S keys, Dq width of a query.
 """
@@ -20,17 +20,17 @@ Tensor = Any
 
 @export
 class LocationScore(Score):
-    """W q: a score for each position, whatever the key there is.
+    """W q: a score for each position, independent of the keys.
 
-    W has a row for each of `max_length` positions, of which the first S count.
+    W has one row for each of `max_length` positions. S keys use the first S rows.
 
     Args:
-        max_length: how many keys there are at most.
-        kernel_initializer: of W.
+        max_length: the largest number of keys.
+        kernel_initializer: the initializer of W.
 
     Call arguments:
         query: (B, T, Dq).
-        key: (B, S, Dk); only S matters.
+        key: (B, S, Dk); only its length S is used.
 
     Raises:
         ValueError: if there are more keys than `max_length`.
@@ -70,7 +70,7 @@ class LocationScore(Score):
         return super().compute_output_spec(query, key)
 
     def project_query(self, query: Tensor) -> Tensor:
-        return self.kernel(query)  # one score a position
+        return self.kernel(query)  # one score per position
 
     def project_key(self, key: Tensor) -> Tensor:
         self._check_length(key)

@@ -25,15 +25,15 @@ NAMED: dict[str, tuple[type[Score], dict[str, Any]]] = {
 
 
 def get(identifier: Any, dtype: Any = None) -> Score:
-    """Finds a score by name, by its config, or takes it as it is.
+    """Returns a score from its name, its config, or a `Score` instance.
 
     Args:
         identifier: "dot", "scaled_dot", "cosine", "rbf" or "general"; a `Score`; or
-            what `keras.saving.serialize_keras_object` made of one.
-        dtype: the dtype policy of a score that is made here.
+            the config of one from `keras.saving.serialize_keras_object`.
+        dtype: the dtype policy of a score created from a name.
 
     Raises:
-        ValueError: if there is no such score.
+        ValueError: if no score has this name.
     """
     if isinstance(identifier, Score):
         return identifier
@@ -50,9 +50,9 @@ def get(identifier: Any, dtype: Any = None) -> Score:
 
 
 def serialize(score: Score) -> dict[str, Any]:
-    """What a layer's config holds of its score.
+    """Returns the config of a score, for the config of the layer that holds it.
 
-    It says nothing of shapes: the layer that is made from it builds the score itself.
+    The config contains no shapes, because the layer builds its score itself.
     """
     config = keras.saving.serialize_keras_object(score)
     config.pop("build_config", None)

@@ -19,7 +19,7 @@ class RBFScore(Score):
     """−γ ‖q − k‖²: its softmax is the RBF kernel, normalized over the keys.
 
     Args:
-        gamma: one over twice the squared bandwidth, positive.
+        gamma: γ = 1 / (2 · bandwidth²), positive.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""What every score has in common.
+"""The base class of all scores.
 
 Shapes: B batch, T queries, S keys, Dq and Dk widths, U units.
 """
@@ -16,10 +16,10 @@ Tensor = Any
 
 
 class Score(keras.layers.Layer, abc.ABC):
-    """How alike queries and keys are: what every score has in common. Abstract.
+    """Abstract base class of scores, which measure the similarity of queries and keys.
 
-    A score projects queries and keys, each by itself, and compares them. Keys that
-    are met many times are projected once. A subclass defines `compare`.
+    A score projects the queries and the keys separately and then compares them. Keys
+    that are used many times are projected once. A subclass defines `compare`.
 
     Call arguments:
         query: (B, T, Dq).
@@ -33,7 +33,7 @@ class Score(keras.layers.Layer, abc.ABC):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        # Queries and keys may carry masks; scores (B, T, S) have none to carry on.
+        # Queries and keys may carry masks; the scores (B, T, S) do not.
         self.supports_masking = True
 
     def build(self, query_shape: Any, key_shape: Any = None) -> None:
@@ -52,15 +52,15 @@ class Score(keras.layers.Layer, abc.ABC):
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
     def project_query(self, query: Tensor) -> Tensor:
-        """What a query becomes before it is compared: (B, T, ·)."""
+        """Returns the projected queries, (B, T, ·)."""
         return query
 
     def project_key(self, key: Tensor) -> Tensor:
-        """What a key becomes before it is compared: (B, S, ·)."""
+        """Returns the projected keys, (B, S, ·)."""
         return key
 
     def precompute_key(self, key: Tensor) -> Any:
-        """What `compare` takes as keys, faster for one query after another.
+        """Prepares keys for many calls of `compare` with one query each.
 
         Args:
             key: projected keys (B, S, ·).
@@ -72,9 +72,9 @@ class Score(keras.layers.Layer, abc.ABC):
 
     @abc.abstractmethod
     def compare(self, query: Tensor, key: Any) -> Tensor:
-        """Scores (B, T, S) of projected queries and keys.
+        """Returns the scores (B, T, S) of projected queries and keys.
 
         Args:
-            query: what `project_query` returned, (B, T, ·).
-            key: what `project_key` or `precompute_key` returned.
+            query: the result of `project_query`, (B, T, ·).
+            key: the result of `project_key` or `precompute_key`.
         """

@@ -1,4 +1,4 @@
-"""The weights that scores make.
+"""Helpers that create the weights of scores.
 
 Shapes: B batch, T queries, S keys, Dq and Dk widths, U units.
 """
@@ -16,7 +16,7 @@ from keras_attention.layers.base.arguments import clone_initializer
 def dense(
     layer: Any, units: int, name: str, bias: bool = False, activation: Any = None
 ) -> keras.layers.Dense:
-    """A projection whose kernel starts as `layer.kernel_initializer` says."""
+    """Returns a Dense layer with the kernel initializer of `layer`."""
     return keras.layers.Dense(
         units,
         activation,
@@ -28,7 +28,7 @@ def dense(
 
 
 def scale_vector(layer: Any) -> Any:
-    """V, a vector of U numbers, drawn as the column of a kernel (U, 1) would be."""
+    """Creates v, a vector of width U, initialized like a kernel (U, 1)."""
     initializer = clone_initializer(layer.kernel_initializer)
     return layer.add_weight(
         name="scale",
@@ -40,6 +40,6 @@ def scale_vector(layer: Any) -> Any:
 
 
 def initializer_config(layer: Any) -> dict[str, Any]:
-    """What a config holds of `layer.kernel_initializer`."""
+    """Returns the config entry of `layer.kernel_initializer`."""
     initializer = keras.initializers.serialize(layer.kernel_initializer)
     return {"kernel_initializer": initializer}

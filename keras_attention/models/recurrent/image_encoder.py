@@ -59,10 +59,10 @@ class Places(keras.layers.Layer):
         waves = ops.cast(ops.convert_to_tensor(waves), features.dtype)
         waves = ops.zeros_like(features[..., :1]) + waves
         found = ops.concatenate([features, waves], axis=-1)
-        there = ops.any(ops.not_equal(features, 0), axis=-1)  # of each place
+        is_visible = ops.any(ops.not_equal(features, 0), axis=-1)  # of each place
         return (
             ops.reshape(found, (-1, rows * columns, width + 2 * _WAVES)),
-            ops.reshape(there, (-1, rows * columns)),
+            ops.reshape(is_visible, (-1, rows * columns)),
         )
 
     def compute_output_spec(self, features: Any) -> tuple[Any, Any]:

@@ -69,8 +69,8 @@ def simulate(
         task: From 1 to 20.
         count: How many questions. Stories have as many as in the real files, five
             most often; the last may have fewer.
-        seed: A seed of `numpy.random.default_rng`. A seed gives the same questions
-            each time, and the first ones of a greater `count`.
+        seed: Seed for `numpy.random.default_rng`. A seed gives the same questions each
+            time, and the first ones of a greater `count`.
 
     Returns:
         A list of `count` `Example`s.
