@@ -510,6 +510,14 @@ def _no_history(inputs: Arrays) -> Arrays:
     return {**inputs, "history_mask": mask}
 
 
+def _dot_attention(dtype: Any = None) -> Any:
+    return layers.Attention("scaled_dot", dtype=dtype)
+
+
+def _hopfield(dtype: Any = None) -> Any:
+    return layers.Hopfield(2, update_steps=2, dtype=dtype)
+
+
 def _gru_cell(dtype: Any = None) -> Any:
     return keras.layers.GRUCell(U, recurrent_initializer="he_normal", dtype=dtype)
 
@@ -1045,7 +1053,7 @@ ROWS = [
         {
             "cell": partial(_dnc_cell, word_width=3, read_heads=2, links=2),
             "return_sequences": True,
-            "segment": 3,  # all steps: TensorFlow traces each length of one anew
+            "checkpoint_steps": 3,  # all steps: TensorFlow traces each length once
         },
         _steps,
         trains=True,
@@ -1371,6 +1379,19 @@ ROWS = [
         hidden=_hide_memory,
     ),
     Row(
+        "decoder_block_of_other_attentions",
+        layers.TransformerDecoderBlock,
+        {
+            "intermediate_dim": U,
+            "attention": _dot_attention,
+            "cross_attention": partial(layers.Hopfield, 3),
+        },
+        _decoder_block,
+        trains=True,
+        masked=_change_memory,
+        hidden=_hide_memory,
+    ),
+    Row(
         "multi_head_sinks",
         layers.MultiHeadAttention,
         {
@@ -1411,6 +1432,23 @@ ROWS = [
             "dropout": 0.3,
             "position": "learned",
             "max_length": 9,
+        },
+        _texts,
+        unknown={"tokens": (0, 1)},
+        trains=True,
+        masked=_pad_sentences,
+        hidden=_no_sentence,
+    ),
+    Row(
+        "transformer_classifier_hopfield",
+        models.TransformerClassifier,
+        {
+            "vocabulary_size": WORDS,
+            "num_classes": V,
+            "num_layers": 1,
+            "dim": 6,
+            "intermediate_dim": U,
+            "attention": _hopfield,
         },
         _texts,
         unknown={"tokens": (0, 1)},
@@ -1547,6 +1585,20 @@ ROWS = [
         trains=True,
     ),
     Row(
+        "causal_lm_hopfield",
+        models.CausalLM,
+        {
+            "vocabulary_size": WORDS,
+            "num_layers": 1,
+            "dim": 6,
+            "intermediate_dim": U,
+            "attention": _hopfield,
+        },
+        _texts,
+        unknown={"tokens": (0, 1)},
+        trains=True,
+    ),
+    Row(
         "causal_lm_rotary",
         models.CausalLM,
         {
@@ -1587,6 +1639,22 @@ ROWS = [
         hidden=_no_gaps,
     ),
     Row(
+        "masked_lm_hopfield",
+        models.MaskedLM,
+        {
+            "vocabulary_size": WORDS,
+            "num_layers": 1,
+            "dim": 6,
+            "intermediate_dim": U,
+            "attention": _hopfield,
+        },
+        _gaps,
+        unknown={"tokens": (0, 1), "mask_positions": (0, 1)},
+        trains=True,
+        masked=_pad_gaps,
+        hidden=_no_gaps,
+    ),
+    Row(
         "masked_lm_pre",
         models.MaskedLM,
         {
@@ -1616,6 +1684,24 @@ ROWS = [
             "num_heads": 3,
             "intermediate_dim": V,
             "dropout": 0.3,
+        },
+        _sentence_pairs,
+        unknown={"source": (0, 1), "target": (0, 1)},
+        trains=True,
+        masked=_pad_source,
+        hidden=_no_source,
+    ),
+    Row(
+        "transformer_of_other_attentions",
+        models.Transformer,
+        {
+            "source_vocabulary_size": WORDS,
+            "target_vocabulary_size": U,
+            "num_layers": 1,
+            "dim": 6,
+            "intermediate_dim": V,
+            "attention": _dot_attention,
+            "cross_attention": _hopfield,
         },
         _sentence_pairs,
         unknown={"source": (0, 1), "target": (0, 1)},
@@ -1762,7 +1848,7 @@ ROWS = [
             "cell": partial(_dnc_cell, read_heads=2, word_width=3),
             "output_units": 3,
             "input_dim": D,
-            "segment": 5,  # all steps: TensorFlow traces each length of one anew
+            "checkpoint_steps": 5,  # all steps: TensorFlow traces each length once
         },
         _asked,
         trains=True,

@@ -37,7 +37,7 @@ ATTENTIONS: dict[str, Callable[..., Any]] = {
     "luong": lambda **k: layers.LuongAttention("general", **k),
     "local-m": lambda **k: layers.LuongAttention("dot", "local-m", 1, **k),
     "local-p": lambda **k: layers.LuongAttention("general", "local-p", 2, **k),
-    "monotonic": lambda **k: layers.MonotonicAttention(score_bias=1.0, **k),
+    "monotonic": lambda **k: layers.MonotonicAttention(inference_mode=None, **k),
     "hard": lambda **k: layers.HardAttention(**k),
     "hop": lambda **k: layers.MemoryHop(transform=True, **k),
     "multi_head": lambda **k: layers.MultiHeadAttention(2, 3, **k),

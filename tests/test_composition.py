@@ -22,8 +22,8 @@ TRAINS = BACKEND in ("jax", "tensorflow", "torch")
 pytestmark = pytest.mark.skipif(not TRAINS, reason=f"{BACKEND} does not train")
 SELF = ("TransformerEncoderBlock", "TransformerDecoderBlock-self")
 
-# The cells that are refused: by whom, and why. The table of docs/guides/composing.md
-# holds the same reasons.
+# The cells that are refused, and the reason in the message. docs/guides/composing.md
+# gives the same reasons.
 REFUSED: dict[tuple[str, str], str] = {}
 # Those that fit, but cannot go on step by step.
 WITHOUT_STEPS = {

@@ -28,6 +28,7 @@ OBJECTS = (  # arguments with a config
     "score",
     "cell",
     "attention",
+    "cross_attention",
     "decoder",
     "embedding",
     "logits",

@@ -215,19 +215,23 @@ SAMPLERS = [n for n in keras_attention.samplers.__all__ if n.endswith("Sampler")
 
 def exported():
     """The public Keras classes, by the name under which users import them."""
-    found, plain = [], (keras_attention.layers.Score, keras_attention.models.Trajectory)
-    for module in (keras_attention.layers, keras_attention.models):
-        for name in module.__all__:
-            thing = getattr(module, name)
-            if isinstance(thing, type) and thing not in plain:
-                found.append(thing)
-    return found
+    layers, models = keras_attention.layers, keras_attention.models
+    things = [getattr(m, name) for m in (layers, models) for name in m.__all__]
+    kinds = keras.layers.Layer, keras.Model
+    return [
+        thing
+        for thing in things
+        if isinstance(thing, type) and issubclass(thing, kinds)
+        if thing is not layers.Score
+    ]
 
 
 def test_a_public_class_stands_in_a_file_of_its_own():
     samplers = [getattr(keras_attention.samplers, n) for n in SAMPLERS]
     owners = {}
-    for cls in [*exported(), *samplers, keras_attention.models.Trajectory]:
+    models = keras_attention.models
+    more = [getattr(models, n) for n in models.__all__]
+    for cls in {*exported(), *samplers, *more}:
         name = cls.__module__.split(".")[-1]
         assert name.replace("_", "") == cls.__name__.lower(), cls.__module__
         assert owners.setdefault(cls.__module__, cls) is cls
@@ -277,7 +281,7 @@ def test_classes_are_abstract_or_final(cls):
 def test_no_layer_hides_what_keras_calls_its_own():
     # A functional model asks each of its layers for these.
     for cls in vars(keras_attention.layers).values():
-        if isinstance(cls, type):
+        if isinstance(cls, type) and issubclass(cls, keras.layers.Layer):
             for name in ("input", "output"):
                 assert getattr(cls, name) is getattr(keras.layers.Layer, name), cls
 

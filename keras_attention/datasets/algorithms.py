@@ -47,8 +47,8 @@ def copy(
 
     Args:
         count: N, the number of sequences.
-        length: Number of vectors: one number, or a (minimum, maximum) pair of which one
-            is drawn for each sequence. The paper trains with 1 to 20.
+        length: Number of vectors, or a (minimum, maximum) range to sample from for each
+            sequence. The paper trains with 1 to 20.
         bits: V, the width of a vector.
         seed: Seed for `numpy.random.default_rng`. The same seed gives the same
             sequences.
@@ -102,9 +102,9 @@ def repeat_copy(
 
     Args:
         count: N, the number of sequences.
-        length: Number of vectors: one number, or a (minimum, maximum) pair.
-        repeats: Number of repetitions: one number, or a (minimum, maximum) pair. Graves
-            et al., 2014, train with 1 to 10 vectors and 1 to 10 repetitions.
+        length: Number of vectors, or a (minimum, maximum) range.
+        repeats: Number of repetitions, or a (minimum, maximum) range. Graves et al.,
+            2014, train with 1 to 10 vectors and 1 to 10 repetitions.
         bits: The width of a vector.
         scale: Divisor of the number of repetitions.
         seed: Seed for `numpy.random.default_rng`.
@@ -166,8 +166,7 @@ def associative_recall(
 
     Args:
         count: N, the number of sequences.
-        items: Number of items: one number, or a (minimum, maximum) pair; 2 to 6 in the
-            paper.
+        items: Number of items, or a (minimum, maximum) range; 2 to 6 in the paper.
         item_length: Number of vectors per item.
         bits: V, the width of a vector.
         seed: Seed for `numpy.random.default_rng`.
@@ -230,8 +229,7 @@ def priority_sort(
 
     Args:
         count: N, the number of sequences.
-        length: Number of vectors: one number, or a (minimum, maximum) pair; 20 in the
-            paper.
+        length: Number of vectors, or a (minimum, maximum) range; 20 in the paper.
         answers: Number of vectors to write; 16 in the paper. A shorter sequence is
             written in full. None writes all vectors.
         bits: V, the width of a vector.
@@ -259,7 +257,7 @@ def priority_sort(
     data = _empty(read + 1 + written, bits + 2, bits, steps)
     vectors = random.integers(0, 2, (count, high, bits), np.int8)
     priority = random.uniform(-1, 1, (count, high)).astype(np.float32)
-    priority[np.arange(high) >= read[:, None]] = -np.inf  # those that are not read
+    priority[np.arange(high) >= read[:, None]] = -np.inf  # unused items
     row, place = places(read)
     data["inputs"][row, place, :bits] = vectors[row, place]
     data["inputs"][row, place, bits] = priority[row, place]

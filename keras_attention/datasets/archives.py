@@ -69,7 +69,7 @@ def _wanted(member: tarfile.TarInfo, names: Collection[str]) -> str | None:
 
 
 def _refuse_unsafe(member: tarfile.TarInfo, path: Path) -> None:
-    target = member.linkname  # a symbolic link's starts at the link's own folder
+    target = member.linkname  # a symbolic link is relative to its own folder
     if member.issym():
         target = posixpath.join(posixpath.dirname(member.name), target)
     is_link = member.issym() or member.islnk()

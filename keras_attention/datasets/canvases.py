@@ -1,8 +1,8 @@
-"""Handwritten digits on a canvas, and a sentence that says what is there.
+"""Handwritten digits on a canvas, each with a caption.
 
-Composed of MNIST's digits (CC BY-SA 3.0; see `keras_attention.datasets.mnist`): "a 5",
-"a 3 left of a 7", "a 3 above a 7". As the canvas is composed, it is known where each
-digit is, and attention can be scored: `share_on_box` says how much of it fell on the
+Canvases combine MNIST digits (CC BY-SA 3.0; see `keras_attention.datasets.mnist`).
+Captions are "a 5", "a 3 left of a 7" or "a 3 above a 7". The position of each digit is
+known, so attention can be scored: `share_on_box` returns the share of attention on the
 digit that a word names.
 
 ```python
@@ -25,24 +25,24 @@ from keras_attention.datasets.vocabulary import END, START, Vocabulary
 
 RELATIONS = ("left of", "above", "alone")
 VOCABULARY = Vocabulary(["a", "left", "of", "above", *"0123456789"])
-LENGTH = 7  # tokens of the longest caption, "a 3 left of a 7", and its end
+LENGTH = 7  # tokens of the longest caption, "a 3 left of a 7", and the end token
 
 _PARTS = ("train", "test")
 _HELD_OUT = 5  # every fifth digit is held out
-_GAP = 4  # pixels between two digits, at least
-_SLANT = 6  # pixels by which the digits' middles may differ, before rounding
+_GAP = 4  # minimum number of pixels between two digits
+_SLANT = 6  # maximum offset in pixels between the digits' centers, before rounding
 
 
 class Canvases(NamedTuple):
-    """N canvases of H by H pixels, and all that is known of them.
+    """N canvases of H by H pixels, with captions, digits and boxes.
 
     Attributes:
-        images: (N, H, H, 1) float32 in [0, 1], 0 for the ground.
-        captions: N sentences.
-        digits: (N, 2) int32, the digits in the order in which they are named; −1 where
-            there is no second.
-        boxes: (N, 2, 4) int32, the rectangle of each one's ink: top, left, bottom and
-            right in pixels, the last two exclusive; −1 where there is no second.
+        images: (N, H, H, 1) float32 in [0, 1], 0 for the background.
+        captions: N captions.
+        digits: (N, 2) int32, the digits in caption order; −1 for a missing second
+            digit.
+        boxes: (N, 2, 4) int32, the bounding box of each digit's ink: top, left, bottom
+            and right in pixels, the last two exclusive; −1 for a missing second digit.
     """
 
     images: np.ndarray
@@ -56,12 +56,11 @@ class Vectors(NamedTuple):
 
     Attributes:
         inputs: `"image"`, (N, H, H, 1) float32; `"target"`, (N, T) int32, the start
-            and the caption, padded with 0: what a decoder is fed while it learns.
-        labels: (N, T) int32, the caption and its end: the target moved on by one.
-        sample_weight: (N, T) float32, 1 where a label counts and 0 where it is
-            padding.
-        boxes: (N, T, 4) int32, the box of the digit that each label names, −1 where a
-            label names none.
+            token and the caption, padded with 0: the decoder input for training.
+        labels: (N, T) int32, the caption and the end token: the target shifted by one.
+        sample_weight: (N, T) float32, 1 for labels and 0 for padding.
+        boxes: (N, T, 4) int32, the box of the digit that each label names; −1 for other
+            labels.
     """
 
     inputs: dict[str, np.ndarray]
@@ -78,30 +77,30 @@ def generate(
     relations: Sequence[str] = RELATIONS,
     digits: mnist.Digits | None = None,
 ) -> Canvases:
-    """Composes canvases of one or two digits at random places.
+    """Generates canvases with one or two digits at random positions.
 
-    Of two digits side by side the left one is named first, and of two above each other
-    the upper one: each canvas has one right caption. Between them are at least four
-    pixels, and the middles of the two differ by at most seven across the relation.
+    The caption names the left or the upper digit first, so each canvas has exactly one
+    correct caption. Two digits are at least four pixels apart. Perpendicular to the
+    relation, their centers differ by at most seven pixels.
 
     Args:
-        count: N.
+        count: N, the number of canvases.
         seed: Seed for `numpy.random.default_rng`. The same seed gives the same
             canvases.
-        part: `"train"` or `"test"`: no digit's picture is in both. Every fifth
-            picture is of the part `"test"`.
-        size: H.
-        relations: What is drawn from: `"left of"`, `"above"` and `"alone"`, the same
-            one several times for a greater share.
-        digits: Pictures to compose; by default the 10,000 of MNIST's test file.
+        part: `"train"` or `"test"`. The parts share no digit images: every fifth image
+            belongs to `"test"`.
+        size: H, the side length in pixels.
+        relations: Relations to sample from: `"left of"`, `"above"` and `"alone"`.
+            Repeat a relation to make it more frequent.
+        digits: Source images. Defaults to the 10,000 images of MNIST's test file.
 
     Returns:
         `Canvases`.
 
     Raises:
-        ValueError: A `count` below 0, another `part`, an unknown relation or none; a
-            `size` that cannot hold two digits; `digits` whose shapes do not fit, that
-            are too few, or with a picture without ink.
+        ValueError: `count` is below 0, `part` is unknown, `relations` is empty or has
+            an unknown name, `size` is too small for two digits, or `digits` has
+            mismatched shapes, too few images or a blank image.
         DataNotFoundError, DamagedDataError: As `mnist.load`.
 
     Example:
@@ -144,14 +143,13 @@ def vectorize(canvases: Canvases) -> Vectors:
     """Turns canvases and captions into a captioner's inputs and labels.
 
     Args:
-        canvases: N canvases.
+        canvases: The N canvases.
 
     Returns:
         `Vectors`.
 
     Raises:
-        ValueError: A caption of words that are not in `VOCABULARY`, or of more than
-            six.
+        ValueError: A caption has more than six words or words outside `VOCABULARY`.
 
     Example:
         ```python
@@ -186,28 +184,28 @@ def share_on_box(
     size: int | tuple[int, int] = 64,
     by: str = "touch",
 ) -> np.ndarray:
-    """The share of attention that fell on the digit being named.
+    """Returns the share of attention on the digit that each token names.
 
-    The S cells of a grid of rows and columns cover the canvas, row by row, as those of
-    a convolutional network with padding "same" do.
+    The S grid cells cover the canvas row by row, like the outputs of a convolutional
+    network with padding "same".
 
     Args:
-        weights: (B, T, S), the attention of each of T tokens to each cell. They need
+        weights: (B, T, S), the attention of each token to each cell. The weights need
             not sum to one.
-        boxes: (B, T, 4), such as `Vectors.boxes`: top, left, bottom and right.
-        grid: How many rows and columns of cells; their product is S.
+        boxes: (B, T, 4), for example `Vectors.boxes`: top, left, bottom and right.
+        grid: Number of rows and columns of cells; their product is S.
         size: The height and width of the canvas in pixels, or one number for both.
-        by: `"touch"`: a cell counts wholly if any of it lies in the box; `"area"`: by
-            the share of its area in the box. With `"touch"`, a cell may count for two
-            digits that are close; what even attention would score is the result for
-            `numpy.ones_like(weights)`.
+        by: `"touch"` counts a cell fully if it overlaps the box. `"area"` weights a
+            cell by the share of its area inside the box. With `"touch"`, a cell may
+            count for two nearby digits. Pass `numpy.ones_like(weights)` for the score
+            of uniform attention.
 
     Returns:
-        (B, T) float64 from 0 to 1; NaN where a token names no digit, or where its
-        weights are all 0. `numpy.nanmean` of it leaves these out.
+        (B, T) float64 from 0 to 1. Tokens that name no digit or have all-zero weights
+        get NaN, which `numpy.nanmean` ignores.
 
     Raises:
-        ValueError: Shapes that do not fit, or another `by`.
+        ValueError: Shapes do not match, or `by` is unknown.
 
     Example:
         ```python
@@ -226,8 +224,8 @@ def share_on_box(
     if by not in ("touch", "area"):
         raise ValueError(f"`by` must be 'touch' or 'area'. Received: by={by!r}")
     height, width = (size, size) if isinstance(size, int) else size
-    down = _covered(boxes[..., 0], boxes[..., 2], rows, height)  # one number a row
-    across = _covered(boxes[..., 1], boxes[..., 3], columns, width)  # and one a column
+    down = _covered(boxes[..., 0], boxes[..., 2], rows, height)  # one number per row
+    across = _covered(boxes[..., 1], boxes[..., 3], columns, width)  # one per column
     covered = down[..., :, None] * across[..., None, :]
     if by == "touch":
         covered = covered > 0
@@ -238,7 +236,7 @@ def share_on_box(
 
 
 def _covered(low: np.ndarray, high: np.ndarray, cells: int, pixels: int) -> np.ndarray:
-    """The share of each cell, along one axis, between `low` and `high`."""
+    """Returns the share of each cell between `low` and `high` along one axis."""
     edges = np.arange(cells + 1) * (pixels / cells)
     inside = np.minimum(high[..., None], edges[1:]) - np.maximum(
         low[..., None], edges[:-1]
@@ -252,17 +250,17 @@ def _places(
     size: int,
     relation: str,
 ) -> list[tuple[int, int]]:
-    """The top and left of each digit, in the order in which they are named."""
+    """Returns the top and left of each digit, in caption order."""
     if relation == "alone":
         ((height, width),) = shapes
         top, left = random.integers((size - height + 1, size - width + 1)).tolist()
         return [(top, left)]
-    along = 1 if relation == "left of" else 0  # the axis that tells them apart
+    along = 1 if relation == "left of" else 0  # the axis of the relation
     first, second = shapes[0][along], shapes[1][along]
     spare = size - first - second - _GAP
     before, between = np.sort(random.integers(spare + 1, size=2)).tolist()
     starts = before, between + first + _GAP
-    # Across, both middles are near one that leaves room for either.
+    # On the other axis, both centers are near a common one that fits either digit.
     sides = [shape[1 - along] for shape in shapes]
     room = max(sides)
     middle = random.uniform(room / 2, size - room / 2)
@@ -276,7 +274,7 @@ def _places(
 
 
 def _ink(image: np.ndarray, index: int) -> np.ndarray:
-    """The part of a picture that has ink."""
+    """Crops an image to its ink."""
     rows, columns = np.nonzero(image)
     if not len(rows):
         raise ValueError(

@@ -1,13 +1,12 @@
-"""Dates as people write them, in many formats, and as ISO 8601 does.
+"""Dates in many written formats, paired with ISO 8601.
 
-What a text means is settled by these conventions:
+These conventions define the meaning of a text:
 
-- Month and weekday names are English, in full or in three letters.
-- Where all is numbers, the year comes first, then month and day, if the text begins
-  with four digits; otherwise the day comes first, then month and year. So
-  "03/04/1998" is the 3rd of April.
-- A year of two digits from 50 to 99 is of 1950 to 1999, from 00 to 49 of 2000 to
-  2049. Dates go from 1950-01-01 to 2049-12-31, so that it loses nothing.
+- Month and weekday names are English, in full or abbreviated to three letters.
+- A numeric date that begins with four digits is year, month, day. Any other numeric
+  date is day, month, year, so "03/04/1998" is the 3rd of April.
+- Two-digit years from 50 to 99 mean 1950 to 1999, and from 00 to 49 mean 2000 to 2049.
+  Dates range from 1950-01-01 to 2049-12-31, so two-digit years are unambiguous.
 
 ```python
 from keras_attention.datasets import dates
@@ -57,9 +56,9 @@ _WEEKDAYS = (
     "Saturday",
     "Sunday",
 )
-# In a format, {d} is the day, {dd} the day of two digits, {nth} "27th"; {m} and {mm}
-# the month's number, {Month} and {Mon} its name; {yyyy} and {yy} the year; {Weekday}
-# and {Day} the weekday.
+# Format fields: {d} is the day, {dd} the two-digit day, {nth} the ordinal "27th"; {m}
+# and {mm} the month number, {Month} and {Mon} the month name; {yyyy} and {yy} the year;
+# {Weekday} and {Day} the weekday.
 _SEEN = {
     "iso": "{yyyy}-{mm}-{dd}",
     "year-dots": "{yyyy}.{mm}.{dd}",
@@ -121,18 +120,18 @@ SOURCE_VOCABULARY = Vocabulary(
 )
 """The characters of `TARGET_VOCABULARY`, with the same indices, and all others."""
 
-SOURCE_LENGTH = 36  # "Wednesday the 27th of September 1998", the longest there is
-TARGET_LENGTH = 11  # ten characters, and the start or the end token
+SOURCE_LENGTH = 36  # the longest source: "Wednesday the 27th of September 1998"
+TARGET_LENGTH = 11  # ten characters plus the start or end token
 
 _SPLITS = {"train": range(2, 10), "valid": range(1, 2), "test": range(1)}
 
 
 class Pair(NamedTuple):
-    """A date as written, and as ISO 8601 writes it.
+    """A written date and its ISO 8601 form.
 
     Attributes:
-        source: The text, as `"Oct 27, 98"`.
-        target: Year, month and day, `"1998-10-27"`.
+        source: The written date, for example `"Oct 27, 98"`.
+        target: The ISO 8601 date, for example `"1998-10-27"`.
         format: The name of the source's format, a key of `FORMATS`.
     """
 
@@ -152,7 +151,7 @@ def write(date: datetime.date, format: str) -> str:
         The text.
 
     Raises:
-        ValueError: No such format, or a date outside the range.
+        ValueError: The format is unknown, or the date is out of range.
 
     Example:
         ```python
@@ -190,24 +189,25 @@ def generate(
     formats: Iterable[str] | None = None,
     split: str = "train",
 ) -> list[Pair]:
-    """Makes pairs of a date as written and the same date in ISO 8601.
+    """Generates pairs of a written date and its ISO 8601 form.
 
-    Date and format are drawn independently, each with equal chances. A date belongs
-    to one split for ever, whatever the seed: about eight in ten to `"train"`, one
-    each to `"valid"` and `"test"`, so that no date of one occurs in another.
+    Date and format are sampled independently and uniformly. Each date always belongs to
+    the same split, whatever the seed: about 80 % to `"train"`, 10 % to `"valid"` and 10
+    % to `"test"`. The splits share no dates.
 
     Args:
-        count: How many pairs.
+        count: Number of pairs.
         seed: Seed for `numpy.random.default_rng`. The same seed gives the same pairs.
-        formats: Names out of `FORMATS`; by default `SEEN`. A model's way with
-            formats it was not trained on shows with `UNSEEN`.
+        formats: Names from `FORMATS`. Defaults to `SEEN`. Use `UNSEEN` to test a model
+            on formats it was not trained on.
         split: `"train"`, `"valid"` or `"test"`.
 
     Returns:
         A list of `count` `Pair`s.
 
     Raises:
-        ValueError: A `count` below 0, no such format or none, or another `split`.
+        ValueError: `count` is below 0, `formats` is empty or has an unknown name, or
+            `split` is unknown.
 
     Example:
         ```python
@@ -238,11 +238,11 @@ def vectorize(
     pairs: Iterable[Sequence[str]],
     progress: Callable[[int, int], object] | None = None,
 ) -> vectors.Vectors:
-    """Turns N pairs into arrays of the characters' indices.
+    """Turns N pairs into arrays of character indices.
 
     Args:
-        pairs: Source and target, as `generate` gives them.
-        progress: Called with the number of pairs done, and of all.
+        pairs: Pairs of source and target, such as the output of `generate`.
+        progress: Called with the number of finished pairs and the total.
 
     Returns:
         `Vectors`: the inputs `"source"`, (N, 36) int32, and `"target"`, (N, 11)
@@ -250,7 +250,7 @@ def vectorize(
         which end with the end token (3). 0 is padding.
 
     Raises:
-        ValueError: No pairs, an empty source, or a text that is too long.
+        ValueError: `pairs` is empty, a source is empty, or a text is too long.
 
     Example:
         ```python
@@ -268,7 +268,7 @@ def vectorize(
 
 
 def decode(indices: Iterable[int]) -> str:
-    """The text of a target's indices, or of a source's, up to the end token.
+    """Converts indices of a source or target to text, up to the end token.
 
     Example:
         ```python
@@ -298,7 +298,7 @@ def _check_formats(formats: Iterable[str]) -> tuple[str, ...]:
 
 @functools.cache
 def _days(split: str) -> tuple[datetime.date, ...]:
-    """All dates of a split, which a checksum of their ISO form decides."""
+    """Returns all dates of a split. A checksum of the ISO form assigns the split."""
     days = (
         datetime.date.fromordinal(ordinal)
         for ordinal in range(FIRST.toordinal(), LAST.toordinal() + 1)

@@ -1,8 +1,8 @@
-"""Finding, downloading and reading the files behind the loaders.
+"""Finds, downloads and reads the files for the loaders.
 
-`find` returns the path of a file: from the folder named by the environment
-variable `KERAS_ATTENTION_DATA`, else from Keras' cache, else downloaded into it.
-`read_members` reads files out of a tar archive without unpacking it.
+`find` searches for a file in the folder named by the environment variable
+`KERAS_ATTENTION_DATA`, then in Keras' cache. If it finds none, it downloads the file
+into the cache. `read_members` reads files out of a tar archive without unpacking it.
 """
 
 import gzip
@@ -24,40 +24,41 @@ from pathlib import Path
 from types import TracebackType
 
 DATA_VARIABLE = "KERAS_ATTENTION_DATA"
-PROBE_SECONDS = 5.0  # how long an address may take to answer at all
-STALL_SECONDS = 30.0  # how long a download that has begun may stand still
-ARCHIVE_LIMIT = 2**30  # bytes of one archive once decompressed
+PROBE_SECONDS = 5.0  # timeout in seconds for the first response
+STALL_SECONDS = 30.0  # timeout in seconds for a stalled download
+ARCHIVE_LIMIT = 2**30  # limit in bytes for a decompressed archive
 CHUNK = 2**20
 
 
 class DataNotFoundError(FileNotFoundError):
-    """No place that was looked at has the file; the message lists them all.
+    """The file was not found; the message lists all searched locations.
 
     Attributes:
-        tried: what was tried and why it failed, a sentence each.
+        tried: one sentence per attempt, with the reason for its failure.
     """
 
     tried: tuple[str, ...] = ()
 
 
 class DamagedDataError(ValueError):
-    """A file is truncated, altered, or not of the format its name says."""
+    """A file is truncated, altered, or not in the format of its name."""
 
 
 class UnsafeArchiveError(ValueError):
-    """An archive has a member that would be written outside its folder."""
+    """An archive member would be written outside the archive's folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """An address, and what is known of the file it serves.
+    """A URL and the known properties of its file.
 
     Args:
-        url: The address.
-        sha256: The file's SHA-256, in hexadecimal, if one is published.
-        size: The file's size in bytes, if known. One of the two must be given.
-        unpacked: Whether these are those of what is packed in it by gzip, which stays
-            the same where the file is packed anew.
+        url: The URL.
+        sha256: The file's hexadecimal SHA-256, if published.
+        size: The file's size in bytes, if known. At least one of `sha256` and `size` is
+            required.
+        unpacked: Whether `sha256` and `size` describe the gzip-decompressed content,
+            which stays the same if the file is recompressed.
     """
 
     url: str
@@ -73,7 +74,7 @@ class Source:
             )
 
     def mismatch(self, path: str | os.PathLike[str]) -> str | None:
-        """Returns what is wrong with the file at `path`, or `None`."""
+        """Returns a description of the mismatch of the file at `path`, or `None`."""
         try:
             size = _size(path, self.unpacked)
             if self.size is not None and size != self.size:
@@ -96,31 +97,30 @@ def find(
     mirrors: Iterable[Source] = (),
     cache_name: str | None = None,
 ) -> Path:
-    """Returns the path of a data file, downloading it if it is nowhere at hand.
+    """Returns the path of a data file and downloads it if needed.
 
-    A file in the folder named by `KERAS_ATTENTION_DATA` is the user's own: it is
-    taken as it is. A file in Keras' cache must match `sha256` or `size` (or those
-    of a mirror), and so must a downloaded one.
+    A file in the folder named by `KERAS_ATTENTION_DATA` belongs to the user and is not
+    checked. A cached or downloaded file must match `sha256` or `size`, or those of a
+    mirror.
 
     Args:
-        relative: Where the file lies in the data folder, with forward slashes.
-        url: The official address.
-        sha256: The SHA-256 of the file at `url`, in hexadecimal.
-        size: Its size in bytes. At least one of `sha256` and `size` is needed.
-        unpacked: Whether both are of what is packed in it by gzip.
-        mirrors: Further sources, tried in turn when `url` does not serve.
-        cache_name: The file's name in Keras' cache; by default the last part of
+        relative: The file's path in the data folder, with forward slashes.
+        url: The official URL.
+        sha256: The hexadecimal SHA-256 of the file at `url`.
+        size: Its size in bytes. At least one of `sha256` and `size` is required.
+        unpacked: Whether both describe the gzip-decompressed content.
+        mirrors: Further sources, tried in order if `url` fails.
+        cache_name: The file's name in Keras' cache. Defaults to the last part of
             `relative`.
 
     Returns:
         A `pathlib.Path` to an existing file.
 
     Raises:
-        DataNotFoundError: Nowhere to be had: no such folder or file, no network,
-            or a cache that cannot be written. The message lists what was tried
-            and names the next thing to try.
-        DamagedDataError: A downloaded file is not the one that was expected, and
-            no other source served.
+        DataNotFoundError: The file cannot be found or downloaded: the folder or file is
+            missing, the network is down, or the cache is not writable. The message
+            lists what was tried and what to try next.
+        DamagedDataError: A downloaded file does not match, and no other source works.
 
     Example:
         ```python
@@ -192,7 +192,7 @@ def _in_cache(target: Path, sources: Iterable[Source], tried: list[str]) -> bool
 
 
 def _download(source: Source, target: Path) -> Path:
-    """Fetches `source` beside `target`, checks it, then moves it into place."""
+    """Downloads `source` next to `target`, verifies it, and moves it to `target`."""
     problem = _probe(source.url, PROBE_SECONDS)
     if problem is not None:
         raise DataNotFoundError(f"{source.url} cannot be reached: {problem}.")
@@ -228,11 +228,11 @@ def _fetch(source: Source, name: str, folder: str) -> str:
 
 
 class _FetchErrors:
-    """Turns what `get_file` raises into the errors of this module.
+    """Converts exceptions from `get_file` into the errors of this module.
 
-    `get_file` raises `ValueError` for a wrong checksum, a plain `Exception` for
-    what `urllib` calls a `URLError`, and lets a stalled or broken connection
-    through. It sets no timeout, so the sockets' default stands in for one.
+    `get_file` raises `ValueError` for a wrong checksum and a plain `Exception` for a
+    `URLError` from `urllib`. It does not catch errors of stalled or broken connections.
+    It sets no timeout, so this class sets the default socket timeout.
     """
 
     def __init__(self, source: Source) -> None:
@@ -268,9 +268,9 @@ def _altered(source: Source, problem: str | BaseException | None) -> DamagedData
 
 
 def _probe(url: str, seconds: float) -> str | None:
-    """Returns why `url` does not answer within `seconds`, or `None` if it does.
+    """Returns why `url` did not respond within `seconds`, or `None` on success.
 
-    A thread asks, for the look-up of a host's name knows no timeout.
+    The request runs in a thread, since host name lookup has no timeout.
     """
     answer: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
@@ -292,7 +292,7 @@ def _probe(url: str, seconds: float) -> str | None:
 
 
 def _size(path: str | os.PathLike[str], unpacked: bool) -> int:
-    """Bytes of a file, or of what is packed in it."""
+    """Returns the size in bytes of a file or of its decompressed content."""
     if not unpacked:
         return os.path.getsize(path)
     size = 0
@@ -317,7 +317,7 @@ def _chunks(path: str | os.PathLike[str], unpacked: bool) -> Iterator[bytes]:
 
 
 def open_decompressed(path: Path) -> gzip.GzipFile | io.BufferedReader:
-    """The bytes of a file, decompressed where its name ends in .gz."""
+    """Opens a file for reading bytes, decompressed if its name ends in .gz."""
     if not path.is_file():
         raise DataNotFoundError(f"There is no file {path}.")
     with open(path, "rb") as file:

@@ -1,8 +1,8 @@
-"""Handwritten digits: the files of MNIST.
+"""Loads MNIST, a data set of handwritten digits.
 
-LeCun, Cortes & Burges, *The MNIST database of handwritten digits*. The data are under
-the Creative Commons Attribution-ShareAlike 3.0 licence; they are downloaded, never part
-of this package.
+LeCun, Cortes & Burges, *The MNIST database of handwritten digits*. The license of the
+data is Creative Commons Attribution-ShareAlike 3.0. The data are downloaded and are not
+part of this package.
 """
 
 import gzip
@@ -16,10 +16,10 @@ import numpy as np
 
 from keras_attention.datasets import files
 
-# The authors' own address serves no longer; these two hold copies of their files.
+# The authors' site no longer works; these two mirrors hold copies of the files.
 _ADDRESS = "https://storage.googleapis.com/cvdf-datasets/mnist/"
 _MIRROR = "https://ossci-datasets.s3.amazonaws.com/mnist/"
-# As published in the checksums of TensorFlow Datasets.
+# Checksums published by TensorFlow Datasets.
 _SHA256 = {
     "train-images-idx3-ubyte.gz": (
         "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"
@@ -38,10 +38,10 @@ _PREFIXES = {"train": "train", "test": "t10k"}
 
 
 class Digits(NamedTuple):
-    """Pictures of digits.
+    """Images and labels of digits.
 
     Attributes:
-        images: (N, 28, 28) uint8, 0 for the ground and up to 255 for the ink.
+        images: (N, 28, 28) uint8, from 0 for the background to 255 for ink.
         labels: (N,) uint8, from 0 to 9.
     """
 
@@ -62,10 +62,10 @@ def load(split: str = "test") -> Digits:
         `Digits`.
 
     Raises:
-        ValueError: Another `split`.
-        DataNotFoundError: A file is nowhere to be had; the message lists what was
-            tried and names the next thing to try.
-        DamagedDataError: A file is truncated, altered, or not of the format.
+        ValueError: Unknown `split`.
+        DataNotFoundError: A file cannot be found or downloaded; the message lists what
+            was tried and what to try next.
+        DamagedDataError: A file is truncated, altered, or has another format.
     """
     if split not in tuple(_PREFIXES):
         raise ValueError(
@@ -83,18 +83,18 @@ def load(split: str = "test") -> Digits:
 
 
 def read_idx(path: str | os.PathLike[str], rank: int) -> np.ndarray:
-    """Reads a file in MNIST's IDX format of unsigned bytes, which may be gzipped.
+    """Reads unsigned bytes from a plain or gzipped file in MNIST's IDX format.
 
     Args:
-        path: The file.
-        rank: How many axes its array must have.
+        path: Path of the file.
+        rank: Required number of axes of the array.
 
     Returns:
         A uint8 array.
 
     Raises:
         DataNotFoundError: No such file.
-        DamagedDataError: A file that is truncated, altered, or of another format.
+        DamagedDataError: The file is truncated, altered, or has another format.
     """
     path = Path(path)
     if not path.is_file():

@@ -1,10 +1,10 @@
-"""The files of MovieLens: who rated which film, and how.
+"""Loads the MovieLens film ratings.
 
-They are GroupLens' and may be used under the terms that come with them: not
-commercially without permission, and not passed on. So nothing is downloaded here: get
-`ml-latest-small.zip` or `ml-100k.zip` from https://grouplens.org/datasets/movielens/,
-and unpack it into the folder `movielens` of the one named by `KERAS_ATTENTION_DATA`, or
-anywhere.
+The data belong to GroupLens. Their terms forbid redistribution, and commercial use
+without permission. This module therefore downloads nothing: get `ml-latest-small.zip`
+or `ml-100k.zip` from https://grouplens.org/datasets/movielens/, and unpack it into the
+subfolder `movielens` of the folder named by `KERAS_ATTENTION_DATA`, or into any other
+folder.
 
 ```python
 from keras_attention.datasets import movielens
@@ -42,23 +42,22 @@ _MOVIES = ["movieId", "title", "genres"]
 
 
 def load(path: str | os.PathLike[str] = "ml-latest-small") -> Ratings:
-    """Reads the ratings of a folder of MovieLens, and the films' titles.
+    """Reads ratings and film titles from a MovieLens folder.
 
     Args:
-        path: the folder that holds `ratings.csv` and `movies.csv`, or `u.data` and
-            `u.item`; or a name, "ml-latest-small" or "ml-100k": then it is looked for
-            in `movielens` in the folder named by `KERAS_ATTENTION_DATA`.
+        path: a folder with `ratings.csv` and `movies.csv`, or with `u.data` and
+            `u.item`. The names "ml-latest-small" and "ml-100k" refer to subfolders of
+            `movielens` in the folder named by `KERAS_ATTENTION_DATA`.
 
     Returns:
-        `Ratings`, whose items are films by title, of which the number is told, too,
-        where two films have one title. The scale is 0.5 to 5 of `ratings.csv`, and 1 to
-        5 of `u.data`.
+        `Ratings` with film titles as items. If two films share a title, the film number
+        is added. The scale is 0.5 to 5 for `ratings.csv` and 1 to 5 for `u.data`.
 
     Raises:
-        DataNotFoundError: there is no such folder, or it lacks a file; the message says
+        DataNotFoundError: the folder or one of its files is missing; the message says
             where to get it.
-        DamagedDataError: a file whose header, lines or ratings are not as they should
-            be; the message names the line.
+        DamagedDataError: a file has an invalid header, line or rating; the message
+            gives the line number.
     """
     folder = _folder(path)
     if (folder / "ratings.csv").exists():
@@ -85,22 +84,22 @@ def load(path: str | os.PathLike[str] = "ml-latest-small") -> Ratings:
 
 
 def read_csv(path: str | os.PathLike[str]) -> list[tuple[int, int, float]]:
-    """Reads `ratings.csv`: userId,movieId,rating,timestamp, a rating a line.
+    """Reads `ratings.csv`, with rows of userId,movieId,rating,timestamp.
 
     Returns:
-        (user, film, rating) of each.
+        (user, film, rating) of each row.
 
     Raises:
-        DataNotFoundError, DamagedDataError: as `load`.
+        DataNotFoundError, DamagedDataError: same same same as `load`.
     """
     return _checked(path, _records(path, _RATINGS), (0.5, 5.0))
 
 
 def read_tabbed(path: str | os.PathLike[str]) -> list[tuple[int, int, float]]:
-    """Reads `u.data`: user, film, rating and time, with tabs between, a rating a line.
+    """Reads `u.data`, with tab-separated rows of user, film, rating and time.
 
     Returns:
-        (user, film, rating) of each.
+        (user, film, rating) of each row.
 
     Raises:
         DataNotFoundError, DamagedDataError: as `load`.
@@ -109,7 +108,7 @@ def read_tabbed(path: str | os.PathLike[str]) -> list[tuple[int, int, float]]:
 
 
 def read_titles(path: str | os.PathLike[str]) -> dict[int, str]:
-    """Reads the films' titles, by number, of `movies.csv` or `u.item`.
+    """Reads film titles by number from `movies.csv` or `u.item`.
 
     Raises:
         DataNotFoundError, DamagedDataError: as `load`.
@@ -155,7 +154,7 @@ def _records(
     columns: int = 0,
     encoding: str = "utf-8",
 ) -> Iterator[tuple[int, list[str]]]:
-    """The number and the fields of each line behind the header."""
+    """Yields the number and the fields of each line after the header."""
     path = Path(path)
     if not path.is_file():
         raise DataNotFoundError(f"{path} is no file. Get it from {_ADDRESS}.")
@@ -185,7 +184,7 @@ def _checked(
     records: Iterator[tuple[int, list[str]]],
     scale: tuple[float, float],
 ) -> list[tuple[int, int, float]]:
-    """Users, films and ratings, as numbers; the ratings on their scale."""
+    """Converts users, films and ratings to numbers and checks the scale."""
     rows: list[tuple[int, int, float]] = []
     for line, (user, film, rating, _) in records:
         one = _number(path, line, rating, float)
@@ -217,7 +216,7 @@ def _damaged(
 
 
 def _unique(titles: dict[int, str]) -> dict[int, str]:
-    """The titles, with the film's number behind those that two films have."""
+    """Appends the film number to duplicate titles."""
     counts: dict[str, int] = {}
     for title in titles.values():
         counts[title] = counts.get(title, 0) + 1

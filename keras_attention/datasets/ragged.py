@@ -1,4 +1,4 @@
-"""Sequences of unequal length: their ranges, their places and what follows them."""
+"""Helpers for sequences of unequal length."""
 
 from collections.abc import Sequence
 
@@ -9,10 +9,10 @@ Range = int | tuple[int, int]
 
 
 def span(value: Range, name: str, least: int = 1) -> tuple[int, int]:
-    """A number, or the least and the greatest, as a pair.
+    """Converts a number or a (minimum, maximum) range to a pair.
 
     Raises:
-        ValueError: below `least`, or upside down.
+        ValueError: a number is below `least`, or the minimum exceeds the maximum.
     """
     pair = tuple(value) if isinstance(value, Sequence) else (value, value)
     if len(pair) != 2 or not least <= pair[0] <= pair[1]:
@@ -24,7 +24,7 @@ def span(value: Range, name: str, least: int = 1) -> tuple[int, int]:
 
 
 def at_least_one(**sizes: int) -> None:
-    """Refuses sizes below 1."""
+    """Raises a ValueError for sizes below 1."""
     for name, size in sizes.items():
         if size < 1:
             raise ValueError(f"`{name}` must be at least 1. Received: {name}={size}")
@@ -37,10 +37,10 @@ def places(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def steps_for(lengths: np.ndarray, steps: int | None) -> int:
-    """T: those of the longest sequence, or as many as were asked for.
+    """Returns T: the requested steps, or the length of the longest sequence.
 
     Raises:
-        ValueError: if the longest does not fit.
+        ValueError: if the longest sequence does not fit.
     """
     longest = int(lengths.max())
     if steps is None:

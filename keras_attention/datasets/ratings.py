@@ -1,4 +1,4 @@
-"""What users think of items: who rated what, and how.
+"""Ratings of items by users.
 
 ```python
 from keras_attention.datasets import ratings
@@ -20,7 +20,7 @@ import numpy as np
 
 
 class UnknownNameError(KeyError):
-    """A user or an item that no rating names."""
+    """A user or an item is not in the ratings."""
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -28,15 +28,15 @@ class UnknownNameError(KeyError):
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """Ratings, and the names of those who gave them and of what they are of.
+    """Ratings with the names of their users and items.
 
     Attributes:
-        user: int32 (N,), the number of the user of each rating.
-        item: int32 (N,), the number of its item.
+        user: int32 (N,), the user number of each rating.
+        item: int32 (N,), the item number of each rating.
         rating: float32 (N,).
-        users: the name of each user, by number.
-        items: the name of each item, by number.
-        scale: the lowest and the highest rating that may be given, or None for no end.
+        users: user names by number.
+        items: item names by number.
+        scale: the lowest and the highest possible rating, or None for no limits.
     """
 
     user: np.ndarray
@@ -54,19 +54,19 @@ class Ratings:
         ratings: Iterable[float],
         scale: tuple[float, float] | None = None,
     ) -> Ratings:
-        """From the names of users and items, one of each a rating.
+        """Creates `Ratings` from one user name and one item name per rating.
 
-        Names are numbered in their order, sorted.
+        Names are numbered in sorted order.
 
         Args:
-            users: who gave each rating: texts, or numbers.
-            items: what each is of.
-            ratings: what each is, finite numbers.
-            scale: the lowest and the highest that there may be; None to ask nothing.
+            users: the user of each rating, as strings or numbers.
+            items: the item of each rating.
+            ratings: the rating values, finite numbers.
+            scale: the lowest and the highest possible rating; None for no limits.
 
         Raises:
-            ValueError: for lists that are not as long as each other, for none, or for a
-                rating that is no number or not on the scale.
+            ValueError: the lists are empty or differ in length, or a rating is not a
+                number or is off the scale.
         """
         users, items = list(users), list(items)
         rating = np.asarray(list(ratings), "float64")
@@ -94,7 +94,7 @@ class Ratings:
 
     @property
     def inputs(self) -> dict[str, np.ndarray]:
-        """{"user": (N,), "item": (N,)}, what `MatrixFactorization` takes."""
+        """{"user": (N,), "item": (N,)}, the inputs of `MatrixFactorization`."""
         return {"user": self.user, "item": self.item}
 
     @property
@@ -103,23 +103,23 @@ class Ratings:
         return float(self.rating.mean(dtype="float64"))
 
     def __getitem__(self, rows: Any) -> Ratings:
-        """Some of the ratings, by numbers, a slice or booleans; all names stay."""
+        """Selects ratings by indices, a slice or a mask, and keeps all names."""
         own = (self.user[rows], self.item[rows], self.rating[rows])
         return Ratings(*own, self.users, self.items, self.scale)
 
     def split(self, share: float, seed: int = 0) -> tuple[Ratings, Ratings]:
-        """Ratings to train on, and a share of them, drawn by chance, to test on.
+        """Splits the ratings at random into a training and a test set.
 
-        The first rating of each user and of each item, in the order drawn, stays among
-        those to train on, so that none of them is unknown there. There may be fewer to
-        test on than the share, then, and none where each user has one rating.
+        In random order, the first rating of each user and of each item stays in the
+        training set, so the training set covers all of them. The test set may therefore
+        be smaller than `share`. It is empty if each user has one rating.
 
         Args:
-            share: how much to test on, above 0 and below 1.
-            seed: what is drawn from.
+            share: the fraction of test ratings, above 0 and below 1.
+            seed: seed for `numpy.random.default_rng`.
 
         Raises:
-            ValueError: for another share.
+            ValueError: the share is out of range.
         """
         if not 0 < share < 1:
             raise ValueError(
@@ -137,10 +137,10 @@ class Ratings:
     def numbers(
         self, users: Sequence[Any] | None = None, items: Sequence[Any] | None = None
     ) -> dict[str, np.ndarray]:
-        """The numbers of users and items by name, as `inputs` has them.
+        """Converts user and item names to numbers, in the format of `inputs`.
 
         Raises:
-            UnknownNameError: for a name that no rating has.
+            UnknownNameError: a name is not in the ratings.
         """
         found = {}
         for name, given, own in (
@@ -161,17 +161,17 @@ class Ratings:
 
 
 class Generated(NamedTuple):
-    """Ratings that are known to come from products of vectors.
+    """Generated ratings with their true vectors and biases.
 
     Attributes:
         ratings: `Ratings`.
-        user_vectors: (users, dim), those that the ratings were made from.
-        item_vectors: (items, dim).
-        user_bias: (users,).
-        item_bias: (items,).
-        mean: what is added to all.
-        noise: the standard deviation of what was added by chance: no model can be
-            nearer to ratings that it has not seen.
+        user_vectors: (users, dim), the true user vectors.
+        item_vectors: (items, dim), the true item vectors.
+        user_bias: (users,), the true user biases.
+        item_bias: (items,), the true item biases.
+        mean: the constant added to all ratings.
+        noise: the standard deviation of the added noise. No model can have a lower
+            error on unseen ratings.
     """
 
     ratings: Ratings
@@ -191,23 +191,23 @@ def generate(
     noise: float = 0.5,
     seed: int = 0,
 ) -> Generated:
-    """Ratings r = μ + bᵤ + bᵢ + pᵤ · qᵢ + ε of users and items with known vectors.
+    """Generates ratings r = μ + bᵤ + bᵢ + pᵤ · qᵢ + ε with known vectors.
 
-    The entries of vectors are normal, so that a product has deviation 1; biases have
-    deviation 0.5, μ is 3.5, and ε is normal. Nothing is rounded or cut off.
+    Vector entries are normal and scaled so that pᵤ · qᵢ has standard deviation 1.
+    Biases have standard deviation 0.5, μ is 3.5, and ε is normal. Ratings are neither
+    rounded nor clipped.
 
     Args:
-        users: how many.
-        items: how many.
+        users: number of users.
+        items: number of items.
         dim: the width of a vector.
-        share: of all pairs of a user and an item, how many are rated; which ones is
-            drawn evenly.
-        noise: the deviation of ε.
-        seed: what is drawn from.
+        share: the fraction of user-item pairs that are rated, sampled uniformly.
+        noise: the standard deviation of ε.
+        seed: seed for `numpy.random.default_rng`.
 
     Raises:
-        ValueError: for numbers below 1, a share that is not above 0 and at most 1, or a
-            noise below 0.
+        ValueError: a number is below 1, `share` is not in (0, 1], or `noise` is below
+            0.
 
     Example:
 
@@ -244,21 +244,21 @@ def generate(
 def histories(
     asked: Ratings, told: Ratings, size: int, seed: int = 0
 ) -> dict[str, np.ndarray]:
-    """What the user of each rating said of other items: inputs of a model of these.
+    """Collects each user's ratings of other items as model inputs.
 
     Args:
-        asked: the ratings that are to be foretold.
-        told: those that may be known for it, of the same users and items.
-        size: S, how many of them a user brings along at most; which ones is drawn.
-        seed: what is drawn from.
+        asked: the ratings to predict.
+        told: the known ratings, with the same users and items.
+        size: S, the maximum number of known ratings per user, sampled at random.
+        seed: seed for `numpy.random.default_rng`.
 
     Returns:
-        {"item": int32 (N,), "history": int32 (N, S), items that the user rated, the
-        one that is asked for never among them, "history_ratings": float32 (N, S),
-        "history_mask": booleans (N, S), False where there is none}.
+        {"item": int32 (N,), "history": int32 (N, S), other items that the user rated,
+        "history_ratings": float32 (N, S), "history_mask": bool (N, S), False for
+        padding}.
 
     Raises:
-        ValueError: for a size below 1, or ratings of other users or items.
+        ValueError: `size` is below 1, or `told` has other users or items.
     """
     if size < 1:
         raise ValueError(f"`size` must be at least 1. Received: size={size}")
@@ -291,15 +291,15 @@ def histories(
 def check_scale(
     ratings: np.ndarray, scale: tuple[float, float] | None, where: str = "ratings"
 ) -> None:
-    """Refuses ratings that nobody can have given.
+    """Raises a ValueError for impossible ratings.
 
     Args:
         ratings: numbers (N,).
-        scale: the lowest and the highest, or None.
-        where: what the ratings are called in the error.
+        scale: the lowest and the highest possible rating, or None.
+        where: the name of the ratings in the error message.
 
     Raises:
-        ValueError: for one that is no finite number, or not on the scale.
+        ValueError: a rating is not finite or is off the scale.
     """
     low, high = scale or (-np.inf, np.inf)
     wrong = ~(np.isfinite(ratings) & (low <= ratings) & (ratings <= high))

@@ -1,9 +1,8 @@
-"""Facts of two words each, and the question what was told of one of them.
+"""Associative recall: stories of two-word facts and a question about one of them.
 
-A story names pairs, a key and its value, a fact a sentence; the question is one of the
-keys again, and the answer is the value that it was named with. However long a story is,
-one fact of it is asked for, and which one is not told before its end: what reads from
-left to right has to keep all of them until then.
+Each sentence of a story is a fact: a key and its value. The question is one of the
+keys, and the answer is its value. The question comes after the story, so a model that
+reads from left to right must remember all facts.
 
     (k₁ v₁) (k₂ v₂) … (k_M v_M)    kᵢ?  →  vᵢ
 
@@ -27,15 +26,15 @@ KEYS, VALUES = 32, 8
 
 
 class Stories(NamedTuple):
-    """Arrays that a model learns from.
+    """Training arrays.
 
     Attributes:
-        inputs: {"story": int32 (N, M, 2), "question": int32 (N, 1)}, as a memory
-            network takes them; M is the most facts that a story has, and 0 is
-            padding, behind shorter ones.
-        answers: int32 (N,), the token of the value that is asked for.
-        facts: int32 (N,), how many facts each story tells.
-        places: int32 (N,), which fact is asked for, from 0 on.
+        inputs: {"story": int32 (N, M, 2), "question": int32 (N, 1)}, the inputs of a
+            memory network; M is the largest number of facts, and shorter stories end in
+            padding, 0.
+        answers: int32 (N,), the token of the requested value.
+        facts: int32 (N,), the number of facts per story.
+        places: int32 (N,), the zero-based index of the requested fact.
     """
 
     inputs: dict[str, np.ndarray]
@@ -45,7 +44,7 @@ class Stories(NamedTuple):
 
 
 def vocabulary_size(keys: int = KEYS, values: int = VALUES) -> int:
-    """How many tokens there are: padding, the values from 1 on, and then the keys."""
+    """Returns the number of tokens: padding, then the values from 1, then the keys."""
     return 1 + values + keys
 
 
@@ -56,24 +55,25 @@ def generate(
     keys: int = KEYS,
     values: int = VALUES,
 ) -> Stories:
-    """Draws stories.
+    """Generates stories.
 
-    The keys of a story differ; which they are, their values, and which of them is asked
-    for are drawn evenly. Guessing is right once in `values` times.
+    The keys of a story are distinct. Keys, values and the requested key are sampled
+    uniformly. Guessing has an accuracy of 1 / `values`.
 
     Args:
-        count: N.
-        facts: how many facts a story tells, or numbers of which one is drawn for each
+        count: N, the number of stories.
+        facts: number of facts per story, or several numbers to sample from for each
             story; at most `keys`.
         seed: what is drawn from.
-        keys: how many words may be keys.
-        values: how many words may be values, at least 2.
+        keys: number of possible keys.
+        values: number of possible values, at least 2.
 
     Returns:
         `Stories`.
 
     Raises:
-        ValueError: for numbers below 1, one value alone, or more facts than keys.
+        ValueError: a number is below 1, `values` is 1, or a story has more facts than
+            keys.
 
     Example:
 
@@ -118,11 +118,11 @@ def generate(
 
 
 def words(sentences: np.ndarray, values: int = VALUES) -> list[str]:
-    """A story's sentences as words: "k1 v3" is a fact, "k1" a question.
+    """Converts sentences to words: "k1 v3" is a fact, "k1" a question.
 
     Args:
-        sentences: tokens (M, 2) of a story, or (M, 1).
-        values: how many values there are.
+        sentences: tokens (M, 2) of a story, or (M, 1) of questions.
+        values: number of possible values.
     """
 
     def word(token: int) -> str:

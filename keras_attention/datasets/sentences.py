@@ -1,6 +1,6 @@
-"""Labelled sentences, and what a classifier is trained on.
+"""Labelled sentences and the training arrays of a classifier.
 
-SST-2 is for research; it is looked up or downloaded, never part of this package.
+SST-2 is for research only. It is downloaded and not part of this package.
 
 ```python
 from keras_attention.datasets import sentences
@@ -35,7 +35,7 @@ _SST2 = (
     "https://raw.githubusercontent.com/clairett/pytorch-sentiment-classification/"
     "master/data/SST2/"
 )
-# From each split to the SHA-256 and the size of its text.
+# Maps each split to the SHA-256 and the size of its text.
 _SST2_FILES = {
     "train": (
         "ec192f833a64da08f475488a77b0d0b47db47acd0f458bd18433fc793b569920",
@@ -53,11 +53,11 @@ _SST2_FILES = {
 
 
 class Sentence(NamedTuple):
-    """A text and its class.
+    """A text and its class label.
 
     Attributes:
-        text: Without white space around it.
-        label: A whole number from 0 on; of SST-2, 1 is positive and 0 negative.
+        text: The text, without surrounding white space.
+        label: An integer of at least 0. In SST-2, 1 is positive and 0 is negative.
     """
 
     text: str
@@ -65,10 +65,10 @@ class Sentence(NamedTuple):
 
 
 class Vectors(NamedTuple):
-    """What `vectorize` returns.
+    """The output of `vectorize`.
 
     Attributes:
-        inputs: `"tokens"`, (N, T) int32, with 0 at the end for padding.
+        inputs: `"tokens"`, (N, T) int32, padded with 0 at the end.
         labels: (N,) int32.
     """
 
@@ -83,30 +83,31 @@ def load(
 ) -> list[Sentence]:
     """Loads the sentences of SST-2.
 
-    `"sst2"`: sentences of film reviews that are positive (1) or negative (0), 6,920 to
-    train on, 872 to develop with and 1,821 to test: the whole sentences of the Stanford
-    Sentiment Treebank without the neutral ones and without the phrases inside them, in
-    lower case and cleaned of some marks. Socher et al., 2013, *Recursive Deep Models
-    for Semantic Compositionality Over a Sentiment Treebank*,
-    https://aclanthology.org/D13-1170. **For research only.** What GLUE calls SST-2 has
-    the phrases, too, and no labels of the test.
+    `"sst2"`: positive (1) and negative (0) sentences of film reviews: 6,920 for
+    training, 872 for development and 1,821 for testing. They are the full sentences of
+    the Stanford Sentiment Treebank, without neutral sentences and phrases, in lower
+    case and with some marks removed. Socher et al., 2013, *Recursive Deep Models for
+    Semantic Compositionality Over a Sentiment Treebank*,
+    https://aclanthology.org/D13-1170. **For research only.** The GLUE version of SST-2
+    also has phrases and lacks the test labels.
 
-    Without a `path`, the file is looked up in the folder named by
-    `KERAS_ATTENTION_DATA` (`text/sst2.train.tsv.gz`, …), then in Keras' cache, then
-    downloaded.
+    Without a `path`, `load` searches for the file in the folder named by
+    `KERAS_ATTENTION_DATA` (`text/sst2.train.tsv.gz`, …), then in Keras' cache, and
+    otherwise downloads it.
 
     Args:
         name: `"sst2"`.
         split: `"train"`, `"dev"` or `"test"`.
-        path: A file in the format of `read_tabbed` instead.
+        path: A file to read instead, in the format of `read_tabbed`.
 
     Returns:
         A list of `Sentence`, in the file's order.
 
     Raises:
-        ValueError: An unknown name or split; or a file that is not of the format: file
-            and line are named.
-        DataNotFoundError: The file is nowhere to be had; what to try next is said.
+        ValueError: The name or split is unknown, or the file has another format; the
+            message gives the file and the line.
+        DataNotFoundError: The file cannot be found or downloaded; the message says what
+            to try next.
         DamagedDataError: The file is truncated or altered.
 
     Example:
@@ -134,19 +135,19 @@ def load(
 
 
 def read_tabbed(path: str | os.PathLike[str]) -> list[Sentence]:
-    """Reads a file with a sentence a line: the text, a tab and its label.
+    """Reads a file with one sentence per line: text, tab and label.
 
     Args:
-        path: A text file in UTF-8, plain or gzipped. Empty lines are passed over.
+        path: A UTF-8 text file, plain or gzipped. Empty lines are skipped.
 
     Returns:
         A list of `Sentence`, in the order of the lines.
 
     Raises:
-        ValueError: A line that is not a text, a tab and a whole number from 0 on, or
-            that is not UTF-8; the message gives the file and the line.
+        ValueError: A line is not a text, a tab and an integer of at least 0, or is not
+            UTF-8; the message gives the file and the line.
         DataNotFoundError: No such file.
-        DamagedDataError: A gzipped file that is truncated or altered.
+        DamagedDataError: A gzipped file is truncated or altered.
 
     Example:
         ```python
@@ -175,16 +176,17 @@ def vectorize(
     """Turns N sentences into an array of indices, padded with 0 at the end.
 
     Args:
-        sentences: Texts and their labels.
-        vocabulary: Has `encode(text)`, which gives whole numbers above 0.
-        length: T; by default the longest sentence's. Of a longer one the first T words
-            are kept.
+        sentences: Pairs of text and label.
+        vocabulary: Any object with `encode(text)` that returns positive integers.
+        length: T. Defaults to the length of the longest sentence. Longer sentences keep
+            the first T words.
 
     Returns:
         `Vectors`.
 
     Raises:
-        ValueError: No sentences, one without words, or a `length` below 1.
+        ValueError: `sentences` is empty, a sentence has no words, or `length` is below
+            1.
 
     Example:
         ```python

@@ -1,9 +1,8 @@
 """The simulated world of Weston et al., 2014: four people, three objects, five rooms.
 
-People go from room to room, get objects and drop them; the questions ask where
-someone or something is. How far back one must look for the answer is set by the
-`difficulty`. Weston et al., *Memory Networks*, 2014, https://arxiv.org/abs/1410.3916,
-section 5.2.
+People go from room to room, get objects and drop them; the questions ask where someone
+or something is. `difficulty` sets how far back the answer may lie. Weston et al.,
+*Memory Networks*, 2014, https://arxiv.org/abs/1410.3916, section 5.2.
 
 ```python
 from keras_attention.datasets import simulated_world
@@ -32,9 +31,9 @@ from keras_attention.datasets.babi.simulator.world import (
 _ROOMS = PLACES[:5]
 _KINDS = {"actor": ("actor",), "actor+object": ("actor", "object")}
 _STATEMENTS_PER_STORY = 35
-_STATEMENTS, _QUESTIONS = 7, 3  # so many statements to so many questions
+_STATEMENTS, _QUESTIONS = 7, 3  # ratio of statements to questions
 _HARDEST = 10
-_WAITING = 10  # draws of what to ask that wait until the story allows them
+_WAITING = 10  # sampled questions that wait until the story allows them
 
 
 def simulate(
@@ -43,34 +42,35 @@ def simulate(
     questions: str = "actor",
     seed: int | Sequence[int] | np.random.SeedSequence | np.random.Generator = 0,
 ) -> list[Example]:
-    """Makes stories of the simulated world, and questions about them.
+    """Simulates stories and questions about them.
 
-    There are seven statements for every three questions: 7,000 and, by default,
-    3,000, as far as the paper says. For each question a number from 1 to
-    `difficulty` is drawn, which tells how many statements ago the last one was told
-    that the answer needs; 1 is the last statement of the story so far.
+    Every three questions come with seven statements, by default 3,000 questions and
+    7,000 statements as in the paper. For each question, a number from 1 to `difficulty`
+    is sampled. It gives the age of the last statement that the answer needs; 1 is the
+    latest statement.
 
-    As far as the paper says, it has difficulty 1 and 5, counts from where someone or
-    something was last mentioned, and also asks where someone was before. The names
-    here are those of bAbI, a story has 35 statements, and half of the questions of
-    `"actor+object"` are about objects: choices of this module.
+    The paper uses difficulty 1 and 5, counts from the last mention of a person or
+    object, and also asks where someone was before. This module makes its own choices
+    where the paper is silent: it uses the names of bAbI, a story has 35 statements, and
+    half of the `"actor+object"` questions are about objects.
 
     Args:
-        count: How many questions.
-        difficulty: From 1 to 10.
+        count: Number of questions.
+        difficulty: An integer from 1 to 10.
         questions: `"actor"`: "Where is Mary?", answered by one statement.
             `"actor+object"`: also "Where is the milk?", answered by two.
         seed: Seed for `numpy.random.default_rng`. The same seed gives the same
             questions.
 
     Returns:
-        A list of `count` babi `Example`s. Their `task` is 1 where they ask for a
-        person, and 2 where they ask for an object, as bAbI's first tasks do. The
-        supporting facts of an object are the statement that tells of its getting or
-        dropping, and the move that tells where this leaves it.
+        A list of `count` babi `Example`s. `task` is 1 for questions about a person and
+        2 for questions about an object, like the first two bAbI tasks. The supporting
+        facts of an object are its last pickup or drop and the move that determines its
+        place.
 
     Raises:
-        ValueError: A `count` below 0, another `difficulty` or other `questions`.
+        ValueError: `count` is below 0, `difficulty` is out of range, or `questions` is
+            unknown.
 
     Example:
         ```python
@@ -119,17 +119,17 @@ class _Known(NamedTuple):
     kind: str  # "actor" or "object"
     name: str
     room: str
-    facts: tuple[int, ...]  # that support the room
+    facts: tuple[int, ...]  # facts that support the room
 
 
 class _Notes:
-    """What a reader knows: the last moves, and what became of the objects."""
+    """A reader's knowledge: the last moves and the state of the objects."""
 
     def __init__(self) -> None:
         self.count = 0
-        self.moves: dict[str, tuple[int, str]] = {}  # person: the fact, and the room
-        self.events: dict[str, int] = {}  # object: its last getting or dropping
-        self.holders: dict[str, str] = {}  # object: who has it
+        self.moves: dict[str, tuple[int, str]] = {}  # person: fact and room
+        self.events: dict[str, int] = {}  # object: last pickup or drop
+        self.holders: dict[str, str] = {}  # object: carrier
         self.left: dict[str, tuple[int, str] | None] = {}  # object: the dropper's move
 
     def add(self, fact: Fact) -> None:
@@ -145,7 +145,7 @@ class _Notes:
         self.count += 1
 
     def known(self) -> list[_Known]:
-        """Everyone and everything whose room follows from the story."""
+        """Returns all people and objects with a known room."""
         found = [
             _Known("actor", person, room, (fact,))
             for person, (fact, room) in self.moves.items()
@@ -162,7 +162,7 @@ class _Notes:
 
 
 class _Asker:
-    """Draws what to ask; what cannot be asked yet waits, so that no draw is lost."""
+    """Samples questions; impossible ones wait until the story allows them."""
 
     def __init__(
         self, random_source: RandomSource, kinds: Sequence[str], difficulty: int
@@ -173,7 +173,7 @@ class _Asker:
         self.waiting: list[tuple[str, int]] = []  # kind and age
 
     def choose(self, notes: _Notes) -> _Known | None:
-        """What to ask now; None if none of those that wait can be asked."""
+        """Returns the next question, or None if no waiting question is possible yet."""
         while len(self.waiting) < _WAITING:
             kind = self.random_source.choose(self.kinds)
             self.waiting.append((kind, 1 + self.random_source.below(self.difficulty)))

@@ -45,7 +45,7 @@ def tokenize(text: str, lowercase: bool = True) -> list[str]:
         A list of strings.
 
     Raises:
-        ValueError: `text` is no string.
+        ValueError: `text` is not a string.
 
     Example:
         ```python
@@ -192,7 +192,7 @@ class Vocabulary:
         """The index of each token of a text; 1 for one that is not known.
 
         Raises:
-            ValueError: `text` is no string.
+            ValueError: `text` is not a string.
         """
         return [self._index.get(token, UNKNOWN) for token in self._split(text)]
 
@@ -232,7 +232,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Vocabulary":
-        """Reads what `save` wrote.
+        """Reads a file written by `save`.
 
         Raises:
             FileNotFoundError: There is no such file.

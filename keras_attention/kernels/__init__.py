@@ -6,7 +6,7 @@ Each module offers the same functions, under the same names and terms:
   :func:`keras_attention.ops.dot_product_attention`
 - `dense(layer, x, mapped)`: what an `EinsumDense` that maps so many of the last axes
   returns
-- `called(layer, *given, **options)`: what a layer returns, without what Keras does
+- `call_layer(layer, *given, **options)`: what a layer returns, without what Keras does
   around its `call` where that is for nothing
 - `word_counts(tokens, weights, size)`: how often each of `size` words stands in each
   sentence, weighted: (..., L) integers and (..., L) numbers give (..., size)
@@ -17,8 +17,8 @@ Each module offers the same functions, under the same names and terms:
   :mod:`keras_attention.ops.hopfield.streaming` does it as well
 - `any_left(moving)`: what a loop asks that goes on while any of these booleans is True,
   and would leave as it is what is False; True throughout where an export unrolls it
-- `ascending(x)`: the places of the last axis by rising value, equal ones by their index
-- `is_open(length)`: whether an export that unrolls loops is to leave this length open
+- `stable_argsort(x)`: the indices that sort the last axis; equal values keep order
+- `is_dynamic(length)`: whether an export that unrolls loops must keep this length open
 - `scan(step, state, inputs)`, see :func:`keras_attention.ops.sequence.loop.scan`
 - `segments(step, state, inputs)`: the same over segments, inputs (segments, steps, B,
   ...) and outputs alike; of each nothing but its first state is kept for the gradients,
@@ -59,9 +59,9 @@ from typing import Any
 from keras.config import backend as running_backend
 
 from keras_attention.kernels.keras import (
-    ascending,
     carried_mask,
     is_exporting,
+    stable_argsort,
     takes_training,
     without_masks,
 )
@@ -70,16 +70,15 @@ from keras_attention.kernels.memory_step.reference import MemoryState
 from keras_attention.kernels.memory_step.reference import step as trace_memory
 
 
-def _fitting(operation: str, *backends: str, otherwise: str = "reference") -> Any:
-    """The module of an operation for the running backend; the reference by default.
+def _fitting(operation: str, *backends: str) -> Any:
+    """The module of an operation for the running backend; by default the reference.
 
     Args:
         operation: the folder.
         *backends: those for which it has a module.
-        otherwise: the module for all others.
     """
     backend = running_backend()
-    name = backend if backend in backends else otherwise
+    name = backend if backend in backends else "reference"
     return import_module(f"{__name__}.{operation}.{name}")
 
 
@@ -98,13 +97,13 @@ dot_product_attention = _attention.dot_product_attention
 additive = _additive.additive
 precompute_key = _additive.precompute_key
 dense = _calls.dense
-called = _calls.called
+call_layer = _calls.call_layer
 word_counts = _counts.word_counts
 lookup = _lookup.lookup
 scan = _scan.scan
 segments = _scan.segments
 any_left = _scan.any_left
-is_open = _scan.is_open
+is_dynamic = _scan.is_dynamic
 access_memory = _memory.access_memory
 fade_links = _links.fade
 follow_links = _links.follow
@@ -121,8 +120,7 @@ __all__ = [
     "access_memory",
     "additive",
     "any_left",
-    "ascending",
-    "called",
+    "call_layer",
     "carried_mask",
     "compiled",
     "dense",
@@ -130,14 +128,15 @@ __all__ = [
     "fade_links",
     "follow_links",
     "generate",
+    "is_dynamic",
     "is_exporting",
-    "is_open",
     "is_traced",
     "lookup",
     "precompute_key",
     "read",
     "scan",
     "segments",
+    "stable_argsort",
     "takes_training",
     "trace_memory",
     "uncompiled",

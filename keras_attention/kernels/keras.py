@@ -26,7 +26,7 @@ def carried_mask(x: Any) -> Any:
     return getattr(x, "_keras_mask", None)  # Keras hands it to `call` alone
 
 
-def ascending(x: Tensor) -> Tensor:
+def stable_argsort(x: Tensor) -> Tensor:
     """Keras' `argsort`; NumPy must be told to leave what is equal in its order."""
     x = ops.convert_to_tensor(x)
     if isinstance(x, np.ndarray):

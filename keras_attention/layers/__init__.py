@@ -10,7 +10,7 @@ from keras_attention.layers.attention import (
     MonotonicAttention,
 )
 from keras_attention.layers.base import record_attention
-from keras_attention.layers.external_memory import DNC, DNCCell, NTMCell
+from keras_attention.layers.external_memory import DNC, DNCCell, NTMCell, Trace
 from keras_attention.layers.hopfield import Hopfield, HopfieldLayer, HopfieldPooling
 from keras_attention.layers.memory_networks import (
     FactFinder,
@@ -83,6 +83,7 @@ __all__ = [
     "SentenceEncoder",
     "SentenceFeatures",
     "SinePositionEncoding",
+    "Trace",
     "TransformerDecoderBlock",
     "TransformerEncoderBlock",
     "WordResponder",

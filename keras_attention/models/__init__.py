@@ -11,7 +11,15 @@ from keras_attention.models.hopfield import (
     HopfieldClassifier,
     Trajectory,
 )
-from keras_attention.models.memory_networks import KeyValueMemNN, MemN2N, MemNN
+from keras_attention.models.memory_networks import (
+    Answers,
+    ClusterHash,
+    KeyValueMemNN,
+    LargeMemory,
+    MemN2N,
+    MemNN,
+    WordHash,
+)
 from keras_attention.models.recurrent import ImageCaptioner, Seq2Seq, WordRNN
 from keras_attention.models.transformer import (
     CausalLM,
@@ -21,13 +29,16 @@ from keras_attention.models.transformer import (
 )
 
 __all__ = [
+    "Answers",
     "AssociativeMemory",
     "AttentiveFactorization",
     "CausalLM",
+    "ClusterHash",
     "DNCNetwork",
     "HopfieldClassifier",
     "ImageCaptioner",
     "KeyValueMemNN",
+    "LargeMemory",
     "MaskedLM",
     "MatrixFactorization",
     "MemN2N",
@@ -37,5 +48,6 @@ __all__ = [
     "Trajectory",
     "Transformer",
     "TransformerClassifier",
+    "WordHash",
     "WordRNN",
 ]

@@ -1,1 +1,1 @@
-"""What everything stands on: precision, masks, axes, normalizers."""
+"""Numerical basics of the package: precision, masks, axes and normalizers."""

@@ -1,11 +1,11 @@
-"""Attention over any axes, as attention over one: axes are folded, and unfolded.
+"""Folding and unfolding of axes, for attention over any axes of an input.
 
-Inputs (B, ..., D) have axes between the first and the last. Those that are attended
-over become one axis T (of the queries) or S (of the keys), the others join the batch:
-a film (B, T, height, width, D) may attend over time, over space, or over both.
+Inputs (B, ..., D) have axes between the first and the last. Attended axes become one
+axis T (queries) or S (keys), and the other axes join the batch. For example, a video
+(B, T, height, width, D) may attend over time, over space or over both.
 
-Shapes: B batch with the axes that are not attended over, T queries, S keys, H heads,
-E width of a head.
+Shapes: B batch including the axes that are not attended over, T queries, S keys, H
+heads, E width of a head.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ Axes = tuple[int, ...]
 
 
 def resolve(axes: Sequence[int] | None, rank: int) -> Axes:
-    """The axes of inputs (B, ..., D) to attend over, counted from the first.
+    """Converts the axes of inputs (B, ..., D) to attend over to positive indices.
 
     Args:
-        axes: as the user gave them, from the last where negative; None for all
+        axes: the user's axes; negative axes count from the end. None selects all axes
             between the first and the last.
-        rank: of the inputs.
+        rank: the rank of the inputs.
 
     Returns:
-        Numbers from 1 to rank − 2.
+        Indices from 1 to rank − 2.
 
     Raises:
-        ValueError: if one is the batch, the features, twice there or out of range.
+        ValueError: if an axis is the batch axis, the feature axis, duplicated or out of
+            range.
     """
     if axes is None:
         return tuple(range(1, rank - 1))
@@ -50,16 +51,16 @@ def resolve(axes: Sequence[int] | None, rank: int) -> Axes:
 
 
 def free(axes: Axes, rank: int) -> Axes:
-    """The axes between the first and the last that are not attended over."""
+    """Returns the axes between the first and the last that are not attended over."""
     return tuple(axis for axis in range(1, rank - 1) if axis not in axes)
 
 
 def fold(x: Tensor, axes: Axes) -> Tensor:
-    """Heads (B, ..., H, E) as (B, T, H, E).
+    """Reshapes heads (B, ..., H, E) to (B, T, H, E).
 
     Args:
-        x: what inputs of rank r became: r + 1 axes.
-        axes: as `resolve` returned them.
+        x: heads of rank r + 1, for inputs of rank r.
+        axes: as returned by `resolve`.
     """
     if len(x.shape) == 4:
         return x
@@ -71,12 +72,12 @@ def fold(x: Tensor, axes: Axes) -> Tensor:
 
 
 def unfold(x: Tensor, shape: Sequence[Any], axes: Axes) -> Tensor:
-    """Heads (B, T, H, E) as (B, ..., H, E): what `fold` did, undone.
+    """Reshapes heads (B, T, H, E) to (B, ..., H, E), the inverse of `fold`.
 
     Args:
         x: (B, T, H, E).
-        shape: of the inputs, (B, ..., D), numbers or tensors.
-        axes: as `resolve` returned them.
+        shape: the shape of the inputs, (B, ..., D), numbers or tensors.
+        axes: as returned by `resolve`.
     """
     rank = len(shape)
     if rank == 3:
@@ -90,7 +91,7 @@ def unfold(x: Tensor, shape: Sequence[Any], axes: Axes) -> Tensor:
 def weights_shape(
     query_shape: Sequence[Any], key_shape: Sequence[Any], heads: int, axes: Axes
 ) -> tuple:
-    """The shape of the weights: (B, others, H, queries, keys), each axis by itself."""
+    """Returns the unfolded shape of the weights: (B, others, H, queries, keys)."""
     others = free(axes, len(query_shape))
     return (
         *(query_shape[axis] for axis in (0, *others)),
@@ -101,12 +102,12 @@ def weights_shape(
 
 
 def fold_sequence_mask(mask: Tensor, shape: Sequence[Any], axes: Axes) -> Tensor:
-    """A mask of inputs, (B, ...), as (B, T), or (1, T) where it is for every sample.
+    """Folds a mask of inputs, (B, ...), to (B, T); for one axis, (1, T) stays as it is.
 
     Args:
-        mask: booleans, one for each entry, 1 where an axis is to be repeated.
-        shape: of the inputs, (B, ..., D), numbers or tensors.
-        axes: as `resolve` returned them.
+        mask: booleans, one per position of the input; an axis of size 1 is broadcast.
+        shape: the shape of the inputs, (B, ..., D), numbers or tensors.
+        axes: as returned by `resolve`.
     """
     if len(shape) == 3:
         return mask
@@ -119,15 +120,14 @@ def fold_sequence_mask(mask: Tensor, shape: Sequence[Any], axes: Axes) -> Tensor
 def fold_mask(
     mask: Tensor, query_shape: Sequence[Any], key_shape: Sequence[Any], axes: Axes
 ) -> Tensor:
-    """A mask or bias of pairs as what broadcasts to (B, H, T, S).
+    """Folds a mask or bias of pairs, so that it broadcasts to (B, H, T, S).
 
     Args:
-        mask: its last axes are those of the queries and of the keys, before them come,
-            from the left, as many of (B, others, H) as there are, 1 where an axis is to
-            be repeated.
+        mask: a tensor with the axes (B, others, H, queries, keys). It may omit trailing
+            axes of (B, others, H); an axis of size 1 is broadcast.
         query_shape: (B, ..., D), numbers or tensors.
         key_shape: (B, ..., D), numbers or tensors.
-        axes: as `resolve` returned them.
+        axes: as returned by `resolve`.
     """
     pairs = 2 * len(axes)
     others = free(axes, len(query_shape))
@@ -156,10 +156,10 @@ def check_mask(
     heads: int,
     axes: Axes,
 ) -> Tensor | None:
-    """Holds a mask of pairs to a rank and a shape that `fold_mask` takes.
+    """Checks that a mask of pairs has a rank and a shape that `fold_mask` accepts.
 
     Raises:
-        ValueError: if it has too few or too many axes, or one that does not fit.
+        ValueError: if the mask has too few or too many axes, or an axis does not fit.
     """
     if mask is None:
         return None
@@ -182,18 +182,18 @@ def full_bias(
     heads: int,
     axes: Axes,
 ) -> Tensor | None:
-    """A bias of pairs with all the axes of the weights, 1 in front where it had none.
+    """Prepends axes of size 1 to a bias of pairs until it has all axes of the weights.
 
     Args:
         bias: numbers (queries, keys), (H, queries, keys) or (B, others, H, queries,
-            keys), 1 where an axis is to be repeated; or None.
+            keys); an axis of size 1 is broadcast. Or None.
         query_shape: (B, ..., D), None where unknown.
         key_shape: (B, ..., D), None where unknown.
         heads: H.
-        axes: as `resolve` returned them.
+        axes: as returned by `resolve`.
 
     Raises:
-        ValueError: if it has another rank or a size that does not fit.
+        ValueError: if the bias has another rank or a size that does not fit.
     """
     if bias is None:
         return None
@@ -214,7 +214,7 @@ def full_bias(
 
 
 def grouped_matmul(x: Tensor, y: Tensor) -> Tensor:
-    """Each head's matrix times that of the group it is in, without copies of these.
+    """Multiplies each head by the matrix of its group, without copying the matrices.
 
     Args:
         x: (B, H, T, N).
@@ -231,7 +231,7 @@ def grouped_matmul(x: Tensor, y: Tensor) -> Tensor:
     if isinstance(rows, Integral):
         x = ops.reshape(x, (batch, groups, shared * rows, width))
         return ops.reshape(ops.matmul(x, y), whole)
-    # Exporters can tell sizes that are open from each other, not from their products.
+    # Exporters can distinguish dynamic sizes from each other, but not their products.
     x = ops.reshape(x, (batch, groups, shared, rows, width))
     return ops.reshape(ops.matmul(x, ops.expand_dims(y, 2)), whole)
 

@@ -1,7 +1,7 @@
-"""Masks: which query may attend to which key.
+"""Masks that say which query may attend to which key.
 
-Boolean, True = may attend. A mask says nothing about numbers; the one place that
-turns it into weights is :mod:`keras_attention.ops.normalizers`.
+Masks are boolean, True = may attend. They hold no scores or weights. They are applied
+only by :mod:`keras_attention.ops.normalizers`.
 
 Shapes: B batch, T queries, S keys.
 """
@@ -19,31 +19,31 @@ Tensor = Any
 
 
 def padding(tokens: Tensor, padding_token: int = 0) -> Tensor:
-    """Marks what is not padding.
+    """Marks the tokens that are not padding.
 
     Args:
         tokens: integers of any shape (...).
-        padding_token: the integer that stands for "nothing here".
+        padding_token: the integer that marks padding.
 
     Returns:
-        Booleans of the same shape, True where there is a token.
+        Booleans of the same shape, True for tokens that are not padding.
     """
     return ops.not_equal(tokens, padding_token)
 
 
-def places(length: int | Tensor, start: int | Tensor = 0) -> Tensor:
-    """The places start, start + 1, ….
+def positions(length: int | Tensor, start: int | Tensor = 0) -> Tensor:
+    """Returns the positions start, start + 1, ….
 
     Args:
-        length: T, how many.
-        start: the first one: an integer, a scalar, or (B, 1), one for each row.
+        length: T, the number of positions.
+        start: the first position: an integer, a scalar, or (B, 1), one per row.
 
     Returns:
         int32 (T,), or (B, T).
     """
     if isinstance(length, Integral):
         counted = ops.arange(length, dtype="int32")
-    else:  # not all exporters can count up to a size that is open
+    else:  # not all exporters support a range of dynamic size
         counted = ops.cumsum(ops.ones((length,), "int32")) - 1
     if isinstance(start, int) and not start:
         return counted
@@ -51,7 +51,7 @@ def places(length: int | Tensor, start: int | Tensor = 0) -> Tensor:
 
 
 def causal(queries: int | Tensor, keys: int | Tensor) -> Tensor:
-    """Query t may attend to keys 0 … t (both counted from the first).
+    """Builds a causal mask: query t may attend to keys 0 … t.
 
     Args:
         queries: T, the number of queries.
@@ -60,31 +60,31 @@ def causal(queries: int | Tensor, keys: int | Tensor) -> Tensor:
     Returns:
         Booleans (T, S).
     """
-    t = places(queries)
-    s = t if keys is queries else places(keys)
+    t = positions(queries)
+    s = t if keys is queries else positions(keys)
     return ops.expand_dims(s, 0) <= ops.expand_dims(t, 1)  # (T, S)
 
 
 def sliding_window(queries: int | Tensor, keys: int | Tensor, window: int) -> Tensor:
-    """Query t may attend to the keys less than `window` steps away, either side.
+    """Builds a window mask: keys less than `window` steps away, on both sides.
 
-    Merged with :func:`causal` it leaves the `window` most recent keys.
+    Merged with :func:`causal`, it allows the `window` most recent keys.
 
     Args:
         queries: T, the number of queries.
         keys: S, the number of keys.
-        window: a positive number of steps; 1 leaves a query its own position.
+        window: a positive number of steps; 1 allows only the query's own position.
 
     Returns:
         Booleans (T, S).
     """
     if window < 1:
         raise ValueError(f"`window` must be at least 1. Received: window={window}")
-    return near(places(queries), places(keys), window)  # (T, S)
+    return near(positions(queries), positions(keys), window)  # (T, S)
 
 
 def near(query_position: Tensor, key_position: Tensor, window: int) -> Tensor:
-    """A query may attend to the keys less than `window` steps away, either side.
+    """Builds a window mask from explicit positions of the queries and the keys.
 
     Args:
         query_position: integers (..., T).
@@ -99,14 +99,14 @@ def near(query_position: Tensor, key_position: Tensor, window: int) -> Tensor:
 
 
 def merge(*masks: Tensor | None) -> Tensor | None:
-    """Allows only what every mask allows.
+    """Merges masks: a pair is allowed only if every mask allows it.
 
     Args:
         *masks: booleans whose shapes broadcast against each other, or None for
             "everything is allowed".
 
     Returns:
-        Their conjunction, or None where every one is None.
+        The conjunction of the masks, or None if all of them are None.
     """
     merged = None
     for mask in masks:
@@ -116,18 +116,18 @@ def merge(*masks: Tensor | None) -> Tensor | None:
 
 
 def check(name: str, mask: Tensor | None, shape: Sequence[int | None]) -> Tensor | None:
-    """Holds a user's mask to the shape it must have.
+    """Checks the dtype and the shape of a user's mask.
 
     Args:
-        name: the argument's name, for the message.
-        mask: what the user gave, or None.
-        shape: what it must broadcast to; None where a size is not known.
+        name: the argument's name, for error messages.
+        mask: the user's mask, or None.
+        shape: the shape that the mask must broadcast to; None for an unknown size.
 
     Returns:
-        The mask as a tensor of booleans.
+        The mask as a boolean tensor.
 
     Raises:
-        ValueError: if its dtype is not boolean, or its rank or a size does not fit.
+        ValueError: if the mask is not boolean, or its rank or a size does not fit.
     """
     if mask is None:
         return None
@@ -150,17 +150,17 @@ def check(name: str, mask: Tensor | None, shape: Sequence[int | None]) -> Tensor
 
 
 def check_boolean(name: str, mask: Tensor) -> Tensor:
-    """Refuses a mask of numbers, whose 0 and −∞ would be read the wrong way round.
+    """Rejects numeric masks, because 0 and −∞ would be read as False and True.
 
     Args:
-        name: the argument's name, for the message.
-        mask: what the user gave.
+        name: the argument's name, for error messages.
+        mask: the user's mask.
 
     Returns:
-        The mask, as something that has a dtype.
+        The mask, converted to a tensor if it has no dtype.
 
     Raises:
-        ValueError: if its dtype is not boolean.
+        ValueError: if the mask is not boolean.
     """
     if not hasattr(mask, "dtype"):
         mask = ops.convert_to_tensor(mask)
@@ -183,22 +183,22 @@ def attention_mask(
     use_causal_mask: bool = False,
     sizes: tuple[Any, Any] | None = None,
 ) -> Tensor | None:
-    """Checks and merges every mask that a call of an attention layer may bring.
+    """Checks and merges all mask arguments of an attention layer's call.
 
     Args:
         query_shape: (B, T), None where unknown.
         key_shape: (B, S), None where unknown.
-        query_mask: (B, T); a query that is False attends to nothing.
-        value_mask: (B, S); nobody attends to a value that is False.
-        key_mask: (B, S); the same, of the keys.
-        attention_mask: (T, S) or (B, T, S), query by query.
-        use_causal_mask: whether query t may see only keys 0 … t.
-        sizes: (T, S) as numbers or tensors, for the causal mask where the static
-            shapes do not know them.
+        query_mask: (B, T); a query marked False attends to no key.
+        value_mask: (B, S); no query attends to a value marked False.
+        key_mask: (B, S); no query attends to a key marked False.
+        attention_mask: (T, S) or (B, T, S), one row per query.
+        use_causal_mask: whether query t may attend only to keys 0 … t.
+        sizes: (T, S) as numbers or tensors, for the causal mask when the static shapes
+            are unknown.
 
     Returns:
-        Booleans of rank 3 that broadcast to (B, T, S), no larger than needed, or None
-        where everything is allowed.
+        Booleans of rank 3 that broadcast to (B, T, S), no larger than needed; None if
+        everything is allowed.
     """
     (batch, queries), (_, keys) = query_shape, key_shape
     query_mask = check("query_mask", query_mask, (batch, queries))
@@ -222,7 +222,7 @@ def attention_mask(
 
 
 def _hint(name: str) -> str:
-    """What was perhaps meant."""
+    """Suggests a probable fix for an error message."""
     if name != "attention_mask":
         return ""
     return ". A mask of padding, (batch, keys), goes to `value_mask`"

@@ -1,9 +1,9 @@
-"""Normalizers: from scores to weights. The one place that applies a mask.
+"""Normalizers turn scores into weights and are the only place that applies a mask.
 
-Each takes scores (..., S), a boolean mask that broadcasts against them (True = may
-attend) and the axis to normalize, and returns weights of the scores' shape and dtype.
-What is masked gets weight exactly 0. Where a whole row is masked, all of its weights
-are 0 and so is every gradient through it: never NaN, never a uniform average.
+Each normalizer takes scores (..., S), a boolean mask that broadcasts to them (True =
+may attend) and the axis to normalize. It returns weights in the shape and dtype of the
+scores. Masked keys get weight exactly 0. In a fully masked row, all weights and
+gradients are 0, never NaN and never a uniform average.
 
 Half-precision scores are normalized in float32.
 """
@@ -21,8 +21,8 @@ from keras_attention.numerics.precision import (
     HALF,
     MASK_VALUES,
     is_half,
-    lowest,
-    wide,
+    mask_value,
+    to_float32,
 )
 
 Tensor = Any
@@ -30,7 +30,7 @@ Normalizer = Callable[..., Tensor]
 
 
 def softmax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tensor:
-    """exp(zᵢ) / Σⱼ exp(zⱼ).
+    """Computes exp(zᵢ) / Σⱼ exp(zⱼ).
 
     Args:
         scores: (..., S) numbers.
@@ -38,27 +38,27 @@ def softmax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tenso
         axis: the axis along which the weights sum to one.
 
     Returns:
-        Weights, of the scores' shape and dtype.
+        Weights in the shape and dtype of the scores.
     """
     dtype = keras.backend.standardize_dtype(scores.dtype)
     half = dtype in HALF
     z = ops.cast(scores, "float32") if half else scores
     if mask is not None:
-        # The lowest finite number, halved, vanishes in the softmax of any row that
-        # has something to attend to; the other rows are zeroed below.
+        # The mask value vanishes in the softmax of any row with an unmasked key; fully
+        # masked rows are zeroed below.
         z = ops.where(mask, z, MASK_VALUES["float32" if half else dtype])
     weights = _softmax_of_one(z, axis) if z.shape[axis] == 1 else ops.softmax(z, axis)
     if mask is not None:
         weights = ops.where(mask, weights, ops.zeros_like(weights))
-    # Nothing else is to be narrowed: not float64 arrays where there is no float64.
+    # Cast back half precision only: the backend may not support float64.
     return ops.cast(weights, scores.dtype) if half else weights
 
 
 def softmax1(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tensor:
-    """exp(zᵢ) / (1 + Σⱼ exp(zⱼ)): a softmax that may also choose nothing.
+    """Computes exp(zᵢ) / (1 + Σⱼ exp(zⱼ)), a softmax that may attend to no key.
 
-    It equals a softmax over the scores and one more score of 0 whose weight is
-    thrown away, so the weights sum to less than one.
+    It equals a softmax over the scores and one more score of 0. The weight of that
+    score is discarded, so the weights sum to less than one.
 
     Args:
         scores: (..., S) numbers.
@@ -66,7 +66,7 @@ def softmax1(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tens
         axis: the axis to normalize.
 
     Returns:
-        Weights, of the scores' shape and dtype.
+        Weights in the shape and dtype of the scores.
 
     Reference:
         Miller, "Attention is off by one" (2023).
@@ -77,27 +77,27 @@ def softmax1(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tens
 def sink_softmax(
     scores: Tensor, mask: Tensor | None = None, axis: int = -1, sink: Any = 0.0
 ) -> Tensor:
-    """exp(zᵢ) / (exp(b) + Σⱼ exp(zⱼ)): a softmax beside a sink, which takes the rest.
+    """Computes exp(zᵢ) / (exp(b) + Σⱼ exp(zⱼ)), a softmax with an attention sink.
 
     Args:
         scores: (..., S) numbers.
         mask: booleans that broadcast to the scores, True = may attend; or None.
         axis: the axis to normalize.
-        sink: b, the score of nothing, a number or what broadcasts to the scores, 1
-            along the axis. With 0, it is `softmax1`.
+        sink: b, the score of the sink: a number, or a tensor that broadcasts to the
+            scores with size 1 along the axis. b = 0 gives `softmax1`.
 
     Returns:
-        Weights, of the scores' shape and dtype.
+        Weights in the shape and dtype of the scores.
 
     Reference:
         Xiao et al., "Efficient streaming language models with attention sinks" (2024);
         as a learned score: OpenAI, "gpt-oss-120b & gpt-oss-20b model card" (2025),
         section 2.
     """
-    z = wide(scores)
+    z = to_float32(scores)
     b = ops.cast(sink, z.dtype)
     if mask is not None:
-        z = ops.where(mask, z, lowest(z.dtype))
+        z = ops.where(mask, z, mask_value(z.dtype))
     top = ops.stop_gradient(ops.maximum(ops.max(z, axis=axis, keepdims=True), b))
     e = ops.exp(z - top)
     total = ops.exp(b - top) + ops.sum(e, axis=axis, keepdims=True)
@@ -107,38 +107,38 @@ def sink_softmax(
 def null_softmax(
     scores: Tensor, mask: Tensor | None = None, axis: int = -1, slots: int = 1
 ) -> Tensor:
-    """exp(zᵢ) / (n₀ + Σⱼ exp(zⱼ)): a softmax over memories of which n₀ are null.
+    """Computes exp(zᵢ) / (n₀ + Σⱼ exp(zⱼ)), a softmax with n₀ null memories.
 
-    A memory has `slots` slots, and those that nothing is written to score 0 and hold
-    0. Their number n₀ = max(slots − n, 0), where n is how many may be attended to, does
-    not depend on how far the scores are padded.
+    A memory has `slots` slots. Empty slots have score 0 and value 0. Their number is n₀
+    = max(slots − n, 0), where n is the number of unmasked keys, so n₀ does not depend
+    on the padding of the scores.
 
     Args:
         scores: (..., S) numbers.
         mask: booleans that broadcast to the scores, True = may attend; or None.
         axis: the axis to normalize.
-        slots: how many memories there are, null ones included.
+        slots: the number of memories, including null memories.
 
     Returns:
-        Weights, of the scores' shape and dtype.
+        Weights in the shape and dtype of the scores.
 
     Reference:
         Sukhbaatar et al., "End-to-end memory networks" (2015), section 4.2: stories are
-        padded to a fixed size with a null symbol, whose embedding is zero.
+        padded to a fixed size with a null symbol with a zero embedding.
     """
-    # Counted in floats: OpenVINO adds up whole numbers from a choice of two wrongly.
-    there = ops.ones_like(wide(scores))
-    if mask is not None:  # of any shape that broadcasts, such as one that hides rows
-        there = ops.where(mask, there, ops.zeros_like(there))
-    # 0.0, not 0: JAX' ONNX exporter takes two dtypes as they are.
-    null = ops.maximum(slots - ops.sum(there, axis=axis, keepdims=True), 0.0)
+    # Count in floats: OpenVINO sums the integers of a `where` wrongly.
+    filled = ops.ones_like(to_float32(scores))
+    if mask is not None:  # any shape that broadcasts, such as a mask of whole rows
+        filled = ops.where(mask, filled, ops.zeros_like(filled))
+    # 0.0, not 0: JAX's ONNX exporter does not promote mixed dtypes.
+    null = ops.maximum(slots - ops.sum(filled, axis=axis, keepdims=True), 0.0)
     return _beside_nothing(scores, mask, axis, null)
 
 
 def sparsemax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tensor:
-    """max(zᵢ − τ, 0), with τ such that the weights sum to one.
+    """Computes max(zᵢ − τ, 0), with τ such that the weights sum to one.
 
-    The Euclidean projection of the scores onto the simplex: most weights are
+    This is the Euclidean projection of the scores onto the simplex. Most weights are
     exactly 0.
 
     Args:
@@ -147,7 +147,7 @@ def sparsemax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Ten
         axis: the axis along which the weights sum to one.
 
     Returns:
-        Weights, of the scores' shape and dtype.
+        Weights in the shape and dtype of the scores.
 
     Reference:
         Martins & Astudillo, "From softmax to sparsemax" (2016), algorithm 1.
@@ -162,9 +162,9 @@ def sparsemax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Ten
 
 
 def entmax15(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tensor:
-    """max(zᵢ/2 − τ, 0)², with τ such that the weights sum to one.
+    """Computes max(zᵢ/2 − τ, 0)², with τ such that the weights sum to one.
 
-    Half-way between softmax and sparsemax: smooth, and yet with exact zeros.
+    It lies half-way between softmax and sparsemax: smooth, but with exact zeros.
 
     Args:
         scores: (..., S) numbers.
@@ -172,13 +172,13 @@ def entmax15(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tens
         axis: the axis along which the weights sum to one.
 
     Returns:
-        Weights, of the scores' shape and dtype.
+        Weights in the shape and dtype of the scores.
 
     Reference:
         Peters, Niculae & Martins, "Sparse sequence-to-sequence models" (2019),
         algorithm 2.
     """
-    z = _below_zero(wide(scores) / 2, mask, axis)
+    z = _below_zero(to_float32(scores) / 2, mask, axis)
     k, ordered = _ranks(z, axis)
     tau = _entmax15_threshold(
         k, ops.cumsum(ordered, axis=axis), ops.cumsum(ordered**2, axis=axis)
@@ -196,26 +196,26 @@ def entmax15(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tens
 
 
 def hardmax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tensor:
-    """1 for the greatest score (the first of equals), 0 for the others.
+    """Returns 1 for the largest score (the first in a tie), 0 for all others.
 
-    The gradient is that of the softmax (straight-through), so that a hard choice
-    can be trained.
+    The gradient is the gradient of the softmax (straight-through), which makes the hard
+    choice trainable.
 
     Args:
         scores: (..., S) numbers.
         mask: booleans that broadcast to the scores, True = may attend; or None.
-        axis: the axis along which one is chosen.
+        axis: the axis along which one key is chosen.
 
     Returns:
-        Weights 0 or 1, of the scores' shape and dtype.
+        Weights 0 or 1 in the shape and dtype of the scores.
 
     Reference:
         Bengio, Léonard & Courville, "Estimating or propagating gradients through
         stochastic neurons for conditional computation" (2013).
     """
-    z = wide(scores)
+    z = to_float32(scores)
     if mask is not None:
-        z = ops.where(mask, z, lowest(z.dtype))
+        z = ops.where(mask, z, mask_value(z.dtype))
     soft = softmax(z, mask, axis)
     best = ops.expand_dims(ops.argmax(z, axis=axis), axis)
     places = ops.cumsum(ops.ones_like(z), axis=axis) - 1
@@ -224,17 +224,17 @@ def hardmax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tenso
 
 
 def linear(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tensor:
-    """The scores themselves, 0 where masked. They do not sum to one.
+    """Returns the scores, 0 where masked. They do not sum to one.
 
-    The memory of a MemN2N before its softmax is put in ("linear start").
+    MemN2N uses it before its softmax is switched on ("linear start").
 
     Args:
         scores: (..., S) numbers.
         mask: booleans that broadcast to the scores, True = may attend; or None.
-        axis: not used; every normalizer has it.
+        axis: unused, for the common signature of all normalizers.
 
     Returns:
-        Weights, of the scores' shape and dtype.
+        Weights in the shape and dtype of the scores.
     """
     return scores if mask is None else ops.where(mask, scores, ops.zeros_like(scores))
 
@@ -250,14 +250,14 @@ KNOWN: dict[str, Normalizer] = {
 
 
 def get(identifier: str | Normalizer) -> Normalizer:
-    """Finds a normalizer by its name; a callable is returned as it is.
+    """Returns the normalizer of the given name. A callable is returned unchanged.
 
     Args:
         identifier: one of "softmax", "softmax1", "sparsemax", "entmax15", "hardmax"
             and "linear", or a callable `f(scores, mask)` over the last axis.
 
     Raises:
-        ValueError: if there is none of that name.
+        ValueError: if the name is unknown.
     """
     if callable(identifier):
         return identifier
@@ -272,12 +272,12 @@ def get(identifier: str | Normalizer) -> Normalizer:
 def _beside_nothing(
     scores: Tensor, mask: Tensor | None, axis: int, null: Any
 ) -> Tensor:
-    """exp(zᵢ) / (n₀ + Σⱼ exp(zⱼ)), where n₀ = `null` is 0 or more."""
-    z = wide(scores)
+    """Computes exp(zᵢ) / (n₀ + Σⱼ exp(zⱼ)) with n₀ = `null` ≥ 0."""
+    z = to_float32(scores)
     if mask is not None:
-        z = ops.where(mask, z, lowest(z.dtype))
-    # A null memory scores 0; the dtype is that of the scores, whose lowest it is.
-    least = ops.where(null > 0, ops.zeros_like(null), lowest(z.dtype))
+        z = ops.where(mask, z, mask_value(z.dtype))
+    # A null memory scores 0. The mask value has the dtype of the scores.
+    least = ops.where(null > 0, ops.zeros_like(null), mask_value(z.dtype))
     top = ops.stop_gradient(ops.maximum(ops.max(z, axis=axis, keepdims=True), least))
     e = ops.exp(z - top)
     beside = null * ops.exp(-ops.maximum(top, 0))
@@ -287,8 +287,8 @@ def _beside_nothing(
 def _softmax_of_one(z: Tensor, axis: int) -> Tensor:
     """Keras' softmax, without its warning about an axis of size 1.
 
-    A memory of one sentence is nothing to warn of. (No other formula for that size:
-    an export that is traced at size 1 would keep it for every size.)
+    A memory of one sentence is valid. A special case for size 1 would be wrong: an
+    export traced at size 1 would keep it for every size.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "You are using a softmax over axis")
@@ -298,26 +298,26 @@ def _softmax_of_one(z: Tensor, axis: int) -> Tensor:
 def _finish(weights: Tensor, mask: Tensor | None, scores: Tensor) -> Tensor:
     if mask is not None:
         weights = ops.where(mask, weights, ops.zeros_like(weights))
-    # Nothing else is to be narrowed: not float64 arrays where there is no float64.
+    # Cast back half precision only: the backend may not support float64.
     return ops.cast(weights, scores.dtype) if is_half(scores) else weights
 
 
 def _below_zero(scores: Tensor, mask: Tensor | None, axis: int) -> Tensor:
-    """Moves the greatest score to 0 and all that cannot matter to −2.
+    """Shifts the largest score to 0 and replaces irrelevant scores by −2.
 
-    Neither the projection nor its gradient sees a score that is more than 1 below
-    the greatest, so this keeps sums small and masked places out of the support.
+    A score more than 1 below the largest affects neither the projection nor its
+    gradient. This keeps sums small and masked keys out of the support.
     """
-    z = wide(scores)
+    z = to_float32(scores)
     if mask is not None:
-        z = ops.where(mask, z, lowest(z.dtype))
+        z = ops.where(mask, z, mask_value(z.dtype))
     z = z - ops.stop_gradient(ops.max(z, axis=axis, keepdims=True))
     out = ops.where(z > -2, z, -2)
     return out if mask is None else ops.where(mask, out, -2)
 
 
 def _ranks(z: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    """The numbers 1 … S along the axis, and the scores from great to small."""
+    """Returns the ranks 1 … S along the axis and the scores in descending order."""
     ordered = -ops.sort(-ops.stop_gradient(z), axis=axis)
     return ops.cumsum(ops.ones_like(z), axis=axis), ordered
 
@@ -327,7 +327,7 @@ def _smallest(ordered: Tensor, inside: Tensor, axis: int) -> Tensor:
 
 
 def _entmax15_threshold(size: Tensor, total: Tensor, squares: Tensor) -> Tensor:
-    """τ for the `size` greatest scores, from their sum and the sum of their squares."""
+    """Computes τ from the sum and the sum of squares of the `size` largest scores."""
     mean = total / size
     spread = (1 - (squares - size * mean**2)) / size
     return mean - ops.sqrt(ops.maximum(spread, 1e-12))

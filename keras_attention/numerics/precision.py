@@ -1,4 +1,4 @@
-"""How precisely to compute what half precision cannot hold."""
+"""Casts and mask values for half precision."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ MASK_VALUES = {
 }
 
 
-def wide(x: Tensor) -> Tensor:
-    """Half precision in float32, for exponentials, sums of squares and the like."""
+def to_float32(x: Tensor) -> Tensor:
+    """Casts half precision to float32, for exponentials, sums of squares etc."""
     half = keras.backend.standardize_dtype(x.dtype) in HALF
     return ops.cast(x, "float32") if half else x
 
 
 def is_half(x: Tensor) -> bool:
-    """Whether numbers are in half precision."""
+    """Returns whether a tensor is in half precision."""
     return keras.backend.standardize_dtype(x.dtype) in HALF
 
 
-def lowest(dtype: Any) -> float:
-    """Half of the lowest finite number: hidden, and a difference with it is finite.
+def mask_value(dtype: Any) -> float:
+    """Returns half of the lowest finite number, so that differences stay finite.
 
     Args:
-        dtype: of floating point. Of bfloat16, which NumPy alone does not know, it is
-            that of float32, rounded.
+        dtype: a floating-point dtype. bfloat16 uses the value of float32, rounded,
+            because NumPy lacks bfloat16.
     """
     return MASK_VALUES[keras.backend.standardize_dtype(dtype)]

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention.numerics.precision import wide
+from keras_attention.numerics.precision import to_float32
 from keras_attention.ops.sequence import loop
 
 Tensor = Any
@@ -33,7 +33,7 @@ def coverage_cost(weights: Tensor) -> Tensor:
     Reference:
         See et al., "Get to the point" (2017), equation 12.
     """
-    full = wide(ops.convert_to_tensor(weights))
+    full = to_float32(ops.convert_to_tensor(weights))
     before = ops.cumsum(full, axis=-2) - full
     return ops.sum(ops.minimum(full, before), axis=-1)
 
@@ -137,7 +137,7 @@ def monotonic(probability: Tensor, previous: Tensor, mode: str = "parallel") -> 
         Raffel et al., "Online and linear-time attention by enforcing monotonic
         alignments" (2017), sections 2.2 and 2.3.
     """
-    p = wide(ops.convert_to_tensor(probability))
+    p = to_float32(ops.convert_to_tensor(probability))
     previous = ops.cast(previous, p.dtype)
     if mode == "parallel":
         return _parallel(p, previous)

@@ -21,7 +21,7 @@ from keras import ops
 from keras_attention import kernels
 from keras_attention.numerics import masks, normalizers
 from keras_attention.numerics.axes import grouped_matmul
-from keras_attention.numerics.precision import lowest, wide
+from keras_attention.numerics.precision import mask_value, to_float32
 from keras_attention.ops import scores
 
 Tensor = Any
@@ -233,9 +233,9 @@ def weighted_heads(
     v = ops.transpose(value, (0, 2, 1, 3))  # (B, G, S, V)
     scores = grouped_matmul(q, k)  # (B, H, T, S)
     if soft_cap is not None:
-        scores = soft_cap * ops.tanh(wide(scores) / soft_cap)
+        scores = soft_cap * ops.tanh(to_float32(scores) / soft_cap)
     if bias is not None:
-        scores = wide(scores) + wide(bias)
+        scores = to_float32(scores) + to_float32(bias)
     weights = ops.cast(normalize(scores, mask), value.dtype)  # (B, H, T, S)
     used = weights if dropout is None else dropout(weights)
     return ops.transpose(grouped_matmul(used, v), (0, 2, 1, 3)), weights
@@ -270,7 +270,7 @@ def full_bias(bias: Any, query: Tensor, key: Tensor) -> Tensor | None:
         bias = ops.expand_dims(bias, 0)
     # −∞ would turn a whole row into NaN, and half precision reads −1e9 as −∞. The bound
     # is still above the value of masked scores, so masked keys get no weight.
-    least = max(lowest(bias.dtype), lowest(query.dtype)) / 2
+    least = max(mask_value(bias.dtype), mask_value(query.dtype)) / 2
     return ops.maximum(bias, least)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_attention.numerics.precision import lowest, wide
+from keras_attention.numerics.precision import mask_value, to_float32
 from keras_attention.ops.sequence import decoding
 
 Tensor = Any
@@ -82,9 +82,9 @@ def log_probability(
     Returns:
         (...), in float32 or float64; 0 without a gradient where no key was chosen.
     """
-    z = wide(scores)
+    z = to_float32(scores)
     if mask is not None:
-        z = ops.where(mask, z, lowest(z.dtype))
+        z = ops.where(mask, z, mask_value(z.dtype))
     logs = z - ops.logsumexp(z, axis=-1, keepdims=True)
     return ops.sum(ops.stop_gradient(ops.cast(choice, z.dtype)) * logs, axis=-1)
 

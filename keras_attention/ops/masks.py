@@ -11,7 +11,7 @@ from keras_attention.numerics.masks import (
     merge,
     near,
     padding,
-    places,
+    positions,
     sliding_window,
 )
 
@@ -23,6 +23,6 @@ __all__ = [
     "merge",
     "near",
     "padding",
-    "places",
+    "positions",
     "sliding_window",
 ]

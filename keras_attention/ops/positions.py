@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from keras_attention.numerics.precision import wide
+from keras_attention.numerics.precision import to_float32
 from keras_attention.ops.sentence_positions import (
     ENCODINGS,
     age,
@@ -167,7 +167,7 @@ def rotate(
         ops.expand_dims(ops.cast(position, "float32"), (-2, -1)) * turns
     )  # (T, 1, E/2)
     cos, sin = (wave(angle) * amplitude for wave in (ops.cos, ops.sin))
-    z = wide(x)
+    z = to_float32(x)
     half = x.shape[-1] // 2
     if interleaved:
         first, second = z[..., 0::2], z[..., 1::2]

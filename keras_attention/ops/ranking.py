@@ -9,7 +9,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_attention.numerics.precision import lowest
+from keras_attention.numerics.precision import mask_value
 
 Tensor = Any
 
@@ -32,7 +32,7 @@ def margin_ranking(label: Tensor, scores: Tensor, margin: float) -> Tensor:
     """
     right = ops.one_hot(label, ops.shape(scores)[-1], dtype="bool")  # (..., N)
     ours = ops.take_along_axis(scores, label[..., None], axis=-1)  # (..., 1)
-    counts = ops.logical_and(ours > lowest(scores.dtype), ops.logical_not(right))
+    counts = ops.logical_and(ours > mask_value(scores.dtype), ops.logical_not(right))
     behind = ops.relu(margin - ops.where(counts, ours, 0) + scores)
     return ops.sum(ops.where(counts, behind, ops.zeros_like(behind)), axis=-1)
 
@@ -47,7 +47,7 @@ def hide(scores: Tensor, is_valid: Tensor) -> Tensor:
     Returns:
         (...), in the dtype of the scores.
     """
-    return ops.where(is_valid, scores, ops.cast(lowest(scores.dtype), scores.dtype))
+    return ops.where(is_valid, scores, ops.cast(mask_value(scores.dtype), scores.dtype))
 
 
 def time_features(x: Tensor, y: Tensor, other: Tensor) -> Tensor:
@@ -101,9 +101,9 @@ def preference_over(
     Args:
         taken: r, the index of the selected memory, integers (B,).
         similar: s_O(x, mᵢ), (B, M).
-        weights: of the three time features, (B, 3).
-        x: when it was written what is asked with, (B,).
-        times: when the memories were written, (B, M).
+        weights: weights of the three time features, (B, 3).
+        x: the time at which the query was written, (B,).
+        times: the times at which the memories were written, (B, M).
 
     Returns:
         (B, M), 0 for the selected memory.
@@ -131,9 +131,9 @@ def one_pass(
 
     Args:
         similar: s_O(x, mᵢ), (B, M).
-        weights: of the three time features, (B, 3).
-        x: when it was written what is asked with, (B,).
-        times: when the memories were written, integers (B, M).
+        weights: weights of the three time features, (B, 3).
+        x: the time at which the query was written, (B,).
+        times: the times at which the memories were written, integers (B, M).
         free: booleans (B, M), False for memories to ignore.
 
     Returns:

@@ -16,7 +16,7 @@ import numpy as np
 from keras import ops
 
 from keras_attention import kernels
-from keras_attention.numerics.precision import HALF, wide
+from keras_attention.numerics.precision import HALF, to_float32
 
 Tensor = Any
 Score = Callable[[Tensor, Tensor], Tensor]
@@ -33,7 +33,7 @@ def dot(query: Tensor, key: Tensor) -> Tensor:
         (..., T, S).
 
     Raises:
-        ValueError: if queries and keys are not of one width.
+        ValueError: if queries and keys differ in width.
     """
     check_widths(query, key)
     return ops.matmul(query, ops.swapaxes(key, -1, -2))  # (..., T, S)
@@ -87,7 +87,7 @@ def rbf(query: Tensor, key: Tensor, gamma: float | Tensor = 1.0) -> Tensor:
     Reference:
         Nadaraya, "On estimating regression" (1964); Watson (1964).
     """
-    q, k = wide(query), wide(key)
+    q, k = to_float32(query), to_float32(key)
     squares = (
         ops.sum(q**2, axis=-1)[..., :, None]
         + ops.sum(k**2, axis=-1)[..., None, :]
@@ -173,7 +173,7 @@ def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool = False) -> 
         )
     if all(keras.backend.standardize_dtype(x.dtype) not in HALF for x in given):
         return ops.cast(kernels.additive(*given, exact), query.dtype)
-    similarity = kernels.additive(*map(wide, given), exact)
+    similarity = kernels.additive(*map(to_float32, given), exact)
     return ops.cast(similarity, query.dtype)
 
 
@@ -244,7 +244,7 @@ def unit(x: Tensor) -> Tensor:
     Returns:
         The same shape and dtype, with norm 1 along the last axis.
     """
-    full = wide(x)
+    full = to_float32(x)
     squares = ops.sum(full**2, axis=-1, keepdims=True)
     is_nonzero = squares > 1e-24
     unit = full * ops.rsqrt(ops.where(is_nonzero, squares, 1))

@@ -9,7 +9,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_attention.numerics.precision import lowest
+from keras_attention.numerics.precision import mask_value
 from keras_attention.ops import scores
 
 Tensor = Any
@@ -55,7 +55,7 @@ def nearest_rows(
         )
     alike = scores.cosine(ops.expand_dims(query, -2), table)[..., 0, :]  # (..., V)
     if hidden is not None:
-        alike = ops.where(hidden, ops.cast(lowest(alike.dtype), alike.dtype), alike)
+        alike = ops.where(hidden, ops.cast(mask_value(alike.dtype), alike.dtype), alike)
     cosines, indices = ops.top_k(alike, count)
     return cosines, ops.cast(indices, "int32")
 

@@ -30,7 +30,7 @@ def sink_attention(
     is_causal: bool = False,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """Computes `dot_product_attention` with `normalizers.sink_softmax`, fused if possible.
+    """Computes attention with `normalizers.sink_softmax` by a fused kernel if possible.
 
     Args:
         query: (B, T, H, E).

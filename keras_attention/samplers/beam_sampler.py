@@ -12,7 +12,7 @@ from keras import ops
 
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.numerics.precision import wide
+from keras_attention.numerics.precision import to_float32
 from keras_attention.ops.sequence import decoding
 from keras_attention.samplers.sampler import Request, Sampler, is_one_of
 
@@ -164,7 +164,7 @@ class BeamSampler(Sampler):
                 "`num_beams` must not be above the number of words. "
                 f"Received: num_beams={k}, logits.shape={tuple(logits.shape)}"
             )
-        logits = wide(logits)
+        logits = to_float32(logits)
         # The K best of all are among the K best of each beam.
         best, words = ops.top_k(logits, k)  # (B·K, K)
         best = best - ops.logsumexp(logits, axis=-1, keepdims=True)

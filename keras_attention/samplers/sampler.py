@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from keras_attention.numerics.precision import wide
+from keras_attention.numerics.precision import to_float32
 from keras_attention.ops.sequence import decoding
 
 Tensor = Any
@@ -202,7 +202,7 @@ def one_by_one(
         now = request.having(tensors)
         logits, cache = now.next(prompt, cache, index, now.static)
         uniforms = None if now.draws is None else decoding.read(now.draws, index)
-        token = ops.cast(choose(wide(logits), uniforms), prompt.dtype)  # (B,)
+        token = ops.cast(choose(to_float32(logits), uniforms), prompt.dtype)  # (B,)
         token, finished = _kept(now, index, token, finished)
         return decoding.write(prompt, index, token), cache, finished, tensors
 

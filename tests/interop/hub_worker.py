@@ -136,8 +136,10 @@ def their_samplers_drive_seq2seq():
         for written in (one, two):
             chances = chances_of(model, source, written)
             third = np.sort(chances, axis=-1)[..., -3]
-            drawn = np.take_along_axis(chances, written[..., None], -1)[..., 0]
-            assert (drawn >= third - 1e-5).all()
+            with_random_weights = np.take_along_axis(chances, written[..., None], -1)[
+                ..., 0
+            ]
+            assert (chosen >= third - 1e-5).all()
 
 
 def their_samplers_drive_causal_lm():

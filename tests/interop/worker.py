@@ -178,7 +178,7 @@ def memnn():
     story = rng.integers(0, 19, (11, 13, 5))
     story[3, 5:] = 0
     inputs = {"story": story, "question": rng.integers(1, 19, (11, 3))}
-    return drawn(model, rng), integers(inputs), {}
+    return with_random_weights(model, rng), integers(inputs), {}
 
 
 def key_value():
@@ -195,7 +195,7 @@ def key_value():
         "keys": np.stack([entities, relations], axis=-1),
         "values": values,
     }
-    return drawn(model, rng), integers(inputs), {}
+    return with_random_weights(model, rng), integers(inputs), {}
 
 
 def additive():
@@ -215,7 +215,7 @@ def additive():
         "memory": rng.normal(size=(5, 41, 7)).astype("float32"),
     }
     inputs["memory"][:, ::3] = 0
-    return drawn(model, rng), inputs, {}
+    return with_random_weights(model, rng), inputs, {}
 
 
 def tokens(rng, batch, length, most=19):
@@ -235,7 +235,7 @@ def transformer():
     rng = np.random.default_rng(2)
     model = models.Transformer(19, 17, **SMALL)
     inputs = {"source": tokens(rng, 5, 11), "target": tokens(rng, 5, 7, 17)}
-    return drawn(model, rng), integers(inputs), {}
+    return with_random_weights(model, rng), integers(inputs), {}
 
 
 def causal_lm():
@@ -246,7 +246,7 @@ def causal_lm():
     model = models.CausalLM(
         19, **SMALL, position="rotary", block={"attention": attention}
     )
-    return drawn(model, rng), integers({"tokens": tokens(rng, 5, 11)}), {}
+    return with_random_weights(model, rng), integers({"tokens": tokens(rng, 5, 11)}), {}
 
 
 def masked_lm():
@@ -258,7 +258,7 @@ def masked_lm():
         "tokens": tokens(rng, 5, 11),
         "mask_positions": rng.integers(0, 2, (5, 3)),
     }
-    return drawn(model, rng), integers(inputs), {}
+    return with_random_weights(model, rng), integers(inputs), {}
 
 
 def transformer_classifier():
@@ -266,7 +266,7 @@ def transformer_classifier():
 
     rng = np.random.default_rng(5)
     model = models.TransformerClassifier(19, 5, **SMALL, position="relative")
-    return drawn(model, rng), integers({"tokens": tokens(rng, 5, 11)}), {}
+    return with_random_weights(model, rng), integers({"tokens": tokens(rng, 5, 11)}), {}
 
 
 def hopfield():
@@ -289,7 +289,7 @@ def hopfield():
         "memory": rng.normal(size=(5, 13, 7)).astype("float32"),
     }
     inputs["memory"][:, ::3] = 0
-    for weight in drawn(model, rng).trainable_weights:
+    for weight in with_random_weights(model, rng).trainable_weights:
         if weight.name == "log_beta":
             weight.assign(np.log([0.2, 0.1, 0.3]))
     return model, inputs, {}
@@ -304,7 +304,7 @@ def hopfield_layer():
     x = keras.Input((None, 7), name="x")
     lookup = layers.HopfieldLayer(13, 3, 4, update_steps=2, beta=0.3)
     inputs = {"x": rng.normal(size=(5, 11, 7)).astype("float32")}
-    return drawn(keras.Model({"x": x}, lookup(x)), rng), inputs, {}
+    return with_random_weights(keras.Model({"x": x}, lookup(x)), rng), inputs, {}
 
 
 def hopfield_classifier():
@@ -318,7 +318,7 @@ def hopfield_classifier():
         "instances": rng.normal(size=(5, 13, 7)).astype("float32"),
         "instances_mask": np.arange(13) < np.array([[13], [2], [5], [1], [7]]),
     }
-    return drawn(model, rng), inputs, {}
+    return with_random_weights(model, rng), inputs, {}
 
 
 def associative_memory():
@@ -355,7 +355,7 @@ def dnc_network():
         "inputs": rng.normal(size=(5, 13, 5)).astype("float32"),
         "answer_mask": asked(rng, 5, 13),
     }
-    return drawn(model, rng), inputs, {}
+    return with_random_weights(model, rng), inputs, {}
 
 
 def ntm_network():
@@ -368,7 +368,11 @@ def ntm_network():
     cell = layers.NTMCell(keras.layers.GRUCell(11), 7, 4)
     model = models.DNCNetwork(cell, 3, vocabulary_size=19, embedding_dim=5)
     words = integers({"inputs": tokens(rng, 5, 7)})  # torch's export unrolls them
-    return drawn(model, rng), {**words, "answer_mask": asked(rng, 5, 7)}, {}
+    return (
+        with_random_weights(model, rng),
+        {**words, "answer_mask": asked(rng, 5, 7)},
+        {},
+    )
 
 
 def skip_gram():
@@ -377,7 +381,7 @@ def skip_gram():
 
     rng = np.random.default_rng(142)  # no two words of a row are nearly alike
     inputs = {"center": rng.integers(1, 19, 5), "context": rng.integers(1, 19, (5, 4))}
-    return drawn(models.SkipGram(19, dim=6), rng), integers(inputs), {}
+    return with_random_weights(models.SkipGram(19, dim=6), rng), integers(inputs), {}
 
 
 def word_rnn():
@@ -386,7 +390,7 @@ def word_rnn():
 
     rng = np.random.default_rng(367)  # one word is far the likeliest
     model = models.WordRNN(19, units=7, embedding_dim=5, cell="gru")
-    return drawn(model, rng), integers({"tokens": tokens(rng, 5, 13)}), {}
+    return with_random_weights(model, rng), integers({"tokens": tokens(rng, 5, 13)}), {}
 
 
 def matrix_factorization():
@@ -396,7 +400,7 @@ def matrix_factorization():
     rng = np.random.default_rng(14)
     model = models.MatrixFactorization(11, 13, dim=4, mean=3.0)
     inputs = {"user": rng.integers(0, 11, 5), "item": rng.integers(0, 13, 5)}
-    return drawn(model, rng), integers(inputs), {}
+    return with_random_weights(model, rng), integers(inputs), {}
 
 
 def attentive_factorization():
@@ -408,10 +412,14 @@ def attentive_factorization():
     inputs = integers(inputs)
     inputs["history_ratings"] = rng.uniform(1, 5, (5, 6)).astype("float32")
     inputs["history_mask"] = rng.random((5, 6)) < 0.7
-    return drawn(models.AttentiveFactorization(13, dim=4, mean=3.0), rng), inputs, {}
+    return (
+        with_random_weights(models.AttentiveFactorization(13, dim=4, mean=3.0), rng),
+        inputs,
+        {},
+    )
 
 
-def drawn(model, rng):
+def with_random_weights(model, rng):
     for weight in model.trainable_weights:
         weight.assign(rng.normal(scale=0.5, size=weight.shape))
     return model

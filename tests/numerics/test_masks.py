@@ -26,7 +26,7 @@ def test_padding():
 @pytest.mark.parametrize("start", [0, 3])
 def test_places_of_a_length_that_is_a_tensor(start):
     """An exported graph whose length is open has it as one."""
-    found = masks.places(ops.convert_to_tensor(5), start)
+    found = masks.positions(ops.convert_to_tensor(5), start)
     np.testing.assert_array_equal(to_numpy(found), start + np.arange(5))
 
 

@@ -13,9 +13,8 @@ import keras
 import numpy as np
 
 from keras_attention.losses import SupportingFactLoss
-from keras_attention.models import MemNN
-from keras_attention.models.memory_networks.hashing import ClusterHash, Hash, WordHash
-from keras_attention.models.memory_networks.large_memory import LargeMemory
+from keras_attention.models import ClusterHash, LargeMemory, MemNN, WordHash
+from keras_attention.models.memory_networks.hashing import Hash
 
 WHERE, IS, THE, WENT, TO, TOOK = range(1, 7)
 ROOMS, PEOPLE, OBJECTS = 50, 300, 300

@@ -169,8 +169,8 @@ def parse(
         A list with one `Example` per question.
 
     Raises:
-        ValueError: A line that does not follow the format; the message gives
-            `source` and the line.
+        ValueError: A line does not follow the format; the message gives `source` and
+            the line number.
 
     Example:
         ```python

@@ -17,9 +17,9 @@ import numpy as np
 from keras_attention.datasets.babi.archive import TASKS, Example
 from keras_attention.datasets.babi.vectors import Vocabulary
 
-_FLIPS = 1000  # random exchanges, against which the real stories are held
-_LEVEL = 0.002  # of a test: two words are kept apart below it
-_LEAST = 20  # stories with one of two words but not the other, for a test to mean much
+_FLIPS = 1000  # random exchanges to compare the real stories with
+_LEVEL = 0.002  # p-value below which two words are kept apart
+_LEAST = 20  # minimum number of stories with only one of the two words
 _ALIKE = 0.3  # minimum share of sentences in which two words occur alike
 
 Features = Counter[Hashable]
@@ -265,7 +265,7 @@ def _difference(
     """Returns the difference of two words' features in one story."""
     exchanged = {one: other, other: one}
     mine, theirs = words.get(one, Counter()), words.get(other, Counter())
-    # Co-occurrence is symmetric.
+    # Exchange the two words inside the features, too.
     mine = Counter({_map(k, exchanged): v for k, v in mine.items()})
     for kind in mine.keys() | theirs.keys():
         value = mine[kind] - theirs[kind]

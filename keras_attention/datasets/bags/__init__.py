@@ -1,8 +1,9 @@
-"""Bags of instances with one label a bag: multiple-instance learning.
+"""Bags of instances with one label per bag, for multiple-instance learning.
 
-A bag is a set of any number of instances, and is positive if something in it is. Tiger
-and Elephant (pictures as bags of their regions) and Musk1 (molecules as bags of their
-shapes) are read from files; bit patterns, latch sequences and bags of digits are made.
+A bag is a set of instances of any size. It is positive if one of its instances is.
+Tiger and Elephant (images as bags of regions) and Musk1 (molecules as bags of
+conformations) are read from files. Bit patterns, latch sequences and bags of digits are
+generated.
 
 ```python
 from keras_attention.datasets import bags

@@ -1,11 +1,11 @@
-"""Bags that are made: bit patterns, latch sequences, and handfuls of digits."""
+"""Generated bags: bit patterns, latch sequences and bags of digits."""
 
 import numpy as np
 
 from keras_attention.datasets import mnist
 from keras_attention.datasets.bags.padding import Bags
 
-_HELD_OUT = 5  # every fifth picture of a digit is held out
+_HELD_OUT = 5  # every fifth image of a digit is held out
 
 
 def bit_patterns(
@@ -15,24 +15,24 @@ def bit_patterns(
     signals: int = 8,
     seed: int = 0,
 ) -> Bags:
-    """Bags of random bit patterns; those that hold one of a few signals are positive.
+    """Generates bags of bit patterns; bags that contain a signal pattern are positive.
 
-    The signals are drawn first, all different. One half of the bags has one of them, at
-    a random place; every other instance is any pattern that is no signal.
+    A few distinct patterns are the signals. Half of the bags contain one signal at a
+    random index. All other instances are random patterns that are not signals.
 
     Args:
-        count: B, how many bags.
-        instances: S, how many patterns in each.
-        bits: F, the bits of a pattern, as −1 and 1.
-        signals: How many patterns are signals.
+        count: B, the number of bags.
+        instances: S, the number of patterns per bag.
+        bits: F, the number of bits of a pattern, encoded as −1 and 1.
+        signals: Number of signal patterns.
         seed: Seed for `numpy.random.default_rng`.
 
     Returns:
-        `Bags` with labels 0 and 1. Bags for training and for testing must be of one
-        call, `take`n apart, since another seed has other signals.
+        `Bags` with labels 0 and 1. Training and test bags must come from one call,
+        split with `take`, since another seed gives other signals.
 
     Raises:
-        ValueError: A size below 1, more than 20 bits, or as many signals as patterns.
+        ValueError: A size is below 1, `bits` is above 20, or all patterns are signals.
 
     Example:
         ```python
@@ -61,22 +61,23 @@ def bit_patterns(
 def latch_sequences(
     count: int = 4096, length: int = 32, characters: int = 20, seed: int = 0
 ) -> Bags:
-    """Sequences in which a single character, at a random place, tells the class.
+    """Generates sequences in which a single character determines the class.
 
-    Character 0 is in the sequences of class 0 and character 1 in those of class 1, once
-    in each; the others say nothing. To find it, a network must hold on to it.
+    Sequences of class 0 contain character 0 once, and sequences of class 1 contain
+    character 1 once, at a random index. The other characters carry no information. A
+    recurrent network must remember the character until the end.
 
     Args:
-        count: B, how many sequences.
-        length: S, how many characters in each.
-        characters: F, how many there are; an instance is one of them, one-hot.
+        count: B, the number of sequences.
+        length: S, the number of characters per sequence.
+        characters: F, the alphabet size; an instance is one one-hot character.
         seed: Seed for `numpy.random.default_rng`.
 
     Returns:
-        `Bags` with labels 0 and 1, one half each.
+        `Bags`, half with label 0 and half with label 1.
 
     Raises:
-        ValueError: A size below 1, or fewer than 3 characters.
+        ValueError: A size is below 1, or `characters` is below 3.
     """
     _at_least_one(count=count, length=length)
     if characters < 3:
@@ -100,32 +101,33 @@ def digits(
     seed: int = 0,
     digits: mnist.Digits | None = None,
 ) -> Bags:
-    """Handfuls of handwritten digits; those with a certain digit are positive.
+    """Generates bags of handwritten digits; bags with the target digit are positive.
 
-    One half of the bags has at least one picture of `target`, the other has none. How
-    many pictures are in a bag is drawn from a normal distribution, and is at least 1.
+    Half of the bags contain at least one image of `target`; the other half contain
+    none. The size of a bag is sampled from a normal distribution and is at least 1.
 
     Args:
-        count: B, how many bags.
-        part: `"train"` or `"test"`: no picture is in both. Every fifth picture of each
-            digit is of the part `"test"`; the pictures are parted before bags are made.
-        target: The digit that is looked for.
-        mean: Of the number of pictures in a bag.
-        deviation: Of the number of pictures in a bag.
+        count: B, the number of bags.
+        part: `"train"` or `"test"`. The images are split before the bags are built:
+            every fifth image of each digit belongs to `"test"`, the others to
+            `"train"`.
+        target: The target digit.
+        mean: Mean number of images per bag.
+        deviation: Standard deviation of the number of images per bag.
         seed: Seed for `numpy.random.default_rng`.
-        digits: Pictures to draw from; by default the 10,000 of MNIST's test file.
+        digits: Source images. Defaults to the 10,000 images of MNIST's test file.
 
     Returns:
-        `Bags`, an instance being the pixels of a picture from 0 to 1, row by row.
+        `Bags`. An instance is a flattened image with pixels from 0 to 1.
 
     Raises:
-        ValueError: A `count` below 1, another `part`, a mean below 1 or a deviation
-            below 0, or a part without the target or without other digits.
+        ValueError: `count` or `mean` is below 1, `deviation` is below 0, `part` is
+            unknown, or the part lacks the target or other digits.
         DataNotFoundError, DamagedDataError: As `mnist.load`.
 
     Reference:
         Ilse, Tomczak & Welling, "Attention-based deep multiple instance learning"
-        (2018), section 4.2, whose bags are of MNIST's training digits.
+        (2018), section 4.2. The paper builds its bags from MNIST's training digits.
     """
     _at_least_one(count=count)
     if part not in ("train", "test"):
@@ -163,14 +165,14 @@ def _handful(
     targets: np.ndarray,
     others: np.ndarray,
 ) -> np.ndarray:
-    """The numbers of a bag's pictures, the target's first where there must be one."""
+    """Samples the indices of a bag's images; a required target image comes first."""
     if not label:
         return random.choice(others, size)
     return np.concatenate([random.choice(targets, 1), random.choice(mine, size - 1)])
 
 
 def _held_out(named: np.ndarray) -> np.ndarray:
-    """Every fifth picture of each digit."""
+    """Selects every fifth image of each digit."""
     held = np.zeros(len(named), bool)
     for digit in np.unique(named):
         held[np.flatnonzero(named == digit)[_HELD_OUT - 1 :: _HELD_OUT]] = True

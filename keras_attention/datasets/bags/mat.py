@@ -1,6 +1,6 @@
-"""MATLAB's file format 5, as far as numeric and sparse arrays go.
+"""Reads numeric and sparse arrays from MATLAB version 5 files.
 
-Written here since SciPy's reader crashes the process on some damaged files.
+This reader exists because SciPy's crashes the process on some damaged files.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from collections.abc import Iterator
 
 import numpy as np
 
-# What the format's numbers for types and classes mean.
+# The type and class codes of the format.
 _TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8"}
 _TYPES |= {12: "i8", 13: "u8"}
 _MATRIX, _COMPRESSED = 14, 15
 _SPARSE, _NUMERIC = 5, range(6, 16)
 _HEAD = 128  # bytes before the first element
-_LIMIT = 2**28  # bytes of one element once decompressed, and of one array
+_LIMIT = 2**28  # limit in bytes for a decompressed element and for an array
 
 
 class BrokenMatError(ValueError):
-    """The bytes are not of the format, or they end too early."""
+    """The bytes do not follow the format, or they end too early."""
 
 
 def arrays(content: bytes) -> dict[str, np.ndarray]:
-    """The real numeric arrays of a file, sparse ones filled up, by name.
+    """Reads the real numeric arrays of a file by name, and densifies sparse ones.
 
     Args:
-        content: The file's bytes. Variables of other kinds are passed over.
+        content: The file's bytes. Other kinds of variables are skipped.
 
     Raises:
-        BrokenMatError: Bytes that are not of the format, or that end too early.
+        BrokenMatError: The bytes do not follow the format, or they end too early.
     """
     order = {b"IM": "<", b"MI": ">"}.get(content[126:_HEAD])
     if not content.startswith(b"MATLAB 5.0 MAT-file") or order is None:
@@ -50,7 +50,7 @@ def arrays(content: bytes) -> dict[str, np.ndarray]:
 
 
 def _elements(data: bytes, order: str) -> Iterator[tuple[int, bytes]]:
-    """The type and the bytes of each element, one behind the other."""
+    """Yields the type and the bytes of each element in order."""
     place = 0
     while place < len(data):
         first, size = (
@@ -85,7 +85,7 @@ def _decompressed(data: bytes) -> bytes:
 
 
 def _matrix(data: bytes, order: str) -> tuple[str, np.ndarray] | None:
-    """A variable's name and array, or None for what holds no real numbers."""
+    """Returns a variable's name and array; None unless it holds real numbers."""
     parts = list(_elements(data, order))
     if len(parts) < 3:
         raise BrokenMatError("a variable has no flags, shape or name")
@@ -105,7 +105,7 @@ def _matrix(data: bytes, order: str) -> tuple[str, np.ndarray] | None:
 
 
 def _filled(name: str, shape: tuple[int, ...], values: list[np.ndarray]) -> np.ndarray:
-    """A sparse array of rows, starts of columns, and values."""
+    """Builds a dense array from row indices, column starts and values."""
     if len(values) != 3 or len(shape) != 2:
         raise BrokenMatError(f"{name!r} is no sparse array of two axes")
     rows, starts, numbers = values

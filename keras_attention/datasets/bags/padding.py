@@ -1,4 +1,4 @@
-"""`Bags`: instances, the bag that each is in, and a label for each bag."""
+"""`Bags`: instances, their bag indices, and one label per bag."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from numpy.typing import ArrayLike
 
 @dataclass(frozen=True, eq=False)
 class Bags:
-    """B bags of n instances in all, each of F features.
+    """B bags with n instances in total and F features per instance.
 
     Args:
         instances: (n, F), kept as float32.
-        bag: (n,), which bag each instance is in, from 0 to B − 1; kept as int32.
-        labels: (B,), a whole number for each bag; kept as int32.
+        bag: (n,), the bag index of each instance, from 0 to B − 1; kept as int32.
+        labels: (B,), an integer per bag; kept as int32.
 
     Raises:
-        ValueError: Shapes that do not fit, an instance of a bag that has no label, a
-            bag without instances, or numbers that are not finite.
+        ValueError: Shapes do not match, an instance belongs to a bag without a label, a
+            bag has no instances, or a number is not finite.
 
     Example:
         ```python
@@ -34,7 +34,7 @@ class Bags:
     labels: np.ndarray
 
     def __post_init__(self) -> None:
-        with np.errstate(over="ignore"):  # it becomes infinity, which is refused below
+        with np.errstate(over="ignore"):  # infinity is refused below
             instances = np.asarray(self.instances, np.float32)
         bag, labels = _whole("bag", self.bag), _whole("labels", self.labels)
         if instances.ndim != 2 or bag.shape != instances.shape[:1]:
@@ -67,15 +67,15 @@ class Bags:
 
     @classmethod
     def of(cls, sets: Iterable[ArrayLike], labels: ArrayLike) -> Bags:
-        """Bags of a list of arrays, each of which is a bag.
+        """Creates `Bags` from a list of arrays, one array per bag.
 
         Args:
-            sets: B arrays (S, F); S may differ.
+            sets: B arrays (S, F). S may vary.
             labels: (B,).
 
         Raises:
-            ValueError: As the class; arrays of unequal widths, or as many labels as
-                there are not bags; or bags that are not (S, F).
+            ValueError: Same as the class. Also if a bag is not (S, F), if the widths
+                differ, or if the numbers of labels and bags differ.
         """
         arrays = [np.asarray(one, np.float32) for one in sets]
         labels = np.asarray(labels)
@@ -103,18 +103,18 @@ class Bags:
 
     @property
     def sizes(self) -> np.ndarray:
-        """(B,) int, how many instances each bag has."""
+        """(B,) int, the number of instances per bag."""
         return np.bincount(self.bag, minlength=len(self))
 
     def take(self, rows: ArrayLike) -> Bags:
-        """The bags of these numbers, in this order.
+        """Selects bags by index, in the given order.
 
         Args:
-            rows: (b,) whole numbers from 0 to B − 1, of which one may come several
-                times; or (B,) booleans, True for each bag that is taken.
+            rows: (b,) integers from 0 to B − 1, repeats allowed; or a (B,) boolean
+                mask, True for each selected bag.
 
         Raises:
-            ValueError: Numbers that are none of these, or not B booleans.
+            ValueError: An index is invalid, or the mask is not (B,).
         """
         rows = self._numbers(rows)
         order = np.argsort(self.bag, kind="stable")
@@ -125,7 +125,7 @@ class Bags:
         return Bags(self.instances[places], new, self.labels[rows])
 
     def _numbers(self, rows: ArrayLike) -> np.ndarray:
-        """Numbers of bags, (b,), of themselves or of a mask."""
+        """Returns bag indices, (b,), from indices or a mask."""
         given = np.asarray(rows)
         if given.dtype == bool:
             if given.shape != (len(self),):
@@ -144,17 +144,18 @@ class Bags:
         return numbers
 
     def padded(self, length: int | None = None) -> dict[str, np.ndarray]:
-        """The bags as one array, the shorter ones filled up with zeros.
+        """Returns the bags as one array, padded with zeros.
 
         Args:
-            length: S, by default that of the longest bag.
+            length: S. Defaults to the size of the largest bag.
 
         Returns:
             `"instances"`, (B, S, F) float32, and `"instances_mask"`, (B, S) bool, True
-            where there is an instance: the inputs of `HopfieldClassifier`.
+            for instances and False for padding. These are the inputs of
+            `HopfieldClassifier`.
 
         Raises:
-            ValueError: A `length` below that of the longest bag.
+            ValueError: `length` is below the size of the largest bag.
         """
         sizes = self.sizes
         longest = int(sizes.max(initial=1))
@@ -173,7 +174,7 @@ class Bags:
 def _whole(name: str, given: object) -> np.ndarray:
     array = np.asarray(given)
     if array.dtype.kind in "biuf":
-        with np.errstate(invalid="ignore"):  # of what is not finite, and not whole
+        with np.errstate(invalid="ignore"):  # from non-finite and fractional numbers
             whole = array.astype(np.int32)
         if (whole == array).all():
             return whole

@@ -1,4 +1,4 @@
-"""The files of Tiger, Elephant and Musk1."""
+"""Readers for the Tiger, Elephant and Musk1 files."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ _FIELDS = ("features", "bag_ids", "labels")
 def load(name: str, path: str | os.PathLike[str] | None = None) -> Bags:
     """Loads Tiger, Elephant or Musk1.
 
-    Without a `path` the file is `mil/tiger.mat`, `mil/elephant.mat` or `mil/musk1.csv`
-    in the folder named by `KERAS_ATTENTION_DATA`. Nothing is downloaded: these files
-    have no address that is known to last.
+    Without a `path`, the file must be `mil/tiger.mat`, `mil/elephant.mat` or
+    `mil/musk1.csv` in the folder named by `KERAS_ATTENTION_DATA`. Nothing is
+    downloaded, since these files have no stable URL.
 
     Args:
         name: `"tiger"` (200 bags, 1,220 instances of 230 features), `"elephant"` (200,
             1,391, 230) or `"musk1"` (92, 476, 166).
-        path: The file, wherever it is.
+        path: Path of the file.
 
     Returns:
         `Bags` with labels 0 and 1.
 
     Raises:
-        ValueError: Another `name`.
-        DataNotFoundError: No such file; the message names what to get, and where to
-            put it.
-        DamagedDataError: A file that is truncated or of another format.
+        ValueError: Unknown `name`.
+        DataNotFoundError: The file is missing; the message says what to download and
+            where to put it.
+        DamagedDataError: The file is truncated or has another format.
     """
     if name not in tuple(_FILES):
         raise ValueError(
@@ -50,20 +50,20 @@ def load(name: str, path: str | os.PathLike[str] | None = None) -> Bags:
 
 
 def read_mat(path: str | os.PathLike[str]) -> Bags:
-    """Reads a MATLAB file of `features`, `bag_ids` and `labels`, a column an instance.
+    """Reads `features`, `bag_ids` and `labels` from a MATLAB file.
 
-    A label above 0 is positive. Arrays may be sparse.
+    Each column is an instance. A label above 0 is positive. Arrays may be sparse.
 
     Args:
-        path: The file, of MATLAB's format 5.
+        path: A MATLAB version 5 file.
 
     Returns:
-        `Bags` with labels 0 and 1, in the order of their numbers in the file.
+        `Bags` with labels 0 and 1, sorted by bag number.
 
     Raises:
-        DataNotFoundError: No such file.
-        DamagedDataError: A file that is truncated, of another format, without one of
-            the three arrays, or in which they do not fit.
+        DataNotFoundError: The file is missing.
+        DamagedDataError: The file is truncated, has another format, lacks one of the
+            three arrays, or their shapes do not match.
     """
     path = _existing(path)
     try:
@@ -78,18 +78,18 @@ def read_mat(path: str | os.PathLike[str]) -> Bags:
 
 
 def read_table(path: str | os.PathLike[str]) -> Bags:
-    """Reads lines of label, number of the bag and features, with commas between.
+    """Reads comma-separated lines of label, bag number and features.
 
     Args:
-        path: The file, one instance a line. A label above 0 is positive.
+        path: A file with one instance per line. A label above 0 is positive.
 
     Returns:
-        `Bags` with labels 0 and 1, in the order of their numbers in the file.
+        `Bags` with labels 0 and 1, sorted by bag number.
 
     Raises:
-        DataNotFoundError: No such file.
-        DamagedDataError: A line that is of another length than the first or holds
-            something that is no number, with its number; a bag of two labels.
+        DataNotFoundError: The file is missing.
+        DamagedDataError: A line's length differs from the first line's, a field is not
+            a number, or a bag has two labels. The message gives the line number.
     """
     path = _existing(path)
     rows: list[list[float]] = []
@@ -114,7 +114,7 @@ def read_table(path: str | os.PathLike[str]) -> Bags:
 def _bags(
     path: Path, features: np.ndarray, numbers: np.ndarray, positive: np.ndarray
 ) -> Bags:
-    """Bags of each instance's features, bag and label."""
+    """Builds `Bags` from each instance's features, bag and label."""
     if features.ndim != 2 or not len(features) == len(numbers) == len(positive):
         raise _damaged(
             path,

@@ -1,9 +1,9 @@
-"""Block puzzles, mini-SHRDLU: reach the goal that is asked for, among several told.
+"""Mini-SHRDLU block puzzles: reach the requested one of several described goals.
 
 Graves et al., 2016, *Hybrid computing using a neural network with dynamic external
-memory*, Nature 538, Methods, "Mini-SHRDLU". The paper learns them by reinforcement;
-here they are a supervised task, in which the moves to learn are a shortest solution,
-found by breadth-first search.
+memory*, Nature 538, Methods, "Mini-SHRDLU". The paper trains by reinforcement learning.
+Here the puzzles are a supervised task: the target moves are a shortest solution, found
+by breadth-first search.
 
 ```python
 from keras_attention.datasets import blocks

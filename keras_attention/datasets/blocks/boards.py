@@ -1,8 +1,8 @@
-"""Boards of three columns of three squares, and what a move makes of each.
+"""Boards of three columns with three squares, and the result of each move.
 
-A board is its columns from the left, each its blocks from the bottom, numbered from 1.
-There are so few boards of so many blocks that all of them are listed once, with the
-board to which every move leads.
+A board lists its columns from left to right, and each column its blocks from the
+bottom. Blocks are numbered from 1. The number of boards is small, so all of them are
+listed once with the result of every move.
 """
 
 import functools
@@ -22,37 +22,37 @@ PASS = len(MOVES)
 RELATIONS = ("above", "below", "left", "right")
 """What a constraint may say of two blocks that touch."""
 
-_ABOVE, _LEFT = 0, 1  # the two kinds of a fact
+_ABOVE, _LEFT = 0, 1  # the two kinds of facts
 
 Board = tuple[tuple[int, ...], ...]
 
 
 class Fact(NamedTuple):
-    """Two blocks that touch: `first` directly above, or left of, `second`."""
+    """Two touching blocks: `first` is directly above or left of `second`."""
 
     kind: int
     first: int
     second: int
 
     def worded(self, turned: bool) -> tuple[int, int, int]:
-        """(block, relation, block), or the same said from the other block."""
+        """Returns (block, relation, block), or the inverse from the other block."""
         if turned:
             return self.second, 2 * self.kind + 1, self.first
         return self.first, 2 * self.kind, self.second
 
 
 class Boards(NamedTuple):
-    """All boards of so many blocks.
+    """All boards with a given number of blocks.
 
     Attributes:
-        blocks: How many blocks they have.
-        boards: The boards themselves.
-        place: Where a board stands among them.
-        moved: (S, 6) where each of `MOVES` leads; a move from an empty column or onto
-            a full one leads nowhere else.
-        facts: What touches on each board.
-        true: (S, F) bool, which of `all_facts` hold on each board.
-        all_facts: Every fact that holds on some board, and its column in `true`.
+        blocks: Number of blocks.
+        boards: The S boards.
+        place: Maps each board to its index in `boards`.
+        moved: (S, 6), the index of the board after each of `MOVES`. A move from an
+            empty column or onto a full column changes nothing.
+        facts: The facts that hold on each board.
+        true: (S, F) bool, True if a fact of `all_facts` holds on a board.
+        all_facts: Maps every possible fact to its column in `true`.
     """
 
     blocks: int
@@ -65,7 +65,7 @@ class Boards(NamedTuple):
 
 
 def touching(board: Board) -> frozenset[Fact]:
-    """Every fact that holds on a board."""
+    """Returns all facts that hold on a board."""
     facts = []
     for column in board:
         facts += [Fact(_ABOVE, b, a) for a, b in itertools.pairwise(column)]
@@ -75,7 +75,7 @@ def touching(board: Board) -> frozenset[Fact]:
 
 
 def moved(board: Board, action: int) -> Board:
-    """The board after an action; unchanged where the action cannot be done."""
+    """Returns the board after an action; an impossible action changes nothing."""
     if action == PASS:
         return board
     start, end = MOVES[action]
@@ -89,7 +89,7 @@ def moved(board: Board, action: int) -> Board:
 
 @functools.cache
 def all_boards(blocks: int) -> Boards:
-    """Lists the boards with blocks 1 to `blocks`: 60 of three, 7,200 of six."""
+    """Lists the boards with blocks 1 to `blocks`: 60 for three, 7,200 for six."""
     heights = [
         h for h in itertools.product(range(SIZE + 1), repeat=SIZE) if sum(h) == blocks
     ]
@@ -109,14 +109,14 @@ def all_boards(blocks: int) -> Boards:
 
 
 def moves_to(boards: Boards, goal: np.ndarray) -> np.ndarray:
-    """The fewest moves from each board to any of those in `goal`.
+    """Returns the minimum number of moves from each board to any goal board.
 
-    A breadth-first search from the goal: every move can be undone, so that it is as far
-    in one direction as in the other.
+    A breadth-first search starts from the goal boards. Every move can be undone, so
+    distances are symmetric.
 
     Args:
-        boards: All boards, S of them.
-        goal: (S,) bool.
+        boards: All S boards.
+        goal: (S,) bool, True for goal boards.
 
     Returns:
         (S,) int8.

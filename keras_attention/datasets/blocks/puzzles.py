@@ -1,4 +1,4 @@
-"""Puzzles: a board, several goals with letters for names, and the one asked for."""
+"""Puzzles: a board, several lettered goals, and the requested goal."""
 
 import functools
 import zlib
@@ -20,22 +20,22 @@ from keras_attention.datasets.blocks.boards import (
 from keras_attention.datasets.ragged import Range, Seed, at_least_one, span
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-_TRIES = 2000  # of drawing a puzzle anew where it is of the other split, or has no goal
-_TEST_SHARE = 10  # one puzzle in ten is for the test
+_TRIES = 2000  # attempts to sample a puzzle of the split that has goals
+_TEST_SHARE = 10  # one puzzle in ten belongs to the test split
 
 Constraint = tuple[int, str, int]  # block, relation, block
 
 
 class Puzzle(NamedTuple):
-    """One puzzle.
+    """A board, its goals, the requested goal and a shortest solution.
 
     Attributes:
-        board: The columns from the left, each its blocks from the bottom.
-        goals: Letter to constraints, each as (1, "above", 2): block 1 stands directly
-            above block 2. "left" and "right" are of neighbours in a row.
-        asked: The letter of the goal to reach.
-        moves: A shortest sequence of moves that reaches it, of all such the first in
-            the order of `MOVES`: the places of the moves in `MOVES`.
+        board: The columns from left to right, each with its blocks from the bottom.
+        goals: Maps a letter to constraints such as (1, "above", 2): block 1 is directly
+            above block 2. "left" and "right" refer to adjacent blocks in a row.
+        asked: The letter of the requested goal.
+        moves: A shortest solution, as indices into `MOVES`. Ties are resolved in the
+            order of `MOVES`.
     """
 
     board: Board
@@ -53,32 +53,31 @@ def draw_puzzles(
     split: str = "train",
     seed: Seed = 0,
 ) -> list[Puzzle]:
-    """Draws puzzles, as in the paper.
+    """Samples puzzles as in the paper.
 
-    Blocks are put on the board at random. For each goal a board is drawn that is so
-    many moves away, and of what touches there, but not on the first board, some facts
-    are the goal's constraints; each is said from one of its two blocks. One of the
-    goals is asked for. It may be reached in fewer moves than the board it was drawn
-    from.
+    Blocks are placed on the board at random. For each goal, a board that is `depth`
+    moves away is sampled. The goal's constraints are facts that hold on that board but
+    not on the first one, each stated from one of its two blocks. One goal is requested.
+    It may be reachable in fewer than `depth` moves.
 
     Args:
-        count: How many puzzles.
-        goals: How many goals: one number, or a (minimum, maximum) pair; at most 26.
-        blocks: How many blocks; at most 6.
-        constraints: How many constraints a goal has.
-        depth: How many moves away the board is from which a goal is drawn.
-        split: `"train"`, `"test"` or `"all"`. What is in one of the first two is not in
-            the other: a puzzle is its board and the constraints of the goal asked for,
-            however they are said. One puzzle in ten is of the test.
+        count: Number of puzzles.
+        goals: Number of goals, or a (minimum, maximum) range; at most 26.
+        blocks: Number of blocks; at most 6.
+        constraints: Number of constraints per goal.
+        depth: Distance in moves from the board to the goal's source board.
+        split: `"train"`, `"test"` or `"all"`. The first two are disjoint. The split
+            depends on the board and the constraints of the requested goal, not on their
+            wording. One puzzle in ten belongs to `"test"`.
         seed: Seed for `numpy.random.default_rng`.
 
     Returns:
         A list of `Puzzle`.
 
     Raises:
-        ValueError: another `split`, a size below 1, a range with its minimum above its
-            maximum, more blocks or goals than there are, or a kind of puzzle that does
-            not exist, such as six constraints of three blocks.
+        ValueError: unknown `split`, a size below 1, a range with its minimum above its
+            maximum, too many blocks or goals, or an impossible puzzle, such as six
+            constraints with three blocks.
 
     Example:
         ```python
@@ -104,15 +103,15 @@ def draw_puzzles(
 
 
 def renamed(puzzle: Puzzle, seed: Seed = 0) -> Puzzle:
-    """The same puzzle, told in other words: it has the same solution.
+    """Rewords a puzzle; the solution stays the same.
 
-    Its blocks get other numbers and its goals other letters and another order, and each
-    constraint is said from either of its two blocks. A puzzle to train on may become
-    one of the test: see `is_of_the_test`.
+    Blocks get new numbers, goals get new letters and a new order, and each constraint
+    is stated from a random one of its two blocks. A training puzzle may become a test
+    puzzle; see `is_of_the_test`.
 
     Args:
         puzzle: The puzzle.
-        seed: A seed of `numpy.random.default_rng`, or such a generator.
+        seed: A seed of `numpy.random.default_rng`, or a generator.
 
     Returns:
         `Puzzle`.
@@ -146,7 +145,7 @@ def renamed(puzzle: Puzzle, seed: Seed = 0) -> Puzzle:
 
 
 def holds(board: Board, constraint: Constraint) -> bool:
-    """Whether one constraint is satisfied on a board."""
+    """Whether a constraint is satisfied on a board."""
     boards = all_boards(sum(map(len, board)))
     return _fact(constraint) in boards.facts[boards.place[board]]
 
@@ -157,16 +156,16 @@ def is_reached(board: Board, goal: tuple[Constraint, ...]) -> bool:
 
 
 def distance_to(puzzle: Puzzle) -> np.ndarray:
-    """The fewest moves from every board to the goal asked for, (S,) int8."""
+    """Returns the distance from every board to the requested goal, (S,) int8."""
     boards = all_boards(sum(map(len, puzzle.board)))
     facts = [_fact(constraint) for constraint in puzzle.goals[puzzle.asked]]
     return _distance_to(boards, facts)
 
 
 def best_action(left: np.ndarray, board: Board) -> int:
-    """The first move of a shortest way to the goal, or to pass where it is reached.
+    """Returns the first move of a shortest solution, or pass at the goal.
 
-    `left` is what `distance_to` says.
+    `left` is the output of `distance_to`.
     """
     boards = all_boards(sum(map(len, board)))
     here = boards.place[board]
@@ -176,7 +175,7 @@ def best_action(left: np.ndarray, board: Board) -> int:
 
 
 def is_of_the_test(puzzle: Puzzle) -> bool:
-    """Whether a puzzle is in the split for the test."""
+    """Whether a puzzle belongs to the test split."""
     facts = [_fact(constraint) for constraint in puzzle.goals[puzzle.asked]]
     return _is_of_the_test(puzzle.board, facts)
 
@@ -217,7 +216,7 @@ def _draw(
 def _goal(
     boards: Boards, start: int, depth: int, size: int, random: np.random.Generator
 ) -> list[Fact] | None:
-    """Facts of a board so many moves away, or None if it has too few new ones."""
+    """Samples facts of a board at the given distance; None if too few are new."""
     away = np.flatnonzero(_moves_from(boards.blocks, start) == depth)
     if not len(away):
         return None
@@ -231,7 +230,7 @@ def _goal(
 def _puzzle(
     boards: Boards, board: Board, goals: list[list[Fact]], random: np.random.Generator
 ) -> Puzzle:
-    """Names the goals in any order, and finds the way to the first of `goals`."""
+    """Names the goals in random order and solves for the first of `goals`."""
     letters = [LETTERS[i] for i in random.choice(len(LETTERS), len(goals), False)]
     order = random.permutation(len(goals))
     named = {

@@ -1,4 +1,4 @@
-"""Puzzles as sequences, and playing them out.
+"""Encodes puzzles as sequences and plays them.
 
 Shapes: N puzzles, T steps of a sequence.
 """
@@ -36,11 +36,11 @@ INPUTS = _SQUARES + SIZE * SIZE * MOST_BLOCKS  # 97
 
 
 class Verdict(NamedTuple):
-    """What playing a puzzle came to.
+    """The results of played puzzles.
 
     Attributes:
-        solved: (N,) bool, the goal asked for holds on the last board.
-        fewest: (N,) bool, it does so after as few moves as can be.
+        solved: (N,) bool, True if the requested goal holds on the last board.
+        fewest: (N,) bool, True if solved in the minimum number of moves.
     """
 
     solved: np.ndarray
@@ -48,13 +48,13 @@ class Verdict(NamedTuple):
 
 
 class Played(NamedTuple):
-    """What `play` returns.
+    """The output of `play`.
 
     Attributes:
-        moves: The actions of each puzzle, to the one that passes or the last one.
-        verdict: Whether they solve it.
-        data: The examples as they were played: the inputs hold the boards that came
-            about, and the targets the best action on each of them.
+        moves: The actions of each puzzle, up to the first pass or the last step.
+        verdict: Whether the actions solve each puzzle.
+        data: The played examples. The inputs hold the boards reached during play, and
+            the targets hold the best action on each of them.
     """
 
     moves: list[tuple[int, ...]]
@@ -65,12 +65,12 @@ class Played(NamedTuple):
 def vectorize(
     puzzles: Sequence[Puzzle], steps: int | None = None
 ) -> dict[str, np.ndarray]:
-    """Turns N puzzles into the arrays that a network learns from.
+    """Turns N puzzles into training arrays.
 
-    A step for each constraint: its goal's letter, block, relation, block. A step with
-    the go cue and the letter of the goal asked for. Then, with the go cue alone, the
-    steps to answer at: a move each, and at last to pass. The board is seen at every
-    step, in the answer as the moves before have left it.
+    Each constraint takes one step: goal letter, block, relation, block. The next step
+    holds the go cue and the letter of the requested goal. The answer steps hold only
+    the go cue: one step per move, and a final pass. Every step also shows the board;
+    during the answer, it reflects the previous moves.
 
     Args:
         puzzles: The puzzles.
@@ -78,10 +78,10 @@ def vectorize(
 
     Returns:
         `"inputs"`: (N, T, 97) float32, one-hot: letter (26), block (6), relation (4:
-        above, below, left, right), block (6), go cue (1), block of each square (9 times
-        6, from the bottom, columns from the left). `"answer_mask"`: (N, T) bool.
+        above, below, left, right), block (6), go cue (1), block on each square (9 times
+        6, from the bottom, columns from left to right). `"answer_mask"`: (N, T) bool.
         `"targets"`: (N, T, 7) float32, one-hot actions: the six moves of `MOVES`, and
-        to pass. `"lengths"`: (N,) int32.
+        pass. `"lengths"`: (N,) int32.
 
     Raises:
         ValueError: no puzzles, or too few `steps`.
@@ -116,18 +116,19 @@ def vectorize(
 
 
 def check_moves(puzzles: Sequence[Puzzle], moves: Sequence[Sequence[int]]) -> Verdict:
-    """Plays moves, and says whether the goals asked for are then satisfied.
+    """Plays moves and checks whether the requested goals are then satisfied.
 
     Args:
         puzzles: The puzzles.
-        moves: For each the actions, as places in `MOVES`; 6 passes. One that cannot be
-            done leaves the board as it is, and counts as a move.
+        moves: The actions for each puzzle, as indices into `MOVES`; 6 is pass. An
+            impossible action leaves the board unchanged and counts as a move.
 
     Returns:
         `Verdict`.
 
     Raises:
-        ValueError: not as many as puzzles; an action outside 0 to 6.
+        ValueError: the numbers of puzzles and of action lists differ, or an action is
+            outside 0 to 6.
 
     Example:
         ```python
@@ -161,16 +162,16 @@ def play(
     extra: int = 6,
     steps: int | None = None,
 ) -> Played:
-    """Lets a network play, seeing after each move the board that it has made.
+    """Lets a network play and shows it the resulting board after each move.
 
     Args:
-        predict: Gets `{"inputs": (N, T, 97), "answer_mask": (N, T)}` and returns
-            (N, T, 7) logits, such as a model's `predict`. It must not look ahead. It is
-            called once for each step of the answers, always with the same T.
+        predict: Maps `{"inputs": (N, T, 97), "answer_mask": (N, T)}` to (N, T, 7)
+            logits, for example a model's `predict`. It must be causal. It is called
+            once per answer step, always with the same T.
         puzzles: N puzzles.
-        extra: How many moves it may make more than are needed, before the last action;
-            6 in the paper.
-        steps: T; by default as many as may be needed.
+        extra: Number of additional moves allowed beyond the minimum, before the last
+            action; 6 in the paper.
+        steps: T. Defaults to the number of steps that may be needed.
 
     Returns:
         `Played`.
@@ -228,12 +229,12 @@ def play(
 
 
 def _told(puzzle: Puzzle) -> int:
-    """Steps before the answer: a constraint each, and the question."""
+    """Returns the number of steps before the answer: constraints and question."""
     return sum(map(len, puzzle.goals.values())) + 1
 
 
 def _tell(puzzle: Puzzle, inputs: np.ndarray) -> None:
-    """Writes goals and question into (T, 97) inputs."""
+    """Writes the goals and the question into (T, 97) inputs."""
     step = 0
     for letter, constraints in puzzle.goals.items():
         for first, relation, second in constraints:

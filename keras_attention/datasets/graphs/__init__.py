@@ -1,8 +1,9 @@
-"""Random planar graphs, and three questions about them, as the DNC learned them.
+"""Random planar graphs and the three DNC tasks on them.
 
 Graves et al., 2016, *Hybrid computing using a neural network with dynamic external
 memory*, Nature 538, Methods, "Graph task descriptions". Nodes and edges have labels
-from 0 to 999; a graph is told as triples (source, edge, destination), one a step.
+from 0 to 999; a graph is presented as triples (source, edge, destination), one per
+step.
 
 ```python
 from keras_attention.datasets import graphs
@@ -11,18 +12,18 @@ data = graphs.shortest_path(count=32, nodes=(8, 12), seed=1)
 data["inputs"].shape  # (32, T, 92)
 ```
 
-Every task gives a dictionary:
+Every task returns a dictionary:
 
-- `"inputs"`: (N, T, 92) float32: a triple as nine digits, each one-hot, with zeros
-  where a label is left blank; whether a phase begins; whether an answer is asked for;
-- `"answer_mask"`: (N, T) bool, True at the steps to answer at;
-- `"targets"`: (N, T, 90) float32: the triple to answer, nine one-hot digits, for nine
-  softmaxes; zero where none is asked for;
-- `"lengths"`: (N,) int32, the steps of each sequence; padding follows behind them;
-- `"graphs"`: the `Graphs` themselves, for the checkers.
+- `"inputs"`: (N, T, 92) float32: nine one-hot digits of a triple, all zero for blank
+  labels; a flag for the start of a phase; a flag for answer steps;
+- `"answer_mask"`: (N, T) bool, True at the answer steps;
+- `"targets"`: (N, T, 90) float32: nine one-hot digits of the target triple, for nine
+  softmaxes; zero outside the answer;
+- `"lengths"`: (N,) int32, the number of steps of each sequence; padding follows them;
+- `"graphs"`: the `Graphs`, used to check answers.
 
-The paper's networks also learn to end an answer with a mark of their own, which it does
-not describe; here an answer is as long as the path.
+The paper's networks also end each answer with a termination mark that the paper does
+not describe. Here, an answer has the length of the path.
 """
 
 from keras_attention.datasets.graphs.encoding import decode, encode

@@ -1,8 +1,8 @@
-"""Triples of labels as digits, and a question as a sequence of triples.
+"""Encodes label triples as digits and questions as sequences of triples.
 
-A label, 0 to 999, is three digits, each one-hot: 30 numbers, all zero where it is left
-blank. A triple (source, edge, destination) is 90. Two more channels of the inputs tell
-that a new phase begins, and that an answer is asked for.
+A label from 0 to 999 becomes three one-hot digits: 30 numbers, all zero for a blank
+label. A triple (source, edge, destination) becomes 90 numbers. Two more input channels
+mark the start of a phase and the answer steps.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from keras_attention.datasets.ragged import places, steps_for
 
 TRIPLE = 90
 INPUTS = TRIPLE + 2
-NEW_PHASE, ANSWER = TRIPLE, TRIPLE + 1  # the two channels behind a triple
+NEW_PHASE, ANSWER = TRIPLE, TRIPLE + 1  # the two channels after a triple
 
 
 def _codes() -> np.ndarray:
@@ -25,7 +25,7 @@ _CODES = _codes()
 
 
 def encode(triples: np.ndarray) -> np.ndarray:
-    """Triples of labels, (..., 3) ints with -1 for blank, to (..., 90) float32.
+    """Encodes label triples, (..., 3) ints with -1 for blank, as (..., 90) float32.
 
     Example:
         ```python
@@ -36,21 +36,22 @@ def encode(triples: np.ndarray) -> np.ndarray:
 
 
 def decode(scores: np.ndarray) -> np.ndarray:
-    """What a network answers: (..., 90) scores to (..., 3) labels, digit by digit."""
+    """Decodes network scores (..., 90) to (..., 3) labels, digit by digit."""
     digits = scores.reshape(*scores.shape[:-1], 3, 3, 10).argmax(-1)
     return (digits * [100, 10, 1]).sum(-1).astype(np.int16)
 
 
 class Sequences:
-    """N sequences of triples in the making: what is read, what is to be answered.
+    """Builds N sequences of input and target triples.
 
-    It starts with the phase of description: every triple of the graph in random order.
+    Each sequence starts with the description phase: all triples of the graph in random
+    order.
 
     Args:
         graphs: N graphs.
-        random: Draws the order.
-        following: (N,) how many steps come after the description.
-        steps: T, or None for as many as the longest needs.
+        random: Random generator for the order.
+        following: (N,) number of steps after the description.
+        steps: T, or None for the length of the longest sequence.
     """
 
     def __init__(
@@ -65,13 +66,13 @@ class Sequences:
         is_edge = ends != NONE
         described = is_edge.sum(1)
         samples = random.random(ends.shape, np.float32)
-        samples[~is_edge] = 2  # behind all others
+        samples[~is_edge] = 2  # last among the edges
         order = np.argsort(samples, 1)
         row, place = places(described)
         edge = order[row, place]
         start = edge // (ends.shape[1] // width)
         self.lengths = described + following
-        self.ends = described  # (N,), where each sequence has got to
+        self.ends = described  # (N,), current step of each sequence
         shape = (count, steps_for(self.lengths, steps))
         self.read = np.full((*shape, 3), NONE, np.int16)
         self.asked = np.full((*shape, 3), NONE, np.int16)
@@ -89,12 +90,12 @@ class Sequences:
         read: np.ndarray | None = None,
         answers: np.ndarray | None = None,
     ) -> None:
-        """Adds a phase of so many steps.
+        """Adds a phase with the given numbers of steps.
 
         Args:
-            sizes: (N,) its steps; the phase begins at once with the first of them.
-            read: (N, S, 3) the triples to read, or None for blanks.
-            answers: (N, S, 3) the triples to answer, or None where none is asked for.
+            sizes: (N,) number of steps. The first step marks the start of the phase.
+            read: (N, S, 3) input triples, or None for blanks.
+            answers: (N, S, 3) target triples, or None without an answer.
         """
         row, place = places(sizes)
         at = self.ends[row] + place
@@ -108,7 +109,7 @@ class Sequences:
         self.ends = self.ends + sizes
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The arrays that a network learns from."""
+        """Returns the training arrays."""
         inputs = np.zeros((*self.answer_mask.shape, INPUTS), np.float32)
         inputs[..., :TRIPLE] = encode(self.read)
         inputs[..., NEW_PHASE] = self.new_phase

@@ -1,4 +1,4 @@
-"""The lessons of the graph tasks: ever larger graphs, ever longer paths.
+"""The curriculum of the graph tasks: increasingly large graphs and long paths.
 
 Graves et al., 2016, Extended Data Tables 3 to 5.
 """
@@ -14,12 +14,12 @@ from keras_attention.datasets.ragged import Seed, at_least_one
 
 
 class Lesson(NamedTuple):
-    """The least and the greatest of what makes a task hard.
+    """The ranges that set the difficulty of a task.
 
     Attributes:
-        nodes: How many nodes a graph has.
-        degree: How many edges leave a node.
-        length: How many edges a path, or a relation, has.
+        nodes: Number of nodes per graph.
+        degree: Number of edges that leave a node.
+        length: Number of edges of a path or a relation.
     """
 
     nodes: tuple[int, int]
@@ -112,25 +112,25 @@ def lesson_data(
     seed: Seed = 0,
     steps: int | None = None,
 ) -> dict[str, Any]:
-    """Examples of a lesson, with some of those before it.
+    """Generates examples of a lesson, mixed with examples of earlier lessons.
 
     Args:
         task: `"traversal"`, `"shortest_path"` or `"inference"`.
-        lesson: Which one, from 0.
-        count: N, how many examples.
-        earlier: The probability with which an example comes from one of the earlier
-            lessons instead, each as likely. In the paper it is 0.1; give 0 for shortest
-            paths, whose lessons hold what the earlier ones have.
-        lessons: By default the paper's: `TRAVERSAL`, `SHORTEST_PATH`, `INFERENCE`.
+        lesson: Index of the lesson, from 0.
+        count: N, the number of examples.
+        earlier: Probability that an example comes from an earlier lesson, chosen
+            uniformly. The paper uses 0.1. Use 0 for shortest paths, since each of those
+            lessons already covers the earlier ones.
+        lessons: Defaults to the lessons of the paper: `TRAVERSAL`, `SHORTEST_PATH`,
+            `INFERENCE`.
         seed: Seed for `numpy.random.default_rng`.
         steps: T. Defaults to the length of the longest sequence.
 
     Returns:
-        The dictionary of the task.
+        The dictionary that the task returns.
 
     Raises:
-        ValueError: another `task`; a `lesson` that is not there; `earlier` outside 0
-            to 1.
+        ValueError: unknown `task` or `lesson`, or `earlier` outside 0 to 1.
 
     Example:
         ```python
@@ -164,7 +164,7 @@ def lesson_data(
 def _joined(
     key: str, parts: list[dict[str, Any]], order: np.ndarray, steps: int | None
 ) -> Any:
-    """The examples of several lessons in one array, padded to the longest."""
+    """Joins the examples of several lessons and pads them to the longest."""
     if key == "graphs":
         fields = [
             _stacked([part[key][i] for part in parts], -1)
@@ -187,7 +187,7 @@ def _joined(
 def _stacked(
     arrays: list[np.ndarray], filling: int, width: tuple[int, ...] | None = None
 ) -> np.ndarray:
-    """One after another along the first axis, filled up along the others."""
+    """Concatenates arrays along the first axis and pads the other axes."""
     shape = np.max([array.shape[1:] for array in arrays], axis=0)
     if width is not None:
         shape[: len(width)] = width

@@ -1,6 +1,6 @@
-"""Graphs with numbered nodes and edges: random ones, and a network from a file.
+"""Graphs with labeled nodes and edges: random graphs and networks from files.
 
-Shapes: N graphs, P nodes at most, K edges at most that leave a node.
+Shapes: N graphs, at most P nodes, at most K outgoing edges per node.
 """
 
 import csv
@@ -13,18 +13,17 @@ import numpy as np
 
 from keras_attention.datasets.ragged import Range, Seed, at_least_one, span
 
-LABELS = 1000  # of nodes and of edges: 0 to 999
-NONE = -1  # where there is no node, no edge, or a label is left blank
+LABELS = 1000  # number of node and edge labels: 0 to 999
+NONE = -1  # marks a missing node, a missing edge or a blank label
 
 
 class Graphs(NamedTuple):
-    """N directed graphs; -1 where a graph has no such node or edge.
+    """N directed graphs; -1 marks missing nodes and edges.
 
     Attributes:
-        nodes: (N, P) int16, the nodes' labels, no two alike in a graph.
-        edges: (N, P, K) int16, the labels of the edges that leave a node, no two alike
-            at a node.
-        ends: (N, P, K) int16, where each edge leads: a place in `nodes`.
+        nodes: (N, P) int16, the node labels, unique within a graph.
+        edges: (N, P, K) int16, the labels of the outgoing edges, unique within a node.
+        ends: (N, P, K) int16, the destination of each edge, as an index into `nodes`.
     """
 
     nodes: np.ndarray
@@ -32,11 +31,11 @@ class Graphs(NamedTuple):
     ends: np.ndarray
 
     def take(self, which: np.ndarray) -> "Graphs":
-        """Some of the graphs, by their places or by a mask."""
+        """Selects graphs by index or mask."""
         return Graphs(self.nodes[which], self.edges[which], self.ends[which])
 
     def adjacent(self) -> np.ndarray:
-        """Which nodes an edge joins, (N, P, P): from the second axis to the third."""
+        """Returns the adjacency, (N, P, P): edges lead from axis 1 to axis 2."""
         count, width = self.nodes.shape
         joined = np.zeros((count, width, width), bool)
         graph, start, edge = np.nonzero(self.ends != NONE)
@@ -44,7 +43,7 @@ class Graphs(NamedTuple):
         return joined
 
     def triples(self, graph: int) -> np.ndarray:
-        """All (source, edge, destination) of one graph, as labels, (E, 3)."""
+        """Returns all triples (source, edge, destination) of one graph, (E, 3)."""
         start, edge = np.nonzero(self.ends[graph] != NONE)
         labels = self.nodes[graph]
         ends = labels[self.ends[graph, start, edge]]
@@ -58,19 +57,19 @@ def random_graphs(
     edge_labels: int | None = None,
     seed: Seed = 0,
 ) -> Graphs:
-    """Draws planar graphs: points in a square, joined to those nearest to them.
+    """Generates planar graphs: random points in a square, joined to their neighbors.
 
-    Each node has edges to its K nearest others, with K drawn for each node. The labels
-    of nodes are drawn from 0 to 999. A graph of P nodes draws P numbers of 0 to 999 for
-    its edges, and each node takes as many different ones of them as it has edges.
+    Each node has edges to its K nearest neighbors; K is sampled per node. Node labels
+    are sampled from 0 to 999. A graph with P nodes samples P edge labels from 0 to 999,
+    and each node labels its edges with distinct ones of them.
 
     Args:
-        count: N, how many graphs.
-        nodes: P, a number, or the least and the greatest; from 2 to 1,000.
-        degree: K, a number, or the least and the greatest; a node never has more edges
-            than there are other nodes.
-        edge_labels: Take the edges' labels from 0 to `edge_labels` - 1 instead, as the
-            inference task does.
+        count: N, the number of graphs.
+        nodes: P, a number or a (minimum, maximum) range, from 2 to 1,000.
+        degree: K, a number or a (minimum, maximum) range. A node has at most P − 1
+            edges.
+        edge_labels: Sample edge labels from 0 to `edge_labels` - 1 instead, as in the
+            inference task.
         seed: Seed for `numpy.random.default_rng`.
 
     Returns:
@@ -78,7 +77,7 @@ def random_graphs(
 
     Raises:
         ValueError: a size too small, a range with its minimum above its maximum, more
-            nodes than labels, or more edges at a node than `edge_labels`.
+            nodes than labels, or more edges per node than `edge_labels`.
 
     Example:
         ```python
@@ -116,12 +115,13 @@ def random_graphs(
 
 @dataclass(frozen=True)
 class Network:
-    """A real network, such as the map of an underground railway.
+    """A real network, for example an underground map.
 
     Attributes:
         stations: The names of the nodes.
-        lines: The names that edges may have.
-        links: (E, 3) int, from, line and to, as places in `stations` and `lines`.
+        lines: The edge names.
+        links: (E, 3) int, the triples from, line, to, as indices into `stations` and
+            `lines`.
     """
 
     stations: tuple[str, ...]
@@ -129,10 +129,10 @@ class Network:
     links: np.ndarray
 
     def graphs(self, count: int, seed: Seed = 0) -> Graphs:
-        """The network `count` times, each time with other numbers for its names.
+        """Returns the network `count` times, each time with new random labels.
 
-        A station has one number and a line has one. Where a line leaves a station more
-        than once, its edges are drawn other numbers, all different at a station.
+        Each station and each line has one label. If a line leaves a station more than
+        once, the additional edges get other labels, distinct at that station.
         """
         at_least_one(count=count)
         random = np.random.default_rng(seed)
@@ -153,21 +153,21 @@ class Network:
 def read_network(path: str | os.PathLike[str], both_ways: bool = False) -> Network:
     """Reads a network from a file of comma-separated values.
 
-    Its first line is `from,to,line`; each other one is a connection, in that direction.
-    For traversal, which follows lines by their names, write the direction into the
-    name: `Bank,Liverpool Street,Central east`.
+    The first row is `from,to,line`. Every other row is a connection in that direction.
+    Traversal follows lines by name, so include the direction in the name:
+    `Bank,Liverpool Street,Central east`.
 
     Args:
-        path: A UTF-8 file.
-        both_ways: Every connection also leads back, by the same line.
+        path: Path of a UTF-8 file.
+        both_ways: Whether every connection also leads back on the same line.
 
     Returns:
         A `Network`.
 
     Raises:
-        ValueError: another first line, a line without its three names (the message
-            gives its number), no connection at all, or more stations or lines than
-            the 1,000 labels.
+        ValueError: the first row differs, a row does not have three names (the message
+            gives its number), there are no connections, or there are more stations or
+            lines than the 1,000 labels.
 
     Example:
         ```python
@@ -212,9 +212,9 @@ def read_network(path: str | os.PathLike[str], both_ways: bool = False) -> Netwo
 
 
 def _numbers_of_edges(start: np.ndarray, line: np.ndarray, lines: int) -> np.ndarray:
-    """A number for the name of each edge: its line's, or a new one for one more.
+    """Returns a label number for each edge: its line's, or a new one for duplicates.
 
-    The second edge by which a line leaves a station is named apart from its first.
+    A second edge of the same line at a station gets a new number.
     """
     seen: dict[tuple[int, int], int] = {}
     names: dict[tuple[int, int], int] = {(by, 0): by for by in range(lines)}
@@ -227,7 +227,7 @@ def _numbers_of_edges(start: np.ndarray, line: np.ndarray, lines: int) -> np.nda
 
 
 def _nearest(point: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Places of the nearest other points, and whether there are as many, (N, P, K)."""
+    """Returns indices of the nearest other points and their validity, (N, P, K)."""
     here = np.isfinite(point[..., 0])
     point = np.where(here[..., None], point, 0)
     apart = ((point[:, :, None] - point[:, None]) ** 2).sum(-1)  # (N, P, P)
@@ -241,7 +241,7 @@ def _nearest(point: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
 def _distinct(
     random: np.random.Generator, shape: tuple[int, int], labels: int
 ) -> np.ndarray:
-    """Rows of different numbers below `labels`, each row a fair draw in fair order."""
+    """Samples rows of distinct numbers below `labels`, uniformly in random order."""
     samples = np.argpartition(
         random.random((shape[0], labels), np.float32), shape[1] - 1, axis=1
     )[:, : shape[1]]
@@ -253,7 +253,7 @@ def _order(
     shape: tuple[int, ...],
     allowed: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Places along the last axis in random order, those not allowed at the end."""
+    """Returns random permutations of the last axis, disallowed indices last."""
     samples = random.random(shape, np.float32)
     if allowed is not None:
         samples = np.where(allowed, samples, np.float32(np.inf))

@@ -1,7 +1,7 @@
-"""The three questions about graphs: traversal, shortest path, inference.
+"""The three graph tasks: traversal, shortest path, inference.
 
-Shapes: N graphs, P nodes at most, K edges at most that leave a node, S steps of a path,
-T steps of a sequence.
+Shapes: N graphs, at most P nodes, at most K outgoing edges per node, S path steps, T
+sequence steps.
 """
 
 import functools
@@ -15,14 +15,14 @@ from keras_attention.datasets.graphs.maps import NONE, Graphs, Network, random_g
 from keras_attention.datasets.graphs.walks import distances, shortest
 from keras_attention.datasets.ragged import Range, Seed, at_least_one, span
 
-_ROUNDS = 200  # of drawing graphs anew where none of the questions fits
-_SINGLE_EDGES = 10  # of the inference task: labels 0 to 9
+_ROUNDS = 200  # attempts to sample graphs with a valid question
+_SINGLE_EDGES = 10  # edge labels 0 to 9 of the inference task
 _RELATIONS_PER_LENGTH = 100
 _RELATION_LENGTHS = (2, 5)
 
 
 class _Chosen(NamedTuple):
-    """Graphs, and what is asked about each of them."""
+    """Graphs with a question for each of them."""
 
     graphs: Graphs
     asked: np.ndarray
@@ -38,29 +38,30 @@ def traversal(
     seed: Seed = 0,
     steps: int | None = None,
 ) -> dict[str, Any]:
-    """Traversal: from a node follow edges by their labels; name each edge's triple.
+    """Traversal: follow edges by label from a node and write each edge's triple.
 
-    Phases: the graph's triples in random order; the question, first (source, edge, _),
-    then (_, edge, _) for each further edge; the answer, in which nothing is read and
-    the complete triples of the walk are asked for. The walk is random.
+    A sequence has three phases. The description lists the graph's triples in random
+    order. The question is (source, edge, _), then (_, edge, _) for each further edge.
+    During the answer, the network reads no input and writes the complete triples of the
+    walk. The walk is random.
 
     Args:
-        count: N, how many examples, each about a graph of its own.
-        nodes: P, a number, or the least and the greatest.
-        degree: How many edges leave a node: one number, or a (minimum, maximum) pair.
-        length: How many edges to follow: one number, or a (minimum, maximum) pair.
-        network: Walk on this network, numbered anew for each example, in place of
-            random graphs.
+        count: N, the number of examples, each with its own graph.
+        nodes: P, a number or a (minimum, maximum) range.
+        degree: Number of edges that leave a node, or a (minimum, maximum) range.
+        length: Number of edges to follow, or a (minimum, maximum) range.
+        network: A network to use instead of random graphs, with new labels for each
+            example.
         seed: Seed for `numpy.random.default_rng`.
         steps: T. Defaults to the length of the longest sequence.
 
     Returns:
-        The dictionary that the package describes.
+        The dictionary described in `keras_attention.datasets.graphs`.
 
     Raises:
         ValueError: a size too small, a range with its minimum above its maximum, more
-            nodes than labels, too few `steps`, or a network without a walk of that
-            length.
+            nodes than labels, too few `steps`, or no walk of that length in the
+            network.
 
     Example:
         ```python
@@ -98,32 +99,34 @@ def shortest_path(
     seed: Seed = 0,
     steps: int | None = None,
 ) -> dict[str, Any]:
-    """Shortest path: from one node to another over as few edges as possible.
+    """Shortest path: go from one node to another over the fewest edges.
 
-    Phases: the graph's triples in random order; the question, (source, _, destination);
-    `planning` steps without input; the answer, one triple a step. In the answer the
-    network reads, at each step, the triple chosen at the step before: here the true
-    one, and none at the first. `play` puts in what a network chooses itself.
+    A sequence has four phases. The description lists the graph's triples in random
+    order. The question is (source, _, destination). Then follow `planning` steps
+    without input. The answer has one triple per step. During the answer, the network
+    reads the previous triple: here the true triple, blank at the first step. `play`
+    feeds the network's own choices instead.
 
     Args:
-        count: N, how many examples, each about a graph of its own.
-        nodes: P, a number, or the least and the greatest.
-        degree: How many edges leave a node: one number, or a (minimum, maximum) pair.
-        length: How many edges a shortest path has: one number, or a (minimum, maximum)
-            pair, of which one is drawn among those that the graph has.
-        planning: Steps between question and answer; 10 in the paper.
-        network: Ask about this network, numbered anew for each example, in place of
-            random graphs.
+        count: N, the number of examples, each with its own graph.
+        nodes: P, a number or a (minimum, maximum) range.
+        degree: Number of edges that leave a node, or a (minimum, maximum) range.
+        length: Number of edges of a shortest path, or a (minimum, maximum) range, to
+            sample from among the distances in the graph.
+        planning: Number of steps between question and answer; 10 in the paper.
+        network: A network to use instead of random graphs, with new labels for each
+            example.
         seed: Seed for `numpy.random.default_rng`.
         steps: T. Defaults to the length of the longest sequence.
 
     Returns:
-        The dictionary that the package describes, and `"source"`, `"destination"` and
-        `"distance"`, each (N,) int16: two labels, and how many edges there are between.
+        The dictionary described in `keras_attention.datasets.graphs`, and `"source"`,
+        `"destination"` and `"distance"`, each (N,) int16: two labels, and the number of
+        edges between them.
 
     Raises:
         ValueError: a size too small, a range with its minimum above its maximum, more
-            nodes than labels, too few `steps`, or no graph with a path of that length.
+            nodes than labels, too few `steps`, or no path of that length in any graph.
 
     Example:
         ```python
@@ -172,32 +175,32 @@ def inference(
     seed: Seed = 0,
     steps: int | None = None,
 ) -> dict[str, Any]:
-    """Inference: where a relation leads, which is a hidden name for several edges.
+    """Inference: follow a relation, a hidden name for a sequence of edges.
 
-    Edges have the labels 0 to 9. A relation is a sequence of two to five of them with a
-    label of its own, see `relations`; what it stands for is never read, and has to be
-    inferred. Phases: the graph's triples in random order; then, for each question,
-    (source, relation, _), `planning` steps without input, and one step to answer with
-    the complete triple.
+    Edges have the labels 0 to 9. A relation is a labeled sequence of two to five edges;
+    see `relations`. The network never reads the definition of a relation and must infer
+    it. A sequence first lists the graph's triples in random order. Each question then
+    has (source, relation, _), `planning` steps without input, and one step to answer
+    with the complete triple.
 
     Args:
-        count: N, how many examples, each about a graph of its own.
-        nodes: P, a number, or the least and the greatest.
-        degree: How many edges leave a node: one number, or a (minimum, maximum) pair,
-            at most 10.
-        length: How many edges a relation stands for: one number, or a (minimum,
-            maximum) pair, from 2 to 5; drawn among those that the graph has.
-        queries: How many questions follow each other about the same graph.
-        planning: Steps between question and answer.
+        count: N, the number of examples, each with its own graph.
+        nodes: P, a number or a (minimum, maximum) range.
+        degree: Number of edges that leave a node, or a (minimum, maximum) range, at
+            most 10.
+        length: Number of edges of a relation, or a (minimum, maximum) range, from 2 to
+            5. Relations are sampled among those that exist in the graph.
+        queries: Number of successive questions about the same graph.
+        planning: Number of steps between question and answer.
         seed: Seed for `numpy.random.default_rng`.
         steps: T. Defaults to the length of the longest sequence.
 
     Returns:
-        The dictionary that the package describes.
+        The dictionary described in `keras_attention.datasets.graphs`.
 
     Raises:
-        ValueError: a size or range that does not fit, more nodes than labels, or too
-            few `steps`.
+        ValueError: an invalid size or range, more nodes than labels, or too few
+            `steps`.
 
     Example:
         ```python
@@ -235,10 +238,10 @@ def inference(
 
 @functools.cache
 def relations() -> dict[int, tuple[int, ...]]:
-    """The relations of the inference task: what each label from 10 to 409 stands for.
+    """Returns the relations of the inference task: the edges of each label 10 to 409.
 
-    100 different sequences of the edges 0 to 9 for each length from 2 to 5, the same in
-    every example.
+    Each length from 2 to 5 has 100 distinct sequences of the edges 0 to 9. All examples
+    share them.
     """
     random = np.random.default_rng(2016)
     found: dict[int, tuple[int, ...]] = {}
@@ -254,7 +257,7 @@ def relations() -> dict[int, tuple[int, ...]]:
 def _source(
     nodes: Range, degree: Range, network: Network | None, random: np.random.Generator
 ) -> Callable[[int], Graphs]:
-    """What draws so many graphs."""
+    """Returns a function that samples the given number of graphs."""
     if network is not None:
         return lambda count: network.graphs(count, random)
     return lambda count: random_graphs(count, nodes, degree, seed=random)
@@ -267,7 +270,7 @@ def _until_all_fit(
     name: str,
     value: Range,
 ) -> _Chosen:
-    """Graphs and questions, with those drawn anew that have no such question."""
+    """Samples graphs and questions; resamples graphs without a valid question."""
     chosen = ask(draw(count))
     for _ in range(_ROUNDS):
         missing = np.flatnonzero(~chosen.fits)
@@ -285,13 +288,13 @@ def _until_all_fit(
 def _random_walk(
     graphs: Graphs, steps: np.ndarray, most: int, random: np.random.Generator
 ) -> _Chosen:
-    """A walk of so many steps in each graph, that never comes to a dead end."""
+    """Samples a walk of the given length in each graph, without dead ends."""
     nodes, edges, ends = graphs
     every = np.arange(len(nodes))
     is_edge, onward = (
         ends != NONE,
         [nodes != NONE],
-    )  # onward[i]: i more steps can be made
+    )  # onward[i]: i more steps are possible
     for _ in range(most):
         reached = np.take_along_axis(onward[-1][:, None], ends.astype(np.intp), 2)
         onward.append((is_edge & reached).any(2))
@@ -321,7 +324,7 @@ def _random_walk(
 def _random_pair(
     graphs: Graphs, apart: np.ndarray, low: int, high: int, random: np.random.Generator
 ) -> _Chosen:
-    """(N, 3): a source, a destination and how far apart they are."""
+    """Samples (N, 3): a source, a destination and their distance."""
     count = len(apart)
     flat = apart.reshape(count, -1)  # (N, P P)
     has = np.stack([(flat == d).any(1) for d in range(low, high + 1)], 1)
@@ -339,7 +342,7 @@ def _random_pair(
 def _random_relations(
     graphs: Graphs, low: int, high: int, queries: int, random: np.random.Generator
 ) -> _Chosen:
-    """(N, Q, 3): sources, relations and where they lead."""
+    """Samples (N, Q, 3): sources, relations and their destinations."""
     nodes, edges, ends = graphs
     count, width = nodes.shape
     graph, start, edge = np.nonzero(ends != NONE)
@@ -347,22 +350,22 @@ def _random_relations(
     leads[graph, start, edges[graph, start, edge]] = ends[graph, start, edge]
     table = [(k, v) for k, v in relations().items() if low <= len(v) <= high]
     by_length = [[k for k, v in table if len(v) == n] for n in range(low, high + 1)]
-    followed = []  # for each length, node and relation: the end or -1
+    followed = []  # destination per length, node and relation, or -1
     for alike in by_length:
-        path = np.array([relations()[label] for label in alike])  # one row a relation
+        path = np.array([relations()[label] for label in alike])  # one row per relation
         here = np.broadcast_to(
             np.where(nodes != NONE, np.arange(width), NONE)[..., None],
             (count, width, len(alike)),
         )
         each = np.arange(count)[:, None, None]
-        for step in path.T:  # a missing node, -1, is the last row: it leads nowhere
+        for step in path.T:  # a missing node, -1, is the last row
             here = leads[each, here, step]
         followed.append(here)
     led = np.stack(followed, 1).reshape(count, len(by_length), -1)  # (N, lengths, P R)
-    has = (led != NONE).any(2)  # one row a graph
+    has = (led != NONE).any(2)  # one row per graph
     triples = np.full((count, queries, 3), NONE, np.int16)
     every = np.arange(count)
-    labels = np.array(by_length)  # one row a length
+    labels = np.array(by_length)  # one row per length
     for query in range(queries):
         size = np.where(has, random.random(has.shape), -1).argmax(1)
         open_ = led[every, size]  # (N, P R)

@@ -1,7 +1,7 @@
-"""Paths in graphs: the shortest ones, whether an answer is one, and playing it out.
+"""Shortest paths in graphs: finding them, checking answers and playing.
 
-Shapes: N graphs, P nodes at most, K edges at most that leave a node, S steps of a path,
-T steps of a sequence.
+Shapes: N graphs, at most P nodes, at most K outgoing edges per node, S path steps, T
+sequence steps.
 """
 
 from collections.abc import Callable
@@ -17,11 +17,11 @@ _FAR = np.int16(np.iinfo(np.int16).max)
 
 
 class Verdict(NamedTuple):
-    """What `check_paths` says, each (N,) bool.
+    """The output of `check_paths`; each field is (N,) bool.
 
     Attributes:
         valid: The path follows edges of the graph from source to destination.
-        shortest: It is valid, and no path is shorter.
+        shortest: The path is valid, and no path is shorter.
     """
 
     valid: np.ndarray
@@ -29,14 +29,15 @@ class Verdict(NamedTuple):
 
 
 class Played(NamedTuple):
-    """What `play` returns.
+    """The output of `play`.
 
     Attributes:
-        paths: (N, S, 3) int16, the triples chosen, up to the destination; -1 behind.
-        verdict: Whether they are valid, and shortest.
-        data: The examples as they were played: the inputs hold what was chosen, and the
-            targets the first edge of a shortest path from where it led; of several, the
-            one chosen. Training on them is the paper's form of DAgger.
+        paths: (N, S, 3) int16, the chosen triples up to the destination, padded with
+            -1.
+        verdict: Whether the paths are valid and shortest.
+        data: The played examples. The inputs hold the chosen triples. Each target is
+            the first edge of a shortest path from the current node; among ties, the
+            chosen edge. Training on these examples is the paper's form of DAgger.
     """
 
     paths: np.ndarray
@@ -45,14 +46,14 @@ class Played(NamedTuple):
 
 
 def distances(graphs: Graphs, most: int | None = None) -> np.ndarray:
-    """How many edges lead from each node to each other one: (N, P, P) int16.
+    """Returns the distance in edges between all pairs of nodes, (N, P, P) int16.
 
     Args:
         graphs: N graphs.
-        most: Look no further than so many edges; by default as far as there are nodes.
+        most: Maximum search distance. Defaults to the number of nodes.
 
     Returns:
-        0 from a node to itself, and the greatest int16 where there is no path.
+        The distances; 0 from a node to itself, and the largest int16 without a path.
     """
     joined = graphs.adjacent().astype(np.float32)  # (N, P, P)
     width = joined.shape[1]
@@ -76,9 +77,9 @@ def shortest(
     most: int,
     random: np.random.Generator,
 ) -> np.ndarray:
-    """A shortest path for each graph, any of several: (N, `most`, 3) triples.
+    """Returns a shortest path for each graph: (N, `most`, 3) triples.
 
-    Source and destination are places in `graphs.nodes`.
+    Ties are broken at random. Source and destination are indices into `graphs.nodes`.
     """
     nodes, edges, ends = graphs
     every = np.arange(len(nodes))
@@ -98,19 +99,19 @@ def shortest(
 def check_paths(
     graphs: Graphs, source: np.ndarray, destination: np.ndarray, paths: np.ndarray
 ) -> Verdict:
-    """Says whether paths lead where they should, and over as few edges as possible.
+    """Checks whether paths are valid and shortest.
 
     Args:
         graphs: N graphs.
-        source: (N,) labels of the nodes to start from.
-        destination: (N,) labels of the nodes to come to.
-        paths: (N, S, 3) triples of labels, with -1 behind the last.
+        source: (N,) labels of the start nodes.
+        destination: (N,) labels of the destination nodes.
+        paths: (N, S, 3) triples of labels, padded with -1.
 
     Returns:
         `Verdict`.
 
     Raises:
-        ValueError: a label that the graph does not have; other sizes.
+        ValueError: a label is not in the graph, or sizes do not match.
 
     Example:
         ```python
@@ -148,15 +149,15 @@ def check_paths(
 
 
 def choose(graphs: Graphs, here: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """The likeliest of the edges that leave a node, as its place, (N,).
+    """Returns the index of the most likely outgoing edge, (N,).
 
-    The scores of a triple are those of its nine digits; of all triples, those alone
-    are weighed that begin where the path has come to, as in the paper.
+    The score of a triple is the sum of the scores of its nine digits. As in the paper,
+    only triples that begin at the current node are compared.
 
     Args:
         graphs: N graphs.
-        here: (N,) places of nodes, each with an edge that leaves it.
-        scores: (N, 90) logits of a network: nine softmaxes of ten digits.
+        here: (N,) indices of the current nodes. Each must have an outgoing edge.
+        scores: (N, 90) logits for nine softmaxes over ten digits.
     """
     every = np.arange(len(graphs.nodes))
     digits = scores.reshape(-1, 9, 10).astype(np.float64)
@@ -181,22 +182,22 @@ def play(
     extra: int = 1,
     seed: Seed = 0,
 ) -> Played:
-    """Lets a network answer shortest paths step by step, reading what it has chosen.
+    """Lets a network answer shortest paths step by step from its own choices.
 
-    At each step of the answer, the network's scores choose among the edges that leave
-    the node where the path has come to. The chosen triple is its next input. A path
-    ends at its destination, or when there are no more steps.
+    At each answer step, the network's scores select an outgoing edge of the current
+    node. The chosen triple is the next input. A path ends at its destination or after
+    the last step.
 
     Args:
-        predict: Gets `{"inputs": (N, T, 92), "answer_mask": (N, T)}` and returns
-            (N, T, 90) logits, such as a model's `predict`. It must not look ahead. It
-            is called once for each step of the answers, always with the same T.
-        data: What `shortest_path` returned, or the data of what was played.
-        beta: How likely a step is taken by a shortest path in the network's place; 0
-            to measure, 0.8 to train in the paper.
-        extra: How many steps a path may have more than a shortest one.
-        seed: A seed of `numpy.random.default_rng`, for `beta` and among equally short
-            paths.
+        predict: Maps `{"inputs": (N, T, 92), "answer_mask": (N, T)}` to (N, T, 90)
+            logits, for example a model's `predict`. It must be causal. It is called
+            once per answer step, always with the same T.
+        data: The output of `shortest_path`, or `Played.data`.
+        beta: Probability that a step follows a shortest path instead of the network.
+            Use 0 for evaluation. The paper trains with 0.8.
+        extra: Number of additional steps allowed beyond a shortest path.
+        seed: A seed of `numpy.random.default_rng`, for `beta` and for ties between
+            shortest paths.
 
     Returns:
         `Played`.
@@ -218,7 +219,7 @@ def play(
     random = np.random.default_rng(seed)
     graphs, distance = data["graphs"], data["distance"].astype(int)
     every, most = np.arange(len(distance)), int(distance.max()) + extra
-    begin = data["answer_mask"].argmax(1)  # (N,), the first step of each answer
+    begin = data["answer_mask"].argmax(1)  # (N,), first answer step
     inputs, mask, targets = _emptied(data, begin, most)
     here = _place(graphs, data["source"], "source")
     goal = _place(graphs, data["destination"], "destination")
@@ -242,7 +243,7 @@ def play(
         if step + 1 < most:
             inputs[rows, at[going] + 1, :TRIPLE] = encode(taken)[going]
         here = np.where(going, target, here)
-    # What was read behind the last answer belongs to no phase.
+    # Inputs after the last answer belong to no phase.
     inputs[..., :TRIPLE] *= (np.arange(mask.shape[1]) < begin[:, None])[..., None] | (
         mask[..., None]
     )
@@ -260,7 +261,7 @@ def play(
 def _emptied(
     data: dict[str, Any], begin: np.ndarray, most: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Inputs, mask and targets without their answers, with room for new ones."""
+    """Returns inputs, mask and targets with empty answers of the new length."""
     count, steps = data["answer_mask"].shape
     steps = max(steps, int(begin.max()) + most)
     described = np.arange(data["inputs"].shape[1]) < begin[:, None]  # (N, T)
@@ -278,7 +279,7 @@ def _best_edge(
     random: np.random.Generator,
     preferred: np.ndarray | None = None,
 ) -> np.ndarray:
-    """An edge after which the fewest are left: the preferred one, or any of several."""
+    """Returns an edge on a shortest path: the preferred one, or a random one."""
     every = np.arange(len(here))
     leads = graphs.ends[every, here]  # (N, K)
     after = np.where(leads != NONE, left[every[:, None], leads].astype(float), np.inf)
@@ -290,7 +291,7 @@ def _best_edge(
 
 
 def _triple(graphs: Graphs, here: np.ndarray, edge: np.ndarray) -> np.ndarray:
-    """The labels of an edge of each graph, (N, 3)."""
+    """Returns the labels of one edge per graph, (N, 3)."""
     every = np.arange(len(here))
     target = graphs.ends[every, here, edge]
     source, end = graphs.nodes[every, here], graphs.nodes[every, target]
@@ -298,7 +299,7 @@ def _triple(graphs: Graphs, here: np.ndarray, edge: np.ndarray) -> np.ndarray:
 
 
 def _place(graphs: Graphs, labels: np.ndarray, name: str) -> np.ndarray:
-    """Where each graph has its node of that label."""
+    """Returns the index of each graph's node with the given label."""
     found = graphs.nodes == np.asarray(labels)[:, None]
     if not found.any(1).all():
         missing = int(np.flatnonzero(~found.any(1))[0])

@@ -111,7 +111,8 @@ def load(
 
     Raises:
         ValueError: An unknown name, split or language, or `source` is `target`.
-        DataNotFoundError: A file is nowhere to be had; what to try next is said.
+        DataNotFoundError: A file cannot be found or downloaded; the message says what
+            to try next.
         DamagedDataError: A file is truncated or altered, not UTF-8, or not of the
             format; or the two files are of unequal length. File and line are named.
 

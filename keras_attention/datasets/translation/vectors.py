@@ -22,7 +22,7 @@ class Encoder(Protocol):
 
 
 class Vectors(NamedTuple):
-    """What `vectorize` returns.
+    """The output of `vectorize`.
 
     Attributes:
         inputs: `"source"`, (N, S) int32, and `"target"`, (N, T) int32, which begins

@@ -188,7 +188,7 @@ def load(path: str | os.PathLike[str], separator: str = "|") -> list[Fact]:
         ValueError: A line that is not a fact, or not UTF-8; the message gives the
             file and the line.
         DataNotFoundError: No such file.
-        DamagedDataError: A gzipped file that is truncated or altered.
+        DamagedDataError: A gzipped file is truncated or altered.
 
     Example:
         ```python
@@ -206,7 +206,7 @@ def parse(
     Args:
         lines: The text, or its lines.
         separator: What stands between subject, relation and object.
-        source: What errors call the text, such as a file's name.
+        source: The name of the text in error messages, for example its file name.
 
     Returns:
         A list of `Fact`.
@@ -246,7 +246,7 @@ def read_lines(path: str | os.PathLike[str]) -> list[str]:
     Raises:
         ValueError: The file is not UTF-8; the message gives the line.
         DataNotFoundError: No such file.
-        DamagedDataError: A gzipped file that is truncated or altered.
+        DamagedDataError: A gzipped file is truncated or altered.
     """
     path = Path(path)
     if not path.is_file():

@@ -158,14 +158,14 @@ def parse_questions(
 
     Args:
         lines: The text, or its lines; empty ones are passed over.
-        source: What errors call the text, such as a file's name.
+        source: The name of the text in error messages, for example its file name.
 
     Returns:
         A list of `Question`.
 
     Raises:
-        ValueError: A line that does not follow the format; the message gives `source`
-            and the line.
+        ValueError: A line does not follow the format; the message gives `source` and
+            the line number.
 
     Example:
         ```python
@@ -196,7 +196,7 @@ def load_questions(path: str | os.PathLike[str]) -> list[Question]:
         ValueError: A line that does not follow the format, or is not UTF-8; the
             message gives the file and the line.
         DataNotFoundError: No such file.
-        DamagedDataError: A gzipped file that is truncated or altered.
+        DamagedDataError: A gzipped file is truncated or altered.
     """
     return parse_questions(read_lines(path), str(path))
 

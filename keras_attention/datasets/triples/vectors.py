@@ -17,7 +17,7 @@ from keras_attention.datasets.triples.questions import (
 
 
 class Vectors(NamedTuple):
-    """What `vectorize` returns.
+    """The output of `vectorize`.
 
     An entity has a number in its own question's memory alone: 0 is padding, 1 the
     question's entity, and 2 … M + 1 are dealt out at random to the others.

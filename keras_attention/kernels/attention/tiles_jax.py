@@ -13,7 +13,7 @@ from jax import numpy as jnp
 
 from keras_attention.kernels.attention import tiles
 from keras_attention.numerics import masks, normalizers
-from keras_attention.numerics.precision import wide
+from keras_attention.numerics.precision import to_float32
 
 Tensor = Any
 
@@ -104,5 +104,5 @@ def _tile(
         seen = start + jnp.arange(query.shape[0])[:, None] >= jnp.arange(key.shape[1])
         mask = masks.merge(mask, seen)
     scores = query @ key  # (C, S)
-    scores = scores if bias is None else wide(scores) + wide(bias)
+    scores = scores if bias is None else to_float32(scores) + to_float32(bias)
     return normalizers.softmax(scores, mask).astype(value.dtype) @ value

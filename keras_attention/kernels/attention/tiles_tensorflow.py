@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from keras_attention.kernels.attention import reference, tiles
 from keras_attention.numerics import masks
-from keras_attention.numerics.precision import lowest, wide
+from keras_attention.numerics.precision import mask_value, to_float32
 
 Tensor = Any
 
@@ -116,11 +116,11 @@ def _gradients(form: _Form, slope: Tensor, *given: Tensor) -> list[Tensor]:
             weights, part, own = _slopes(tiles, slope, i)
             weights, part = (tf.cast(x, query.dtype) for x in (weights, part))
             dq = dq.write(i, tf.matmul(part, tiles.key[j], transpose_b=True))
-            keys += wide(tf.matmul(part, tiles.query[i], transpose_a=True))
-            values += wide(tf.matmul(weights, own, transpose_a=True))
+            keys += to_float32(tf.matmul(part, tiles.query[i], transpose_a=True))
+            values += to_float32(tf.matmul(weights, own, transpose_a=True))
             return n + 1, dq, keys, values
 
-        zeros = [tf.zeros(x.shape[1::2], wide(x[:0]).dtype) for x in (key, value)]
+        zeros = [tf.zeros(x.shape[1::2], to_float32(x[:0]).dtype) for x in (key, value)]
         dq, keys, values = _loop(step, shared * count, dq, *zeros)
         return j + 1, dq, dk.write(j, keys), dv.write(j, values)
 
@@ -128,8 +128,8 @@ def _gradients(form: _Form, slope: Tensor, *given: Tensor) -> list[Tensor]:
         tf.TensorArray(dtype, size, infer_shape=False)
         for dtype, size in (
             (query.dtype, batch * groups * shared * count),
-            (wide(key[:0]).dtype, batch * groups),
-            (wide(value[:0]).dtype, batch * groups),
+            (to_float32(key[:0]).dtype, batch * groups),
+            (to_float32(value[:0]).dtype, batch * groups),
         )
     ]
     dq, dk, dv = _loop(group, batch * groups, *arrays)
@@ -157,7 +157,7 @@ def _bias_gradient(tiles: _Tiles, slope: Tensor, bias: Tensor) -> Tensor:
     def row(m: Tensor, out: Any) -> tuple[Tensor, Any]:
         def step(i: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
             b, h, n = (x + y for x, y in zip(_split(m, *outer), _split(i, *inner)))
-            part = wide(_slopes(tiles, slope, (b * heads + h) * count + n)[1])
+            part = to_float32(_slopes(tiles, slope, (b * heads + h) * count + n)[1])
             part = part if bias.shape[2] != 1 else tf.reduce_sum(part, 0, True)
             part = part if bias.shape[3] != 1 else tf.reduce_sum(part, 1, True)
             return i + 1, total + tf.cast(part, "float32")
@@ -179,7 +179,7 @@ def _weights(tiles: _Tiles, i: Tensor) -> tuple[Tensor, Tensor | None]:
     """
     _, groups, shared, count = tiles.sizes
     b, h, n = _split(i, None, groups * shared, count)
-    scores = wide(tf.matmul(tiles.query[i], tiles.key[i // (shared * count)]))
+    scores = to_float32(tf.matmul(tiles.query[i], tiles.key[i // (shared * count)]))
     if tiles.bias is not None:
         scores += tf.cast(_of_tile(tiles.bias, b, h, n), scores.dtype)
     seen = None if tiles.mask is None else _of_tile(tiles.mask, b, h, n)
@@ -188,7 +188,7 @@ def _weights(tiles: _Tiles, i: Tensor) -> tuple[Tensor, Tensor | None]:
         t = tiles.start + n * queries + tf.range(queries)
         seen = masks.merge(seen, t[:, None] >= tf.range(keys))
     if seen is not None:
-        scores = tf.where(seen, scores, lowest(scores.dtype))
+        scores = tf.where(seen, scores, mask_value(scores.dtype))
     alive = None if tiles.mask is None else tf.reduce_any(seen, -1, keepdims=True)
     return tf.nn.softmax(scores), alive
 
@@ -201,7 +201,7 @@ def _slopes(tiles: _Tiles, slope: Tensor, i: Tensor) -> tuple[Tensor, ...]:
     weights, alive = _weights(tiles, i)
     j = i // (tiles.sizes[2] * tiles.sizes[3])
     own = slope[i] if alive is None else _kept(alive, slope[i])
-    part = wide(tf.matmul(own, tiles.value[j], transpose_b=True))
+    part = to_float32(tf.matmul(own, tiles.value[j], transpose_b=True))
     mean = tf.reduce_sum(weights * part, -1, keepdims=True)
     return weights, weights * (part - mean), own
 

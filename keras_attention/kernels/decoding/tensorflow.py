@@ -24,7 +24,7 @@ def generate(
     stop: Any,
     done: Callable[[Structure], Tensor] | None,
 ) -> Structure:
-    """`tf.while_loop` in a graph, and a loop in Python where is_tensor is none."""
+    """`tf.while_loop` in a graph, and a loop in Python where there is none."""
     if tf.executing_eagerly():
         return reference.generate(step, state, start, stop, done)
     tree = keras.tree

@@ -12,6 +12,6 @@ def dense(layer: Any, x: Tensor, mapped: int) -> Tensor:
     return layer(x)
 
 
-def called(layer: Any, *given: Any, **options: Any) -> Any:
+def call_layer(layer: Any, *given: Any, **options: Any) -> Any:
     """The layer as it is: what is compiled meets Keras once."""
     return layer(*given, **options)

@@ -46,7 +46,7 @@ def dense(layer: Any, x: Tensor, mapped: int) -> Tensor:
     return out if len(new) == 1 else out.unflatten(-1, new)
 
 
-def called(layer: Any, *given: Any, **options: Any) -> Any:
+def call_layer(layer: Any, *given: Any, **options: Any) -> Any:
     """`layer.call` where what Keras does around it changes nothing.
 
     Around a step of a cell it takes longer than the step.

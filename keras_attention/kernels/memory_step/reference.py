@@ -23,7 +23,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention.kernels.keras import ascending
+from keras_attention.kernels.keras import stable_argsort
 from keras_attention.kernels.memory_step.interface import (
     Interface,
     Linkage,
@@ -111,7 +111,7 @@ def allocation_weights(
         earlier = ops.cast(earlier, usage.dtype)
         before = ops.exp(ops.matmul(earlier, ops.log(usage)[:, :, None])[:, :, 0])
         return (1 - usage) * before, ComparedSlots(earlier, usage, before)
-    order = ascending(ops.stop_gradient(usage))  # φ, (B, M)
+    order = stable_argsort(ops.stop_gradient(usage))  # φ, (B, M)
     rank = ops.argsort(order, axis=-1)
     used = ops.take_along_axis(usage, order, axis=-1)  # rising
     # Shifted, not summed and subtracted: next to 1 a slot of usage 1e-6 would be lost.

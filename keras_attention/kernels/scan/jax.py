@@ -7,9 +7,9 @@ from typing import Any
 
 import jax
 
-from keras_attention.kernels.scan.reference import any_left, is_open
+from keras_attention.kernels.scan.reference import any_left, is_dynamic
 
-__all__ = ["any_left", "is_open", "scan", "segments"]
+__all__ = ["any_left", "is_dynamic", "scan", "segments"]
 
 
 def scan(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:

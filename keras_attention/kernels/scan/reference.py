@@ -31,7 +31,7 @@ def segments(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
     return scan(lambda state, now: scan(step, state, now), state, inputs)
 
 
-def is_open(length: Any) -> bool:
+def is_dynamic(length: Any) -> bool:
     """False: no export unrolls a loop here."""
     return False
 

@@ -9,10 +9,10 @@ import keras
 import tensorflow as tf
 
 from keras_attention.kernels.scan import reference
-from keras_attention.kernels.scan.reference import any_left, is_open
+from keras_attention.kernels.scan.reference import any_left, is_dynamic
 
 Tensor = Any
-__all__ = ["any_left", "is_open", "scan", "segments"]
+__all__ = ["any_left", "is_dynamic", "scan", "segments"]
 
 
 def scan(

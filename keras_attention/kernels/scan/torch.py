@@ -61,7 +61,7 @@ def _map(function: Callable, *structures: Any) -> Any:
     return type(first)(*items) if hasattr(first, "_fields") else type(first)(items)
 
 
-def is_open(length: Any) -> bool:
+def is_dynamic(length: Any) -> bool:
     """True while an export is traced whose length is symbolic, or 1.
 
     Keras' exports trace what is left open by an example of one step.

@@ -21,8 +21,8 @@ class Attention(NormalizedAttention):
         weights = normalize(score(query, key))      (B, T, S)
         output  = weights · value                   (B, T, V)
 
-    The default `score="dot"` has no weights, so `layer(x, x)` is self-attention without
-    parameters.
+    The default score "dot" has no learned parameters, so `layer(x, x)` computes
+    self-attention without parameters.
 
     Args:
         score: "dot", "scaled_dot", "cosine", "rbf", "general", or a score such as

@@ -17,7 +17,7 @@ from keras_attention.layers.base.serialization import export
 from keras_attention.layers.base.stateful import full_mask, scan_queries
 from keras_attention.layers.scores.additive_score import AdditiveScore
 from keras_attention.layers.scores.weights import initializer_config
-from keras_attention.numerics.precision import wide
+from keras_attention.numerics.precision import to_float32
 from keras_attention.ops.attention import weighted_values
 
 Tensor = Any
@@ -31,10 +31,10 @@ class BahdanauAttention(NormalizedAttention):
         weights = normalize(score)                  (B, T, S)
         output  = weights · value                   (B, T, V)
 
-    With `coverage=True`, the hidden layer also gets w_c c_s. The coverage c is the sum
-    of all earlier weights: it tells how much each key s has been attended to so far.
-    The layer then processes the queries one after the other. Its state is c, (B, S),
-    in float32 or a wider dtype. `keras_attention.losses.CoverageLoss` penalizes
+    With `coverage=True`, the hidden layer also adds w_c c_s. The coverage c_s is the
+    sum of all earlier weights of key s. The layer then processes the queries one after
+    the other. Its state is c, (B, S), in float32 or a wider dtype.
+    `keras_attention.losses.CoverageLoss` penalizes
     repeated attention to the same key.
 
     Args:
@@ -138,7 +138,7 @@ class BahdanauAttention(NormalizedAttention):
     def initial_state(self, prepared: Prepared) -> Any:
         if not self.coverage:
             return ()
-        return ops.zeros_like(wide(prepared.value[..., 0]))  # c, (B, S)
+        return ops.zeros_like(to_float32(prepared.value[..., 0]))  # c, (B, S)
 
     def attend_from_state(
         self,

@@ -1,4 +1,4 @@
-"""Log-probabilities that carry hard choices to the loss.
+"""Passes the log-probabilities of hard choices to the loss.
 
 Shapes: B batch, T queries, S keys, V classes (for example the words of a vocabulary).
 """
@@ -11,7 +11,7 @@ import keras
 from keras import ops
 
 from keras_attention.layers.base.serialization import export
-from keras_attention.numerics.precision import wide
+from keras_attention.numerics.precision import to_float32
 
 Tensor = Any
 
@@ -56,7 +56,7 @@ class CarryChoices(keras.layers.Layer):
         self.built = True
 
     def call(self, logits: Tensor, weights: Any) -> Tensor:
-        logs = wide(logits)
+        logs = to_float32(logits)
         logs = logs - ops.logsumexp(logs, axis=-1, keepdims=True)
         given = weights if isinstance(weights, (list, tuple)) else [weights]
         for one in given:

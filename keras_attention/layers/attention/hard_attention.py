@@ -16,7 +16,7 @@ from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.attention_layer import Prepared
 from keras_attention.layers.base.serialization import export
 from keras_attention.numerics import normalizers
-from keras_attention.numerics.precision import wide
+from keras_attention.numerics.precision import to_float32
 from keras_attention.ops import choices
 
 Tensor = Any
@@ -30,7 +30,7 @@ class HardAttention(ScoredAttention):
     """Each query takes the value of one key, sampled during training.
 
         p      = softmax(score(query, key))          (B, T, S)
-        a_t    ~ p_t, one-hot; at inference, one-hot at the largest p_t
+        a_t    ~ p_t, one-hot; at inference, one-hot at the maximum of p_t
         output = a · value                           (B, T, V)
 
     Sampling has no gradient. The estimator defines how the score learns:
@@ -43,7 +43,7 @@ class HardAttention(ScoredAttention):
 
     Args:
         score: "dot", "scaled_dot", "cosine", "rbf" or "general", or a score such as
-            `AdditiveScore(units=64)`. By default `AdditiveScore(units)`.
+            `AdditiveScore(units=64)`. Defaults to `AdditiveScore(units)`.
         units: U, the width of the default score's hidden layer; defaults to the
             query's width.
         estimator: "straight_through" or "reinforce".
@@ -139,7 +139,7 @@ class HardAttention(ScoredAttention):
         return_weights: bool,
     ) -> tuple[Tensor, Tensor | None, Any]:
         query = self.score.project_query(query)
-        similarity = wide(self.score.compare(query, prepared.key))  # (B, T, S)
+        similarity = to_float32(self.score.compare(query, prepared.key))  # (B, T, S)
         chances = normalizers.softmax(similarity, mask)  # p
         choice = choices.choose(chances, random)  # a
         if self.estimator == "reinforce":

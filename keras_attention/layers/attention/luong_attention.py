@@ -17,7 +17,7 @@ from keras_attention.layers.base.attention_layer import Prepared
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.scores.location_score import LocationScore
 from keras_attention.numerics import masks
-from keras_attention.numerics.precision import wide
+from keras_attention.numerics.precision import to_float32
 from keras_attention.ops import alignments
 from keras_attention.ops.attention import weighted_values
 
@@ -31,8 +31,8 @@ class LuongAttention(NormalizedAttention):
     """Attention over all keys, or over a window of keys around a position p.
 
         global    a_s = normalize(score(q, k_s))
-        local-m   the same over the keys in [p − D, p + D], with p = t
-        local-p   the same times exp(−(s − p)² / (2σ²)), with
+        local-m   as global, but only over the keys in [p − D, p + D], with p = t
+        local-p   as local-m, times exp(−(s − p)² / (2σ²)), with
                   p = n · sigmoid(v_pᵀ tanh(W_p q)) and σ = D/2
 
     The positions s = 0, 1, … and their number n count only unmasked keys, so padding
@@ -183,7 +183,7 @@ class LuongAttention(NormalizedAttention):
 
         def normalize(similarity: Tensor, mask: Tensor | None) -> Tensor:
             weights = self._normalize(similarity, mask)
-            return weights if gaussian is None else wide(weights) * gaussian
+            return weights if gaussian is None else to_float32(weights) * gaussian
 
         output, weights = weighted_values(
             self.score.project_query(query),
@@ -211,7 +211,7 @@ class LuongAttention(NormalizedAttention):
     def _predict(self, query: Tensor, size: Tensor) -> Tensor:
         """Returns p = n · sigmoid(v_pᵀ tanh(W_p q)), (B, T)."""
         logit = self.place(self.place_hidden(query))  # (B, T, 1)
-        return size * ops.sigmoid(wide(logit))[..., 0]
+        return size * ops.sigmoid(to_float32(logit))[..., 0]
 
 
 def _count_queries(

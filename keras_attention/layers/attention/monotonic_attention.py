@@ -16,7 +16,7 @@ from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.attention_layer import Prepared
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.base.stateful import full_mask, scan_queries
-from keras_attention.numerics.precision import wide
+from keras_attention.numerics.precision import to_float32
 from keras_attention.ops.alignments import MONOTONIC, monotonic
 
 Tensor = Any
@@ -34,7 +34,7 @@ class MonotonicAttention(ScoredAttention):
     query t stops at key s. During training, a is soft, and noise drives p towards 0
     and 1. At inference, the scan may be "hard": it stops at the first key with
     p ≥ 0.5. A scan can pass the last key without a stop. Its weights then sum to less
-    than one, and the missing probability is also missing for all later queries.
+    than one, and the missing probability is lost for all later queries.
 
     The state is the last alignment, (B, S), in float32 or a wider dtype. The initial
     state is 1 at position 0 and 0 elsewhere. A fully masked query does not change it.
@@ -140,7 +140,7 @@ class MonotonicAttention(ScoredAttention):
         )
 
     def sample(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
-        """Returns noise (B, T, S), or zeros (B, T, 1) if off; None at inference."""
+        """Returns noise (B, T, S) or zeros (B, T, 1) during training, else None."""
         if not training:
             return None
         if not self.sigmoid_noise:
@@ -152,7 +152,7 @@ class MonotonicAttention(ScoredAttention):
         return [shape]
 
     def initial_state(self, prepared: Prepared) -> Any:
-        zeros = ops.zeros_like(wide(prepared.value[..., 0]))  # (B, S)
+        zeros = ops.zeros_like(to_float32(prepared.value[..., 0]))  # (B, S)
         is_first = ops.equal(ops.arange(ops.shape(prepared.value)[1]), 0)
         return ops.where(is_first, ops.ones_like(zeros), zeros)
 
@@ -193,7 +193,9 @@ class MonotonicAttention(ScoredAttention):
         self, query: Tensor, key: Any, mask: Tensor | None, noise: Tensor | None
     ) -> Tensor:
         """Returns p = sigmoid(score(q, k) + r + noise), (B, T, S), 0 where masked."""
-        similarity = wide(self.score.compare(self.score.project_query(query), key))
+        similarity = to_float32(
+            self.score.compare(self.score.project_query(query), key)
+        )
         similarity = similarity + ops.cast(self.bias, similarity.dtype)
         if noise is not None:
             similarity = similarity + ops.cast(noise, similarity.dtype)

@@ -1,4 +1,4 @@
-"""What the families stand on: the one protocol, recording, arguments, serialization."""
+"""Shared base of all layers: the attention protocol, recording and serialization."""
 
 from keras_attention.layers.base.recording import record_attention
 

@@ -1,4 +1,4 @@
-"""Any attention as one of ours: Keras' own layers, and a user's with Keras' call.
+"""Adapts Keras' attention layers, and user layers with their call, to the protocol.
 
 Shapes: B batch, T queries, S keys, H heads, Dq, Dk widths, V width of a value.
 """
@@ -27,17 +27,17 @@ Attention = Any  # an `AttentionLayer`, or a `KerasAttention` around another lay
 
 
 def as_attention(layer: Any, name: str = "attention") -> Attention:
-    """An attention layer as it is; any other layer with Keras' call in an adapter.
+    """Returns an `AttentionLayer` unchanged; wraps other layers with Keras' call.
 
-    Nothing is tracked or saved by the adapter: a holder keeps the layer itself, and
-    asks for the adapter whenever it uses the layer.
+    The adapter tracks and saves nothing. An outer layer stores the layer itself and
+    calls this function each time it uses the layer.
 
     Args:
         layer: an attention layer.
-        name: of the argument, for the message.
+        name: the name of the argument, for the error message.
 
     Raises:
-        ValueError: if it is no attention layer.
+        ValueError: for an object that is not an attention layer.
     """
     if isinstance(layer, AttentionLayer):
         return layer
@@ -53,13 +53,13 @@ def as_attention(layer: Any, name: str = "attention") -> Attention:
 
 
 class KerasAttention:
-    """A layer with Keras' call under the protocol of `AttentionLayer`.
+    """Gives a layer with Keras' call the protocol of `AttentionLayer`.
 
-    A query that may attend to nothing gets output and weights 0, and the masks that
-    tensors carry are left alone, whatever the layer does with them.
+    A fully masked query gets output and weights 0. The masks that the tensors carry
+    stay unchanged, even if the layer would modify them.
 
     Args:
-        layer: the layer.
+        layer: the layer to adapt.
     """
 
     learns_by_weights = False
@@ -72,12 +72,12 @@ class KerasAttention:
 
     @property
     def built(self) -> bool:
-        """Whether the layer has its weights."""
+        """Whether the layer is built."""
         return self.layer.built
 
     @property
     def compute_dtype(self) -> str:
-        """Of the layer."""
+        """The compute dtype of the layer."""
         return self.layer.compute_dtype
 
     def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
@@ -90,7 +90,7 @@ class KerasAttention:
         elif "value_shape" in names:
             given = dict(zip(("query_shape", "value_shape", "key_shape"), shapes))
             self.layer.build(**{n: s for n, s in given.items() if n in names})
-        else:  # it makes its weights when it is called
+        else:  # the layer creates its weights in its first call
             self._call(*(keras.KerasTensor(s, self.compute_dtype) for s in shapes))
 
     def __call__(
@@ -139,7 +139,7 @@ class KerasAttention:
     def prepare(
         self, value: Tensor, key: Tensor | None = None, mask: Tensor | None = None
     ) -> Prepared:
-        """The memory as it is: the layer projects it at each step."""
+        """Returns the memory unchanged; the layer projects it at each step."""
         check_usable(self, "prepare", value)
         mask = masks.check("mask", mask, tuple(value.shape[:2]))
         return Prepared(value if key is None else key, value, mask)
@@ -147,7 +147,7 @@ class KerasAttention:
     def attend(
         self, query: Tensor, prepared: Prepared, state: Any = None, random: Any = None
     ) -> tuple[Tensor, Tensor, Any]:
-        """One step of attention over a prepared memory; see `AttentionLayer.attend`."""
+        """Attends to a prepared memory; see `AttentionLayer.attend`."""
         check_usable(self, "attend", query)
         single = len(query.shape) == 2
         query = ops.expand_dims(query, 1) if single else query
@@ -160,26 +160,32 @@ class KerasAttention:
     def context(
         self, query: Tensor, prepared: Prepared, state: Any = None
     ) -> tuple[Tensor, Any]:
-        """`attend` without its weights; see `AttentionLayer.context`."""
-        output, weights, _ = self.attend(query, prepared)
+        """Attends without returning the weights; see `AttentionLayer.context`."""
         if is_recording():
+            output, weights, _ = self.attend(query, prepared)
             record(self.path, weights)
-        return output, ()
+            return output, ()
+        check_usable(self, "context", query)
+        single = len(query.shape) == 2
+        query = ops.expand_dims(query, 1) if single else query
+        mask = None if prepared.mask is None else ops.expand_dims(prepared.mask, 1)
+        output, _ = self._attend(query, prepared, mask, False, False, False)
+        return (ops.squeeze(output, 1) if single else output), ()
 
     def initial_state(self, prepared: Prepared) -> tuple:
-        """`()`: a step does not depend on the last one."""
+        """Returns `()`, because no step depends on the previous one."""
         return ()
 
     def state_shapes(self, shape: tuple[Any, Any]) -> list[tuple]:
-        """`[]`."""
+        """Returns `[]`, because there is no state."""
         return []
 
     def sample(self, shape: tuple[Any, Any, Any], training: bool | None) -> None:
-        """None: what the layer draws, it draws itself.
+        """Returns None; random layers are rejected during training.
 
         Raises:
-            ValueError: while training, if the layer drops: a loop may be compiled, and
-                what is drawn in it would be the same at each step, or fail.
+            ValueError: during training, if the layer has dropout. In a compiled loop,
+                the layer would sample the same mask at each step, or fail.
         """
         if training and _drops(self.layer):
             raise ValueError(
@@ -190,13 +196,13 @@ class KerasAttention:
             )
 
     def output_width(self, query_width: int, value_width: int) -> int:
-        """The width of the output, which the layer itself says."""
+        """Returns the width of the output, as inferred from the layer."""
         query = keras.KerasTensor((None, 2, query_width), self.compute_dtype)
         value = keras.KerasTensor((None, 2, value_width), self.compute_dtype)
         return self._call(query, value, value).shape[-1]
 
     def weights_shape(self, batch: Any, queries: Any, keys: Any) -> tuple:
-        """(B, H, T, S) for a layer that says how many heads it has, else (B, T, S)."""
+        """Returns (B, H, T, S) if the layer has a number of heads, else (B, T, S)."""
         for name in ("num_heads", "num_query_heads"):
             if isinstance(getattr(self.layer, name, None), int):
                 return (batch, getattr(self.layer, name), queries, keys)
@@ -205,16 +211,16 @@ class KerasAttention:
     def initial_cache(
         self, batch: Any, length: int, width: int | None = None
     ) -> Prepared:
-        """An empty cache for `step`, which keeps the inputs themselves."""
+        """Returns an empty cache for `step`, which stores the inputs themselves."""
         check_usable(self, "initial_cache", None)
         shape = (batch, positive("length", length))
-        empty = ops.zeros((*shape, positive("width", width)), self.compute_dtype)
+        empty = ops.zeros((*shape, positive("width", width or 0)), self.compute_dtype)
         return Prepared((), empty, ops.zeros(shape, "bool"))
 
     def step(
         self, inputs: Tensor, cache: Prepared, index: Any, mask: Tensor | None = None
     ) -> tuple[Tensor, Prepared]:
-        """Causal self-attention of the next inputs; see `AttentionLayer.step`."""
+        """Computes causal self-attention of new inputs; see `AttentionLayer.step`."""
         check_usable(self, "step", inputs)
         single = len(inputs.shape) == 2
         mask = masks.check("mask", mask, tuple(inputs.shape[:-1]))
@@ -226,12 +232,12 @@ class KerasAttention:
         value = write_steps(cache.value, inputs, index)
         filled = write_steps(cache.mask, mask, index)
         s, found = ops.arange(value.shape[1]), []
-        for t in range(
-            inputs.shape[1]
-        ):  # one query at a time needs masks of keys alone
+        for t in range(inputs.shape[1]):  # a single query only needs key masks
             seen = ops.logical_and(filled, s[None] <= index + t)  # (B, P)
             now = Prepared(value, value, seen)
-            found.append(self.attend(inputs[:, t : t + 1], now)[:2])
+            mask = ops.expand_dims(seen, 1)
+            one = inputs[:, t : t + 1], now, mask, False, is_recording(), False
+            found.append(self._attend(*one))
         output = ops.concatenate([one for one, _ in found], axis=1)
         if is_recording():
             weights = ops.concatenate([w for _, w in found], axis=-2)
@@ -248,15 +254,15 @@ class KerasAttention:
         return_weights: bool,
         training: bool | None,
     ) -> tuple[Tensor, Tensor | None]:
-        """The layer's call, and 0 for queries (B, T, Dq) that may attend to nothing.
+        """Calls the layer and sets the outputs of fully masked queries to 0.
 
         Args:
             query: (B, T, Dq).
-            prepared: the memory, with the mask of its keys.
+            prepared: the memory and its key mask.
             mask: all masks merged, booleans that broadcast to (B, T, S), or None.
-            causal: whether a causal mask is among them.
-            return_weights: whether the weights are wanted.
-            training: handed to the layer.
+            causal: whether `mask` includes a causal mask.
+            return_weights: whether to return the weights.
+            training: passed to the layer.
         """
         key, value, of_keys = prepared
         found = self._call(
@@ -284,7 +290,7 @@ class KerasAttention:
         return_weights: bool = False,
         training: bool | None = None,
     ) -> Any:
-        """The layer's own call, with the arguments that it has."""
+        """Calls the layer with the arguments that it supports."""
         options: dict[str, Any] = {}
         if "training" in self._options:
             options["training"] = training
@@ -317,14 +323,14 @@ class KerasAttention:
 
 
 def _takes_tensors(layer: Any) -> bool:
-    """Whether a layer has the call of `keras.layers.MultiHeadAttention`."""
+    """Returns whether a layer has the call of `keras.layers.MultiHeadAttention`."""
     if not isinstance(layer, keras.layers.Layer):
         return False
     return {"query", "value", "key"} <= set(signature(layer.call).parameters)
 
 
 def _takes_list(layer: Any) -> bool:
-    """Whether a layer has the call of `keras.layers.Attention`."""
+    """Returns whether a layer has the call of `keras.layers.Attention`."""
     if isinstance(layer, keras.layers.Attention):
         return True
     if not isinstance(layer, keras.layers.Layer):
@@ -333,7 +339,7 @@ def _takes_list(layer: Any) -> bool:
 
 
 def _drops(layer: keras.layers.Layer) -> bool:
-    """Whether a layer, or one in it, draws random numbers in training."""
+    """Returns whether a layer or one of its sublayers has dropout."""
     return any(
         getattr(one, "seed_generator", None) is not None
         and (getattr(one, "rate", 0) or getattr(one, "dropout", 0))

@@ -1,4 +1,4 @@
-"""Constructor arguments: held to their rules, found by name, written to a config."""
+"""Checks constructor arguments, resolves names, and writes configs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from keras_attention.numerics import normalizers
 
 
 def positive(name: str, value: int) -> int:
-    """Returns a whole number that is at least 1, or raises a ValueError."""
+    """Returns an integer if it is at least 1, or raises a ValueError."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not whole or value < 1:
         rule = "at least 1" if whole else "a whole number"
@@ -22,17 +22,17 @@ def positive(name: str, value: int) -> int:
 
 
 def above_one(name: str, value: float) -> float:
-    """Returns a number that is above 1, or raises a ValueError."""
+    """Returns a number if it is above 1, or raises a ValueError."""
     if value <= 1:
         raise ValueError(f"`{name}` must be above 1. Received: {name}={value}")
     return value
 
 
 def fraction(name: str, value: float) -> float:
-    """Refuses what no dropout can be.
+    """Returns a dropout rate in [0, 1).
 
     Raises:
-        ValueError: if it is not at least 0 and below 1.
+        ValueError: if the value is below 0, or not below 1.
     """
     if not isinstance(value, Real) or not 0 <= value < 1:
         raise ValueError(
@@ -42,7 +42,7 @@ def fraction(name: str, value: float) -> float:
 
 
 def only_of_models(name: str, keywords: dict[str, Any]) -> dict[str, Any]:
-    """Returns a model's further keywords, or raises where Keras would drop them."""
+    """Returns the extra keywords of a model; raises for any that Keras would ignore."""
     unknown = sorted(set(keywords) - {"name", "trainable"})
     if unknown:
         raise ValueError(
@@ -53,14 +53,14 @@ def only_of_models(name: str, keywords: dict[str, Any]) -> dict[str, Any]:
 
 
 def clone_initializer(initializer: Any) -> Any:
-    """A copy for one more weight, since Keras' own ones draw the same numbers twice."""
+    """Clones an initializer, since reusing one gives two weights the same values."""
     if isinstance(initializer, keras.initializers.Initializer):
         return initializer.clone()
     return initializer
 
 
 def resolve_normalizer(identifier: Any) -> Any:
-    """A normalizer's name, or the callable itself, from either or its config."""
+    """Returns a normalizer as its name or callable, from a name, callable or config."""
     if isinstance(identifier, dict):
         identifier = keras.saving.deserialize_keras_object(identifier)
     normalizers.get(identifier)
@@ -68,18 +68,18 @@ def resolve_normalizer(identifier: Any) -> Any:
 
 
 def serialize_normalizer(normalizer: Any) -> Any:
-    """What a config holds of a normalizer: its name, or where to find the callable."""
+    """Returns the config of a normalizer: its name or its serialized callable."""
     if callable(normalizer):
         return keras.saving.serialize_keras_object(normalizer)
     return normalizer
 
 
 def policy_config(layer: keras.layers.Layer) -> dict[str, Any]:
-    """What a config holds of a layer's dtype: its policy, and those within it.
+    """Returns the config of a layer's dtype policy, including changed sublayers.
 
-    `quantize` changes the policies of sublayers, of which the layer that is made from a
-    config would else know nothing, and could not load their weights. Their paths begin
-    at the layer, which may get another name.
+    `quantize` changes the policies of sublayers. The config must contain them, or a
+    layer created from it could not load the weights. The paths of the sublayers are
+    relative to the layer, because the layer may get another name.
     """
     policies = keras.dtype_policies
     policy, changed = layer.dtype_policy, {}
@@ -97,10 +97,10 @@ def policy_config(layer: keras.layers.Layer) -> dict[str, Any]:
 
 
 def policy_of(layer: keras.layers.Layer, name: str) -> Any:
-    """The dtype policy of the part of this name, for a layer that is being built.
+    """Returns the dtype policy of a sublayer by name, for a layer being built.
 
-    Of a map it is what stands there for the part's path, from the layer on or, as Keras
-    has it, from the outermost layer on.
+    A `DTypePolicyMap` is searched for the path of the sublayer. The path may start at
+    this layer or, as in Keras, at the outermost layer.
     """
     policy = layer.dtype_policy
     if not isinstance(policy, keras.dtype_policies.DTypePolicyMap):
@@ -109,7 +109,7 @@ def policy_of(layer: keras.layers.Layer, name: str) -> Any:
 
 
 def hand_down(layer: keras.layers.Layer, part: keras.layers.Layer) -> None:
-    """Gives a part that has parts what the layer's map of policies holds for them."""
+    """Passes the entries of a layer's `DTypePolicyMap` on to a nested sublayer."""
     policy, policies = layer.dtype_policy, keras.dtype_policies
     if part.built or not isinstance(policy, policies.DTypePolicyMap):
         return

@@ -1,7 +1,8 @@
-"""The one protocol of attention layers.
+"""The protocol of all attention layers.
 
-Whoever holds an attention (`AttentionRNN`, the blocks of a Transformer, a model) uses
-these verbs and nothing else, so that any attention layer takes the place of another.
+Layers and models that contain an attention layer (`AttentionRNN`, Transformer blocks)
+only use the methods of this protocol. Any attention layer can therefore replace any
+other.
 
 Shapes: B batch, T queries, S keys, P positions of a cache, H heads, Dq, Dk widths,
 V width of a value.
@@ -25,19 +26,19 @@ Tensor = Any
 
 
 class Prepared(NamedTuple):
-    """A memory that is ready to be attended to; the batch is the first axis of each."""
+    """A prepared memory; the first axis of each tensor is the batch."""
 
-    key: Any  # what the layer made of the keys, (B, S, ·) or a structure of such
+    key: Any  # projected keys (B, S, ·), or a structure of such tensors
     value: Tensor  # (B, S, V); with heads (B, S, G, V)
     mask: Tensor | None = None  # (B, S), True = may attend
 
 
 class AttentionLayer(keras.layers.Layer, abc.ABC):
-    """What every attention layer offers. Abstract.
+    """Abstract base class of all attention layers.
 
-    A subclass defines `call`, `prepare` and `attend_from_state`; where its step depends
-    on the last one, also `initial_state` and `state_shapes`; where anything is random,
-    `sample`.
+    A subclass defines `call`, `prepare` and `attend_from_state`. If a step depends on
+    the previous one, it also defines `initial_state` and `state_shapes`. If it uses
+    random numbers, it also defines `sample`.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -46,9 +47,9 @@ class AttentionLayer(keras.layers.Layer, abc.ABC):
 
     @property
     def learns_by_weights(self) -> bool:
-        """Whether the gradient of its score flows through the returned weights alone.
+        """Whether the score only gets a gradient through the returned weights.
 
-        A model that does not use them must refuse such a layer.
+        A model that does not use the weights must reject such a layer.
         """
         return False
 
@@ -58,7 +59,7 @@ class AttentionLayer(keras.layers.Layer, abc.ABC):
     ) -> Prepared:
         """Projects a memory once, for many calls of `attend`.
 
-        For use inside another layer's `call`, once this layer is built.
+        Use it inside the `call` of another layer, after this layer is built.
 
         Args:
             value: (B, S, V).
@@ -66,7 +67,7 @@ class AttentionLayer(keras.layers.Layer, abc.ABC):
             mask: booleans (B, S), True = may attend.
 
         Returns:
-            What `attend` takes.
+            The prepared memory for `attend`.
 
         Raises:
             RuntimeError: if this layer is not built, or the tensors are symbolic.
@@ -82,40 +83,40 @@ class AttentionLayer(keras.layers.Layer, abc.ABC):
         random: Any,
         return_weights: bool,
     ) -> tuple[Tensor, Tensor | None, Any]:
-        """The layer's equations, for T queries from a state on.
+        """Computes the equations of the layer for T queries, starting from a state.
 
         Args:
             query: (B, T, Dq), in the compute dtype.
-            prepared: what `prepare` returned; its own mask is not applied here.
+            prepared: the result of `prepare`. Its own mask is not applied here.
             mask: booleans that broadcast to (B, T, S), or None.
-            state: that of the query before the first.
-            random: what `sample` returned, or None.
-            return_weights: whether the weights are wanted.
+            state: the state before the first query.
+            random: the result of `sample`, or None.
+            return_weights: whether to return the weights.
 
         Returns:
-            The output (B, T, ·); the weights (B, T, S) or (B, H, T, S), or None where
-            they are not wanted and not at hand; the state after the last query.
+            The output (B, T, ·), the weights (B, T, S) or (B, H, T, S), and the state
+            after the last query. The weights may be None with `return_weights=False`.
         """
 
     def attend(
         self, query: Tensor, prepared: Prepared, state: Any = None, random: Any = None
     ) -> tuple[Tensor, Tensor, Any]:
-        """One step of attention over a prepared memory, or T of them.
+        """Attends to a prepared memory with one query or T queries.
 
-        For use inside another layer's `call`, once this layer is built.
+        Use it inside the `call` of another layer, after this layer is built.
 
         Args:
             query: (B, T, Dq) or (B, Dq).
-            prepared: what `prepare` returned.
-            state: what the last step returned as its state; by default that of
+            prepared: the result of `prepare`.
+            state: the state returned by the previous step; defaults to
                 `initial_state`.
-            random: what `sample` returned for these queries, without the T axis where
-                they have none; by default nothing is random, and nothing is dropped.
+            random: the result of `sample` for these queries, without the T axis for a
+                query without one. None uses no randomness and no dropout.
 
         Returns:
-            The output (B, T, ·); the weights (B, T, S) or (B, H, T, S), both without
-            the T axis where the query has none; the state, `()` where a step does not
-            depend on the last one.
+            The output (B, T, ·), the weights (B, T, S) or (B, H, T, S), and the state.
+            Without a T axis in the query, output and weights have no T axis. The state
+            is `()` if no step depends on the previous one.
 
         Raises:
             RuntimeError: if this layer is not built, or the tensors are symbolic.
@@ -140,18 +141,17 @@ class AttentionLayer(keras.layers.Layer, abc.ABC):
     def context(
         self, query: Tensor, prepared: Prepared, state: Any = None
     ) -> tuple[Tensor, Any]:
-        """`attend` without its weights: fused where the backend can.
+        """Attends without returning the weights, with a fused kernel if possible.
 
-        Inside `record_attention` the weights are recorded.
+        Inside `record_attention`, the weights are recorded.
 
         Args:
             query: (B, T, Dq) or (B, Dq).
-            prepared: what `prepare` returned.
-            state: what the last step returned as its state.
+            prepared: the result of `prepare`.
+            state: the state returned by the previous step.
 
         Returns:
-            The output (B, T, ·), without the T axis where the query has none, and the
-            state.
+            The output, (B, T, ·) or (B, ·) like the query, and the state.
 
         Raises:
             RuntimeError: if this layer is not built, or the tensors are symbolic.
@@ -173,76 +173,76 @@ class AttentionLayer(keras.layers.Layer, abc.ABC):
         return (ops.squeeze(output, 1) if single else output), state
 
     def initial_state(self, prepared: Prepared) -> Any:
-        """What the first step must know: a structure of tensors (B, ·), or `()`."""
+        """Returns the initial state: a structure of tensors (B, ·), or `()`."""
         return ()
 
     def state_shapes(self, shape: tuple[Any, Any]) -> list[tuple]:
-        """The shapes of `initial_state`, flat, from (B, S)."""
+        """Returns the flat list of the shapes of `initial_state`, from (B, S)."""
         return []
 
     def sample(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
-        """The random numbers that T queries need, drawn before any loop.
+        """Samples the random numbers for T queries, before any loop.
 
         Args:
-            shape: (B, T, S), numbers or tensors.
-            training: whether this is a step of training.
+            shape: (B, T, S), integers or tensors.
+            training: whether the layer is in training mode.
 
         Returns:
-            A structure of tensors (B, T, ·), or None where nothing is random.
+            A structure of tensors (B, T, ·), or None if the layer is not random.
         """
         return None
 
     def output_width(self, query_width: int, value_width: int) -> int:
-        """The width of the output, from those of query and value."""
+        """Returns the width of the output for the widths of query and value."""
         return value_width
 
     def weights_shape(self, batch: Any, queries: Any, keys: Any) -> tuple:
-        """The shape of the weights, (B, T, S) or (B, H, T, S)."""
+        """Returns the shape of the weights, (B, T, S) or (B, H, T, S)."""
         return (batch, queries, keys)
 
     def initial_cache(
         self, batch: Any, length: int, width: int | None = None
     ) -> Prepared:
-        """An empty cache for `step`.
+        """Returns an empty cache for `step`.
 
         Args:
-            batch: B, a number or a tensor.
-            length: P, how many steps there will be at most.
-            width: the width of the inputs; layers that project them know it.
+            batch: B, an integer or a tensor.
+            length: P, the largest number of steps.
+            width: the width of the inputs; layers with projections do not need it.
 
         Raises:
             RuntimeError: if this layer is not built.
-            ValueError: if a step of this layer depends on the last one.
+            ValueError: if a step of this layer depends on the previous one.
         """
         self._check_steps("initial_cache")
         shape = (batch, positive("length", length))
-        inputs = ops.zeros((*shape, positive("width", width)), self.compute_dtype)
+        inputs = ops.zeros((*shape, positive("width", width or 0)), self.compute_dtype)
         return self.prepare(inputs, mask=ops.zeros(shape, "bool"))
 
     def step(
         self, inputs: Tensor, cache: Any, index: Any, mask: Tensor | None = None
     ) -> tuple[Tensor, Any]:
-        """Causal self-attention of the next inputs over all that came before.
+        """Computes causal self-attention of new inputs over all inputs so far.
 
-        The same as `layer(x, x, use_causal_mask=True)` at these positions of x. For use
-        inside another layer's `call`, once this layer is built, and where no gradient
-        flows.
+        The output equals `layer(x, x, use_causal_mask=True)` at these positions of x.
+        Use it inside the `call` of another layer, after this layer is built, and
+        without gradients.
 
         Args:
-            inputs: (B, T, D) the next T, such as a prompt, or (B, D) the next one.
-            cache: what `initial_cache` or the last step returned. It must not be used
-                any more: torch writes to it.
-            index: the position of the first of them, a number or a tensor.
-            mask: booleans (B, T), or (B,) for one; nobody ever attends to what is
-                False, such as the padding of a prompt.
+            inputs: (B, T, D), the next T inputs, such as a prompt, or (B, D), the next
+                input.
+            cache: the cache from `initial_cache` or the previous step. Do not reuse it
+                afterwards: torch writes to it in place.
+            index: the position of the first new input, an integer or a tensor.
+            mask: booleans (B, T), or (B,) for one input. Inputs with False, such as the
+                padding of a prompt, are never attended to.
 
         Returns:
-            The output (B, T, ·), without the T axis where the inputs have none, and
-            the cache.
+            The output, (B, T, ·) or (B, ·) like the inputs, and the cache.
 
         Raises:
             RuntimeError: if this layer is not built, or the tensors are symbolic.
-            ValueError: if a step of this layer depends on the last one.
+            ValueError: if a step of this layer depends on the previous one.
         """
         self._check_steps("step", inputs)
         inputs = ops.cast(inputs, self.compute_dtype)
@@ -256,7 +256,7 @@ class AttentionLayer(keras.layers.Layer, abc.ABC):
         cache = keras.tree.map_structure(
             lambda old, late: write_steps(old, late, index), cache, new
         )
-        t = masks.places(inputs.shape[1], index)
+        t = masks.positions(inputs.shape[1], index)
         s = ops.arange(cache.mask.shape[1])
         seen = ops.logical_and(cache.mask[:, None], s[None] <= t[:, None])  # (B, T, P)
         output, weights, _ = self.attend_from_state(
@@ -282,7 +282,7 @@ class AttentionLayer(keras.layers.Layer, abc.ABC):
 
 
 def write_steps(old: Tensor, new: Tensor, index: Any) -> Tensor:
-    """A part of a cache (B, P, ...) with (B, T, ...) from position `index` on."""
+    """Writes a tensor (B, T, ...) to a cache (B, P, ...) from position `index` on."""
     if new.shape[1] == 1:
         return kernels.write(old, index, new[:, 0])
     return ops.slice_update(old, (0, index, *[0] * (len(old.shape) - 2)), new)

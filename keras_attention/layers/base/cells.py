@@ -1,7 +1,7 @@
-"""What a layer that loops over a Keras cell asks of it.
+"""Functions for layers that loop over a Keras cell.
 
-A cell is any layer with `call(inputs, states)`, which returns an output and the new
-states, and `state_size`: Keras' own cells, stacks of them, and a user's.
+A cell is any layer with a `state_size` and a `call(inputs, states)` that returns the
+output and the new states. Keras' cells, stacks of cells and user-defined cells qualify.
 
 Shapes: B batch, D width of an input, U units.
 """
@@ -22,10 +22,10 @@ Tensor = Any
 
 
 def as_cell(cell: Any) -> Any:
-    """A cell as it is; a list of cells as a stack of them.
+    """Returns a cell unchanged, and a list of cells as a stack.
 
     Raises:
-        ValueError: for what is no cell.
+        ValueError: for an object that is not a cell.
     """
     if isinstance(cell, (list, tuple)):
         cells = [as_cell(one) for one in cell]
@@ -49,12 +49,12 @@ def as_cell(cell: Any) -> Any:
 
 
 def state_widths(cell: Any, whole: bool = False) -> list[int]:
-    """The widths of a cell's states, flat; of the last cell of a stack first or whole.
+    """Returns the flat list of the widths of a cell's states.
 
     Args:
-        cell: a cell.
-        whole: whether all states of a stack are wanted, in their order; else those of
-            its last cell.
+        cell: a cell or a stack.
+        whole: for a stack, True returns the widths of all states in order, and False
+            those of the last cell.
     """
     size = cell.state_size
     if isinstance(cell, keras.layers.StackedRNNCells) and not whole:
@@ -63,13 +63,13 @@ def state_widths(cell: Any, whole: bool = False) -> list[int]:
 
 
 def width_of(cell: Any) -> int:
-    """The width of a cell's output."""
+    """Returns the width of a cell's output."""
     width = getattr(cell, "output_size", None)
     return state_widths(cell)[0] if width is None else int(width)
 
 
 def output_of(state: Any) -> Tensor:
-    """The first state (B, U) of a cell, of the last cell of a stack."""
+    """Returns the first state (B, U) of a cell, or of the last cell of a stack."""
     while isinstance(state, (list, tuple)):
         stacked = isinstance(state[0], (list, tuple)) or len(state) == 1
         state = state[-1] if stacked else state[0]
@@ -77,7 +77,7 @@ def output_of(state: Any) -> Tensor:
 
 
 def initial_state(cell: Any, batch: Any, dtype: str) -> Any:
-    """Zeros, or what the cell says itself, in lists."""
+    """Returns the cell's own initial state or zeros, as lists."""
     if hasattr(cell, "get_initial_state"):
         state = cell.get_initial_state(batch_size=batch)
     else:
@@ -91,27 +91,27 @@ def initial_state(cell: Any, batch: Any, dtype: str) -> Any:
 def call_cell(
     cell: Any, inputs: Tensor, state: Any, training: bool | None
 ) -> tuple[Tensor, Any]:
-    """Takes one step of a cell, as `keras.layers.RNN` does."""
+    """Runs one step of a cell, as `keras.layers.RNN` does."""
     more = {"training": training} if kernels.takes_training(cell) else {}
-    return kernels.called(cell, inputs, state, **more)
+    return kernels.call_layer(cell, inputs, state, **more)
 
 
 def step_cell(
     cell: Any, read: list[Tensor], state: Any, training: bool | None
 ) -> tuple[Tensor, Any]:
-    """Takes one step of a cell that reads several tensors (B, ·) side by side.
+    """Runs one step of a cell on several concatenated tensors (B, ·).
 
     Returns:
-        The output (B, U), and the new state in the structure and dtypes of the old one.
+        The output (B, U), and the new state in the structure and dtypes of the old.
     """
     inputs = read[0] if len(read) == 1 else ops.concatenate(read, axis=-1)
     more = {"training": training} if kernels.takes_training(cell) else {}
-    output, new = kernels.called(cell, inputs, state, **more)
+    output, new = kernels.call_layer(cell, inputs, state, **more)
     return output, as_before(new, state)
 
 
 def has_dropout(cell: Any) -> bool:
-    """Whether a cell, or one of a stack, draws random numbers in training."""
+    """Returns whether a cell, or one cell of a stack, has dropout."""
     if isinstance(cell, keras.layers.StackedRNNCells):
         return any(map(has_dropout, cell.cells))
     rates = "dropout", "recurrent_dropout"
@@ -119,12 +119,12 @@ def has_dropout(cell: Any) -> bool:
 
 
 def prepare_dropout(cell: Any, width: int, state: Any) -> None:
-    """Draws a cell's dropout before the loop that uses it.
+    """Samples the dropout masks of a cell before the loop that uses them.
 
     Args:
-        cell: a cell, or a stack.
-        width: D, what the cell reads.
-        state: its state, a structure of (B, U).
+        cell: a cell or a stack.
+        width: D, the width of the cell's inputs.
+        state: the state of the cell, a structure of tensors (B, U).
     """
     first = keras.tree.flatten(state)[0]
     if isinstance(cell, keras.layers.StackedRNNCells):
@@ -137,7 +137,7 @@ def prepare_dropout(cell: Any, width: int, state: Any) -> None:
 
 
 def forget_dropout(cell: Any) -> None:
-    """Lets go of what `prepare_dropout` drew, which is for one sequence."""
+    """Resets the dropout masks of `prepare_dropout` after a sequence."""
     if isinstance(cell, keras.layers.StackedRNNCells):
         for one in cell.cells:
             forget_dropout(one)
@@ -148,12 +148,12 @@ def forget_dropout(cell: Any) -> None:
 
 @contextmanager
 def sequence_dropout(cell: Any, width: int, state: Any) -> Iterator[None]:
-    """Inside, a cell drops what was drawn before: once for a sequence.
+    """Inside this context, a cell uses one dropout mask per sequence.
 
     Args:
-        cell: a cell, or a stack.
-        width: D, what the cell reads.
-        state: its state, a structure of (B, U).
+        cell: a cell or a stack.
+        width: D, the width of the cell's inputs.
+        state: the state of the cell, a structure of tensors (B, U).
     """
     if not has_dropout(cell):
         yield

@@ -1,4 +1,4 @@
-"""The checks of a call: each tensor and each mask is held to its shape here, once.
+"""Checks the shapes of the tensors and masks of a call.
 
 Shapes: B batch, T queries, S keys, Dq, Dk widths, V width of a value.
 """
@@ -16,7 +16,7 @@ Tensor = Any
 
 
 def check_usable(layer: keras.layers.Layer, method: str, tensor: Tensor) -> None:
-    """Raises a RuntimeError where a method other than the call would lose weights."""
+    """Raises a RuntimeError if the layer is not built or the tensor is symbolic."""
     if not layer.built:
         raise RuntimeError(
             f"`{method}` needs a layer that is built: call or build layer "
@@ -53,11 +53,11 @@ def check_call(
         use_causal_mask: whether query t may attend only to keys 0 … t.
 
     Returns:
-        The query (B, T, Dq), and booleans of rank 3 that broadcast to (B, T, S), no
-        larger than needed, or None where everything is allowed.
+        The query (B, T, Dq), and a mask of rank 3 that broadcasts to (B, T, S). The
+        mask has the smallest possible shape, or is None if nothing is masked.
 
     Raises:
-        ValueError: if a rank, a batch, a length or a mask does not fit.
+        ValueError: if a rank, a batch size, a length or a mask does not fit.
     """
     single = len(query.shape) == 2
     if single:
@@ -66,8 +66,8 @@ def check_call(
     (batch, queries), keys = query.shape[:2], key.shape[1]
     found = []
     if query_mask is not None:
-        shape = (batch,) if single else (batch, queries)
-        query_mask = masks.check("query_mask", query_mask, shape)
+        rows = (batch,) if single else (batch, queries)
+        query_mask = masks.check("query_mask", query_mask, rows)
         found.append(ops.expand_dims(query_mask, (1, 2) if single else 2))  # (B, T, 1)
     if value_mask is not None:
         value_mask = masks.check("value_mask", value_mask, (batch, keys))
@@ -76,15 +76,15 @@ def check_call(
         key_mask = masks.check("key_mask", key_mask, (batch, keys))
         found.append(ops.expand_dims(key_mask, 1))  # (B, 1, S)
     if attention_mask is not None:
+        shape: tuple[Any, ...] = (batch, queries, keys)
+        missing = None  # the axis that the mask lacks
         if single:
-            rank, shape = 1, (batch, keys)
+            missing, shape = 1, (batch, keys)
         elif len(attention_mask.shape) == 2:
-            rank, shape = 0, (queries, keys)
-        else:
-            rank, shape = None, (batch, queries, keys)
+            missing, shape = 0, (queries, keys)
         attention_mask = masks.check("attention_mask", attention_mask, shape)
-        if rank is not None:
-            attention_mask = ops.expand_dims(attention_mask, rank)
+        if missing is not None:
+            attention_mask = ops.expand_dims(attention_mask, missing)
         found.append(attention_mask)  # (B, T, S), 1 where it is repeated
     if use_causal_mask:
         causal = masks.causal(ops.shape(query)[1], ops.shape(key)[1])
@@ -93,7 +93,7 @@ def check_call(
 
 
 def check_memory(query: Tensor, value: Tensor, key: Tensor) -> None:
-    """Holds query, value and key to rank 3 and one length of the memory."""
+    """Checks that query, value and key have rank 3, and value and key one length."""
     for name, tensor in (("query", query), ("value", value), ("key", key)):
         if len(tensor.shape) != 3:
             raise ValueError(
@@ -122,7 +122,7 @@ def check_memory(query: Tensor, value: Tensor, key: Tensor) -> None:
 
 
 def check_hop(query: Tensor, value: Tensor, key: Tensor) -> None:
-    """Holds keys and values to the width of the query, to which a hop adds."""
+    """Checks that keys and values have the width of the query, as a hop requires."""
     if query.shape[-1] != key.shape[-1]:
         raise ValueError(
             "`query` and `key` must have the same width (last axis) for this score. "

@@ -1,4 +1,4 @@
-"""What attention layers with one head share: the call, and the memory.
+"""The base class of attention layers with one head.
 
 Shapes: B batch, T queries, S keys, Dq, Dk widths, V width of a value.
 """
@@ -19,10 +19,10 @@ Tensor = Any
 
 
 class OneHeadAttention(AttentionLayer):
-    """Attention with weights (B, T, S) over values that are not projected. Abstract.
+    """Abstract base class of one-head attention over unprojected values.
 
-    A subclass defines `attend_from_state`; where keys are projected, `project_key`;
-    where widths must fit each other, `check_widths`.
+    The weights have shape (B, T, S). A subclass defines `attend_from_state`. It also
+    defines `project_key` to project keys, and `check_widths` to check widths.
 
     Call arguments:
         query: (B, T, Dq), or (B, Dq) for one query. With one query, the outputs have
@@ -39,15 +39,15 @@ class OneHeadAttention(AttentionLayer):
     """
 
     def project_key(self, key: Tensor) -> Tensor:
-        """What a key becomes before it meets any query: (B, S, ·)."""
+        """Returns the projected keys, (B, S, ·)."""
         return key
 
     def precompute_key(self, key: Tensor) -> Any:
-        """What makes one query after another fast, from projected keys."""
+        """Prepares projected keys for many calls with one query each."""
         return key
 
     def check_widths(self, query: Tensor, value: Tensor, key: Tensor) -> None:
-        """Raises a ValueError where the widths do not fit each other."""
+        """Raises a ValueError if the widths do not fit each other."""
 
     def call(
         self,

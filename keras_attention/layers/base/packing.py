@@ -1,4 +1,4 @@
-"""Recurrent state: packed into what Keras wants, and the time axis moved.
+"""Packs recurrent state into Keras' structures, and moves the time axis.
 
 Shapes: B batch, T steps, S keys, U units, V width of a value, A width of the
 attentional vector.
@@ -16,17 +16,17 @@ _NESTED = (list, tuple, dict)
 
 
 def packed(structure: Any, flat: list[Tensor]) -> Any:
-    """Tensors in another's structure and dtypes."""
+    """Packs tensors into the structure and dtypes of another structure."""
     like = keras.tree.flatten(structure)
     flat = [ops.cast(x, y.dtype) for x, y in zip(flat, like)]
     return keras.tree.pack_sequence_as(structure, flat)
 
 
 def as_before(new: Any, old: Any) -> Any:
-    """A cell's new state in the structure and the dtypes of its old one.
+    """Returns a cell's new state in the structure and dtypes of the old state.
 
-    In plain Python, since it runs at every step, where `keras.tree` takes as long as
-    the arithmetic does.
+    This runs at every step in plain Python, because `keras.tree` would take as long as
+    the arithmetic.
     """
     if type(old) not in (list, tuple):
         return packed(old, keras.tree.flatten(new))
@@ -42,12 +42,12 @@ def as_before(new: Any, old: Any) -> Any:
 
 
 def time_swapped(structure: Any) -> Any:
-    """The first two axes of each tensor exchanged: batch first, or time first."""
+    """Swaps the first two axes of each tensor, batch and time."""
     return keras.tree.map_structure(lambda x: ops.swapaxes(x, 0, 1), structure)
 
 
 def last(outputs: Tensor, mask: Tensor | None) -> Tensor:
-    """The output (B, ·) of the last step that is not masked."""
+    """Returns the output (B, ·) of the last unmasked step."""
     if mask is None:
         return outputs[:, -1]
     steps = ops.arange(ops.shape(outputs)[1])

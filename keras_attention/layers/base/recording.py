@@ -1,4 +1,4 @@
-"""Looking inside: the weights that attention layers compute, as NumPy arrays."""
+"""Records the weights of attention layers as NumPy arrays."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _maps: ContextVar[Maps | None] = ContextVar("keras_attention_maps", default=None
 
 @contextmanager
 def record_attention() -> Iterator[Maps]:
-    """Records the weights of every attention layer that is called eagerly inside.
+    """Records the weights of all attention layers called eagerly in this context.
 
-    Fused paths give way to explicit ones meanwhile. A layer that is called several
-    times is numbered: "hop/0", "hop/1", ….
+    Inside the context, layers use explicit attention instead of fused kernels. Several
+    calls of a layer are numbered: "hop/0", "hop/1", ….
 
     Yields:
-        A dict that fills as layers are called: from a layer's path to its weights, a
-        NumPy array (B, T, S), or (B, H, T, S) where there are heads, without the T
-        axis where the query had none.
+        A dict that maps the path of each called layer to its weights. The weights are a
+        NumPy array (B, T, S), or (B, H, T, S) with heads. They have no T axis if the
+        query has none.
 
     Raises:
-        RuntimeError: when a layer is called in a compiled function (`predict` or
-            `fit` where the backend compiles them), where there are no numbers to
-            record; and at the end, when no layer was called.
+        RuntimeError: if a layer is called in a compiled function (`predict` or `fit` on
+            a backend that compiles them), because symbolic weights have no values; or
+            if no layer was called when the context ends.
 
     Example:
 
@@ -62,16 +62,16 @@ def record_attention() -> Iterator[Maps]:
 
 
 def is_recording() -> bool:
-    """Whether a layer is to compute its weights explicitly and hand them over."""
+    """Returns whether layers must compute their weights explicitly and record them."""
     return _maps.get() is not None
 
 
 def record(path: str, weights: Tensor) -> None:
-    """Hands a layer's weights to the recording that is going on, if any.
+    """Adds the weights of a layer to the active recording, if any.
 
     Args:
-        path: the layer's path.
-        weights: what it computed.
+        path: the path of the layer.
+        weights: the attention weights of the call.
     """
     maps = _maps.get()
     if maps is None:

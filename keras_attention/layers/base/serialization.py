@@ -1,4 +1,4 @@
-"""How a public class becomes loadable, and what a config holds of a held layer."""
+"""Registers public classes for loading, and serializes sublayers in configs."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ T = TypeVar("T")
 def export(cls: type[T]) -> type[T]:
     """Registers a class as `keras_attention>ClassName` in `.keras` files.
 
-    The registered names are part of the file format: they never change.
+    The registered names are part of the file format and never change.
     """
     register: Callable = keras.saving.register_keras_serializable("keras_attention")
     return register(cls)
 
 
 def layer_config(layer: Any) -> dict[str, Any]:
-    """A layer's config; whoever is made from it builds it, under its own name."""
+    """Returns a layer's config without shapes; the outer layer builds the layer."""
     config = keras.saving.serialize_keras_object(layer)
     config.pop("build_config", None)
     return config
 
 
 def as_config(value: Any) -> Any:
-    """What a config holds of an argument: numbers and names as they are."""
+    """Returns the config entry of an argument; numbers and names stay unchanged."""
     if value is None or isinstance(value, (bool, int, float, str, dict)):
         return value
     if isinstance(value, (list, tuple)):
@@ -38,5 +38,5 @@ def as_config(value: Any) -> Any:
 
 
 def config_of(layer: Any, *names: str) -> dict[str, Any]:
-    """What a config holds of a layer's arguments, which are its attributes."""
+    """Returns the config of a layer's arguments, read from its attributes."""
     return {name: as_config(getattr(layer, name)) for name in names}

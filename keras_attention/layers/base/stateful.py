@@ -1,4 +1,4 @@
-"""Attention whose steps depend on each other: the queries one after the other.
+"""Stateful attention, which processes the queries one after the other.
 
 Shapes: B batch, T queries, S keys.
 """
@@ -22,12 +22,12 @@ def scan_queries(
     inputs: tuple[Any, ...],
     mask: Tensor | None,
 ) -> tuple[Any, Any]:
-    """Takes a step for each query; those that may attend to nothing keep the state.
+    """Runs a step for each query; fully masked queries do not change the state.
 
     Args:
-        step: f(state, (*inputs of one query, its mask (B, S) or None)) that returns
+        step: f(state, (*inputs of one query, its mask (B, S) or None)), which returns
             the next state and an output.
-        state: the first state.
+        state: the initial state.
         inputs: tensors (B, T, ...), structures of them, or None.
         mask: booleans (B, T, S), or None.
 
@@ -55,7 +55,7 @@ def scan_queries(
 
 
 def full_mask(mask: Tensor | None, query: Tensor, keys: Any) -> Tensor | None:
-    """A mask that broadcasts to (B, T, S), in that shape.
+    """Broadcasts a mask to the shape (B, T, S).
 
     Args:
         mask: booleans, or None.

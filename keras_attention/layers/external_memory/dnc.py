@@ -44,10 +44,10 @@ class DNC(keras.layers.Layer):
         cell: a `DNCCell` or an `NTMCell`.
         return_sequences: whether to return the outputs of all steps.
         return_state: whether to return the last state, too.
-        segment: how many steps are computed again together when gradients are taken, so
-            that memory grows with the number of such segments and not with T: a number,
-            or "auto" for √T. None keeps all steps. Gradients are the same. A controller
-            with dropout trains with None alone.
+        checkpoint_steps: the number of steps that are recomputed together for the
+            gradients: a number, or "auto" for √T. Memory then grows with the number of
+            such groups and not with T; gradients are the same. None keeps all steps. A
+            controller with dropout can train only with None.
 
     Call arguments:
         inputs: (B, T, D).
@@ -69,8 +69,8 @@ class DNC(keras.layers.Layer):
         links of a slot.)
 
     Raises:
-        ValueError: for a cell without a memory, a `segment` below 1, a `segment` while
-            a controller with dropout trains, an initial state of other sizes, or a mask
+        ValueError: for a cell without a memory, `checkpoint_steps` below 1 or while a
+            controller with dropout trains, an initial state of other sizes, or a mask
             that does not fit.
 
     Example:
@@ -94,7 +94,7 @@ class DNC(keras.layers.Layer):
         cell: MemoryCell,
         return_sequences: bool = False,
         return_state: bool = False,
-        segment: int | str | None = None,
+        checkpoint_steps: int | str | None = None,
         **kwargs: Any,
     ) -> None:
         # Keras would round the memory of an initial state to half precision.
@@ -105,18 +105,18 @@ class DNC(keras.layers.Layer):
                 "`cell` must be a DNCCell or an NTMCell of keras_attention. "
                 f"Received: cell={cell!r}"
             )
-        if isinstance(segment, str):
-            if segment != "auto":
+        if isinstance(checkpoint_steps, str):
+            if checkpoint_steps != "auto":
                 raise ValueError(
-                    "`segment` must be a number of steps, 'auto' or None. "
-                    f"Received: segment={segment!r}"
+                    "`checkpoint_steps` must be a number of steps, 'auto' or None. "
+                    f"Received: checkpoint_steps={checkpoint_steps!r}"
                 )
-        elif segment is not None:
-            segment = positive("segment", segment)
+        elif checkpoint_steps is not None:
+            checkpoint_steps = positive("checkpoint_steps", checkpoint_steps)
         self.cell = cell
         self.return_sequences = return_sequences
         self.return_state = return_state
-        self.segment = segment
+        self.checkpoint_steps = checkpoint_steps
 
     def build(self, inputs_shape: Any) -> None:
         _check_inputs(inputs_shape)
@@ -234,7 +234,7 @@ class DNC(keras.layers.Layer):
             "cell": layer_config(self.cell),
             "return_sequences": self.return_sequences,
             "return_state": self.return_state,
-            "segment": self.segment,
+            "checkpoint_steps": self.checkpoint_steps,
         }
 
     @classmethod
@@ -253,12 +253,13 @@ class DNC(keras.layers.Layer):
     ) -> tuple[Tensor, Any, Any]:
         """All steps: the outputs (B, T, V), the last state, and the trace or `()`."""
         cell = self.cell
-        if training and self.segment is not None and has_dropout(cell.cell):
+        if training and self.checkpoint_steps is not None and has_dropout(cell.cell):
             raise ValueError(
-                "`segment` computes steps again for their gradients, where a "
+                "`checkpoint_steps` computes steps again for their gradients, where a "
                 "controller would sample another dropout: it must be None while a "
-                f"controller with dropout trains. Received: segment={self.segment!r}, "
-                f"a controller {cell.cell.name!r} with dropout, training=True"
+                "controller with dropout trains. Received: "
+                f"checkpoint_steps={self.checkpoint_steps!r}, a controller "
+                f"{cell.cell.name!r} with dropout, training=True"
             )
         batch, steps = ops.shape(inputs)[:2]
         state = self.start(batch, initial_state)
@@ -283,12 +284,12 @@ class DNC(keras.layers.Layer):
             width = inputs.shape[-1] + cell.read_width
             prepare_dropout(cell.cell, width, state.cell)
         try:
-            if inputs.shape[1] == 1 and not kernels.is_open(1):  # no loop
+            if inputs.shape[1] == 1 and not kernels.is_dynamic(1):  # no loop
                 state, outputs = step(state, {k: x[:, 0] for k, x in sequence.items()})
                 outputs = keras.tree.map_structure(lambda y: y[:, None], outputs)
             else:
                 state, outputs = loop.scan(
-                    step, state, time_swapped(sequence), self.segment
+                    step, state, time_swapped(sequence), self.checkpoint_steps
                 )
                 outputs = time_swapped(outputs)
         finally:

@@ -218,7 +218,7 @@ class MemoryCell(keras.layers.Layer, abc.ABC):
             cell = keras.tree.map_structure(
                 lambda s: ops.clip(s, -self.clip, self.clip), cell
             )
-        interface = kernels.called(self.interface, h)  # ξ
+        interface = kernels.call_layer(self.interface, h)  # ξ
         interface = ops.cast(interface, state.memory.dtype)
         new, trace = self.access(interface, state, mask, traced)
         new = new._replace(cell=cell, read=ops.cast(new.read, state.read.dtype))

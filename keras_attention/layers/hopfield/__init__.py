@@ -1,4 +1,4 @@
-"""Hopfield networks as layers: attention that is repeated on its keys."""
+"""Hopfield networks as layers: attention with repeated updates of the queries."""
 
 from keras_attention.layers.hopfield.hopfield import Hopfield
 from keras_attention.layers.hopfield.hopfield_layer import HopfieldLayer

@@ -1,4 +1,4 @@
-"""What a Hopfield layer may be asked for: its arguments, held to their rules."""
+"""Checks the arguments of Hopfield layers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from keras_attention.layers.base.arguments import fraction, positive
 from keras_attention.layers.multi_head.heads import check_scores
 
 NORMALIZERS = ("softmax", "softmax1", "sparsemax", "entmax15", "hardmax")
-# What `projections` may hold, and what holds where it does not.
+# The keys that `projections` may contain, and their defaults.
 PROJECTIONS = {
     "use_bias": True,
     "output_shape": None,
@@ -34,7 +34,7 @@ def check_sizes(
     dropout: Any,
     tolerance: Any,
 ) -> None:
-    """Raises a ValueError for sizes that are none, or that say nothing together."""
+    """Raises a ValueError for invalid or contradictory sizes."""
     positive("num_heads", num_heads)
     for name, width in (("key_dim", key_dim), ("value_dim", value_dim)):
         if width is None:
@@ -59,7 +59,7 @@ def check_sizes(
 
 
 def check_steps(steps: Any) -> int | None:
-    """Returns a number of update steps, at least 1, or None: until states rest."""
+    """Returns the number of update steps, at least 1, or None for convergence."""
     whole = isinstance(steps, Integral) and not isinstance(steps, bool)
     if steps is None or (whole and steps >= 1):
         return None if steps is None else int(steps)
@@ -70,7 +70,7 @@ def check_steps(steps: Any) -> int | None:
 
 
 def check_beta(beta: Any, heads: int) -> float | list[float] | None:
-    """Returns β as a number or a list of one for each head, or None."""
+    """Returns β as a number, a list with one number per head, or None."""
     if beta is None:
         return None
     found = beta.tolist() if isinstance(beta, (np.ndarray, np.generic)) else beta
@@ -90,7 +90,7 @@ def check_beta(beta: Any, heads: int) -> float | list[float] | None:
 
 
 def check_normalizer(normalizer: Any) -> str:
-    """Returns the name of what takes the softmax's place, or raises a ValueError."""
+    """Returns the name of the normalizer, or raises a ValueError."""
     if normalizer not in NORMALIZERS:
         raise ValueError(
             f"`normalizer` must be one of {list(NORMALIZERS)}. "
@@ -100,7 +100,7 @@ def check_normalizer(normalizer: Any) -> str:
 
 
 def check_projections(projections: Any) -> tuple[Any, dict[str, Any]]:
-    """What a config holds of `projections`, and all that they are made with."""
+    """Returns the config of `projections`, and its arguments with defaults."""
     if isinstance(projections, bool):
         return projections, dict(PROJECTIONS)
     given = projections if isinstance(projections, dict) else {"": projections}
@@ -115,7 +115,7 @@ def check_projections(projections: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def refuse_projected(keywords: dict[str, Any]) -> None:
-    """Raises a ValueError for keywords that belong into `projections`."""
+    """Raises a ValueError for keywords that belong in `projections`."""
     found = {name: keywords[name] for name in PROJECTIONS if name in keywords}
     if found:
         raise ValueError(
@@ -126,7 +126,7 @@ def refuse_projected(keywords: dict[str, Any]) -> None:
 
 
 def check_static(query: Sequence, value: Sequence, key: Sequence) -> None:
-    """Holds shapes that nothing projects to rank 3, and query and key to one width."""
+    """Checks shapes without projections: rank 3, and query and key of equal width."""
     for name, shape in (("value", value), ("key", key)):
         if len(shape) != 3:
             raise ValueError(
@@ -151,7 +151,7 @@ def _is_number(x: Any) -> bool:
 
 
 def _config(value: Any) -> Any:
-    """What stands in a config for what a projection is given."""
+    """Returns the config entry of an argument of a projection."""
     if value is None or isinstance(value, (bool, int, str, dict)):
         return value
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""From multi-head attention to a Hopfield layer and back, weights included."""
+"""Converts multi-head attention to a Hopfield layer and back, with the weights."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention.layers.hopfield.arguments import PROJECTIONS, NORMALIZERS
+from keras_attention.layers.hopfield.arguments import NORMALIZERS, PROJECTIONS
 from keras_attention.layers.multi_head.multi_head_attention import MultiHeadAttention
 
-# What a Hopfield layer has not, and the values of it that change nothing.
+# Options that a Hopfield layer lacks, with their neutral values.
 ABSENT: dict[str, tuple] = {
     "use_gate": (False,),
     "sliding_window": (None,),
@@ -26,13 +26,13 @@ ABSENT: dict[str, tuple] = {
 
 
 def checked(layer: Any) -> MultiHeadAttention:
-    """A layer as ours, if it computes nothing that a Hopfield layer does not.
+    """Returns our `MultiHeadAttention`, if a Hopfield layer can replace it.
 
     Args:
-        layer: a `MultiHeadAttention`, ours or that of Keras.
+        layer: a `MultiHeadAttention` of this package or of Keras.
 
     Raises:
-        ValueError: if it is none, or has more than a Hopfield layer has.
+        ValueError: for another layer, or options that a Hopfield layer lacks.
     """
     if isinstance(layer, keras.layers.MultiHeadAttention):
         layer = MultiHeadAttention.from_keras(layer)
@@ -56,7 +56,7 @@ def checked(layer: Any) -> MultiHeadAttention:
 
 
 def arguments_of(layer: MultiHeadAttention) -> dict[str, Any]:
-    """The arguments of a Hopfield layer that say what an attention's say."""
+    """Returns the Hopfield arguments that correspond to those of an attention layer."""
     config = layer.get_config()
     return {
         **{name: config[name] for name in ("num_heads", "key_dim", "value_dim")},
@@ -68,7 +68,7 @@ def arguments_of(layer: MultiHeadAttention) -> dict[str, Any]:
 
 
 def take_weights(made: Any, layer: MultiHeadAttention) -> None:
-    """Builds a Hopfield layer as an attention is built, and gives it its weights."""
+    """Builds a Hopfield layer like an attention layer, and copies the weights."""
     if not layer.built:
         return
     made.build(**layer.get_build_config()["shapes_dict"])
@@ -76,8 +76,8 @@ def take_weights(made: Any, layer: MultiHeadAttention) -> None:
 
 
 def attention_of(layer: Any, **kwargs: Any) -> MultiHeadAttention:
-    """The attention that a Hopfield layer of one step is; see `to_multi_head`."""
-    sharpness = layer.betas * layer.key_dim**0.5  # beside 1/√E, (H,)
+    """Converts a Hopfield layer with one step to attention; see `to_multi_head`."""
+    sharpness = layer.betas * layer.key_dim**0.5  # relative to 1/√E, (H,)
     folds = not np.allclose(sharpness, 1, 0, 1e-12)
     if layer.update_steps != 1:
         raise ValueError(

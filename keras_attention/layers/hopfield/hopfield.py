@@ -1,4 +1,4 @@
-"""The modern Hopfield network as a layer: attention that is repeated on its keys.
+"""The modern Hopfield network as a layer: attention with repeated query updates.
 
 Shapes: B batch, T queries (states), S keys (stored patterns), Dq, Dk, Dv widths, V
 width of a head's value, H heads, E width of a head.
@@ -19,14 +19,14 @@ from keras_attention.layers.base.serialization import export
 from keras_attention.layers.hopfield import from_multi_head
 from keras_attention.layers.hopfield.arguments import (
     check_beta,
-    check_projections,
     check_normalizer,
+    check_projections,
     check_sizes,
     check_static,
     check_steps,
     refuse_projected,
 )
-from keras_attention.layers.hopfield.rest import iterate_until_rest
+from keras_attention.layers.hopfield.rest import check_training, iterate_until_rest
 from keras_attention.layers.multi_head.heads import with_time
 from keras_attention.layers.multi_head.heads_attention import HeadsAttention
 
@@ -35,73 +35,70 @@ Tensor = Any
 
 @export
 class Hopfield(HeadsAttention):
-    """A modern Hopfield network: states roll downhill to the patterns they resemble.
+    """A modern Hopfield network: updates states towards the patterns they resemble.
 
         ξ ← Σₛ pₛ kₛ,  p = softmax(β K ξ)     at each step but the last, K fixed
-        o = Σₛ pₛ vₛ,  p = softmax(β K ξ)     at the last
+        o = Σₛ pₛ vₛ,  p = softmax(β K ξ)     at the last step
         output = W_o [o₁, …, o_H]
 
-    States ξ start as the projected queries, of each head its own. One step is
-    multi-head attention with the scale β, and the weights convert both ways; each
-    further step is a further softmax (`update_steps=n` is `update_steps_max=n-1` of the
-    authors' layer). By a softmax, weights between states and patterns are never held
-    unless they are asked for, or dropped.
+    The initial states ξ are the projected queries of each head. One step is multi-head
+    attention with the scale β, and the weights convert in both directions. Each
+    further step adds a softmax (`update_steps=n` is `update_steps_max=n-1` in the
+    authors' layer). With "softmax", the layer does not store the weights between states
+    and patterns, unless they are returned or dropout is active.
 
-    With `projections=False` nothing is learned: it is a plain retrieval from what is
-    stored, `Hopfield(projections=False)(query, stored)`.
+    With `projections=False`, the layer has no projections and retrieves directly from
+    the stored patterns: `Hopfield(projections=False)(query, stored)`.
 
     Args:
         num_heads: H.
-        key_dim: E, the width of each head's states and keys; by default the width of
+        key_dim: E, the width of each head's states and keys; defaults to the width of
             the query / H.
-        value_dim: V, the width of each head's values; by default `key_dim`.
-        update_steps: how many softmaxes there are, or None: states are updated until
-            each one has come to rest, by itself, whatever else is in its batch. That
-            can predict, but not train.
-        beta: β, how sharply patterns are told apart: a number, or a list of one for
-            each head. By default 1/√E; without projections 1.
-        trainable_beta: whether each head learns its β, from `beta` on. Its logarithm
-            is the weight, so that β stays above 0.
-        normalizer: what takes the softmax's place: "softmax", "softmax1", "sparsemax",
-            "entmax15" or "hardmax".
-        projections: whether queries, keys, values and the output are projected; or a
-            dict of what the projections of `MultiHeadAttention` take, among `use_bias`,
+        value_dim: V, the width of each head's values; defaults to `key_dim`.
+        update_steps: the number of softmaxes. None iterates each state until it
+            converges, independently of the rest of the batch; this mode cannot train.
+        beta: β, the inverse temperature: a number, or a list with one number per head.
+            Defaults to 1/√E, or to 1 without projections.
+        trainable_beta: whether each head learns its β, starting at `beta`. The weight
+            is log β, so β stays above 0.
+        normalizer: "softmax", "softmax1", "sparsemax", "entmax15" or "hardmax".
+        projections: whether to project queries, keys, values and the output; or a dict
+            of arguments for the projections, as in `MultiHeadAttention`: `use_bias`,
             `output_shape`, `kernel_initializer`, `bias_initializer`,
             `kernel_regularizer`, `bias_regularizer` and `query_key_normalization`.
-        dropout: the fraction of the last step's weights that are dropped while
-            training.
-        tolerance: with `update_steps=None`, how little a state moves in one step, as a
-            distance, once it rests; there are at most 100 steps.
+        dropout: the fraction of the last step's weights dropped during training.
+        tolerance: with `update_steps=None`, a state has converged when it moves by at
+            most this distance in one step. The layer takes at most 100 steps.
 
     Call arguments:
-        query: state patterns, (B, T, Dq), or (B, Dq) for one, whose T axis is then left
-            out of everything that is returned.
-        value: (B, S, Dv), what is returned in mixture.
-        key: stored patterns, (B, S, Dk), by default the value. Without projections,
-            Dk is Dq.
+        query: state patterns, (B, T, Dq), or (B, Dq) for one state. With one state, the
+            outputs have no T axis.
+        value: (B, S, Dv), the values that the weights average.
+        key: stored patterns, (B, S, Dk); defaults to the value. Without projections,
+            Dk must equal Dq.
         query_mask: booleans (B, T).
         value_mask: booleans (B, S).
         key_mask: booleans (B, S).
         attention_mask: booleans (T, S), (B, T, S) or (B, H, T, S).
-        return_attention_scores: whether to return the last step's weights, too.
+        return_attention_scores: whether to return the last step's weights as well.
         training: whether to apply dropout.
-        use_causal_mask: whether state t may see only patterns 0 … t.
-        bias: numbers to add to β K ξ at every step, (T, S), (H, T, S) or (B, H, T, S).
+        use_causal_mask: whether state t may attend only to patterns 0 … t.
+        bias: a tensor added to β K ξ at every step, (T, S), (H, T, S) or (B, H, T, S).
 
     Returns:
-        (B, T, Dq), or (B, T, *output_shape); without projections (B, T, Dv), in the
-        compute dtype. With `return_attention_scores=True` also the weights p of the
-        last step (B, H, T, S), before dropout.
+        The output in the compute dtype: (B, T, Dq) or (B, T, *output_shape), or
+        (B, T, Dv) without projections. With `return_attention_scores=True`, also the
+        weights p of the last step (B, H, T, S) before dropout.
 
     Masking:
-        As of `MultiHeadAttention`; masks hold at every step. A state that may see no
-        pattern gets weights 0, and 0 from each head.
+        As in `MultiHeadAttention`; masks apply at every step. A state with all patterns
+        masked gets weights 0 and output 0 from each head.
 
     Raises:
         ValueError: for sizes or steps that are not positive, a β that is not above 0,
             an unknown normalizer, several heads without projections, arguments that
-            belong into `projections`, tensors or masks that do not fit each other, or
-            training until states rest.
+            belong in `projections`, tensors or masks that do not fit each other, or
+            training with `update_steps=None`.
 
     Example:
 
@@ -165,7 +162,7 @@ class Hopfield(HeadsAttention):
                 lambda shape, dtype: ops.cast(np.log(first), dtype),
                 name="log_beta",
             )
-        # What is left to multiply by 1/√E, the scale of attention; often nothing.
+        # β relative to 1/√E, the scale of attention; often 1.
         sharpness = first * self.key_dim**0.5
         self._fixed = None if np.allclose(sharpness, 1, 0, 1e-12) else sharpness
 
@@ -179,7 +176,7 @@ class Hopfield(HeadsAttention):
 
     @property
     def betas(self) -> np.ndarray:
-        """β of each head as it is now, (H,) float64 numbers; once this is built."""
+        """The current β of each head, (H,) float64; the layer must be built."""
         check_usable(self, "betas", None)
         if self._log_beta is None:
             return self._first_betas()
@@ -187,19 +184,17 @@ class Hopfield(HeadsAttention):
 
     @property
     def projection_weights(self) -> list[Any]:
-        """The weights but for those of β: a `MultiHeadAttention`'s, in its order."""
+        """The weights except β, in the order of `MultiHeadAttention`."""
         return [weight for weight in self.weights if weight is not self._log_beta]
 
     def states(self, query: Tensor) -> Tensor:
-        """The states that queries start as.
-
-        For layers that hold this one and have queries of their own; once it is built.
+        """Projects queries to initial states, for an outer layer; needs a built layer.
 
         Args:
             query: (B, T, Dq).
 
         Returns:
-            (B, T, H, E).
+            The states (B, T, H, E).
         """
         check_usable(self, "states", query)
         return self._project_queries(ops.cast(query, self.compute_dtype))
@@ -212,20 +207,20 @@ class Hopfield(HeadsAttention):
         return_weights: bool = False,
         training: bool | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """All steps of states and a memory that are projected already.
+        """Runs all update steps on projected states and a projected memory.
 
-        For layers that hold this one and have patterns of their own; once it is built.
+        This method is for an outer layer. It needs a built layer.
 
         Args:
-            states: what `states` returned, (B, T, H, E).
-            prepared: what `prepare` returned.
+            states: the result of `states`, (B, T, H, E).
+            prepared: the result of `prepare`.
             query_mask: booleans (B, T), or None.
-            return_weights: whether the weights are wanted.
+            return_weights: whether to return the weights.
             training: whether to apply dropout.
 
         Returns:
-            The output (B, T, ·) and the weights (B, H, T, S), or None where they are
-            not wanted and not at hand.
+            The output (B, T, ·) and the weights (B, H, T, S). The weights may be None
+            with `return_weights=False`.
         """
         check_usable(self, "associate", states)
         mask = prepared.mask
@@ -243,19 +238,19 @@ class Hopfield(HeadsAttention):
 
     @classmethod
     def from_multi_head(cls, layer: Any, **more: Any) -> Hopfield:
-        """The same association as an attention computes, with its weights.
+        """Creates a Hopfield layer with the weights of an attention layer.
 
         Args:
-            layer: a `MultiHeadAttention`, ours or that of Keras. If it is built, its
-                weights are taken over.
+            layer: a `MultiHeadAttention` of this package or of Keras. If it is built,
+                its weights are copied.
             **more: further arguments, such as `update_steps=3`.
 
         Returns:
-            A `Hopfield`, of one update step unless `more` says otherwise.
+            A `Hopfield` with one update step, unless `more` changes it.
 
         Raises:
-            ValueError: if it is no such layer, or has what this one has not: fewer
-                heads of keys, a position, a window, a gate, sinks, a soft cap, axes.
+            ValueError: for another layer, or for an option that `Hopfield` lacks: fewer
+                key heads, a position, a window, a gate, sinks, a soft cap or axes.
 
         Example:
 
@@ -275,20 +270,20 @@ class Hopfield(HeadsAttention):
         return made
 
     def to_multi_head(self, **kwargs: Any) -> Any:
-        """The attention that this layer is with one update step.
+        """Converts this layer with one update step to `MultiHeadAttention`.
 
-        Its scale is 1/√E, so that β goes into the projection of the queries.
+        The attention has the scale 1/√E, so β is merged into the query projection.
 
         Args:
-            **kwargs: of the layer, such as its name.
+            **kwargs: arguments of the layer, such as its name.
 
         Returns:
-            A `MultiHeadAttention` that is built and has these weights.
+            A built `MultiHeadAttention` with the weights of this layer.
 
         Raises:
             RuntimeError: if this layer is not built.
-            ValueError: if there are no projections, more than one step, or queries are
-                normalized behind the projection that β would go into.
+            ValueError: without projections, with more than one step, or if the queries
+                are normalized after the projection, so β cannot be merged.
         """
         check_usable(self, "to_multi_head", None)
         return from_multi_head.attention_of(self, **kwargs)
@@ -324,10 +319,14 @@ class Hopfield(HeadsAttention):
             self._value_dim = self._key_dim
 
     def _first_betas(self) -> np.ndarray:
-        """β of each head before anything is learned, (H,) float64."""
+        """Returns the initial β of each head, (H,) float64."""
         default = self.key_dim**-0.5 if self.projections else 1.0
         given = default if self.beta is None else np.asarray(self.beta, "float64")
         return np.broadcast_to(given, (self.num_heads,)).astype("float64")
+
+    def sample(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
+        check_training(self.update_steps, training)
+        return super().sample(shape, training)
 
     def output_width(self, query_width: int, value_width: int) -> int:
         if not self.projections:
@@ -339,13 +338,13 @@ class Hopfield(HeadsAttention):
     ) -> Any:
         if self.projections:
             return super()._projection(rank, width, name, *given, **more)
-        # To one head, (B, ·, 1, E), and back to (B, ·, V).
+        # Reshape to one head, (B, ·, 1, E), and back to (B, ·, V).
         through = keras.layers.Reshape((-1, *width), dtype=self.dtype_policy, name=name)
-        through.supports_masking = True  # or it would warn of the masks of its inputs
+        through.supports_masking = True  # avoids a warning about input masks
         return through
 
     def _sharpness(self, dtype: str) -> Tensor | None:
-        """β √E of each head, (H, 1), by which a state is multiplied; None for 1."""
+        """Returns the factor of the states, β √E of each head, (H, 1); None for 1."""
         if self._log_beta is not None:
             beta = ops.exp(ops.cast(self._log_beta, "float32"))
             found = beta * self._key_dim**0.5
@@ -367,7 +366,7 @@ class Hopfield(HeadsAttention):
         bias: Tensor | None = None,
         dropout_mask: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """All steps, of projected heads (B, ·, H, ·); the weights of the last."""
+        """Runs all steps on projected heads (B, ·, H, ·); returns the last weights."""
         attend = super()._compute_attention
         sharpness = self._sharpness(query.dtype)
         last = (training, return_attention_scores, use_causal_mask, bias, dropout_mask)
@@ -382,12 +381,7 @@ class Hopfield(HeadsAttention):
             return attend(state, key, key, attention_mask, None, False, causal, bias)[0]
 
         if self.update_steps is None:
-            if training:
-                raise ValueError(
-                    "`update_steps` must be a number while training, since a search "
-                    "until states rest has no gradient. Received: update_steps=None, "
-                    f"training={training}"
-                )
+            check_training(self.update_steps, training)
             query = iterate_until_rest(update, query, self.tolerance)
         for _ in range((self.update_steps or 1) - 1):
             query = update(query)

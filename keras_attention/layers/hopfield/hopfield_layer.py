@@ -1,4 +1,4 @@
-"""Lookup in patterns that are learned.
+"""Retrieval from learned patterns.
 
 Shapes: B batch, T queries, S keys (patterns), D width, H heads, E width of a head.
 """
@@ -21,54 +21,55 @@ Tensor = Any
 
 @export
 class HopfieldLayer(TrainablePatterns):
-    """Each input retrieves from patterns that are weights of the layer.
+    """Retrieves from patterns that are weights of the layer.
 
         ξ ← Σₛ pₛ kₛ,  p = softmax(β K ξ);   o = Σₛ pₛ vₛ
 
-    as in `Hopfield`, where ξ starts as the projected input and what is stored is
-    learned, or given: once the layer is built, `layer.patterns.assign(stored)` takes
-    (S, D), examples of the training data for instance. `layer.patterns.trainable =
-    False` then keeps the patterns as they are while the projections, and values of
-    their own, learn; it is no part of a saved model: say it again after loading.
-    `layer.trainable = False` freezes the whole layer, projections included.
+    These are the equations of `Hopfield`. The initial ξ is the projected input, and the
+    stored patterns are learned. Patterns are projected once, not once per sample.
+    Inputs do not affect each other.
 
-    Patterns are projected once, not once for each sample, and no input sees another.
+    After the layer is built, `layer.patterns.assign(stored)` sets the patterns (S, D),
+    for example to training samples. `layer.patterns.trainable = False` then freezes the
+    patterns, but not the projections and separate values. This flag is not saved with
+    the model: set it again after loading. `layer.trainable = False` freezes the whole
+    layer, including the projections.
 
     Args:
-        num_patterns: S, how many patterns there are.
+        num_patterns: S, the number of patterns.
         num_heads: H.
-        key_dim: E, by default D / H.
-        separate_values: whether values are made from vectors of their own, (S, D), and
-            not from the patterns.
-        update_steps: how many softmaxes; or None, as of `Hopfield`: until each state
-            moves by 1e-4 at most, in 100 steps at most, both of which are fixed here.
-        beta: β, a number or a list of one for each head; by default 1/√E.
+        key_dim: E; defaults to D / H.
+        separate_values: whether the values come from separate learned vectors (S, D)
+            instead of the patterns.
+        update_steps: the number of softmaxes. None iterates each state until it moves
+            by at most 1e-4, for at most 100 steps; see `Hopfield`.
+        beta: β, a number or a list with one number per head; defaults to 1/√E.
         trainable_beta: whether each head learns its β.
         normalizer: "softmax", "softmax1", "sparsemax", "entmax15" or "hardmax".
-        projections: True, False or a dict, as of `Hopfield`; its `output_shape` is the
-            width of what is returned, by default D.
+        projections: True, False or a dict, as in `Hopfield`. Its `output_shape` is the
+            width of the output and defaults to D.
         dropout: the fraction of attention weights dropped during training.
 
     Call arguments:
         inputs: state patterns, (B, T, D) or (B, D).
-        mask: booleans (B, T) or (B,), False for inputs that are to retrieve nothing;
-            by default the mask that the inputs carry.
+        mask: booleans (B, T) or (B,), False for inputs to ignore; defaults to the mask
+            that the inputs carry.
         return_attention_scores: whether to return the weights as well.
         training: whether to apply dropout.
 
     Returns:
-        (B, T, D), or (B, T, *output_shape), in the compute dtype; with
-        `return_attention_scores=True` also the weights of the last step (B, H, T, S).
-        Without the T axis where the inputs have none. The output carries the mask of
-        the inputs.
+        The output, (B, T, D) or (B, T, *output_shape), in the compute dtype. With
+        `return_attention_scores=True`, also the weights of the last step (B, H, T, S).
+        Inputs without a T axis give outputs without a T axis. The output carries the
+        mask of the inputs.
 
     Masking:
-        Where the mask is False each head gives 0: the output is then the bias of the
-        last projection.
+        For masked inputs, each head returns 0, so the output is the bias of the output
+        projection.
 
     Raises:
-        ValueError: for a num_patterns below 1, and as of `Hopfield`.
-        RuntimeError: for `patterns` or `values` of a layer that is not built.
+        ValueError: for a num_patterns below 1, and as in `Hopfield`.
+        RuntimeError: if `patterns` or `values` is read before the layer is built.
 
     Example:
 
@@ -122,13 +123,13 @@ class HopfieldLayer(TrainablePatterns):
 
     @property
     def patterns(self) -> Any:
-        """The weight that is stored, (S, D); once this is built."""
+        """The stored patterns, a weight (S, D); the layer must be built."""
         check_usable(self, "patterns", None)
         return self._patterns
 
     @property
     def values(self) -> Any:
-        """What values are made from, (S, D): the patterns, or a weight of its own."""
+        """The source of the values, (S, D): the patterns, or a separate weight."""
         check_usable(self, "values", None)
         return self._values
 
@@ -141,7 +142,7 @@ class HopfieldLayer(TrainablePatterns):
     ) -> tuple[Tensor, Tensor | None]:
         key, value = (ops.expand_dims(x, 0) for x in (self._patterns, self._values))
         prepared = self.hopfield.prepare(value, key)  # (1, S, H, E)
-        # All inputs see the same patterns, so that they are queries of one batch.
+        # All inputs share the patterns, so treat them as the queries of one sample.
         together = ops.reshape(inputs, (1, -1, inputs.shape[-1]))  # (1, B·T, D)
         output, weights = self.hopfield.associate(
             self.hopfield.states(together),

@@ -1,4 +1,4 @@
-"""Pooling of a set by queries that are learned.
+"""Pooling of a set with learned queries.
 
 Shapes: B batch, T queries, S keys, D width, H heads, E width of a head.
 """
@@ -21,45 +21,45 @@ Tensor = Any
 
 @export
 class HopfieldPooling(TrainablePatterns):
-    """A set becomes a few vectors: what each of some learned states retrieves from it.
+    """Pools a set into a few vectors, which learned states retrieve from it.
 
         ξ ← Σₛ pₛ kₛ,  p = softmax(β K ξ);   o = Σₛ pₛ vₛ
 
-    as in `Hopfield`, where ξ starts as a projected weight and the set is what is
-    stored. The weight is projected once, not once for each sample.
+    These are the equations of `Hopfield`. The initial ξ is a projected weight, and the
+    set holds the stored patterns. The weight is projected once, not once per sample.
 
     Args:
-        num_patterns: T, how many states there are, and vectors that are returned.
+        num_patterns: T, the number of learned states and of returned vectors.
         num_heads: H.
-        key_dim: E, by default D / H.
-        value_dim: the width of each head's values; by default `key_dim`.
-        update_steps: how many softmaxes; or None, as of `Hopfield`: until each state
-            moves by 1e-4 at most, in 100 steps at most, both of which are fixed here.
-        beta: β, a number or a list of one for each head; by default 1/√E.
+        key_dim: E; defaults to D / H.
+        value_dim: the width of each head's values; defaults to `key_dim`.
+        update_steps: the number of softmaxes. None iterates each state until it moves
+            by at most 1e-4, for at most 100 steps; see `Hopfield`.
+        beta: β, a number or a list with one number per head; defaults to 1/√E.
         trainable_beta: whether each head learns its β.
         normalizer: "softmax", "softmax1", "sparsemax", "entmax15" or "hardmax".
-        projections: True, False or a dict, as of `Hopfield`; its `output_shape` is the
-            width of what is returned, by default D.
+        projections: True, False or a dict, as in `Hopfield`. Its `output_shape` is the
+            width of the output and defaults to D.
         dropout: the fraction of attention weights dropped during training.
 
     Call arguments:
         inputs: the members of each set, (B, S, D).
-        mask: booleans (B, S), True for members that there are; by default the mask
-            that the inputs carry.
+        mask: booleans (B, S), True for valid members; defaults to the mask that the
+            inputs carry.
         return_attention_scores: whether to return the weights as well.
         training: whether to apply dropout.
 
     Returns:
-        (B, T, D), or (B, T, *output_shape), in the compute dtype; with
-        `return_attention_scores=True` also the weights of the last step (B, H, T, S).
-        It carries no mask.
+        The output, (B, T, D) or (B, T, *output_shape), in the compute dtype. With
+        `return_attention_scores=True`, also the weights of the last step (B, H, T, S).
+        The output carries no mask.
 
     Masking:
-        A set without members gives 0 from each head: the output is then the bias of
-        the last projection.
+        For an empty set, each head returns 0, so the output is the bias of the output
+        projection.
 
     Raises:
-        ValueError: for a num_patterns below 1, and as of `Hopfield`.
+        ValueError: for a num_patterns below 1, and as in `Hopfield`.
 
     Example:
 
@@ -101,7 +101,7 @@ class HopfieldPooling(TrainablePatterns):
 
     @property
     def queries(self) -> Any:
-        """The weight that states are projected from, (T, D); once this is built."""
+        """The learned queries, a weight (T, D); the layer must be built."""
         check_usable(self, "queries", None)
         return self._queries
 

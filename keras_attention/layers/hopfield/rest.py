@@ -1,4 +1,4 @@
-"""States that are updated until each one rests.
+"""Updates states until each one converges.
 
 Shapes: B batch, T states, H heads, E width of a head.
 """
@@ -14,18 +14,18 @@ from keras_attention import kernels
 
 Tensor = Any
 
-MAX_STEPS = 100  # of a state that does not come to rest
+MAX_STEPS = 100  # for states that do not converge
 
 
 def iterate_until_rest(
     update: Callable[[Tensor], Tensor], state: Tensor, tolerance: float
 ) -> Tensor:
-    """States (B, T, H, E) where each has come to rest; no gradient passes.
+    """Returns the converged states (B, T, H, E); no gradient flows.
 
     Args:
-        update: one step of all states.
-        state: the first ones.
-        tolerance: how far a state moves at most in one step once it rests.
+        update: computes one step of all states.
+        state: the initial states.
+        tolerance: the largest distance that a converged state moves in one step.
     """
 
     def goes_on(state: Tensor, moving: Tensor) -> Tensor:
@@ -35,7 +35,7 @@ def iterate_until_rest(
         new = ops.stop_gradient(update(state))
         change = ops.cast(new, "float32") - ops.cast(state, "float32")
         far = ops.sum(change * change, -1, keepdims=True) > tolerance**2
-        # A state that rests stays as it is, however long others of its batch move.
+        # Converged states stay fixed while the rest of the batch still moves.
         return ops.where(moving, new, state), ops.logical_and(moving, far)
 
     state = ops.stop_gradient(state)
@@ -43,3 +43,13 @@ def iterate_until_rest(
     return ops.while_loop(goes_on, step, (state, moving), maximum_iterations=MAX_STEPS)[
         0
     ]
+
+
+def check_training(update_steps: int | None, training: bool | None) -> None:
+    """Raises a ValueError for training until states rest."""
+    if training and update_steps is None:
+        raise ValueError(
+            "`update_steps` must be a number while training, since a search until "
+            "states rest has no gradient. Received: update_steps=None, "
+            f"training={training}"
+        )

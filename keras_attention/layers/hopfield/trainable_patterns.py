@@ -1,4 +1,4 @@
-"""What layers share whose queries, or whose patterns, are weights of their own.
+"""Base class of Hopfield layers with learned queries or learned patterns.
 
 Shapes: B batch, T queries, D width, H heads.
 """
@@ -20,7 +20,7 @@ from keras_attention.numerics import masks
 Tensor = Any
 Config = dict[str, Any]
 
-# The arguments of `Hopfield` that each of these layers has.
+# The arguments of `Hopfield` that these layers share.
 SHARED = (
     "num_heads",
     "key_dim",
@@ -34,18 +34,18 @@ SHARED = (
 
 
 class TrainablePatterns(keras.layers.Layer):
-    """A `Hopfield` that is held, and vectors that are learned. Abstract.
+    """Abstract base class: a `Hopfield` sublayer with learned vectors.
 
     Subclasses define `build`, `_retrieve` and `_shapes_of`.
 
     Args:
-        num_patterns: how many vectors there are.
-        shared: values of the arguments of the `Hopfield` that `SHARED` names.
-        more: further arguments of it, by name.
-        **kwargs: of the layer.
+        num_patterns: the number of learned vectors.
+        shared: the values of the `Hopfield` arguments listed in `SHARED`.
+        more: further arguments of the `Hopfield`, by name.
+        **kwargs: arguments of the layer.
     """
 
-    ranks: tuple[int, ...] = (3,)  # of the inputs
+    ranks: tuple[int, ...] = (3,)  # allowed ranks of the inputs
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class TrainablePatterns(keras.layers.Layer):
 
     @property
     def betas(self) -> np.ndarray:
-        """β of each head as it is now, (H,) float64 numbers; once this is built."""
+        """The current β of each head, (H,) float64; the layer must be built."""
         return self.hopfield.betas
 
     def call(
@@ -115,20 +115,20 @@ class TrainablePatterns(keras.layers.Layer):
         return_weights: bool,
         training: bool | None,
     ) -> tuple[Tensor, Tensor | None]:
-        """The output, and the weights if they are wanted (`return_weights`)."""
+        """Returns the output, and the weights if `return_weights` is True."""
         raise TypeError(f"{type(self).__name__} has to define `_retrieve`")
 
     def _shapes_of(self, shape: tuple) -> tuple[tuple, tuple]:
-        """The shapes of output and weights, from that of the inputs."""
+        """Returns the shapes of output and weights for a shape of the inputs."""
         raise TypeError(f"{type(self).__name__} has to define `_shapes_of`")
 
     def _add_patterns(self, name: str, width: int) -> Any:
-        """Vectors (num_patterns, D) of length 1 or so."""
+        """Adds a weight (num_patterns, D), initialized to vectors of length about 1."""
         samples = keras.initializers.RandomNormal(stddev=width**-0.5)
         return self.add_weight((self.num_patterns, width), samples, name=name)
 
     def _take_arguments(self) -> None:
-        """Shows the arguments of the `Hopfield`: once it is built, with its widths."""
+        """Copies the arguments of the `Hopfield`; after its build, also its widths."""
         for name in self._arguments:
             setattr(self, name, getattr(self.hopfield, name))
 
@@ -137,14 +137,14 @@ class TrainablePatterns(keras.layers.Layer):
         self.built = True
         layer: Any = self
         if not layer.trainable:
-            # What was made since that was said is not, either. On TensorFlow nothing
-            # happens where an attribute is set to what it is.
+            # Freeze the weights that `build` has created, too. Toggle the flag, because
+            # TensorFlow ignores setting an attribute to its current value.
             layer.trainable = True
             layer.trainable = False
 
 
 def check_rank(name: str, shape: Any, *ranks: int) -> tuple:
-    """Returns a shape as a tuple, or raises a ValueError if it is of another rank."""
+    """Returns a shape as a tuple, or raises a ValueError for a wrong rank."""
     shape = tuple(shape)
     if len(shape) not in ranks:
         wanted = " or ".join(

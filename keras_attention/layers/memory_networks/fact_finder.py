@@ -35,15 +35,17 @@ class FactFinder(keras.layers.Layer):
         s_Ot(x, y, y′) = Φx(x)ᵀ U_Oᵀ U_O (Φy(y) − Φy(y′) + Φt(x, y, y′))
         o₁ = argmaxᵢ s_O(x, mᵢ),  o₂ = argmaxᵢ s_O([x, m_o₁], mᵢ),  …
 
-    U_O lies in blocks: the features of a sentence have one version where it is the
-    question, one where it may be found and one where it has been found, and Φt, the
-    three features of time, has its own. With time, the winner is found by one pass over
-    the memory, see `ops.ranking.one_pass`, from the newest record to the oldest, so
-    that of Φt "y older than y′" always holds, and its weight says which of two facts
-    that are as similar is taken. While training, each wrong fact is compared with the
-    right one as the pass would meet the two. In the first hop x is newer than
-    all facts; from the second hop on, the time of the fact found last stands for that
-    of x, so that "before" and "after" it can be learned. A fact is found once.
+    U_O consists of blocks. The features of a sentence have three versions: for the
+    question, for candidate facts and for found facts. Φt, the three time features, has
+    its own block.
+
+    With time, one pass over the memory finds the best fact, from the newest record to
+    the oldest; see `ops.ranking.one_pass`. The feature "y older than y′" of Φt is then
+    always 1, and its weight breaks ties between equally similar facts. During training,
+    each wrong fact is compared with the correct fact in the order of the pass. In the
+    first hop, x is newer than all facts. Later hops use the time of the last found fact
+    as the time of x, so the layer can learn "before" and "after". Each fact is found at
+    most once.
 
     Args:
         features: the number of different features, including padding (0).
@@ -75,7 +77,7 @@ class FactFinder(keras.layers.Layer):
         number.
 
     Raises:
-        ValueError: if a size is below 1, or `supporting_facts` is not (B, K).
+        ValueError: if a size is below 1, or `supporting_facts` is not of shape (B, K).
 
     Example:
 

@@ -1,4 +1,4 @@
-"""The cache of self-attention by steps, which may roll under a sliding window.
+"""The cache of step-by-step self-attention, a ring buffer under a sliding window.
 
 Shapes: B batch, T steps, P positions of a cache, G heads of keys and values, E width of
 a head, V width of a value.
@@ -19,15 +19,16 @@ Tensor = Any
 def write_cache(
     cache: Prepared, new: Prepared, index: Any, positions: Tensor, window: int | None
 ) -> tuple[Prepared, Tensor, Prepared]:
-    """What is attended to, at which positions (·,), and the cache of the next step.
+    """Returns the memory to attend to, its positions (·,), and the updated cache.
 
-    A cache of no more positions than the window rolls: it holds position p at p mod P.
+    A cache as long as the window is a ring buffer: it stores position p in slot
+    p mod P.
 
     Args:
         cache: keys (B, P, G, E), values (B, P, G, V) and their mask (B, P).
-        new: the same of the next T steps.
-        index: the position of the first of them.
-        positions: of all of them, (T,).
+        new: keys, values and mask of the next T steps.
+        index: the position of the first new step.
+        positions: the positions of all new steps, (T,).
         window: the sliding window, or None.
     """
     size, steps = cache.key.shape[1], new.key.shape[1]
@@ -52,9 +53,9 @@ def write_cache(
 
 
 def check_room(inputs: Tensor, cache: Prepared, index: Any, window: int | None) -> None:
-    """Raises a ValueError where the inputs (B, T, D) do not fit into the cache.
+    """Raises a ValueError if the inputs (B, T, D) do not fit into the cache.
 
-    Whether there is room can be seen of an index that is a number alone.
+    The remaining room is only checked if the index is a Python integer.
     """
     size = cache.key.shape[1]
     if size == window:
@@ -72,9 +73,9 @@ def check_room(inputs: Tensor, cache: Prepared, index: Any, window: int | None) 
 
 
 def _held(last: Tensor, size: int) -> Tensor:
-    """The positions that a cache holds which rolls, once `last` is written: (P,).
+    """Returns the positions in a ring buffer after position `last` is written, (P,).
 
-    At place j it is the greatest p ≤ last with p mod P = j; below 0, there is none yet.
+    Slot j holds the largest p ≤ last with p mod P = j. If p < 0, the slot is empty.
     """
     place = ops.arange(size)
     return last - (last - place) % size

@@ -1,4 +1,4 @@
-"""Taking over attention layers of Keras: their arguments and their weights."""
+"""Converts the arguments and weights of Keras' attention layers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ GROUPED = {
 
 
 def arguments_of(layer: Any) -> dict[str, Any]:
-    """The arguments of our `MultiHeadAttention` that say what a layer of Keras says.
+    """Returns the arguments of our `MultiHeadAttention` for a layer of Keras.
 
     Args:
         layer: a `keras.layers.MultiHeadAttention` or
             `keras.layers.GroupQueryAttention`.
 
     Raises:
-        ValueError: if it is neither, or a subclass.
+        ValueError: for any other layer, including subclasses.
     """
     kinds = (keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention)
     if type(layer) not in kinds:
@@ -40,14 +40,14 @@ def arguments_of(layer: Any) -> dict[str, Any]:
 
 
 def take_weights(made: Any, layer: Any) -> None:
-    """Builds a layer as one of Keras is built, and gives it the other's weights.
+    """Builds our layer like a layer of Keras, and copies the weights.
 
     Args:
-        made: our layer, of the arguments that `arguments_of` returned.
-        layer: that of Keras; if it is not built, nothing is done.
+        made: our layer, created with the result of `arguments_of`.
+        layer: the layer of Keras. If it is not built, the function does nothing.
 
     Raises:
-        ValueError: if a projection holds more than kernel and bias, as after
+        ValueError: if a projection has weights other than kernel and bias, as after
             `enable_lora` or `quantize`.
     """
     if not layer.built:

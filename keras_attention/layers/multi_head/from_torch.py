@@ -1,6 +1,6 @@
-"""Taking over `torch.nn.MultiheadAttention`: its arguments and its weights.
+"""Converts the arguments and weights of `torch.nn.MultiheadAttention`.
 
-torch itself is not imported: a module is asked for its numbers.
+The code does not import torch: it only reads attributes of the module.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ Array = np.ndarray
 
 
 def arguments_of(module: Any) -> dict[str, Any]:
-    """The arguments of our `MultiHeadAttention` that say what a module of torch says.
+    """Returns the arguments of our `MultiHeadAttention` for a module of torch.
 
     Args:
         module: a `torch.nn.MultiheadAttention`.
 
     Raises:
-        ValueError: if it is none, or it adds keys of its own.
+        ValueError: for any other module, or if the module adds extra keys.
     """
     kind = f"{type(module).__module__}.{type(module).__name__}"
     if kind != "torch.nn.modules.activation.MultiheadAttention":
@@ -41,11 +41,11 @@ def arguments_of(module: Any) -> dict[str, Any]:
 
 
 def take_weights(made: Any, module: Any) -> None:
-    """Builds a layer for the widths of a module of torch, and gives it its weights.
+    """Builds our layer for the widths of a torch module, and copies the weights.
 
     Args:
-        made: our layer, of the arguments that `arguments_of` returned.
-        module: that of torch.
+        made: our layer, created with the result of `arguments_of`.
+        module: the torch module.
     """
     width, heads, size = module.embed_dim, module.num_heads, module.head_dim
     widths = (width, module.vdim, module.kdim)

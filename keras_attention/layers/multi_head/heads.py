@@ -1,4 +1,4 @@
-"""The parts of multi-head attention: projections, checks of a call, and its masks.
+"""Parts of multi-head attention: projections, checks of the call, and masks.
 
 Shapes: B batch, T queries, S keys, H heads, D widths, E width of a head.
 """
@@ -24,19 +24,19 @@ Shape = Sequence[Any]
 
 
 class Call(NamedTuple):
-    """A call that was checked: every tensor and mask fits, masks are booleans."""
+    """A checked call: all tensors and masks fit, and the masks are booleans."""
 
     query: Tensor  # (B, ..., D); a single query has its T axis
     query_mask: Tensor | None  # (B, ...)
     value_mask: Tensor | None  # (B, ...)
     key_mask: Tensor | None  # (B, ...)
-    attention_mask: Tensor | None  # of pairs, see `axes.fold_mask`
-    bias: Tensor | None  # with all the axes of the weights
+    attention_mask: Tensor | None  # see `axes.fold_mask`
+    bias: Tensor | None  # with all axes of the weights
     single: bool  # whether the query had no T axis
 
 
 def integers(name: str, value: Any) -> tuple[int, ...] | None:
-    """Returns a tuple of integers from one or several, or raises a ValueError."""
+    """Returns one or several integers as a tuple, or raises a ValueError."""
     if value is None:
         return None
     found = (value,) if isinstance(value, Integral) else value
@@ -52,14 +52,14 @@ def integers(name: str, value: Any) -> tuple[int, ...] | None:
 def projection(
     rank: int, bound: int, width: Shape, name: str, use_bias: bool, **more: Any
 ) -> keras.layers.EinsumDense:
-    """A dense map of the last axes that leaves those before them as they are.
+    """Returns a dense layer that maps the last axes and keeps the other axes.
 
     Args:
-        rank: of what goes in.
-        bound: how many of its last axes are mapped.
-        width: the sizes of the axes that take their place.
-        name: of the layer.
-        use_bias: whether there is a bias.
+        rank: the rank of the inputs.
+        bound: the number of last axes to map.
+        width: the sizes of the new last axes.
+        name: the name of the layer.
+        use_bias: whether to add a bias.
         **more: arguments of `EinsumDense`.
     """
     letters = iter(ascii_lowercase)
@@ -74,7 +74,7 @@ def projection(
         name=name,
         **more,
     )
-    dense.supports_masking = True  # or it would warn of the masks of its inputs
+    dense.supports_masking = True  # avoids a warning about input masks
     return dense
 
 
@@ -87,24 +87,24 @@ NORMS: dict[Any, Any] = {
 def head_norm(
     kind: str | None, width: int, name: str, dtype: Any
 ) -> keras.layers.Layer | None:
-    """A normalization of each head's E numbers, with a learned scale; None is none.
+    """Returns a normalization of each head's E entries, with a learned scale, or None.
 
     Args:
         kind: "rms", "layer" or None.
         width: E.
-        name: of the layer.
-        dtype: of the layer.
+        name: the name of the layer.
+        dtype: the dtype policy of the layer.
     """
     if kind is None:
         return None
     norm = NORMS[kind](name=name, dtype=dtype)
     norm.build((None, None, None, width))
-    norm.supports_masking = True  # or it would warn of the masks of its inputs
+    norm.supports_masking = True  # avoids a warning about input masks
     return norm
 
 
 def check_scores(norm: Any, sinks: bool, cap: Any, normalizer: Any) -> None:
-    """Refuses arguments of `MultiHeadAttention` that say nothing of how to score."""
+    """Raises a ValueError for invalid scoring arguments of `MultiHeadAttention`."""
     if norm is not None and norm not in NORMS:
         raise ValueError(
             f"`query_key_normalization` must be one of {sorted(NORMS)} or None. "
@@ -120,14 +120,14 @@ def check_scores(norm: Any, sinks: bool, cap: Any, normalizer: Any) -> None:
 
 
 def check_inputs(query: Shape, value: Shape, key: Shape, axes: Any) -> folding.Axes:
-    """Holds the shapes of query, value and key (B, ..., D) to each other.
+    """Checks that the shapes of query, value and key (B, ..., D) fit each other.
 
     Returns:
-        The axes that are attended over, counted from the first.
+        The attention axes as non-negative indices.
 
     Raises:
-        ValueError: if ranks, batches, lengths of value and key, or axes that are not
-            attended over differ, or there is nothing to attend to.
+        ValueError: if ranks, batches, lengths of value and key, or the other axes
+            differ, or if there is nothing to attend to.
     """
     received = (
         f"Received: query_shape={tuple(query)}, value_shape={tuple(value)}, "
@@ -161,11 +161,11 @@ def check_inputs(query: Shape, value: Shape, key: Shape, axes: Any) -> folding.A
 
 
 def as_boolean(name: str, mask: Tensor | None) -> Tensor | None:
-    """A mask as booleans; numbers are taken, too, if they are 0 and 1.
+    """Returns a mask as booleans; numbers 0 and 1 are accepted.
 
     Raises:
-        ValueError: if there are others, where that can be seen: not in a function that
-            is being compiled.
+        ValueError: for other numbers. A function that is being compiled cannot check
+            them.
     """
     if mask is None:
         return None
@@ -199,23 +199,23 @@ def check_call(
     heads: int,
     axes: Any,
 ) -> Call:
-    """Holds the tensors and the masks of a call to each other.
+    """Checks that the tensors and the masks of a call fit each other.
 
     Args:
-        query: (B, ..., Dq), or (B, Dq) beside values (B, S, Dv).
+        query: (B, ..., Dq), or (B, Dq) for one query with values (B, S, Dv).
         value: (B, ..., Dv).
         key: (B, ..., Dk).
         query_mask: (B, ...).
         value_mask: (B, ...).
         key_mask: (B, ...).
-        attention_mask: (T, S), (B, T, S) or (B, H, T, S); of inputs of higher rank, see
-            `axes.fold_mask`.
-        bias: numbers, see `axes.full_bias`.
+        attention_mask: (T, S), (B, T, S) or (B, H, T, S); for inputs of higher rank,
+            see `axes.fold_mask`.
+        bias: a numeric bias, see `axes.full_bias`.
         heads: H.
-        axes: the axes to attend over, as the user gave them.
+        axes: the axes to attend over, as given by the user.
 
     Raises:
-        ValueError: if a rank or a shape does not fit, or a mask is none.
+        ValueError: if a rank, a shape or a mask is invalid.
     """
     single = len(query.shape) == 2 and len(value.shape) == 3
     if single:
@@ -248,15 +248,15 @@ def check_call(
 
 
 def fold_call(call: Call, key: Tensor, axes: folding.Axes) -> Call:
-    """The masks and the bias of a call as those of attention over one axis.
+    """Folds the masks and the bias of a call to those of attention over one axis.
 
     Args:
-        call: what `check_call` returned.
+        call: the result of `check_call`.
         key: (B, ..., Dk).
-        axes: the axes that are attended over, counted from the first.
+        axes: the attention axes as non-negative indices.
 
     Returns:
-        Masks (B, T) and (B, S), masks of pairs and a bias of rank 4.
+        A call with masks (B, T) and (B, S), and an attention mask and bias of rank 4.
     """
     q, k = ops.shape(call.query), ops.shape(key)
     query_mask, value_mask, key_mask = (
@@ -270,7 +270,7 @@ def fold_call(call: Call, key: Tensor, axes: folding.Axes) -> Call:
 
 
 def with_time(query: Any, value: Any, key: Any) -> tuple[tuple, tuple, tuple]:
-    """The shapes with the T axis that a single query lacks."""
+    """Returns the shapes, with a T axis added for a single query."""
     query, value = tuple(query), tuple(value)
     key = value if key is None else tuple(key)
     if len(query) == 2 and len(value) == 3:
@@ -279,14 +279,15 @@ def with_time(query: Any, value: Any, key: Any) -> tuple[tuple, tuple, tuple]:
 
 
 def attention_equations(rank: int, axes: folding.Axes) -> tuple[str, str]:
-    """The einsum equations of projected heads, under Keras' names in a subclass.
+    """Returns the einsum equations of projected heads, for subclasses of Keras' layer.
 
     Args:
-        rank: of the projected heads (B, ..., H, E).
-        axes: the axes that are attended over.
+        rank: the rank of the projected heads (B, ..., H, E).
+        axes: the attention axes.
 
     Returns:
-        That of keys and queries to scores, and that of scores and values to heads.
+        The equation from keys and queries to scores, and the equation from scores and
+        values to heads.
     """
     letters = ascii_lowercase
     query = letters[:rank]
@@ -298,7 +299,7 @@ def attention_equations(rank: int, axes: folding.Axes) -> tuple[str, str]:
 
 
 def check_order(layer: Any, axes: folding.Axes, causal: bool) -> None:
-    """Raises a ValueError for what needs an order, in attention over several axes."""
+    """Raises a ValueError if attention over several axes uses an order of the keys."""
     ordered = {
         "use_causal_mask": causal,
         "sliding_window": getattr(layer, "sliding_window", None),
@@ -315,10 +316,10 @@ def check_order(layer: Any, axes: folding.Axes, causal: bool) -> None:
 
 
 def check_kept(layer: Any, name: str, inputs: Tensor, kept: Any) -> None:
-    """Holds projected keys and values to a layer and to the batch of its inputs.
+    """Checks that projected keys and values fit a layer and the batch of its inputs.
 
     Raises:
-        ValueError: if they are of another layer or batch.
+        ValueError: if they belong to another layer or batch.
     """
     for part, width in (("key", layer.key_dim), ("value", layer.value_dim)):
         found = tuple(getattr(kept, part).shape)

@@ -1,4 +1,4 @@
-"""Attention with heads: projections in, attention, a projection out.
+"""Attention with heads: input projections, attention and an output projection.
 
 Shapes: B batch, T queries, S keys, D widths, V width of a value, H heads, G heads of
 keys and values, E width of a head.
@@ -34,16 +34,16 @@ Tensor = Any
 
 
 class HeadsAttention(ProjectedHeads):
-    """What `MultiHeadAttention` and `Hopfield` share: a call, and the memory. Abstract.
+    """Abstract base class of `MultiHeadAttention` and `Hopfield`.
 
-    A call passes through the methods of Keras' layer under their names there:
-    `_compute_attention_mask`, `_compute_attention`, `_masked_softmax`. What subclasses
-    Keras' layer and overrides them can subclass these layers.
+    A call uses methods with the same names as in Keras' layer:
+    `_compute_attention_mask`, `_compute_attention` and `_masked_softmax`. Code that
+    overrides these methods in a subclass of Keras' layer also works with these layers.
     """
 
     def __init__(self, *arguments: Any, **kwargs: Any) -> None:
         super().__init__(*arguments, **kwargs)
-        # What overrides Keras' method may have its older signature.
+        # An override may still have the older signature of Keras' method.
         method = type(self)._compute_attention
         self._takes_causal = method.__module__.startswith("keras_attention.")
         options = signature(method).parameters.values()
@@ -123,7 +123,7 @@ class HeadsAttention(ProjectedHeads):
         return_weights: bool,
         causal: bool,
     ) -> tuple[Tensor, Tensor | None]:
-        """What heads (B, T, H, E) find under the masks of a call, and the weights."""
+        """Returns the output of the heads (B, T, H, V) under all masks, and weights."""
         own = causal and not self._takes_causal
         mask = self._compute_attention_mask(
             query,
@@ -145,7 +145,7 @@ class HeadsAttention(ProjectedHeads):
             query, key, value, mask, training, **options
         )
         rows = given.query_mask
-        if rows is not None:  # nobody's queries find nothing
+        if rows is not None:  # masked queries get output 0
             is_valid = ops.expand_dims(rows, (2, 3))  # (B, T, 1, 1)
             heads = ops.where(is_valid, heads, ops.zeros_like(heads))
             if weights is not None:
@@ -163,9 +163,9 @@ class HeadsAttention(ProjectedHeads):
         attention_mask: Tensor | None = None,
         use_causal_mask: bool = False,
     ) -> Tensor | None:
-        """All masks but that of the queries merged, no larger than need be.
+        """Merges all masks except the query mask into the smallest possible shape.
 
-        The queries that `query_mask` hides are zeroed behind the attention.
+        The outputs of masked queries are set to 0 after the attention.
 
         Returns:
             Booleans that broadcast to (B, T, S) or (B, H, T, S), or None.
@@ -190,7 +190,7 @@ class HeadsAttention(ProjectedHeads):
     def _compute_causal_mask(
         self, query: Tensor, value: Tensor | None = None
     ) -> Tensor:
-        """(1, T, S), True where a query may see a key."""
+        """Returns the causal mask (1, T, S), True where a query may attend to a key."""
         keys = query if value is None else value
         mask = masks.causal(ops.shape(query)[1], ops.shape(keys)[1])
         return ops.expand_dims(mask, 0)
@@ -198,10 +198,10 @@ class HeadsAttention(ProjectedHeads):
     def _compute_sliding_window_mask(
         self, query: Tensor, value: Tensor | None = None
     ) -> Tensor:
-        """(1, T, S), True where a key is less than the window away from a query."""
+        """Returns the window mask (1, T, S), True for distances below the window."""
         keys = query if value is None else value
         sizes = ops.shape(query)[1], ops.shape(keys)[1]
-        mask = masks.sliding_window(*sizes, self.sliding_window)
+        mask = masks.sliding_window(*sizes, self.sliding_window or 0)
         return ops.expand_dims(mask, 0)
 
     def _compute_attention(
@@ -216,7 +216,7 @@ class HeadsAttention(ProjectedHeads):
         bias: Tensor | None = None,
         dropout_mask: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """softmax(q kᵀ / √E) v of projected heads, and the weights if asked for.
+        """Returns softmax(q kᵀ / √E) v of projected heads, and the weights on request.
 
         Args:
             query: (B, T, H, E).
@@ -224,10 +224,10 @@ class HeadsAttention(ProjectedHeads):
             value: (B, S, G, V).
             attention_mask: booleans that broadcast to (B, T, S) or (B, H, T, S).
             training: whether to apply dropout.
-            return_attention_scores: whether the weights are wanted.
+            return_attention_scores: whether to return the weights as well.
             use_causal_mask: whether query t may attend only to keys 0 … t.
-            bias: what broadcasts to (B, H, T, S).
-            dropout_mask: what multiplies the weights (B, H, T, S); or None.
+            bias: a tensor that broadcasts to (B, H, T, S), or None.
+            dropout_mask: the factors of the weights (B, H, T, S), or None.
         """
         mask = attention_mask
         drops = bool(self._dropout and training)
@@ -251,7 +251,7 @@ class HeadsAttention(ProjectedHeads):
     def _masked_softmax(
         self, attention_scores: Tensor, attention_mask: Tensor | None = None
     ) -> Tensor:
-        """Scores (B, H, T, S) to weights, under a mask (B, T, S) or (B, H, T, S)."""
+        """Normalizes scores (B, H, T, S), with a mask (B, T, S) or (B, H, T, S)."""
         mask = attention_mask
         if mask is not None and len(mask.shape) == 3:
             mask = ops.expand_dims(mask, 1)  # (B, 1, T, S)
@@ -261,13 +261,13 @@ class HeadsAttention(ProjectedHeads):
         return normalizers.sink_softmax(attention_scores, mask, sink=sink)
 
     def _fuses(self, queries: int | None) -> bool:
-        """Whether a fused kernel computes this attention."""
+        """Returns whether a fused kernel computes this attention."""
         if self.flash_attention is False or self.soft_cap is not None:
             return False
         if type(self)._masked_softmax is not HeadsAttention._masked_softmax:
             return False
         if self.normalizer == "softmax1" or self._sinks is not None:
-            return queries != 1  # of one, weights cost less than one key more
+            return queries != 1  # for one query, weights cost less than an extra key
         return self.normalizer == "softmax"
 
     def _fused(
@@ -279,7 +279,7 @@ class HeadsAttention(ProjectedHeads):
         causal: bool,
         bias: Tensor | None,
     ) -> Tensor:
-        """What heads (B, T, H, E) find, by a fused kernel."""
+        """Returns the output of the heads (B, T, H, V) from a fused kernel."""
         if self.normalizer == "softmax1" or self._sinks is not None:
             return sink_attention(query, key, value, self._sinks, mask, causal, bias)
         scale = self._key_dim**-0.5
@@ -330,7 +330,7 @@ class HeadsAttention(ProjectedHeads):
         return_weights: bool,
         bias: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """What projected queries (B, T, H, E) find in a memory that was prepared."""
+        """Attends from projected queries (B, T, H, E) to a prepared memory."""
         options: dict[str, Any] = {} if bias is None else {"bias": bias}
         if random is not None:
             options["dropout_mask"] = ops.swapaxes(random, 1, 2)  # (B, H, T, S)

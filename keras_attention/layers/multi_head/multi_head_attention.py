@@ -1,4 +1,4 @@
-"""Multi-head attention, in place of `keras.layers.MultiHeadAttention`.
+"""Multi-head attention, a replacement for `keras.layers.MultiHeadAttention`.
 
 Shapes: B batch, T queries, S keys, Dq, Dk widths, V width of a value, H heads, G heads
 of keys and values, E width of a head.
@@ -32,54 +32,54 @@ class MultiHeadAttention(OrderedHeads):
         headₕ  = softmax(Wₕ q · (Uₕ k)ᵀ / √E) Vₕ v
         output = O [head₁, …, head_H]
 
-    It takes the place of `keras.layers.MultiHeadAttention`: same arguments, same call,
-    same weights in the same order, same numbers from them. It differs where that one
-    is wrong: no mask of an input is altered, an explicit `query_mask` counts, a query
-    that may attend to nothing gets 0 from every head on every path, and dropout slows
-    down nothing but training.
+    The layer replaces `keras.layers.MultiHeadAttention`. It has the same arguments, the
+    same call, the same weights in the same order, and the same results. It fixes these
+    defects of Keras' layer: the masks of the inputs stay unchanged, an explicit
+    `query_mask` has an effect, a fully masked query gets output 0 from every head on
+    every path, and dropout only slows down training.
 
     Args:
-        num_heads: H, how many heads of queries.
+        num_heads: H, the number of query heads.
         key_dim: E, the width of each head's queries and keys.
-        value_dim: the width of each head's values; by default `key_dim`.
+        value_dim: the width of each head's values; defaults to `key_dim`.
         dropout: the fraction of attention weights dropped during training.
         use_bias: whether the projections have biases.
-        output_shape: the sizes of the output's last axes; by default the width of the
-            query.
-        attention_axes: the axes to attend over; by default all but the batch and the
-            features.
-        sliding_window: if given, a query sees only the keys less than so many steps
-            away, either side.
-        flash_attention: False to compute the weights explicitly in any case. Else the
-            backend's fused attention is taken wherever it can do what is asked for.
-        kernel_initializer: of the projections.
-        bias_initializer: of their biases.
-        kernel_regularizer: of the projections.
-        bias_regularizer: of their biases.
-        activity_regularizer: of what the projections return.
-        kernel_constraint: of the projections.
-        bias_constraint: of their biases.
-        use_gate: whether each head's output is multiplied by a sigmoid of a projection
+        output_shape: the sizes of the last axes of the output; defaults to the width of
+            the query.
+        attention_axes: the axes to attend over; defaults to all axes except the batch
+            and the features.
+        sliding_window: w; query t attends only to keys s with |t − s| < w. None for no
+            window.
+        flash_attention: False always computes the weights explicitly. Otherwise the
+            layer uses the backend's fused attention whenever it supports the call.
+        kernel_initializer: the initializer of the kernels.
+        bias_initializer: the initializer of the biases.
+        kernel_regularizer: the regularizer of the kernels.
+        bias_regularizer: the regularizer of the biases.
+        activity_regularizer: the regularizer of the outputs of the projections.
+        kernel_constraint: the constraint of the kernels.
+        bias_constraint: the constraint of the biases.
+        use_gate: whether to multiply each head's output by a sigmoid of a projection
             of the query.
         seed: the random seed of the dropout.
-        num_key_value_heads: G, how many heads of keys and values; it divides H. Fewer
-            than H: grouped queries; 1: multi-query. By default H.
+        num_key_value_heads: G, the number of key and value heads, which must divide H.
+            Fewer than H gives grouped-query attention, 1 gives multi-query attention.
+            Defaults to H.
         normalizer: "softmax", "softmax1", "sparsemax", "entmax15", "hardmax" or
             "linear"; or a registered callable f(scores, mask).
         position: "rotary", "alibi", "relative", or a layer `RotaryEmbedding`,
             `AlibiBias` or `RelativePositionBias`.
-        query_key_normalization: "rms" or "layer", to normalize the E numbers of each
-            query and each key before they are turned or compared; each of the two has
-            a learned scale, shared by the heads.
-        attention_sinks: whether each head has a learned score of nothing, which takes
-            part in the softmax and has no value: weights then sum to less than one.
-        soft_cap: c, where each score z becomes c tanh(z / c) before anything is added
-            to it.
+        query_key_normalization: "rms" or "layer" normalizes the E entries of each query
+            and key before rotation and comparison. Queries and keys have separate
+            learned scales, shared by the heads.
+        attention_sinks: whether each head has a learned sink score without a value.
+            The sink takes part in the softmax, so the weights sum to less than one.
+        soft_cap: c; each score z becomes c tanh(z / c) before any bias is added. None
+            for no cap.
 
     Call arguments:
         query: (B, T, Dq), or (B, Dq) for one query. With one query, the outputs have
-            no T axis. Any other axes may stand between the first and
-            the last.
+            no T axis. More axes are allowed between the first and the last.
         value: (B, S, V).
         key: (B, S, Dk); defaults to the value.
         query_mask: booleans (B, T).
@@ -89,25 +89,24 @@ class MultiHeadAttention(OrderedHeads):
         return_attention_scores: whether to return the weights as well.
         training: whether to apply dropout.
         use_causal_mask: whether query t may attend only to keys 0 … t.
-        bias: numbers to add to the scores before the normalizer, (T, S), (H, T, S) or
+        bias: a tensor added to the scores before the normalizer, (T, S), (H, T, S) or
             (B, H, T, S).
 
     Returns:
-        (B, T, Dq), or (B, T, *output_shape), in the compute dtype; with
-        `return_attention_scores=True` also the weights (B, H, T, S), before dropout.
+        The output, (B, T, Dq) or (B, T, *output_shape), in the compute dtype. With
+        `return_attention_scores=True`, also the weights (B, H, T, S) before dropout.
 
     Masking:
-        Boolean, True = may attend; numbers 0 and 1 are taken, too. Masks that the
-        tensors carry are used where none is given, and are not altered. A query that
-        may attend to nothing gets weights 0, and 0 from each head: the output is then
-        the bias of the last projection. The output carries the mask that the query
-        tensor carries.
+        Boolean, True = may attend; numbers 0 and 1 are accepted. If a mask is not
+        given, the mask that the tensor carries is used; it is not modified. A fully
+        masked query gets weights 0 and output 0 from each head, so the output is the
+        bias of the output projection. The output carries the mask of the query tensor.
 
     Raises:
         ValueError: for sizes that are not positive, heads that do not divide, an odd
-            `key_dim` with rotary positions, an unknown name, sinks beside another
-            normalizer than the softmax, tensors or masks that do not fit each other, or
-            a causal mask, window or position over several axes.
+            `key_dim` with rotary positions, an unknown name, sinks with a normalizer
+            other than the softmax, tensors or masks that do not fit each other, or a
+            causal mask, window or position over several axes.
 
     Example:
 
@@ -126,9 +125,9 @@ class MultiHeadAttention(OrderedHeads):
         Shazeer, "Fast Transformer decoding" (2019), Ainslie et al., "GQA" (2023); the
         gate: Qiu et al., "Gated attention for large language models" (2025);
         normalized queries and keys: Henry et al., "Query-key normalization for
-        Transformers" (2020), as here: Dehghani et al., "Scaling vision Transformers to
-        22 billion parameters" (2023), section 2; sinks: Xiao et al., "Efficient
-        streaming language models with attention sinks" (2024), as here: OpenAI,
+        Transformers" (2020), this form: Dehghani et al., "Scaling vision Transformers
+        to 22 billion parameters" (2023), section 2; sinks: Xiao et al., "Efficient
+        streaming language models with attention sinks" (2024), this form: OpenAI,
         "gpt-oss-120b & gpt-oss-20b model card" (2025); the soft cap: Gemma Team,
         "Gemma 2" (2024), section 2.
     """
@@ -205,19 +204,20 @@ class MultiHeadAttention(OrderedHeads):
 
     @classmethod
     def from_keras(cls, layer: Any) -> MultiHeadAttention:
-        """The same attention as a layer of Keras computes, with its weights.
+        """Creates the layer from an attention layer of Keras, with its weights.
 
         Args:
             layer: a `keras.layers.MultiHeadAttention` or
                 `keras.layers.GroupQueryAttention`.
 
         Returns:
-            A layer of the same name, built with the same weights if the other is built.
+            A layer with the same name. If `layer` is built, the new layer is built and
+            has the same weights.
 
         Raises:
-            ValueError: if it is neither; or a subclass, whose changes would be lost; or
-                if a projection holds more than kernel and bias, as after
-                `enable_lora` or `quantize`.
+            ValueError: for any other layer, including subclasses; or if a projection
+                has weights other than kernel and bias, as after `enable_lora` or
+                `quantize`.
         """
         made = cls(**from_keras.arguments_of(layer))
         from_keras.take_weights(made, layer)
@@ -225,19 +225,19 @@ class MultiHeadAttention(OrderedHeads):
 
     @classmethod
     def from_torch(cls, module: Any, **kwargs: Any) -> MultiHeadAttention:
-        """The same attention as `torch.nn.MultiheadAttention` computes.
+        """Creates the layer from a `torch.nn.MultiheadAttention`, with its weights.
 
-        Its masks mean the opposite: there, True is what may not be attended to.
+        Masks in torch have the opposite meaning: True = may not attend.
 
         Args:
-            module: a `torch.nn.MultiheadAttention`, whatever its `batch_first`.
-            **kwargs: of the layer, such as its name.
+            module: a `torch.nn.MultiheadAttention` with any value of `batch_first`.
+            **kwargs: arguments of the layer, such as its name.
 
         Returns:
-            A layer that is built and has the module's weights.
+            A built layer with the weights of the module.
 
         Raises:
-            ValueError: if it is none, or adds keys of its own.
+            ValueError: for any other module, or if the module adds extra keys.
         """
         made = cls(**from_torch.arguments_of(module), **kwargs)
         from_torch.take_weights(made, module)

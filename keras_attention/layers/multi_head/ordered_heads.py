@@ -1,4 +1,4 @@
-"""Attention with heads that know positions: rotations, windows, steps.
+"""Attention with heads and positions: rotations, windows and single steps.
 
 Shapes: B batch, T queries, S keys, P positions of a cache, D width, H heads, G heads of
 keys and values, E width of a head, V width of a value.
@@ -24,9 +24,9 @@ Tensor = Any
 
 
 class OrderedHeads(HeadsAttention):
-    """Attention with heads that may know positions, and goes on step by step. Abstract.
+    """Abstract base class of attention with heads, positions and single steps.
 
-    A subclass's `__init__` sets `position` and `sliding_window`.
+    The `__init__` of a subclass sets `position` and `sliding_window`.
     """
 
     position: Any
@@ -52,7 +52,7 @@ class OrderedHeads(HeadsAttention):
         window = self.sliding_window
         check_kept(self, "cache", inputs, cache)
         check_room(inputs, cache, index, window)
-        t = masks.places(inputs.shape[1], index)
+        t = masks.positions(inputs.shape[1], index)
         value = kernels.dense(self._value_dense, inputs, 1)
         new = Prepared(self._rotate(self._project_keys(inputs), t), value, mask)
         seen, s, cache = write_cache(cache, new, index, t, window)
@@ -62,7 +62,7 @@ class OrderedHeads(HeadsAttention):
         heads, weights = self._attend_prepared(
             self._rotate(self._project_queries(inputs), t),
             seen,
-            ops.logical_and(seen.mask[:, None], allowed[None]),  # (B, T, P)
+            ops.logical_and(ops.expand_dims(seen.mask, 1), allowed[None]),  # (B, T, P)
             None,
             is_recording(),
             self._own_bias(t, s),
@@ -75,10 +75,10 @@ class OrderedHeads(HeadsAttention):
     def initial_cache(
         self, batch: Any, length: int, width: int | None = None
     ) -> Prepared:
-        """An empty cache for `step`.
+        """Returns an empty cache for `step`.
 
-        With a sliding window shorter than that, it holds no more than the window, and
-        what has fallen out of it is written over.
+        The cache is at most as long as the sliding window: new positions overwrite
+        those that have left the window.
         """
         check_usable(self, "initial_cache", None)
         length = positive("length", length)
@@ -87,7 +87,7 @@ class OrderedHeads(HeadsAttention):
         return super().initial_cache(batch, length)
 
     def initial_state(self, prepared: Prepared) -> Any:
-        """The position of the next query, (B,) float32; `()` where none counts."""
+        """Returns the position of the next query, (B,) float32, or `()` if unused."""
         if not self._counts:
             return ()
         return ops.zeros((ops.shape(prepared.key)[0],), "float32")
@@ -101,7 +101,7 @@ class OrderedHeads(HeadsAttention):
         prepared = super().prepare(value, key, mask)
         if self.position is None:
             return prepared
-        s = masks.places(ops.shape(prepared.key)[1])
+        s = masks.positions(ops.shape(prepared.key)[1])
         return prepared._replace(key=self._rotate(prepared.key, s))
 
     def attend_from_state(
@@ -120,8 +120,8 @@ class OrderedHeads(HeadsAttention):
         check_kept(self, "prepared", query, prepared)
         steps = ops.shape(query)[1]
         first = ops.cast(ops.expand_dims(state, 1), "int32")  # (B, 1)
-        t = masks.places(steps, first)  # (B, T)
-        s = masks.places(ops.shape(prepared.key)[1])
+        t = masks.positions(steps, first)  # (B, T)
+        s = masks.positions(ops.shape(prepared.key)[1])
         if self.sliding_window is not None:
             near = masks.near(t, s, self.sliding_window)  # (B, T, S)
             mask = masks.merge(mask, near)
@@ -133,12 +133,12 @@ class OrderedHeads(HeadsAttention):
 
     @property
     def _sliding_window(self) -> int | None:
-        """Its name in Keras' layer."""
+        """The sliding window, under its name in Keras' layer."""
         return self.sliding_window
 
     @property
     def _counts(self) -> bool:
-        """Whether it matters which position a query has."""
+        """Whether the attention depends on the positions of queries."""
         return self.position is not None or self.sliding_window is not None
 
     def _attend_heads(
@@ -152,7 +152,7 @@ class OrderedHeads(HeadsAttention):
         causal: bool,
     ) -> tuple[Tensor, Tensor | None]:
         if self.position is not None:
-            t, s = (masks.places(ops.shape(x)[1]) for x in (query, key))
+            t, s = (masks.positions(ops.shape(x)[1]) for x in (query, key))
             query, key = self._rotate(query, t), self._rotate(key, s)
             own = self._own_bias(t, s)
             if own is not None and given.bias is not None:
@@ -163,14 +163,14 @@ class OrderedHeads(HeadsAttention):
         )
 
     def _rotate(self, x: Tensor, position: Tensor) -> Tensor:
-        """Queries or keys (B, T, H, E) at positions (T,) or (B, T), turned."""
+        """Rotates queries or keys (B, T, H, E) at positions (T,) or (B, T)."""
         if self.position is None:
             return x
-        # A position that was given as a layer has a dtype of its own.
+        # A position given as a layer may have another compute dtype.
         return ops.cast(self.position.rotate(x, position), x.dtype)
 
     def _own_bias(self, t: Tensor, s: Tensor) -> Tensor | None:
-        """What the position adds to the scores: broadcasts to (B, H, T, S)."""
+        """Returns the position's bias, which broadcasts to (B, H, T, S), or None."""
         bias = None if self.position is None else self.position.bias(t, s)
         if bias is None or len(bias.shape) == 4:
             return bias

@@ -1,4 +1,4 @@
-"""The projections of attention with heads, under the names of Keras' layer.
+"""The projections of attention with heads, with the names of Keras' layer.
 
 Shapes: B batch, T queries, S keys, D widths, V width of a value, H heads, G heads of
 keys and values, E width of a head.
@@ -34,22 +34,22 @@ Tensor = Any
 
 
 class ProjectedHeads(AttentionLayer):
-    """Attention whose queries, keys, values and output are projected. Abstract.
+    """Abstract base class of attention with projections for each head.
 
-    The parts have the names that they have in `keras.layers.MultiHeadAttention`, and
-    are built by methods of the same names, for subclasses that use or override them.
+    The sublayers and the methods that build them have the same names as in
+    `keras.layers.MultiHeadAttention`. Subclasses may use or override them.
 
     Args:
         num_heads: H.
         num_key_value_heads: G.
-        key_dim: E, or None where `build` finds it out.
-        value_dim: the width of each head's values, or None likewise.
+        key_dim: E, or None if `build` determines it.
+        value_dim: the width of each head's values, or None if `build` determines it.
         dropout: the fraction of attention weights dropped during training.
         normalizer: a name, or a callable f(scores, mask).
         seed: the random seed of the dropout.
     """
 
-    # What `MultiHeadAttention` alone is asked for.
+    # Options of `MultiHeadAttention` only.
     attention_axes: tuple[int, ...] | None = None
     sliding_window: int | None = None
     flash_attention: bool | None = None
@@ -76,7 +76,7 @@ class ProjectedHeads(AttentionLayer):
         self.seed = seed
         self._query_norm = self._key_norm = None
         self._gate_dense: Any = None
-        self._sinks: Any = None  # the score of nothing in each head, (H,)
+        self._sinks: Any = None  # the sink score of each head, (H,)
 
     def set_projections(
         self,
@@ -91,9 +91,9 @@ class ProjectedHeads(AttentionLayer):
         bias_constraint: Any = None,
         query_key_normalization: str | None = None,
     ) -> None:
-        """Takes the arguments of the projections; see `MultiHeadAttention`."""
+        """Sets the arguments of the projections; see `MultiHeadAttention`."""
         self._use_bias = use_bias
-        # `output_shape` would be Keras' own name for what a model's layers return.
+        # The name `output_shape` is taken: Keras uses it for the shape of outputs.
         self._output_shape = integers("output_shape", output_shape)
         self._kernel_initializer = self.kernel_initializer = keras.initializers.get(
             kernel_initializer
@@ -107,7 +107,7 @@ class ProjectedHeads(AttentionLayer):
         self._bias_regularizer = self.bias_regularizer = keras.regularizers.get(
             bias_regularizer
         )
-        # Of the projections; `activity_regularizer` would be of the layer's output.
+        # For the projections; Keras applies `activity_regularizer` to layer outputs.
         self._activity_regularizer = keras.regularizers.get(activity_regularizer)
         self._kernel_constraint = self.kernel_constraint = keras.constraints.get(
             kernel_constraint
@@ -119,7 +119,7 @@ class ProjectedHeads(AttentionLayer):
 
     @property
     def num_heads(self) -> int:
-        """H."""
+        """H, the number of query heads."""
         return self._num_heads
 
     @property
@@ -134,7 +134,7 @@ class ProjectedHeads(AttentionLayer):
 
     @property
     def dropout(self) -> float:
-        """The fraction of weights that are dropped while training."""
+        """The fraction of attention weights dropped during training."""
         return self._dropout
 
     @property
@@ -159,14 +159,14 @@ class ProjectedHeads(AttentionLayer):
 
     @property
     def output_dense(self) -> keras.layers.EinsumDense:
-        """The projection of what the heads found."""
+        """The projection of the concatenated heads."""
         return self._output_dense
 
     def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
         query, value, key = with_time(query_shape, value_shape, key_shape)
         check_inputs(query, value, key, self.attention_axes)
         rank, heads, groups = len(query), self._num_heads, self.num_key_value_heads
-        # Names and order are those of Keras' layer, whose weights then fit.
+        # Names and order match Keras' layer, so its weights fit.
         self._query_dense = self._projection(rank, (heads, self._key_dim), "query")
         self._query_dense.build(query)
         self._key_dense = self._projection(rank, (groups, self._key_dim), "key")
@@ -184,15 +184,15 @@ class ProjectedHeads(AttentionLayer):
         self.built = True
 
     def _build_gate(self, query_shape: tuple) -> None:
-        """What Keras builds between keys and values, so that weights keep its order."""
+        """Builds the gate at this point to keep Keras' order of weights."""
 
     def _build_attention(self, rank: int) -> None:
-        """What Keras' layer names of the attention between projections of this rank."""
+        """Sets the attributes that Keras' layer has for projections of this rank."""
         self._attention_axes = folding.resolve(self.attention_axes, rank - 1)
         equations = attention_equations(rank, self._attention_axes)
         self._dot_product_equation, self._combine_equation = equations
         self._inverse_sqrt_key_dim = self._key_dim**-0.5
-        scores = len(equations[1].partition(",")[0])  # their rank
+        scores = len(equations[1].partition(",")[0])  # the rank of the scores
         keys = tuple(range(scores - len(self._attention_axes), scores))
         self._softmax = keras.layers.Softmax(keys, dtype=self.dtype_policy)
         self._dropout_layer = keras.layers.Dropout(
@@ -200,7 +200,7 @@ class ProjectedHeads(AttentionLayer):
         )
 
     def _get_common_kwargs_for_sublayer(self) -> dict[str, Any]:
-        """What each projection is made with; initializers are copies."""
+        """Returns the arguments of each projection, with cloned initializers."""
         return {
             "kernel_initializer": clone_initializer(self.kernel_initializer),
             "bias_initializer": clone_initializer(self.bias_initializer),
@@ -215,7 +215,7 @@ class ProjectedHeads(AttentionLayer):
     def _make_output_dense(
         self, query_shape: Any, common_kwargs: dict[str, Any], name: Any = None
     ) -> Any:
-        """The projection of what the heads found, (B, ..., H, V), to the output."""
+        """Returns the projection of the heads (B, ..., H, V) to the output."""
         width = self._output_shape or (query_shape[-1],)
         rank = len(query_shape) + 1
         return self._projection(rank, width, name, 2, common_kwargs)
@@ -229,23 +229,23 @@ class ProjectedHeads(AttentionLayer):
         common: dict[str, Any] | None = None,
         **more: Any,
     ) -> Any:
-        """A dense map of the last `bound` axes of inputs of this rank."""
+        """Returns a dense layer for the last `bound` axes of inputs of this rank."""
         options = common or self._get_common_kwargs_for_sublayer()
         options = {**options, "dtype": policy_of(self, name), **more}
         return projection(rank, bound, width, name, self._use_bias, **options)
 
     def _project_queries(self, query: Tensor) -> Tensor:
-        """The heads' queries (B, ..., H, E)."""
+        """Returns the queries of the heads, (B, ..., H, E)."""
         q = kernels.dense(self._query_dense, query, 1)
         return q if self._query_norm is None else self._query_norm(q)
 
     def _project_keys(self, key: Tensor) -> Tensor:
-        """The heads' keys (B, ..., G, E)."""
+        """Returns the keys of the heads, (B, ..., G, E)."""
         k = kernels.dense(self._key_dense, key, 1)
         return k if self._key_norm is None else self._key_norm(k)
 
     def _close(self, heads: Tensor, query: Tensor) -> Tensor:
-        """From what the heads found, (B, ..., H, V), to the output."""
+        """Applies the gate and the output projection to the heads (B, ..., H, V)."""
         if self._gate_dense is not None:
             heads = heads * self._gate_dense(query)
         return kernels.dense(self._output_dense, heads, 2)

@@ -1,4 +1,4 @@
-"""Positions as layers, by themselves or handed to `MultiHeadAttention`."""
+"""Position layers, for use on their own or inside `MultiHeadAttention`."""
 
 from keras_attention.layers.positions.alibi_bias import AlibiBias
 from keras_attention.layers.positions.names import NAMES, get

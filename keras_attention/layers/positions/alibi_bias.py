@@ -18,10 +18,10 @@ Tensor = Any
 
 @export
 class AlibiBias(ScoreBias):
-    """Attention with linear biases: −m |t − s| is added to the scores.
+    """Attention with linear biases: adds −m |t − s| to the scores.
 
-    Each head has its slope m, which is not trained. Under a causal mask it is the bias
-    of the paper; without one, keys ahead count as keys behind.
+    Each head has a fixed slope m. With a causal mask, this is the bias of the paper.
+    Without one, the bias is symmetric in future and past keys.
 
     Call arguments:
         scores: (B, H, T, S).

@@ -22,14 +22,14 @@ NAMES: dict[str, type[Position]] = {
 
 
 def get(identifier: Any, dtype: Any = None) -> Position | None:
-    """A position from its name, its config or itself; None is none.
+    """Returns a position from its name, its config or an instance; None for None.
 
     Args:
         identifier: "rotary", "alibi", "relative", a config, or a `Position`.
-        dtype: of a layer that is made from a name.
+        dtype: the dtype policy of a layer created from a name.
 
     Raises:
-        ValueError: if there is none of that name, or it is no `Position`.
+        ValueError: for an unknown name or an object that is not a `Position`.
     """
     if isinstance(identifier, dict):
         identifier = keras.saving.deserialize_keras_object(identifier)

@@ -1,4 +1,4 @@
-"""What every position of `MultiHeadAttention(position=…)` has in common.
+"""The base classes of positions for `MultiHeadAttention(position=…)`.
 
 Shapes: B batch, T queries, S keys, H heads, E width of a head, D width.
 """
@@ -12,16 +12,16 @@ from keras import ops
 
 from keras_attention.layers.base.arguments import policy_config
 from keras_attention.numerics import masks
-from keras_attention.numerics.precision import wide
+from keras_attention.numerics.precision import to_float32
 
 Tensor = Any
 
 
 class Position(keras.layers.Layer):
-    """What multi-head attention asks of a position; by default nothing changes.
+    """Abstract base class of the positions in multi-head attention.
 
-    A subclass turns queries and keys (`rotate`), adds to the scores (`bias`), or both.
-    Abstract.
+    A subclass rotates queries and keys (`rotate`), adds a bias to the scores (`bias`),
+    or both. The defaults change nothing.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -29,12 +29,12 @@ class Position(keras.layers.Layer):
         self.supports_masking = True
 
     def build_for(self, heads: int, width: int) -> None:
-        """Builds what belongs to so many heads, each of this width."""
+        """Builds the layer for a number of heads and a width per head."""
         if not self.built:
             self.build((None, None, heads, width))
 
     def hold(self, name: str, built: int, wanted: int) -> None:
-        """Refuses to serve an attention of another size than it was built for."""
+        """Raises a ValueError for an attention of another size than at build time."""
         if built != wanted:
             raise ValueError(
                 f"`position` is shared, and was built for {name}={built}: attention "
@@ -43,13 +43,13 @@ class Position(keras.layers.Layer):
             )
 
     def rotate(self, x: Tensor, position: Tensor) -> Tensor:
-        """Queries or keys (B, T, H, E) at positions (T,) or (B, T), turned."""
+        """Rotates queries or keys (B, T, H, E) at positions (T,) or (B, T)."""
         return x
 
     def bias(self, query_position: Tensor, key_position: Tensor) -> Tensor | None:
-        """What is added to the scores of queries at (T,) and keys at (S,): (H, T, S).
+        """Returns the bias (H, T, S) of queries at positions (T,) and keys at (S,).
 
-        Of positions (B, T) or (B, S), it is (B, H, T, S).
+        Positions (B, T) or (B, S) give a bias (B, H, T, S).
         """
         return None
 
@@ -58,7 +58,7 @@ class Position(keras.layers.Layer):
 
 
 class ScoreBias(Position):
-    """A bias (H, T, S) that is added to the scores of each head. Abstract.
+    """Abstract base class of positions that add a bias (H, T, S) to the scores.
 
     Call arguments:
         scores: (B, H, T, S).
@@ -83,17 +83,17 @@ class ScoreBias(Position):
         self.built = True
 
     def build_heads(self) -> None:
-        """Makes the weights of `self.heads` heads."""
+        """Creates the weights of `self.heads` heads."""
 
     def call(self, scores: Tensor) -> Tensor:
         queries, keys = ops.shape(scores)[-2:]
-        bias = self.bias(masks.places(queries), masks.places(keys))
-        return ops.cast(wide(scores) + wide(bias), self.compute_dtype)
+        bias = self.bias(masks.positions(queries), masks.positions(keys))
+        return ops.cast(to_float32(scores) + to_float32(bias), self.compute_dtype)
 
     def compute_output_spec(self, scores: Tensor) -> keras.KerasTensor:
         return keras.KerasTensor(scores.shape, self.compute_dtype)
 
 
 def _distance(query_position: Tensor, key_position: Tensor) -> Tensor:
-    """Where the key is, less where the query is: (T, S)."""
+    """Returns the key positions minus the query positions, (T, S)."""
     return ops.expand_dims(key_position, -2) - ops.expand_dims(query_position, -1)

@@ -1,4 +1,4 @@
-"""Learned positions, to be added to an embedding.
+"""Learned position embeddings, to add to token embeddings.
 
 Shapes: B batch, T positions, D width.
 """
@@ -20,24 +20,24 @@ Tensor = Any
 
 @export
 class PositionEmbedding(keras.layers.Layer):
-    """A trained vector for each position, to be added to an embedding.
+    """Learns a vector for each position, to add to token embeddings.
 
     Args:
-        max_length: how many positions there are.
-        embeddings_initializer: of the vectors.
+        max_length: the number of positions.
+        embeddings_initializer: the initializer of the vectors.
 
     Call arguments:
-        inputs: (B, T, D), of which the shape alone counts.
-        start: the position of the first one, as when decoding step by step: an integer,
-            a scalar tensor, or (B, 1), one for each row.
+        inputs: (B, T, D); only the shape is used.
+        start: the position of the first input, for step-by-step decoding: an integer, a
+            scalar tensor, or a tensor (B, 1) with one position per sample.
 
     Returns:
-        (B, T, D) in the compute dtype: the vectors of the positions from `start` on.
+        The vectors of the positions from `start` on, (B, T, D), in the compute dtype.
 
     Raises:
-        ValueError: if `max_length` is below 1, the inputs are not of rank 3, or there
-            are more positions than vectors; where length or start are known only while
-            a compiled graph runs, the backend is left to notice that.
+        ValueError: if `max_length` is below 1, the inputs are not of rank 3, or a
+            position is not below `max_length`. If the length or the start is only known
+            when a compiled graph runs, the layer cannot check the positions.
 
     Example:
 
@@ -78,7 +78,7 @@ class PositionEmbedding(keras.layers.Layer):
         _check_rank(inputs.shape)
         self._check_length(inputs.shape[1], start)
         shape = ops.shape(inputs)
-        position = masks.places(shape[1], start)
+        position = masks.positions(shape[1], start)
         return ops.broadcast_to(self.embedding(position), shape)  # (B, T, D)
 
     def compute_output_spec(self, inputs: Tensor, start: Any = 0) -> Any:
@@ -96,7 +96,7 @@ class PositionEmbedding(keras.layers.Layer):
 
     def _check_length(self, length: Any, start: Any) -> None:
         if not (isinstance(length, Integral) and isinstance(start, Integral)):
-            return  # known only while a compiled graph runs
+            return  # only known when a compiled graph runs
         if int(start) < 0:
             raise ValueError(f"`start` must be at least 0. Received: start={start}")
         if int(start) + int(length) > self.max_length:

@@ -20,13 +20,14 @@ Tensor = Any
 
 @export
 class RelativePositionBias(ScoreBias):
-    """T5's bias: a trained number for each head and each bucket of distances.
+    """T5's bias: a learned number for each head and each bucket of distances.
 
     Args:
-        buckets: how many there are; half of them for either direction if both count.
-        max_distance: from here on, all distances share the last bucket.
-        bidirectional: whether keys ahead are told from keys behind.
-        embeddings_initializer: of the numbers.
+        buckets: the number of buckets; each direction gets half of them if
+            `bidirectional` is True.
+        max_distance: distances from this one on share the last bucket.
+        bidirectional: whether future and past keys have different buckets.
+        embeddings_initializer: the initializer of the numbers.
 
     Call arguments:
         scores: (B, H, T, S).
@@ -35,8 +36,8 @@ class RelativePositionBias(ScoreBias):
         (B, H, T, S).
 
     Raises:
-        ValueError: if there are too few buckets for `max_distance`, or the scores are
-            not of rank 4.
+        ValueError: for too few buckets for `max_distance`, or scores that are not of
+            rank 4.
 
     Example:
 
@@ -64,7 +65,7 @@ class RelativePositionBias(ScoreBias):
         self.max_distance = positive("max_distance", max_distance)
         self.bidirectional = bidirectional
         self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
-        positions.bucket_table(buckets, max_distance, bidirectional)  # checks them
+        positions.bucket_table(buckets, max_distance, bidirectional)  # validates
 
     def build_heads(self) -> None:
         self.embedding = keras.layers.Embedding(

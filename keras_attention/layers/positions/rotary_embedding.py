@@ -1,4 +1,4 @@
-"""Rotary positions: queries and keys are rotated.
+"""Rotary position embedding of queries and keys.
 
 Shapes: B batch, T queries, S keys, H heads, E width of a head, D width.
 """
@@ -22,29 +22,31 @@ Tensor = Any
 
 @export
 class RotaryEmbedding(Position):
-    """Turns pairs of each query and key, so that scores see how far apart they are.
+    """Rotates queries and keys by position, so scores depend on their distance.
 
     Args:
-        max_wavelength: m; pair i turns by m^(−2i/E) a step.
-        scaling: "linear", which divides every rate by `factor`, or "yarn", which spares
-            the fast ones and raises the scores a little.
-        factor: how many times further positions are to reach than in training.
-        original_length: the length in training, for "yarn".
-        fast: pairs that turn more often within it keep their rate, for "yarn".
-        slow: pairs that turn less often have theirs divided by `factor`, for "yarn".
-        interleaved: whether pairs are neighbours, as in the paper, or number i goes
-            with number i + E/2, as in most published weights.
+        max_wavelength: m; pair i rotates by the angle m^(−2i/E) per position.
+        scaling: "linear" divides every rate by `factor`. "yarn" keeps the fast rates
+            and slightly increases the scores.
+        factor: the ratio of the target length to the training length.
+        original_length: the training length, for "yarn".
+        fast: pairs with more rotations than this within `original_length` keep their
+            rate, for "yarn".
+        slow: the rate of pairs with fewer rotations than this is divided by `factor`,
+            for "yarn".
+        interleaved: True pairs neighbouring entries, as in the paper. False pairs entry
+            i with entry i + E/2, as in most published weights.
 
     Call arguments:
         inputs: queries or keys (B, T, H, E), or (B, T, E).
-        start: the position of the first one, as when decoding step by step.
+        start: the position of the first input, for step-by-step decoding.
 
     Returns:
-        Of the shape of the inputs, in the compute dtype; the angles are computed in
-        float32.
+        A tensor with the shape of the inputs, in the compute dtype. The angles are
+        computed in float32.
 
     Raises:
-        ValueError: for an odd width, an unknown scaling, or numbers out of range.
+        ValueError: for an odd width, an unknown scaling, or arguments out of range.
 
     Example:
 
@@ -106,7 +108,7 @@ class RotaryEmbedding(Position):
                 "`inputs` must have shape (batch, length, heads, width) or (batch, "
                 f"length, width). Received: inputs.shape={tuple(inputs.shape)}"
             )
-        position = masks.places(ops.shape(inputs)[1], start)
+        position = masks.positions(ops.shape(inputs)[1], start)
         if len(inputs.shape) == 4:
             return self.rotate(inputs, position)
         return ops.squeeze(self.rotate(ops.expand_dims(inputs, 2), position), axis=2)

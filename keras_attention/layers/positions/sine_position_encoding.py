@@ -1,4 +1,4 @@
-"""The position encoding of sines, to be added to an embedding.
+"""Sinusoidal position encoding, to add to token embeddings.
 
 Shapes: B batch, T queries, S keys, H heads, E width of a head, D width.
 """
@@ -20,23 +20,23 @@ Tensor = Any
 
 @export
 class SinePositionEncoding(keras.layers.Layer):
-    """Sine and cosine waves of each position, to be added to an embedding.
+    """Computes sine and cosine waves of each position, to add to token embeddings.
 
         PE(p, 2i) = sin(p / m^(2i/D)),   PE(p, 2i + 1) = cos(p / m^(2i/D))
 
-    The waves are computed in float32 and rounded once, so that in bfloat16, too, they
-    are as exact as the dtype allows at every position.
+    The waves are computed in float32 and rounded once. They are therefore exact up to
+    rounding at every position, also in bfloat16.
 
     Args:
         max_wavelength: m.
 
     Call arguments:
-        inputs: (B, T, D), of which the shape alone counts.
-        start: the position of the first one, as when decoding step by step: an integer,
-            a scalar tensor, or (B, 1), one for each row.
+        inputs: (B, T, D); only the shape is used.
+        start: the position of the first input, for step-by-step decoding: an integer, a
+            scalar tensor, or a tensor (B, 1) with one position per sample.
 
     Returns:
-        (B, T, D) in the compute dtype: the waves of the positions from `start` on.
+        The waves of the positions from `start` on, (B, T, D), in the compute dtype.
 
     Raises:
         ValueError: if `max_wavelength` is not above 1, or the inputs are not of rank 3.
@@ -68,7 +68,7 @@ class SinePositionEncoding(keras.layers.Layer):
                 "`inputs` must have rank 3, (batch, length, width). "
                 f"Received: inputs.shape={tuple(inputs.shape)}"
             )
-        position = masks.places(ops.shape(inputs)[1], start)
+        position = masks.positions(ops.shape(inputs)[1], start)
         waves = positions.sinusoid(position, inputs.shape[-1], self.max_wavelength)
         waves = ops.cast(waves, self.compute_dtype)
         return ops.broadcast_to(waves, ops.shape(inputs))  # (B, T, D)

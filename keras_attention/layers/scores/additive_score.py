@@ -18,7 +18,7 @@ from keras_attention.layers.scores.weights import (
     initializer_config,
     scale_vector,
 )
-from keras_attention.numerics.precision import wide
+from keras_attention.numerics.precision import to_float32
 from keras_attention.ops import scores
 
 Tensor = Any
@@ -95,9 +95,9 @@ class AdditiveScore(Score):
 
     def _normalized(self) -> Tensor:
         """Returns g · v / ‖v‖."""
-        scale = wide(self.scale)
+        scale = to_float32(self.scale)
         length = ops.sqrt(ops.maximum(ops.sum(scale**2), 1e-24))
-        return wide(self.gain) * scale / length
+        return to_float32(self.gain) * scale / length
 
     def get_config(self) -> dict[str, Any]:
         config = {

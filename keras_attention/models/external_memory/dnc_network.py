@@ -47,7 +47,8 @@ class DNCNetwork(keras.Model):
         vocabulary_size: the number of tokens, padding 0 included; None for vectors.
         embedding_dim: the width of the tokens' embedding, which begins with numbers of
             variance 1; None for one-hot vectors.
-        segment: how many steps are computed again together while training, see `DNC`.
+        checkpoint_steps: the number of steps recomputed together while training, see
+            `DNC`.
 
     Inputs: a dict of
         inputs: floats (B, T, D), or int32 tokens (B, T).
@@ -94,7 +95,7 @@ class DNCNetwork(keras.Model):
         input_dim: int | None = None,
         vocabulary_size: int | None = None,
         embedding_dim: int | None = None,
-        segment: Any = None,
+        checkpoint_steps: Any = None,
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
@@ -102,7 +103,11 @@ class DNCNetwork(keras.Model):
         output_units = positive("output_units", output_units)
         _check_inputs(input_dim, vocabulary_size, embedding_dim)
         memory = DNC(
-            cell, return_sequences=True, segment=segment, dtype=dtype, name="dnc"
+            cell,
+            return_sequences=True,
+            checkpoint_steps=checkpoint_steps,
+            dtype=dtype,
+            name="dnc",
         )
         if vocabulary_size is None:
             inputs = keras.Input((None, input_dim), name="inputs")  # (B, T, D)
@@ -138,7 +143,7 @@ class DNCNetwork(keras.Model):
         self.input_dim = input_dim
         self.vocabulary_size = vocabulary_size
         self.embedding_dim = embedding_dim
-        self.segment = segment
+        self.checkpoint_steps = checkpoint_steps
         self._memory = memory
         self._embedding = embedding
 
@@ -221,7 +226,7 @@ class DNCNetwork(keras.Model):
             "input_dim": self.input_dim,
             "vocabulary_size": self.vocabulary_size,
             "embedding_dim": self.embedding_dim,
-            "segment": self.segment,
+            "checkpoint_steps": self.checkpoint_steps,
         }
         return quantization.write(self, config)
 

@@ -1,4 +1,4 @@
-"""What an `AssociativeMemory` is given, held to its rules."""
+"""Validation of the arguments of `AssociativeMemory`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Tensor = Any
 
 
 def one_of(name: str, value: Any, known: tuple[str, ...]) -> str:
-    """Returns one of the names that are known, or raises a ValueError."""
+    """Returns the value if it is a known name; raises a ValueError otherwise."""
     if not isinstance(value, str) or value not in known:
         raise ValueError(
             f"`{name}` must be one of {list(known)}. Received: {name}={value!r}"
@@ -25,7 +25,7 @@ def one_of(name: str, value: Any, known: tuple[str, ...]) -> str:
 
 
 def above_zero(name: str, value: Any) -> float:
-    """Returns a number that is positive and finite, or raises a ValueError."""
+    """Returns a positive, finite number; raises a ValueError otherwise."""
     if not (_is_number(value) and 0 < value < math.inf):
         raise ValueError(
             f"`{name}` must be a positive and finite number. Received: {name}={value!r}"
@@ -34,7 +34,7 @@ def above_zero(name: str, value: Any) -> float:
 
 
 def at_least_zero(name: str, value: Any) -> float:
-    """Returns a number that is not negative, or raises a ValueError."""
+    """Returns a non-negative number; raises a ValueError otherwise."""
     if not (_is_number(value) and value >= 0):
         raise ValueError(
             f"`{name}` must be a number of at least 0. Received: {name}={value!r}"
@@ -43,12 +43,12 @@ def at_least_zero(name: str, value: Any) -> float:
 
 
 def finite(name: str, x: Any, dtype: str) -> np.ndarray:
-    """Its numbers, or a ValueError that names the first row that is not finite.
+    """Returns the values, or raises a ValueError that names the first non-finite row.
 
     Args:
-        name: the argument's name, for the message.
+        name: the argument's name, for error messages.
         x: (..., D).
-        dtype: the one that it has been cast to.
+        dtype: the dtype that x was cast to.
     """
     array = as_numpy(x)
     wrong = np.argwhere(~np.isfinite(array).all(-1))
@@ -62,7 +62,7 @@ def finite(name: str, x: Any, dtype: str) -> np.ndarray:
 
 
 def neurons(name: str, array: np.ndarray, kind: str) -> None:
-    """Refuses numbers that are no neurons, save in a modern memory."""
+    """Rejects values other than −1 and 1, except in a modern memory."""
     other = array[:0] if kind == "modern" else array[np.abs(array) != 1]
     if other.size:
         raise ValueError(
@@ -72,11 +72,11 @@ def neurons(name: str, array: np.ndarray, kind: str) -> None:
 
 
 def table(patterns: Any, width: int | None) -> Tensor:
-    """New patterns (S, D) as `rows` has them.
+    """Validates new patterns (S, D) and converts them by `rows`.
 
     Args:
-        patterns: what the user gave.
-        width: D of those that are stored; None if there are none.
+        patterns: the user's patterns.
+        width: D of the stored patterns; None if no patterns are stored.
     """
     new = rows("patterns", patterns)
     if len(new.shape) != 2 or 0 in new.shape:
@@ -93,7 +93,7 @@ def table(patterns: Any, width: int | None) -> Tensor:
 
 
 def places(indices: Any, count: int) -> np.ndarray:
-    """Which of so many patterns, (n,) whole numbers."""
+    """Returns the selected pattern indices, integers (n,)."""
     if hasattr(indices, "shape"):
         indices = as_numpy(indices)
     elif isinstance(indices, Iterable):

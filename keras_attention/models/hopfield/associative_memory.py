@@ -1,4 +1,4 @@
-"""A memory that is told patterns and gives back the one that a query is like."""
+"""An associative memory that stores patterns and retrieves them by similarity."""
 
 from __future__ import annotations
 
@@ -38,46 +38,48 @@ TOLERANCE, MAX_STEPS = 1e-4, 100
 
 @export
 class AssociativeMemory(MemoryTheory):
-    """Patterns that were stored, and are retrieved by a part or a likeness of them.
+    """Stores patterns and retrieves them from incomplete or noisy queries.
 
-        ξ ← Σᵢ pᵢ xᵢ,    p = separate(β · similar(ξ, x))          "modern"
-        σⱼ ← sign(…) of neurons −1 and 1                          the others
+        ξ ← Σᵢ pᵢ xᵢ,    p = separate(β · similar(ξ, x))          "modern" σⱼ ← sign(…)
+        of neurons −1 and 1                          other kinds
 
-    A step is repeated, for each query by itself, until nothing moves. Nothing is
-    trained: `store` adds patterns and `forget` takes them away, and a saved memory has
-    its patterns: `keras.models.load_model` reads it once `keras_attention` is imported.
-    softmax, softmax1 and hardmax read them in chunks, so that no score of each query
-    with each pattern need be held; the others look at all patterns at once, for so few
-    queries at a time that there are about 2²⁰ scores.
+    The step is repeated for each query independently until the query no longer changes.
+    The memory has no trainable weights: `store` adds patterns and `forget` removes
+    them. A saved memory includes its patterns. `keras.models.load_model` loads it once
+    `keras_attention` is imported. "softmax", "softmax1" and "hardmax" read the patterns
+    in chunks and never store the scores of all patterns. The other normalizers score
+    all patterns at once, for a block of queries at a time, with about 2²⁰ scores per
+    block.
 
     Args:
-        kind: "modern" for patterns of any numbers (`ops.energy.hopfield_update`);
+        kind: "modern" for real-valued patterns (`ops.energy.hopfield_update`);
             "classical", "polynomial" or "exponential" for patterns of −1 and 1
-            (`ops.binary_energy`), to which only `degree` and `order` apply.
-        beta: β, the inverse temperature, positive; the larger, the fewer blend.
+            (`ops.binary_energy`), which use only `degree` and `order`.
+        beta: β, the inverse temperature, positive. A larger β mixes fewer patterns.
         normalizer: "softmax", "softmax1", "sparsemax", "entmax15" or "hardmax".
-        similarity: "dot", xᵢᵀξ, which favours long patterns; "distance", −½‖ξ − xᵢ‖²,
-            which favours none; or "cosine", which sees directions alone and gives back
-            vectors of length 1: the xᵢ/‖xᵢ‖, and not the patterns as they were stored.
-        degree: n, of the polynomial memory.
-        order: "asynchronous", neuron after neuron, or "synchronous", all at once.
-        chunk_size: how many patterns are read at a time, by those that read chunks.
+        similarity: "dot", xᵢᵀξ, favours long patterns. "distance", −½‖ξ − xᵢ‖², favours
+            no length. "cosine" compares directions only and returns normalized patterns
+            xᵢ/‖xᵢ‖.
+        degree: n, for the polynomial memory.
+        order: "asynchronous" updates neuron after neuron, "synchronous" all at once.
+        chunk_size: the number of patterns per chunk, for the normalizers that read
+            chunks.
 
     Call arguments:
-        queries: ξ, (..., T, D). The same as `retrieve(queries)`. A larger model that is
-            compiled with a memory in it keeps the patterns of then, and one that
-            `keras.models.clone_model` makes of it has an empty memory.
+        queries: ξ, (..., T, D). The call is equal to `retrieve(queries)`. A larger
+            model that contains a memory keeps the patterns from the time of its
+            compilation. `keras.models.clone_model` copies such a model with an empty
+            memory.
 
     Returns:
-        (..., T, D), what the queries became. No gradient passes: what is in front of a
-            memory is not trained through it.
+        (..., T, D), the final states of the queries. No gradient flows through the
+        memory, so it does not train the layers before it.
 
     Raises:
-        ValueError: for an argument that is none of these; for patterns or queries of
-            another width than those stored, that are not finite or, in a memory of
-            neurons, not −1 and 1: nothing is stored of them, and nothing lost (queries
-            in a compiled function are not looked at). For a question to an empty
-            memory.
+        ValueError: for an invalid argument; for patterns or queries that differ in
+            width from the stored patterns, are not finite or, in a binary memory, not
+            −1 and 1; for a query to an empty memory. An error leaves the stored
+            patterns unchanged. Queries in a compiled function are not checked.
 
     Example:
 
@@ -122,21 +124,21 @@ class AssociativeMemory(MemoryTheory):
         self.order = check.one_of("order", order, binary_energy.ORDERS)
         self.chunk_size = positive("chunk_size", chunk_size)
         self.supports_masking = True
-        self.run_eagerly = True  # what `retrieve` calls is compiled by itself
+        self.run_eagerly = True  # `retrieve` compiles its own functions
         self.built = True
         self._count = 0
-        self._table: Tensor = None  # (P, D), the patterns and zeros behind them
+        self._table: Tensor = None  # (P, D), the patterns, followed by zeros
 
     def __len__(self) -> int:
-        """How many patterns are stored."""
+        """Returns the number of stored patterns."""
         return self._count
 
     def __bool__(self) -> bool:
-        return True  # an empty memory is one, too
+        return True  # an empty memory is truthy, too
 
     @property
     def patterns(self) -> Tensor:
-        """What is stored, (S, D) in the order of storing; (0, 0) of an empty memory."""
+        """The stored patterns, (S, D), in the order of storing; (0, 0) if empty."""
         if not self._count:
             return ops.zeros((0, 0), self.variable_dtype)
         return self._table[: self._count]
@@ -145,12 +147,12 @@ class AssociativeMemory(MemoryTheory):
         """Adds patterns.
 
         Args:
-            patterns: (S, D), one in each row, of the width of those that are stored;
-                one pattern x as `x[None]`.
+            patterns: (S, D), one pattern per row, with the width of the stored
+                patterns. Pass a single pattern x as `x[None]`.
 
         Raises:
-            ValueError: if they are not (S, D) of that width, not finite, or, in a
-                memory of neurons, not −1 and 1.
+            ValueError: if the shape is not (S, D) with that width, or a value is not
+                finite or, in a binary memory, neither −1 nor 1.
         """
         new = self._checked(patterns)
         if self._count:
@@ -159,14 +161,15 @@ class AssociativeMemory(MemoryTheory):
         self._fill(new)
 
     def forget(self, indices: int | Iterable[int] | None = None) -> None:
-        """Takes patterns away; those that stay keep their order.
+        """Removes patterns. The remaining patterns keep their order.
 
         Args:
-            indices: which, counted from 0 in the order of storing: a number or several,
-                in any order, but no boolean mask and no pattern; None for all.
+            indices: an index or several indices in any order, counted from 0 in the
+                order of storing; None removes all patterns. Boolean masks and patterns
+                are not accepted.
 
         Raises:
-            ValueError: if there is no pattern of such a number.
+            ValueError: if an index is out of range.
         """
         stays = np.zeros(self._count, bool)
         if indices is not None:
@@ -178,11 +181,11 @@ class AssociativeMemory(MemoryTheory):
             self._hold(None, 0)
 
     def quantize(self, mode: Any = None, config: Any = None, **kwargs: Any) -> None:
-        """Does nothing: patterns are not weights, and stay as they were stored.
+        """Does nothing, because patterns are not weights. They keep their precision.
 
         Args:
-            mode: of the quantization, ignored.
-            config: of the quantization, ignored.
+            mode: the quantization mode, ignored.
+            config: the quantization config, ignored.
             **kwargs: ignored.
         """
 
@@ -194,24 +197,25 @@ class AssociativeMemory(MemoryTheory):
         max_steps: int = MAX_STEPS,
         return_trajectory: bool = False,
     ) -> Any:
-        """What each query becomes. No query's result depends on the others.
+        """Retrieves a pattern for each query, independently of the other queries.
 
         Args:
-            queries: ξ, (..., T, D), one as `x[None]`; of neurons −1 and 1.
-            steps: how many steps are taken, of neurons each a sweep over all of them;
-                None to go on, query by query, until a step moves it by no more than the
+            queries: ξ, (..., T, D), with values −1 and 1 for binary memories. Pass a
+                single query x as `x[None]`.
+            steps: the number of steps. For binary memories, a step is a sweep over all
+                neurons. None repeats the step until each query moves by at most the
                 tolerance.
-            tolerance: the distance ‖Δξ‖ that counts as rest.
-            max_steps: after which a query that has not come to rest is left as it is.
-            return_trajectory: whether to return the way there as well.
+            tolerance: the largest ‖Δξ‖ that counts as converged.
+            max_steps: the maximum number of steps for queries that do not converge.
+            return_trajectory: whether to return the intermediate states, too.
 
         Returns:
             (..., T, D); with `return_trajectory=True` also a `Trajectory`.
 
         Raises:
-            ValueError: if the memory is empty, the queries are of another width or not
-                finite, a number of steps is not a whole number of at least 1, or the
-                tolerance not a number of at least 0.
+            ValueError: if the memory is empty, the queries have another width or are
+                not finite, a number of steps is not an integer of at least 1, or the
+                tolerance is negative or not a number.
         """
         tolerance = check.at_least_zero("tolerance", tolerance)
         limit = positive("max_steps", max_steps)
@@ -259,9 +263,9 @@ class AssociativeMemory(MemoryTheory):
         return keras.KerasTensor(queries.shape, self.compute_dtype)
 
     def energy(self, states: Any) -> Tensor:
-        """What each state costs, which no step makes more (see `ops.energy`).
+        """Computes the energy of each state. No step increases it; see `ops.energy`.
 
-        Only the steps of a memory of neurons in synchronous order may.
+        Only binary memories with synchronous updates may increase it.
 
         Args:
             states: (..., T, D).
@@ -300,16 +304,16 @@ class AssociativeMemory(MemoryTheory):
             self._fill(self._checked(patterns))
 
     def _checked(self, patterns: Any) -> np.ndarray:
-        """New patterns (S, D) in the dtype of storing, or a clear error."""
+        """Checks new patterns (S, D) and returns them in the storage dtype."""
         new = check.table(patterns, self._table.shape[-1] if self._count else None)
         dtype = self.variable_dtype
-        with np.errstate(over="ignore"):  # said below
+        with np.errstate(over="ignore"):  # reported below
             array = check.finite("patterns", ops.cast(new, dtype), dtype)
         check.neurons("patterns", array, self.kind)
         return array
 
     def _fill(self, patterns: np.ndarray) -> None:
-        """Makes the table of these patterns (S, D), and of them alone."""
+        """Rebuilds the table from these patterns (S, D) only."""
         count = len(patterns)
         size = count
         if self.kind == "modern":
@@ -319,7 +323,7 @@ class AssociativeMemory(MemoryTheory):
 
     def _hold(self, table: Tensor, count: int) -> None:
         self._table, self._count = table, count
-        # What is compiled has the patterns of then in it.
+        # Compiled functions hold the previous patterns as constants.
         self.train_function = self.test_function = self.predict_function = None
 
     def _stored(self) -> Tensor:
@@ -330,9 +334,9 @@ class AssociativeMemory(MemoryTheory):
         return self.patterns
 
     def _states(self, name: str, x: Any) -> tuple[tuple[Any, ...], Tensor]:
-        """The shape of what was given, and its rows as (T, D), in the table's dtype.
+        """Returns the shape of x and its rows as (T, D) in the dtype of the table.
 
-        In float32 where the table is in half precision.
+        The rows are in float32 if the table is in half precision.
         """
         flat = rows(name, x)
         if not self._count:
@@ -345,7 +349,7 @@ class AssociativeMemory(MemoryTheory):
             )
         table = keras.backend.standardize_dtype(self._table.dtype)
         dtype = "float64" if table == "float64" else "float32"
-        with np.errstate(over="ignore"):  # said below
+        with np.errstate(over="ignore"):  # reported below
             flat = ops.stop_gradient(ops.cast(flat, dtype))
         if not kernels.is_traced(flat):
             check.neurons(name, check.finite(name, flat, dtype), self.kind)

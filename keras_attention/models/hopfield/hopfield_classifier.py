@@ -1,4 +1,4 @@
-"""A Hopfield network that puts a bag of instances into a class.
+"""A Hopfield network that classifies a bag of instances.
 
 Shapes: B batch, S instances of a bag, F features of an instance, D width, C classes.
 """
@@ -21,14 +21,15 @@ OWN = ("num_heads", "key_dim", "update_steps", "beta", "dropout", "name", "dtype
 
 @export
 class HopfieldClassifier(keras.Model):
-    """Instances are embedded, pooled by a Hopfield network, and the bag is classified.
+    """Classifies bags of instances, pooled by a Hopfield network.
 
         hₛ = norm(relu(W … relu(W xₛ + b)))              for each instance
         z  = HopfieldPooling(h₁, …, h_S)
         logits = W relu(z) + b
 
-    This is multiple-instance learning: a bag has one label, and what in it the label is
-    owed to is not told. The weights of the pooling say where the network looked.
+    This is multiple-instance learning: a bag has one label, and the instances that
+    determine it are unknown. The pooling weights show which instances the network
+    attends to.
 
     With one logit, labels are 0 or 1, (B,); the loss is
     `keras.losses.BinaryCrossentropy(from_logits=True)`, metrics are
@@ -39,41 +40,39 @@ class HopfieldClassifier(keras.Model):
     `keras.metrics.SparseCategoricalAccuracy()`.
 
     Args:
-        input_dim: F.
-        num_classes: C, how many logits there are: 1 for positive or negative.
-        dims: the width of each layer that embeds instances, the last of them D; with
-            none, D = F, and instances are only normalized.
-        num_heads: of the pooling.
-        key_dim: the width of each head of the pooling, or None for D / num_heads.
-        update_steps: how many softmaxes the pooling has.
-        beta: β of the pooling, a number or a list of one for each head; by default
-            1/√key_dim.
-        dropout: of the pooling's weights.
-        instance_dropout: the fraction of a bag's instances that are left out while
-            training, drawn anew each time; one always stays.
-        pooling: further arguments of `HopfieldPooling` by name, among them
+        input_dim: F, the number of features of an instance.
+        num_classes: C, the number of logits; 1 for binary classification.
+        dims: the widths of the layers that embed instances; the last width is D. If
+            empty, D = F and instances are only normalized.
+        num_heads: the number of heads of the pooling.
+        key_dim: the width of each pooling head; None for D / num_heads.
+        update_steps: the number of softmax updates in the pooling.
+        beta: β of the pooling, a number or a list with one number per head; 1/√key_dim
+            by default.
+        dropout: the dropout rate of the pooling weights.
+        instance_dropout: the fraction of a bag's instances to drop during training,
+            sampled in every step; at least one instance is kept.
+        pooling: a dict of further arguments of `HopfieldPooling`, such as
             `num_patterns`, `value_dim`, `trainable_beta`, `normalizer` and
-            `projections`. Without
-            projections, `{"projections": False}`, there is one head without a width of
-            its own: it needs `num_heads=1` and `key_dim=None`.
+            `projections`. `{"projections": False}` requires `num_heads=1` and
+            `key_dim=None`.
 
-    Inputs: a dict of
-        instances: floats (B, S, F).
-        instances_mask: booleans (B, S), False where there is no instance.
+    Inputs: a dict of instances: floats (B, S, F). instances_mask: booleans (B, S),
+        False for padding.
 
-    `keras_attention.datasets.bags.Bags.of(sets, labels).padded()` makes both from
-    arrays (S, F), one for each bag, of any sizes S.
+    `keras_attention.datasets.bags.Bags.of(sets, labels).padded()` builds both from a
+    list of arrays (S, F), one per bag, with any S.
 
     Returns:
         Logits (B, C).
 
     Masking:
-        What is masked is neither read nor counted. A bag without instances has the same
-        logits whatever it is padded with.
+        Masked instances are ignored. The logits of a bag without instances do not
+        depend on its padding.
 
     Raises:
-        ValueError: for sizes below 1, a dropout that is not at least 0 and below 1, or
-            arguments that `HopfieldPooling` does not have or take.
+        ValueError: for sizes below 1, a dropout outside [0, 1), or arguments that
+            `HopfieldPooling` does not accept.
 
     Example:
 
@@ -89,7 +88,8 @@ class HopfieldClassifier(keras.Model):
     Reference:
         Ramsauer et al., "Hopfield networks is all you need" (2021), section 4: the
         network of the multiple-instance learning experiments, with "bag dropout" as
-        `instance_dropout`. As in the authors' layer, what is stored is normalized.
+        `instance_dropout`. As in the authors' layer, the stored patterns are
+        normalized.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ def _graph(
     pool: HopfieldPooling,
     dtype: Any,
 ) -> tuple[dict[str, Any], Any]:
-    """The inputs by name and the logits (B, C), symbolically."""
+    """Builds the graph: symbolic inputs by name, and the logits (B, C)."""
     instances = keras.Input((None, input_dim), name="instances")  # (B, S, F)
     is_valid = keras.Input((None,), dtype="bool", name="instances_mask")  # (B, S)
     x = instances
@@ -191,7 +191,7 @@ def _graph(
 
 
 def _widths(dims: Any) -> tuple[int, ...]:
-    """The width of each layer that embeds instances, held to the rules."""
+    """Checks the widths of the layers that embed instances."""
     if not isinstance(dims, Iterable):
         raise ValueError(
             "`dims` must be a sequence of widths, such as (32,), or () for none. "
@@ -201,7 +201,7 @@ def _widths(dims: Any) -> tuple[int, ...]:
 
 
 def _further(pooling: Any, num_heads: Any, key_dim: Any) -> dict[str, Any]:
-    """What `pooling` adds to the arguments of the pooling, held to the rules."""
+    """Checks the further arguments in `pooling`."""
     if pooling is None:
         return {}
     if not isinstance(pooling, dict):

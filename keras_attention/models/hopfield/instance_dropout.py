@@ -18,17 +18,17 @@ Tensor = Any
 
 @export
 class InstanceDropout(keras.layers.Layer):
-    """Leaves members of a set out while training, all of them but one at most.
+    """Drops random members of a set during training, but never all of them.
 
     Args:
-        rate: the fraction of members that are left out, at least 0 and below 1.
+        rate: the fraction of members to drop, in [0, 1).
 
     Call arguments:
-        mask: booleans (B, S), True for members that there are.
-        training: whether members are left out.
+        mask: booleans (B, S), True for valid members.
+        training: whether to drop members.
 
     Returns:
-        Booleans (B, S), True for members that stay.
+        Booleans (B, S), True for the members that are kept.
     """
 
     def __init__(self, rate: float, **kwargs: Any) -> None:

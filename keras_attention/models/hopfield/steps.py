@@ -1,6 +1,6 @@
-"""What an `AssociativeMemory` computes, some rows of states at a time.
+"""The computations of `AssociativeMemory`, in blocks of states.
 
-Shapes: T states, P places of the table of patterns, D width.
+Shapes: T states, P rows of the pattern table, D width.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from keras_attention.ops.hopfield.patterns import nearness
 Tensor = Any
 
 
-BLOCK = 64  # states that are computed at a time
+BLOCK = 64  # states computed at a time
 
 
 class Settings(NamedTuple):
-    """What tells the equations of one memory from those of another."""
+    """The settings that determine the equations of a memory."""
 
     kind: str
     normalizer: str
@@ -37,18 +37,18 @@ class Settings(NamedTuple):
 
     @property
     def streams(self) -> bool:
-        """Whether a step holds the scores of one chunk alone."""
+        """Whether a step stores the scores of only one chunk."""
         return self.kind == "modern" and self.normalizer in streaming.NORMALIZERS
 
 
 class Equations:
-    """The functions of one kind of memory, compiled once for all memories of it.
+    """The functions for one `Settings`, compiled once for all memories that share it.
 
-    Each takes states (T, D) and the table, of which the first `count` rows are
-    patterns.
+    Each function takes states (T, D) and the table. The first `count` rows of the table
+    are patterns.
 
     Args:
-        settings: of the memory.
+        settings: the settings of the memory.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -57,7 +57,7 @@ class Equations:
         self._compiled: dict[str, Callable] = {}
 
     def rows(self, places: int, streams: bool = False) -> int:
-        """How many states are computed at a time, given how large the table is."""
+        """Returns the number of states per block, given the size of the table."""
         if streams:
             return BLOCK
         return max(1, min(BLOCK, _below(streaming.SCORES // places)))
@@ -65,16 +65,16 @@ class Equations:
     def step(
         self, states: Tensor, moving: Tensor, table: Tensor, count: Any, beta: Any
     ) -> tuple[Tensor, Tensor]:
-        """The next states (T, D), and how far each moved, (T,).
+        """Returns the next states (T, D) and the distance that each moved, (T,).
 
-        Those that are not `moving`, booleans (T,), stay.
+        Only the states that are `moving`, booleans (T,), are updated.
         """
         new = self.update(states, table, count, beta)
         new = ops.where(ops.expand_dims(moving, -1), new, states)
         return new, ops.sqrt(ops.sum((new - states) ** 2, axis=-1))
 
     def update(self, states: Tensor, table: Tensor, count: Any, beta: Any) -> Tensor:
-        """One step of all states."""
+        """Takes one step for all states."""
         kind, normalizer, similarity, degree, order, chunk = self.settings
         if kind != "modern":
             stored = ops.cast(table, states.dtype)
@@ -88,7 +88,7 @@ class Equations:
     def energy(
         self, states: Tensor, place: Any, table: Tensor, count: Any, beta: Any
     ) -> Tensor:
-        """(T,)."""
+        """Computes the energies, (T,)."""
         kind, normalizer, similarity, degree, _, _ = self.settings
         if kind == "classical":
             return binary_energy.classical_energy(states, table)
@@ -108,7 +108,7 @@ class Equations:
         beta: Any,
         mass: Any,
     ) -> Tensor:
-        """The metastable size, int32 (T,)."""
+        """Computes the metastable sizes, int32 (T,)."""
         stored = ops.cast(table, states.dtype)
         if self.settings.similarity == "distance":
             similar = nearness(states, stored, is_valid(table, count))  # (T, P)
@@ -123,10 +123,10 @@ class Equations:
     def separation(
         self, states: Tensor, place: Any, table: Tensor, count: Any, beta: Any
     ) -> Tensor:
-        """Δ (T,) of the patterns that stand at `place` and behind it."""
+        """Computes Δ (T,) for the patterns from index `place` on."""
         similar = scores.dot(states, ops.cast(table, states.dtype))  # (T, P)
-        column = ops.expand_dims(masks.places(table.shape[0]), 0)
-        row = masks.places(states.shape[0]) + ops.cast(place, "int32")
+        column = ops.expand_dims(masks.positions(table.shape[0]), 0)
+        row = masks.positions(states.shape[0]) + ops.cast(place, "int32")
         others = ops.logical_and(
             is_valid(table, count), ops.not_equal(column, ops.expand_dims(row, 1))
         )
@@ -134,15 +134,15 @@ class Equations:
         return ops.sum(states**2, axis=-1) - nearest
 
     def by_blocks(self, name: str, states: Tensor, *given: Any) -> Tensor:
-        """What the function of a name says of all states (T, D), (T,).
+        """Applies a function by name to all states (T, D), by blocks; returns (T,).
 
         Args:
             name: "energy", "size" or "separation".
             states: (T, D).
-            *given: the table, count and β, and what else that function takes.
+            *given: the table, count, β and further arguments of the function.
         """
         size = fewest(self.rows(given[0].shape[0]), states.shape[0])
-        # The mass decides a branch in Python and is a number while that is compiled.
+        # The mass selects a Python branch, so it must be a static number.
         key, more = f"{name} {given[3:]}", given[3:]
         if key not in self._compiled:
             function = getattr(self, name)
@@ -160,7 +160,7 @@ class Equations:
 
 @functools.cache
 def equations(settings: Settings) -> Equations:
-    """Those of a kind of memory, made once."""
+    """Returns the equations for these settings, created once."""
     return Equations(settings)
 
 
@@ -172,18 +172,18 @@ def iterate_states(
     limit: int,
     tolerance: float | None,
 ) -> Iterator[Tensor]:
-    """The states of a block of queries: as they came, and after each step.
+    """Iterates a block of queries; yields the initial states and those of each step.
 
     Args:
-        step: of `Equations`.
+        step: the step of `Equations`.
         given: the table, count and β.
         queries: (T, D).
-        size: T of the step that is compiled, at least that of the queries.
-        limit: of the number of steps.
-        tolerance: how far a step moves what is at rest, and stays; None to go on.
+        size: T of the compiled step, at least the number of queries.
+        limit: the maximum number of steps.
+        tolerance: the largest movement that counts as converged; None takes all steps.
 
     Yields:
-        (T, D), until all are at rest.
+        (T, D), until all queries have converged.
     """
     count = queries.shape[0]
     states, moving = padded(queries, size), np.arange(size) < count
@@ -198,7 +198,7 @@ def iterate_states(
 
 
 def joined(ways: Sequence[Iterable[Tensor]]) -> np.ndarray:
-    """The ways of blocks of queries as one, (K + 1, T, D); those at rest stay there."""
+    """Concatenates the trajectories of blocks: (K + 1, T, D). Ended ones repeat."""
     arrays = [[as_numpy(states) for states in way] for way in ways]
     longest = max(map(len, arrays))
     full = [way + way[-1:] * (longest - len(way)) for way in arrays]
@@ -208,7 +208,7 @@ def joined(ways: Sequence[Iterable[Tensor]]) -> np.ndarray:
 def trajectory(
     states: np.ndarray, energies: np.ndarray, tolerance: float, shape: tuple[int, ...]
 ) -> Trajectory:
-    """Of states (K + 1, T, D) and energies (K + 1, T) of queries of some shape."""
+    """Builds a `Trajectory` from states (K + 1, T, D) and energies (K + 1, T)."""
     moved = np.linalg.norm(np.diff(states, axis=0), axis=-1)  # (K, T)
     rests = np.concatenate([moved <= tolerance, np.ones_like(states[:1, :, 0], bool)])
     at_rest = rests[:-1][-1:].any(0)  # (T,)
@@ -222,27 +222,27 @@ def trajectory(
 
 
 def as_numpy(x: Tensor) -> np.ndarray:
-    """Its numbers; those of half precision in float32."""
+    """Returns the values as NumPy; half precision becomes float32."""
     array = np.asarray(ops.convert_to_numpy(x))
     return array.astype("float32") if array.dtype.itemsize == 2 else array
 
 
 def is_valid(table: Tensor, count: Any) -> Tensor:
-    """Which places of a table (P, D) are patterns, booleans (1, P)."""
-    seen = masks.places(table.shape[0]) < ops.cast(count, "int32")
+    """Returns booleans (1, P), True for rows of a table (P, D) that are patterns."""
+    seen = masks.positions(table.shape[0]) < ops.cast(count, "int32")
     return ops.expand_dims(seen, 0)
 
 
 def fewest(most: int, count: int) -> int:
-    """A power of two that holds so many rows, but no more than `most`.
+    """Returns a power of two that is at least `count`, but at most `most`.
 
-    So few sizes of blocks are compiled.
+    This limits the number of compiled block sizes.
     """
     return min(most, 1 << max(count - 1, 0).bit_length())
 
 
 def parts(states: Tensor, size: int) -> list[Tensor]:
-    """Rows (T, D), so many at a time. A slice is a copy on some backends."""
+    """Splits rows (T, D) into blocks. A slice is a copy on some backends."""
     count = states.shape[0]
     if count == size:
         return [states]
@@ -250,13 +250,13 @@ def parts(states: Tensor, size: int) -> list[Tensor]:
 
 
 def shaped(x: Tensor, shape: tuple[Any, ...]) -> Tensor:
-    """x in another shape, if it is another one."""
+    """Reshapes x, unless it already has the shape."""
     same = len(x.shape) == len(shape) == 2
     return x if same else ops.reshape(x, shape)
 
 
 def padded(states: Tensor, size: int) -> Tensor:
-    """Rows (T, D) and behind them the first one again, up to (size, D)."""
+    """Pads rows (T, D) to (size, D) with copies of the first row."""
     missing = size - states.shape[0]
     if not missing:
         return states
@@ -268,5 +268,5 @@ def _like(beta: Any, states: Tensor) -> Tensor:
 
 
 def _below(n: int) -> int:
-    """The largest power of two that is not above n."""
+    """Returns the largest power of two that is at most n."""
     return 1 << max(n, 1).bit_length() - 1

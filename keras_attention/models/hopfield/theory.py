@@ -1,4 +1,4 @@
-"""What the theory says of a memory of patterns: separation, bounds, capacities.
+"""Theory of an associative memory: separation, error bounds and capacities.
 
 Shapes: T states, S patterns, D width.
 """
@@ -16,11 +16,11 @@ from keras_attention.ops.hopfield import retrieval
 from keras_attention.ops.hopfield.patterns import rows
 
 Tensor = Any
-PROVED = {"normalizer": "softmax", "similarity": "dot"}  # of what the theorems are
+PROVED = {"normalizer": "softmax", "similarity": "dot"}  # assumptions of the theorems
 
 
 class MemoryTheory(keras.Model):
-    """The theory of an associative memory, which a subclass stores. Abstract."""
+    """Theory of an associative memory. Abstract: a subclass stores the patterns."""
 
     kind: str
     degree: int
@@ -28,17 +28,17 @@ class MemoryTheory(keras.Model):
     patterns: Any
 
     def metastable_size(self, states: Any, mass: float = 0.9) -> Tensor:
-        """How many patterns each state is made of, see `ops.retrieval`.
+        """Counts the patterns that make up each state, see `ops.retrieval`.
 
         Args:
             states: (..., T, D).
-            mass: the part of the weight that they must hold.
+            mass: the fraction of the weight that the patterns must hold.
 
         Returns:
             int32 (..., T).
 
         Raises:
-            ValueError: for a memory of neurons, which gives patterns no weights.
+            ValueError: for a binary memory, which has no weights over patterns.
         """
         self._only("weights of patterns", kind="modern")
         shape, flat = self._states("states", states)
@@ -46,25 +46,25 @@ class MemoryTheory(keras.Model):
         return ops.reshape(found, shape[:-1])
 
     def pattern_separation(self) -> Tensor:
-        """Δᵢ = xᵢᵀxᵢ − max_{j ≠ i} xᵢᵀxⱼ of each pattern, (S,); see `ops.retrieval`.
+        """Computes Δᵢ = xᵢᵀxᵢ − max_{j ≠ i} xᵢᵀxⱼ, (S,), see `ops.retrieval`.
 
-        The products are those of the patterns as they are, whatever the similarity.
+        It uses dot products of the stored patterns for every similarity.
         """
         patterns = rows("patterns", self._stored())
         return self._by_blocks("separation", patterns)
 
     def retrieval_error_bound(self, distance: float = 0.0) -> Tensor:
-        """How far from each pattern one step ends that begins so near, at most.
+        """Bounds the distance from each pattern after one step that starts near it.
 
         Args:
-            distance: ‖ξ − xᵢ‖ of a query from its pattern.
+            distance: ‖ξ − xᵢ‖, the distance of a query from its pattern.
 
         Returns:
             (S,), see `ops.retrieval.retrieval_error_bound`.
 
         Raises:
-            ValueError: for a memory without softmax and dot products, of which the
-                theorem is not, and a distance that is not at least 0.
+            ValueError: for a negative distance, or a memory without softmax and dot
+                products, to which the theorem does not apply.
         """
         self._only("this bound", kind="modern", **PROVED)
         delta = self.pattern_separation()
@@ -73,18 +73,19 @@ class MemoryTheory(keras.Model):
         )
 
     def expected_capacity(self, flips: float = 0.0, failure: float = 0.001) -> float:
-        """How many random patterns of the stored width theory expects to be held.
+        """Returns the theoretical number of random patterns that the memory can store.
 
-        Of "modern" it is a loose lower bound for patterns of the mean length of those
-        stored, see `ops.retrieval.modern_capacity`.
+        The patterns have the stored width. For "modern", this is a loose lower bound
+        for patterns with the mean norm of the stored patterns, see
+        `ops.retrieval.modern_capacity`.
 
         Args:
-            flips: of "exponential", the part of a query's bits that are wrong.
-            failure: of "modern", the probability that a pattern is not held.
+            flips: for "exponential", the fraction of wrong bits in a query.
+            failure: for "modern", the probability that a pattern is not stored.
 
         Raises:
-            ValueError: for a modern memory without softmax and dot products, of which
-                the theorem is not.
+            ValueError: for a modern memory without softmax and dot products, to which
+                the theorem does not apply.
         """
         if self.kind == "modern":
             self._only("this capacity", **PROVED)

@@ -1,6 +1,6 @@
-"""What `AssociativeMemory` returns of a retrieval.
+"""The trajectory of a retrieval by `AssociativeMemory`.
 
-Shapes: T states, P places of the table of patterns, D width.
+Shapes: T states, P rows of the pattern table, D width.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import numpy as np
 
 
 class Trajectory(NamedTuple):
-    """How queries came to rest, as NumPy arrays.
+    """The states of queries during a retrieval, as NumPy arrays.
 
     Attributes:
-        states: (K + 1, ..., T, D), the queries and what each of K steps made of them.
-        energies: (K + 1, ..., T), of these states.
-        steps: int (..., T), how many steps each took until it was at rest, or all.
-        at_rest: bool (..., T), whether a query's last step was within the tolerance.
+        states: (K + 1, ..., T, D), the queries and their states after each of K steps.
+        energies: (K + 1, ..., T), the energies of these states.
+        steps: int (..., T), the number of steps until each query converged, or K.
+        at_rest: bool (..., T), whether a query converged: its last step was within the
+            tolerance.
     """
 
     states: np.ndarray

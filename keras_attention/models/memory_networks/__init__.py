@@ -1,7 +1,19 @@
 """Memory networks."""
 
+from keras_attention.models.memory_networks.answers import Answers
+from keras_attention.models.memory_networks.cluster_hash import ClusterHash
 from keras_attention.models.memory_networks.key_value_memnn import KeyValueMemNN
+from keras_attention.models.memory_networks.large_memory import LargeMemory
 from keras_attention.models.memory_networks.memn2n import MemN2N
 from keras_attention.models.memory_networks.memnn import MemNN
+from keras_attention.models.memory_networks.word_hash import WordHash
 
-__all__ = ["KeyValueMemNN", "MemN2N", "MemNN"]
+__all__ = [
+    "Answers",
+    "ClusterHash",
+    "KeyValueMemNN",
+    "LargeMemory",
+    "MemN2N",
+    "MemNN",
+    "WordHash",
+]

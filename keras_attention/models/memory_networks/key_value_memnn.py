@@ -21,8 +21,8 @@ from keras_attention.numerics import masks, normalizers
 
 Tensor = Any
 
-# The length of the vector that says which entity: its square is what it adds to the
-# score of a key that the state asks for with certainty.
+# The norm of the entity vectors. Its square is added to the score of a key whose entity
+# the state holds with certainty.
 LENGTH = 4.0
 
 
@@ -30,48 +30,43 @@ LENGTH = 4.0
 class KeyValueMemNN(keras.Model):
     """Answers questions from facts, each a key (entity, relation) and a value (entity).
 
-        q₁ = [Σⱼ lⱼ ∘ A xⱼ ; 0]         the question, of words x
-        kᵢ = [A rᵢ + A s(eᵢ) ; eᵢ]      key of fact i: its relation r and its entity e
-        vᵢ = [0 ; oᵢ]                   value of fact i: the entity o
-        p  = softmax(qₕᵀ kᵢ),  o = Σᵢ pᵢ vᵢ,  qₕ₊₁ = Rₕ (qₕ + o)      once a hop
-        answer(y) = Σ softmax(qₕ₊₁ᵀ [B rᵢ ; oᵢ]) over the facts i whose value is y
+        q₁ = [Σⱼ lⱼ ∘ A xⱼ ; 0]         the question, of words x kᵢ = [A rᵢ + A s(eᵢ) ;
+        eᵢ]      key of fact i: its relation r and its entity e vᵢ = [0 ; oᵢ] value of
+        fact i: the entity o p  = softmax(qₕᵀ kᵢ),  o = Σᵢ pᵢ vᵢ,  qₕ₊₁ = Rₕ (qₕ + o)
+        per hop answer(y) = Σ softmax(qₕ₊₁ᵀ [B rᵢ ; oᵢ]) over the facts i with value y
 
-    Words and relations are learnt, entities are not: behind the D learnt features
-    stands a unit vector, times 4, for each entity of the memory but the question's
-    own, which s tells from the others. R is a matrix on the features and one number
-    on the entities. So the network cannot know one entity from another but by its
-    facts, numbering the entities otherwise changes nothing, and it can answer about
-    entities and from facts that it has never met. The paper has an embedding of each
-    entity instead, which has to be learnt.
+    Words and relations have trainable embeddings; entities do not. Each entity of the
+    memory is a unit vector times 4, appended to the D trained features. The question's
+    own entity has no unit vector; s marks it instead. R is a matrix on the features and
+    a scalar on the entities. The network therefore distinguishes entities only by their
+    facts. Renumbering the entities changes nothing, and the network can answer
+    questions about unseen entities and facts. The paper trains an embedding of each
+    entity instead.
 
     Args:
         vocabulary_size: the number of different words, padding (0) included.
         relations: the number of relations, inverses and padding (0) included.
-        embedding_dim: D, how many features are learnt.
-        hops: H, how often the memory is read, each time with an R of its own.
-        memory_size: M, the most facts that a memory may hold; its entities are
+        embedding_dim: D, the number of trained features.
+        hops: H, the number of reads of the memory; each hop has its own R.
+        memory_size: M, the maximum number of facts in a memory. Its entities are
             numbered from 1 to M + 1.
-        encoding: of the question, "position", "bag" or "centered_position", see
-            `SentenceEncoder`.
-        normalizer: of the hops, see `KeyValueHop`.
-        kernel_initializer: of each R; by default the identity.
+        encoding: the encoding of the question: "position", "bag" or
+            "centered_position", see `SentenceEncoder`.
+        normalizer: the normalizer of the hops, see `KeyValueHop`.
+        kernel_initializer: the initializer of each R; the identity by default.
 
     Call arguments:
-        inputs: a dict of integers:
-            "question" (B, L): words; 0 is padding.
-            "keys" (B, M, 2): of each fact the entity and the relation to look it up
-                by.
-            "values" (B, M): the entity that the fact has for these; 0 where there is
-                no fact.
+        inputs: a dict of integers: "question" (B, L): words; 0 is padding. "keys" (B,
+            M, 2): the entity and the relation of each fact. "values" (B, M): the entity
+            that each fact maps its key to; 0 for padding.
 
     Returns:
-        Probabilities (B, M + 2) of the entities by their numbers, 0 for those that are
-        nobody's value. Number 0, nothing, has 1 where there is no fact, else 0. Train
-        with `CategoricalCrossentropy()` on targets that share 1 among right answers.
+        Probabilities (B, M + 2) of the entities; 0 for entities that are not a value.
+        Entity 0 has probability 1 if there are no facts, else 0. Train with
+        `CategoricalCrossentropy()` on targets that distribute 1 over the right answers.
 
     Raises:
-        ValueError: for an argument that there is not, an unknown encoding, or sizes
-            below 1.
+        ValueError: for an unknown argument or encoding, or sizes below 1.
 
     Example:
 
@@ -195,10 +190,10 @@ class KeyValueMemNN(keras.Model):
 
 
 def _vector(features: Tensor, entities: Tensor, memory_size: int) -> Tensor:
-    """[features ; unit vector of the entity, times its length].
+    """Concatenates features and scaled unit vectors of the entities.
 
-    Entity n > 1 has its 1 in place n − 2; padding (0) and the question's own entity
-    (1) have none.
+    Entity n > 1 is a one-hot vector at index n − 2. Padding (0) and the question's own
+    entity (1) are zero vectors.
     """
     numbers = np.arange(2, memory_size + 2, dtype="int32")
     same = ops.cast(ops.equal(entities[:, :, None], numbers), features.dtype)
@@ -206,9 +201,9 @@ def _vector(features: Tensor, entities: Tensor, memory_size: int) -> Tensor:
 
 
 def _by_entity(weights: Tensor, values: Tensor, memory_size: int) -> Tensor:
-    """The weights of facts (B, M) summed by their values: (B, M + 2).
+    """Sums the weights of facts (B, M) by their values: (B, M + 2).
 
-    Number 0, nothing, gets 1 where there is no fact.
+    Entity 0 gets 1 if there are no facts.
     """
     numbers = np.arange(1, memory_size + 2, dtype="int32")
     same = ops.cast(ops.equal(values[:, :, None], numbers), weights.dtype)

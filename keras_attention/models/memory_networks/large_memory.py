@@ -1,6 +1,6 @@
-"""A memory of very many facts, which a trained `MemNN` answers questions about.
+"""A memory of very many facts, queried by a trained `MemNN`.
 
-Shapes: B questions, N facts, L words, D width, K hops; "·" stands for the features of a
+Shapes: B questions, N facts, L words, D width, K hops; "·" denotes the features of a
 sentence.
 """
 
@@ -11,65 +11,49 @@ import hashlib
 import json
 import os
 import zipfile
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from keras import ops
 
-from keras_attention.models.memory_networks.hashing import (
-    ClusterHash,
-    Hash,
-    WordHash,
-    checked,
-)
+from keras_attention.models.memory_networks.answers import Answers
+from keras_attention.models.memory_networks.cluster_hash import ClusterHash
+from keras_attention.models.memory_networks.hashing import Hash, checked
+from keras_attention.models.memory_networks.word_hash import WordHash
 
-BLOCK = 2**16  # facts that are embedded at a time
+BLOCK = 2**16  # facts embedded at a time
 
-# A file of `LargeMemory.save`.
+# The file format of `LargeMemory.save`.
 FORMAT = "keras_attention.LargeMemory 1"
 ARRAYS = ("facts", "features", "keys")
 TABLES = ("buckets", "members", "starts")  # of a hash
 HASHES: dict[str, type[Hash]] = {"WordHash": WordHash, "ClusterHash": ClusterHash}
-# What of a model's sizes makes the features of a fact, and their embeddings.
+# The model's sizes that determine the features of a fact and their embeddings.
 SIZES = ("vocabulary_size", "ngrams", "buckets", "embedding_dim", "nonlinear")
 
 
-class Answers(NamedTuple):
-    """What a `LargeMemory` answers.
-
-    Attributes:
-        words: int64 (B,), the words answered.
-        facts: int64 (B, K), the facts found; −1 once there is nothing more.
-        scored: int64 (B,), how many facts were scored, all hops together.
-    """
-
-    words: np.ndarray
-    facts: np.ndarray
-    scored: np.ndarray
-
-
 class LargeMemory:
-    """Facts that were embedded once, and are searched by what a `MemNN` has learned.
+    """Stores facts with their embeddings, and answers questions by a trained `MemNN`.
 
-    Same parts, same answers as those of the model on a story of these facts; but the
-    facts are stored with their embeddings, one question is answered after another, and
-    with a hash only its candidates are scored. Made by `MemNN.remember`; `save` writes
-    it to a file, and `load` reads it again, without embedding or hashing anything anew.
+    The answers equal those of the model on a story of these facts, but the facts are
+    embedded only once. Questions are answered one by one. With a hash, only its
+    candidates are scored. `MemNN.remember` creates a memory, `save` writes it to a
+    file, and `load` reads it without repeating the embedding or hashing.
 
     Args:
-        model: a `MemNN`, trained.
-        facts: integers (N, L) in the order in which they were told; 0 is padding.
+        model: a trained `MemNN`.
+        facts: integers (N, L) in chronological order; 0 is padding.
         index: a `WordHash` or `ClusterHash` of these facts; None to score all facts.
 
     Raises:
-        ValueError: if the facts are not integers (N, L), or the index is not of
-            these facts.
+        ValueError: if the facts are not integers (N, L), or the index was built from
+            other facts.
 
     Example:
 
     >>> import numpy as np
     >>> from keras_attention.models import MemNN
-    >>> from keras_attention.models.memory_networks.hashing import WordHash
+    >>> from keras_attention.models import WordHash
     >>> facts = np.array([[3, 1], [4, 1], [3, 2]])
     >>> model = MemNN(vocabulary_size=6, supports=1)
     >>> memory = model.remember(facts, WordHash(facts, max_share=0.5))
@@ -101,7 +85,7 @@ class LargeMemory:
         self._embedding = fingerprint(model)
 
     def _know(self, model: Any, facts: np.ndarray, index: Hash | None) -> None:
-        """What takes no time to find out of the facts."""
+        """Sets the attributes that are cheap to compute."""
         self.index = index
         self.facts = facts
         self._model = model
@@ -113,13 +97,13 @@ class LargeMemory:
             self._nothing = self._embedded(np.array([[self._i.size]]))[0]  # (D,)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes facts, embeddings and the hash to one file, a NumPy archive.
+        """Saves the facts, embeddings and hash to one NumPy archive.
 
-        The model is not in it: save that too, by `model.save`.
+        The file does not contain the model; save it with `model.save`.
 
         Args:
-            path: of the file, such as "memory.npz"; one that is there is replaced
-                in one step, once all is written to `path + ".new"`.
+            path: the path of the file, such as "memory.npz". The data are first written
+                to `path + ".new"`, which then replaces an existing file.
 
         Raises:
             ValueError: if the hash is neither a `WordHash` nor a `ClusterHash`.
@@ -151,26 +135,25 @@ class LargeMemory:
                 np.savez(file, **arrays)
             os.replace(new, path)
         finally:
-            with contextlib.suppress(FileNotFoundError):  # it is there no more
+            with contextlib.suppress(FileNotFoundError):  # already renamed
                 os.remove(new)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], model: Any) -> Self:
-        """Reads what `save` wrote.
+        """Loads a memory from a file written by `save`.
 
         Args:
             path: of the file.
-            model: the `MemNN` that the memory was made with, as it was then: loaded
-                from a file of its own, on any backend.
+            model: the `MemNN` that created the memory, with the same weights; it may
+                run on another backend.
 
         Returns:
             The `LargeMemory`.
 
         Raises:
-            OSError: if there is no such file.
-            ValueError: if the file is not a saved memory, or a damaged one, or the
-                model is of other sizes or embeds facts by other weights than the one
-                that the memory was made with.
+            OSError: if the file does not exist.
+            ValueError: if the file is not a saved memory or is damaged, or if the model
+                differs in size or weights from the one that created the memory.
         """
         about, arrays, index = _read(path)
         for name, size in about["sizes"].items():
@@ -193,7 +176,7 @@ class LargeMemory:
         return memory
 
     def answer(self, questions: np.ndarray) -> Answers:
-        """Finds the facts, and answers by a word.
+        """Retrieves the supporting facts and answers each question with a word.
 
         Args:
             questions: integers (B, L), 0 is padding.
@@ -221,14 +204,16 @@ class LargeMemory:
                 state = self._o.add(state, hop, self._sentences(found[:, hop]))
         slots = np.where(found >= 0, np.arange(hops), -1)  # (B, K)
         memory = np.stack([self._sentences(found[:, h]) for h in range(hops)], axis=1)
-        memory = np.pad(memory, ((0, 0), (0, 0), (1, 0)))  # (B, K, ·), no times needed
+        memory = np.pad(
+            memory, ((0, 0), (0, 0), (1, 0))
+        )  # (B, K, ·), times are not needed
         words = numpy(self._r(asked, memory, slots)).argmax(-1)
         return Answers(words, found, scored)
 
     def _find(
         self, query: np.ndarray, weights: np.ndarray, words: np.ndarray, found: Any
     ) -> tuple[int, int]:
-        """One hop for one question: the winner, or −1, and how many were scored."""
+        """Runs one hop for one question: returns the best fact or −1, and the number scored."""
         slots = None
         if self.index is not None:
             text = np.concatenate([words, *self.facts[found]])
@@ -239,7 +224,7 @@ class LargeMemory:
         else:
             similar = self._keys[slots] @ query
         count = len(slots)
-        if len(found):  # a fact is found once
+        if len(found):  # a fact is retrieved only once
             new = ~np.isin(slots, found)
             slots, similar = slots[new], similar[new]
         times = self._times[slots]
@@ -256,23 +241,23 @@ class LargeMemory:
         return numpy(self._o.embed(self._o.candidate(features)))
 
     def _sentences(self, slots: np.ndarray) -> np.ndarray:
-        """The features (B, ·) of some facts, (B,); none for −1."""
+        """Returns the features (B, ·) of facts (B,); zeros for −1."""
         return np.where(slots[:, None] >= 0, self._features[slots], 0)
 
 
 def last_of_one_pass(
     similar: np.ndarray, weights: np.ndarray, x: int, times: np.ndarray
 ) -> int:
-    """`ops.ranking.one_pass` over one row, by its few changes instead of its slots.
+    """Computes `ops.ranking.one_pass` for one row, stepping only where the best changes.
 
     Args:
         similar: s_O(x, mᵢ), numbers (N,).
         weights: of the three time features, (3,).
-        x: when it was written what is asked with.
-        times: when the memories were written, ascending integers (N,).
+        x: the time at which the query was written.
+        times: the times at which the memories were written, ascending integers (N,).
 
     Returns:
-        The place of the memory that is left.
+        The index of the best memory.
     """
     best = len(similar) - 1
     while True:
@@ -286,15 +271,15 @@ def last_of_one_pass(
 
 
 def numpy(tensor: Any) -> np.ndarray:
-    """A tensor's numbers; those of half precision in float32."""
+    """Converts a tensor to NumPy; half precision becomes float32."""
     array = ops.convert_to_numpy(tensor)
     return array.astype("float32") if array.dtype.itemsize == 2 else array
 
 
 def fingerprint(model: Any) -> str:
-    """A digest of the weights by which a `MemNN` embeds facts: 64 hexadecimal digits.
+    """Returns a digest of a `MemNN`'s fact embeddings, 64 hexadecimal digits.
 
-    It is the same on every backend, and another one once the weights have moved.
+    It is equal on all backends and changes with the weights.
     """
     finder, digest = model.get_layer("O"), hashlib.sha256()
     for part in (finder.candidate, finder.map):
@@ -307,7 +292,7 @@ def fingerprint(model: Any) -> str:
 def _read(
     path: str | os.PathLike[str],
 ) -> tuple[dict[str, Any], dict[str, np.ndarray], Hash | None]:
-    """What a file says about its memory, the arrays, and the hash."""
+    """Reads a file: the metadata, the arrays and the hash."""
     with open(path, "rb") as file:
         if not zipfile.is_zipfile(file):
             raise ValueError(f"{path} is not a saved memory: it is no NumPy archive.")
@@ -332,7 +317,7 @@ def _read(
 def _check(
     about: dict[str, Any], facts: np.ndarray, features: np.ndarray, keys: np.ndarray
 ) -> None:
-    """Holds the arrays of a file to each other, and to the sizes it tells of."""
+    """Checks the arrays of a file against each other and against the stored sizes."""
     number, length = checked(facts).shape
     if not number:
         raise ValueError("it holds no fact")

@@ -27,53 +27,50 @@ TIMES = ("table", "word")
 class MemN2N(keras.Model):
     """Answers a question about a story by several hops over its sentences.
 
-        mᵢ = Σⱼ lⱼ ∘ A xᵢⱼ + T_A(i)    input memory, of sentence i with words xᵢⱼ
-        cᵢ = Σⱼ lⱼ ∘ C xᵢⱼ + T_C(i)    output memory
-        u  = Σⱼ lⱼ ∘ B qⱼ              the question
-        p  = softmax(uᵀ mᵢ),  o = Σᵢ pᵢ cᵢ,  u ← u + o      once a hop
-        answer = softmax(W u)
+        mᵢ = Σⱼ lⱼ ∘ A xᵢⱼ + T_A(i)    input memory of sentence i with words xᵢⱼ cᵢ = Σⱼ
+        lⱼ ∘ C xᵢⱼ + T_C(i)    output memory u  = Σⱼ lⱼ ∘ B qⱼ              the question
+        p  = softmax(uᵀ mᵢ),  o = Σᵢ pᵢ cᵢ,  u ← u + o      per hop answer = softmax(W
+        u)
 
-    With `tying="adjacent"` the output memory of a hop is the input memory of the next
-    one, B is the first A and W the last C, transposed. With `tying="layer_wise"` all
-    hops share A and C, and u ← H u + o.
+    With `tying="adjacent"`, the output memory of a hop is the input memory of the next
+    hop, B equals the first A, and W is the transposed last C. With
+    `tying="layer_wise"`, all hops share A and C, and u ← H u + o.
 
-    A memory has `memory_size` slots. Those that a story leaves empty are null: their
-    score is 0 and so is what they hold, which lets a hop look at nothing.
+    A memory has `memory_size` slots. Empty slots are null memories with score 0 and
+    value 0, so a hop may attend to no sentence.
 
     Args:
         vocabulary_size: V, the number of different words, padding (0) included.
         embedding_dim: d, the width of the memory.
-        hops: K, how often the memory is read.
-        memory_size: the number of slots, and the age up to which sentences are told
-            apart.
+        hops: K, the number of reads of the memory.
+        memory_size: the number of slots, which is also the maximum age that is encoded.
         tying: "adjacent" or "layer_wise".
         encoding: "position", "bag", or "centered_position" as in the authors' code,
             see `SentenceEncoder`.
-        time: "table" adds T(i) to a memory; "word" writes the age behind the sentence
-            as one more word of the vocabulary, as in the authors' code.
-        normalizer: of the hops, see `MemoryHop`.
-        null_memories: whether the empty slots take part in the softmax; by default
-            they do if the normalizer is "softmax", by name.
-        time_noise: random noise in time while training, see `MemoryAge`; the paper's
-            "RN" is 0.1.
-        linear_start: whether the hops begin without softmax, see `MemoryHop`; the
-            callback `LinearStart` puts it in.
-        activation: a nonlinearity behind each hop, None for none.
+        time: "table" adds T(i) to a memory. "word" appends the age to the sentence as
+            one more word of the vocabulary, as in the authors' code.
+        normalizer: the normalizer of the hops, see `MemoryHop`.
+        null_memories: whether the softmax includes the empty slots; by default only if
+            the normalizer is the string "softmax".
+        time_noise: the rate of random time noise during training, see `MemoryAge`; the
+            paper's "RN" is 0.1.
+        linear_start: whether to start training without the softmax, see `MemoryHop`;
+            the callback `LinearStart` switches it on.
+        activation: a nonlinearity after each hop; None for no nonlinearity.
 
     Call arguments:
-        inputs: a dict of integers:
-            "story" (B, M, L): the sentences in reading order; 0 is padding, and a
-            sentence of nothing but padding is an empty slot wherever it stands.
+        inputs: a dict of integers: "story" (B, M, L): the sentences in reading order; 0
+            is padding. A sentence of padding only is an empty slot, at any position.
             "question" (B, L).
 
     Returns:
-        Logits (B, V): train with `SparseCategoricalCrossentropy(from_logits=True)`.
-        A story of any number of sentences will do: those older than `memory_size`
+        Logits (B, V). Train with `SparseCategoricalCrossentropy(from_logits=True)`. A
+        story may have any number of sentences; all sentences older than `memory_size`
         share one age.
 
     Raises:
-        ValueError: for an argument that there is not, an unknown tying, encoding or
-            time, null memories without the softmax, or sizes below 1.
+        ValueError: for an unknown argument, tying, encoding or time, null memories
+            without the softmax, or sizes below 1.
 
     Example:
 
@@ -141,10 +138,10 @@ class MemN2N(keras.Model):
             )
 
         def memory(encoder: SentenceEncoder) -> Tensor:
-            """Σⱼ lⱼ ∘ A xᵢⱼ + T_A(i)."""
+            """Computes Σⱼ lⱼ ∘ A xᵢⱼ + T_A(i)."""
             if time == "word":
                 ages = ops.where(age > 0, age + (vocabulary_size - 1), 0)[..., None]
-                # A word outside the vocabulary must not be read as an age.
+                # A word outside the vocabulary must not be taken for an age.
                 known = story < vocabulary_size
                 tokens = ops.where(known, story, story + memory_size)
                 return encoder(ops.concatenate([tokens, ages], axis=-1))  # (B, M, D)
@@ -158,7 +155,7 @@ class MemN2N(keras.Model):
             add = keras.layers.Add(dtype=dtype, name=f"{encoder.name}_memory")
             return add([encoder(story), times(age)])  # (B, M, D)
 
-        # Keras' Add drops a mask where another input has none, so it is passed on.
+        # Keras' Add drops the mask if one of its inputs has none, so pass it on.
         filled = ops.any(masks.padding(story), axis=-1)  # (B, M)
         age = MemoryAge(memory_size, time_noise, name="age")(story)  # (B, M)
         hop = MemoryHop(
@@ -178,7 +175,7 @@ class MemN2N(keras.Model):
                 state = hop(  # A_{k+1} = C_k
                     state, memories[k + 1], memories[k], value_mask=filled
                 )
-            # (3) with Wᵀ = CK; a time is no answer
+            # (3) with Wᵀ = CK; ages are not answers
             logits = encoders[-1](state, reverse=True)[:, :vocabulary_size]  # (B, V)
         else:
             output, inputs = memory(words("output")), memory(words("input"))

@@ -1,4 +1,4 @@
-"""Memory networks that are told their supporting facts while they learn."""
+"""Memory networks trained with supervision of the supporting facts."""
 
 from __future__ import annotations
 
@@ -22,56 +22,55 @@ Tensor = Any
 
 @export
 class MemNN(keras.Model):
-    """Finds the facts of a story that support an answer, one a hop, and answers.
+    """Retrieves one supporting fact of a story per hop, then answers.
 
         I  features of words and n-grams of each sentence     `SentenceFeatures`
         G  writes them into the memory, with their time       `MemoryWriter`
         O  o₁ = argmaxᵢ s_O(x, mᵢ), o₂ = argmaxᵢ s_O([x, m_o₁], mᵢ), …   `FactFinder`
         R  answer = argmax_w s_R([x, m_o₁, m_o₂, …], w)       `WordResponder`
 
-    The parts are layers of these names: `model.get_layer("O")`. A fact is chosen, not
-    weighted, so no gradient goes from the answer to what found it. Both are trained by
-    a margin ranking loss, on data that name the supporting facts, which take the
-    place of those found while training. `evaluate` and `predict` go by the facts that
-    the model finds itself, whether or not the true ones are given. With metrics, Keras
-    wants a target for each output: give "found" the supporting facts, too.
+    The parts are layers with these names, such as `model.get_layer("O")`. Facts are
+    selected by a hard choice, so no gradient flows from the answer to the retrieval.
+    Both are trained by a margin ranking loss on data with supporting facts. Training
+    uses these facts instead of the retrieved ones. `evaluate` and `predict` always use
+    the retrieved facts. With metrics, Keras requires a target for each output: pass the
+    supporting facts as the target of "found", too.
 
     Args:
         vocabulary_size: V, the number of different words, padding (0) included.
         embedding_dim: D, the width of the embeddings.
-        supports: K, how many facts are found; with `adaptive=True` at most, else for
-            every question.
-        time: whether O knows which fact is older, see `FactFinder`.
-        adaptive: whether the number of facts varies from question to question: the
-            memory then has a record m_∅, "nothing more", behind its last slot.
-        ngrams: the most words of an n-gram, see `SentenceFeatures`.
-        buckets: the number of features for n-grams.
-        nonlinear: whether x is embedded by two layers in O and R, and the memories,
-            too, in O.
-        hop_versions: whether the words of facts found have a version for each hop.
+        supports: K, the number of retrieved facts; the maximum number if
+            `adaptive=True`.
+        time: whether O compares the ages of facts, see `FactFinder`.
+        adaptive: whether the number of facts varies per question. If so, the memory has
+            a stop record m_∅ after its last slot.
+        ngrams: the maximum length of an n-gram, see `SentenceFeatures`.
+        buckets: the number of n-gram features.
+        nonlinear: whether O and R embed x by two layers. O then also embeds the
+            memories by two layers.
+        hop_versions: whether the words of retrieved facts have separate features for
+            each hop.
 
     Call arguments:
-        inputs: a dict of integers:
-            "story" (B, M, L): the sentences in reading order; 0 is padding, and a
-            sentence of nothing but padding is an empty slot wherever it stands.
-            "question" (B, L).
-            "supporting_facts" (B, K): slots of the story in the order in which they
-            are to be found; with `adaptive=True`, −1 behind the last one. A number
-            that is no slot of the story counts as −1 in a compiled step, and is an
-            error in NumPy arrays that are trained on. May be left out, and then has no
-            effect on training either.
-        training: whether to go by "supporting_facts".
+        inputs: a dict of integers: "story" (B, M, L): the sentences in reading order; 0
+            is padding. A sentence of padding only is an empty slot, at any position.
+            "question" (B, L). "supporting_facts" (B, K): slots of the story in the
+            order of retrieval; with `adaptive=True`, −1 after the last one. An invalid
+            slot counts as −1 in a compiled step and raises an error in NumPy training
+            data. Optional; without it, training uses the retrieved facts.
+        training: whether to use "supporting_facts".
 
     Returns:
         A dict of
         "facts" (B, K, M), with `adaptive=True` (B, K, M + 1): scores for
             `SupportingFactLoss`, see `FactFinder`;
-        "answer" (B, V): scores of the words, for the same loss;
-        "found" int32 (B, K): the facts found, −1 once there is nothing more.
+        "answer" (B, V): scores of the words, for the same loss; "found" int32 (B, K):
+        the retrieved facts; −1 after the last one.
 
     Raises:
-        ValueError: if a size is below 1, or the supporting facts are not (B, K), or,
-            as NumPy arrays to be trained on, are neither slots of the story nor −1.
+        ValueError: if a size is below 1, the supporting facts are not (B, K), or
+            supporting facts in NumPy training data are neither slots of the story nor
+            −1.
 
     Example:
 
@@ -119,7 +118,7 @@ class MemNN(keras.Model):
         i = SentenceFeatures(vocabulary_size, ngrams, buckets, name="I")
         g = MemoryWriter(i.size if adaptive else None, name="G")
         sizes = {
-            "features": i.size + 1,  # the last one is that of m_∅
+            "features": i.size + 1,  # the last feature is m_∅
             "embedding_dim": embedding_dim,
             "supports": supports,
             "nonlinear": nonlinear,
@@ -160,7 +159,7 @@ class MemNN(keras.Model):
         return super().__call__(completed(inputs), *args, **kwargs)
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
-        # Where the model is called without state, as JAX does, this comes first.
+        # This comes first when JAX calls the model without state.
         inputs = completed(inputs)
         if isinstance(inputs, dict):
             inputs = {**inputs, "supporting_facts": facts_of_the_story(inputs)}
@@ -175,22 +174,22 @@ class MemNN(keras.Model):
         return super().train_on_batch(x, *args, **kwargs)
 
     def remember(self, facts: np.ndarray, index: Hash | None = None) -> LargeMemory:
-        """Stores many facts once, to answer questions about them one after another.
+        """Embeds and stores many facts once, to answer questions about them.
 
         Args:
-            facts: integers (N, L) in the order in which they were told; 0 is padding.
-            index: a `WordHash` or a `ClusterHash` of these facts, so that only the
-                candidates it picks are scored; None to score all of them.
+            facts: integers (N, L) in chronological order; 0 is padding.
+            index: a `WordHash` or a `ClusterHash` of these facts, to score only its
+                candidates; None to score all facts.
 
         Returns:
-            A `LargeMemory`, whose `answer` takes questions. It keeps the embeddings
-            of now: train first. Its `save` writes it to a file, for
+            A `LargeMemory`; its method `answer` takes questions. It stores the current
+            embeddings, so train the model first. `save` writes it to a file for
             `LargeMemory.load(path, model)`.
         """
         return LargeMemory(self, facts, index)
 
     def word_vectors(self) -> np.ndarray:
-        """The columns of U_O for words that may be found, float32 (V, D)."""
+        """Returns the columns of U_O for words of memories, float32 (V, D)."""
         table = ops.convert_to_numpy(self.get_layer("O").candidate.weights[0].value)
         return np.asarray(table[: self.vocabulary_size]).astype("float32")
 
@@ -216,9 +215,9 @@ class MemNN(keras.Model):
 
 
 def completed(inputs: Any) -> Any:
-    """Inputs with None for the supporting facts that are left out.
+    """Adds None to the inputs if the supporting facts are missing.
 
-    Keras takes None for an optional input, but not a dict that lacks it.
+    Keras accepts None for an optional input, but not a missing dict entry.
     """
     if isinstance(inputs, dict):
         return {"supporting_facts": None, **inputs}
@@ -226,7 +225,7 @@ def completed(inputs: Any) -> Any:
 
 
 def facts_of_the_story(inputs: dict[str, Any]) -> Tensor | None:
-    """The supporting facts (B, K), −1 for those that are no slot of the story."""
+    """Returns the supporting facts (B, K); invalid slots become −1."""
     facts = inputs["supporting_facts"]
     if facts is None:
         return None
@@ -234,10 +233,10 @@ def facts_of_the_story(inputs: dict[str, Any]) -> Tensor | None:
 
 
 def check_facts(inputs: Any) -> None:
-    """Holds supporting facts, where they are a NumPy array, to slots of the story.
+    """Checks supporting facts in NumPy against the slots of the story.
 
     Raises:
-        ValueError: for a number that is neither a slot nor −1.
+        ValueError: for a value that is neither a slot nor −1.
     """
     given = inputs if isinstance(inputs, dict) else {}
     facts, story = given.get("supporting_facts"), given.get("story")

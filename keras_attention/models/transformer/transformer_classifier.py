@@ -22,7 +22,7 @@ from keras_attention.models.transformer.arguments import (
 )
 from keras_attention.models.transformer.block_maker import BlockMaker
 from keras_attention.models.transformer.token_embedding import TokenEmbedding
-from keras_attention.numerics.precision import wide
+from keras_attention.numerics.precision import to_float32
 
 Tensor = Any
 STDDEV = 0.02  # of embeddings without waves beside them, as in BERT
@@ -184,6 +184,6 @@ class TransformerClassifier(keras.Model):
 def _pool(x: Tensor, mask: Tensor) -> Tensor:
     """Σ x / √n over the n of mask (B, T) that are valid, of x (B, T, D): (B, D)."""
     mask = ops.expand_dims(ops.cast(mask, "float32"), 2)  # (B, T, 1)
-    total = ops.sum(wide(x) * mask, axis=1)  # (B, D)
+    total = ops.sum(to_float32(x) * mask, axis=1)  # (B, D)
     count = ops.maximum(ops.sum(mask, axis=1), 1.0)  # (B, 1)
     return ops.cast(total * ops.rsqrt(count), x.dtype)

@@ -1,4 +1,4 @@
-"""Hopfield networks: energies, updates, what the theory says, retrieval in chunks."""
+"""Hopfield networks: energies, updates, theoretical bounds and chunked retrieval."""
 
 from keras_attention.ops.hopfield import binary_energy, energy, retrieval, streaming
 

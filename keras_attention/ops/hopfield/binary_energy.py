@@ -1,20 +1,22 @@
-"""Hopfield networks of neurons that are −1 or 1: classical, polynomial, exponential.
+"""Hopfield networks with neurons −1 and 1: classical, polynomial and exponential.
 
-They differ in how fast F grows in the energy
+They differ in the function F of the energy
 
     E(σ) = −Σᵢ F(xᵢᵀσ),    F(z) = ½z², zⁿ or eᶻ
 
-and so in how many patterns they can hold. A neuron is turned over where that makes the
-energy less; where it makes no difference, it stays. Neuron after neuron, in order, that
-is descent, which comes to rest; all neurons at once may go up, and in circles.
+A faster-growing F allows the network to store more patterns. A neuron is flipped if
+that lowers the energy, and stays otherwise. Flipping neuron after neuron, in order, is
+descent and converges. Flipping all neurons at once may raise the energy or end in a
+cycle.
 
-As xᵢⱼ and σⱼ are −1 or 1, turning neuron j moves an overlap m = xᵢᵀσ by ∓2, so that
+As xᵢⱼ and σⱼ are −1 or 1, flipping neuron j changes an overlap m = xᵢᵀσ by ∓2:
 
     F(m ∓ 2) − F(m) = bend(m) ∓ slope(m),    ∓ as −xᵢⱼσⱼ
 
-and all neurons' differences are one matrix product; no (T, S, D) is held.
+The differences of all neurons are therefore one matrix product, and no tensor of shape
+(T, S, D) is stored.
 
-Shapes: T states, S stored patterns, D width (neurons); "..." for any axes in front,
+Shapes: T states, S stored patterns, D width (neurons); "..." for any leading axes,
 which broadcast.
 """
 
@@ -42,24 +44,23 @@ ORDERS = ("asynchronous", "synchronous")
 def classical_update(
     states: Tensor, patterns: Tensor, order: str = "asynchronous"
 ) -> Tensor:
-    """σⱼ ← sign(Σ_k W_jk σ_k), W = Σᵢ xᵢxᵢᵀ without its diagonal (Hebb's rule).
+    """Updates σⱼ ← sign(Σ_k W_jk σ_k) with Hebb's W = Σᵢ xᵢxᵢᵀ − diagonal.
 
     Args:
         states: σ, (..., T, D), −1 and 1.
-        patterns: X, (..., S, D), −1 and 1, a pattern in each row. That there is nothing
-            else in either is checked where the numbers are known: not in a compiled
-            function.
-        order: "asynchronous", neuron after neuron, which is descent on
-            :func:`classical_energy`; or "synchronous", all at once, which ends in a
-            fixed point or in a circle of two states.
+        patterns: X, (..., S, D), −1 and 1, one pattern per row. The values of both are
+            checked outside compiled functions only.
+        order: "asynchronous" updates neuron after neuron and descends on
+            :func:`classical_energy`. "synchronous" updates all neurons at once and ends
+            in a fixed point or in a cycle of two states.
 
     Returns:
-        (..., T, D), once over all neurons; in half precision if the states are, else in
-        float32, or float64 where the backend keeps it.
+        (..., T, D) after one pass over all neurons; in half precision if the states
+        are, else in float32, or in float64 if the inputs are and the backend keeps it.
 
     Raises:
-        ValueError: if the widths differ, a number is neither −1 nor 1, or there is no
-            such order.
+        ValueError: if the widths differ, a value is neither −1 nor 1, or the order is
+            unknown.
 
     Example:
 
@@ -78,14 +79,14 @@ def classical_update(
 
 
 def classical_energy(states: Tensor, patterns: Tensor) -> Tensor:
-    """−½ σᵀWσ, W = Σᵢ xᵢxᵢᵀ without its diagonal.
+    """Computes −½ σᵀWσ with W = Σᵢ xᵢxᵢᵀ without its diagonal.
 
     Args:
         states: σ, (..., T, D), −1 and 1.
         patterns: X, (..., S, D), −1 and 1.
 
     Returns:
-        (..., T), in float32 for half precision.
+        (..., T); float32 for inputs in half precision.
 
     Raises:
         ValueError: as `classical_update` does.
@@ -95,28 +96,28 @@ def classical_energy(states: Tensor, patterns: Tensor) -> Tensor:
     """
     ours, stored = given.binary(states, patterns)
     overlap = scores.dot(ours, stored)  # (..., T, S)
-    # The diagonal, which is not there, would add the width D for each pattern.
+    # Subtract the diagonal, which contributes the width D for each pattern.
     return -ops.sum(overlap**2 - ours.shape[-1], axis=-1) / 2
 
 
 def polynomial_update(
     states: Tensor, patterns: Tensor, degree: int = 3, order: str = "asynchronous"
 ) -> Tensor:
-    """σⱼ ← sign(Σᵢ (xᵢⱼ + hᵢⱼ)ⁿ − (−xᵢⱼ + hᵢⱼ)ⁿ), hᵢⱼ = Σ_{k ≠ j} xᵢₖσₖ.
+    """Updates σⱼ ← sign(Σᵢ (xᵢⱼ + hᵢⱼ)ⁿ − (−xᵢⱼ + hᵢⱼ)ⁿ), hᵢⱼ = Σ_{k ≠ j} xᵢₖσₖ.
 
-    With n = 2 it is the classical network.
+    n = 2 gives the classical network.
 
     Args:
         states: σ, (..., T, D), −1 and 1.
-        patterns: X, (..., S, D), −1 and 1, a pattern in each row; checked as in
+        patterns: X, (..., S, D), −1 and 1, one pattern per row; checked as in
             :func:`classical_update`.
-        degree: n, a whole number, at least 2.
-        order: "asynchronous", neuron after neuron, which is descent on
-            :func:`polynomial_energy`; or "synchronous", all at once.
+        degree: n, an integer of at least 2.
+        order: "asynchronous" updates neuron after neuron and descends on
+            :func:`polynomial_energy`. "synchronous" updates all neurons at once.
 
     Returns:
-        (..., T, D), once over all neurons; in half precision if the states are, else in
-        float32, or float64 where the backend keeps it.
+        (..., T, D) after one pass over all neurons; in half precision if the states
+        are, else in float32, or in float64 if the inputs are and the backend keeps it.
 
     Raises:
         ValueError: as `classical_update` does, and for another degree.
@@ -129,16 +130,16 @@ def polynomial_update(
 
 
 def polynomial_energy(states: Tensor, patterns: Tensor, degree: int = 3) -> Tensor:
-    """−Σᵢ (xᵢᵀσ)ⁿ.
+    """Computes −Σᵢ (xᵢᵀσ)ⁿ.
 
     Args:
         states: σ, (..., T, D), −1 and 1.
         patterns: X, (..., S, D), −1 and 1.
-        degree: n, a whole number, at least 2.
+        degree: n, an integer of at least 2.
 
     Returns:
-        (..., T), in float32 for half precision: −∞ where S Dⁿ is beyond the dtype. The
-        update has no such limit.
+        (..., T); float32 for inputs in half precision. The energy is −∞ if S Dⁿ
+        overflows the dtype; the update does not overflow.
 
     Raises:
         ValueError: as `polynomial_update` does.
@@ -157,22 +158,22 @@ def polynomial_energy(states: Tensor, patterns: Tensor, degree: int = 3) -> Tens
 def exponential_update(
     states: Tensor, patterns: Tensor, order: str = "asynchronous"
 ) -> Tensor:
-    """σⱼ ← sign(Σᵢ exp(xᵢⱼ + hᵢⱼ) − exp(−xᵢⱼ + hᵢⱼ)), hᵢⱼ = Σ_{k ≠ j} xᵢₖσₖ.
+    """Updates σⱼ ← sign(Σᵢ exp(hᵢⱼ + xᵢⱼ) − exp(hᵢⱼ − xᵢⱼ)), hᵢⱼ = Σ_{k ≠ j} xᵢₖσₖ.
 
-    The exponentials are those of differences from the greatest overlap, of which none
-    overflows. It is attention: neuron j is turned over where σⱼ Σᵢ pᵢ xᵢⱼ < tanh 1,
-    with p = softmax(Xσ).
+    The exponentials are taken relative to the largest overlap, so they cannot overflow.
+    The update is a form of attention: with p = softmax(Xσ), neuron j is flipped if σⱼ
+    Σᵢ pᵢ xᵢⱼ < tanh 1.
 
     Args:
         states: σ, (..., T, D), −1 and 1.
-        patterns: X, (..., S, D), −1 and 1, a pattern in each row; checked as in
+        patterns: X, (..., S, D), −1 and 1, one pattern per row; checked as in
             :func:`classical_update`.
-        order: "asynchronous", neuron after neuron, which is descent on
-            :func:`exponential_energy`; or "synchronous", all at once.
+        order: "asynchronous" updates neuron after neuron and descends on
+            :func:`exponential_energy`. "synchronous" updates all neurons at once.
 
     Returns:
-        (..., T, D), once over all neurons; in half precision if the states are, else in
-        float32, or float64 where the backend keeps it.
+        (..., T, D) after one pass over all neurons; in half precision if the states
+        are, else in float32, or in float64 if the inputs are and the backend keeps it.
 
     Raises:
         ValueError: as `classical_update` does.
@@ -185,9 +186,9 @@ def exponential_update(
 
 
 def exponential_energy(states: Tensor, patterns: Tensor) -> Tensor:
-    """−ln Σᵢ exp(xᵢᵀσ), which orders states as the energy −Σᵢ exp(xᵢᵀσ) does.
+    """Computes −ln Σᵢ exp(xᵢᵀσ), which ranks states like the energy −Σᵢ exp(xᵢᵀσ).
 
-    The energy itself, −exp(−`exponential_energy`), is beyond float32 from 89 neurons
+    The energy itself, −exp(−`exponential_energy`), overflows float32 from 89 neurons
     on.
 
     Args:
@@ -195,7 +196,7 @@ def exponential_energy(states: Tensor, patterns: Tensor) -> Tensor:
         patterns: X, (..., S, D), −1 and 1.
 
     Returns:
-        (..., T), in float32 for half precision.
+        (..., T); float32 for inputs in half precision.
 
     Raises:
         ValueError: as `exponential_update` does.
@@ -211,16 +212,16 @@ def exponential_energy(states: Tensor, patterns: Tensor) -> Tensor:
 def neurons_update(
     states: Tensor, patterns: Tensor, kind: str, order: str, degree: int = 2
 ) -> Tensor:
-    """Turns over each neuron for which Σᵢ F(xᵢᵀσ) grows by it; nothing is checked.
+    """Flips each neuron whose flip increases Σᵢ F(xᵢᵀσ), without checks of the inputs.
 
-    For what takes many steps with patterns that it has looked at once.
+    Use it for many steps with patterns that were checked once.
 
     Args:
         states: σ, (..., T, D), −1 and 1.
         patterns: X, (..., S, D), −1 and 1, in the same dtype, float32 or float64.
         kind: "classical", "polynomial" or "exponential".
         order: one of `ORDERS`.
-        degree: n, of the polynomial memory.
+        degree: n, for the polynomial memory.
 
     Returns:
         (..., T, D) in the dtype of the states.
@@ -236,7 +237,7 @@ def neurons_update(
 def _checked(
     states: Tensor, patterns: Tensor, kind: str, order: str, degree: int = 2
 ) -> Tensor:
-    """The same, of what the user gave."""
+    """Checks the user's arguments and calls `neurons_update`."""
     if order not in ORDERS:
         raise ValueError(
             f"`order` must be one of {list(ORDERS)}. Received: order={order!r}"
@@ -275,10 +276,10 @@ def _one_by_one(
 
 
 def _power(degree: int) -> Differences:
-    """Bend and slope of zⁿ, divided by the n-th power of what is at least the width.
+    """Returns bend and slope of zⁿ, divided by the n-th power of a number ≥ the width.
 
-    That divisor is a power of two, so that what is a tie in whole numbers is one here,
-    as long as the sums are no longer than what the dtype holds.
+    The divisor is a power of two, so a tie in integer arithmetic remains an exact tie,
+    as long as the dtype can represent the sums.
     """
 
     def differences(overlap: Tensor, width: int) -> tuple[Tensor, Tensor]:
@@ -295,10 +296,10 @@ def _power(degree: int) -> Differences:
 
 
 def _exponential(overlap: Tensor, width: int) -> tuple[Tensor, Tensor]:
-    """Bend and slope of eᶻ, divided by that of the greatest overlap.
+    """Returns bend and slope of eᶻ, divided by eᶻ of the largest overlap.
 
-    The bend is a hair less than it is, or rounding would turn neurons over in a tie,
-    and for ever.
+    The bend is slightly reduced. Otherwise rounding errors would keep flipping neurons
+    in a tie, and the iteration would not converge.
     """
     e = ops.exp(overlap - ops.max(overlap, axis=-1, keepdims=True))
     hair = 64 * float(np.finfo(keras.backend.standardize_dtype(e.dtype)).eps)

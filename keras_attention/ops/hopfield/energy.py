@@ -1,23 +1,23 @@
-"""Hopfield networks: what a state costs, and the step that makes it cost less.
+"""Continuous Hopfield networks: the energy of a state and the update that lowers it.
 
-A continuous network holds patterns x₁ … x_N, and its state ξ moves by
+A continuous Hopfield network stores patterns x₁ … x_N and updates its state ξ by
 
     ξ ← Σᵢ pᵢ xᵢ,    p = separate(β · similar(ξ, x))
 
-which is attention: the state asks, and the patterns are keys and values. Each
-normalizer is the gradient of a convex function Ψ, so that the step is descent on
+This is attention: the state is the query, and the patterns are keys and values. Each
+normalizer is the gradient of a convex function Ψ, so the update descends on
 
     E(ξ) = ½‖ξ‖² − β⁻¹ Ψ(β Xξ) + a constant
 
-(the concave-convex procedure), for other similarities on what :func:`hopfield_energy`
-says; the xᵢ are the rows of X (in the papers its columns, and so Xᵀξ there). What is
-stored comes to rest near an energy's minimum.
+by the concave-convex procedure. :func:`hopfield_energy` lists the energies of other
+similarities. The xᵢ are the rows of X; the papers use columns and write Xᵀξ. A stored
+pattern lies near a minimum of the energy.
 
-Networks whose neurons are −1 or 1 come from
-:mod:`keras_attention.ops.hopfield.binary_energy` and have the same names here.
+This module also exports the networks with neurons −1 and 1 from
+:mod:`keras_attention.ops.hopfield.binary_energy`.
 
-Shapes: T states, S stored patterns (N in the papers), D width; "..." for any axes in
-front, which broadcast.
+Shapes: T states, S stored patterns (N in the papers), D width; "..." for any leading
+axes, which broadcast.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any
 from keras import ops
 
 from keras_attention.numerics import masks, normalizers
-from keras_attention.numerics.precision import lowest
+from keras_attention.numerics.precision import mask_value
 from keras_attention.ops import scores
 from keras_attention.ops.hopfield import patterns as given
 from keras_attention.ops.hopfield.binary_energy import (
@@ -66,36 +66,35 @@ def hopfield_update(
     similarity: str = "dot",
     mask: Tensor | None = None,
 ) -> Tensor:
-    """One step of each state towards the patterns that it is like.
+    """Moves each state one step towards the patterns it is similar to.
 
-    With p = separate(β s), where s are the similarities of ξ to the patterns:
+    Here p = separate(β s), and s holds the similarities of ξ to the patterns:
 
     - "dot", sᵢ = xᵢᵀξ: ξ ← Σ pᵢ xᵢ.
-    - "cosine", sᵢ = xᵢᵀξ / (‖xᵢ‖ ‖ξ‖): ξ ← Σ pᵢ xᵢ/‖xᵢ‖, then made of length 1. It
-      finds directions; where they cancel, 0.
-    - "distance", sᵢ = −½‖ξ − xᵢ‖²: ξ ← ξ + Σ pᵢ (xᵢ − ξ), which is the mean shift
-      Σ pᵢ xᵢ unless part of the weights goes to nothing (softmax1). Of patterns of one
-      length it is the same as "dot".
+    - "cosine", sᵢ = xᵢᵀξ / (‖xᵢ‖ ‖ξ‖): ξ ← Σ pᵢ xᵢ/‖xᵢ‖, then normalized. The result is
+      a direction, or 0 if the directions cancel.
+    - "distance", sᵢ = −½‖ξ − xᵢ‖²: ξ ← ξ + Σ pᵢ (xᵢ − ξ), which is the mean shift Σ pᵢ
+      xᵢ unless the weights sum to less than one (softmax1). It equals "dot" if all
+      patterns have the same norm.
 
     Args:
         states: ξ, (..., T, D).
-        patterns: X, (..., S, D), a pattern in each row.
+        patterns: X, (..., S, D), one pattern per row.
         beta: β, the inverse temperature, a positive number or a tensor that broadcasts
-            to (..., T). That it is positive is checked where its numbers are known:
-            not in a compiled function.
-        normalizer: what makes weights of similarities: "softmax", "softmax1",
-            "sparsemax", "entmax15", "hardmax" (the limit of each where β is large), or
-            a callable f(scores, mask).
+            to (..., T). The sign is checked only outside compiled functions.
+        normalizer: maps similarities to weights: "softmax", "softmax1", "sparsemax",
+            "entmax15", "hardmax" (the limit of the others for large β), or a callable
+            f(scores, mask).
         similarity: "dot", "cosine" or "distance".
         mask: booleans that broadcast to (..., T, S), True = may be retrieved; or None.
 
     Returns:
-        (..., T, D) in the dtype of the states, or in float64 beside patterns in it; 0
-        for a state that may retrieve nothing. Half precision is computed in float32.
+        (..., T, D) in the dtype of the states, or in float64 if the patterns are; 0 for
+        a state that may retrieve no pattern. Half precision is computed in float32.
 
     Raises:
-        ValueError: if states and patterns are not of one width, β is not positive, or
-            there is no normalizer or similarity of that name.
+        ValueError: if states and patterns differ in width, β is not positive, or the
+            normalizer or similarity is unknown.
 
     Example:
 
@@ -134,16 +133,16 @@ def hopfield_energy(
     similarity: str = "dot",
     mask: Tensor | None = None,
 ) -> Tensor:
-    """What each state costs, which no step of :func:`hopfield_update` makes more.
+    """Computes the energy of each state; :func:`hopfield_update` never increases it.
 
-    - "dot": E = ½‖ξ‖² − β⁻¹ Ψ(β Xξ) + β⁻¹ Ψ₀ + ½M², where M is the length of the
-      longest pattern. 0 ≤ E, and E ≤ 2M² where ‖ξ‖ ≤ M. A step makes it less by at
-      least ½‖ξ − f(ξ)‖².
-    - "cosine": the same, of states and patterns made of length 1: between 0 and 2.
+    - "dot": E = ½‖ξ‖² − β⁻¹ Ψ(β Xξ) + β⁻¹ Ψ₀ + ½M², where M is the norm of the longest
+      pattern. E ≥ 0, and E ≤ 2M² for ‖ξ‖ ≤ M. An update lowers E by at least ½‖ξ −
+      f(ξ)‖².
+    - "cosine": the same for normalized states and patterns, between 0 and 2.
     - "distance": E = −β⁻¹ Ψ(−½β‖ξ − xᵢ‖²) + β⁻¹ Ψ₀, at least 0.
 
-    Ψ is the convex function whose gradient is the normalizer, Ψ(z) = max_p pᵀz − Ω(p)
-    over the weights that it allows, and Ψ₀ = −Ω at equal weights:
+    The normalizer is the gradient of the convex function Ψ(z) = max_p pᵀz − Ω(p) over
+    its valid weights p. Ψ₀ is −Ω at equal weights:
 
     | normalizer | Ψ(z) | Ψ₀ of N patterns |
     |---|---|---|
@@ -153,20 +152,20 @@ def hopfield_energy(
     | entmax15 | pᵀz − 4/3 (Σ pᵢ^1.5 − 1) | 4/3 (1 − 1/√N) |
     | hardmax | max zᵢ | 0 |
 
-    With a mask, N and M are those of the patterns that a state may retrieve. One that
-    may retrieve nothing has Ψ = Ψ₀ = M = 0.
+    With a mask, N and M refer to the patterns that a state may retrieve. A state that
+    may retrieve no pattern has Ψ = Ψ₀ = M = 0.
 
     Args:
         states: ξ, (..., T, D).
-        patterns: X, (..., S, D), a pattern in each row.
+        patterns: X, (..., S, D), one pattern per row.
         beta: β, a positive number or a tensor that broadcasts to (..., T).
-        normalizer: "softmax", "softmax1", "sparsemax", "entmax15" or "hardmax". A
-            callable has no energy that could be known.
+        normalizer: "softmax", "softmax1", "sparsemax", "entmax15" or "hardmax".
+            Callables are not supported, because their energy is unknown.
         similarity: "dot", "cosine" or "distance".
         mask: booleans that broadcast to (..., T, S), True = may be retrieved; or None.
 
     Returns:
-        (..., T), in float32 for half precision.
+        (..., T); float32 for inputs in half precision.
 
     Raises:
         ValueError: as `hopfield_update` does, and if the normalizer is a callable.
@@ -192,10 +191,10 @@ def hopfield_energy(
     ours, stored, similar = _similar(states, patterns, beta, similarity, mask)
     beta = given.inverse_temperature(beta, similar.dtype)
     allowed = _allowed(similar, mask)  # (..., T, S)
-    # (..., T, 1) from here to the last line, as β is.
+    # (..., T, 1), like β, from here to the last line.
     count = ops.sum(allowed, axis=-1, keepdims=True)
     some = count > 0
-    if mask is not None:  # what is of nothing is computed of all, and thrown away
+    if mask is not None:  # rows without patterns: computed over all, then discarded
         mask = ops.logical_or(mask, ops.logical_not(some))
     free = constant(ops.maximum(count, 1.0)) - convex(similar, mask)
     total = ops.where(some, free, ops.zeros_like(free)) / beta
@@ -211,7 +210,7 @@ def hopfield_energy(
 def _similar(
     states: Tensor, patterns: Tensor, beta: Any, similarity: str, mask: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """States (..., T, D), patterns (..., S, D) and β · similarities (..., T, S)."""
+    """Returns states (..., T, D), patterns (..., S, D) and β · scores (..., T, S)."""
     if similarity not in SIMILARITIES:
         raise ValueError(
             f"`similarity` must be one of {list(SIMILARITIES)}. "
@@ -227,13 +226,13 @@ def _similar(
 
 
 def _allowed(similar: Tensor, mask: Tensor | None) -> Tensor:
-    """1.0 for each pattern that a state may retrieve, 0.0 elsewhere; (..., T, S)."""
+    """Returns 1.0 for patterns that a state may retrieve, else 0.0: (..., T, S)."""
     ones = ops.ones_like(similar)
     return ones if mask is None else ops.where(mask, ones, ops.zeros_like(ones))
 
 
 def _left(weights: Tensor, mask: Tensor | None) -> Tensor:
-    """The weight that went to nothing, (..., T, 1); 0 where there was no choice."""
+    """Computes 1 − Σ weights, (..., T, 1); 0 for rows without a pattern."""
     left = 1 - ops.sum(weights, axis=-1, keepdims=True)
     if mask is None:
         return left
@@ -267,7 +266,7 @@ def _check_normalizer(normalizer: str, more: str) -> None:
 
 
 def _hidden(z: Tensor, mask: Tensor | None) -> Tensor:
-    return z if mask is None else ops.where(mask, z, lowest(z.dtype))
+    return z if mask is None else ops.where(mask, z, mask_value(z.dtype))
 
 
 def _log_sum(z: Tensor, mask: Tensor | None) -> Tensor:
@@ -283,26 +282,26 @@ def _greatest(z: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def _quadratic(z: Tensor, mask: Tensor | None) -> Tensor:
-    """max pᵀz − ½(‖p‖² − 1)."""
+    """Computes max pᵀz − ½(‖p‖² − 1)."""
     p = normalizers.sparsemax(z, mask)
     return _mean(p, z, mask) - (ops.sum(p**2, axis=-1, keepdims=True) - 1) / 2
 
 
 def _between(z: Tensor, mask: Tensor | None) -> Tensor:
-    """max pᵀz − 4/3 (Σ pᵢ^1.5 − 1)."""
+    """Computes max pᵀz − 4/3 (Σ pᵢ^1.5 − 1)."""
     p = normalizers.entmax15(z, mask)
     entropy = ops.sum(ops.power(p, 1.5), axis=-1, keepdims=True) - 1
     return _mean(p, z, mask) - 4 / 3 * entropy
 
 
 def _mean(p: Tensor, z: Tensor, mask: Tensor | None) -> Tensor:
-    """Σ pᵢ zᵢ, from the greatest on: the rounding of p does not count its size."""
+    """Computes Σ pᵢ zᵢ relative to max zᵢ, so that rounding errors of p stay small."""
     top = ops.stop_gradient(_greatest(z, mask))
     below = ops.where(p > 0, z - top, ops.zeros_like(z))
     return top + ops.sum(p * below, axis=-1, keepdims=True)
 
 
-# For each normalizer Ψ of z and a mask, and Ψ₀ of so many patterns; one at least.
+# For each normalizer: Ψ of z and a mask, and Ψ₀ of the number of patterns (≥ 1).
 _POTENTIALS: dict[str, tuple[Callable, Callable]] = {
     "softmax": (_log_sum, ops.log),
     "softmax1": (_log_sum_and_one, ops.log1p),

@@ -1,6 +1,6 @@
-"""What Hopfield networks are given, held to what they need: states, patterns, β.
+"""Validation of the inputs of Hopfield networks: states, patterns and β.
 
-Shapes: T states, S stored patterns, D width; "..." for any axes in front.
+Shapes: T states, S stored patterns, D width; "..." for any leading axes.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ import numpy as np
 from keras import ops
 
 from keras_attention import kernels
-from keras_attention.numerics.precision import is_half, wide
+from keras_attention.numerics.precision import is_half, to_float32
 from keras_attention.ops import scores
 
 Tensor = Any
 
 
 def rows(name: str, x: Any) -> Tensor:
-    """States or patterns, as numbers to calculate with.
+    """Converts states or patterns to floating point.
 
     Args:
-        name: the argument's name, for the message.
-        x: (..., D), of rank 2 or more; also lists of numbers.
+        name: the argument's name, for error messages.
+        x: (..., D), of rank 2 or more; nested lists are accepted too.
 
     Returns:
-        The same in float32, or in float64 where they came in it and the backend keeps
-        it: Keras does on TensorFlow, and on JAX when told to.
+        A float32 tensor, or float64 if the input is and the backend keeps it:
+        TensorFlow does, and JAX with `jax_enable_x64`.
 
     Raises:
-        ValueError: if they are not numbers, their rows have not one width, or there is
-            no axis of rows.
+        ValueError: if the values are not real numbers, the rows differ in width, or the
+            rank is below 2.
     """
     x = x.value if isinstance(x, keras.Variable) else x
     if not hasattr(x, "shape"):
@@ -52,17 +52,19 @@ def rows(name: str, x: Any) -> Tensor:
             f"is {name}[None]. Received: {name}.shape={tuple(x.shape)}"
         )
     dtype = keras.backend.standardize_dtype(x.dtype)
-    full = wide(x) if keras.backend.is_float_dtype(dtype) else ops.cast(x, "float32")
+    full = (
+        to_float32(x) if keras.backend.is_float_dtype(dtype) else ops.cast(x, "float32")
+    )
     return full if kernels.is_traced(full) else ops.convert_to_tensor(full)
 
 
 def both(states: Any, patterns: Any) -> tuple[Tensor, Tensor]:
-    """States (..., T, D) and patterns (..., S, D) of one width, as `rows` has them.
+    """Converts states (..., T, D) and patterns (..., S, D) of equal width by `rows`.
 
-    Both are in the wider of their two dtypes.
+    Both are returned in the wider of their two dtypes.
 
     Raises:
-        ValueError: if they are not of one width.
+        ValueError: if they differ in width.
     """
     ours, stored = rows("states", states), rows("patterns", patterns)
     if ours.shape[-1] != stored.shape[-1]:
@@ -78,10 +80,10 @@ def both(states: Any, patterns: Any) -> tuple[Tensor, Tensor]:
 
 
 def binary(states: Any, patterns: Any) -> tuple[Tensor, Tensor]:
-    """The same, of numbers that are −1 and 1, which is checked where it can be seen.
+    """Like `both`, for values −1 and 1; checks them outside compiled functions.
 
     Raises:
-        ValueError: if they are not of one width, or hold another number.
+        ValueError: if they differ in width or hold another value.
     """
     ours, stored = both(states, patterns)
     for name, x in (("states", ours), ("patterns", stored)):
@@ -96,15 +98,15 @@ def binary(states: Any, patterns: Any) -> tuple[Tensor, Tensor]:
 
 
 def nearness(states: Tensor, patterns: Tensor, mask: Tensor | None = None) -> Tensor:
-    """−½‖ξ − xᵢ‖², with what rounding leaves of it far from the origin, too.
+    """Computes −½‖ξ − xᵢ‖², accurately even for patterns far from the origin.
 
-    The squares are those of differences from the patterns' mean.
+    States and patterns are first centred on the mean of the patterns.
 
     Args:
-        states: ξ, (..., T, D), as `both` has them.
+        states: ξ, (..., T, D), as returned by `both`.
         patterns: X, (..., S, D), in the same dtype.
-        mask: booleans that broadcast to (..., T, S), or None; what no state may
-            retrieve does not count in the mean.
+        mask: booleans that broadcast to (..., T, S), or None. Patterns that no state
+            may retrieve are left out of the mean.
 
     Returns:
         (..., T, S).
@@ -116,23 +118,23 @@ def nearness(states: Tensor, patterns: Tensor, mask: Tensor | None = None) -> Te
         counts = counts * ops.cast(ops.expand_dims(some, -1), counts.dtype)
     total = ops.maximum(ops.sum(counts, axis=-2, keepdims=True), 1)
     middle = ops.sum(counts * patterns, axis=-2, keepdims=True) / total  # (..., 1, D)
-    middle = ops.stop_gradient(middle)  # on which no distance depends
+    middle = ops.stop_gradient(middle)  # no distance depends on it
     return scores.rbf(states - middle, patterns - middle, 0.5)
 
 
 def inverse_temperature(beta: Any, dtype: Any, per_row: bool = True) -> Any:
-    """β, a positive number or a tensor, as what multiplies scores.
+    """Converts β to a float or tensor that multiplies scores.
 
     Args:
         beta: a number, or numbers of any shape (...).
-        dtype: that of the scores.
-        per_row: whether a tensor has a β for each row of scores (..., S).
+        dtype: the dtype of the scores.
+        per_row: whether a tensor holds one β per row of scores (..., S).
 
     Returns:
-        A float, or a tensor: (..., 1) where it is that of rows, else (...).
+        A float or a tensor: (..., 1) if it is per row, else (...).
 
     Raises:
-        ValueError: if it can be seen not to be positive and finite.
+        ValueError: if β is known and not positive and finite.
     """
     beta = beta.value if isinstance(beta, keras.Variable) else beta
     numbers = beta if hasattr(beta, "shape") else np.asarray(beta)
@@ -151,7 +153,7 @@ def inverse_temperature(beta: Any, dtype: Any, per_row: bool = True) -> Any:
 
 
 def seen(x: Any) -> np.ndarray | None:
-    """Its numbers; None inside a compiled function, where there are none yet."""
+    """Returns the values as an array, or None inside a compiled function."""
     if isinstance(x, np.ndarray | np.generic):
         return np.asarray(x)
     if kernels.is_traced(x):
@@ -160,5 +162,5 @@ def seen(x: Any) -> np.ndarray | None:
 
 
 def result(x: Tensor, like: Any) -> Tensor:
-    """Back in half precision, where what came in was in it."""
+    """Casts to half precision if the input `like` has it."""
     return ops.cast(x, like.dtype) if hasattr(like, "dtype") and is_half(like) else x

@@ -1,10 +1,10 @@
-"""What the theory of Hopfield networks says of a retrieval: how far, how many.
+"""Theory of Hopfield retrieval: error bounds and storage capacities.
 
-The first functions are of the stored patterns, on every backend. The capacities are
-numbers in Python, to draw what is measured over what is expected.
+The first functions analyse stored patterns and run on every backend. The capacities are
+Python numbers, for comparing measurements with the theory.
 
-Shapes: T states, S stored patterns (N in the papers), D width; "..." for any axes in
-front.
+Shapes: T states, S stored patterns (N in the papers), D width; "..." for any leading
+axes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from keras import ops
 
 from keras_attention.numerics import masks
-from keras_attention.numerics.precision import wide
+from keras_attention.numerics.precision import to_float32
 from keras_attention.ops import scores
 from keras_attention.ops.hopfield import patterns as given
 
@@ -25,17 +25,17 @@ Tensor = Any
 
 
 def pattern_separation(patterns: Tensor) -> Tensor:
-    """Δᵢ = xᵢᵀxᵢ − max_{j ≠ i} xᵢᵀxⱼ: how far ahead of the others a pattern is.
+    """Computes the separation of each pattern, Δᵢ = xᵢᵀxᵢ − max_{j ≠ i} xᵢᵀxⱼ.
 
     Args:
-        patterns: X, (..., S, D), a pattern in each row.
+        patterns: X, (..., S, D), one pattern per row.
 
     Returns:
-        Δ, (..., S), in float32 for half precision; ∞ for a pattern that is alone, and
-        negative for one that is more like another than like itself.
+        Δ, (..., S); float32 for inputs in half precision. Δ is ∞ for a single pattern.
+        Δ is negative if xᵢᵀxⱼ > xᵢᵀxᵢ for another pattern xⱼ.
 
     Raises:
-        ValueError: if the rows have not one width.
+        ValueError: if the rows differ in width.
 
     Example:
 
@@ -50,7 +50,7 @@ def pattern_separation(patterns: Tensor) -> Tensor:
     """
     stored = given.rows("patterns", patterns)
     similar = scores.dot(stored, stored)  # (..., S, S)
-    place = masks.places(ops.shape(stored)[-2])  # (S,)
+    place = masks.positions(ops.shape(stored)[-2])  # (S,)
     same = ops.equal(ops.expand_dims(place, 0), ops.expand_dims(place, 1))
     others = ops.where(same, float("-inf"), similar)
     return ops.sum(stored**2, axis=-1) - ops.max(others, axis=-1)
@@ -62,27 +62,28 @@ def retrieval_error_bound(
     distance: float | Tensor,
     separation: Tensor | None = None,
 ) -> Tensor:
-    """How far from pattern i one update ends, at most, that begins near it.
+    """Bounds the distance from pattern i after one update that starts near it.
 
         ‖f(ξ) − xᵢ‖ ≤ 2M (S − 1) exp(−β(Δᵢ − 2M‖ξ − xᵢ‖))
 
-    for the update f of softmax and dot products, where M is the length of the longest
-    pattern; and never more than 2M, since f(ξ) lies among the patterns. With the
-    distance 1/(2βM) it bounds how far the fixed point near xᵢ is from xᵢ (equation 9).
+    Here f is the update with softmax and dot products, and M is the norm of the longest
+    pattern. The bound never exceeds 2M, because f(ξ) is a mean of the patterns. With
+    the distance 1/(2βM), it bounds the distance between xᵢ and the fixed point near xᵢ
+    (equation 9).
 
     Args:
-        patterns: X, (..., S, D), a pattern in each row.
+        patterns: X, (..., S, D), one pattern per row.
         beta: β, a positive number or a tensor that broadcasts to (..., S).
         distance: ‖ξ − xᵢ‖, a number or a tensor that broadcasts to (..., S).
-        separation: Δ, (..., S), where it is known already; else it is that of
-            :func:`pattern_separation`, which holds (..., S, S).
+        separation: Δ, (..., S), if already known. By default :func:`pattern_separation`
+            computes it, with memory for (..., S, S).
 
     Returns:
-        (..., S), in float32 for half precision.
+        (..., S); float32 for inputs in half precision.
 
     Raises:
-        ValueError: if the rows have not one width, β is not positive, or a distance
-            is not at least 0.
+        ValueError: if the rows differ in width, β is not positive, or a distance is
+            negative.
 
     Example:
 
@@ -94,9 +95,9 @@ def retrieval_error_bound(
     [0.0013, 0.0013]
 
     Reference:
-        Ramsauer et al., "Hopfield networks is all you need" (2021), theorem 5,
-        equation 8; there the distance is the greater of ‖ξ − xᵢ‖ and ‖x*ᵢ − xᵢ‖, of
-        which the proof needs the first alone.
+        Ramsauer et al., "Hopfield networks is all you need" (2021), theorem 5, equation
+        8; The paper uses the larger of ‖ξ − xᵢ‖ and ‖x*ᵢ − xᵢ‖, but its proof needs
+        only ‖ξ − xᵢ‖.
     """
     stored = given.rows("patterns", patterns)
     beta = given.inverse_temperature(beta, stored.dtype, per_row=False)
@@ -111,20 +112,21 @@ def retrieval_error_bound(
 
 
 def metastable_size(weights: Tensor, mass: float = 0.9) -> Tensor:
-    """How many patterns a state is made of: the fewest that hold most of its weight.
+    """Counts the fewest patterns that hold most of a state's weight.
 
-    One for a state in which one pattern was found, S for an average of all. Of weights
-    that do not sum to one it is the fewest that hold `mass` of their sum.
+    The size is 1 if a single pattern was retrieved, and near S for an average of all
+    patterns. `mass` is relative to the sum of the weights.
 
     Args:
-        weights: p, (..., S), not negative.
-        mass: the part of the sum that they must hold, above 0 and at most 1.
+        weights: p, (..., S), non-negative.
+        mass: the fraction of the sum that the patterns must hold, above 0 and at most
+            1.
 
     Returns:
-        int32 (...); 0 where there is no weight at all.
+        int32 (...); 0 if all weights are 0.
 
     Raises:
-        ValueError: for another mass.
+        ValueError: if `mass` is out of range.
 
     Example:
 
@@ -141,7 +143,7 @@ def metastable_size(weights: Tensor, mass: float = 0.9) -> Tensor:
         raise ValueError(
             f"`mass` must be above 0 and at most 1. Received: mass={mass!r}"
         )
-    p = wide(weights)
+    p = to_float32(weights)
     held = ops.cumsum(-ops.sort(-p, axis=-1), axis=-1)  # (..., S)
     total = held[..., -1:]
     short = ops.sum(ops.cast(held < mass * total, "int32"), axis=-1)
@@ -149,15 +151,16 @@ def metastable_size(weights: Tensor, mass: float = 0.9) -> Tensor:
 
 
 def classical_capacity(dim: int) -> float:
-    """0.138 d: patterns that a classical memory holds, with few errors.
+    """Returns 0.138 d, the patterns that a classical memory stores with few errors.
 
-    Without any error it is :func:`polynomial_capacity` of degree 2, for one pattern.
+    For retrieval of a pattern without errors, see :func:`polynomial_capacity` with
+    degree 2.
 
     Args:
         dim: d, the number of neurons, at least 1.
 
     Raises:
-        ValueError: if it is smaller.
+        ValueError: if `dim` is smaller.
 
     Reference:
         Amit, Gutfreund & Sompolinsky, "Storing infinite numbers of patterns in a
@@ -168,14 +171,14 @@ def classical_capacity(dim: int) -> float:
 
 
 def polynomial_capacity(dim: int, degree: int) -> float:
-    """d^(n−1) / (2 (2n − 3)!! ln d): patterns that come back without an error.
+    """Returns d^(n−1) / (2 (2n − 3)!! ln d), the patterns retrieved without errors.
 
     Args:
         dim: d, the number of neurons, at least 2.
         degree: n, at least 2.
 
     Raises:
-        ValueError: if one is smaller.
+        ValueError: if an argument is smaller.
 
     Reference:
         Krotov & Hopfield, "Dense associative memory for pattern recognition" (2016),
@@ -186,25 +189,25 @@ def polynomial_capacity(dim: int, degree: int) -> float:
 
 
 def exponential_capacity(dim: int, flips: float = 0.0) -> float:
-    """exp(d I(1 − 2ρ)/2): patterns that one sweep brings back though some bits differ.
+    """Returns exp(d I(1 − 2ρ)/2), the patterns that one sweep restores from errors.
 
         I(a) = ½ ((1 + a) ln(1 + a) + (1 − a) ln(1 − a))
 
-    which is 2^(d/2) where no bit differs.
+    This is 2^(d/2) if no bits are flipped.
 
     Args:
         dim: d, the number of neurons, at least 1.
-        flips: ρ, the part of a pattern's bits that differ, at least 0 and below ½.
+        flips: ρ, the fraction of flipped bits, at least 0 and below ½.
 
     Returns:
-        The number, ∞ where it is beyond float64.
+        The number of patterns; ∞ if it overflows float64.
 
     Raises:
-        ValueError: for another ρ or d.
+        ValueError: if ρ or d is out of range.
 
     Reference:
         Demircigil et al., "On a model of associative memory with huge storage capacity"
-        (2017); as Ramsauer et al. (2021) have it, theorem A10.
+        (2017); in the form of Ramsauer et al. (2021), theorem A10.
     """
     _at_least(1, dim=dim)
     if not 0 <= flips < 0.5:
@@ -221,25 +224,25 @@ def exponential_capacity(dim: int, flips: float = 0.0) -> float:
 def modern_capacity(
     dim: int, beta: float, radius: float, failure: float = 0.001
 ) -> float:
-    """How many random patterns a modern memory stores at least, with a probability.
+    """Returns a lower bound on the random patterns that a modern memory stores.
 
         N = √p c^((d − 1)/4),    c = b / W₀(exp(a + ln b)),
         a = 2/(d − 1) (1 + ln(2 β K² p (d − 1))),    b = 2K²β/5
 
-    Patterns are drawn on a sphere of radius K√(d − 1). It is a loose bound: far more
-    are stored. A number below 2 promises nothing.
+    The patterns are sampled from a sphere of radius K√(d − 1). The bound is loose: far
+    more patterns are stored in practice. A value below 2 gives no guarantee.
 
     Args:
         dim: d, the width of the patterns, at least 2.
         beta: β, positive.
         radius: K, positive.
-        failure: p, the probability that one of them is not stored, between 0 and 1.
+        failure: p, the probability that a pattern is not stored, between 0 and 1.
 
     Returns:
-        N, ∞ where it is beyond float64.
+        N; ∞ if it overflows float64.
 
     Raises:
-        ValueError: for other arguments.
+        ValueError: if an argument is out of range.
 
     Reference:
         Ramsauer et al., "Hopfield networks is all you need" (2021), theorem 3,
@@ -263,18 +266,18 @@ def modern_capacity(
 
 
 def bit_error(dim: int, patterns: int, degree: int = 2) -> float:
-    """½ erfc √(d^(n−1) / (2K (2n − 3)!!)): how often a bit of a stored pattern flips.
+    """Returns the bit error rate ½ erfc √(d^(n−1) / (2K (2n − 3)!!)) of one update.
 
-    Expected of the first update of K random patterns, whose crosstalk is taken as
-    normally distributed; not to be used for the exponential memory, where it is not.
+    This is the expected error of the first update for K random patterns. It assumes
+    normally distributed crosstalk, which does not hold for the exponential memory.
 
     Args:
         dim: d, the number of neurons, at least 2.
-        patterns: K, how many are stored, at least 1.
-        degree: n, at least 2, which is the classical memory.
+        patterns: K, the number of stored patterns, at least 1.
+        degree: n, at least 2; degree 2 is the classical memory.
 
     Raises:
-        ValueError: if one is smaller.
+        ValueError: if an argument is smaller.
 
     Reference:
         Krotov & Hopfield, "Dense associative memory for pattern recognition" (2016),
@@ -287,12 +290,12 @@ def bit_error(dim: int, patterns: int, degree: int = 2) -> float:
 
 
 def _odd_factorial(n: int) -> int:
-    """n!! = n (n − 2) … 3 · 1."""
+    """Computes n!! = n (n − 2) … 3 · 1."""
     return math.prod(range(n, 0, -2))
 
 
 def _lambert(log: float) -> float:
-    """W₀(exp(log)): the w > 0 of w + ln w = log, by Newton's steps from below."""
+    """Solves w + ln w = log for w = W₀(exp(log)) > 0 by Newton's method from below."""
     w = log - math.log(log) if log > 1 else math.exp(log - 1)
     for _ in range(50):
         w *= (1 + log - math.log(w)) / (1 + w)

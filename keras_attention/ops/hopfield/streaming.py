@@ -1,20 +1,20 @@
-"""Retrieval among so many patterns that there is no room for a score of each.
+"""Retrieval from memories that are too large to store one score per pattern.
 
-The patterns are read in chunks. What is kept of those that were read is, for each
-state, the greatest score m, the sum of the weights and the sum of the weighted
-patterns; a greater score that comes later scales them down ("online softmax"):
+The patterns are read in chunks. For each state, three running values are kept: the
+largest score m, the sum s of the weights and the sum a of the weighted patterns. A
+larger score in a later chunk scales the sums down ("online softmax"):
 
     m' = max(m, max zᵢ)
     s ← s e^(m − m') + Σ e^(zᵢ − m'),    a ← a e^(m − m') + Σ e^(zᵢ − m') xᵢ,    m ← m'
 
-so that scores of one chunk are held at a time, and the result a/s is that of
+Only the scores of one chunk are stored at a time. The result a/s equals
 :func:`keras_attention.ops.hopfield.energy.hopfield_update`.
 
-The patterns stand in a table that has room for more, so that a memory that grows is not
-compiled anew each time: `table_size` says how many rows it has, and those behind the
-last pattern are hidden.
+The patterns are stored in a table with spare rows, so that a growing memory is not
+recompiled each time. `table_size` returns its number of rows. Rows after the last
+pattern are masked.
 
-Shapes: T states, P places of the table, C places of a chunk, D width.
+Shapes: T states, P rows of the table, C rows of a chunk, D width.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from keras import ops
 
 from keras_attention import kernels
 from keras_attention.numerics import masks, normalizers
-from keras_attention.numerics.precision import lowest
+from keras_attention.numerics.precision import mask_value
 from keras_attention.ops import scores
 
 Tensor = Any
-State = tuple[Tensor, Tensor, Tensor]  # greatest score and sum (T, 1), patterns (T, D)
+State = tuple[Tensor, Tensor, Tensor]  # largest score and sum (T, 1), patterns (T, D)
 
-NORMALIZERS = ("softmax", "softmax1", "hardmax")  # that one pass can compute
-SCORES = 2**20  # that are held at a time where every pattern is looked at together
-LEAST = 8  # rows of a table
+NORMALIZERS = ("softmax", "softmax1", "hardmax")  # computable in one pass
+SCORES = 2**20  # stored at a time if all patterns are scored together
+LEAST = 8  # the smallest number of rows
 
 
 def table_size(count: int, chunk: int) -> int:
-    """How many rows a table has for so many patterns.
+    """Returns the number of table rows for a number of patterns.
 
     Args:
-        count: of the patterns, at least 1.
-        chunk: C, how many are read at a time.
+        count: the number of patterns, at least 1.
+        chunk: C, the number of patterns read at a time.
 
     Returns:
-        A power of two up to the size of a chunk, beyond it a number of whole chunks.
+        A power of two up to `chunk`; a multiple of `chunk` above.
     """
     if count > chunk:
         return -(-count // chunk) * chunk
@@ -61,23 +61,25 @@ def streamed_update(
     similarity: str = "dot",
     chunk: int = 2048,
 ) -> Tensor:
-    """One step of each state towards the patterns that it is like, chunk by chunk.
+    """Moves each state one step towards similar patterns, chunk by chunk.
 
     Args:
         states: ξ, (T, D) in float32 or float64.
-        table: (P, D), the patterns and zeros behind them; P is at most `chunk`, or a
+        table: (P, D), the patterns followed by zeros. P is at most `chunk`, or a
             multiple of it.
-        count: how many of its rows are patterns: more than P − `chunk` and at least 1.
+        count: the number of rows that are patterns, more than P − `chunk` and at least
+            1.
         beta: β, a positive number.
-        normalizer: "softmax", "softmax1" or "hardmax". Others need all scores at once.
+        normalizer: "softmax", "softmax1" or "hardmax". The other normalizers need all
+            scores at once.
         similarity: "dot", "cosine" or "distance".
-        chunk: C, how many patterns are read at a time.
+        chunk: C, the number of patterns read at a time.
 
     Returns:
         (T, D) in the dtype of the states.
 
     Raises:
-        ValueError: for another normalizer, or a table that is not of whole chunks.
+        ValueError: for another normalizer, or a table that is not made of whole chunks.
 
     Example:
 
@@ -116,10 +118,10 @@ def streamed_update(
     if (normalizer, similarity) == ("softmax", "dot"):
         found = kernels.lookup(query, table, count)
     if found is None:
-        nothing = None  # the score of nothing, (T, 1)
+        nothing = None  # the score of "no pattern", (T, 1)
         if normalizer == "softmax1":
             nothing = ops.zeros_like(query[:, :1])
-            if similarity == "distance":  # of which ½‖ξ‖² is left out below
+            if similarity == "distance":  # ½‖ξ‖² is omitted from the scores below
                 lengths = ops.sum(asked**2, axis=-1, keepdims=True)
                 nothing = beta * lengths / 2
         read = _hard if normalizer == "hardmax" else _soft
@@ -141,7 +143,7 @@ def _fold(
     scored: Callable[[Tensor, Tensor | None], tuple[Tensor, Tensor]],
     places: tuple[Tensor, Any, int],
 ) -> State:
-    """Reads every chunk; the last one, apart, has rows that are no patterns."""
+    """Reads every chunk. Only the last chunk may hold rows that are not patterns."""
     table, count, chunk = places
     last = table.shape[0] - chunk
 
@@ -152,17 +154,17 @@ def _fold(
 
     if last:
         state = ops.fori_loop(0, last // chunk, lambda i, s: one(i * chunk, s), state)
-    seen = ops.expand_dims(masks.places(chunk, last) < ops.cast(count, "int32"), 0)
+    seen = ops.expand_dims(masks.positions(chunk, last) < ops.cast(count, "int32"), 0)
     return one(last, state, seen)
 
 
 def _middle(table: Tensor, count: Any, chunk: int, dtype: Any) -> Tensor:
-    """The mean of the first chunk's patterns, (1, D).
+    """Computes the mean of the first chunk's patterns, (1, D).
 
-    Far from the origin, lengths of differences from it are what rounding leaves whole.
+    Distances are computed relative to it, which stays accurate far from the origin.
     """
     first = ops.cast(ops.slice(table, (0, 0), (chunk, table.shape[1])), dtype)
-    seen = masks.places(chunk) < ops.cast(count, "int32")
+    seen = masks.positions(chunk) < ops.cast(count, "int32")
     seen = ops.cast(ops.expand_dims(seen, -1), dtype)  # (C, 1)
     return ops.sum(seen * first, axis=0, keepdims=True) / ops.sum(seen)
 
@@ -175,21 +177,21 @@ def _scored(
     similarity: str,
     middle: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """Scores (T, C) of a chunk (C, D), and what is found there."""
+    """Computes the scores (T, C) of a chunk (C, D); returns them and the patterns."""
     x = scores.unit(x) if similarity == "cosine" else x
     near = x if middle is None else x - middle
     z = ops.matmul(query, ops.transpose(near))  # (T, C)
-    if similarity == "distance":  # −½β‖ξ‖² is the same for all, and left out
+    if similarity == "distance":  # −½β‖ξ‖² is equal for all and omitted
         z = z - ops.expand_dims(beta / 2 * ops.sum(near**2, axis=-1), 0)
-    return (z if seen is None else ops.where(seen, z, lowest(z.dtype))), x
+    return (z if seen is None else ops.where(seen, z, mask_value(z.dtype))), x
 
 
 def _start(query: Tensor, nothing: Tensor | None) -> State:
-    """Before the first chunk: no pattern, or the choice of none."""
+    """Returns the state before the first chunk."""
     if nothing is not None:
         return nothing, ops.ones_like(nothing), ops.zeros_like(query)
     zeros = ops.zeros_like(query[:, :1])
-    return zeros + lowest(query.dtype), zeros, ops.zeros_like(query)
+    return zeros + mask_value(query.dtype), zeros, ops.zeros_like(query)
 
 
 def _soft(state: State, z: Tensor, x: Tensor) -> State:
@@ -201,7 +203,7 @@ def _soft(state: State, z: Tensor, x: Tensor) -> State:
 
 
 def _hard(state: State, z: Tensor, x: Tensor) -> State:
-    """The first of the best patterns so far, with a sum of 1."""
+    """Keeps the first of the best patterns so far, with a sum of 1."""
     greatest, total, best = state
     top = ops.max(z, axis=1, keepdims=True)  # (T, 1)
     better = top > greatest

@@ -119,6 +119,7 @@ def usage(previous: Tensor, write_weights: Tensor, retention: Tensor) -> Tensor:
     Reference:
         Graves et al. (2016), "Dynamic memory allocation"; several heads as in its code.
     """
+    previous = ops.convert_to_tensor(previous)
     return reference.update_usage(previous, write_weights, retention)
 
 

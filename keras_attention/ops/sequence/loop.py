@@ -22,7 +22,7 @@ Step = Callable[[Structure, Structure], tuple[Structure, Structure]]
 
 
 def scan(
-    step: Step, state: Structure, inputs: Structure, segment: Any = None
+    step: Step, state: Structure, inputs: Structure, checkpoint_steps: Any = None
 ) -> tuple[Structure, Any]:
     """Takes a step for each time of a sequence, from one state to the next.
 
@@ -33,26 +33,27 @@ def scan(
     inputs: a seed generator inside it would leak tracers on JAX, and repeat itself on
     TensorFlow. Gradients flow through everything.
 
-    With a `segment` the states between such numbers of steps are all that is kept for
-    the gradients; each segment is computed a second time when they are taken. Memory
-    then grows with T / segment + segment instead of with T. No gradient flows to what
-    `step` closes over, other than variables.
+    With `checkpoint_steps` n, the loop keeps the state after every n steps. It
+    recomputes the steps between them for the gradients: memory grows with T / n + n
+    instead of with T. No gradient flows to what `step` closes over, other than
+    variables.
 
     Args:
         step: f(state, input) that returns the next state, of the same structure,
             shapes and dtypes, and an output, a structure of tensors.
         state: the first state, a structure of tensors; tuples and dicts.
         inputs: a structure of tensors (T, B, ...), the time first, T at least 1.
-        segment: how many steps are kept or computed again together; "auto" is √T, and
-            with None everything is kept.
+        checkpoint_steps: n, the number of steps that are recomputed together; "auto" is
+            √T, and None keeps everything.
 
     Returns:
         The last state, and the outputs (T, ...) of all steps.
 
     Raises:
-        ValueError: if there are no inputs, or they differ in length, or `segment` is
-            below 1; on torch, while an export is traced that leaves the length open: it
-            would hold as many steps as its example, and be wrong for others.
+        ValueError: if there are no inputs, or they differ in length, or
+            `checkpoint_steps` is below 1; on torch, while an export is traced that
+            leaves the length open: it would hold as many steps as its example, and be
+            wrong for others.
 
     Example:
 
@@ -76,33 +77,38 @@ def scan(
         )
     if lengths and lengths[0] == 0:
         raise ValueError("`inputs` must have at least one step. Received: none")
-    if kernels.is_open(flat[0].shape[0]):
+    if kernels.is_dynamic(flat[0].shape[0]):
         raise ValueError(
             "torch exports a loop over time unrolled, with a fixed length of 2 steps "
             "or more: give it, `model.export(…, input_signature=…)`, or export from "
             "JAX or TensorFlow. Received: a length that is open, or 1"
         )
-    if segment is None:
+    if checkpoint_steps is None:
         return kernels.scan(step, state, inputs)
-    if segment != "auto" and segment < 1:
+    if checkpoint_steps != "auto" and checkpoint_steps < 1:
         raise ValueError(
-            f'`segment` must be at least 1, or "auto". Received: segment={segment!r}'
+            '`checkpoint_steps` must be at least 1, or "auto". '
+            f"Received: checkpoint_steps={checkpoint_steps!r}"
         )
-    return _in_segments(step, state, inputs, segment, flat[0])
+    return _in_segments(step, state, inputs, checkpoint_steps, flat[0])
 
 
 def _in_segments(
-    step: Step, state: Structure, inputs: Structure, segment: Any, first: Any
+    step: Step, state: Structure, inputs: Structure, checkpoint_steps: Any, first: Any
 ) -> tuple[Structure, Any]:
     """A scan over segments, each of which is a scan that is computed again."""
     if first.shape[0] is None:
-        return _in_open_segments(step, state, inputs, segment, first)
+        return _in_open_segments(step, state, inputs, checkpoint_steps, first)
     ops, tree = keras.ops, keras.tree
     length = first.shape[0]
-    segment = math.isqrt(length) if segment == "auto" else min(segment, length)
-    whole = length // segment * segment
+    checkpoint_steps = (
+        math.isqrt(length)
+        if checkpoint_steps == "auto"
+        else min(checkpoint_steps, length)
+    )
+    whole = length // checkpoint_steps * checkpoint_steps
     state, outputs = _whole_segments(
-        step, state, tree.map_structure(lambda x: x[:whole], inputs), segment
+        step, state, tree.map_structure(lambda x: x[:whole], inputs), checkpoint_steps
     )
     if whole == length:
         return state, outputs
@@ -113,18 +119,20 @@ def _in_segments(
 
 
 def _in_open_segments(
-    step: Step, state: Structure, inputs: Structure, segment: Any, first: Any
+    step: Step, state: Structure, inputs: Structure, checkpoint_steps: Any, first: Any
 ) -> tuple[Structure, Any]:
-    """The same of a length not known yet: in the last segment, steps that lead nowhere.
+    """The same of a length not known yet: the last group has steps without effect.
 
     A rest of no steps would be a loop without a turn.
     """
     ops, tree = keras.ops, keras.tree
     length = ops.shape(first)[0]
-    if segment == "auto":
-        segment = ops.cast(ops.sqrt(ops.cast(length, "float32")), "int32")
-    segment = ops.maximum(ops.minimum(segment, length), 1)
-    times = ops.arange((length + segment - 1) // segment * segment)
+    if checkpoint_steps == "auto":
+        checkpoint_steps = ops.cast(ops.sqrt(ops.cast(length, "float32")), "int32")
+    checkpoint_steps = ops.maximum(ops.minimum(checkpoint_steps, length), 1)
+    times = ops.arange(
+        (length + checkpoint_steps - 1) // checkpoint_steps * checkpoint_steps
+    )
     filled = tree.map_structure(
         lambda x: ops.take(x, ops.minimum(times, length - 1), axis=0), inputs
     )
@@ -135,19 +143,23 @@ def _in_open_segments(
         kept = tree.map_structure(lambda a, b: ops.where(is_valid, a, b), new, state)
         return kept, output
 
-    state, outputs = _whole_segments(guarded, state, (times < length, filled), segment)
+    state, outputs = _whole_segments(
+        guarded, state, (times < length, filled), checkpoint_steps
+    )
     return state, tree.map_structure(lambda y: y[:length], outputs)
 
 
 def _whole_segments(
-    step: Step, state: Structure, inputs: Structure, segment: Any
+    step: Step, state: Structure, inputs: Structure, checkpoint_steps: Any
 ) -> tuple[Structure, Any]:
     """Of a length that is a multiple of the segment's."""
     ops, tree = keras.ops, keras.tree
 
-    def cut(x: Any) -> Any:  # (T, ...) to (count, segment, ...)
+    def cut(x: Any) -> Any:  # (T, ...) to (count, checkpoint_steps, ...)
         shape = ops.shape(x)
-        return ops.reshape(x, (shape[0] // segment, segment, *shape[1:]))
+        return ops.reshape(
+            x, (shape[0] // checkpoint_steps, checkpoint_steps, *shape[1:])
+        )
 
     def joined(y: Any) -> Any:
         shape = ops.shape(y)

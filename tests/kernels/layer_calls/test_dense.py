@@ -90,7 +90,7 @@ def test_hooks_are_called(hook, everywhere):
         handles += [getattr(one, f"register_{hook}")(note) for one in (dense, cell)]
     try:
         kernels.dense(dense, x[:, None], 1).sum().backward()
-        kernels.called(cell, x, [x.new_zeros(B, 3)])[0].sum().backward()
+        kernels.call_layer(cell, x, [x.new_zeros(B, 3)])[0].sum().backward()
     finally:
         for handle in handles:
             handle.remove()

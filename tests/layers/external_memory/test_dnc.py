@@ -177,11 +177,11 @@ def test_segments_have_the_same_gradients(name):
     """Of the inputs, the weights and the state; the output's dropout is the same."""
     x, mask = data()
     weights, found = None, []
-    for segment in (None, 3, "auto"):
+    for checkpoint_steps in (None, 3, "auto"):
         keras.utils.set_random_seed(3)
         links = name == "dense" or 2
         cell = DNCCell(lstm(), M, W, R, links=links, bypass_dropout=0.3)
-        layer = whole(cell, segment=segment)
+        layer = whole(cell, checkpoint_steps=checkpoint_steps)
         layer.build((B, T, D))
         weights = weights or layer.get_weights()
         layer.set_weights(weights)
@@ -201,9 +201,11 @@ def test_segments_have_the_same_gradients(name):
 def test_segments_refuse_the_dropout_of_a_controller_that_trains():
     """A step that is computed again would sample another mask."""
     stack = [lstm(), keras.layers.GRUCell(U, recurrent_dropout=0.3)]
-    layer = DNC(DNCCell(stack, M, W, R), segment=3)
+    layer = DNC(DNCCell(stack, M, W, R), checkpoint_steps=3)
     x, _ = data()
-    with pytest.raises(ValueError, match=r"`segment` computes .* Received: segment=3"):
+    with pytest.raises(
+        ValueError, match=r"`checkpoint_steps` computes .* Received: checkpoint_steps=3"
+    ):
         layer(x, training=True)
     assert np.isfinite(to_numpy(layer(x))).all()
 
@@ -234,11 +236,13 @@ def test_gradients_of_a_whole_sequence_can_be_differentiated_again(linked, monke
 def test_segments_train_the_same_weights():
     x, _ = data()
     moved = []
-    for segment in (None, 3):
+    for checkpoint_steps in (None, 3):
         keras.utils.set_random_seed(0)
         inputs = keras.Input((None, D))
         cell = DNCCell(lstm(), M, W, R, output_units=V)
-        model = keras.Model(inputs, DNC(cell, segment=segment)(inputs))
+        model = keras.Model(
+            inputs, DNC(cell, checkpoint_steps=checkpoint_steps)(inputs)
+        )
         model.compile(keras.optimizers.SGD(1.0), "mse")
         before = model.get_weights()
         model.fit(x, np.ones((B, V)), verbose=0)
@@ -249,12 +253,18 @@ def test_segments_train_the_same_weights():
 
 
 @pytest.mark.backends("tensorflow", reason="its graphs may leave T open")
-@pytest.mark.parametrize(("segment", "steps"), [("auto", 4), (3, 6), (3, 7), (3, 2)])
-def test_segments_of_a_length_that_is_open(segment, steps):
+@pytest.mark.parametrize(
+    ("checkpoint_steps", "steps"), [("auto", 4), (3, 6), (3, 7), (3, 2)]
+)
+def test_segments_of_a_length_that_is_open(checkpoint_steps, steps):
     import tensorflow as tf
 
     x = np.random.default_rng(0).normal(size=(B, steps, D)).astype("float32")
-    layer = DNC(DNCCell(lstm(), M, W, R), return_sequences=True, segment=segment)
+    layer = DNC(
+        DNCCell(lstm(), M, W, R),
+        return_sequences=True,
+        checkpoint_steps=checkpoint_steps,
+    )
     layer.build(x.shape)
     spec = tf.TensorSpec([None, None, D])
 
@@ -265,7 +275,7 @@ def test_segments_of_a_length_that_is_open(segment, steps):
         return tape.gradient(total, [x, *layer.trainable_variables])
 
     found = tf.function(slopes, input_signature=[spec])(x)
-    layer.segment = None
+    layer.checkpoint_steps = None
     wanted = tf.function(slopes, input_signature=[spec])(x)
     for one, other in zip(found, wanted):
         np.testing.assert_allclose(one, other, atol=1e-6)
@@ -274,12 +284,12 @@ def test_segments_of_a_length_that_is_open(segment, steps):
 @pytest.mark.backends("jax", "torch", reason="nothing to count it with")
 def test_segments_keep_a_fraction_of_the_memory():
     held = {}
-    for segment in (None, "auto"):
+    for checkpoint_steps in (None, "auto"):
         cell = DNCCell(lstm(), 48, W, 1)
-        layer = DNC(cell, segment=segment)
+        layer = DNC(cell, checkpoint_steps=checkpoint_steps)
         x = np.random.default_rng(0).normal(size=(1, 64, D)).astype("float32")
         layer.build(x.shape)
-        held[segment] = _bytes_kept(layer, x)
+        held[checkpoint_steps] = _bytes_kept(layer, x)
     assert held["auto"] < held[None] / 3, held
 
 
@@ -378,10 +388,12 @@ def test_bad_calls():
     x, mask = data()
     with pytest.raises(ValueError, match="`cell` must be a DNCCell or an NTMCell"):
         DNC(lstm())
-    with pytest.raises(ValueError, match="`segment` must be at least 1"):
-        DNC(CELLS["dense"](), segment=0)
-    with pytest.raises(ValueError, match="`segment` must be a number of steps"):
-        DNC(CELLS["dense"](), segment="root")
+    with pytest.raises(ValueError, match="`checkpoint_steps` must be at least 1"):
+        DNC(CELLS["dense"](), checkpoint_steps=0)
+    with pytest.raises(
+        ValueError, match="`checkpoint_steps` must be a number of steps"
+    ):
+        DNC(CELLS["dense"](), checkpoint_steps="root")
     layer = DNC(CELLS["dense"]())
     with pytest.raises(ValueError, match=r"`inputs` must have shape"):
         layer(x[:, 0])

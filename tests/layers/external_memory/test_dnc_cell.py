@@ -188,9 +188,9 @@ def test_sizes_of_numpy_are_numbers():
     }
     given = {name: np.int64(size) for name, size in sizes.items()}
     cell = DNCCell(keras.layers.LSTMCell(U), **given)
-    layer = DNC(cell, return_sequences=True, segment=np.int64(2))
+    layer = DNC(cell, return_sequences=True, checkpoint_steps=np.int64(2))
     assert layer.compute_output_shape((B, T, D)) == (B, T, V)
-    for owner, name in (*((cell, name) for name in sizes), (layer, "segment")):
+    for owner, name in (*((cell, name) for name in sizes), (layer, "checkpoint_steps")):
         kept = getattr(owner, name), owner.get_config()[name]
         assert [type(size) for size in kept] == [int, int], name
         assert kept == (sizes.get(name, 2),) * 2

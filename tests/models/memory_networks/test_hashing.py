@@ -4,9 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_attention.models import MemNN
-from keras_attention.models.memory_networks.hashing import ClusterHash, Hash, WordHash
-from keras_attention.models.memory_networks.large_memory import LargeMemory
+from keras_attention.models import ClusterHash, LargeMemory, MemNN, WordHash
+from keras_attention.models.memory_networks.hashing import Hash
 from keras_attention.ops.hashing import k_means
 
 N, L, WORDS = 211, 5, 61

@@ -1,4 +1,4 @@
-"""Tasks 9 to 13: people alone, told in other ways than "Mary went to the office"."""
+"""Tasks 9 to 13: people's moves with negation, indefinite knowledge and coreference."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -24,7 +24,7 @@ _PRONOUNS = {"mary": "she", "sandra": "she", "john": "he", "daniel": "he"}
 
 
 def story(task: int, random_source: RandomSource) -> list[Example]:
-    """A story of one of the tasks 9 to 13: five times two facts and a question."""
+    """Writes a story of task 9 to 13: two facts and a question, five times."""
     cast = (OTHER_PEOPLE, OTHER_PLACES) if task == 10 else (PEOPLE, PLACES)
     walkers = _Walkers(random_source, *cast)
     tell_two, ask = _TELL[task], _ASK[task]
@@ -38,17 +38,17 @@ def story(task: int, random_source: RandomSource) -> list[Example]:
 
 
 class _Told(NamedTuple):
-    """A fact: its words, whom it is about, and where it says or implies they are."""
+    """A fact: its words, its people, and their stated or implied place."""
 
     words: Words
     people: tuple[str, ...]
     place: str
     kind: str  # "in", "not in" or "either"
-    decoy: str = ""  # of "either": the other place
+    decoy: str = ""  # the second place for "either"
 
 
 class _Walkers:
-    """Where people are, whether told or not, and what is told of it."""
+    """The people's places, known or unknown to the reader, and the facts about them."""
 
     def __init__(
         self, random_source: RandomSource, people: Sequence[str], places: Sequence[str]
@@ -62,7 +62,7 @@ class _Walkers:
         self.last: dict[str, int] = {}  # the last fact about each person
 
     def move(self, *people: str) -> str:
-        """Brings people to a place where none of them is."""
+        """Moves people to a place where none of them is."""
         here = [self.place[name] for name in people]
         target = self.random_source.other(self.places, *here)
         for name in people:
@@ -76,13 +76,13 @@ class _Walkers:
         self.facts.append(fact)
 
     def recent(self) -> tuple[str, int]:
-        """Someone mentioned of late, and the last fact about them."""
+        """Returns a recently mentioned person and the last fact about them."""
         person = self.random_source.choose(self.mentions[-WINDOW:])
         return person, self.last[person]
 
 
 def _tell_denials(walkers: _Walkers) -> None:
-    """Task 9: a fact may say where someone no longer is."""
+    """Task 9: a fact may say that someone is no longer in a place."""
     for _ in range(2):
         person = walkers.random_source.choose(walkers.people)
         left = walkers.place[person]
@@ -103,10 +103,10 @@ def _tell_denials(walkers: _Walkers) -> None:
 
 
 def _tell_choices(walkers: _Walkers) -> None:
-    """Task 10: a fact may leave open which of two places someone is in.
+    """Task 10: a fact may place someone in one of two places.
 
-    The second place is drawn from all, so that now and then it is the first again,
-    as in the real files.
+    The second place is sampled from all places. As in the real files, it sometimes
+    equals the first.
     """
     for _ in range(2):
         person = walkers.random_source.choose(walkers.people)
@@ -165,10 +165,11 @@ def _tell_next(walkers: _Walkers, pronoun: str, people: tuple[str, ...]) -> None
 
 
 def _ask_whether(walkers: _Walkers) -> Question:
-    """Tasks 9 and 10: is someone in a place? Half of the time, it is the true one.
+    """Tasks 9 and 10: is someone in a place? Half of the questions name the true place.
 
-    Of someone who is not in a place, the question is about that place. Of someone
-    who is in one of two, the answer is "maybe" for both, even if they are the same.
+    If the last fact says that someone is not in a place, the question asks about that
+    place. If someone is in one of two places, the answer is "maybe" for both, even if
+    they are equal.
     """
     person, index = walkers.recent()
     fact = walkers.facts[index]
@@ -192,7 +193,7 @@ def _ask_where(walkers: _Walkers) -> Question:
 
 
 def _ask_where_next(walkers: _Walkers) -> Question:
-    """Tasks 11 and 13: the same, supported by the fact with the names, too."""
+    """Tasks 11 and 13: where is someone? The fact with the names is also a support."""
     words, answer, (index,) = _ask_where(walkers)
     return Question(words, answer, (index - 1, index))
 

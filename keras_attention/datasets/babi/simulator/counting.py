@@ -1,4 +1,4 @@
-"""Tasks 5, 7 and 8: who gave what to whom, and who carries how many, and which."""
+"""Tasks 5, 7 and 8: gifts, counts and lists of carried objects."""
 
 from keras_attention.datasets.babi.archive import Example
 from keras_attention.datasets.babi.simulator.random_source import RandomSource
@@ -12,13 +12,13 @@ from keras_attention.datasets.babi.simulator.world import (
 )
 
 _EXCHANGE = ("go", "get", "drop", "give")
-# In the order in which one of several takes an object that is given.
+# The first person in this order who is present takes a given object.
 _CAST = {5: ("mary", "fred", "bill", "jeff"), 7: ("john", "mary", "sandra", "daniel")}
 _NUMBERS = ("none", "one", "two", "three")
 
 
 def story(task: int, random_source: RandomSource) -> list[Example]:
-    """A story of task 5, 7 or 8, with five questions."""
+    """Writes a story of task 5, 7 or 8 with five questions."""
     if task == 8:
         return tell(task, World(random_source), _HandNotes(), _ask_which)
     world = World(random_source, people=_CAST[task], actions=_EXCHANGE)
@@ -28,7 +28,7 @@ def story(task: int, random_source: RandomSource) -> list[Example]:
 
 
 class _GiftNotes:
-    """When each object was given last."""
+    """Records when each object was last given."""
 
     def __init__(self) -> None:
         self.facts: list[Fact] = []
@@ -41,7 +41,7 @@ class _GiftNotes:
 
 
 def _ask_gift(notes: _GiftNotes, random_source: RandomSource) -> Question | None:
-    """Task 5: of an object given in the last facts, who gave it to whom at last?"""
+    """Task 5: who last gave a recently given object to whom?"""
     recent = notes.facts[-WINDOW:]
     given = [fact.target for fact in recent if fact.action == "give"]
     if not given:
@@ -52,7 +52,7 @@ def _ask_gift(notes: _GiftNotes, random_source: RandomSource) -> Question | None
 
 
 def _word_gift(fact: Fact, random_source: RandomSource) -> tuple[Words, str]:
-    """Asks for the object in a third of the cases, else for one of the two people."""
+    """Asks for the object in a third of the cases, else for one of the people."""
     giver, _, name, recipient = fact
     form = random_source.below(6)
     if form < 2:
@@ -67,12 +67,12 @@ def _word_gift(fact: Fact, random_source: RandomSource) -> tuple[Words, str]:
 
 
 class _HandNotes:
-    """Which objects each person had in hand, and the facts that tell it."""
+    """Records which objects each person carried and the facts that say so."""
 
     def __init__(self) -> None:
         self.facts: list[Fact] = []
         self.events: dict[str, dict[str, list[int]]] = {}  # person: object: facts
-        self.held: dict[str, dict[str, bool]] = {}  # person: object: whether now
+        self.held: dict[str, dict[str, bool]] = {}  # person: object: carried?
 
     def add(self, fact: Fact) -> None:
         if fact.action != "go":
@@ -87,13 +87,13 @@ class _HandNotes:
         self.held.setdefault(person, {})[name] = held
 
     def recent_hands(self) -> list[str]:
-        """Who picked up, put down or gave away an object in the last facts."""
+        """Returns who picked up, put down or gave away an object in the last facts."""
         recent = self.facts[-WINDOW:]
         return [fact.person for fact in recent if fact.action != "go"]
 
 
 def _ask_how_many(notes: _HandNotes, random_source: RandomSource) -> Question | None:
-    """Task 7. All that the person ever had in hand supports the number."""
+    """Task 7. Every fact about an object the person ever carried supports the count."""
     people = notes.recent_hands()
     if not people:
         return None
@@ -105,9 +105,9 @@ def _ask_how_many(notes: _HandNotes, random_source: RandomSource) -> Question | 
 
 
 def _ask_which(notes: _HandNotes, random_source: RandomSource) -> Question | None:
-    """Task 8. Objects come in the order in which the person first picked them up.
+    """Task 8. The answer lists objects in the order in which they were first picked up.
 
-    The supporting facts do, too: all those of one object, then those of the next.
+    The supporting facts follow the same order, grouped by object.
     """
     people = notes.recent_hands()
     if not people:

@@ -1,4 +1,4 @@
-"""Tasks 15 and 16: what holds of a kind holds of one of its kind, and back."""
+"""Tasks 15 and 16: deduction from a species to an animal, and induction back."""
 
 from keras_attention.datasets.babi.archive import Example
 from keras_attention.datasets.babi.simulator.random_source import RandomSource
@@ -6,7 +6,7 @@ from keras_attention.datasets.babi.simulator.world import Words
 
 _ANIMALS = {"mouse": "mice", "wolf": "wolves", "cat": "cats", "sheep": "sheep"}
 _NAMES = ("gertrude", "winona", "jessica", "emily")
-_DEDUCTIONS = 4  # questions a story
+_DEDUCTIONS = 4  # questions per story
 
 _KINDS = ("lion", "rhino", "frog", "swan")
 _CREATURES = ("lily", "bernhard", "greg", "julius", "brian")
@@ -14,7 +14,7 @@ _COLORS = ("gray", "white", "yellow", "green")
 
 
 def story(task: int, random_source: RandomSource) -> list[Example]:
-    """A story of task 15, with four questions, or of task 16, with one."""
+    """Writes a story of task 15 with four questions, or of task 16 with one."""
     return (
         _deductions(task, random_source)
         if task == 15
@@ -23,7 +23,7 @@ def story(task: int, random_source: RandomSource) -> list[Example]:
 
 
 def _deductions(task: int, random_source: RandomSource) -> list[Example]:
-    """Asks what some of four named animals fear; all that is told comes before."""
+    """Tells all facts, then asks what some of four named animals fear."""
     herd = _Herd(random_source)
     examples = []
     for _ in range(_DEDUCTIONS):
@@ -39,8 +39,8 @@ def _deductions(task: int, random_source: RandomSource) -> list[Example]:
 class _Herd:
     """Four kinds that fear one another, and four animals of these kinds.
 
-    An animal comes after the fear of its kind. Kinds and animals are drawn until all
-    are told; so animals are more often of kinds that are told early.
+    Each animal is introduced after its kind's fear. Kinds and animals are sampled until
+    all are told, so animals more often belong to kinds told early.
     """
 
     def __init__(self, random_source: RandomSource) -> None:
@@ -70,10 +70,10 @@ class _Herd:
 
 
 def _induction(task: int, random_source: RandomSource) -> Example:
-    """Asks for the color of the one of which none is told.
+    """Asks for the color of the one creature without a stated color.
 
-    The answer is the color of the one of its kind that was named last. As in the
-    real files, there may be one, three or four of its kind, never two.
+    The answer is the color of the last named creature of its kind. As in the real
+    files, its kind has one, three or four other members, never two.
     """
     menagerie = _Menagerie(random_source)
     while len(menagerie.mates()) in (0, 2):
@@ -87,14 +87,14 @@ def _induction(task: int, random_source: RandomSource) -> Example:
 
 
 class _Menagerie:
-    """Five creatures, the kinds of all and the colors of four, in random order."""
+    """Five creatures in random order, with five stated kinds and four stated colors."""
 
     def __init__(self, random_source: RandomSource) -> None:
         self.random_source = random_source
         self.sentences: list[Words] = []
         self.kinds: dict[str, tuple[int, str]] = {}  # name: the fact, and its kind
         self.colors: dict[str, tuple[int, str]] = {}  # name: the fact, and its color
-        self.held: dict[str, str] = {}  # kind: the color that its next one has, too
+        self.held: dict[str, str] = {}  # kind: the color of its next member
         while len(self.sentences) < 2 * len(_CREATURES) - 1:
             name = random_source.choose(_CREATURES)
             if random_source.draw() < 0.5:
@@ -104,12 +104,12 @@ class _Menagerie:
         (self.target,) = set(self.kinds) - set(self.colors)
 
     def mates(self) -> list[str]:
-        """Those of the kind of the one whose color is not told."""
+        """Returns the creatures of the same kind as the one without a stated color."""
         _, kind = self.kinds[self.target]
         return [name for name in self.colors if self.kinds[name][1] == kind]
 
     def _tell_kind(self, name: str) -> None:
-        """From now on, the color of this kind is open again."""
+        """Tells a creature's kind and resets the color of that kind."""
         if name not in self.kinds:
             kind = self.random_source.choose(_KINDS)
             self.kinds[name] = len(self.sentences), kind
@@ -117,7 +117,7 @@ class _Menagerie:
             self.held.pop(kind, None)
 
     def _tell_color(self, name: str) -> None:
-        """Until another of its kind is named, others of it have this color, too."""
+        """Tells a creature's color and keeps it for the next member of its kind."""
         if name in self.kinds and name not in self.colors:
             _, kind = self.kinds[name]
             color = self.held.get(kind) or self.random_source.choose(_COLORS)

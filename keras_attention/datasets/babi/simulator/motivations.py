@@ -7,7 +7,7 @@ from keras_attention.datasets.babi.simulator.random_source import RandomSource
 from keras_attention.datasets.babi.simulator.world import GET, Words, go
 
 _PEOPLE = ("sumit", "yann", "jason", "antoine")
-# What someone in this state goes to, and gets there.
+# The place someone in this state goes to, and the object they get there.
 _GOALS = {
     "hungry": ("kitchen", "apple"),
     "thirsty": ("kitchen", "milk"),
@@ -17,10 +17,11 @@ _GOALS = {
 
 
 def story(task: int, random_source: RandomSource) -> list[Example]:
-    """A story of task 20: each fact is followed by a question about it.
+    """Writes a story of task 20, with a question after each fact.
 
-    Each person's state is told, then their way, then what they get, unless another
-    has got it before. Whose turn it is, is drawn, until nobody has anything to do.
+    Each person's state is told first, then their destination, then the object they get,
+    unless someone else already has it. The next person is sampled until nobody has
+    anything left to do.
     """
     people = [_Person(name) for name in _PEOPLE]
     got: set[str] = set()
@@ -43,14 +44,14 @@ def story(task: int, random_source: RandomSource) -> list[Example]:
 class _Person:
     name: str
     state: str = ""
-    told: int = -1  # the fact that tells the state
+    told: int = -1  # the fact that states it
     gone: bool = False
 
 
 def _step(
     person: _Person, got: set[str], fact: int, random_source: RandomSource
 ) -> tuple[Words, Words, str] | None:
-    """What someone does next, a question about it, and the answer."""
+    """Returns a person's next action, a question about it, and the answer."""
     name = person.name
     if not person.state:
         person.state, person.told = random_source.choose(tuple(_GOALS)), fact

@@ -1,4 +1,4 @@
-"""Tasks 4 and 19: which place is north of which, and how to go there."""
+"""Tasks 4 and 19: relative positions of places, and paths between them."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,12 +13,12 @@ _PASSAGES = 5  # facts of a story of task 19
 
 
 def story(task: int, random_source: RandomSource) -> list[Example]:
-    """A story of task 4 or 19, with one question."""
+    """Writes a story of task 4 or 19 with one question."""
     return [_neighbour(task, random_source) if task == 4 else _way(task, random_source)]
 
 
 class _Fact(NamedTuple):
-    """The subject is in this direction of the object."""
+    """The subject lies in this direction from the object."""
 
     subject: str
     direction: str
@@ -32,11 +32,11 @@ class _Fact(NamedTuple):
 
 
 def _tell(facts: Sequence[_Fact], random_source: RandomSource) -> list[_Fact]:
-    """The same facts in random order, some turned.
+    """Returns the facts in random order, some of them inverted.
 
-    A place is drawn, and one next to it, until all is told; the place drawn first is
-    the sentence's subject. So those with few neighbours come earlier, and as
-    subjects more often.
+    A place and one of its neighbors are sampled until all facts are told. The first
+    place is the sentence's subject. Places with few neighbors therefore come earlier
+    and are more often subjects.
     """
     around: dict[str, list[int]] = {}
     for index, fact in enumerate(facts):
@@ -54,7 +54,7 @@ def _tell(facts: Sequence[_Fact], random_source: RandomSource) -> list[_Fact]:
 
 
 def _neighbour(task: int, random_source: RandomSource) -> Example:
-    """Three places in a row; one is asked for by its direction of another."""
+    """Three places in a row; the question asks for a place next to another."""
     before, middle, after = random_source.some(PLACES, 3)
     direction = random_source.choose(_DIRECTIONS)
     row = [_Fact(before, direction, middle), _Fact(middle, direction, after)]
@@ -69,10 +69,10 @@ def _neighbour(task: int, random_source: RandomSource) -> Example:
 
 
 def _way(task: int, random_source: RandomSource) -> Example:
-    """Two steps between three places; three more places lie next to these.
+    """A path of two steps between three places, with three more adjacent places.
 
-    Directions from one place differ, but two places may come to lie at one spot, as
-    in the real files.
+    Directions from one place differ, but two places may share a position, as in the
+    real files.
     """
     names = random_source.some(PLACES, len(PLACES))
     start, middle, end = names[:3]
@@ -92,5 +92,5 @@ def _way(task: int, random_source: RandomSource) -> Example:
 
 
 def _index(fact: _Fact, facts: Sequence[_Fact]) -> int:
-    """Where a fact is told, be it turned or not."""
+    """Returns the index of a fact or of its inverse."""
     return facts.index(fact) if fact in facts else facts.index(fact.turned())

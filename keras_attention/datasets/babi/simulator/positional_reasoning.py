@@ -20,12 +20,12 @@ _SIDES: dict[Words, tuple[int, int]] = {  # right and up
     ("to", "the", "left", "of"): (-1, 0),
     ("to", "the", "right", "of"): (1, 0),
 }
-_QUESTIONS = 8  # a story
-_MIDDLE_FIRST = 2 / 3  # how often the shape in the middle is a fact's subject
+_QUESTIONS = 8  # per story
+_MIDDLE_FIRST = 2 / 3  # probability that the middle shape is a fact's subject
 
 
 def story(task: int, random_source: RandomSource) -> list[Example]:
-    """A story of task 17: two shapes at sides of a third, and eight questions."""
+    """Writes a story of task 17: two shapes next to a third, and eight questions."""
     middle, *ends = random_source.some(_SHAPES, 3)
     sides = random_source.some(tuple(_SIDES), 2)
     facts = []
@@ -57,7 +57,7 @@ def _across(side: Words) -> Words:
 
 
 def _relations(first: Words, second: Words) -> tuple[Sequence[Words], Sequence[Words]]:
-    """At which sides of the second shape the first is, and at which it is not."""
+    """Returns on which sides of the second shape the first one is and is not."""
     (x, y), (other_x, other_y) = _SIDES[first], _SIDES[second]
     right: list[Words] = []
     wrong: list[Words] = []

@@ -8,8 +8,8 @@ from keras_attention.datasets.babi.simulator.world import Words
 
 _SWEETS: tuple[Words, ...] = (("chocolate",), ("box", "of", "chocolates"))
 _BOXES: tuple[Words, ...] = (("box",), ("chest",), ("suitcase",), ("container",))
-_BLOCK = 5  # facts told before questions are tried, and questions after them
-_TRIES = 100  # after so many, more facts are told
+_BLOCK = 5  # facts told first, and questions asked after them
+_TRIES = 100  # attempts before more facts are told
 
 
 class _Fact(NamedTuple):
@@ -20,11 +20,11 @@ class _Fact(NamedTuple):
 
 
 def story(task: int, random_source: RandomSource) -> list[Example]:
-    """A story of task 18: five facts and five questions, or more of both.
+    """Writes a story of task 18: at least five facts and five questions.
 
-    The sweets are smaller than the boxes, whose order is drawn; each fact compares
-    two things, drawn at random. A question needs two facts. When a hundred tries do
-    not give five questions, five more facts are told, and five more asked.
+    The sweets are smaller than the boxes, and the boxes have a random order. Each fact
+    compares two random things. A question needs two facts. If a hundred attempts do not
+    find five questions, five more facts and questions follow.
     """
     ranks = {thing: rank for rank, thing in enumerate(_order(random_source))}
     facts: list[_Fact] = []
@@ -46,7 +46,7 @@ def story(task: int, random_source: RandomSource) -> list[Example]:
 
 
 def _order(random_source: RandomSource) -> tuple[Words, ...]:
-    """All things, small ones first."""
+    """Returns all things, smallest first."""
     return (*_SWEETS, *random_source.some(_BOXES, len(_BOXES)))
 
 
@@ -59,7 +59,7 @@ def _say(fact: _Fact, random_source: RandomSource) -> Words:
 def _draw_supports(
     facts: list[_Fact], random_source: RandomSource
 ) -> list[tuple[int, int]]:
-    """The facts behind each question that a hundred tries give, five at most."""
+    """Returns the facts of at most five questions found in a hundred attempts."""
     supports: list[tuple[int, int]] = []
     for _ in range(_TRIES):
         support = _draw_support(facts, random_source)
@@ -73,7 +73,7 @@ def _draw_supports(
 def _draw_support(
     facts: list[_Fact], random_source: RandomSource
 ) -> tuple[int, int] | None:
-    """A fact, and the first other one about one of its two things, if they chain."""
+    """Returns a fact and the first other fact that shares a thing, if they chain."""
     index = random_source.below(len(facts))
     fact = facts[index]
     middle = random_source.choose(fact)
@@ -88,7 +88,7 @@ def _draw_support(
 def _ask(
     facts: list[_Fact], support: tuple[int, int], random_source: RandomSource
 ) -> tuple[Words, str]:
-    """Is what only the first fact tells of bigger than what only the second does?"""
+    """Compares the thing only in the first fact with the one only in the second."""
     first, second = (facts[index] for index in support)
     if first.small == second.big:
         left, right, answer = first.big, second.small, "yes"

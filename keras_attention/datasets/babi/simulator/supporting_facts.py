@@ -1,4 +1,4 @@
-"""Tasks 1, 2, 3 and 6: where people and objects are, and were."""
+"""Tasks 1, 2, 3 and 6: current and past places of people and objects."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,14 +17,14 @@ from keras_attention.datasets.babi.simulator.world import (
 
 
 def story(task: int, random_source: RandomSource) -> list[Example]:
-    """A story of task 1, 2, 3 or 6, with five questions."""
+    """Writes a story of task 1, 2, 3 or 6 with five questions."""
     actions = ("go",) if task == 1 else ("go", "get", "drop")
     world = World(random_source, actions=actions)
     return tell(task, world, PlaceNotes(), _ASK[task], with_adverb=task != 3)
 
 
 class Move(NamedTuple):
-    """Where someone went, and the index of the fact that tells it."""
+    """A person's destination and the index of the fact that states it."""
 
     fact: int
     place: str
@@ -32,14 +32,14 @@ class Move(NamedTuple):
 
 @dataclass(slots=True)
 class Trace:
-    """What a reader knows of an object since it was last picked up.
+    """A reader's knowledge of an object since it was last picked up.
 
     Attributes:
-        carrier: Who picked it up.
-        event: The fact that tells of its getting or dropping, the later one.
-        carried: Whether it still is.
-        moves: The moves that were made with it in hand.
-        place: The move that tells where it is; none until one does.
+        carrier: The person who picked it up.
+        event: The fact of its pickup or of its drop, whichever is later.
+        carried: Whether it is still carried.
+        moves: The carrier's moves with the object.
+        place: The move that reveals its place, or None if unknown.
     """
 
     carrier: str
@@ -50,12 +50,12 @@ class Trace:
 
 
 class PlaceNotes:
-    """Where a reader knows people and objects to be, and which facts say so.
+    """The places of people and objects known to a reader, with their supporting facts.
 
     Attributes:
-        facts: All that is told.
+        facts: All facts so far.
         people: Each person's last move.
-        objects: The trace of each object that was picked up.
+        objects: The `Trace` of each object that was picked up.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class PlaceNotes:
         self.objects: dict[str, Trace] = {}
 
     def add(self, fact: Fact) -> None:
-        """Takes in the next fact: someone goes, picks up or puts down."""
+        """Adds the next fact: someone goes, picks up or puts down."""
         index = len(self.facts)
         self.facts.append(fact)
         if fact.action == "go":
@@ -85,12 +85,12 @@ class PlaceNotes:
                 trace.place = move
 
     def recent_movers(self) -> list[str]:
-        """Who moved in the last facts, as often as they did."""
+        """Returns who moved in the last facts, once per move."""
         recent = self.facts[-WINDOW:]
         return [fact.person for fact in recent if fact.action == "go"]
 
     def recent_objects(self, answerable: Callable[[Trace], bool]) -> list[str]:
-        """Objects of the last facts, as often as they come, if they are answerable."""
+        """Returns the answerable objects of the last facts, once per mention."""
         return [
             fact.target
             for fact in self.facts[-WINDOW:]
@@ -105,7 +105,7 @@ def ask_person(person: str, notes: PlaceNotes) -> Question:
 
 
 def ask_object(name: str, notes: PlaceNotes) -> Question:
-    """Where is an object whose place is known?"""
+    """Where is an object with a known place?"""
     trace = notes.objects[name]
     move = trace.place
     assert move is not None, name
@@ -123,7 +123,7 @@ def _ask_2(notes: PlaceNotes, random_source: RandomSource) -> Question | None:
 
 
 def _ask_3(notes: PlaceNotes, random_source: RandomSource) -> Question | None:
-    """Of two moves with an object in hand, where did the second begin?"""
+    """Where did the second of two moves with an object begin?"""
     names = notes.recent_objects(lambda trace: len(trace.moves) > 1)
     if not names:
         return None
@@ -137,7 +137,7 @@ def _ask_3(notes: PlaceNotes, random_source: RandomSource) -> Question | None:
 
 
 def _ask_6(notes: PlaceNotes, random_source: RandomSource) -> Question | None:
-    """Is someone in a place? As often yes as no."""
+    """Is someone in a place? Yes and no are equally likely."""
     movers = notes.recent_movers()
     if not movers:
         return None

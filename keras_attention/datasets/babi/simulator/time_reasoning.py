@@ -1,4 +1,4 @@
-"""Task 14: where people were on parts of two days, told out of order."""
+"""Task 14: people's places at different times of two days, told out of order."""
 
 from typing import NamedTuple
 
@@ -26,11 +26,11 @@ _FACTS_BETWEEN = 2
 
 
 def story(task: int, random_source: RandomSource) -> list[Example]:
-    """A story of task 14: before each question, what has happened is told shuffled.
+    """Writes a story of task 14 with shuffled visits before each question.
 
-    Someone's next visit is drawn, twice for each question; before the first, until
-    someone has made two. Then the visits since the last question are told, each at
-    another index than that at which it was made.
+    Two visits are sampled for each question. Before the first question, sampling
+    continues until someone has made two visits. The visits since the last question are
+    then told in an order in which none keeps its index.
     """
     diary = _Diary(random_source)
     sentences: list[Words] = []
@@ -53,16 +53,16 @@ class _Visit(NamedTuple):
 
 
 class _Diary:
-    """Who was where and when, in the order in which it is drawn."""
+    """All visits of people to places, in sampling order."""
 
     def __init__(self, random_source: RandomSource) -> None:
         self.random_source = random_source
         self.visits: list[_Visit] = []
         self.made: dict[tuple[str, int], int] = {}  # person and time: the visit
-        self.told: dict[int, int] = {}  # the visit: the fact that tells it
+        self.told: dict[int, int] = {}  # visit: the fact that states it
 
     def go_on(self) -> None:
-        """Draws someone's visit at the time after that of their last one."""
+        """Samples someone's next visit, one time step after their last."""
         while True:
             person = self.random_source.choose(OTHER_PEOPLE)
             time = sum((person, earlier) in self.made for earlier in range(4))
@@ -74,11 +74,11 @@ class _Diary:
         self.visits.append(_Visit(person, time, place))
 
     def askable(self) -> list[_Visit]:
-        """Those of the last visits before which the person was elsewhere."""
+        """Returns the recent visits whose person was elsewhere before."""
         return [visit for visit in self.visits[-WINDOW:] if visit.time > 0]
 
     def tell(self) -> list[int]:
-        """The visits not told yet, in the order in which they are told."""
+        """Returns the untold visits in the order of telling."""
         first = len(self.told)
         untold = list(range(first, len(self.visits)))
         self.random_source.cycle(untold)
@@ -87,7 +87,7 @@ class _Diary:
         return untold
 
     def ask(self) -> Question:
-        """Where was someone before a visit? Before the last, if there are two such."""
+        """Where was someone before a visit? Repeated visits count as the last one."""
         person, _, place = self.random_source.choose(self.askable())
         visits = [v for v in self.visits if v.person == person and v.place == place]
         time = max(visit.time for visit in visits)

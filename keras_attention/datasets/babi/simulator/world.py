@@ -1,4 +1,4 @@
-"""People who walk between places, and pick up, put down and hand on objects."""
+"""People who walk between places and pick up, put down and give objects."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, TypeVar
@@ -15,24 +15,24 @@ DROP = (("dropped",), ("left",), ("discarded",), ("put", "down"))
 GIVE = ("gave", "handed", "passed")
 
 QUESTIONS = 5  # a story
-WINDOW = 5  # a question is about one of the last facts, so many of them
+WINDOW = 5  # number of last facts that a question may be about
 _FACTS_BETWEEN = 2  # facts told before each attempt to ask
-_ADVERB = 0.2  # how often "there" ends a sentence where it may be left out
+_ADVERB = 0.2  # probability of an optional "there" at the end of a sentence
 
 Words = tuple[str, ...]
 
 
 class Fact(NamedTuple):
-    """Something that someone did."""
+    """An action of a person."""
 
     person: str
     action: str  # "go", "get", "drop" or "give"
     target: str  # a place or an object
-    recipient: str = ""  # of an object that is given
+    recipient: str = ""  # who receives a given object
 
 
 class Question(NamedTuple):
-    """What an `Example` holds besides its task and story, in the same order."""
+    """The fields of an `Example` after its task and story, in the same order."""
 
     words: Words
     answer: str
@@ -40,23 +40,23 @@ class Question(NamedTuple):
 
 
 class Notes(Protocol):
-    """What a reader of a story knows after each fact."""
+    """A reader's knowledge of a story after each fact."""
 
     def add(self, fact: Fact) -> None:
-        """Takes in the next fact."""
+        """Adds the next fact."""
 
 
 _Notes = TypeVar("_Notes", bound=Notes)
 
 
 class World:
-    """Who and what is where, whether told or not.
+    """The true places of people and objects.
 
     Args:
-        random_source: Where the draws come from.
-        people: Their names. Objects are given to the first of them who is there.
+        random_source: The source of random numbers.
+        people: Names of people. The first person present receives a given object.
         places: Names of places.
-        actions: Those of `"go"`, `"get"`, `"drop"` and `"give"` that happen.
+        actions: Allowed actions among `"go"`, `"get"`, `"drop"` and `"give"`.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class World:
         self.carrier: dict[str, str | None] = dict.fromkeys(OBJECTS)
 
     def act(self) -> Fact:
-        """Draws a person and an action until the two can be, and does it."""
+        """Samples a person and an action until it is possible, and performs it."""
         while True:
             person = self.random_source.choose(self.people)
             action = self.random_source.choose(self.actions)
@@ -106,9 +106,9 @@ class World:
         ]
 
     def _gift(self) -> Fact | None:
-        """The first object that can be given, to the first who is there to take it.
+        """Gives the first object that can be given to the first person present.
 
-        Not drawn, but looked for in a fixed order, as it was for the real files.
+        The search has a fixed order, as in the real files.
         """
         for name in OBJECTS:
             giver = self.carrier[name]
@@ -133,18 +133,18 @@ class World:
 
 
 def go(person: str, place: str, random_source: RandomSource) -> Words:
-    """A sentence in which someone goes to a place."""
+    """Writes a sentence in which someone goes to a place."""
     return (person, *random_source.choose(GO), "to", "the", place)
 
 
 def say(fact: Fact, random_source: RandomSource, with_adverb: bool = True) -> Words:
-    """A fact as a sentence.
+    """Writes a fact as a sentence.
 
     Args:
-        fact: What happened.
-        random_source: Draws the verb.
-        with_adverb: Whether "there" always ends a sentence in which an object is
-            picked up, or only now and then.
+        fact: The action.
+        random_source: Samples the verb.
+        with_adverb: Whether a pickup sentence always ends in "there". Otherwise it does
+            so at random.
     """
     person, action, target, recipient = fact
     if action == "go":
@@ -163,13 +163,13 @@ def tell(
     ask: Callable[[_Notes, RandomSource], Question | None],
     with_adverb: bool = True,
 ) -> list[Example]:
-    """A story of five questions, each asked after every second fact if it can be.
+    """Writes a story of five questions, asked after every second fact if possible.
 
     Args:
         task: The task's number.
-        world: What happens.
-        notes: Takes in what is told.
-        ask: Gives a question that the notes can answer, or None.
+        world: Generates the facts.
+        notes: Records the facts told so far.
+        ask: Returns a question that the notes can answer, or None.
         with_adverb: See `say`.
     """
     examples: list[Example] = []
