@@ -136,9 +136,7 @@ def their_samplers_drive_seq2seq():
         for written in (one, two):
             chances = chances_of(model, source, written)
             third = np.sort(chances, axis=-1)[..., -3]
-            with_random_weights = np.take_along_axis(chances, written[..., None], -1)[
-                ..., 0
-            ]
+            chosen = np.take_along_axis(chances, written[..., None], -1)[..., 0]
             assert (chosen >= third - 1e-5).all()
 
 

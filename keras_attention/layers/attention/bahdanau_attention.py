@@ -34,8 +34,7 @@ class BahdanauAttention(NormalizedAttention):
     With `coverage=True`, the hidden layer also adds w_c c_s. The coverage c_s is the
     sum of all earlier weights of key s. The layer then processes the queries one after
     the other. Its state is c, (B, S), in float32 or a wider dtype.
-    `keras_attention.losses.CoverageLoss` penalizes
-    repeated attention to the same key.
+    `keras_attention.losses.CoverageLoss` penalizes repeated attention to the same key.
 
     Args:
         units: U, the width of the hidden layer.

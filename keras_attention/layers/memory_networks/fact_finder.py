@@ -179,7 +179,7 @@ class FactFinder(keras.layers.Layer):
             score = ranking.preference_over(taken, similar, weights, x, times)
             shown = is_valid
             if training and supporting_facts is not None:
-                # Without a record "nothing more", the label −1 cannot be learned.
+                # Without a record "nothing more", no memory matches the label −1.
                 named = ops.logical_or(supporting_facts[:, hop] >= 0, times[:, -1] == 0)
                 shown = ops.logical_and(is_valid, named[:, None])
             facts.append(ranking.hide(score, shown))

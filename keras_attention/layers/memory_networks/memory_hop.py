@@ -40,7 +40,7 @@ class MemoryHop(OneHeadAttention):
 
     Args:
         transform: whether to learn H; otherwise H is the identity.
-        activation: f, by name or as a function; None for none.
+        activation: f, a name or a function; None for the identity.
         normalizer: "softmax", or another normalizer of `Attention`. With "softmax1", a
             hop may also attend to nothing.
         slots: the total number of memories. Empty memories have score 0 and value 0,

@@ -299,7 +299,7 @@ def attention_equations(rank: int, axes: folding.Axes) -> tuple[str, str]:
 
 
 def check_order(layer: Any, axes: folding.Axes, causal: bool) -> None:
-    """Raises a ValueError if attention over several axes uses an order of the keys."""
+    """Raises a ValueError for options that require a single attention axis."""
     ordered = {
         "use_causal_mask": causal,
         "sliding_window": getattr(layer, "sliding_window", None),

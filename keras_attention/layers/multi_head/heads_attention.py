@@ -37,8 +37,8 @@ class HeadsAttention(ProjectedHeads):
     """Abstract base class of `MultiHeadAttention` and `Hopfield`.
 
     A call uses methods with the same names as in Keras' layer:
-    `_compute_attention_mask`, `_compute_attention` and `_masked_softmax`. Code that
-    overrides these methods in a subclass of Keras' layer also works with these layers.
+    `_compute_attention_mask`, `_compute_attention` and `_masked_softmax`. A subclass of
+    Keras' layer that overrides these methods can subclass these layers instead.
     """
 
     def __init__(self, *arguments: Any, **kwargs: Any) -> None:

@@ -103,10 +103,11 @@ class MultiHeadAttention(OrderedHeads):
         bias of the output projection. The output carries the mask of the query tensor.
 
     Raises:
-        ValueError: for sizes that are not positive, heads that do not divide, an odd
-            `key_dim` with rotary positions, an unknown name, sinks with a normalizer
-            other than the softmax, tensors or masks that do not fit each other, or a
-            causal mask, window or position over several axes.
+        ValueError: for sizes that are not positive; a `num_key_value_heads` that does
+            not divide `num_heads`; an odd `key_dim` with rotary positions; an unknown
+            name; sinks with a normalizer other than the softmax; tensors or masks that
+            do not fit each other; or a causal mask, window or position over several
+            axes.
 
     Example:
 
