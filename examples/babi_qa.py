@@ -1,4 +1,4 @@
-"""A memory network answers questions about stories, and shows where it looked.
+"""A memory network answers questions about stories and shows its attention.
 
     python examples/babi_qa.py                        # task 1, a few seconds
     python examples/babi_qa.py --task 2 --size 10k    # another task of the 20
@@ -8,13 +8,13 @@
     python examples/babi_qa.py --ask                  # the same, typed in
     python examples/babi_qa.py --model babi_qa --ask  # with the network saved before
 
-A story file has one sentence a line; a line that ends in "?" asks about the lines
-above it, and an empty line begins a new story.
+A story file has one sentence per line. A line that ends in "?" is a question about the
+lines above it. An empty line begins a new story.
 
 The model is MemN2N: Sukhbaatar et al., "End-to-end memory networks" (2015),
-https://arxiv.org/abs/1503.08895. Its equations:
-keras_attention/models/memory_networks/memn2n.py.
-The tasks are bAbI: Weston et al. (2015), https://arxiv.org/abs/1502.05698.
+https://arxiv.org/abs/1503.08895. See keras_attention/models/memory_networks/memn2n.py
+for its equations. The tasks are bAbI: Weston et al. (2015),
+https://arxiv.org/abs/1502.05698.
 """
 
 import argparse
@@ -162,7 +162,7 @@ def train_and_show():
 
 
 def load_examples():
-    """Real questions where they can be had, else simulated ones."""
+    """Loads real questions if available, otherwise simulates them."""
     task, size = arguments.task, arguments.size
     if arguments.data != "simulated":
         try:
@@ -173,7 +173,7 @@ def load_examples():
                 sys.exit(str(error))
             why = error.tried[-1].rstrip(".")
             print(f"No real data here ({why}), so the stories are simulated.")
-        except ValueError as error:  # a damaged or unsafe archive
+        except ValueError as error:  # damaged or unsafe archive
             sys.exit(str(error))
     count = 10_000 if size == "10k" else 1_000
     train = babi.simulate(task, count, seed=arguments.seed)
@@ -181,7 +181,7 @@ def load_examples():
 
 
 def vectorize(examples, vocabulary, memory_size):
-    """Arrays from examples; says how many stories were cut."""
+    """Converts examples to arrays and prints the number of truncated stories."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         vectors = babi.vectorize(examples, vocabulary, memory_size)
@@ -199,18 +199,18 @@ def show_epoch(epoch, logs):
 
 
 def look(model, vocabulary, example):
-    """The answer to one question, and where each hop looked: weights (K, M)."""
+    """Returns the answer to one question and the weights of each hop, (K, M)."""
     inputs = vectorize([example], vocabulary, model.memory_size).inputs
     with keras_attention.record_attention() as maps:
         logits = model(inputs)
     scores = keras.ops.convert_to_numpy(logits)[0]
-    scores[:2] = -np.inf  # padding and the unknown word are no answers
+    scores[:2] = -np.inf  # padding and the unknown word are not answers
     weights = np.stack([weights[0] for weights in maps.values()])
     return vocabulary.words[int(scores.argmax())], weights
 
 
 def show(model, vocabulary, example, truth=None, supporting=None, picture="hops.png"):
-    """Prints story, question, answer and table; draws the same as a picture."""
+    """Prints story, question, answer and table, and draws them as a figure."""
     answer, weights = look(model, vocabulary, example)
     story = example.story[-model.memory_size :]
     cut = len(example.story) - len(story)
@@ -232,7 +232,7 @@ def show(model, vocabulary, example, truth=None, supporting=None, picture="hops.
 
 
 def answer_lines(model, vocabulary, lines):
-    """Answers each question of a story told in lines."""
+    """Answers each question of a story given as lines."""
     story, count, unknown, asked = [], 0, [], True
     for line in lines:
         words = babi.tokenize(line)
@@ -272,7 +272,7 @@ def read_lines(path):
 
 
 def check_writable(folder):
-    """Better now than after training."""
+    """Checks before training that the files can be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / ".write").touch()

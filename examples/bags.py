@@ -1,13 +1,13 @@
-"""Which pictures show a tiger: bags of regions, of which only the bag has a label.
+"""Detects tigers in images: bags of regions with one label per bag.
 
     python examples/bags.py --data folder/with/tiger.mat
     python examples/bags.py --name elephant --folds 10
 
 Trains a `HopfieldClassifier` on nine tenths of the bags of Tiger or Elephant, tests it
-on the tenth, and shows which regions of a picture it looked at. The files have to be
-got by hand, since no address is known that lasts; without them, the script says so and
-makes bags of bit patterns, of which some are signals. The full protocol, with settings
-chosen inside each fold, is `python -m keras_attention.benchmarks bags`.
+on the last tenth, and shows the attention over the regions of an image. Download the
+files by hand, since they have no stable URL. Without them, the script prints a note and
+generates bags of bit patterns instead. For the full protocol, with settings chosen
+inside each fold, run `python -m keras_attention.benchmarks bags`.
 """
 
 import argparse
@@ -84,7 +84,7 @@ def main():
 
 
 def load():
-    """The bags, and what a positive one is called."""
+    """Loads the bags and the name of the positive class."""
     try:
         return bags.load(arguments.name, arguments.data), arguments.name
     except DataNotFoundError as error:
@@ -100,10 +100,10 @@ def load():
 
 
 def standardized(found, train):
-    """Inputs of all bags, by mean and deviation of the instances trained on."""
+    """Standardizes all bags with the statistics of the training instances."""
     own = found.instances[train[found.bag]]
     x = (found.instances - own.mean(0)) / np.maximum(own.std(0), 1e-6)
-    x = 3 * np.tanh(x / 3)  # a few numbers lie very far from their mean
+    x = 3 * np.tanh(x / 3)  # a few numbers are extreme outliers
     return bags.Bags(x, found.bag, found.labels).padded()
 
 
@@ -128,13 +128,13 @@ def learn(inputs, labels, train):
 
 
 def area(logits, labels):
-    """How often a positive bag is above a negative one: the area under the ROC."""
+    """Returns the area under the ROC curve."""
     above = logits[labels == 1][:, None] - logits[labels == 0]
     return float(np.mean((above > 0) + 0.5 * (above == 0)))
 
 
 def look(model, inputs, size):
-    """The weights of one bag's instances, averaged over the heads, (S,)."""
+    """Returns the weights of one bag's instances, averaged over heads, (S,)."""
     with keras_attention.record_attention() as maps:
         model(inputs)
     (weights,) = maps.values()  # (1, H, 1, S)

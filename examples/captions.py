@@ -1,21 +1,20 @@
-"""A network says which digits are on a canvas, and shows where it looked for each word.
+"""A network captions digits on a canvas and shows its attention for each word.
 
     python examples/captions.py                           # about eight minutes
     python examples/captions.py --seed 1
     python examples/captions.py --backend torch           # or tensorflow
 
-The canvases are composed of MNIST's digits: "a 3 left of a 7". The network learns from
-sentences alone and is never told where a digit is; but as that is known, it can be told
-how much of its attention was on the digit that it was naming. No digit's picture is
-both in training and in the test. As in the paper, the convolutional encoder first
-learns to classify, here canvases of one digit, and stays as it is while the decoder
-learns to look; then both are trained together. Blank ground, which shows nothing, is
-not looked at.
+The canvases combine MNIST digits, for example "a 3 left of a 7". The network learns
+only from captions and never sees the positions of the digits. The script knows the
+positions, so it measures how much attention fell on the digit being named. Training and
+test share no digit images. As in the paper, the convolutional encoder is first trained
+as a classifier, here on canvases of one digit. It is frozen while the decoder learns to
+attend. Then both are trained together. Blank background is masked.
 
 The model is Xu et al., "Show, attend and tell" (2015), https://arxiv.org/abs/1502.03044,
-with the state that has read the last word looking, as in Lu et al., "Knowing when to
-look" (2017). Its equations: keras_attention/models/recurrent/image_captioner.py and
-keras_attention/layers/recurrent/attention_rnn.py.
+with attention from the state after the last word, as in Lu et al., "Knowing when to
+look" (2017). See keras_attention/models/recurrent/image_captioner.py and
+keras_attention/layers/recurrent/attention_rnn.py for the equations.
 """
 
 import argparse
@@ -84,7 +83,7 @@ from keras_attention.datasets import canvases
 
 BATCH = 32
 FILTERS = (24, 48, 96)  # of the encoder
-SMALL = 48  # pixels of the canvases on which the encoder learns, to save time
+SMALL = 48  # canvas size in pixels for the encoder's pretraining, to save time
 SHOWN = 5  # captions
 
 
@@ -136,7 +135,7 @@ def train():
 
 
 def classify(encoder):
-    """Teaches the encoder to tell digits apart, each alone on a small canvas."""
+    """Pretrains the encoder to classify single digits on small canvases."""
     model = keras.Sequential(
         [
             keras.Input((SMALL, SMALL, 1)),
@@ -157,7 +156,7 @@ def classify(encoder):
 
 
 def caption(model, epochs, rate, name):
-    """Teaches the model to write captions."""
+    """Trains the model to write captions."""
     compile_for(model, epochs, rate)
 
     def data(seed):
@@ -168,7 +167,7 @@ def caption(model, epochs, rate, name):
 
 
 def compile_for(model, epochs, rate):
-    """Adam, with a rate that falls to 0 over as many epochs."""
+    """Compiles with Adam and a learning rate that decays to 0 over the epochs."""
     steps = max(1, epochs * -(-arguments.canvases // BATCH))
     rate = keras.optimizers.schedules.CosineDecay(rate, steps)
     padding = 0 if isinstance(model, models.ImageCaptioner) else None
@@ -179,7 +178,7 @@ def compile_for(model, epochs, rate):
 
 
 def fit(model, epochs, data, name):
-    """Trains on new canvases in each epoch."""
+    """Trains with new canvases in each epoch."""
     number = ("encoder", "decoder", "both").index(name)
     for epoch in range(epochs):
         inputs, labels = data([arguments.seed, number, epoch])
@@ -189,13 +188,13 @@ def fit(model, epochs, data, name):
 
 
 def write(model, images):
-    """What the model says of the images."""
+    """Returns the model's captions of the images."""
     tokens = model.generate(images, max_length=canvases.LENGTH)
     return [canvases.VOCABULARY.decode(row) for row in tokens]
 
 
 def shares(model, test):
-    """How much attention was on the digit being named; even attention's share."""
+    """Returns the attention share on the named digit, and that of uniform attention."""
     vectors = canvases.vectorize(test)
     weights = looked(model, vectors.inputs["image"], vectors.inputs["target"])
     found = [
@@ -206,7 +205,7 @@ def shares(model, test):
 
 
 def looked(model, images, target):
-    """Where the model looks while it writes the target, (B, T, S)."""
+    """Returns the attention weights for the target tokens, (B, T, S)."""
     with keras_attention.record_attention() as maps:
         model({"image": images, "target": target})
     (weights,) = maps.values()
@@ -214,7 +213,7 @@ def looked(model, images, target):
 
 
 def draw(model, image, caption, path):
-    """Where the model looked for each word that it wrote."""
+    """Draws the attention for each generated word."""
     tokens = canvases.VOCABULARY.encode(caption)
     target = np.array([[2, *tokens[:-1]]], "int32")
     weights = looked(model, image[None], target)

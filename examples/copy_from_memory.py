@@ -1,20 +1,19 @@
-"""A network with a memory learns to copy what it read, once and several times over.
+"""A network with external memory learns to copy its input once or repeatedly.
 
     python examples/copy_from_memory.py                   # a few minutes
     python examples/copy_from_memory.py --task copy       # or repeat
     python examples/copy_from_memory.py --backend torch   # or tensorflow; slower
 
-A differentiable neural computer reads vectors of bits, one a step, and then has to
-write them down again while it reads nothing: what it writes must come from its memory.
-It is tested on sequences that are new; what it has learned of copying, with more slots
-of memory than in training, also on some that are longer than any it has seen. Repeat
-copy is learned by lessons, of one repetition, of two and of three. The pictures show
-what is written where and how it is found again.
+A differentiable neural computer reads one bit vector per step and then writes the
+vectors without further input, so its output must come from memory. The tests use new
+sequences. The copy task is also tested on sequences longer than in training, with more
+memory slots. Repeat copy uses a curriculum of one, two and three repetitions. The
+figures show where the network writes and how it finds the content again.
 
 The network is Graves et al., "Hybrid computing using a neural network with dynamic
-external memory" (2016), https://www.nature.com/articles/nature20101. Its equations:
-keras_attention/ops/memory/addressing.py; around them
-keras_attention/layers/external_memory/dnc_cell.py and
+external memory" (2016), https://www.nature.com/articles/nature20101. The equations are
+in keras_attention/ops/memory/addressing.py, the cell in
+keras_attention/layers/external_memory/dnc_cell.py, and the model in
 keras_attention/models/external_memory/dnc_network.py.
 """
 
@@ -70,22 +69,22 @@ from keras_attention import callbacks, layers, models, visualization
 from keras_attention.datasets import algorithms
 
 BATCH = 16
-EPOCH = 100  # steps of training from one look at it to the next
+EPOCH = 100  # training steps between two validations
 
 
 def copying(count, seed, lesson=0, longer=False):
-    """Sequences of at most 8 vectors; where they are to be longer, of 16."""
+    """Generates sequences of at most 8 vectors, or of 16 for the longer test."""
     length = 16 if longer else (1, 8)
     return algorithms.copy(count, length, bits=6, seed=seed, steps=33 if longer else 17)
 
 
 def repeating(count, seed, lesson=2):
-    """At most 4 vectors, and as many times as the lesson has it, 3 at most."""
+    """Generates at most 4 vectors, repeated as in the lesson, at most 3 times."""
     times = (1, 1 + lesson)
     return algorithms.repeat_copy(count, (1, 4), times, 6, seed=seed, steps=4 * 4 + 3)
 
 
-TASKS = {"copy": (copying, 1), "repeat": (repeating, 3)}  # and how many lessons
+TASKS = {"copy": (copying, 1), "repeat": (repeating, 3)}  # number of lessons
 
 
 def main():
@@ -96,7 +95,7 @@ def main():
 
 
 def work(task, draw, lessons):
-    """Trains on one task, tests, and draws what the memory does."""
+    """Trains and tests one task and draws the memory."""
     print(f"\n{task}", flush=True)
     model = train(draw, lessons)
     new = draw(500, seed=1)
@@ -117,7 +116,7 @@ def work(task, draw, lessons):
 
 
 def train(draw, lessons):
-    """A model of a task, trained on sequences that are drawn anew for each step."""
+    """Trains a model on sequences that are newly generated for each step."""
     example = draw(2, seed=0)
     keras.utils.set_random_seed(arguments.seed)
     cell = layers.DNCCell(
@@ -155,7 +154,7 @@ def train(draw, lessons):
 
 
 class Watch(keras.callbacks.Callback):
-    """Says how it goes, and ends the training once hardly a bit is wrong."""
+    """Prints the progress and stops the training when almost all bits are right."""
 
     def __init__(self, lessons):
         super().__init__()
@@ -173,23 +172,23 @@ class Watch(keras.callbacks.Callback):
 
 
 def asked(data):
-    """What a `DNCNetwork` takes of a task's arrays."""
+    """Selects the inputs of a `DNCNetwork` from a task's arrays."""
     return {name: data[name] for name in ("inputs", "answer_mask")}
 
 
 def answers(model, data):
-    """The bits that the model writes, False where it is not asked."""
+    """Returns the bits that the model writes, False outside the answer."""
     return model.predict(asked(data), verbose=0) > 0
 
 
 def right(model, data):
-    """The share of bits that are right, of those that were asked for."""
+    """Returns the share of correct bits in the answer."""
     same = answers(model, data) == (data["targets"] > 0.5)
     return same[data["answer_mask"]].mean()
 
 
 def picture(task, model, data, path):
-    """What the memory does with the longest of some sequences."""
+    """Draws the memory for the longest of some sequences."""
     one = int(np.argmax(data["lengths"]))
     data = {name: array[one : one + 1] for name, array in data.items()}
     length = int(data["lengths"][0])

@@ -1,19 +1,19 @@
-"""A network reads dates as people write them and writes them as ISO 8601 does.
+"""A network translates written dates to ISO 8601.
 
     python examples/dates.py                              # about a minute
     python examples/dates.py --date "the 3rd of May 2021"
     python examples/dates.py --attention luong            # or none
     python examples/dates.py --backend torch              # or tensorflow
 
-An encoder reads the date letter by letter; a decoder writes the year, the month and the
-day, and looks back at the letters for each character it writes. The picture shows where
-it looked. No test date occurs in training; a few ways of writing dates are left out of
-training as a whole, and tested apart.
+An encoder reads the date letter by letter. A decoder writes year, month and day, and
+attends to the letters for each character. The figure shows the attention weights. No
+test date occurs in training. A few date formats are left out of training and tested
+separately.
 
 The model is Bahdanau et al., "Neural machine translation by jointly learning to align
-and translate" (2015), https://arxiv.org/abs/1409.0473. Its equations:
+and translate" (2015), https://arxiv.org/abs/1409.0473. See
 keras_attention/layers/recurrent/attention_rnn.py and
-keras_attention/models/recurrent/seq2seq.py.
+keras_attention/models/recurrent/seq2seq.py for its equations.
 """
 
 import argparse
@@ -125,7 +125,7 @@ def train():
 
 
 def letters(texts):
-    """The texts' letters as numbers, (B, S)."""
+    """Encodes the texts' letters as indices, (B, S)."""
     width = max(dates.SOURCE_LENGTH, *map(len, texts))
     source = np.zeros((len(texts), width), "int32")
     for row, text in zip(source, texts):
@@ -135,19 +135,19 @@ def letters(texts):
 
 
 def write(model, texts):
-    """What the model makes of the texts."""
+    """Returns the model's outputs for the texts."""
     tokens = model.generate(letters(texts), max_length=dates.TARGET_LENGTH)
     return [dates.decode(row) for row in tokens]
 
 
 def exact(model, pairs):
-    """The share of pairs of which every character is right."""
+    """Returns the share of pairs with all characters correct."""
     written = write(model, [pair.source for pair in pairs])
     return np.mean([a == pair.target for a, pair in zip(written, pairs)])
 
 
 def draw(model, text, path):
-    """Where the decoder looked for each character that it wrote."""
+    """Draws the decoder's attention for each written character."""
     source = letters([text])
     written = write(model, [text])[0]
     target = np.array([[2, *dates.TARGET_VOCABULARY.encode(written)]], "int32")

@@ -1,19 +1,19 @@
-"""A network with a memory is told a graph, edge by edge, and finds the way in it.
+"""A network with external memory reads a graph and finds shortest paths in it.
 
     python examples/graph_paths.py                        # about four minutes
     python examples/graph_paths.py --minutes 30           # larger graphs
     python examples/graph_paths.py --backend torch        # or tensorflow; slower
 
 A differentiable neural computer reads the edges of a random graph in random order, each
-as a triple (node, edge, node) of numbers, then a question, (node, ?, node), and after a
-few steps of silence it names a shortest path, edge by edge. No two graphs are the same:
-what it learns is not a map but how to use one. The lessons grow, from one edge between
-three nodes to longer ways in larger graphs; the next one begins when the last one is
-done.
+as a triple (node, edge, node) of numbers. It then reads a question, (node, ?, node).
+After a few steps without input, it writes a shortest path edge by edge. Every graph is
+new, so the network must learn the task, not a map. The lessons grow from one edge
+between three nodes to longer paths in larger graphs. The next lesson begins when the
+current one is mastered.
 
-At each step of its answer the network chooses among the edges that leave the node it
-has come to, and reads its own choice at the next step, as in the paper. Who draws lots
-is right now and then, too, which is shown beside it.
+As in the paper, the network chooses an outgoing edge of the current node at each answer
+step and reads its own choice at the next step. The script also prints the accuracy of
+random choices for comparison.
 
 Graves et al., "Hybrid computing using a neural network with dynamic external memory"
 (2016), https://www.nature.com/articles/nature20101, "Graph task descriptions".
@@ -69,17 +69,17 @@ import numpy as np
 from keras_attention import callbacks, layers, models
 from keras_attention.datasets import graphs
 
-LESSONS = (  # how many nodes, edges that leave a node, edges of the way
+LESSONS = (  # numbers of nodes, outgoing edges per node, edges of the path
     graphs.Lesson((3, 4), (1, 2), (1, 1)),
     graphs.Lesson((3, 5), (1, 2), (1, 2)),
     graphs.Lesson((4, 6), (1, 2), (1, 2)),
     graphs.Lesson((5, 8), (1, 3), (1, 3)),
     graphs.Lesson((8, 12), (2, 3), (1, 3)),
 )
-DONE = 0.9  # of the ways must be shortest ones, before the next lesson begins
-PLANNING = 4  # steps of silence
+DONE = 0.9  # share of shortest paths that ends a lesson
+PLANNING = 4  # steps without input
 BATCH = 8
-EPOCH = 400  # batches from one test to the next
+EPOCH = 400  # batches between two tests
 
 
 def main():
@@ -108,14 +108,14 @@ def main():
 
 
 def told(number):
-    """What makes a lesson hard."""
+    """Describes the difficulty of a lesson."""
     nodes, _, length = LESSONS[number]
     ends = "-".join(str(n) for n in sorted(set(length)))
     return f"{nodes[0]}-{nodes[1]} nodes, ways of {ends}"
 
 
 def sample_graphs(number, count, seed):
-    """Graphs of a lesson with a question each, in as many steps as it may need."""
+    """Generates graphs of a lesson with one question each, padded to its maximum."""
     nodes, degree, length = LESSONS[number]
     steps = nodes[1] * degree[1] + 1 + PLANNING + length[1] + 1
     return graphs.shortest_path(
@@ -124,28 +124,28 @@ def sample_graphs(number, count, seed):
 
 
 def asked(data):
-    """What a `DNCNetwork` takes of a task's arrays."""
+    """Selects the inputs of a `DNCNetwork` from a task's arrays."""
     return {name: data[name] for name in ("inputs", "answer_mask")}
 
 
 def ways(model, data):
-    """The ways that a model finds, reading at each step what it has chosen."""
+    """Returns the paths that a model finds from its own choices."""
     return graphs.play(lambda x: model.predict(asked(x), verbose=0), data)
 
 
 def by_lot(inputs):
-    """Scores that mean nothing."""
+    """Returns random scores."""
     steps = inputs["answer_mask"].shape
     return np.random.default_rng(int(inputs["inputs"].sum())).normal(size=(*steps, 90))
 
 
 def digits(edges):
-    """Numbers (B, T, 90) as nine digits, (B, T, 9, 10)."""
+    """Reshapes (B, T, 90) to nine digits, (B, T, 9, 10)."""
     return keras.ops.reshape(edges, (*keras.ops.shape(edges)[:-1], 9, 10))
 
 
 def nine_digits(targets, logits):
-    """The loss: the cross-entropies of nine digits, three of each number, summed."""
+    """Computes the summed cross-entropy of nine digits, three per number."""
     each = keras.losses.categorical_crossentropy(
         digits(targets), digits(logits), from_logits=True
     )
@@ -153,13 +153,13 @@ def nine_digits(targets, logits):
 
 
 def edges_right(targets, logits):
-    """Whether all nine digits of an edge are right."""
+    """Returns whether all nine digits of an edge are correct."""
     right, said = (keras.ops.argmax(digits(x), axis=-1) for x in (targets, logits))
     return keras.ops.all(keras.ops.equal(right, said), axis=-1)
 
 
 def train():
-    """A model, trained lesson by lesson, and the lesson that it has come to."""
+    """Trains a model lesson by lesson, and returns it with its last lesson."""
     keras.utils.set_random_seed(arguments.seed)
     cell = layers.DNCCell(
         keras.layers.LSTMCell(96), memory_slots=40, word_width=48, read_heads=1
@@ -187,7 +187,7 @@ def train():
 
 
 class Watch(keras.callbacks.Callback):
-    """Tests after each epoch, says how it goes, and ends the training in time."""
+    """Tests after each epoch, prints the progress, and ends the training in time."""
 
     def __init__(self, lessons):
         super().__init__()
@@ -213,18 +213,18 @@ class Watch(keras.callbacks.Callback):
 
 
 def longest_right(found):
-    """Which of the ways that are shortest has the most edges."""
+    """Returns the index of the correct path with the most edges."""
     edges = (found.paths[..., 0] >= 0).sum(1)
     return int(np.argmax(edges + 100 * found.verdict.shortest))
 
 
 def in_words(found, one):
-    """A way: where it leads, edge by edge."""
+    """Formats a path edge by edge."""
     return " ".join(f"-({e})-> {to}" for n, e, to in found.paths[one] if n >= 0)
 
 
 def picture(found, one, path):
-    """Draws a graph, its nodes on a circle, and the way that was found in it."""
+    """Draws a graph with its nodes on a circle, and the found path."""
     from matplotlib.figure import Figure
 
     data = found.data
@@ -245,7 +245,7 @@ def picture(found, one, path):
         if way:
             across, up = places[end] - places[start]
             along = 0.5 * (places[start] + places[end])
-            along += 0.06 * np.array([up, -across])  # where the bent arrow is
+            along += 0.06 * np.array([up, -across])  # position of the curved arrow
             box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
             ax.text(*along, str(name), color=color, ha="center", zorder=4, bbox=box)
     source, goal = int(data["source"][one]), int(data["destination"][one])

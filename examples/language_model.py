@@ -1,18 +1,17 @@
-"""A small GPT learns to write, character by character, from Python's own docstrings.
+"""A small GPT learns to write characters from Python's docstrings.
 
     python examples/language_model.py                       # some minutes
     python examples/language_model.py --text my_book.txt --steps 3000
     python examples/language_model.py --prompt "Return the"
     python examples/language_model.py --backend torch       # or tensorflow
 
-Nothing is downloaded: without `--text` it reads what every Python ships, the docstrings
-of the modules in the standard library's own folder, some 900,000 characters that
-differ a little from version to version. White space becomes single spaces. The last
-twentieth is kept for the test: what it costs to tell one of its characters, in bits, is
-held against that of counted characters and pairs of characters.
+Nothing is downloaded. Without `--text`, the script reads the docstrings of the standard
+library, about 900,000 characters that vary slightly between Python versions. Each run
+of white space becomes one space. The last twentieth is the test set. The script
+compares the model's bits per character on it with those of character and bigram counts.
 
-The model is that of Radford et al., "Language models are unsupervised multitask
-learners" (2019), small: keras_attention/models/transformer/causal_lm.py.
+The model is a small version of Radford et al., "Language models are unsupervised
+multitask learners" (2019). See keras_attention/models/transformer/causal_lm.py.
 """
 
 import argparse
@@ -106,20 +105,20 @@ def main():
 
 
 def docstrings():
-    """The docstrings of the modules in the standard library's own folder."""
+    """Returns the docstrings of the standard library's modules."""
     found = []
     for path in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")):
         for node in ast.walk(ast.parse(path.read_bytes())):
             kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
             text = ast.get_docstring(node) if isinstance(node, kinds) else None
             found += [text] if text else []
-    # Mixed, so that the test is not of the last modules alone.
+    # Shuffle, so that the test set does not hold only the last modules.
     order = np.random.default_rng(0).permutation(len(found))
     return "\n".join(found[i] for i in order)
 
 
 def windows(tokens):
-    """Pieces of the text and the same pieces one character further: (N, T) each."""
+    """Returns windows of the text and the windows shifted by one, (N, T) each."""
     length = arguments.length
     count = (len(tokens) - 1) // length
     inputs = tokens[: count * length].reshape(count, length)
@@ -164,14 +163,14 @@ def fit(tokens, size):
 
 
 def bits(model, tokens):
-    """What a character of the text costs the model, read in pieces."""
+    """Returns the model's bits per character, computed in windows."""
     inputs, labels = windows(tokens)
     loss = model.evaluate({"tokens": inputs}, labels, arguments.batch_size, verbose=0)
     return loss / np.log(2)
 
 
 def bits_of_counts(train, test, size, pairs):
-    """The same of characters that are counted, or of pairs; one more of each."""
+    """Returns the bits per character of unigram or bigram counts plus one."""
     context = train[:-1] if pairs else np.zeros(len(train) - 1, "int32")
     counts = np.ones((size, size))
     np.add.at(counts, (context, train[1:]), 1)
@@ -181,7 +180,7 @@ def bits_of_counts(train, test, size, pairs):
 
 
 def write(model, vocabulary, prompts):
-    """Goes on from all prompts at once, twice from each."""
+    """Continues each prompt twice, all in one batch."""
     rows = [vocabulary.encode(prompt) for prompt in prompts]
     sampler = samplers.TopPSampler(p=0.9, temperature=0.8)
     found = model.generate(

@@ -1,12 +1,13 @@
-"""Half-hidden digits, brought back by an associative memory.
+"""An associative memory retrieves half-hidden digits.
 
     python examples/retrieve_digits.py
     python examples/retrieve_digits.py --b 2 8 20 --digit 3
 
-Stores the 10,000 test digits of MNIST in an `AssociativeMemory`, asks for some of them
-with their lower half hidden, and counts how many come back after one step, which is
-attention, and at rest. Draws the way of one digit for each β, and a digit that more
-steps make worse, with the energy of each state and how many digits it is a mixture of.
+Stores the 10,000 test digits of MNIST in an `AssociativeMemory` and queries some of
+them with their lower half hidden. Counts the retrieved digits after one step, which is
+attention, and at convergence. Draws one retrieval for each β, and a digit that more
+steps make worse. Each state is shown with its energy and with the number of digits it
+mixes.
 """
 
 import argparse
@@ -55,8 +56,8 @@ from keras_attention import visualization
 from keras_attention.datasets import DamagedDataError, DataNotFoundError, mnist
 from keras_attention.models import AssociativeMemory
 
-SIDE = 28  # of a digit; the width of a pattern is its square
-WITHIN = 0.1  # of its length: how near a digit must be to have come back
+SIDE = 28  # side of a digit; a pattern has its square as width
+WITHIN = 0.1  # maximum relative distance of a retrieved digit
 
 
 def main():
@@ -100,7 +101,7 @@ def main():
 
 
 def remember(digits, b):
-    """A memory of digits (S, D), with β = b/√D."""
+    """Creates a memory of digits (S, D) with β = b/√D."""
     memory = AssociativeMemory(beta=b / SIDE)
     memory.store(digits)
     return memory
@@ -113,13 +114,13 @@ def distance(found, targets):
 
 
 def lost(once, rest):
-    """How far the query went that was there after one step; and which it is."""
+    """Returns the largest distance after a correct first step, and its query."""
     gone = np.where(once < WITHIN, rest, 0.0)
     return (gone.max() if gone.max() >= WITHIN else 0.0), int(gone.argmax())
 
 
 def chosen(off):
-    """The query that is drawn: one that needs more than one step, if there is one."""
+    """Selects the query to draw: one that needs several steps, if any."""
     if arguments.digit is not None:
         return arguments.digit
     for once, rest in off.values():
@@ -130,7 +131,7 @@ def chosen(off):
 
 
 def draw(digits, queries, targets, ways):
-    """One row for each (b, query, label)."""
+    """Draws one row for each (b, query, label)."""
     found = []
     for b, n, _ in ways:
         memory = remember(digits, b)

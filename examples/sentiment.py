@@ -1,11 +1,12 @@
-"""Sentences of film reviews, put into good and bad by a small Transformer.
+"""A small Transformer classifies sentences of film reviews as good or bad.
 
     python examples/sentiment.py
     python examples/sentiment.py --text "a film that is anything but boring"
 
-Trains a `TransformerClassifier` on the 6,920 sentences of SST-2 (for research only),
-tests it on the 1,821 of the test, classifies a few sentences, and draws which words
-each head looks at. Model and vocabulary are saved; the model is loaded again.
+Trains a `TransformerClassifier` on the 6,920 training sentences of SST-2 (for research
+only) and tests it on the 1,821 test sentences. Then classifies a few sentences and
+draws the attention of each head. Model and vocabulary are saved, and the model is
+reloaded.
 """
 
 import argparse
@@ -58,12 +59,12 @@ from keras_attention.datasets import sentences
 from keras_attention.datasets.vocabulary import UNKNOWN
 
 CLASSES = ("bad", "good")
-LONGEST = 32  # words of a sentence that are trained on
-WORD_DROPOUT = 0.6  # of words that are read as unknown while training
+LONGEST = 32  # maximum number of words of a training sentence
+WORD_DROPOUT = 0.6  # share of words replaced by the unknown word in training
 
 
 class Batches(keras.utils.PyDataset):
-    """Shuffled sentences in which words are missing, other ones in each epoch."""
+    """Shuffled sentences with word dropout, different in each epoch."""
 
     def __init__(self, vectors, seed, size=64):
         super().__init__()
@@ -126,7 +127,7 @@ def learn(splits, vocabulary):
         block={
             "norm_first": True,
             "activation": "gelu",
-            "epsilon": 1.0,  # a word that has learnt little stays small
+            "epsilon": 1.0,  # rarely trained words stay small
             "attention": {"dropout": 0.3},
         },
     )
@@ -154,19 +155,19 @@ def learn(splits, vocabulary):
 
 
 def numbers(texts, vocabulary):
-    """The texts' words as numbers, (B, T)."""
+    """Encodes the texts' words as indices, (B, T)."""
     return sentences.vectorize([(text, 0) for text in texts], vocabulary).inputs
 
 
 def classify(model, texts, vocabulary):
-    """How likely each text is to be good, (B,)."""
+    """Returns the probability that each text is good, (B,)."""
     logits = model.predict(numbers(texts, vocabulary), verbose=0)
     share = np.exp(logits - logits.max(-1, keepdims=True))
     return (share / share.sum(-1, keepdims=True))[:, 1]
 
 
 def draw(model, text, vocabulary, path):
-    """Which words each word looks at, averaged over the heads."""
+    """Draws the attention between words, averaged over heads."""
     with keras_attention.record_attention() as maps:
         model(numbers([text], vocabulary))
     weights = list(maps.values())[-1][0]  # (H, T, T)

@@ -1,4 +1,4 @@
-"""A network translates captions from English to German, and shows where it looked.
+"""A network translates captions from English to German and shows its attention.
 
     python examples/translate.py
     python examples/translate.py --pairs 14000 --epochs 4     # about seven minutes
@@ -7,20 +7,20 @@
     python examples/translate.py --model transformer    # attention alone
 
 It learns from the 29,000 captions of Multi30k (downloaded; for non-commercial research
-and education only). The pictures are of those test sentences, of eight words or more,
-whose order changed the most in translation: German puts its verbs elsewhere.
-`python -m keras_attention.benchmarks translation` does the same with pieces of words,
-and counts BLEU.
+and education only). The figures show the test sentences of at least eight words with
+the most reordering, since German places verbs differently.
+`python -m keras_attention.benchmarks translation` uses subwords instead and computes
+BLEU.
 
 The model is Bahdanau et al., "Neural machine translation by jointly learning to align
-and translate" (2015), https://arxiv.org/abs/1409.0473. Its equations:
+and translate" (2015), https://arxiv.org/abs/1409.0473. See
 keras_attention/layers/recurrent/attention_rnn.py and
-keras_attention/models/recurrent/seq2seq.py.
+keras_attention/models/recurrent/seq2seq.py for its equations.
 
-With `--model transformer` it is Vaswani et al., "Attention is all you need" (2017),
-https://arxiv.org/abs/1706.03762: keras_attention/layers/transformer/ and
-keras_attention/models/transformer/transformer.py. The pictures then are of each head of
-the last block: where the encoder, the decoder, and the decoder in the source looked.
+With `--model transformer`, the model is Vaswani et al., "Attention is all you need"
+(2017), https://arxiv.org/abs/1706.03762: keras_attention/layers/transformer/ and
+keras_attention/models/transformer/transformer.py. The figures then show each head of
+the last block: encoder self-attention, decoder self-attention and cross-attention.
 """
 
 import argparse
@@ -84,14 +84,14 @@ import keras_attention
 from keras_attention import losses, models, samplers, visualization
 from keras_attention.datasets import translation
 
-LONGEST = 30  # words of a sentence that is trained on
-BLOCKS = 2  # of a Transformer's encoder, and of its decoder
+LONGEST = 30  # maximum number of words of a training sentence
+BLOCKS = 2  # blocks of a Transformer's encoder and of its decoder
 TRANSFORMER = arguments.model == "transformer"
 BEAM = samplers.BeamSampler(num_beams=5, length_penalty=1.0)
 
 
 class Batches(keras.utils.PyDataset):
-    """Batches of sentences of like length, made anew for each epoch."""
+    """Batches of sentences of similar length, rebuilt for each epoch."""
 
     def __init__(self, inputs, labels, seed):
         super().__init__()
@@ -153,7 +153,7 @@ def learn(train, english, german):
     make = transformer if TRANSFORMER else recurrent
     model, rate, loss = make(len(english), len(german), steps)
     optimizer = keras.optimizers.Adam(rate, global_clipnorm=1.0)
-    model.compile(optimizer, loss)  # batches weigh a padded label with 0
+    model.compile(optimizer, loss)  # batches give padded labels weight 0
     print(
         f"{len(short)} sentences, {len(english)} English and {len(german)} German words"
     )
@@ -165,7 +165,7 @@ def learn(train, english, german):
 
 
 def recurrent(english, german, steps):
-    """Bahdanau's network, its rate and its loss."""
+    """Returns Bahdanau's network, its learning rate and its loss."""
     units = arguments.units or 256
     attention = None if arguments.attention == "none" else arguments.attention
     model = models.Seq2Seq(
@@ -181,7 +181,7 @@ def recurrent(english, german, steps):
 
 
 def transformer(english, german, steps):
-    """A small Transformer, its rate, which warms up, and its loss."""
+    """Returns a small Transformer, its learning rate with warm-up, and its loss."""
     units = arguments.units or 128
     model = models.Transformer(
         english,
@@ -201,13 +201,13 @@ def transformer(english, german, steps):
 
 
 def write(model, texts, english, german, sampler="greedy"):
-    """What the model makes of the texts."""
+    """Returns the model's translations of the texts."""
     tokens = model.generate(numbers(texts, english), max_length=48, sampler=sampler)
     return [german.decode(row) for row in tokens]
 
 
 def numbers(texts, english):
-    """The texts' words as numbers, (B, S)."""
+    """Encodes the texts' words as indices, (B, S)."""
     rows = [english.encode(text) for text in texts]
     source = np.zeros((len(rows), max(map(len, rows))), "int32")
     for line, row in zip(source, rows):
@@ -216,7 +216,7 @@ def numbers(texts, english):
 
 
 def look(model, texts, english, german):
-    """Translations as words, and where the model looked, by the name of the layer."""
+    """Returns translations as words, and attention weights by layer name."""
     source = numbers(texts, english)
     written = [german.encode(text) for text in write(model, texts, english, german)]
     target = np.zeros((len(texts), 1 + max(map(len, written))), "int32")
@@ -229,15 +229,15 @@ def look(model, texts, english, german):
 
 
 def alignments(maps):
-    """Where the decoder looked in the source for each word: (B, T, S)."""
-    if TRANSFORMER:  # the last block, the average of its heads
+    """Returns the decoder's attention to the source for each word, (B, T, S)."""
+    if TRANSFORMER:  # the last block, averaged over its heads
         return maps[f"decoder_block_{BLOCKS - 1}/cross_attention"].mean(axis=1)
     (weights,) = maps.values()
     return weights
 
 
 def reordered(model, test, english, german, count=2):
-    """The sentences in which what was looked at jumps back and forth the most."""
+    """Returns the sentences with the most reordering in their attention."""
     texts = [p.source for p in test if 8 <= len(english.encode(p.source)) <= 14][:100]
     written, maps = look(model, texts, english, german)
     jumps = []
@@ -248,7 +248,7 @@ def reordered(model, test, english, german, count=2):
 
 
 def pictures(model, text, english, german):
-    """Where the model looked while it read, and for each word that it wrote."""
+    """Draws the encoder's attention, and the decoder's for each written word."""
     (written,), maps = look(model, [text], english, german)
     read = translation.tokenize(text)
     wrote = [german.tokens[i] for i in written]
@@ -265,7 +265,7 @@ def pictures(model, text, english, german):
         return visualization.plot_heads(found, queries, keys, title=name, **labels)
 
     last = BLOCKS - 1
-    before = ["(start)", *wrote]  # what the decoder reads for each word
+    before = ["(start)", *wrote]  # decoder input of each word
     own = {"query_label": "German, the last word", "key_label": "German so far"}
     return {
         "encoder": heads(

@@ -1,4 +1,4 @@
-"""Callbacks: only what Keras has not."""
+"""Callbacks that Keras does not provide."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import keras
 
 
 class LinearStart(keras.callbacks.Callback):
-    """Puts the softmax of the memory into a model that was started without it.
+    """Switches on the memory softmax of a model that starts without it.
 
-    A model with `linear_start=True` trains its hops without softmax first, which
-    keeps it out of poor local minima. This callback ends that phase: after a fixed
-    number of epochs, as in the authors' code, or once the validation loss has stopped
-    falling, as in the paper. It works on any model that holds a `MemoryHop`, at any
-    depth, and throws the switch in a variable that a compiled step sees.
+    A model with `linear_start=True` first trains its hops without the softmax, to avoid
+    poor local minima. This callback ends that phase after a fixed number of epochs, as
+    in the authors' code, or when the validation loss stops falling, as in the paper. It
+    works on any model that contains a `MemoryHop`, at any depth. The switch is a
+    variable, so compiled training steps use the new value.
 
     Args:
-        epochs: how many epochs to train without softmax; None to watch the loss.
-        monitor: the loss to watch.
-        patience: how many epochs in a row it may fail to fall.
+        epochs: the number of epochs without the softmax; None to monitor the loss.
+        monitor: the loss to monitor.
+        patience: the number of epochs without improvement before the switch.
 
     Raises:
         ValueError: (in `fit`) if the model has no hop with a linear start; if
@@ -92,7 +92,7 @@ class LinearStart(keras.callbacks.Callback):
 
 
 def is_switch(variable: Any) -> bool:
-    """Whether a variable says if a hop goes without its softmax."""
+    """Returns whether a variable is the linear-start switch of a hop."""
     return variable.name == "linear_start"
 
 
@@ -101,13 +101,13 @@ class HalveLearningRate(keras.callbacks.Callback):
 
     At the start of epoch e the rate is  r · ½^⌊(e − start) / every⌋,  with r the
     optimizer's rate when `fit` was called; r itself before epoch `start`. It counts
-    epochs, unlike a Keras schedule, which counts steps and so has to know the data's
-    size. To go on with an earlier `fit`, set the optimizer's rate back to r first.
+    epochs, while a Keras schedule counts steps and therefore depends on the size of the
+    data. To continue an earlier `fit`, first reset the optimizer's learning rate to r.
 
     Args:
-        every: the number of epochs between two halvings; the paper takes 25 for
-            single tasks and 15 for all of them together.
-        start: the epoch from which to count, such as the end of a linear start.
+        every: the number of epochs between halvings. The paper uses 25 for single tasks
+            and 15 for joint training on all tasks.
+        start: the first epoch to count from, such as the end of a linear start.
 
     Example:
 
@@ -134,19 +134,20 @@ class HalveLearningRate(keras.callbacks.Callback):
 
 
 class ScheduledSamplingDecay(keras.callbacks.Callback):
-    """Lets a decoder read more and more of its own words, step by step.
+    """Lowers the probability of teacher forcing during training.
 
         ε_i = 1 − k / (k + exp(i / k))          (inverse sigmoid decay)
 
-    at step i of the optimizer, which goes on counting where an earlier `fit` ended. It
-    sets the probability of every `ScheduledSampling` in a model, at any depth, whatever
-    it was before. Half of the words are its own after k · log(k) steps.
+    Here i is the step of the optimizer, which continues over several calls of `fit`.
+    The callback sets the probability of every `ScheduledSampling` in the model, at any
+    depth, and overrides earlier values. After k · log(k) steps, half of the inputs are
+    the decoder's own predictions.
 
     Args:
-        k: at least 1; the greater, the later and slower.
+        k: at least 1. A larger k gives a later and slower decay.
 
     Raises:
-        ValueError: for a k below 1; in `fit` if there is no `ScheduledSampling`.
+        ValueError: if k is below 1; in `fit`, if the model has no `ScheduledSampling`.
 
     Example:
 
@@ -167,7 +168,7 @@ class ScheduledSamplingDecay(keras.callbacks.Callback):
         self.k = k
 
     def probability(self, step: int) -> float:
-        """ε at a step: how likely a word of the decoder's own is read."""
+        """Returns the sampling probability at a step."""
         return 1 / (1 + self.k * math.exp(-step / self.k))
 
     def on_train_begin(self, logs: Any = None) -> None:
@@ -194,22 +195,21 @@ class ScheduledSamplingDecay(keras.callbacks.Callback):
 
 
 class Lessons(keras.utils.PyDataset):
-    """Batches that are drawn anew each epoch, of a lesson that a `Curriculum` raises.
+    """Random batches of the current lesson of a `Curriculum`, new in each epoch.
 
     Args:
-        make: called as `make(lesson, seed)`, with the lesson's number from 0 and a list
-            of whole numbers for `numpy.random.default_rng`; returns a batch, such as
-            `(inputs, targets)`. Batches of all lessons should be of one shape, padded
-            to the longest: a shape is compiled once, and TensorFlow takes no other than
-            it has seen first.
-        lessons: how many lessons there are.
-        batches: how many batches make an epoch.
-        seed: of what is drawn: with the same one, and `make` of the same arguments, an
-            epoch has the same batches of a lesson again.
-        lesson: the lesson to begin with.
+        make: called as `make(lesson, seed)`, with the index of the lesson and a list of
+            integers for `numpy.random.default_rng`; returns a batch, such as `(inputs,
+            targets)`. Pad the batches of all lessons to one shape: each new shape is
+            compiled again, and TensorFlow accepts only the first shape.
+        lessons: the number of lessons.
+        batches: the number of batches per epoch.
+        seed: the random seed. The same seed gives the same batches for each epoch and
+            lesson, if `make` is deterministic.
+        lesson: the first lesson.
 
     Raises:
-        ValueError: for no lesson, no batch, or a `lesson` that is not there.
+        ValueError: if `lessons` or `batches` is below 1, or `lesson` is out of range.
 
     Example:
 
@@ -245,7 +245,7 @@ class Lessons(keras.utils.PyDataset):
 
     @property
     def lesson(self) -> int:
-        """The lesson that batches are drawn of, from 0."""
+        """The index of the current lesson."""
         return self._lesson
 
     @lesson.setter
@@ -263,29 +263,29 @@ class Lessons(keras.utils.PyDataset):
         return self.make(self.lesson, [self.seed, self.epoch, index])
 
     def on_epoch_end(self) -> None:
-        """The next epoch's batches are other ones."""
+        """Advances to the batches of the next epoch."""
         self.epoch += 1
 
 
 class Curriculum(keras.callbacks.Callback):
-    """Raises the lesson once a score has passed a bar.
+    """Advances to the next lesson when a score reaches a threshold.
 
-    At the end of an epoch whose score is good enough, the data go on to the next
-    lesson. The logs, and so the history, get the epoch's `"lesson"`, from 0.
+    After an epoch with a sufficient score, the data advance to the next lesson. The
+    index of the epoch's lesson is added to the logs and the history as `"lesson"`.
 
     Args:
-        data: the `Lessons` that `fit` trains on, or several, such as those of the
-            training and of the validation.
-        monitor: the score, by its name in the logs.
-        bar: what it has to reach.
-        mode: "max" if greater is better, "min" if less is.
-        path: a file that keeps the lesson, so that a training that was cut off goes on
-            with it, as `keras.callbacks.BackupAndRestore` does with the weights. It is
-            deleted when the training ends.
+        data: the `Lessons` for training, or several `Lessons`, such as for training and
+            validation.
+        monitor: the name of the score in the logs.
+        bar: the threshold of the score.
+        mode: "max" if a higher score is better, "min" if a lower score is better.
+        path: a file that stores the lesson, so that interrupted training can resume, as
+            with the weights in `keras.callbacks.BackupAndRestore`. It is deleted when
+            training ends.
 
     Raises:
-        ValueError: for another `mode`, for data without or with unequal lessons; in
-            `fit` if `monitor` is not among the logs.
+        ValueError: for an unknown `mode`, or for data without lessons or with different
+            lessons; in `fit`, if `monitor` is not in the logs.
 
     Example:
 
@@ -296,7 +296,8 @@ class Curriculum(keras.callbacks.Callback):
     Reference:
         Zaremba and Sutskever, "Learning to execute" (2014), section 4; Graves et al.,
         "Hybrid computing using a neural network with dynamic external memory" (2016),
-        Methods, curriculum learning: 90 % of the answers right, of the graph tasks.
+        Methods, curriculum learning: for graph tasks with a threshold of 90 % correct
+        answers.
     """
 
     def __init__(
@@ -327,7 +328,7 @@ class Curriculum(keras.callbacks.Callback):
 
     @property
     def lesson(self) -> int:
-        """The lesson that the data have come to, from 0."""
+        """The index of the current lesson."""
         return self.data[0].lesson
 
     def on_train_begin(self, logs: Any = None) -> None:

@@ -1,4 +1,4 @@
-"""Losses: only what Keras has not."""
+"""Losses that Keras does not provide."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from keras_attention.ops.alignments import coverage_cost
 from keras_attention.ops.ranking import margin_ranking
 
 Tensor = Any
-# Losses that do not change if a number is added to all logits of a label.
+# Losses that are invariant to adding a constant to all logits of a label.
 CATEGORICAL = (
     keras.losses.SparseCategoricalCrossentropy,
     keras.losses.CategoricalCrossentropy,
@@ -23,29 +23,28 @@ CATEGORICAL = (
 
 @export
 class SupportingFactLoss(keras.losses.Loss):
-    """Margin ranking over all classes: the right one is to be ahead by the margin.
+    """Margin ranking loss of the right class against all other classes.
 
         Σ_{j ≠ r} max(0, γ − s_r + s_j)
 
-    It fits both outputs of a `MemNN`, the ranking of facts at each hop and that of
-    the answer's words.
+    It suits both outputs of `MemNN`: the ranking of facts at each hop and the ranking
+    of the answer words.
 
     Args:
         margin: γ.
 
     Call arguments:
-        y_true: integers, (B,) for one ranking a sample, (B, K) for one a hop. In
-            rows of K, −1 is "no fact": the first of a row stands for the last class,
-            the memory "nothing more", and what follows it does not count. A label
-            that is none of the N classes costs nothing, and in rows of K neither
-            does what follows it.
+        y_true: integers, (B,) for one ranking per sample, or (B, K) for one per hop. In
+            rows of K, −1 means "no fact". The first −1 of a row stands for the last
+            class, the stop record, and the labels after it are ignored. A label outside
+            the N classes has loss 0; in rows of K, so do the labels after it.
         y_pred: scores (B, N) or (B, K, N).
 
     Returns:
-        (B,), summed over hops; then reduced as `reduction` says.
+        (B,), summed over hops, then reduced according to `reduction`.
 
     Raises:
-        ValueError: for a margin that is not positive, or shapes that do not fit.
+        ValueError: if the margin is not positive or shapes do not fit.
 
     Example:
 
@@ -103,31 +102,31 @@ class SupportingFactLoss(keras.losses.Loss):
 
 @export
 class SmoothedCrossentropy(keras.losses.Loss):
-    """Cross-entropy with labels that are not quite sure of themselves.
+    """Cross-entropy with label smoothing for integer labels.
 
         − (1 − ε) log p(y) − ε/V Σ_k log p(k)
 
-    Keras has label smoothing for one-hot labels alone, which of V = 4,000 words are
-    4,000 times the labels.
+    Keras supports label smoothing only for one-hot labels, which need V times the
+    memory of integer labels.
 
     Args:
         label_smoothing: ε; 0 for the plain cross-entropy.
-        ignore_class: labels of this class do not count, and are left out of the mean;
-            None for none.
+        ignore_class: labels of this class are ignored and excluded from the mean; None
+            ignores no class.
 
     Call arguments:
         y_true: integers (...), or (..., 1).
         y_pred: logits (..., V).
-        sample_weight: of the shape of the labels, or (B,).
+        sample_weight: weights in the shape of the labels, or (B,).
 
     Masking:
-        What a mask of `y_pred` hides does not count, either.
+        Labels masked by the mask of `y_pred` are ignored, too.
 
     Returns:
-        Of the shape of the labels, then reduced as `reduction` says.
+        A loss in the shape of the labels, then reduced according to `reduction`.
 
     Raises:
-        ValueError: if ε is not at least 0 and below 1, or the shapes do not fit.
+        ValueError: if ε is outside [0, 1), or the shapes do not fit.
 
     Example:
 
@@ -169,8 +168,8 @@ class SmoothedCrossentropy(keras.losses.Loss):
         if self.ignore_class is not None:
             counts = ops.cast(ops.not_equal(y_true, self.ignore_class), self.dtype)
             if self.reduction in ("sum_over_batch_size", "mean"):
-                # Keras will divide by the number of all labels, or of those that a
-                # mask of `y_pred` leaves.
+                # Keras divides by the number of all labels, or of the labels that are
+                # not masked by the mask of `y_pred`.
                 total = _Total(reduction="sum", dtype=self.dtype)
                 every = total(ops.ones_like(counts), y_pred)
                 counts = counts * every / ops.maximum(total(counts, y_pred), 1e-12)
@@ -179,7 +178,7 @@ class SmoothedCrossentropy(keras.losses.Loss):
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         labels = _labels(y_true, y_pred)
-        if self.ignore_class is not None:  # which need not be one of the V
+        if self.ignore_class is not None:  # it may be outside the V classes
             ignored = ops.equal(labels, self.ignore_class)
             labels = ops.where(ignored, ops.zeros_like(labels), labels)
         chances = ops.log_softmax(y_pred, axis=-1)  # (..., V)
@@ -198,24 +197,24 @@ class SmoothedCrossentropy(keras.losses.Loss):
 
 
 class _Total(keras.losses.Loss):
-    """The sum of numbers, as `y_true`, without those that a mask of `y_pred` hides."""
+    """Sums the entries of `y_true` that are not masked by the mask of `y_pred`."""
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         return y_true
 
 
 def _weights(sample_weight: Tensor, labels: Tensor, dtype: Any) -> Tensor:
-    """Weights of the labels' shape, from that with a last axis of size 1, or (B,)."""
+    """Broadcasts sample weights (..., 1) or (B,) to the shape of the labels."""
     weights = ops.convert_to_tensor(sample_weight, dtype)
     if len(weights.shape) == len(labels.shape) + 1 and weights.shape[-1] == 1:
         weights = ops.squeeze(weights, axis=-1)
     more = max(len(labels.shape) - len(weights.shape), 0)
     weights = ops.reshape(weights, (*ops.shape(weights), *(1,) * more))
-    return weights * ops.ones(ops.shape(labels), dtype)  # Keras will write into it
+    return weights * ops.ones(ops.shape(labels), dtype)  # Keras modifies it in place
 
 
 def _labels(y_true: Tensor, y_pred: Tensor) -> Tensor:
-    """Labels as int32, of the shape of the logits without the classes."""
+    """Returns int32 labels in the shape of the logits without the class axis."""
     labels = ops.cast(y_true, "int32")
     if len(labels.shape) == len(y_pred.shape) and labels.shape[-1] == 1:
         labels = ops.squeeze(labels, axis=-1)
@@ -230,23 +229,23 @@ def _labels(y_true: Tensor, y_pred: Tensor) -> Tensor:
 
 @export
 class CoverageLoss(keras.losses.Loss):
-    """How much is attended to that has been attended to already.
+    """Coverage loss, which penalizes repeated attention to the same keys.
 
         Σ_s min(a_ts, c_ts), with c_t = Σ_{i < t} a_i
 
-    A loss of the weights that an attention layer returns, for a model that has them
-    among its outputs; it is averaged over queries as Keras averages any loss.
+    Apply it to the attention weights of a model that outputs them. Keras averages it
+    over queries, like any loss.
 
     Call arguments:
-        y_true: anything; it does not count. Keras wants an array for each output
-            that has a loss, such as zeros of the weights' shape.
+        y_true: ignored. Keras requires a target for each output with a loss, such as
+            zeros in the shape of the weights.
         y_pred: the weights a, (B, T, S).
 
     Returns:
-        (B, T), then reduced as `reduction` says.
+        (B, T), then reduced according to `reduction`.
 
     Raises:
-        ValueError: if the weights are not of rank 3.
+        ValueError: if the weights do not have rank 3.
 
     Example:
 
@@ -279,33 +278,34 @@ class CoverageLoss(keras.losses.Loss):
 
 @export
 class ReinforceLoss(keras.losses.Loss):
-    """The loss of labels, with the gradient that teaches choices what they cost.
+    """A loss with the REINFORCE gradient, to train models with hard choices.
 
-        value    = L                              of a sample: summed over its labels
+        value    = L                              summed over the labels of a sample
         gradient = ∂L + λ (L − b) ∂ Σ log p(choice)
 
-    Averaged over draws it is the gradient of the expected loss. The baseline b, what
-    the other samples of the batch cost on average, makes it vary less; it knows nothing
-    of the sample's own choices. For a model that ends in `CarryChoices`.
+    This is an unbiased estimate of the gradient of the expected loss. The baseline b is
+    the mean loss of the other samples in the batch, so it is independent of the
+    sample's own choices and reduces the variance. Use this loss for a model that ends
+    in `CarryChoices`.
 
     Args:
-        loss: of labels and logits, a categorical cross-entropy of Keras such as
+        loss: a categorical cross-entropy of Keras on logits, such as
             `SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)`; by
-            default the same without `ignore_class`. These do not change if a number is
-            added to all logits of a label.
-        weight: λ, how much choices count beside all else that is learned.
-        baseline: whether to subtract b; without, b = 0.
+            default the same without `ignore_class`. These losses are invariant to
+            adding a constant to all logits of a label.
+        weight: λ, the weight of the gradient of the choices.
+        baseline: whether to subtract b; if not, b = 0.
 
     Call arguments:
-        y_true: as `loss` wants it, (B,) or (B, T), or one-hot.
-        y_pred: what `CarryChoices` returned, (B, V) or (B, T, V).
-        sample_weight: (B,); labels that do not count are left out by `ignore_class`.
+        y_true: labels for `loss`, (B,) or (B, T), or one-hot.
+        y_pred: the output of `CarryChoices`, (B, V) or (B, T, V).
+        sample_weight: (B,); use `ignore_class` to exclude single labels.
 
     Returns:
-        (B,), then reduced as `reduction` says.
+        (B,), then reduced according to `reduction`.
 
     Raises:
-        ValueError: for another loss, or a weight below 0.
+        ValueError: for an unsupported loss, or a negative weight.
 
     Example:
 
@@ -315,9 +315,10 @@ class ReinforceLoss(keras.losses.Loss):
     0.6931
 
     Reference:
-        Xu et al., "Show, attend and tell" (2015), section 4.1, whose baseline is a
-        moving average and which rewards entropy, too; the baseline is that of Kool et
-        al., "Buy 4 REINFORCE samples, get a baseline for free!" (2019), over a batch.
+        Xu et al., "Show, attend and tell" (2015), section 4.1, which uses a moving
+        average as its baseline and adds an entropy term. The baseline here follows Kool
+        et al., "Buy 4 REINFORCE samples, get a baseline for free!" (2019), over a
+        batch.
     """
 
     def __init__(

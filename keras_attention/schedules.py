@@ -1,4 +1,4 @@
-"""Learning rates over time: only what Keras has not."""
+"""Learning rate schedules that Keras does not provide."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from keras_attention.layers.base.serialization import export
 
 @export
 class WarmupInverseSqrt(keras.optimizers.schedules.LearningRateSchedule):
-    """Rises in a straight line, then falls with the inverse square root of the step.
+    """Linear warmup, followed by decay with the inverse square root of the step.
 
         rate(n) = scale · D^(−1/2) · min(n^(−1/2), n · warmup_steps^(−3/2))
 
-    n counts from 1, so that the first step has a rate; it is highest at `warmup_steps`.
+    n counts from 1, so the first rate is positive. The rate peaks at `warmup_steps`.
 
     Args:
         dim: D, the width of the model.
-        warmup_steps: how many steps it rises.
-        scale: what it is multiplied by; 1 in the paper.
+        warmup_steps: the number of warmup steps.
+        scale: a factor for the rate; 1 in the paper.
 
     Call arguments:
-        step: how many steps were taken before, from 0 on, as optimizers count.
+        step: the step of the optimizer, counted from 0.
 
     Returns:
-        The rate, a float32 scalar.
+        The learning rate, a float32 scalar.
 
     Raises:
         ValueError: if `dim` or `warmup_steps` is below 1, or `scale` is not positive.

@@ -31,7 +31,7 @@ def at_least_one(**sizes: int) -> None:
 
 
 def places(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For rows of so many elements, laid end to end: each one's row and its place."""
+    """Returns the row and column of each element of concatenated rows."""
     row = np.repeat(np.arange(len(sizes)), sizes)
     return row, np.arange(len(row)) - (np.cumsum(sizes) - sizes)[row]
 

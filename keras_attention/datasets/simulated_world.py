@@ -50,9 +50,9 @@ def simulate(
     latest statement.
 
     The paper uses difficulty 1 and 5, counts from the last mention of a person or
-    object, and also asks where someone was before. This module makes its own choices
-    where the paper is silent: it uses the names of bAbI, a story has 35 statements, and
-    half of the `"actor+object"` questions are about objects.
+    object, and also asks where someone was before. This module makes three choices of
+    its own: it uses the names of bAbI, a story has 35 statements, and half of the
+    `"actor+object"` questions are about objects.
 
     Args:
         count: Number of questions.
@@ -130,7 +130,7 @@ class _Notes:
         self.moves: dict[str, tuple[int, str]] = {}  # person: fact and room
         self.events: dict[str, int] = {}  # object: last pickup or drop
         self.holders: dict[str, str] = {}  # object: carrier
-        self.left: dict[str, tuple[int, str] | None] = {}  # object: the dropper's move
+        self.left: dict[str, tuple[int, str] | None] = {}  # object: carrier's move
 
     def add(self, fact: Fact) -> None:
         person, action, target, _ = fact

@@ -1,4 +1,4 @@
-"""Words or characters and their indices, for sequences in and sequences out.
+"""Vocabularies of words or characters for input and output sequences.
 
 ```python
 from keras_attention.datasets.vocabulary import Vocabulary
@@ -30,16 +30,16 @@ _HEADERS = {
 
 
 def tokenize(text: str, lowercase: bool = True) -> list[str]:
-    """Splits a text into words and marks.
+    """Splits a text into words and punctuation marks.
 
-    The text is put into Unicode's normal form C and, by default, into lower case.
-    A word is a run of letters, digits and underscores; an apostrophe or a hyphen
-    inside it belongs to it, and so does a full stop or a comma between two digits.
-    Every other character that is not white space is a mark, a token by itself.
+    The text is normalized to Unicode form NFC and, by default, lowercased. A word is a
+    run of letters, digits and underscores. It may contain apostrophes, hyphens, and
+    full stops or commas between two digits. Every other character except white space is
+    a token by itself.
 
     Args:
         text: Any text.
-        lowercase: Whether to put it into lower case.
+        lowercase: Whether to lowercase the text.
 
     Returns:
         A list of strings.
@@ -59,18 +59,18 @@ def tokenize(text: str, lowercase: bool = True) -> list[str]:
 class Vocabulary:
     """Tokens and their indices; a token is a word or a character.
 
-    Index 0 is padding, 1 the unknown token, 2 the start and 3 the end of a
-    sequence. `encode` adds neither start nor end: what lays out arrays does.
+    Index 0 is padding, 1 the unknown token, 2 the start and 3 the end of a sequence.
+    `encode` adds neither start nor end; the `vectorize` functions do.
 
     Args:
-        tokens: The tokens proper, in the order of their indices, which begin at 4.
-        level: `"word"`, where `tokenize` splits a text, or `"character"`, where
-            each character of it is a token, white space too.
-        lowercase: Whether a text is put into lower case before it is split.
+        tokens: The regular tokens, in the order of their indices, which begin at 4.
+        level: `"word"` splits a text with `tokenize`. `"character"` makes each
+            character a token, including white space.
+        lowercase: Whether to lowercase a text before splitting.
 
     Raises:
-        ValueError: Another `level`; a token that comes twice, is one of
-            `SPECIAL_TOKENS`, or is not one word (one character).
+        ValueError: `level` is unknown, or a token is a duplicate, one of
+            `SPECIAL_TOKENS`, or not a single word (single character).
 
     Example:
         ```python
@@ -110,25 +110,25 @@ class Vocabulary:
         level: str = "word",
         lowercase: bool = True,
     ) -> "Vocabulary":
-        """The tokens of some sentences, the most frequent first.
+        """Builds a vocabulary from sentences, most frequent tokens first.
 
-        Tokens of equal count are in the order of their characters, so that the
-        same sentences give the same vocabulary, in whatever order they come.
+        Tokens with equal counts are sorted by their characters, so the vocabulary does
+        not depend on the order of the sentences.
 
         Args:
-            sentences: Texts, as of one side of the training pairs.
-            max_size: The largest `len` of the vocabulary, its four special tokens
-                included; by default there is no limit.
-            min_count: How often a token must occur to be taken in.
-            level: As of the class.
-            lowercase: As of the class.
+            sentences: Texts, for example one side of the training pairs.
+            max_size: Maximum `len` of the vocabulary, including the four special
+                tokens. Unlimited by default.
+            min_count: Minimum number of occurrences of a token.
+            level: Same as for the class.
+            lowercase: Same as for the class.
 
         Returns:
             A `Vocabulary`.
 
         Raises:
-            ValueError: A `max_size` below 5, a `min_count` below 1, or another
-                `level`; `sentences` is one string.
+            ValueError: `max_size` is below 5, `min_count` is below 1, `level` is
+                unknown, or `sentences` is a single string.
         """
         if isinstance(sentences, str):
             raise ValueError(
@@ -160,7 +160,7 @@ class Vocabulary:
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """All tokens by index, the special ones included."""
+        """All tokens by index, including the special ones."""
         return self._tokens
 
     @property
@@ -189,7 +189,7 @@ class Vocabulary:
         return f"<Vocabulary of {len(self)} {self.level}s>"
 
     def encode(self, text: str) -> list[int]:
-        """The index of each token of a text; 1 for one that is not known.
+        """Returns the index of each token of a text; 1 for unknown tokens.
 
         Raises:
             ValueError: `text` is not a string.
@@ -197,13 +197,13 @@ class Vocabulary:
         return [self._index.get(token, UNKNOWN) for token in self._split(text)]
 
     def decode(self, indices: Iterable[int]) -> str:
-        """The text of a sequence, up to its end token if it has one.
+        """Converts indices to text, up to the end token if there is one.
 
-        Padding and start tokens are left out. Words are joined by a space, so that
-        `decode(encode(text))` is the text in lower case, its marks set apart.
+        Padding and start tokens are left out. Words are joined by spaces, so
+        `decode(encode(text))` is the lowercase text with spaces around its marks.
 
         Args:
-            indices: Whole numbers, as a list or an array of shape (T,).
+            indices: Integers, as a list or an array of shape (T,).
 
         Raises:
             ValueError: An index below 0 or not below `len(self)`.
@@ -222,9 +222,9 @@ class Vocabulary:
         return (" " if self.level == "word" else "").join(found)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a heading and then one token a line, in UTF-8.
+        """Writes a header and then one token per line, in UTF-8.
 
-        Line n, counted from 2, is token n - 2.
+        Line n, counted from 1, is token n - 2.
         """
         lines = (_HEADER.format(self.level, self.lowercase), *self._tokens)
         text = "".join(f"{line}\n" for line in lines)
@@ -236,9 +236,9 @@ class Vocabulary:
 
         Raises:
             FileNotFoundError: There is no such file.
-            ValueError: The file is not UTF-8, does not begin with the heading and
-                the special tokens, breaks off inside a line, or a later line is not
-                one new token; the message names the file and the line.
+            ValueError: The file is not UTF-8, does not begin with the header and the
+                special tokens, ends inside a line, or has a later line that is not a
+                single new token. The message gives the file and the line.
         """
         try:
             lines = Path(path).read_bytes().decode("utf-8").split("\n")
@@ -284,7 +284,7 @@ def _is_one(token: str, level: str) -> bool:
 def _checked(
     path: str | os.PathLike[str], lines: list[str], level: str
 ) -> Iterable[str]:
-    """The tokens proper of a file's lines; its last line is empty."""
+    """Checks a file's lines and returns the regular tokens; the last line is empty."""
     first = 1 + len(SPECIAL_TOKENS)
     seen = set(SPECIAL_TOKENS)
     for number, token in enumerate(lines[first:-1], first + 1):

@@ -1,56 +1,59 @@
-"""The one place that asks which backend runs: a folder an operation.
+"""Backend-specific kernels, in one folder per operation.
 
-Each module offers the same functions, under the same names and terms:
+Only this package depends on the running backend. All modules of an operation provide
+the same functions:
 
 - `dot_product_attention(query, key, value, mask, scale, is_causal, bias=None)`, see
   :func:`keras_attention.ops.dot_product_attention`
-- `dense(layer, x, mapped)`: what an `EinsumDense` that maps so many of the last axes
-  returns
-- `call_layer(layer, *given, **options)`: what a layer returns, without what Keras does
-  around its `call` where that is for nothing
-- `word_counts(tokens, weights, size)`: how often each of `size` words stands in each
-  sentence, weighted: (..., L) integers and (..., L) numbers give (..., size)
+- `dense(layer, x, mapped)`: the output of an `EinsumDense` layer that maps the last
+  `mapped` axes
+- `call_layer(layer, *given, **options)`: the output of a layer, without the overhead of
+  its `__call__` where possible
+- `word_counts(tokens, weights, size)`: the weighted count of each of `size` words in
+  each sentence; (..., L) integers and (..., L) numbers give (..., size)
 - `additive(query, key, scale, exact)`, see :func:`keras_attention.ops.scores.additive`;
-  `precompute_key(key)`: a key that it takes, faster for one query after another
+  `precompute_key(key)`: a `key` argument for it that is faster for single queries
 - `lookup(query, table, count)`: softmax(query xᵀ) x of the first `count` rows x of a
-  table, for queries (T, D), without all scores at once; None where
-  :mod:`keras_attention.ops.hopfield.streaming` does it as well
-- `any_left(moving)`: what a loop asks that goes on while any of these booleans is True,
-  and would leave as it is what is False; True throughout where an export unrolls it
-- `stable_argsort(x)`: the indices that sort the last axis; equal values keep order
-- `is_dynamic(length)`: whether an export that unrolls loops must keep this length open
+  table, for queries (T, D), without storing all scores; None where
+  :mod:`keras_attention.ops.hopfield.streaming` is as fast
+- `any_left(moving)`: the condition of a loop that runs while any of these booleans is
+  True; always True where an export unrolls the loop. Steps must not change entries that
+  are False
+- `stable_argsort(x)`: the indices that sort the last axis; ties keep their order
+- `is_dynamic(length)`: whether an export that unrolls loops must keep this length
+  dynamic
 - `scan(step, state, inputs)`, see :func:`keras_attention.ops.sequence.loop.scan`
-- `segments(step, state, inputs)`: the same over segments, inputs (segments, steps, B,
-  ...) and outputs alike; of each nothing but its first state is kept for the gradients,
-  for which the rest is computed again. No gradient flows to what `step` closes over,
-  other than variables
+- `segments(step, state, inputs)`: the same over segments with inputs (segments, steps,
+  B, ...) and outputs alike; of each nothing but its first state is kept for the
+  gradients, and the rest is recomputed. No gradient flows to tensors that `step` closes
+  over, except variables
 - `access_memory(interface, memory, mask, options)`: one step of a DNC's memory, a
-  `MemoryState`: the words that are read (B, R, W) and the `MemoryState` after. The
-  gradient is written out where there is one write head and dense links.
-  `memory_step/interface.py` has the order of the interface; where `mask` (B, 1) is 0,
-  nothing is freed or written; `options` are the step's `MemoryOptions`
-- `trace_memory(interface, memory, mask, options)`: the same in Keras' operations, and
-  what else the step computed
-- `fade_links(values, slots, weights)`, `follow_links(values, slots, reads)`: what a
-  write leaves of sparse links (G, K, M), and f and b (G, M, R) of what was read, at the
-  cost of the links that are not 0; see `links.py`
+  `MemoryState`. Returns the words read (B, R, W) and the next `MemoryState`. With one
+  write head and dense links, the gradient is computed by explicit formulas.
+  `memory_step/interface.py` defines the order of the interface. Where `mask` (B, 1) is
+  0, nothing is freed or written. `options` are the `MemoryOptions` of the step
+- `trace_memory(interface, memory, mask, options)`: the same in Keras operations, with
+  the intermediate results of the step
+- `fade_links(values, slots, weights)`, `follow_links(values, slots, reads)`: sparse
+  links (G, K, M) after a write, and the weights f and b (G, M, R) for the previous
+  reads; the cost is proportional to the nonzero links; see `links.py`
 - `generate(step, state, start, stop, done)`, see
   :func:`keras_attention.ops.sequence.decoding.generate`
-- `read(tensor, index)`: what stands at place `index` of axis 1, (B, ...)
-- `write(tensor, index, values)`: a tensor (B, T, ...) with the values (B, ...) at place
-  `index` of axis 1. The tensor given must not be used any more: on torch it is written
-  to. For use while decoding, where no gradient flows
-- `compiled(function, variables, jit_compile)`: a function that does the same with
-  structures of arrays, numbers and None, compiled once for each of their shapes and
-  dtypes. It reads the variables anew whenever it is called, and may assign to them.
-  `jit_compile` is whether TensorFlow has XLA compile its graph
-- `uncompiled(function, variables, jit_compile)`: the same, and nothing is compiled
-- `takes_training(layer)`, `carried_mask(tensor)`: what Keras knows under private names
-- `is_traced(tensor)`: whether a tensor is a stand-in for numbers that are not known
-  yet (inside a compiled function, or while a graph is being built)
+- `read(tensor, index)`: the entry at `index` of axis 1, (B, ...)
+- `write(tensor, index, values)`: a tensor (B, T, ...) with the values (B, ...) at
+  `index` of axis 1. Do not use the input tensor afterwards, because torch modifies it
+  in place. For decoding only, without gradients
+- `compiled(function, variables, jit_compile)`: a compiled version of a function of
+  structures of arrays, numbers and None. It is compiled once per combination of shapes
+  and dtypes. Each call reads the current values of the variables and may assign to
+  them. `jit_compile` determines whether TensorFlow compiles the graph with XLA
+- `uncompiled(function, variables, jit_compile)`: the same without compilation
+- `takes_training(layer)`, `carried_mask(tensor)`: access to private names of Keras
+- `is_traced(tensor)`: whether the values of a tensor are unknown, inside a compiled
+  function or while a graph is being built
 
-In a folder an operation, `reference.py` is in Keras' operations and runs everywhere; it
-is what NumPy and OpenVINO take. A file beside it is named after its backend.
+In each folder, `reference.py` uses Keras operations and runs on every backend; NumPy
+and OpenVINO use it. The other files are named after their backends.
 """
 
 from importlib import import_module
@@ -71,11 +74,11 @@ from keras_attention.kernels.memory_step.reference import step as trace_memory
 
 
 def _fitting(operation: str, *backends: str) -> Any:
-    """The module of an operation for the running backend; by default the reference.
+    """Returns the module of an operation for the running backend, or the reference.
 
     Args:
-        operation: the folder.
-        *backends: those for which it has a module.
+        operation: the folder of the operation.
+        **backends: the backends with a specific module.
     """
     backend = running_backend()
     name = backend if backend in backends else "reference"

@@ -1,4 +1,4 @@
-"""What Keras knows under private names, and where Keras is to be worked around."""
+"""Access to private names of Keras, and workarounds."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ import numpy as np
 from keras import ops
 
 Tensor = Any
-# Where Keras' exporters are; their own place has no public name.
+# The module of Keras' exporters, which has no public name.
 EXPORTERS = keras.export.ExportArchive.__module__.rpartition(".")[0]
 
 
 def takes_training(layer: Any) -> bool:
-    """Whether `layer.call` has an argument `training`."""
-    return layer._call_has_training_arg  # as `keras.layers.RNN` asks; no public name
+    """Returns whether `layer.call` has an argument `training`."""
+    return layer._call_has_training_arg  # as in `keras.layers.RNN`; no public name
 
 
 def carried_mask(x: Any) -> Any:
-    """The mask that Keras has hung on a tensor, or None."""
-    return getattr(x, "_keras_mask", None)  # Keras hands it to `call` alone
+    """Returns the mask that Keras attached to a tensor, or None."""
+    return getattr(x, "_keras_mask", None)  # Keras passes it only to `call`
 
 
 def stable_argsort(x: Tensor) -> Tensor:
-    """Keras' `argsort`; NumPy must be told to leave what is equal in its order."""
+    """Computes a stable `argsort`; NumPy needs an explicit option for it."""
     x = ops.convert_to_tensor(x)
     if isinstance(x, np.ndarray):
         return np.argsort(x, axis=-1, kind="stable").astype("int32")
@@ -35,7 +35,7 @@ def stable_argsort(x: Tensor) -> Tensor:
 
 
 def is_exporting() -> bool:
-    """Whether Keras' export, which says so nowhere, is among the callers."""
+    """Returns whether a Keras export is running, from the call stack."""
     frame: Any = sys._getframe()
     while frame is not None:
         if frame.f_globals.get("__name__", "").startswith(EXPORTERS):
@@ -46,12 +46,12 @@ def is_exporting() -> bool:
 
 @contextmanager
 def without_masks(*tensors: Any) -> Iterator[None]:
-    """Takes the masks that Keras has hung on tensors away, and gives them back.
+    """Temporarily removes the masks that Keras attached to tensors.
 
-    Some of Keras' layers would use them beside what they are told, or take them away
-    for good.
+    Some Keras layers would use them in addition to their mask arguments, or remove them
+    permanently.
     """
-    distinct = {id(x): x for x in tensors}.values()  # keys are often the values
+    distinct = {id(x): x for x in tensors}.values()  # key and value are often the same
     held = [(x, carried_mask(x)) for x in distinct]
     held = [(x, mask) for x, mask in held if mask is not None]
     for x, _ in held:

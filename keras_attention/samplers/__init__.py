@@ -1,4 +1,4 @@
-"""From scores of the next token to sequences, by KerasHub's protocol."""
+"""Samplers that turn next-token scores into sequences, by KerasHub's protocol."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ KNOWN: dict[str, type[Sampler]] = {
 
 
 def get(identifier: Any) -> Callable:
-    """Finds a sampler by its name or its config; a callable is returned as it is.
+    """Returns a sampler by its name or config. A callable is returned unchanged.
 
     Args:
-        identifier: one of "greedy", "beam", "random", "top_k" and "top_p", which are
-            made with their defaults; a config from `keras.saving`; or a sampler, of
-            this package or of KerasHub.
+        identifier: one of "greedy", "beam", "random", "top_k" and "top_p", which use
+            their default arguments; a config from `keras.saving`; or a sampler of this
+            package or of KerasHub.
 
     Raises:
-        ValueError: if there is none of that name.
+        ValueError: if the name is unknown.
     """
     if isinstance(identifier, dict):
         found: Callable = keras.saving.deserialize_keras_object(identifier)

@@ -1,4 +1,4 @@
-"""Beam search: several sequences a row, and the best of them in the end.
+"""Beam search: several sequences per row; the best one is returned.
 
 Shapes: B batch, K beams, T tokens, V words of the vocabulary, S keys.
 """
@@ -18,55 +18,54 @@ from keras_attention.samplers.sampler import Request, Sampler, is_one_of
 
 Tensor = Any
 Structure = Any
-NONE = float("-inf")  # the log-probability of what is no sequence
+NONE = float("-inf")  # the log-probability of an unused beam
 
 
 class Beams(NamedTuple):
-    """The sequences at one place, beam k of row b at b·K + k."""
+    """The state of the beams; beam k of row b has the index b·K + k."""
 
     tokens: Tensor  # (B·K, T)
     cache: Structure  # (B·K, ...)
-    log_probability: Tensor  # (B, K) float32, −∞ where there is no such beam
+    log_probability: Tensor  # (B, K) float32, −∞ for unused beams
     score: Tensor  # (B, K) float32, once a beam is finished
     finished: Tensor  # (B, K)
-    length: Tensor  # (B,), how many tokens were generated
+    length: Tensor  # (B,), the number of generated tokens
 
 
 @export
 class BeamSampler(Sampler):
-    """Keeps the K best sequences at each place, and returns the best in the end.
+    """Beam search, which keeps the K best sequences at each step.
 
         s(y) = log P(y) / ((5 + |y|) / 6)^α + β Σ_s log(min(Σ_t α_ts, 1))
 
-    Beams are extended by log-probability. One that generates a stop token is finished:
-    it gets its score s, in which |y| counts the tokens generated, the stop token
-    included, and keeps its place with it. Beams that reach the end of the prompt
-    without a stop token are scored the same way. A row is done as soon as none of its
-    running beams can still become better than the best finished one (with
-    `return_all_beams`, than the worst of K finished ones), and what it does not need
-    any more cannot change what it returns.
+    Beams are extended by log-probability. A beam that generates a stop token is
+    finished and receives its score s, where |y| is the number of generated tokens
+    including the stop token. It keeps its slot among the K beams. Beams that reach the
+    end of the prompt without a stop token are scored the same way. A row is done when
+    no running beam can exceed the best finished beam (with `return_all_beams`, the
+    worst of K finished beams). Stopping early therefore does not change the result.
 
-    For the coverage penalty `next` has to say what it attended to: the cache is then a
-    dict, and `cache["alignment_sum"]`, (B, S), the sum of the weights that each key has
-    got so far. It starts at 0, or at 1 for keys that are padding, which never lack
-    coverage; `next` adds its weights and returns it with the cache.
+    The coverage penalty needs the attention weights of `next`. The cache must be a dict
+    with `cache["alignment_sum"]`, (B, S), the sum of the weights of each key so far.
+    Initialize it with 0, and with 1 for padding keys, which count as covered. `next`
+    adds its weights and returns the sum with the cache.
 
     Call arguments: see `Sampler`. The logits' batch in `next` is B·K.
 
     Args:
         num_beams: K, at most V; 1 is greedy.
-        length_penalty: α, at least 0. Without it short sequences win, since each token
-            makes a sequence less likely.
+        length_penalty: α, at least 0. With α = 0, short sequences win, because each
+            token lowers the probability of a sequence.
         coverage_penalty: β, at least 0.
-        return_all_beams: whether to return all beams, and their scores.
+        return_all_beams: whether to return all beams and their scores.
 
     Returns:
         (B, T), see `Sampler`; with `return_all_beams` (B, K, T), best first, and their
-        scores, float32 (B, K), −∞ where there are fewer sequences than beams.
+        scores, float32 (B, K), −∞ for unused beams.
 
     Raises:
         ValueError: if an argument is out of range, there are more beams than words, or
-            a coverage penalty is asked for and the cache has no "alignment_sum".
+            the cache has no "alignment_sum" for the coverage penalty.
 
     Reference:
         Wu et al., "Google's neural machine translation system" (2016), section 7.
@@ -108,7 +107,7 @@ class BeamSampler(Sampler):
         return self._best(request, Beams(*beams))
 
     def _first(self, request: Request) -> Beams:
-        """One beam a row, and K − 1 places for others."""
+        """Returns one beam per row, and K − 1 unused beams."""
         none = ops.zeros_like(request.prompt[:, :1])  # (B, 1)
         finished = ops.repeat(none, self.num_beams, axis=1) > 0  # (B, K)
         zero = ops.zeros_like(finished, dtype="float32")
@@ -127,12 +126,12 @@ class BeamSampler(Sampler):
         parent, token, log_probability = self._extend(beams, logits)
         more = ops.ones_like(beams.length)
         if request.mask is not None:
-            # Where a token is given, every beam takes it, at no cost.
+            # Every beam takes a given token at no cost.
             given = decoding.read(request.mask, index)[:, None]  # (B, 1)
             parent = ops.where(given, ops.arange(self.num_beams, dtype="int32"), parent)
             log_probability = ops.where(given, beams.log_probability, log_probability)
             more = more - ops.cast(given[:, 0], "int32")
-        # What is not likely at all is no beam, whatever it would go on from.
+        # A continuation with probability 0 is an unused beam.
         is_valid = log_probability > NONE  # (B, K)
         stays = ops.take_along_axis(beams.finished, parent, axis=1)
         stays = ops.logical_and(stays, is_valid)
@@ -157,7 +156,7 @@ class BeamSampler(Sampler):
         return now._replace(score=ops.where(ends, self._score(now), now.score))
 
     def _extend(self, beams: Beams, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The K best continuations: which beam, token, log-probability; each (B, K)."""
+        """Returns the beam, token and log-probability of the K best, each (B, K)."""
         k, size = self.num_beams, logits.shape[-1]
         if size is not None and k > size:
             raise ValueError(
@@ -169,7 +168,7 @@ class BeamSampler(Sampler):
         best, words = ops.top_k(logits, k)  # (B·K, K)
         best = best - ops.logsumexp(logits, axis=-1, keepdims=True)
         each = beams.log_probability[:, :, None] + ops.reshape(best, (-1, k, k))
-        # What is finished comes before all else, and once.
+        # A finished beam ranks first and is kept only once.
         stays = ops.where(ops.arange(k) == 0, float("inf"), NONE)
         each = ops.where(beams.finished[:, :, None], stays, each)
         each = ops.reshape(ops.cast(each, "float32"), (-1, k * k))
@@ -182,7 +181,7 @@ class BeamSampler(Sampler):
         return parent, token, ops.where(found == float("inf"), old, found)
 
     def _score(self, beams: Beams) -> Tensor:
-        """What each beam is worth if it ends here, (B, K)."""
+        """Computes the score of each beam if it ends here, (B, K)."""
         penalty = decoding.length_penalty(beams.length, self.length_penalty)
         score = beams.log_probability / penalty[:, None]
         if self.coverage_penalty:
@@ -192,8 +191,8 @@ class BeamSampler(Sampler):
         return score
 
     def _is_done(self, beams: Beams, longest: Tensor) -> Tensor:
-        """Whether no running beam can become better than what is kept."""
-        # At best a beam gets no less likely, as long as can be, and covers everything.
+        """Returns whether no running beam can become better than the kept ones."""
+        # The upper bound: constant probability, maximum length and full coverage.
         running = ops.where(beams.finished, NONE, beams.log_probability)
         penalty = decoding.length_penalty(longest, self.length_penalty)
         bound = ops.max(running, axis=1) / penalty
@@ -213,14 +212,14 @@ class BeamSampler(Sampler):
         return ops.where(is_valid, tokens, request.prompt[:, None]), score
 
     def _tiled(self, structure: Structure) -> Structure:
-        """Each row K times: (B, ...) becomes (B·K, ...)."""
+        """Repeats each row K times: (B, ...) becomes (B·K, ...)."""
         return keras.tree.map_structure(
             lambda x: x if x is None else ops.repeat(x, self.num_beams, axis=0),
             structure,
         )
 
     def _gathered(self, structure: Structure, parent: Tensor) -> Structure:
-        """The rows (B·K, ...) of the beams (B, K) that are gone on with."""
+        """Selects the rows (B·K, ...) of the parent beams (B, K)."""
         if self.num_beams == 1:
             return structure
         rows = ops.arange(ops.shape(parent)[0], dtype="int32")[:, None]
@@ -249,7 +248,7 @@ class BeamSampler(Sampler):
 
 
 def _longest(request: Request) -> Tensor:
-    """How many tokens a row may generate, (B,)."""
+    """Returns the maximum number of tokens each row may generate, (B,)."""
     places = ops.arange(ops.shape(request.prompt)[1], dtype="int32")
     open_ = ops.logical_and(places >= request.start, places < request.stop)
     free = ops.broadcast_to(open_, ops.shape(request.prompt))

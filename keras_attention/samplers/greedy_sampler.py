@@ -1,4 +1,4 @@
-"""The likeliest token, each time."""
+"""Greedy decoding."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Tensor = Any
 
 @export
 class GreedySampler(Sampler):
-    """Takes the likeliest next token, each time; the first of equals.
+    """Selects the most probable next token at each step; the first one in a tie.
 
-    Call arguments and what is returned: see `Sampler`.
+    For call arguments and return values, see `Sampler`.
 
     Example:
 

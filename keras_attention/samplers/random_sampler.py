@@ -1,4 +1,4 @@
-"""Tokens drawn from all words.
+"""Random sampling from the whole vocabulary.
 
 Shapes: B batch, V words of the vocabulary.
 """
@@ -23,16 +23,16 @@ Tensor = Any
 
 @export
 class RandomSampler(Sampler):
-    """Draws the next token as often as the model says it comes.
+    """Samples the next token from the distribution of the model.
 
         P(w) = softmax(logits / τ)_w
 
-    Call arguments and what is returned: see `Sampler`.
+    For call arguments and return values, see `Sampler`.
 
     Args:
-        temperature: τ, above 0: below 1 the likely become likelier, above 1 all come
-            closer to each other.
-        seed: an integer with which the draws repeat, or None.
+        temperature: τ, above 0. Values below 1 sharpen the distribution; values above 1
+            flatten it.
+        seed: an integer for reproducible samples, or None.
 
     Raises:
         ValueError: if the temperature is not above 0.

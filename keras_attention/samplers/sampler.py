@@ -1,4 +1,4 @@
-"""What every sampler has in common: KerasHub's call, and the loop over one sequence.
+"""The base class of samplers, with KerasHub's call and the loop over positions.
 
 Shapes: B batch, T tokens, V words of the vocabulary, S keys.
 """
@@ -22,94 +22,95 @@ Next = Callable[[Tensor, Structure, Any, Structure], tuple[Tensor, Structure]]
 
 
 class Request(NamedTuple):
-    """What a sampler is asked for, with its arguments checked."""
+    """The checked arguments of a sampler's call."""
 
-    next: Next  # of prompt, cache, index and static: logits and cache
+    next: Next  # (prompt, cache, index, static) to logits and cache
     prompt: Tensor  # (B, T)
     mask: Tensor | None  # (B, T), True where a token is given
     cache: Structure
     static: Structure
-    start: Any  # the first index to look at
-    stop: Any  # the index behind the last one
+    start: Any  # the first index to generate
+    stop: Any  # the index after the last one
     stop_tokens: tuple[int, ...]
     draws: Tensor | None  # (B, T), uniform in [0, 1)
 
     @property
     def tensors(self) -> tuple:
-        """What its steps read besides the cache, to be carried through the loop."""
+        """Returns the tensors that steps read besides the cache, for the loop state."""
         return self.prompt, self.mask, self.static, self.draws
 
     def having(self, tensors: tuple) -> Request:
-        """The same request, of the tensors that a step of the loop was given."""
+        """Returns the same request with the tensors of the current loop step."""
         prompt, mask, static, draws = tensors
         return self._replace(prompt=prompt, mask=mask, static=static, draws=draws)
 
 
 class Sampler:
-    """From scores of the next token to sequences: the call that all samplers share.
+    """Generates sequences from next-token scores. Abstract base class.
 
-    The call is KerasHub's, so that these samplers drive its models, and its samplers
-    those of this package. Abstract: `search` is a subclass's own.
+    The call follows KerasHub's protocol: these samplers work with KerasHub's models,
+    and KerasHub's samplers with the models of this package. Subclasses implement
+    `search`.
 
     Call arguments:
         next: f(prompt, cache, index) that returns (logits, hidden_states, cache): the
-            logits (B, V) of the token at place `index`, from the tokens in front of it;
-            anything; and the cache after that. With `static` given it is
-            f(prompt, cache, index, static). `index` is a Python integer or, in compiled
-            functions on JAX, TensorFlow and torch, a scalar tensor.
-        prompt: (B, T) integers, padded to the length that may be reached at most.
-        cache: what `next` carries from place to place, a structure of tensors with the
-            batch as their first axis.
-        index: the first place at which a row has no token, an integer or a scalar.
-        mask: booleans (B, T), True where a token is given, which is then kept. By
-            default no place from `index` on has one.
-        stop_token_ids: an integer or a sequence of integers that end a sequence where
+            logits (B, V) of the token at position `index`, given the tokens before it;
+            an ignored value; and the updated cache. With `static`, it is called as
+            f(prompt, cache, index, static). `index` is a Python integer, or a scalar
+            tensor in compiled functions on JAX, TensorFlow and torch.
+        prompt: (B, T) integers, padded to the maximum length.
+        cache: the state of `next`, a structure of tensors with the batch as their first
+            axis.
+        index: the first position at which a row has no token, an integer or a scalar.
+        mask: booleans (B, T), True for given tokens, which are kept. By default, no
+            token is given from `index` on.
+        stop_token_ids: an integer or a sequence of integers that end a sequence when
             they are generated; or None.
-        hidden_states, model: what KerasHub's models hand over; not used.
-        static: what `next` reads at every place alike, such as the projected memory of
-            an encoder; a structure of tensors with the batch as their first axis, or
-            None. A beam search tiles it once and never gathers it.
-        max_length: stop at this length, at most T; an integer or a scalar tensor. A
-            prompt that is padded to a bucket then costs no further steps.
-        draws: (B, T) numbers from `draw`, by default drawn in the call.
+        hidden_states, model: passed by KerasHub's models; unused.
+        static: inputs of `next` that are the same at every position, such as the
+            projected memory of an encoder: a structure of tensors with the batch as
+            their first axis, or None. A beam search tiles it once and never gathers it.
+        max_length: stop at this length, at most T; an integer or a scalar tensor. It
+            saves steps for a prompt that is padded to a bucket.
+        draws: (B, T) random numbers from `draw`; sampled in the call by default.
 
     Returns:
-        (B, T), of the dtype of the prompt: the prompt, and in it what was generated.
-        Behind a stop token that was generated, a row holds what the prompt held.
+        (B, T), in the dtype of the prompt: the prompt with the generated tokens. After
+        a generated stop token, a row keeps the values of the prompt.
 
     Raises:
-        ValueError: if `max_length` is below `index` or beyond the prompt, a shape does
+        ValueError: if `max_length` is below `index` or exceeds the prompt, a shape does
             not fit, or a stop token is outside the vocabulary.
     """
 
     def search(self, request: Request) -> Any:
-        """The sequences, (B, T)."""
+        """Generates the sequences, (B, T)."""
         raise TypeError(f"{type(self).__name__} has to define `search`")
 
     def draw(self, batch: Any, length: Any, seed: int | None = None) -> Tensor | None:
-        """The random numbers of one call, drawn before its loop.
+        """Samples the random numbers of one call, before its loop.
 
-        Handed to a compiled function as an input, they let it repeat with a seed.
+        Passing them to a compiled function as an input makes its results reproducible.
 
         Args:
             batch: B.
             length: T.
-            seed: an integer, or None for the sampler's own seed generator, which gives
-                others each time.
+            seed: an integer, or None for the sampler's seed generator, which gives new
+                numbers in each call.
 
         Returns:
-            float32 (B, T), uniform in [0, 1); None where nothing is left to chance.
+            float32 (B, T), uniform in [0, 1); None for a deterministic sampler.
         """
         return None
 
     @property
     def variables(self) -> list:
-        """The states of seed generators."""
+        """The states of the seed generators."""
         return []
 
     @property
     def key(self) -> Hashable:
-        """What it does, its seed apart: equal for samplers that do the same."""
+        """A key without the seed, which is equal for samplers of equal behaviour."""
         config = {k: v for k, v in self.get_config().items() if k != "seed"}
         return type(self), json.dumps(config, sort_keys=True)
 
@@ -127,7 +128,7 @@ class Sampler:
         max_length: Any = None,
         draws: Tensor | None = None,
     ) -> Any:
-        prompt = ops.copy(ops.convert_to_tensor(prompt))  # it will be written to
+        prompt = ops.copy(ops.convert_to_tensor(prompt))  # modified in place below
         if len(prompt.shape) != 2:
             raise ValueError(
                 "`prompt` must have shape (batch, length). "
@@ -158,15 +159,15 @@ class Sampler:
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Sampler:
-        """Makes the sampler of which `get_config` told."""
+        """Creates a sampler from the config of `get_config`."""
         return cls(**config)
 
 
 class Chance:
-    """Where the random numbers of a sampler come from: KerasHub's seed, drawn ahead.
+    """The source of a sampler's random numbers, with KerasHub's `seed` argument.
 
     Args:
-        seed: an integer, or None for one that differs from run to run.
+        seed: an integer, or None for a random seed.
     """
 
     def __init__(self, seed: int | None) -> None:
@@ -186,12 +187,12 @@ class Chance:
 def one_by_one(
     request: Request, choose: Callable[[Tensor, Tensor | None], Tensor]
 ) -> Tensor:
-    """Goes on with one sequence a row, one token after the other.
+    """Generates one sequence per row, token by token.
 
     Args:
-        request: what the sampler is asked for.
+        request: the checked arguments of the call.
         choose: f(logits, uniforms) that returns a token for each row, (B,); the logits
-            (B, V) are float32 at least, the uniforms (B,) or None.
+            (B, V) are float32 or float64, the uniforms (B,) or None.
 
     Returns:
         The sequences, (B, T).
@@ -215,7 +216,7 @@ def one_by_one(
 def _kept(
     request: Request, index: Any, token: Tensor, finished: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The tokens to write, where nothing is given or finished, and what is finished."""
+    """Returns the tokens to write and the finished rows."""
     kept: list[Tensor] = [finished] if request.stop_tokens else []
     ends = is_one_of(token, request.stop_tokens) if request.stop_tokens else None
     if request.mask is not None:
@@ -229,7 +230,7 @@ def _kept(
 
 
 def is_one_of(tokens: Tensor, wanted: tuple[int, ...]) -> Tensor:
-    """Whether each token is one of the wanted ones, which are known beforehand."""
+    """Returns whether each token is one of the given static tokens."""
     found = ops.zeros_like(tokens, dtype="bool")
     for token in wanted:
         found = ops.logical_or(found, ops.equal(tokens, token))
@@ -237,7 +238,7 @@ def is_one_of(tokens: Tensor, wanted: tuple[int, ...]) -> Tensor:
 
 
 def above_zero(name: str, value: float, most: float = float("inf")) -> float:
-    """Returns a number above 0 and at most `most`, or raises a ValueError."""
+    """Returns a number above 0 and at most `most`; raises a ValueError otherwise."""
     if not 0 < value <= most:
         rule = "above 0" if most == float("inf") else f"above 0 and at most {most}"
         raise ValueError(f"`{name}` must be {rule}. Received: {name}={value!r}")
@@ -256,7 +257,7 @@ def _mask(mask: Tensor | None, prompt: Tensor) -> Tensor | None:
 
 
 def _stop(max_length: Any, index: Any, known: int | None, length: Any) -> Any:
-    """The index behind the last one, held to the prompt as far as numbers are known."""
+    """Returns the end index; checks it against the prompt if both are known."""
     if max_length is None:
         return length
     if isinstance(max_length, Integral):
@@ -280,7 +281,7 @@ def _tokens(stop_token_ids: Any) -> tuple[int, ...]:
 
 
 def _checked(next: Callable, stop_token_ids: Any) -> Next:
-    """`next` with one way to call it, which holds stop tokens to the vocabulary."""
+    """Wraps `next` with a uniform signature and a check of the stop tokens."""
 
     def checked(
         prompt: Tensor, cache: Structure, index: Any, static: Structure

@@ -1,4 +1,4 @@
-"""Tokens drawn from the k likeliest.
+"""Random sampling from the k most probable tokens.
 
 Shapes: B batch, V words of the vocabulary.
 """
@@ -27,14 +27,15 @@ Tensor = Any
 
 @export
 class TopKSampler(Sampler):
-    """Draws the next token from the k likeliest, in proportion to each other.
+    """Samples the next token from the k most probable ones.
 
-    Call arguments and what is returned: see `Sampler`.
+    The probabilities of these tokens are renormalized. For call arguments and return
+    values, see `Sampler`.
 
     Args:
-        k: how many; all, where the vocabulary has fewer.
+        k: the number of tokens; the whole vocabulary if it is smaller.
         temperature: above 0, see `RandomSampler`.
-        seed: an integer with which the draws repeat, or None.
+        seed: an integer for reproducible samples, or None.
 
     Raises:
         ValueError: if k is below 1 or the temperature not above 0.

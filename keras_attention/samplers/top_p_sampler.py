@@ -1,4 +1,4 @@
-"""Tokens drawn from a nucleus.
+"""Random sampling from the nucleus of the distribution.
 
 Shapes: B batch, V words of the vocabulary.
 """
@@ -27,18 +27,19 @@ Tensor = Any
 
 @export
 class TopPSampler(Sampler):
-    """Draws the next token from the nucleus: the fewest that have probability p.
+    """Samples the next token from the nucleus, the fewest tokens with probability p.
 
-    The nucleus are the likeliest tokens, as many as it takes for their probabilities to
-    sum to p, and at most k. Within it, they are drawn in proportion to each other.
+    The nucleus holds the most probable tokens until their probabilities sum to p, and
+    at most k tokens. Their probabilities are renormalized.
 
-    Call arguments and what is returned: see `Sampler`.
+    For call arguments and return values, see `Sampler`.
 
     Args:
-        p: above 0 and at most 1.
-        k: the most tokens of a nucleus, or None for no such bound.
-        temperature: above 0, see `RandomSampler`; it comes before the nucleus.
-        seed: an integer with which the draws repeat, or None.
+        p: the total probability of the nucleus, above 0 and at most 1.
+        k: the maximum number of tokens in the nucleus, or None for no limit.
+        temperature: above 0, see `RandomSampler`. It is applied before the nucleus is
+            selected.
+        seed: an integer for reproducible samples, or None.
 
     Raises:
         ValueError: if p is not in (0, 1], k below 1 or the temperature not above 0.

@@ -1,4 +1,4 @@
-"""What samplers that draw from some words share.
+"""Shared parts of the samplers that truncate the vocabulary.
 
 Shapes: B batch, V words of the vocabulary.
 """
@@ -13,5 +13,5 @@ Tensor = Any
 
 
 def word_at(words: Tensor, place: Tensor) -> Tensor:
-    """The word at one place of each row."""
+    """Returns the word at one position of each row."""
     return ops.take_along_axis(words, place[:, None], axis=-1)[:, 0]  # (B,)

@@ -1,6 +1,6 @@
-"""TensorFlow Text and KerasHub around a model: strings in and strings out.
+"""String inputs and outputs for models, with TensorFlow Text and KerasHub.
 
-It is imported only when asked for, and needs the extra `text`:
+The main package does not import this module. It needs the extra `text`:
 `python -m pip install "keras-attention-family[text]"`.
 
 ```python

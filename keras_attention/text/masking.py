@@ -1,6 +1,6 @@
-"""Tokens hidden for a masked language model, by KerasHub's generator.
+"""Token masking for masked language models, with KerasHub's mask generator.
 
-Shapes: B batch, T tokens, P places that are asked for.
+Shapes: B batch, T tokens, P mask positions.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ Tensor = Any
 
 
 class TokenMasking:
-    """Hides some tokens of each sequence, for a `MaskedLM` to find.
+    """Masks some tokens of each sequence to train a `MaskedLM`.
 
-    Of each sequence's words a fraction `rate` is chosen, rounded up, at most P. Of the
-    chosen ones 80 % become the mask token, 10 % another word, and 10 % stay as they
-    are, so that the model cannot tell by the mask token alone where to look.
+    A fraction `rate` of each sequence's words is selected, rounded up and at most P. Of
+    the selected words, 80 % become the mask token, 10 % become a random word, and 10 %
+    stay unchanged. The model therefore cannot rely on the mask token alone.
 
-    It is meant for a `tf.data` pipeline, which feeds a model on any backend:
+    Use it in a `tf.data` pipeline, which can feed a model on any backend:
 
     ```python
     texts = ["Two dogs are running.", ...]
@@ -38,37 +38,38 @@ class TokenMasking:
     model.fit(hidden, steps_per_epoch=len(batches), epochs=10, shuffle=False)
     ```
 
-    The draws are TensorFlow's, which makes those of a batch's rows side by side: after
-    `keras.utils.set_random_seed` they are alike from run to run, but not for certain
-    the same, since on a busy machine another row may draw first. `cache()` behind the
-    map keeps one draw. With a seed, a pipeline without `repeat` begins the same draws
-    again in each epoch.
+    TensorFlow samples the masks of a batch's rows in parallel. After
+    `keras.utils.set_random_seed`, runs usually give the same masks, but the order of
+    the rows may vary on a busy machine. `cache()` after the map keeps the first masks.
+    With a seed, a pipeline without `repeat` repeats the same masks in each epoch.
 
     Args:
-        vocabulary_size: the number of tokens of the model, the mask token included.
-        places: P, how many tokens of a sequence are hidden at most.
-        rate: which fraction of a sequence's words is hidden.
-        mask_token_id: the last token, which a vocabulary of one less has free behind
-            its own, by default; or one of the special ones.
-        special: tokens below it are never hidden, nor put in the place of another: by
-            default the four of `Subwords` (padding, unknown, start, end).
-        mask_token_rate: how many of those that are hidden become the mask token.
-        random_token_rate: how many become another word, drawn from all alike.
+        vocabulary_size: the number of tokens of the model, including the mask token.
+        places: P, the maximum number of masked tokens per sequence.
+        rate: the fraction of a sequence's words to mask.
+        mask_token_id: the index of the mask token. Defaults to the last index, which
+            follows the vocabulary's own tokens. A special token is also allowed.
+        special: tokens below this index are never masked and never used as random
+            words. Defaults to the four special tokens of `Subwords` (padding, unknown,
+            start, end).
+        mask_token_rate: the fraction of selected words that become the mask token.
+        random_token_rate: the fraction of selected words that become a uniformly random
+            word.
 
     Call arguments:
-        tokens: integers (B, T), or (T,) for one sequence; 0 is padding, behind it.
+        tokens: integers (B, T), or (T,) for one sequence, padded with 0 at the end.
 
     Returns:
         `(inputs, labels, sample_weight)`, as `fit` takes them: inputs are a dict of
-        "tokens" int32 (B, T) and "mask_positions" int32 (B, P); labels, what stood
-        there, int32 (B, P); weights float32 (B, P). Where fewer than P are hidden,
-        positions, labels and weights end in 0; all positions are below T. In a
-        pipeline they are tensors, else NumPy arrays.
+        "tokens" int32 (B, T) and "mask_positions" int32 (B, P); labels are the original
+        tokens, int32 (B, P); weights are float32 (B, P). With fewer than P masked
+        tokens, positions, labels and weights end in 0. All positions are below T. The
+        outputs are tensors in a pipeline, otherwise NumPy arrays.
 
     Raises:
         ImportError: a package of the extra `text` is missing.
         ValueError: a size is below 1, a rate is not from 0 to 1, there are no words
-            beside the special tokens, or the mask token is one of the words.
+            besides the special tokens, or the mask token is a regular word.
 
     Example:
 
@@ -115,8 +116,8 @@ class TokenMasking:
         _check_rates(rate, mask_token_rate, random_token_rate)
         self._tf = tf = require("tensorflow")
         hub = require("keras_hub")
-        # Words are counted from 0 on while the generator draws among them, so that it
-        # draws no special token; those, and the mask token, are then below 0.
+        # The generator sees shifted indices in which words start at 0, so it never
+        # samples a special token. Special tokens and the mask token are negative there.
         self._generator = hub.layers.MaskedLMMaskGenerator(
             vocabulary_size=words,
             mask_selection_rate=rate,
@@ -153,7 +154,7 @@ class TokenMasking:
         return tf.nest.map_structure(lambda x: x.numpy(), found)
 
     def _mask(self, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Of (B, T): what is left, where something is hidden, what and whether."""
+        """Returns masked tokens, mask positions, labels and weights for (B, T)."""
         tf = self._tf
         found = self._generator(tokens - self.special)
         masked, positions, labels, weights = (

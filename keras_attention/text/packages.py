@@ -1,20 +1,20 @@
-"""The packages of the extra `text`, imported where they are used."""
+"""Lazy imports of the packages of the extra `text`."""
 
 import importlib
 from typing import Any
 
 
 def require(name: str) -> Any:
-    """Imports a package of the extra `text`, or says how to get it.
+    """Imports a package of the extra `text`, or raises an error that names the extra.
 
     Args:
-        name: the module, such as "tensorflow_text".
+        name: the name of the module, such as "tensorflow_text".
 
     Returns:
         The module.
 
     Raises:
-        ImportError: it is not installed; the message names the extra.
+        ImportError: the package is not installed; the message names the extra.
     """
     try:
         return importlib.import_module(name)

@@ -1,4 +1,4 @@
-"""A vocabulary of sub-words: SentencePiece, by way of KerasHub's tokenizer."""
+"""A SentencePiece subword vocabulary, based on KerasHub's tokenizer."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ PADDING, UNKNOWN, START, END = range(4)
 
 
 class Subwords:
-    """Pieces of words and their indices, for sequences in and sequences out.
+    """A subword vocabulary for input and output sequences.
 
-    It has what `keras_attention.datasets.translation.vectorize` asks of a vocabulary,
-    so that sub-words can take the place of words:
+    It implements the vocabulary interface of
+    `keras_attention.datasets.translation.vectorize`, so subwords can replace words:
 
         index 0  padding        index 1  what is not known
         index 2  the start      index 3  the end of a sequence
 
-    A text is put into Unicode's normal form NFKC, and each run of white space becomes
-    one space, before it is split; with `lowercase` its case is folded, too. These
-    rules are part of the vocabulary and go wherever it goes, also into the graph that
-    `export_translator` writes. `encode` adds neither start nor end.
+    Before splitting, a text is normalized to Unicode form NFKC, and each run of white
+    space becomes one space. With `lowercase`, its case is folded. These rules are part
+    of the vocabulary and of the graph that `export_translator` writes. `encode` adds
+    neither start nor end.
 
-    It runs on the CPU, on every backend. `tokenizer` is the KerasHub layer under it,
+    It runs on the CPU, on every backend. `tokenizer` is the underlying KerasHub layer,
     which can be mapped over a `tf.data.Dataset` of strings.
 
     Args:
-        proto: a serialized SentencePiece model whose special pieces have the indices
-            above, as `from_sentences` makes it.
+        proto: a serialized SentencePiece model with the special indices above, such as
+            `from_sentences` creates.
 
     Raises:
         ImportError: a package of the extra `text` is missing.
-        ValueError: `proto` is no SentencePiece model, or its special pieces have other
-            indices.
+        ValueError: `proto` is not a SentencePiece model, or its special pieces have
+            other indices.
 
     Example:
 
@@ -50,8 +50,8 @@ class Subwords:
 
     Reference:
         Kudo & Richardson, "SentencePiece: a simple and language independent subword
-        tokenizer and detokenizer for neural text processing" (2018); the pieces are
-        chosen by the unigram model of Kudo, "Subword regularization" (2018).
+        tokenizer and detokenizer for neural text processing" (2018); the unigram model
+        that selects the pieces is from Kudo, "Subword regularization" (2018).
     """
 
     def __init__(self, proto: bytes) -> None:
@@ -64,22 +64,22 @@ class Subwords:
     def from_sentences(
         cls, sentences: Iterable[str], size: int = 4000, lowercase: bool = False
     ) -> Subwords:
-        """Learns the pieces from some sentences.
+        """Learns the pieces from sentences.
 
         Args:
-            sentences: texts, as of one side of the training pairs. Those of more than
-                4,192 bytes are passed over.
-            size: `len` of the vocabulary, its four special indices included.
-            lowercase: whether case is folded, so that "Dog" and "dog" are one.
+            sentences: texts, for example one side of the training pairs. Texts of more
+                than 4,192 bytes are skipped.
+            size: `len` of the vocabulary, including its four special indices.
+            lowercase: whether to fold case, so that "Dog" and "dog" are equal.
 
         Returns:
             A `Subwords`.
 
         Raises:
             ImportError: a package of the extra `text` is missing.
-            ValueError: `sentences` is one string, holds what is no string, or has no
-                text in it; or `size` is less than their characters need, or more than
-                they give.
+            ValueError: `sentences` is a single string, contains a non-string, or has no
+                text; or `size` is too small for the characters or too large for the
+                sentences.
         """
         sentences = _texts("sentences", sentences)
         if not any(text.strip() for text in sentences):
@@ -93,7 +93,7 @@ class Subwords:
                 f"Received: size={size!r}"
             )
         hub, tf = require("keras_hub"), require("tensorflow")
-        require("sentencepiece").set_min_log_level(2)  # else 100 lines on its progress
+        require("sentencepiece").set_min_log_level(2)  # no progress output
         try:
             proto = hub.tokenizers.compute_sentence_piece_proto(
                 tf.data.Dataset.from_tensor_slices(sentences), size, lowercase=lowercase
@@ -107,7 +107,7 @@ class Subwords:
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """All pieces by index, the special ones included; "▁" is a space."""
+        """All pieces by index, including the special ones; "▁" is a space."""
         return tuple(self.tokenizer.get_vocabulary())
 
     @property
@@ -133,34 +133,34 @@ class Subwords:
         return f"<Subwords of {len(self)} pieces>"
 
     def encode(self, text: str) -> list[int]:
-        """The index of each piece of a text; 1 for what is not known.
+        """Returns the index of each piece of a text; 1 for unknown pieces.
 
         Raises:
-            ValueError: `text` is no string.
+            ValueError: `text` is not a string.
         """
         if not isinstance(text, str):
             raise ValueError(f"`text` must be a string. Received: text={text!r}")
         return self.encode_all([text])[0]
 
     def encode_all(self, texts: Iterable[str]) -> list[list[int]]:
-        """The indices of the pieces of each text, all texts at once.
+        """Returns the piece indices of each text, all texts at once.
 
         Raises:
-            ValueError: `texts` is one string, or holds what is no string.
+            ValueError: `texts` is a single string or contains a non-string.
         """
         texts = _texts("texts", texts)
         if not texts:
             return []
         rows = self.tokenizer.tokenize(texts)
-        return rows.to_list() if hasattr(rows, "to_list") else rows  # or ragged
+        return rows.to_list() if hasattr(rows, "to_list") else rows  # ragged
 
     def decode(self, indices: Iterable[int]) -> str:
-        """The text of a sequence, up to its end token if it has one.
+        """Converts indices to text, up to the end token if there is one.
 
-        Padding and start tokens are left out, and what is not known becomes " ⁇ ".
+        Padding and start tokens are left out, and unknown pieces become " ⁇ ".
 
         Args:
-            indices: whole numbers, as a list or an array of shape (T,).
+            indices: integers, as a list or an array of shape (T,).
 
         Raises:
             ValueError: an index below 0 or not below `len(self)`.
@@ -181,18 +181,18 @@ class Subwords:
         return text if isinstance(text, str) else text.numpy().decode("utf-8")
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the SentencePiece model, which other programs read as well."""
+        """Writes the SentencePiece model, which other programs can also read."""
         Path(path).write_bytes(self.proto)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Subwords:
-        """Reads what `save` wrote.
+        """Reads a file written by `save`.
 
         Raises:
-            FileNotFoundError: there is no such file.
+            FileNotFoundError: the file is missing.
             ImportError: a package of the extra `text` is missing.
-            ValueError: the file is no SentencePiece model, or its special pieces have
-                other indices; the message names the file.
+            ValueError: the file is not a SentencePiece model, or its special pieces
+                have other indices; the message names the file.
         """
         proto = Path(path).read_bytes()
         _check_proto(proto, str(path))
@@ -214,7 +214,7 @@ def _texts(name: str, texts: Any) -> list[str]:
 
 
 def _check_proto(proto: Any, what: str) -> None:
-    """Raises a ValueError unless the bytes are a model with our special indices."""
+    """Raises a ValueError unless the bytes are a model with the right indices."""
     if not isinstance(proto, bytes):
         raise ValueError(
             f"{what} must be bytes, a serialized SentencePiece model. "
@@ -243,7 +243,7 @@ def _no_model(proto: bytes, what: str) -> ValueError:
 
 
 def _reason(message: str) -> str:
-    """What SentencePiece says of a size that does not fit, in our words."""
+    """Converts SentencePiece's error about an invalid size to a clear message."""
     most = re.search(r"too high .*<= (\d+)", message)
     least = re.search(r"smaller than required_chars\. \d+ vs (\d+)", message)
     if most:

@@ -1,6 +1,6 @@
-"""A translator from strings to strings: in Python, and as a TensorFlow SavedModel.
+"""String-to-string translation in Python and as a TensorFlow SavedModel.
 
-Shapes: B batch, S pieces of a source, T pieces of a target.
+Shapes: B batch, S source pieces, T target pieces.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from keras_attention.text.subwords import PADDING, Subwords
 
 Tensor = Any
 
-BUCKET = 16  # sources are padded to multiples of it, and never empty
+BUCKET = 16  # sources are padded to a positive multiple of it
 
 
 def translate(
@@ -32,23 +32,24 @@ def translate(
     max_length: int = 64,
     seed: int | None = None,
 ) -> list[str]:
-    """Translates texts, all of them in one batch, on any backend.
+    """Translates texts in one batch, on any backend.
 
     Args:
-        model: a `keras_attention.models.Seq2Seq`, or another model with its `generate`.
+        model: a `keras_attention.models.Seq2Seq`, or another model with the same
+            `generate` method.
         source_vocabulary: a `Subwords`, or a vocabulary of words or characters.
         target_vocabulary: likewise.
         texts: B strings.
         sampler: see `Seq2Seq.generate`.
-        max_length: how many tokens to write at most.
-        seed: of a sampler that leaves something to chance.
+        max_length: the maximum number of target tokens.
+        seed: the seed of a random sampler.
 
     Returns:
-        B strings; "" for a text without tokens.
+        B strings. A text without tokens gives "".
 
     Raises:
-        ValueError: `texts` is one string; the vocabularies do not fit the model; the
-            sampler returns all beams; or what `generate` raises.
+        ValueError: `texts` is a single string, the vocabularies do not fit the model,
+            or the sampler returns all beams. Errors from `generate` also apply.
 
     Example:
 
@@ -90,16 +91,16 @@ def export_translator(
     sampler: Any = "greedy",
     max_length: int = 64,
 ) -> None:
-    """Writes a TensorFlow SavedModel that takes strings and gives strings.
+    """Writes a TensorFlow SavedModel that maps strings to strings.
 
-    Normalization, sub-words, model, sampler and the way back to text are one graph:
-    tf.string (B,) to tf.string (B,), of any number of texts of any length; "" for a
-    text without tokens. It gives what `translate` gives, save where two ways to split a
-    text are equally likely and the SentencePiece of TensorFlow Text takes the other one
-    (1 of the 29,000 German sentences of Multi30k, at 6,000 pieces).
+    The graph contains normalization, tokenization, model, sampler and detokenization.
+    It maps tf.string (B,) to tf.string (B,), for any number of texts of any length. A
+    text without tokens gives "". The results equal those of `translate`, except if two
+    segmentations are equally likely and the SentencePiece of TensorFlow Text picks the
+    other one (1 of the 29,000 German sentences of Multi30k, at 6,000 pieces).
 
-    Whoever runs it needs `tensorflow` and `tensorflow_text`, whose operations are in
-    the graph, and neither KerasHub nor this package:
+    Running the graph requires `tensorflow` and `tensorflow_text`, but neither KerasHub
+    nor this package:
 
     ```python
     import tensorflow as tf
@@ -109,26 +110,26 @@ def export_translator(
     translator.serve(tf.constant(["A dog runs."])).numpy()[0].decode()
     ```
 
-    The graph is TensorFlow's, and so is the backend that writes it. A model trained on
-    JAX or torch gets there by its file: save it as `.keras`, and load and export it in
-    a process that runs with KERAS_BACKEND=tensorflow.
+    The export requires the TensorFlow backend. To export a model trained on JAX or
+    torch, save it as `.keras`, then load and export it in a process with
+    KERAS_BACKEND=tensorflow.
 
     Args:
-        model: a `keras_attention.models.Seq2Seq`, or another model with its `begin`
-            and `next`.
+        model: a `keras_attention.models.Seq2Seq`, or another model with the same
+            `begin` and `next` methods.
         source_vocabulary: a `Subwords`.
         target_vocabulary: likewise.
         path: the folder to write to.
-        sampler: the name of a sampler of `keras_attention.samplers`, or a sampler.
-            One that leaves something to chance begins with the same draws in each
-            process that loads the file.
-        max_length: how many tokens to write at most.
+        sampler: the name of a sampler of `keras_attention.samplers`, or a sampler. A
+            random sampler restarts with the same random numbers in each process that
+            loads the file.
+        max_length: the maximum number of target tokens.
 
     Raises:
         ImportError: a package of the extra `text` is missing.
-        ValueError: the backend is not TensorFlow; a vocabulary is no `Subwords` or does
-            not fit the model; the sampler is KerasHub's or returns all beams; or
-            `max_length` is below 1.
+        ValueError: the backend is not TensorFlow, a vocabulary is not a `Subwords` or
+            does not fit the model, the sampler is from KerasHub or returns all beams,
+            or `max_length` is below 1.
     """
     if keras.config.backend() != "tensorflow":
         raise ValueError(
@@ -154,7 +155,7 @@ def export_translator(
     write = _writer(model, target_vocabulary, _in_graph(sampler), max_length)
 
     def serve(texts: Tensor) -> Tensor:
-        rows = pieces.tokenize(texts)  # (B, ·), ragged
+        rows = pieces.tokenize(texts)  # ragged (B, ·)
         source = rows.to_tensor(PADDING)  # (B, S)
         width = tf.shape(source)[1]
         more = tf.where(width > 0, -width % BUCKET, BUCKET)
@@ -172,9 +173,9 @@ def export_translator(
 
 
 def _tokenizer(vocabulary: Subwords, side: str) -> Any:
-    """TensorFlow Text's tokenizer, under a name that no other has.
+    """Creates a TensorFlow Text tokenizer with a unique name.
 
-    Those of one name, or of none, become one when a SavedModel is loaded:
+    Tokenizers with equal or no names are merged when a SavedModel is loaded:
     https://github.com/tensorflow/text/issues/1304.
     """
     name = f"{side}_{hashlib.sha256(vocabulary.proto).hexdigest()[:16]}"
@@ -186,7 +187,7 @@ def _tokenizer(vocabulary: Subwords, side: str) -> Any:
 def _writer(
     model: Any, vocabulary: Subwords, sampler: Any, max_length: int
 ) -> Callable[[Tensor], Tensor]:
-    """A function of sources (B, S) that returns targets (B, T), in a graph."""
+    """Returns a graph function from sources (B, S) to targets (B, T)."""
     start, end = vocabulary.start_token_id, vocabulary.end_token_id
 
     def write(source: Tensor) -> Tensor:
@@ -207,7 +208,7 @@ def _writer(
 
 
 def _in_graph(sampler: Any) -> samplers.Sampler:
-    """A sampler of ours that returns one sequence a row."""
+    """Checks and returns a sampler of this package with one sequence per row."""
     found = _of_one(sampler)
     if not isinstance(found, samplers.Sampler):
         raise ValueError(
@@ -218,7 +219,7 @@ def _in_graph(sampler: Any) -> samplers.Sampler:
 
 
 def _of_one(sampler: Any) -> Any:
-    """A sampler that returns one sequence a row."""
+    """Checks and returns a sampler with one sequence per row."""
     found = samplers.get(sampler)
     if getattr(found, "return_all_beams", False):
         raise ValueError(
@@ -229,7 +230,7 @@ def _of_one(sampler: Any) -> Any:
 
 
 def _check_sizes(model: Any, source_vocabulary: Any, target_vocabulary: Any) -> None:
-    """The model must know each source token, and the vocabulary each target token."""
+    """Checks that the model knows all source tokens and the vocabulary all targets."""
     if len(source_vocabulary) > model.source_vocabulary_size:
         raise ValueError(
             "`source_vocabulary` must not have more tokens than the model. Received: "

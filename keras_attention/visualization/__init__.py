@@ -1,4 +1,4 @@
-"""Pictures and tables of attention weights, from NumPy arrays and words."""
+"""Figures and tables of attention weights from NumPy arrays and words."""
 
 from keras_attention.visualization.capacity import plot_capacity
 from keras_attention.visualization.curves import plot_curves

@@ -1,4 +1,4 @@
-"""How many patterns memories hold: what was measured, over what theory expects."""
+"""Plots of memory capacity: measured points over theoretical curves."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ def plot_capacity(
     y_label: str = "wrong bits after one update",
     title: str | None = None,
 ) -> Figure:
-    """Draws measured points, with their errors, over curves, on logarithmic axes.
+    """Plots measured points with error bars over curves, on logarithmic axes.
 
-    A measured 0, which such axes have no place for, is left out.
+    Points with the value 0 are left out, since logarithmic axes cannot show them.
 
     Args:
-        series: One a memory, each a mapping with "name", "x" and "y", the points, N
-            numbers each; "error", their standard errors, if there are any; and
-            "curve_x" and "curve_y", what theory expects, if it does.
-        x_label: Below the picture.
-        y_label: Beside it.
-        title: Above it.
+        series: One mapping per memory. "name" is its label. "x" and "y" are N points.
+            The optional "error" holds their standard errors. The optional "curve_x" and
+            "curve_y" hold the theoretical curve.
+        x_label: Label of the x-axis.
+        y_label: Label of the y-axis.
+        title: A title above the figure.
 
     Returns:
         The `matplotlib.figure.Figure`; `figure.savefig("capacity.png")` writes it.
 
     Raises:
-        ValueError: If there is no series, or points and curves are not of one length.
+        ValueError: If there is no series, or points or curves differ in length.
         ImportError: If matplotlib is not installed.
 
     Example:
@@ -83,7 +83,7 @@ def plot_capacity(
 
 
 def yerror(y: np.ndarray, error: np.ndarray) -> np.ndarray:
-    """Lengths of the bars down and up, (2, N); none goes down to 0."""
+    """Returns the lengths of the bars down and up, (2, N); no bar reaches 0."""
     return np.stack([np.minimum(error, 0.9 * y), error])
 
 

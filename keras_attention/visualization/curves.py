@@ -1,4 +1,4 @@
-"""Shares that rise or fall with a size: lines through what was measured."""
+"""Line plots of shares, such as accuracy, over sizes."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ def plot_curves(
     y_label: str = "accuracy",
     title: str | None = None,
 ) -> Figure:
-    """Draws shares over sizes that double, such as accuracy over length.
+    """Plots shares over sizes on a base-2 logarithmic axis.
 
     Args:
-        series: One a curve, each a mapping with "name", "x", sizes above 0, and "y",
-            shares from 0 to 1, N numbers each; "low" and "high", between which a band
-            is drawn, if there are any. A curve of one value throughout, such as
-            chance, is drawn as a dotted grey line.
-        x_label: Below the picture.
-        y_label: Beside it.
-        title: Above it.
+        series: One mapping per curve. "name" is its label. "x" holds N positive sizes,
+            and "y" holds N shares from 0 to 1. The optional "low" and "high" bound a
+            shaded band. A constant curve, such as chance level, is drawn as a dotted
+            gray line.
+        x_label: Label of the x-axis.
+        y_label: Label of the y-axis.
+        title: A title above the figure.
 
     Returns:
         The `matplotlib.figure.Figure`; `figure.savefig("curves.png")` writes it.
 
     Raises:
-        ValueError: If there is no series, its lists are not of one length, a size is
-            not above 0, or a share not from 0 to 1.
+        ValueError: If there is no series, its lists differ in length, a size is not
+            above 0, or a share is not from 0 to 1.
         ImportError: If matplotlib is not installed.
 
     Example:
@@ -80,7 +80,7 @@ def plot_curves(
 
 
 def _checked(one: Mapping[str, Any]) -> tuple[np.ndarray, ...]:
-    """x, y, and the ends of the band, (N,) each."""
+    """Returns x, y, and the bounds of the band, (N,) each."""
     x, y = (np.asarray(one[name], float) for name in ("x", "y"))
     low, high = (np.asarray(one.get(name, y), float) for name in ("low", "high"))
     name = one.get("name")

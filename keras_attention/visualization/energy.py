@@ -1,6 +1,6 @@
-"""The way of states downhill, as pictures, with the energy under them.
+"""Figures of Hopfield retrievals: states at each step and their energy.
 
-Lengths are in inches, sizes of type in points. As in `table`, the picture is a plain
+Lengths are in inches, font sizes in points. As in `table`, the figure is a plain
 `matplotlib.figure.Figure`. Shapes: N retrievals, K steps.
 """
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 _COLORS = ("#1f5fa8", "#c4491d", "#2f8f4e", "#7a4fa3", "#a8871f", "#5f5f5f")
 _STYLES = ("-", "--", "-.", ":")
-_SIDE = 1.05  # of the longer side of a panel
-_LABEL = 1.75  # left of a row
-_CURVES = 2.3  # height of the curves below
+_SIDE = 1.05  # longer side of a panel
+_LABEL = 1.75  # label area left of a row
+_CURVES = 2.3  # height of the curves
 _NOTE = "E: the energy, which no step makes more."
 _NOTE_SIZES = "k: how many of the stored patterns hold 90 % of the weight."
-_MOVES = 1e-3  # of what a curve spans: a step that is smaller is not seen
+_MOVES = 1e-3  # smallest visible step, as a share of a curve's range
 
 
 def plot_energy(
@@ -35,33 +35,33 @@ def plot_energy(
     shown: Sequence[int] | None = None,
     title: str | None = None,
 ) -> Figure:
-    """Draws how states become what a Hopfield network has stored, and their energy.
+    """Draws the states of Hopfield retrievals and their energy at each step.
 
-    One row a retrieval, such as one β each: the query, some of its steps and what was
-    looked for, as grey pictures, with the energy of each below it. Under all of them,
-    the energy at every step.
+    Each row shows one retrieval, for example for one value of β: the query, selected
+    steps and the target, as gray images with their energy below. A plot at the bottom
+    shows the energy at every step.
 
     Args:
-        states: Array (N, K + 1, rows, columns) of any numbers, the query and what each
-            of K steps made of it, each a picture of so many rows and columns; the
-            smallest number is drawn black. A `Trajectory` has the steps in front,
-            (K + 1, N, D): see the example.
-        energies: Array (N, K + 1), of these states; a `Trajectory` has (K + 1, N).
-        names: N strings, what each retrieval is called.
-        sizes: Array (N, K + 1), the metastable size of each state: how many patterns
-            it is made of. A second curve shows it.
-        targets: Array (N, rows, columns), or (rows, columns) for all: what was looked
-            for, in a last column.
-        shown: Which states are drawn: 0 is the query, -1 the last one. By default
-            0, 1, 2 and the last one, as far as there are so many.
-        title: A line above the picture.
+        states: Array (N, K + 1, rows, columns) of any numbers: the query and the state
+            after each of K steps, as images. The smallest number is black. A
+            `Trajectory` has the step axis first, (K + 1, N, D); see the example.
+        energies: Array (N, K + 1), the energy of each state. A `Trajectory` has (K + 1,
+            N).
+        names: N strings, the name of each retrieval.
+        sizes: Array (N, K + 1), the metastable size of each state, that is, the number
+            of patterns it mixes. A second plot shows it.
+        targets: Array (N, rows, columns), or (rows, columns) for all retrievals: the
+            target images, drawn in the last column.
+        shown: Indices of the states to draw: 0 is the query, -1 the last state.
+            Defaults to 0, 1, 2 and the last state, as far as they exist.
+        title: A title above the figure.
 
     Returns:
         The `matplotlib.figure.Figure`; `figure.savefig("energy.png")` writes it.
 
     Raises:
-        ValueError: If the arrays do not fit each other, hold numbers that are not
-            finite, or there is no such state as is to be shown.
+        ValueError: If the shapes do not match, a number is not finite, or `shown` has
+            an invalid index.
         ImportError: If matplotlib is not installed.
 
     Example:
@@ -202,7 +202,7 @@ def _draw_curves(
 
 
 def _last_move(values: np.ndarray) -> int:
-    """The step behind which no line of (N, K + 1) moves so much that it is seen."""
+    """Returns the last step with a visible change in any line of (N, K + 1)."""
     moves = np.abs(np.diff(values)) > _MOVES * np.ptp(values)  # (N, K)
     seen = np.flatnonzero(moves.any(0))
     return min(int(seen[-1]) + 2, values.shape[1] - 1) if seen.size else 1

@@ -1,6 +1,6 @@
-"""The weights of several heads, side by side.
+"""Attention weights of several heads, side by side.
 
-Lengths are in inches, sizes of type in points. As in `table`, the picture is a plain
+Lengths are in inches, font sizes in points. As in `table`, the figure is a plain
 `matplotlib.figure.Figure`. Shapes: H heads, T queries, S keys.
 """
 
@@ -30,11 +30,11 @@ from keras_attention.visualization.table import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_CELL = 0.24  # a weight
-_PAD = 0.15  # around the picture, and around a label
-_LINE = 0.22  # a title, or a note
+_CELL = 0.24  # one weight
+_PAD = 0.15  # around the figure and its labels
+_LINE = 0.22  # height of a title or a note
 _TEXT = 9.5
-_MOST = 4  # heads side by side
+_MOST = 4  # heads per row
 
 
 def plot_heads(
@@ -46,29 +46,28 @@ def plot_heads(
     titles: Sequence[str] | None = None,
     title: str | None = None,
 ) -> Figure:
-    """Draws which key tokens each query token attends to, in each head.
+    """Draws the attention weights of each head as a grid of query and key tokens.
 
-    A panel for each head, four side by side: one row a query token, one column a key
-    token, and each cell a blue that is darker the larger the weight, on one scale for
-    all. Tokens that are empty strings (padding) are left out. For the numbers of one
-    head, see `plot_alignment`.
+    Each head has a panel, with four panels per row. Rows are query tokens, columns are
+    key tokens, and larger weights have a darker blue, on one scale for all heads. Empty
+    tokens (padding) are left out. `plot_alignment` shows the numbers of a single head.
 
     Args:
         weights: Array (H, T, S) of floats in [0, 1].
         query_tokens: At most T strings, for the rows from the top.
         key_tokens: At most S strings, for the columns from the left.
-        query_label: What the rows are, for instance `"English"`.
-        key_label: What the columns are, for instance `"German"`.
-        titles: H strings, one above each panel; by default "head 1" and so on.
-        title: A line above the picture.
+        query_label: Label of the rows, for example `"English"`.
+        key_label: Label of the columns, for example `"German"`.
+        titles: H strings, the titles of the panels. Defaults to "head 1" and so on.
+        title: A title above the figure.
 
     Returns:
         The `matplotlib.figure.Figure`.
 
     Raises:
         ValueError: If the weights are not an (H, T, S) array of numbers in [0, 1], if
-            there are more tokens than rows or columns, or none, or if there is not one
-            title a head.
+            there are no tokens or more tokens than rows or columns, or if the numbers
+            of titles and heads differ.
         ImportError: If matplotlib is not installed.
 
     Example:
@@ -130,7 +129,7 @@ def _draw(
     heading: list[str],
     notes: list[str],
 ) -> Figure:
-    """Puts the panels into a figure of just the right size."""
+    """Draws the panels in a figure of the right size."""
     _, canvas, figure_class = matplotlib_or_error()
     heads, length, keys = weights.shape
     left = max(_width(text, _TEXT) for text in rows) + 0.1
@@ -151,7 +150,7 @@ def _draw(
     canvas(figure)
 
     def write(x: float, y: float, text: str, **style: Any) -> None:
-        """Text at inches from the upper left corner."""
+        """Writes text at an offset in inches from the upper left corner."""
         place = (x / total_width, 1 - y / total_height)
         figure.text(*place, text, va="top", parse_math=False, **style)
 

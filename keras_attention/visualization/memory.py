@@ -1,8 +1,8 @@
-"""A memory at work: what was written where, and which head came back for it.
+"""Figures of memory traces: written slots and the heads that read them later.
 
-Lengths are in inches, sizes of type in points. As in `table`, the picture is a plain
-`matplotlib.figure.Figure`. Shapes: T steps, M memory slots, W word width, R read
-heads, H write heads, P panels.
+Lengths are in inches, font sizes in points. As in `table`, the figure is a plain
+`matplotlib.figure.Figure`. Shapes: T steps, M memory slots, W word width, R read heads,
+H write heads, P panels.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from keras_attention.visualization.plots import _captions, _check_texts
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_MOST = 40  # values of an input, an output or a word that are drawn as rows
-_SEEN = 0.1  # weights from here on are worth a row
+_MOST = 40  # maximum number of rows for an input, an output or a word
+_SEEN = 0.1  # minimum weight for a row of its own
 _WRITTEN, _READ = (0.90, 0.42, 0.0), (0.09, 0.35, 0.69)  # orange, blue
 _MODE, _GATE, _USED = (0.35, 0.20, 0.60), (0.45, 0.30, 0.10), (0.0, 0.40, 0.20)
 
 
 class _Sample(NamedTuple):
-    """What a trace holds of one sample, without what is padding; None is not there."""
+    """The trace of one sample, without padding; missing arrays are None."""
 
     memory: np.ndarray  # (T, M, W)
     write_weights: np.ndarray  # (T, H, M)
@@ -46,42 +46,42 @@ def plot_memory(
     slots: int = 24,
     title: str | None = None,
 ) -> Figure:
-    """Draws what a network wrote into its memory, and when it was read again.
+    """Draws what a network wrote into its memory and when it read it back.
 
-    Panels one below the other, time running from left to right in all of them:
+    The panels are stacked, and time runs from left to right:
 
-    - what came in, if `inputs` are given;
-    - for each read head, the slots that were written (orange) and that it read (blue),
-      in the order in which they were first written, and on the right what is in them
-      in the end;
-    - for each read head, at which step that was written which it reads;
-    - how it found the slots, and the gates, where the memory is a DNC's;
-    - how much of each slot is in use;
-    - what went out, if `outputs` are given.
+    - the inputs, if given;
+    - for each read head, the written slots (orange) and the slots it read (blue), in
+      the order of their first write, with their final contents on the right;
+    - for each read head, the step at which the content it reads was written;
+    - for a DNC, the read modes and the gates;
+    - the usage of each slot;
+    - the outputs, if given.
 
-    The step at which something was written is reckoned from the write weights alone: a
-    write of weight w replaces the share w of what a slot held. That is so where the
-    erase vector is 1, and an upper bound elsewhere.
+    The step of writing is computed from the write weights alone: a write of weight w
+    replaces the share w of a slot's content. This is exact for an erase vector of 1,
+    and an upper bound otherwise.
 
     Args:
-        trace: What `DNC.trace` returns: a named tuple of arrays, of a batch.
-        sample: Which of the batch.
-        inputs: Floats (T, D), one row a step: what came in. Steps from here on are
-            padding and are left out.
-        outputs: Floats (T, V) from 0 to 1, one row a step: what went out.
-        steps: At most T strings, a label for each step; empty ones for none.
-        slots: How many slots to draw at most: those with the largest weights.
-        title: A line above the picture.
+        trace: The output of `DNC.trace`: a named tuple of batched arrays.
+        sample: Index of the sample in the batch.
+        inputs: Floats (T, D), the input of each step. Later steps are padding and are
+            left out.
+        outputs: Floats (T, V) from 0 to 1, the output of each step.
+        steps: At most T strings, the labels of the steps. Empty strings give no label.
+        slots: Maximum number of slots to draw. The slots with the largest weights are
+            drawn.
+        title: A title above the figure.
 
     Returns:
         The `matplotlib.figure.Figure`.
 
     Raises:
-        ValueError: If the trace has no such sample, its arrays are not of one batch, as
-            many steps and as many slots, are not finite, or hold weights, modes, gates
-            or usage outside [0, 1]; if inputs or outputs are no arrays (T, ·) of
-            numbers, there are more of them, or labels, than steps, or slots are below
-            1.
+        ValueError: If `sample` is out of range; if the arrays of the trace differ in
+            batch size, steps or slots, are not finite, or hold weights, modes, gates or
+            usage outside [0, 1]; if `inputs` or `outputs` is not a numeric array (T,
+            ·); if there are more inputs, outputs or labels than steps; or if `slots` is
+            below 1.
         ImportError: If matplotlib is not installed.
 
     Example:
@@ -119,7 +119,7 @@ def _check_values(name: str, values: Any) -> np.ndarray:
 
 
 def _check_trace(trace: Any, sample: int, length: int | None) -> _Sample:
-    """One sample of a trace, as float64, its first steps."""
+    """Returns the first steps of one sample of a trace, as float64."""
     weights = []
     for name in ("write_weights", "read_weights", "memory"):
         found = np.asarray(getattr(trace, name, ()), dtype="float64")
@@ -143,7 +143,7 @@ def _check_trace(trace: Any, sample: int, length: int | None) -> _Sample:
     one: dict[str, Any] = {}
     for name in _Sample._fields:
         field = getattr(trace, name, None)
-        if field is None or isinstance(field, tuple):  # a cell has it not
+        if field is None or isinstance(field, tuple):  # the cell does not have it
             one[name] = None
             continue
         found = np.asarray(field, dtype="float64")
@@ -154,7 +154,7 @@ def _check_trace(trace: Any, sample: int, length: int | None) -> _Sample:
 
 
 def _check_shape(name: str, shape: tuple[int, ...], sizes: tuple[int, ...]) -> None:
-    """Holds an array of a trace to the batch, steps and slots of its memory."""
+    """Checks an array of a trace against the batch, steps and slots of its memory."""
     batch, steps, slots = sizes
     of_slots = name in ("usage", "write_weights", "read_weights")
     dimensions = {"memory": 4, "write_weights": 4, "read_weights": 4, "modes": 4}
@@ -184,7 +184,7 @@ def _check_steps(steps: Any, length: int) -> list[str]:
 
 
 def _choose(seen: _Sample, most: int) -> tuple[np.ndarray, float]:
-    """The slots to draw, as they were first written, and the next largest weight."""
+    """Returns the slots to draw by first write, and the largest weight left out."""
     writes = seen.write_weights.sum(1)  # (T, M)
     largest = np.maximum(writes.max(0), seen.read_weights.max((0, 1)))  # (M,)
     ranked = np.argsort(-largest, kind="stable")
@@ -196,7 +196,7 @@ def _choose(seen: _Sample, most: int) -> tuple[np.ndarray, float]:
 
 
 def _in_and_out(way: str, values: Any, length: int) -> list[Panel]:
-    """What came in or went out, lighter to darker from its least to its most."""
+    """Returns a panel of inputs or outputs, from light (minimum) to dark (maximum)."""
     if values is None:
         return []
     values = _check_values(f"{way}puts", values).T[:_MOST]  # (D, T)
@@ -207,7 +207,7 @@ def _in_and_out(way: str, values: Any, length: int) -> list[Panel]:
 
 
 def _panels(seen: _Sample, order: np.ndarray, labels: list[str]) -> list[Panel]:
-    """All panels that have to do with the memory."""
+    """Returns all panels about the memory."""
     slots = [f"slot {m}" for m in order]
     writes = np.minimum(seen.write_weights.sum(1), 1.0)[:, order].T  # (M, T)
     found = []
@@ -225,7 +225,7 @@ def _panels(seen: _Sample, order: np.ndarray, labels: list[str]) -> list[Panel]:
 
 
 def _mixed(writes: np.ndarray, reads: np.ndarray) -> np.ndarray:
-    """Both weights as colours on white, (rows, columns, 3)."""
+    """Returns both weights as colors on white, (rows, columns, 3)."""
     ink = [
         x[..., None] * (1 - np.array(color))
         for x, color in ((writes, _WRITTEN), (np.clip(reads, 0, 1), _READ))
@@ -234,7 +234,7 @@ def _mixed(writes: np.ndarray, reads: np.ndarray) -> np.ndarray:
 
 
 def origins(write_weights: np.ndarray, read_weights: np.ndarray) -> np.ndarray:
-    """How much of what is read at a step was written at each step.
+    """Returns the share of each step's read that was written at each step.
 
         sₜ[m, ·] = (1 − wₜ[m]) sₜ₋₁[m, ·] + wₜ[m] 1ₜ        shares of slot m
         oₜ = Σₘ rₜ[m] sₜ[m, ·]
@@ -244,7 +244,7 @@ def origins(write_weights: np.ndarray, read_weights: np.ndarray) -> np.ndarray:
         read_weights: Floats (T, M), of one read head.
 
     Returns:
-        Floats (T, T): a row for each step that reads, a column for each that wrote.
+        Floats (T, T): a row for each reading step, a column for each writing step.
     """
     length, slots = write_weights.shape
     shares = np.zeros((slots, length))
@@ -258,7 +258,7 @@ def origins(write_weights: np.ndarray, read_weights: np.ndarray) -> np.ndarray:
 
 
 def _origins(seen: _Sample, head: int, labels: list[str]) -> list[Panel]:
-    """A row for each step whose writing the head comes back for."""
+    """Returns a panel with one row per step whose writing the head reads."""
     back = origins(seen.write_weights.sum(1), seen.read_weights[:, head]).T
     rows = np.flatnonzero(back.max(1) >= _SEEN)
     if not len(rows):
@@ -269,7 +269,7 @@ def _origins(seen: _Sample, head: int, labels: list[str]) -> list[Panel]:
 
 
 def _modes(seen: _Sample, head: int) -> list[Panel]:
-    """Backward, content and forward, each of the links of each write head."""
+    """Returns a panel of read modes: backward, content, forward, per write head."""
     if seen.modes is None:
         return []
     modes = seen.modes[:, head].T  # (1 + 2H, T)
@@ -300,7 +300,7 @@ def _gates(seen: _Sample) -> list[Panel]:
 
 
 def _words(seen: _Sample, order: np.ndarray) -> Panel:
-    """What the slots hold in the end, blue below 0 and red above."""
+    """Returns a panel of the final slot contents, blue below 0 and red above."""
     words = seen.memory[-1][order][:, :_MOST]  # (M, W)
     most = float(np.abs(words).max()) or 1.0
     return Panel("Words in the end", words, [""] * len(order), None, -most, most)

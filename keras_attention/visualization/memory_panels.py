@@ -1,4 +1,4 @@
-"""The panels of a picture of a memory: how they are placed and drawn."""
+"""Layout and drawing of the panels of a memory figure."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from keras_attention.visualization.table import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_CELL = 0.15  # a step, and a row of a panel
-_PAD = 0.15  # around the picture
+_CELL = 0.15  # size of a step and of a panel's row
+_PAD = 0.15  # around the figure
 _GAP = 0.12  # between panels
-_LINE = 0.2  # a title, or a note
+_LINE = 0.2  # height of a title or a note
 _TEXT = 8.5
 _VALUE = (0.1, 0.1, 0.1)
 
 
 class Panel(NamedTuple):
-    """Rows over time, or the words of the slots beside them."""
+    """Rows over time, or the words of the slots next to them."""
 
     title: str
-    cells: np.ndarray  # floats, row by row, or colours, three numbers a cell
-    rows: list[str]  # a label each, empty strings for none
-    color: tuple[float, float, float] | None = _VALUE  # of the highest; None: signs
+    cells: np.ndarray  # floats (rows, columns), or colors (rows, columns, 3)
+    rows: list[str]  # one label per row; "" for none
+    color: tuple[float, float, float] | None = _VALUE  # None: signed
     low: float = 0.0
     high: float = 1.0
 
@@ -45,7 +45,7 @@ def draw_panels(
     heading: list[str],
     notes: list[str],
 ) -> Figure:
-    """Puts the panels into a figure of just the right size."""
+    """Draws the panels in a figure of the right size."""
     _, canvas, figure_class = matplotlib_or_error()
     left = max([_width(row, _TEXT) for one in panels for row in one.rows]) + 0.1
     left += _PAD
@@ -69,12 +69,12 @@ def draw_panels(
     canvas(figure)
 
     def write(x: float, y: float, text: str, **style: Any) -> None:
-        """Text at inches from the upper left corner."""
+        """Writes text at an offset in inches from the upper left corner."""
         place = (x / total_width, 1 - y / total_height)
         figure.text(*place, text, va="top", parse_math=False, **style)
 
     def place(panel: Panel, x: float, y: float, width: float) -> Any:
-        """Its title at a height, and its cells below."""
+        """Places a panel's title at a height and its cells below."""
         write(x, y, panel.title, size=_TEXT, weight="bold", color=_INK)
         height = len(panel.rows) * _CELL
         bottom = total_height - y - _LINE - height
@@ -88,7 +88,7 @@ def draw_panels(
     y = above
     for n, panel in enumerate(panels):
         ax = place(panel, left, y, across)
-        if n == behind:  # the first that shows slots
+        if n == behind:  # the first panel with slots
             place(words, beside, y, words.cells.shape[1] * _CELL)
         y += heights[n]
     _draw_steps(ax, labels)
@@ -117,7 +117,7 @@ def _draw_panel(ax: Any, panel: Panel) -> None:
 
 
 def _colormap(color: tuple[float, float, float] | None) -> Any:
-    """From white to a colour; for None from blue over white to red."""
+    """Returns a colormap from white to a color; for None, blue to white to red."""
     matplotlib, _, _ = matplotlib_or_error()
     if color is None:
         return matplotlib.colormaps["RdBu_r"]
@@ -127,7 +127,7 @@ def _colormap(color: tuple[float, float, float] | None) -> Any:
 
 
 def _draw_steps(ax: Any, labels: list[str]) -> None:
-    """Labels below the last panel; without any, the number of each fifth step."""
+    """Draws labels below the last panel. Without labels, numbers every fifth step."""
     style = {"size": _TEXT, "color": _INK, "parse_math": False}
     if any(labels):
         ax.set_xticks(np.arange(len(labels)) + 0.5, labels, rotation=90, **style)

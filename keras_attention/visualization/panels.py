@@ -1,6 +1,6 @@
-"""An image in several panels, with a map of weights on each.
+"""Figures of an image in several panels, each overlaid with a map of weights.
 
-Lengths are in inches, sizes of type in points. As in `table`, the picture is a plain
+Lengths are in inches, font sizes in points. As in `table`, the figure is a plain
 `matplotlib.figure.Figure`.
 """
 
@@ -15,24 +15,24 @@ from keras_attention.visualization.table import matplotlib_or_error
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_SIDE = 1.5  # of the longer side of a panel
-_GAP = 0.15  # between panels, and around them
-_LABEL = 0.28  # above a panel: a word; below it: a number
-_LINE = 0.24  # of the heading
-_MOST = 8  # panels side by side
+_SIDE = 1.5  # longer side of a panel
+_GAP = 0.15  # between and around panels
+_LABEL = 0.28  # space for the word above a panel and the number below
+_LINE = 0.24  # line of the heading
+_MOST = 8  # panels per row
 _COLOR = (0.95, 0.1, 0.0)
-_OPACITY = 0.8  # of the largest weight
+_OPACITY = 0.8  # opacity of the largest weight
 _NOTE = "Red: attention, on a scale of each panel's own; below, the largest weight."
 
 
 def draw_panels(
     image: np.ndarray, maps: np.ndarray, words: list[str], heading: list[str]
 ) -> Figure:
-    """Draws the image alone, and then once for each word with the word's map.
+    """Draws the image alone, then once per word with the word's map.
 
     Args:
         image: Floats (rows, columns) in [0, 1].
-        maps: Floats (T, rows, columns) in [0, 1], of a coarser grid.
+        maps: Floats (T, rows, columns) in [0, 1], on a coarser grid.
         words: T strings.
         heading: Lines above all panels.
     """
@@ -89,14 +89,14 @@ def _draw_panel(
 
 
 def overlay(weights: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Weights on a grid, enlarged and smoothed, as a colour that they let through.
+    """Upsamples weights smoothly to a translucent color overlay.
 
     Args:
         weights: Floats (rows, columns) of at least 0.
-        shape: The rows and columns of the image that they are laid on.
+        shape: Rows and columns of the image below.
 
     Returns:
-        Floats (·, ·, 4) in [0, 1]: one colour, and how opaque it is.
+        RGBA floats (·, ·, 4) in [0, 1]: one color with varying opacity.
     """
     down = _interpolation(weights.shape[0], shape[0])
     across = _interpolation(weights.shape[1], shape[1])
@@ -108,7 +108,7 @@ def overlay(weights: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _interpolation(count: int, size: int) -> np.ndarray:
-    """The matrix (size, count) that draws straight lines between middles of places."""
+    """Returns the matrix (size, count) of linear interpolation between cell centers."""
     middles = (np.arange(count) + 0.5) / count
     wanted = (np.arange(size) + 0.5) / size
     return np.stack([np.interp(wanted, middles, line) for line in np.eye(count)], -1)

@@ -1,7 +1,7 @@
-"""Attention weights as pictures (matplotlib) and as text for a terminal.
+"""Attention weights as matplotlib figures and as text for a terminal.
 
-Shapes: K hops, M memory slots, T queries or words, S keys or places. Nothing here
-knows a model: weights come in as arrays, sentences and tokens as text.
+Shapes: K hops, M memory slots, T queries or words, S keys or grid cells. The functions
+do not depend on models: weights are arrays, and sentences and tokens are text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from keras_attention.visualization.table import MARKER, Table, draw
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_TOLERANCE = 1e-3  # half-precision weights may pass 1 by a rounding error
+_TOLERANCE = 1e-3  # half-precision weights may exceed 1 by a rounding error
 
 
 def plot_hops(
@@ -30,31 +30,31 @@ def plot_hops(
     supporting: Iterable[int] | None = None,
     ax: Any = None,
 ) -> Figure:
-    """Draws what each hop of a memory network attends to, as a table.
+    """Draws the attention weights of each hop of a memory network as a table.
 
-    One row a sentence, one column a hop; each cell shows the weight in per
-    cent, on a blue that is darker the larger the weight. Sentences that are
-    empty (padding) are left out; if weight lies on them, a note says how much.
+    Rows are sentences and columns are hops; each cell shows the weight in per cent;
+    larger weights have a darker blue. Empty sentences (padding) are left out; a note
+    gives their weight, if any.
 
     Args:
         weights: Array (K, M) of floats in [0, 1]: K hops over M memory slots.
-        sentences: At most M sentences, the i-th one that of slot i; each a
-            string or a sequence of words.
-        question: A string or a sequence of words, written above the table.
-        answer: A string or a sequence of words, written below the table.
-        supporting: Indices (from 0) of the sentences that are needed for the
-            answer. They are marked with a triangle.
-        ax: A `matplotlib.axes.Axes` to draw in, its labels outside it. By
-            default a figure of a fitting size is made.
+        sentences: At most M sentences, one per slot; each is a string or a sequence of
+            words.
+        question: A string or a sequence of words, drawn above the table.
+        answer: A string or a sequence of words, drawn below the table.
+        supporting: Zero-based indices of the supporting sentences of the answer, marked
+            with a triangle.
+        ax: A `matplotlib.axes.Axes` to draw in, with its labels outside. By default, a
+            new figure of the right size is created.
 
     Returns:
         The `matplotlib.figure.Figure`; `figure.savefig("hops.png")` writes it.
-        Pyplot is not used, so there is nothing to close.
+        It does not use pyplot, so nothing needs to be closed.
 
     Raises:
         ValueError: If the weights are not a (K, M) array of numbers in [0, 1],
-            if there are more sentences than slots, if none has words, or if
-            `supporting` holds something else than indices of sentences.
+            if there are more sentences than slots, if all sentences are empty, or if
+            `supporting` has invalid indices.
         ImportError: If matplotlib is not installed.
 
     Example:
@@ -105,28 +105,27 @@ def plot_alignment(
     title: str | None = None,
     ax: Any = None,
 ) -> Figure:
-    """Draws which key tokens each query token attends to.
+    """Draws the attention weights between query and key tokens as a table.
 
-    One row a query token, one column a key token; each cell shows the weight
-    in per cent, on a blue that is darker the larger the weight. Tokens that
-    are empty strings (padding) are left out.
+    Rows are query tokens and columns are key tokens; each cell shows the weight in per
+    cent; larger weights have a darker blue. Empty tokens (padding) are left out.
 
     Args:
         weights: Array (T, S) of floats in [0, 1].
         query_tokens: At most T strings, for the rows from the top.
         key_tokens: At most S strings, for the columns from the left.
-        query_label: What the rows are, for instance `"English"`.
-        key_label: What the columns are, for instance `"German"`.
-        title: A line above the picture.
-        ax: A `matplotlib.axes.Axes` to draw in, its labels outside it. By
-            default a figure of a fitting size is made.
+        query_label: Label of the rows, for example `"English"`.
+        key_label: Label of the columns, for example `"German"`.
+        title: A title above the figure.
+        ax: A `matplotlib.axes.Axes` to draw in, with its labels outside. By default, a
+            new figure of the right size is created.
 
     Returns:
         The `matplotlib.figure.Figure`.
 
     Raises:
         ValueError: If the weights are not a (T, S) array of numbers in [0, 1],
-            or if there are more tokens than rows or columns, or none.
+            if there are no tokens, or if there are more tokens than rows or columns.
         ImportError: If matplotlib is not installed.
 
     Example:
@@ -169,30 +168,29 @@ def plot_image_attention(
     grid: tuple[int, int],
     title: str | None = None,
 ) -> Figure:
-    """Draws where in an image each word's attention went.
+    """Draws the attention of each word over an image.
 
-    One panel a word, after one of the image alone: the image in grey, and on it
-    the weights, enlarged to the image's size and smoothed, a red that is stronger
-    the larger the weight. Each panel has a scale of its own; its largest weight
-    stands below it in per cent. Words that are empty strings (padding) are left
-    out.
+    The first panel shows the image alone. Each further panel shows one word: the gray
+    image with the smoothly upsampled weights on top; larger weights have a stronger
+    red. Each panel has its own scale, and its largest weight is printed below in per
+    cent. Empty words (padding) are left out.
 
     Args:
         image: Array (rows, columns) or (rows, columns, channels) with 1 or 3
-            channels, of any numbers; the smallest is drawn black.
-        weights: Array (T, S) of floats in [0, 1], over places in a grid, row by
-            row, that together cover the image.
+            channels, of any numbers; the smallest is black.
+        weights: Array (T, S) of floats in [0, 1], over the cells of a grid that covers
+            the image, row by row.
         words: At most T strings.
-        grid: How many rows and columns of places; their product is S.
-        title: A line above the picture.
+        grid: Number of rows and columns of cells; their product is S.
+        title: A title above the figure.
 
     Returns:
         The `matplotlib.figure.Figure`.
 
     Raises:
         ValueError: If the image has another shape, if the weights are not a
-            (T, S) array of numbers in [0, 1], if the grid does not have S places,
-            or if there are more words than rows of weights, or none.
+            (T, S) array of numbers in [0, 1], if the grid does not have S cells, if
+            there are no words, or if there are more words than rows of weights.
         ImportError: If matplotlib is not installed.
 
     Example:
@@ -213,7 +211,7 @@ def plot_image_attention(
             f"`weights`. Received: grid={grid}, weights.shape={weights.shape}"
         )
     shown = [index for index, text in enumerate(texts) if text]
-    maps = weights[shown].reshape(-1, rows, columns)  # a grid of places a word
+    maps = weights[shown].reshape(-1, rows, columns)  # one grid per word
     heading = [] if title is None else _captions(None, title)
     return draw_panels(image, maps, [texts[index] for index in shown], heading)
 
@@ -223,20 +221,20 @@ def hops_table(
     sentences: Sequence[str | Sequence[str]],
     supporting: Iterable[int] | None = None,
 ) -> str:
-    """Writes what each hop attends to as a table of text, in per cent.
+    """Formats the attention weights of each hop as a text table, in per cent.
 
     Args:
         weights: Array (K, M) of floats in [0, 1]: K hops over M memory slots.
-        sentences: At most M sentences, the i-th one that of slot i; each a
-            string or a sequence of words. Empty ones are left out.
-        supporting: Indices (from 0) of the sentences that are needed for the
-            answer. They are marked with a star.
+        sentences: At most M sentences, one per slot; each is a string or a sequence of
+            words. Empty sentences are left out.
+        supporting: Zero-based indices of the supporting sentences of the answer, marked
+            with a star.
 
     Returns:
-        A string of lines without a newline at the end.
+        A multi-line string without a trailing newline.
 
     Raises:
-        ValueError: As `plot_hops`.
+        ValueError: Same as `plot_hops`.
 
     Example:
     >>> print(hops_table([[0.9, 0.1], [0.2, 0.8]], ["Mary ran.", "She fell."]))
@@ -288,7 +286,7 @@ def _check_weights(weights: Any, shape: str) -> np.ndarray:
 
 
 def _check_image(image: Any) -> np.ndarray:
-    """The image in grey, floats (rows, columns) from 0 to 1."""
+    """Returns the image in gray, floats (rows, columns) from 0 to 1."""
     image = np.asarray(image, dtype="float64")
     sound = image.ndim in (2, 3) and image.size and image.shape[2:] in ((), (1,), (3,))
     if not sound:
@@ -308,7 +306,7 @@ def _check_image(image: Any) -> np.ndarray:
 
 
 def _as_text(words: str | Sequence[str]) -> str:
-    """A string or a sequence of words as one line of text."""
+    """Converts a string or a sequence of words to one line of text."""
     words = words.split() if isinstance(words, str) else [str(w) for w in words]
     return " ".join(word for word in words if word)
 
@@ -364,7 +362,7 @@ def _captions(name: str | None, text: str | Sequence[str] | None) -> list[str]:
 
 
 def _note_left_out(left_out: np.ndarray, name: str, where: str) -> list[str]:
-    """A note if at least 1 % of some distribution lies where nothing is shown."""
+    """Returns a note if hidden cells hold at least 1 % of a distribution."""
     if left_out.max() < 0.01:
         return []
     return [f"Up to {100 * left_out.max():.0f} % of a {name} lies on {where}."]

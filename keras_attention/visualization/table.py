@@ -1,7 +1,7 @@
-"""The one picture behind the plots: a heat map with text around it.
+"""The common heat map of the plots, with text around it.
 
-Lengths are in inches, sizes of type in points. The picture is a plain
-`matplotlib.figure.Figure`, so that nothing is left behind in pyplot.
+Lengths are in inches, font sizes in points. The figure is a plain
+`matplotlib.figure.Figure`, so pyplot keeps no reference to it.
 """
 
 from __future__ import annotations
@@ -13,33 +13,33 @@ import numpy as np
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MARKER = "\u25b6"  # a triangle that points at a row
+MARKER = "\u25b6"  # a triangle that marks a row
 
 _TEXT_SIZE = 10.5
 _NUMBER_SIZE = 9.5
 _NOTE_SIZE = 9.0
-_LINE = 0.19  # a line of text
-_PAD = 0.15  # around the picture
+_LINE = 0.19  # height of a line of text
+_PAD = 0.15  # around the figure
 _INK, _MUTED, _GRID, _MARK = "#1a1a1a", "#5f5f5f", "#c9d3de", "#b34700"
 _COLORMAP = "Blues"
 
 
 class Table(NamedTuple):
-    """What is drawn: shares (rows, columns) and all the text around them."""
+    """The content of a figure: shares (rows, columns) and the text around them."""
 
     shares: np.ndarray  # floats in [0, 1]
-    rows: list[str]  # a label each, of one line or more
-    columns: list[str]  # a label each
+    rows: list[str]  # one label per row, of one or more lines
+    columns: list[str]  # one label per column
     cell_width: float
-    unit: str  # written behind each number
-    marked: list[bool]  # a boolean a row
-    above: list[str]  # lines in bold above the table
-    below: list[str]  # lines in bold below it
+    unit: str  # written after each number
+    marked: list[bool]  # one boolean per row
+    above: list[str]  # bold lines above the table
+    below: list[str]  # bold lines below the table
     notes: list[str]  # small lines at the bottom
 
 
 def matplotlib_or_error() -> tuple[Any, Any, Any]:
-    """The package, its canvas and its figure; an ImportError where there is none."""
+    """Imports matplotlib, its canvas and its figure, or raises an ImportError."""
     try:
         import matplotlib
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -53,9 +53,9 @@ def matplotlib_or_error() -> tuple[Any, Any, Any]:
 
 
 def _width(text: str, size: float, bold: bool = False) -> float:
-    """Inches that the longest line of `text` takes, or a little more.
+    """Returns an upper estimate of the width of `text` in inches.
 
-    Outlines are measured; what is drawn is fitted to pixels and may be wider.
+    The estimate uses glyph outlines. Drawn text is aligned to pixels and may be wider.
     """
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextToPath
@@ -67,7 +67,7 @@ def _width(text: str, size: float, bold: bool = False) -> float:
 
 
 def draw(table: Table, ax: Any) -> Figure:
-    """Puts the table into `ax`, or into a new figure of just the right size."""
+    """Draws the table in `ax`, or in a new figure of the right size."""
     matplotlib_or_error()
     heights = [0.12 + _LINE * (1 + text.count("\n")) for text in table.rows]
     edges = np.concatenate([[0.0], np.cumsum(heights)])  # (rows + 1,)
@@ -147,14 +147,14 @@ def _draw_cells(ax: Any, table: Table, edges: np.ndarray) -> None:
 
 
 def _number_color(share: float, colormap: Any) -> str:
-    """Black or white, whichever differs more from the cell; grey for a zero."""
+    """Returns black or white, whichever contrasts more with the cell; gray for zero."""
     if share < 0.005:
         return _MUTED
     return "black" if _luminance(colormap(float(share))) > 0.179 else "white"
 
 
 def _luminance(color: Any) -> float:
-    """Relative luminance of an sRGB colour, as WCAG 2 defines it."""
+    """Returns the relative luminance of an sRGB color, as defined by WCAG 2."""
     channels = np.asarray(color[:3])
     linear = np.where(
         channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4
@@ -169,7 +169,7 @@ def _write(
     offset: tuple[float, float],
     **style: Any,
 ) -> None:
-    """Text at an offset in inches from a place in `ax`; "$" is a plain sign."""
+    """Writes text at an offset in inches from a point in `ax`; "$" is literal."""
     style = {"size": _TEXT_SIZE, "color": _INK, **style}
     x_coordinates = "axes fraction"
     y_coordinates = style.pop("y_coordinates", "axes fraction")

@@ -1,4 +1,4 @@
-"""A map of words: their vectors, laid flat."""
+"""Two-dimensional maps of word vectors."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ def plot_vectors(
     arrows: Sequence[tuple[int, int]] = (),
     title: str | None = None,
 ) -> Figure:
-    """Draws vectors in the plane in which they differ most, with a word at each.
+    """Draws word vectors in the plane of their first two principal components.
 
-    The plane is that of the first two principal components; what lies in it is shown
-    undistorted, and what does not is left out.
+    The plot is an orthogonal projection: distances in the plane are exact, and all
+    other components are dropped.
 
     Args:
-        vectors: (V, D), at least two of them.
+        vectors: (V, D), with V of at least 2.
         words: V words.
-        arrows: Pairs of rows to be joined by an arrow, such as a man and a woman.
-        title: Above the picture.
+        arrows: Pairs of row indices to join by an arrow, such as "man" and "woman".
+        title: A title above the figure.
 
     Returns:
         The `matplotlib.figure.Figure`; `figure.savefig("words.png")` writes it.
 
     Raises:
-        ValueError: If there are fewer than two vectors, or not one for each word.
+        ValueError: If there are fewer than two vectors, or the numbers of vectors and
+            words differ.
         ImportError: If matplotlib is not installed.
 
     Example:
@@ -80,13 +81,13 @@ def plot_vectors(
 
 
 def flat(vectors: np.ndarray) -> np.ndarray:
-    """The two coordinates in which vectors (V, D) differ most, (V, 2).
+    """Projects vectors (V, D) onto their first two principal components, (V, 2).
 
-    Of each axis that sign is taken with which its largest coordinate is positive.
+    The sign of each axis makes its largest coordinate positive.
     """
     centred = vectors - vectors.mean(0)
     left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
-    places = (left * sizes)[:, :2]  # (V, 2), or (V, 1) of vectors of width 1
+    places = (left * sizes)[:, :2]  # (V, 2), or (V, 1) for vectors of width 1
     places = np.pad(places, ((0, 0), (0, 2 - places.shape[1])))
     largest = np.take_along_axis(places, np.abs(places).argmax(0)[None], axis=0)
     return places * np.where(largest < 0, -1, 1)

@@ -1,8 +1,7 @@
-"""Pairs of sentences in two languages, and what a translator is trained on.
+"""Sentence pairs in two languages and the training arrays of a translator.
 
 Multi30k is for non-commercial research and education only; Tatoeba is under Creative
-Commons Attribution 2.0 France. Both are looked up or downloaded, never part of this
-package.
+Commons Attribution 2.0 France. Both are downloaded and are not part of this package.
 
 ```python
 from keras_attention.datasets import translation

@@ -1,4 +1,4 @@
-"""Batches of pairs of like length, padded to a few widths."""
+"""Batches of pairs of similar length, padded to a few widths."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,12 +12,12 @@ Batch = tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]
 
 
 class Buckets:
-    """Batches of one size, each padded to one of few widths; see `buckets`.
+    """Batches of equal size, each padded to one of a few widths; see `buckets`.
 
     Attributes:
         widths: The widths, ascending.
         batch_size: B.
-        epoch: The epoch that it was last shuffled for.
+        epoch: The epoch of the last shuffle.
     """
 
     def __init__(
@@ -43,15 +43,15 @@ class Buckets:
         self.shuffle(0)
 
     def shuffle(self, epoch: int) -> None:
-        """Puts the examples into other batches, and those into another order.
+        """Reassigns examples to batches and reorders the batches.
 
-        The order depends on seed and epoch alone. With `seed=None` it is the same
-        each time: the examples in their own order, the narrow batches first.
+        The order depends only on the seed and the epoch. With `seed=None` it never
+        changes: examples keep their order, and narrow batches come first.
         """
         rng = None
         if self._seed is not None:
             rng = np.random.default_rng((self._seed, epoch))
-        batches: list[tuple[int, np.ndarray, int]] = []  # width, rows, how many count
+        batches: list[tuple[int, np.ndarray, int]] = []  # width, rows, real rows
         rest = np.zeros(0, np.int64)
         for bucket, width in enumerate(self.widths):
             rows = np.flatnonzero(self._bucket == bucket)
@@ -70,7 +70,7 @@ class Buckets:
         self.epoch = epoch
 
     def rows(self, index: int) -> np.ndarray:
-        """(B,) int64: which examples batch `index` holds, fill-ins included."""
+        """Returns the example indices of batch `index`, (B,) int64, with fill-ins."""
         return self._batches[index][1]
 
     def __len__(self) -> int:
@@ -94,33 +94,32 @@ def buckets(
     widths: Sequence[int] | None = None,
     seed: int | None = 0,
 ) -> Buckets:
-    """Puts N examples into batches of like length.
+    """Groups N examples into batches of similar length.
 
-    An example goes to the least width that its source and its target both fit in,
-    and both are padded to it. All batches have the same size, so that a compiled
-    step is traced once per width: what is left over of a width goes to the next
-    wider one, and the very last batch is filled up with examples of its own a
-    second time, of weight 0. Each example counts once an epoch.
+    Each example is padded to the smallest width that fits its source and its target.
+    All batches have the same size, so a compiled step is traced once per width.
+    Leftover examples of a width move to the next wider one. The very last batch repeats
+    some of its own examples with weight 0. Each example counts once per epoch.
 
     Args:
-        inputs: Arrays of shape (N, ·) of indices, with 0 at the end for padding, as
-            `vectorize` gives them: `"source"` and `"target"`.
-        labels: (N, ·), likewise.
+        inputs: `"source"` and `"target"`, index arrays of shape (N, ·), padded with 0
+            at the end, such as the output of `vectorize`.
+        labels: (N, ·), in the same format.
         batch_size: B.
-        widths: Ascending; by default four, so that each is the least for about a
-            quarter of the examples.
-        seed: Of the order, together with the epoch; None for no shuffling.
+        widths: Ascending widths. Defaults to four widths with about a quarter of the
+            examples each.
+        seed: Seed for the order, combined with the epoch. None disables shuffling.
 
     Returns:
-        A `Buckets`: `len` of it is the number of batches, and `[index]` gives
-        `inputs`, `labels` and `sample_weight`, a batch's arrays of shape (B, L),
-        where L is its width; weights are float32, 0 for padding. `shuffle(epoch)`
-        makes the batches anew, and `rows(index)` tells a batch's examples. For
-        `fit`, a `keras.utils.PyDataset` of one's own hands them on, as below.
+        A `Buckets`. Its `len` is the number of batches. `[index]` returns `inputs`,
+        `labels` and `sample_weight` of a batch, arrays of shape (B, L), where L is its
+        width. Weights are float32, 0 for padding. `shuffle(epoch)` rebuilds the
+        batches, and `rows(index)` returns a batch's example indices. For `fit`, wrap it
+        in a `keras.utils.PyDataset`, as below.
 
     Raises:
-        ValueError: No examples, arrays of unequal N, a `batch_size` below 1, widths
-            that do not ascend, or an example longer than the last width.
+        ValueError: There are no examples, the arrays differ in N, `batch_size` is below
+            1, the widths do not ascend, or an example exceeds the last width.
 
     Example:
         ```python
@@ -161,7 +160,7 @@ def _check_arrays(
 
 
 def _lengths(*arrays: np.ndarray) -> np.ndarray:
-    """(N,): of each example the longest sequence, without its padding."""
+    """Returns the longest unpadded sequence length of each example, (N,)."""
     lengths = []
     for array in arrays:
         places = np.arange(1, array.shape[1] + 1)
@@ -190,7 +189,7 @@ def _check_widths(widths: Sequence[int] | None, lengths: np.ndarray) -> tuple[in
 
 
 def _to_width(array: np.ndarray, width: int) -> np.ndarray:
-    """(B, L) of an array (B, ·) with nothing but padding behind L."""
+    """Crops or pads an array (B, ·) to (B, L)."""
     array = array[:, :width]
     missing = width - array.shape[1]
     return np.pad(array, ((0, 0), (0, missing)), constant_values=PADDING)

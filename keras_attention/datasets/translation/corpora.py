@@ -1,4 +1,4 @@
-"""Reading pairs of sentences: Multi30k, Tatoeba, and files in their formats."""
+"""Reads sentence pairs from Multi30k, Tatoeba, and files in their formats."""
 
 import codecs
 import gzip
@@ -13,7 +13,7 @@ from keras_attention.datasets import files
 
 _MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
 _STEMS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
-# From each file to the SHA-256 and the size of the text that is packed in it.
+# Maps each file to the SHA-256 and the size of its decompressed text.
 _MULTI30K_FILES = {
     "train.en.gz": (
         "460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6",
@@ -40,7 +40,7 @@ _MULTI30K_FILES = {
         70_649,
     ),
 }
-# The file of 2020-11-22. The address serves newer ones under the same name.
+# The file of 2020-11-22. The URL serves newer files under the same name.
 _TATOEBA = files.Source(
     "http://www.manythings.org/anki/nld-eng.zip",
     sha256="58102e8188bf5520d2d2491150bbee58bc4c528e635f224a135299b919849eee",
@@ -60,9 +60,9 @@ class Pair(NamedTuple):
     """A sentence and its translation.
 
     Attributes:
-        source: The sentence, without white space around it.
+        source: The sentence, without surrounding white space.
         target: Its translation.
-        attribution: Who is to be named for them; `""` where the file does not say.
+        attribution: The authors to credit; `""` if the file names none.
     """
 
     source: str
@@ -79,42 +79,42 @@ def load(
 ) -> list[Pair]:
     """Loads the pairs of Multi30k or of Tatoeba from their official files.
 
-    `"multi30k"`: 29,000 captions of photographs to train on, 1,014 to validate and
-    1,000 to test (`test_2016_flickr`), English (`"en"`) and German (`"de"`). Elliott
+    `"multi30k"`: photo captions in English (`"en"`) and German (`"de"`), 29,000 for
+    training, 1,014 for validation and 1,000 for testing (`test_2016_flickr`). Elliott
     et al., 2016, *Multi30K: Multilingual English-German Image Descriptions*,
     https://aclanthology.org/W16-3210. **For non-commercial research and education
-    only**, as Flickr30k, which it is made from.
+    only**, like its source Flickr30k.
 
-    `"tatoeba"`: 52,652 sentences, English and Dutch (`"nl"`), from
-    https://tatoeba.org by way of https://www.manythings.org/anki, under Creative
-    Commons Attribution 2.0 France: whoever passes them on names their authors, whom
-    `Pair.attribution` gives. There is no official split: a checksum puts about 90 %
-    into `"train"` and 5 % each into `"valid"` and `"test"`, and pairs that share a
-    sentence, by way of others too, into the same one, so that no sentence of either
-    language is in two; `"all"` is everything.
+    `"tatoeba"`: 52,652 sentences in English and Dutch (`"nl"`), from
+    https://tatoeba.org via https://www.manythings.org/anki. The license is Creative
+    Commons Attribution 2.0 France: credit the authors in `Pair.attribution` if you
+    redistribute them. The corpus has no official split. A checksum assigns about 90 %
+    to `"train"` and 5 % each to `"valid"` and `"test"`. Pairs that share a sentence,
+    directly or through other pairs, stay in one split, so no sentence occurs in two
+    splits. `"all"` is everything.
 
-    Without a `path`, the files are looked up in the folder named by
+    Without a `path`, `load` searches for the files in the folder named by
     `KERAS_ATTENTION_DATA` (`multi30k/train.en.gz`, …; `tatoeba/nld-eng.zip`), then in
-    Keras' cache, then downloaded. Of Tatoeba, the official address always serves
-    the newest file, whereas the one that this loader knows is of 2020-11-22: a newer
-    one is refused as a download, but taken from the folder or from a `path`.
+    Keras' cache, and otherwise downloads them. The official Tatoeba URL always serves
+    the newest file, but this loader expects the file of 2020-11-22. It refuses a newer
+    download, but accepts a newer file from the folder or from `path`.
 
     Args:
         name: `"multi30k"` or `"tatoeba"`.
-        split: `"train"`, `"valid"` or `"test"`; of Tatoeba also `"all"`.
+        split: `"train"`, `"valid"` or `"test"`. Tatoeba also has `"all"`.
         source: The language to translate from.
-        target: The language to translate to; by default the other one.
-        path: Of Multi30k a folder with its files, of Tatoeba the file.
+        target: The language to translate to. Defaults to the other language.
+        path: A folder with the Multi30k files, or the Tatoeba file.
 
     Returns:
         A list of `Pair`, in the files' order.
 
     Raises:
-        ValueError: An unknown name, split or language, or `source` is `target`.
+        ValueError: The name, split or language is unknown, or `source` equals `target`.
         DataNotFoundError: A file cannot be found or downloaded; the message says what
             to try next.
-        DamagedDataError: A file is truncated or altered, not UTF-8, or not of the
-            format; or the two files are of unequal length. File and line are named.
+        DamagedDataError: A file is truncated, altered, not UTF-8 or in another format,
+            or the two files differ in length. The message gives the file and the line.
 
     Example:
         ```python
@@ -157,19 +157,19 @@ def load(
 def read_files(
     source: str | os.PathLike[str], target: str | os.PathLike[str]
 ) -> list[Pair]:
-    """Reads two files whose lines are each other's translations.
+    """Reads two files with one translated line per source line.
 
     Args:
-        source: A text file in UTF-8, a sentence a line, plain or as `.gz`.
-        target: Likewise, with as many lines.
+        source: A UTF-8 text file with one sentence per line, plain or `.gz`.
+        target: A file in the same format with the same number of lines.
 
     Returns:
-        A list of `Pair`, one a line. An empty line gives an empty text.
+        A list with one `Pair` per line. An empty line gives an empty text.
 
     Raises:
-        DataNotFoundError: There is no such file.
-        DamagedDataError: A file is not UTF-8, is a damaged `.gz`, or they are of
-            unequal length: the first line without a counterpart is named.
+        DataNotFoundError: The file is missing.
+        DamagedDataError: A file is not UTF-8 or is a damaged `.gz`, or the files differ
+            in length; the message gives the first line without a counterpart.
 
     Example:
         ```python
@@ -189,22 +189,22 @@ def read_files(
 
 
 def read_tabbed(path: str | os.PathLike[str]) -> list[Pair]:
-    """Reads a file with a pair a line: two texts, and perhaps who wrote them.
+    """Reads a file with one pair per line and an optional attribution.
 
-    The columns are separated by a tab: source, target and, if there is a third, the
-    attribution, as in the files of https://www.manythings.org/anki.
+    Tabs separate the columns: source, target and an optional attribution, as in the
+    files of https://www.manythings.org/anki.
 
     Args:
-        path: A text file in UTF-8, plain or as `.gz`, or a `.zip` of it, in which it
-            is the one `.txt` whose name does not begin with an underscore.
+        path: A UTF-8 text file, plain, `.gz` or `.zip`. A `.zip` must contain exactly
+            one `.txt` without a leading underscore in its name.
 
     Returns:
-        A list of `Pair`, one a line.
+        A list with one `Pair` per line.
 
     Raises:
-        DataNotFoundError: There is no such file.
-        DamagedDataError: The file is not UTF-8, a damaged `.gz` or `.zip`, or a line
-            does not have two or three columns; the line is named.
+        DataNotFoundError: The file is missing.
+        DamagedDataError: The file is not UTF-8 or is a damaged `.gz` or `.zip`, or a
+            line does not have two or three columns; the message gives the line.
 
     Example:
         ```python
@@ -246,7 +246,7 @@ def _tatoeba() -> Path:
 
 
 def _groups(pairs: Sequence[Pair]) -> list[int]:
-    """Of each pair the first one that it is linked to by shared sentences."""
+    """Returns for each pair the first pair linked to it by shared sentences."""
     above = list(range(len(pairs)))
 
     def top(i: int) -> int:
@@ -255,7 +255,7 @@ def _groups(pairs: Sequence[Pair]) -> list[int]:
             i = above[i]
         return i
 
-    holders: dict[tuple[int, str], int] = {}  # side and sentence: who had it first
+    holders: dict[tuple[int, str], int] = {}  # (side, sentence): first pair with it
     for i, pair in enumerate(pairs):
         for sentence in enumerate(pair[:2]):
             first, second = sorted((top(i), top(holders.setdefault(sentence, i))))
@@ -264,7 +264,7 @@ def _groups(pairs: Sequence[Pair]) -> list[int]:
 
 
 def _lines(path: str | os.PathLike[str]) -> list[str]:
-    """The lines of a text, without white space around them, decoded one by one."""
+    """Yields the decoded lines of a text without surrounding white space."""
     content = _content(Path(path)).removeprefix(codecs.BOM_UTF8)
     lines = content.split(b"\n")
     if not lines[-1]:
@@ -310,7 +310,7 @@ def _content(path: Path) -> bytes:
 
 
 def _unzipped(path: Path) -> bytes:
-    """The archive's one text, read into memory; nothing is written."""
+    """Reads the archive's only text into memory, without writing to disk."""
     with zipfile.ZipFile(path) as archive:
         names = [
             name

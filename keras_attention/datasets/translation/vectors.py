@@ -1,4 +1,4 @@
-"""From pairs of texts to the arrays of a sequence-to-sequence model."""
+"""Turns text pairs into the arrays of a sequence-to-sequence model."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
@@ -11,14 +11,14 @@ _REPORT_EVERY = 1000  # pairs
 
 
 class Encoder(Protocol):
-    """What `vectorize` needs of a vocabulary.
+    """The vocabulary interface that `vectorize` requires.
 
-    Where it has attributes `start_token_id` and `end_token_id`, they are used;
-    otherwise the start is 2 and the end 3. Padding is 0 always.
+    The optional attributes `start_token_id` and `end_token_id` default to 2 and 3.
+    Padding is always 0.
     """
 
     def encode(self, text: str, /) -> Sequence[int]:
-        """The indices of a text, without start and end."""
+        """Returns the token indices of a text, without start and end tokens."""
 
 
 class Vectors(NamedTuple):
@@ -27,7 +27,7 @@ class Vectors(NamedTuple):
     Attributes:
         inputs: `"source"`, (N, S) int32, and `"target"`, (N, T) int32, which begins
             with the start token.
-        labels: (N, T) int32: the target one step ahead, with the end token.
+        labels: (N, T) int32: the target shifted by one step, with the end token.
     """
 
     inputs: dict[str, np.ndarray]
@@ -52,30 +52,30 @@ def vectorize(
     """Turns N pairs of texts into arrays of indices, padded with 0 at the end.
 
     For a target "a b" with the indices 7 and 9, `inputs["target"]` is 2, 7, 9 and
-    `labels` is 7, 9, 3. The source has neither start nor end token. Its two old
-    tricks, for models without attention, are options: the source reversed
-    (Sutskever et al., 2014, *Sequence to Sequence Learning with Neural Networks*,
-    https://arxiv.org/abs/1409.3215, section 3.3) and entered twice (Zaremba and
-    Sutskever, 2014, *Learning to Execute*, https://arxiv.org/abs/1410.4615,
-    section 4). With both, the reversed source comes twice.
+    `labels` is 7, 9, 3. The source has neither start nor end token. Models without
+    attention may benefit from a reversed source (Sutskever et al., 2014, *Sequence to
+    Sequence Learning with Neural Networks*, https://arxiv.org/abs/1409.3215, section
+    3.3) or a doubled source (Zaremba and Sutskever, 2014, *Learning to Execute*,
+    https://arxiv.org/abs/1410.4615, section 4). With both options, the reversed source
+    is repeated.
 
     Args:
-        pairs: Source text and target text. Of longer tuples the first two count.
-        source_vocabulary: Has `encode(text)`, which gives whole numbers above 0.
-        target_vocabulary: Likewise.
-        reverse_source: Whether the source's tokens are entered last to first.
-        double_source: Whether the source is entered twice over.
-        source_length: S; by default the longest source's.
-        target_length: T; by default the longest target's and one.
-        progress: Called with the number of pairs done, and of all, from time to
-            time and at the end.
+        pairs: Pairs of source and target text. Further tuple items are ignored.
+        source_vocabulary: An object with `encode(text)` that returns positive integers.
+        target_vocabulary: The same for the target.
+        reverse_source: Whether to reverse the source tokens.
+        double_source: Whether to repeat the source tokens.
+        source_length: S. Defaults to the length of the longest source.
+        target_length: T. Defaults to the length of the longest target plus one.
+        progress: Called regularly and at the end with the number of finished pairs and
+            the total.
 
     Returns:
         `Vectors`.
 
     Raises:
-        ValueError: No pairs; a source without tokens; an index that is no whole
-            number above 0; a sequence longer than the length given for it.
+        ValueError: `pairs` is empty, a source has no tokens, an index is not a positive
+            integer, or a sequence exceeds its given length.
 
     Example:
         ```python
@@ -125,7 +125,7 @@ def _encode(vocabulary: Encoder, text: str, what: str) -> list[int]:
 
 
 def _pad(rows: Sequence[Sequence[int]], name: str, length: int | None) -> np.ndarray:
-    """(N, L) int32 of N rows of at most `length` indices."""
+    """Pads N rows of at most `length` indices to (N, L) int32."""
     longest = max(range(len(rows)), key=lambda i: len(rows[i]))
     if length is None:
         length = len(rows[longest])

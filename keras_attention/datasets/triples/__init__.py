@@ -1,7 +1,7 @@
 """Knowledge bases of triples, questions about their entities, and MetaQA.
 
-The knowledge base of WikiMovies and MetaQA's questions are under the Creative Commons
-Attribution 3.0 licence.
+The WikiMovies knowledge base and the MetaQA questions have the license Creative Commons
+Attribution 3.0.
 
 ```python
 from keras_attention.datasets import triples

@@ -1,4 +1,4 @@
-"""Knowledge bases of triples: reading them, and the facts around an entity."""
+"""Knowledge bases of triples: file readers and facts around an entity."""
 
 import gzip
 import os
@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 from keras_attention.datasets import files
 
-INVERSE = "!"  # before a relation's name: read from its object to its subject
+INVERSE = "!"  # prefix of an inverse relation, from object to subject
 
 
 class Fact(NamedTuple):
-    """A triple, in the direction in which the file has it.
+    """A triple, in the direction of the file.
 
     Attributes:
         subject: The entity that the fact is about.
-        relation: What holds between the two.
+        relation: The relation between subject and object.
         object: The other entity.
     """
 
@@ -28,12 +28,12 @@ class Fact(NamedTuple):
 
 
 class Neighbourhood(NamedTuple):
-    """What `KnowledgeBase.around` returns.
+    """The output of `KnowledgeBase.around`.
 
     Attributes:
         facts: Triples (key entity, relation, value entity) of indices into
             `KnowledgeBase.entities` and `KnowledgeBase.relations`.
-        cut: How many facts of the entities that were reached were left out.
+        cut: Number of facts about reached entities that were left out.
     """
 
     facts: list[tuple[int, int, int]]
@@ -41,22 +41,22 @@ class Neighbourhood(NamedTuple):
 
 
 class KnowledgeBase:
-    """Facts, found by the entities in them, in both directions.
+    """Facts indexed by their entities, in both directions.
 
-    A fact `subject | relation | object` can be read from its subject, as the key
-    (subject, relation) with the object as its value, and from its object, as the key
-    (object, !relation) with the subject as its value.
+    A fact `subject | relation | object` gives two entries. The key (subject, relation)
+    has the object as its value. The key (object, !relation) has the subject as its
+    value.
 
     Args:
-        facts: The facts; one that comes twice counts once.
+        facts: The facts; duplicates count once.
 
     Attributes:
-        entities: The names of all entities, in the order in which they come.
-        relations: The names of the relations by index: `""` for padding, the
-            relations, and their inverses with a `!` before the name.
+        entities: The names of all entities, in order of first appearance.
+        relations: The relation names by index: `""` for padding, the relations, and
+            their inverses with a `!` prefix.
 
     Raises:
-        ValueError: No facts, or a relation whose name is another's inverse.
+        ValueError: There are no facts, or a relation has the name of another's inverse.
 
     Example:
         ```python
@@ -104,10 +104,10 @@ class KnowledgeBase:
         )
 
     def index(self, entity: str) -> int:
-        """An entity's place in `entities`.
+        """Returns the index of an entity in `entities`.
 
         Raises:
-            ValueError: There is no such entity.
+            ValueError: The entity is unknown.
         """
         if entity not in self._index:
             raise ValueError(
@@ -117,31 +117,31 @@ class KnowledgeBase:
         return self._index[entity]
 
     def facts_about(self, entity: str) -> list[Fact]:
-        """The facts in which an entity occurs, read from it."""
+        """Returns all facts about an entity, read in the direction away from it."""
         return [
             Fact(entity, self.relations[relation], self.entities[value])
             for relation, value in self._about[self.index(entity)]
         ]
 
     def around(self, entity: str, hops: int = 1, size: int = 64) -> Neighbourhood:
-        """The facts about an entity, then those about the values of these, and so on.
+        """Returns the facts within a number of hops around an entity.
 
-        This is the key hashing of a key-value memory: a fact is picked if its key
-        entity is the question's or was reached by a fact picked before. Within a hop,
-        the entities with the fewest facts come first, so that those which occur
-        nearly everywhere, such as a year or a genre, are the first to be cut. A fact
-        that leads back from there to the question's own entity is left out.
+        This is the key hashing of a key-value memory. A fact is selected if its key
+        entity is the question's entity or the value of a selected fact. Within a hop,
+        the entities with the fewest facts come first, so very frequent entities, such
+        as a year or a genre, are cut first. Facts that lead back to the question's
+        entity are left out.
 
         Args:
-            entity: Where to begin.
-            hops: How many facts a path may have.
-            size: How many facts to pick at most.
+            entity: The start entity.
+            hops: Maximum number of facts per path.
+            size: Maximum number of facts.
 
         Returns:
             `Neighbourhood`.
 
         Raises:
-            ValueError: There is no such entity, or a number below 1.
+            ValueError: The entity is unknown, or a number is below 1.
 
         Example:
             ```python
@@ -159,7 +159,7 @@ class KnowledgeBase:
             reached: list[int] = []
             for key in sorted(edge, key=lambda e: len(self._about[e])):
                 room = size - len(picked)
-                if room == 0:  # not even looked through: some have thousands
+                if room == 0:  # some have thousands of facts
                     cut += len(self._about[key]) - back[key]
                     continue
                 onward = self._about[key]
@@ -174,19 +174,19 @@ class KnowledgeBase:
 
 
 def load(path: str | os.PathLike[str], separator: str = "|") -> list[Fact]:
-    r"""Reads a knowledge base from a text file, which may be gzipped.
+    r"""Reads a knowledge base from a plain or gzipped text file.
 
     Args:
-        path: A UTF-8 file, a fact a line: subject, relation and object, with the
-            separator between them.
-        separator: What stands between the three, such as `"|"` or `"\t"`.
+        path: A UTF-8 file with one fact per line: subject, relation and object, joined
+            by the separator.
+        separator: The separator of the three fields, such as `"|"` or `"\t"`.
 
     Returns:
         A list of `Fact`, in the order of the lines.
 
     Raises:
-        ValueError: A line that is not a fact, or not UTF-8; the message gives the
-            file and the line.
+        ValueError: A line is not a fact or not UTF-8; the message gives the file and
+            the line.
         DataNotFoundError: No such file.
         DamagedDataError: A gzipped file is truncated or altered.
 
@@ -201,19 +201,19 @@ def load(path: str | os.PathLike[str], separator: str = "|") -> list[Fact]:
 def parse(
     lines: str | Iterable[str], separator: str = "|", source: str = "<text>"
 ) -> list[Fact]:
-    """Parses text of a fact a line; empty lines are passed over.
+    """Parses text with one fact per line; empty lines are skipped.
 
     Args:
         lines: The text, or its lines.
-        separator: What stands between subject, relation and object.
+        separator: The separator of subject, relation and object.
         source: The name of the text in error messages, for example its file name.
 
     Returns:
         A list of `Fact`.
 
     Raises:
-        ValueError: No separator, or a line that is not three names with separators
-            between them; the message gives `source` and the line.
+        ValueError: The separator is empty, or a line is not three separated names; the
+            message gives `source` and the line.
 
     Example:
         ```python
@@ -225,7 +225,7 @@ def parse(
             f"`separator` must not be empty. Received: separator={separator!r}"
         )
     if isinstance(lines, str):
-        lines = lines.split("\n")  # `splitlines` splits within some names, too
+        lines = lines.split("\n")  # `splitlines` also splits inside some names
     facts = []
     for count, line in enumerate(lines, 1):
         if not line.strip():
@@ -241,7 +241,7 @@ def parse(
 
 
 def read_lines(path: str | os.PathLike[str]) -> list[str]:
-    """The lines of a UTF-8 file, which may be gzipped.
+    """Yields the lines of a plain or gzipped UTF-8 file.
 
     Raises:
         ValueError: The file is not UTF-8; the message gives the line.
@@ -267,7 +267,7 @@ def read_lines(path: str | os.PathLike[str]) -> list[str]:
 
 
 def check_size(name: str, size: int) -> None:
-    """Raises a ValueError unless a size is a whole number of at least 1."""
+    """Raises a ValueError unless a size is an integer of at least 1."""
     if not isinstance(size, int) or size < 1:
         raise ValueError(
             f"`{name}` must be a whole number of at least 1. Received: {name}={size!r}"

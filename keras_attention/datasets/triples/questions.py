@@ -1,4 +1,4 @@
-"""Questions about the entities of a knowledge base, and MetaQA's."""
+"""Questions about the entities of a knowledge base, with the MetaQA loader."""
 
 import os
 import re
@@ -11,15 +11,15 @@ from keras_attention.datasets import files
 from keras_attention.datasets.babi import tokenize
 from keras_attention.datasets.triples.knowledge import Fact, load, read_lines
 
-ENTITY = "<entity>"  # stands in a question's words where its entity was named
+ENTITY = "<entity>"  # replaces the entity's name in a question's words
 
 METAQA = "https://github.com/yuyuz/MetaQA"
-_MARKS = ".?!,"  # what `tokenize` leaves out around a word
+_MARKS = ".?!,"  # marks that `tokenize` strips from a word
 _BRACKETS = re.compile(r"\[([^\[\]]+)\]")
 
 
 class UnknownEntityError(ValueError):
-    """A question names no entity of the knowledge base."""
+    """A question names no known entity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,10 @@ class Question:
     """A question and its answers.
 
     Attributes:
-        text: The question, as it was written. Brackets may mark its entity, as in
+        text: The question as written. Brackets may mark its entity, as in
             `"who directed [Heat]"`.
-        answers: The names of all right answers; empty where they are not known, as
-            in a user's own question.
+        answers: The names of all correct answers; empty if unknown, for example for a
+            user's own question.
     """
 
     text: str
@@ -38,14 +38,14 @@ class Question:
 
 
 class Link(NamedTuple):
-    """What `EntityLinker.link` found, and what it went by.
+    """The output of `EntityLinker.link`.
 
     Attributes:
         entity: The entity's name.
-        words: The question's words in lower case, `"<entity>"` for the entity.
-        by: `"brackets"` if the question marks its entity, so that nothing had to be
-            found, else `"name"`.
-        others: Other entities whose names are the same words; empty with brackets.
+        words: The question's words in lower case, with `"<entity>"` in place of the
+            entity.
+        by: `"brackets"` if the question marks its entity, otherwise `"name"`.
+        others: Other entities with the same words in their names; empty with brackets.
     """
 
     entity: str
@@ -57,14 +57,12 @@ class Link(NamedTuple):
 class EntityLinker:
     """Finds the entity that a question is about.
 
-    Brackets, as MetaQA's questions have them, give the entity away: they are used
-    where they are there, and `Link.by` says so. Else the entity is the longest name
-    (in letters) that the question holds word for word, the case of letters aside. But
-    a name with a capital letter or a digit that the question spells as the knowledge
-    base does goes before the others, since a question may hold words such as "actors"
-    that are the names of tags. Of several names with the same words, the one in the
-    question's spelling is taken, then the first; `Link.others` has the rest. Nothing
-    is guessed from a misspelt or shortened name.
+    Brackets, as in MetaQA, reveal the entity; `Link.by` then is `"brackets"`. Otherwise
+    the entity is the longest name (in letters) whose words occur in the question,
+    ignoring case. An exact match of a name with a capital letter or a digit has
+    priority, since words such as "actors" may also be the names of tags. Among names
+    with the same words, an exact spelling wins, then the first name; `Link.others`
+    lists the rest. Misspelt or shortened names are not matched.
 
     Args:
         entities: The names of all entities, as in `KnowledgeBase.entities`.
@@ -88,7 +86,7 @@ class EntityLinker:
         self._longest = max(map(len, self._names), default=0)
 
     def link(self, text: str) -> Link:
-        """The entity of a question.
+        """Finds the entity of a question.
 
         Args:
             text: The question.
@@ -97,8 +95,8 @@ class EntityLinker:
             `Link`.
 
         Raises:
-            UnknownEntityError: The name in brackets is not known; there are several
-                pairs of brackets; or there are none and no known name either.
+            UnknownEntityError: The name in brackets is unknown, the question has
+                several pairs of brackets, or it has neither brackets nor a known name.
         """
         marked = _BRACKETS.findall(text)
         if not marked:
@@ -119,7 +117,7 @@ class EntityLinker:
 
     def _by_name(self, text: str) -> Link:
         words = tokenize(text)
-        # As `tokenize`, but with the case of letters.
+        # Like `tokenize`, but keeps the case.
         spelt = [w for w in (word.strip(_MARKS) for word in text.split()) if w]
         best: tuple[tuple[bool, int], int, int, str] | None = None
         for start in range(len(words)):
@@ -128,7 +126,7 @@ class EntityLinker:
                 span = words[start:end]
                 name, proper = self._spelling(span, spelt[start:end], text)
                 rank = (proper, len(" ".join(span)))
-                if name and (best is None or rank > best[0]):  # the first of equals
+                if name and (best is None or rank > best[0]):  # the first among ties
                     best = rank, start, end, name
         if best is None:
             raise UnknownEntityError(
@@ -142,7 +140,7 @@ class EntityLinker:
     def _spelling(
         self, words: tuple[str, ...], spelt: list[str], text: str
     ) -> tuple[str, bool]:
-        """The name of these words, and whether it is a proper name and spelt so."""
+        """Returns the name with these words and whether it matches as a proper name."""
         names = self._names.get(words, [])
         same = [n for n in names if [w.strip(_MARKS) for w in n.split()] == spelt]
         if not same:
@@ -154,10 +152,10 @@ class EntityLinker:
 def parse_questions(
     lines: str | Iterable[str], source: str = "<text>"
 ) -> list[Question]:
-    r"""Parses text in MetaQA's format: a question, a tab, its answers with `|` between.
+    r"""Parses MetaQA's format: a question, a tab, and answers separated by `|`.
 
     Args:
-        lines: The text, or its lines; empty ones are passed over.
+        lines: The text or its lines; empty lines are skipped.
         source: The name of the text in error messages, for example its file name.
 
     Returns:
@@ -190,11 +188,11 @@ def parse_questions(
 
 
 def load_questions(path: str | os.PathLike[str]) -> list[Question]:
-    """Reads questions in MetaQA's format from a UTF-8 file, which may be gzipped.
+    """Reads questions in MetaQA's format from a plain or gzipped UTF-8 file.
 
     Raises:
-        ValueError: A line that does not follow the format, or is not UTF-8; the
-            message gives the file and the line.
+        ValueError: A line does not follow the format or is not UTF-8; the message gives
+            the file and the line.
         DataNotFoundError: No such file.
         DamagedDataError: A gzipped file is truncated or altered.
     """
@@ -202,11 +200,11 @@ def load_questions(path: str | os.PathLike[str]) -> list[Question]:
 
 
 def load_metaqa(hops: int = 1, split: str = "test") -> list[Question]:
-    """Loads MetaQA's questions ("vanilla": as text) of one, two or three hops.
+    """Loads MetaQA's "vanilla" text questions with one, two or three hops.
 
-    The files are looked up in the folder `kb/metaqa` of the folder named by
-    `KERAS_ATTENTION_DATA`, then in the folder `metaqa` of Keras' cache. There is no
-    address to download them from: the authors share them by a page for people.
+    The loader searches `kb/metaqa` in the folder named by `KERAS_ATTENTION_DATA`, then
+    `metaqa` in Keras' cache. It cannot download the files, since the authors offer no
+    direct URL.
 
     Args:
         hops: 1, 2 or 3.
@@ -216,8 +214,7 @@ def load_metaqa(hops: int = 1, split: str = "test") -> list[Question]:
         A list of `Question`.
 
     Raises:
-        ValueError: An unknown `hops` or `split`, or a line that does not follow the
-            format.
+        ValueError: Unknown `hops` or `split`, or a line does not follow the format.
         DataNotFoundError: The file is missing; the message names what to download by
             hand.
 
@@ -236,16 +233,17 @@ def load_metaqa(hops: int = 1, split: str = "test") -> list[Question]:
 
 
 def load_metaqa_facts() -> list[Fact]:
-    """Loads the knowledge base of MetaQA's questions, that of WikiMovies.
+    """Loads the WikiMovies knowledge base, which MetaQA's questions use.
 
-    It is looked up where `load_metaqa` looks: the authors' `kb.txt` (134,741 facts),
-    else a file `kb_reconstructed.txt.gz` of those facts that could be had elsewhere.
+    The loader searches the same folders as `load_metaqa` for the authors' `kb.txt`
+    (134,741 facts), then for `kb_reconstructed.txt.gz`, which holds the facts available
+    elsewhere.
 
     Returns:
         A list of `Fact`.
 
     Raises:
-        ValueError: A line that is not a fact; the message gives the file and the line.
+        ValueError: A line is not a fact; the message gives the file and the line.
         DataNotFoundError: The file is missing; the message names what to download by
             hand.
     """
@@ -253,7 +251,7 @@ def load_metaqa_facts() -> list[Fact]:
 
 
 def _at_hand(names: tuple[str, ...]) -> Path:
-    """The first of these files that is in the data folder, or in Keras' cache."""
+    """Returns the first of these files in the data folder or in Keras' cache."""
     home = os.environ.get("KERAS_HOME") or os.path.join("~", ".keras")
     folders = [Path(home).expanduser() / "datasets" / "metaqa"]
     data = os.environ.get(files.DATA_VARIABLE)

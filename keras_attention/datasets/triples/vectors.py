@@ -1,4 +1,4 @@
-"""From questions and facts to arrays: the inputs of a key-value memory network."""
+"""Turns questions and facts into the inputs of a key-value memory network."""
 
 import warnings
 from collections.abc import Iterable, Sequence
@@ -19,21 +19,21 @@ from keras_attention.datasets.triples.questions import (
 class Vectors(NamedTuple):
     """The output of `vectorize`.
 
-    An entity has a number in its own question's memory alone: 0 is padding, 1 the
-    question's entity, and 2 … M + 1 are dealt out at random to the others.
+    Entity numbers are local to a question's memory: 0 is padding, 1 is the question's
+    entity, and the other entities get random numbers from 2 to M + 1.
 
     Attributes:
         inputs: `"question"`, (N, L) int32, words; `"keys"`, (N, M, 2) int32, the
             entity and the relation of each fact's key; `"values"`, (N, M) int32, the
-            entity that is each fact's value.
-        answers: (N, M + 2) float32, shared equally among the right answers that the
-            memory holds; all 0 where it holds none.
-        entities: (N, M + 2) int32, which entity of the knowledge base each number
-            stands for, −1 where none.
-        truncated: How many memories had more than M facts.
-        unanswerable: How many questions have no right answer in their memory.
-        unknown: How many questions have no known entity, and an empty memory.
-        by_brackets: How many questions gave their entity away by brackets.
+            entity of each fact's value.
+        answers: (N, M + 2) float32, uniform over the correct answers in the memory; all
+            0 if the memory holds none.
+        entities: (N, M + 2) int32, the knowledge base index of each number; −1 for
+            unused numbers.
+        truncated: Number of memories with more than M facts.
+        unanswerable: Number of questions without a correct answer in their memory.
+        unknown: Number of questions without a known entity; their memory is empty.
+        by_brackets: Number of questions that mark their entity with brackets.
     """
 
     inputs: dict[str, np.ndarray]
@@ -48,9 +48,9 @@ class Vectors(NamedTuple):
 def question_vocabulary(
     questions: Iterable[Question], linker: EntityLinker
 ) -> Vocabulary:
-    """All words of the questions but the names of their entities, sorted.
+    """Builds a sorted vocabulary of the questions without entity names.
 
-    Questions without a known entity are passed over.
+    Questions without a known entity are skipped.
     """
     words: set[str] = set()
     for question in questions:
@@ -69,30 +69,31 @@ def vectorize(
     unknown: str = "raise",
     seed: int = 0,
 ) -> Vectors:
-    """Turns N questions into arrays, each with a memory of at most M facts.
+    """Turns N questions into arrays with a memory of at most M facts each.
 
-    The memory holds the facts that `KnowledgeBase.around` picks for the question's
-    entity; where they are more than M, a `UserWarning` says in how many questions.
+    The memory holds the facts from `KnowledgeBase.around` for the question's entity. A
+    `UserWarning` gives the number of questions with more than M facts.
 
     Args:
         questions: The questions.
-        knowledge: Gives the facts.
-        vocabulary: Gives the indices of words; see `question_vocabulary`.
+        knowledge: The knowledge base.
+        vocabulary: Maps words to indices; see `question_vocabulary`.
         memory_size: M.
-        hops: How many facts a path from the question's entity may have.
-        linker: Finds the questions' entities; by default an `EntityLinker` of all
+        hops: Maximum number of facts on a path from the question's entity.
+        linker: Finds the questions' entities. Defaults to an `EntityLinker` with all
             entities of the knowledge base.
-        unknown: What becomes of a question without a known entity: `"raise"`, or
-            `"empty"` for an empty memory.
-        seed: Of the random numbers that entities get.
+        unknown: How to handle questions without a known entity: `"raise"` an error, or
+            give them an `"empty"` memory.
+        seed: Seed for the random entity numbers.
 
     Returns:
         `Vectors`.
 
     Raises:
-        ValueError: No questions, a size below 1, or an unknown `unknown`.
-        UnknownEntityError: With `unknown="raise"`, a question without a known entity;
-            the message gives its index.
+        ValueError: `questions` is empty, a size is below 1, or `unknown` has another
+            value.
+        UnknownEntityError: With `unknown="raise"`, a question has no known entity; the
+            message gives its index.
 
     Example:
         ```python
@@ -161,18 +162,18 @@ def vectorize(
 def decode(
     predictions: np.ndarray, entities: np.ndarray, knowledge: KnowledgeBase
 ) -> list[str | None]:
-    """The name of the best answer of each row, None where nothing could be found.
+    """Returns the name of the best answer of each row; None if there is no candidate.
 
     Args:
-        predictions: (N, M + 2), such as `model.predict(vectors.inputs)`.
+        predictions: (N, M + 2), for example `model.predict(vectors.inputs)`.
         entities: (N, M + 2), `Vectors.entities`.
-        knowledge: Gives the names.
+        knowledge: The knowledge base.
 
     Returns:
         A list of N names.
 
     Raises:
-        ValueError: Shapes that differ.
+        ValueError: The shapes differ.
     """
     if predictions.shape != entities.shape:
         raise ValueError(
@@ -197,7 +198,7 @@ def _link(
 
 
 def _words(links: Sequence[Link | None], vocabulary: Vocabulary) -> np.ndarray:
-    """The questions' words as an array (N, L), 0 behind each question's last."""
+    """Encodes the questions' words as an array (N, L), padded with 0."""
     rows = [vocabulary.encode(link.words) if link else [] for link in links]
     table = np.zeros((len(rows), max(1, *map(len, rows))), np.int32)  # (N, L)
     for row, words in zip(table, rows):

@@ -1,8 +1,8 @@
-"""Words as vectors: what they are learnt from, and the files they are passed on in.
+"""Word vectors: training pairs and file formats.
 
-`SkipGrams` makes of sentences the pairs of words that `keras_attention.models.SkipGram`
-learns from. Vectors go out to and come in from the formats of word2vec and GloVe by way
-of gensim, with the extra `words`.
+`SkipGrams` turns sentences into training pairs for `keras_attention.models.SkipGram`.
+Vectors are read and written in the formats of word2vec and GloVe with gensim, which
+needs the extra `words`.
 
 ```python
 from keras_attention.datasets import words

@@ -1,6 +1,6 @@
-"""Pairs of a word and one near it, with words that are not: what skip-gram learns from.
+"""Skip-gram training pairs: a word, a nearby word, and negative samples.
 
-Shapes: N words of a chunk, B batch, K negatives, V vocabulary.
+Shapes: N words per chunk, B batch, K negatives, V vocabulary.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,17 +11,17 @@ import numpy as np
 
 from keras_attention.datasets.vocabulary import END, Vocabulary
 
-_CHUNK = 100_000  # words whose pairs are held and shuffled at a time
+_CHUNK = 100_000  # number of words per shuffled chunk
 
 Batch = tuple[dict[str, np.ndarray], np.ndarray]
 
 
 class _Chunk(NamedTuple):
-    """Sentences one after the other.
+    """Concatenated sentences.
 
     Attributes:
-        tokens: (N,) the words.
-        sentence: (N,) which sentence each is of.
+        tokens: (N,) word indices.
+        sentence: (N,) the sentence index of each word.
     """
 
     tokens: np.ndarray
@@ -29,45 +29,44 @@ class _Chunk(NamedTuple):
 
 
 class SkipGrams:
-    """Batches of pairs without end, for `fit`; `len` is the batches of one pass.
+    """Endless batches of pairs for `fit`; `len` is the number of batches per pass.
 
-    As in word2vec, in each pass:
+    Each pass works as in word2vec:
 
-    1. A word of which the share of all words is f is kept with probability
-       √(t / f) + t / f, so that frequent words do not drown the others.
-    2. For each word that is left, a reach is drawn from 1 to the window; the word is
-       paired with each one of its sentence within that reach.
-    3. With each pair come K words that are drawn in proportion to countᵖ; one that is
-       the pair's own is drawn again.
+    1. A word with relative frequency f is kept with probability √(t / f) + t / f, which
+       thins out frequent words.
+    2. A window size from 1 to `window` is sampled for each kept word. The word is
+       paired with all words of its sentence within that window.
+    3. Each pair gets K negatives, sampled in proportion to countᵖ. A negative that
+       equals the pair's context word is resampled.
 
-    Sentences are shuffled for each pass, and so are the pairs of about 100,000 words at
-    a time. Words that the vocabulary does not have are left out beforehand, so that
-    those beside them become neighbours. Passes are of unequal length, since words are
-    dropped at random; `len` is what one has on the average.
+    Sentences are shuffled for each pass. Pairs are shuffled in chunks of about 100,000
+    words. Unknown words are removed first, so the words around them become neighbors.
+    Words are dropped at random, so passes differ in length; `len` is the average.
 
     Args:
         sentences: Texts.
-        vocabulary: Their words. Special tokens are never drawn.
-        window: The farthest that two words of a pair may be apart.
-        negatives: K.
+        vocabulary: The vocabulary. Special tokens are never sampled.
+        window: Maximum distance between the two words of a pair.
+        negatives: K, the number of negatives per pair.
         subsample: t; 0 or None keeps every word.
-        power: p, of the noise that negatives are drawn from.
+        power: p, the exponent of the noise distribution.
         batch_size: B.
-        seed: Of all that is drawn. Each iterator begins anew.
+        seed: Seed for all random numbers. Each iterator restarts from it.
 
     Attributes:
-        counts: (V,) int64, how often each word stands in the sentences.
-        words: How many words of the vocabulary the sentences have.
+        counts: (V,) int64, the count of each word in the sentences.
+        words: Number of known words in the sentences.
 
     Raises:
-        ValueError: Sentences without two different words of the vocabulary, or without
-            any two in one sentence; `sentences` is one string; a size below 1, or a
-            `subsample` or a `power` below 0.
+        ValueError: The sentences have fewer than two different known words, or no
+            sentence has two of them. Also if `sentences` is a single string, a size is
+            below 1, or `subsample` or `power` is below 0.
 
     Yields:
         `(inputs, labels)`: `"center"`, (B,) int32, and `"context"`, (B, 1 + K) int32,
-        whose first word is the one that was there; labels (B, 1 + K) float32, 1 for it
-        and 0 for the others.
+        the true context word followed by the negatives; labels, (B, 1 + K) float32, 1
+        for the true word and 0 for the negatives.
 
     Example:
         ```python
@@ -78,7 +77,7 @@ class SkipGrams:
     Reference:
         Mikolov, Sutskever, Chen, Corrado & Dean, "Distributed representations of words
         and phrases and their compositionality" (2013), sections 2.2 and 2.3, with the
-        kept share of the authors' code in place of the paper's √(t / f).
+        keep probability of the authors' code instead of the paper's √(t / f).
     """
 
     def __init__(
@@ -153,7 +152,7 @@ class SkipGrams:
     def pairs(
         self, chunk: _Chunk, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The pairs of a chunk, shuffled: centres and words near them, int32 both."""
+        """Returns the shuffled pairs of a chunk: int32 centers and contexts."""
         tokens, sentence = chunk
         reach = rng.integers(1, self.window + 1, len(tokens))  # (N,)
         centers, contexts = [_nothing()], [_nothing()]
@@ -171,12 +170,12 @@ class SkipGrams:
         return np.concatenate(centers)[order], np.concatenate(contexts)[order]
 
     def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-        """Words drawn from the noise, int32."""
+        """Samples int32 words from the noise distribution."""
         samples = np.searchsorted(self._noise, rng.random(shape), side="right")
         return samples.astype(np.int32)
 
     def _with_noise(self, contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Each context with its negatives behind it, (·, 1 + K)."""
+        """Appends negatives to each context, (·, 1 + K)."""
         samples = self.draw((len(contexts), self.negatives), rng)
         own = np.nonzero(samples == contexts[:, None])
         while len(own[0]):
@@ -186,10 +185,10 @@ class SkipGrams:
         return np.concatenate([contexts[:, None], samples], axis=1)
 
     def _chunks(self, rng: np.random.Generator) -> Iterator[_Chunk]:
-        """All sentences once, shuffled, about 100,000 words at a time."""
+        """Yields all sentences once, shuffled, in chunks of about 100,000 words."""
         lengths = np.diff(self._starts)
         order = rng.permutation(len(lengths))
-        parts = np.cumsum(lengths[order]) // _CHUNK  # which chunk each ends in
+        parts = np.cumsum(lengths[order]) // _CHUNK  # chunk index of each sentence end
         for rows in np.split(order, np.flatnonzero(np.diff(parts)) + 1):
             ends = zip(self._starts[rows], self._starts[rows + 1])
             tokens = np.concatenate([self._tokens[start:end] for start, end in ends])
@@ -200,12 +199,12 @@ class SkipGrams:
         return _Chunk(*(array[kept] for array in chunk))
 
     def _expected_pairs(self) -> float:
-        """The pairs of a pass, of which the lengths of sentences are drawn once."""
+        """Estimates the number of pairs per pass from sampled sentence lengths."""
         rng = np.random.default_rng(self._seed)
         kept = rng.random(self.words) < self._keep[self._tokens]
-        # The zero behind the last word is where the last sentence ends.
+        # The zero after the last word ends the last sentence.
         totals = np.concatenate([[0], np.cumsum(kept)])
-        lengths = np.diff(totals[self._starts])  # of each sentence
+        lengths = np.diff(totals[self._starts])  # per sentence
         pairs = 0.0
         for apart in range(1, self.window + 1):
             reached = (self.window + 1 - apart) / self.window
@@ -222,7 +221,7 @@ class SkipGrams:
 def _encoded(
     sentences: Iterable[str], vocabulary: Vocabulary
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The known words of all sentences, (N,) int32, and where each begins and ends."""
+    """Returns the known words of all sentences, (N,) int32, and sentence boundaries."""
     rows = [
         np.array([i for i in vocabulary.encode(text) if i > END], np.int32)
         for text in sentences
@@ -234,7 +233,7 @@ def _encoded(
 
 
 def _kept_share(counts: np.ndarray, subsample: float | None) -> np.ndarray:
-    """(V,): with which probability each word is kept."""
+    """Returns the keep probability of each word, (V,)."""
     if not subsample:
         return np.ones(len(counts))
     rare = subsample * counts.sum() / np.maximum(counts, 1)  # t / f

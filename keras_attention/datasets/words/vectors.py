@@ -1,4 +1,4 @@
-"""Vectors of words: read, written, and put in the order of a vocabulary.
+"""Reads and writes word vectors and reorders them for a vocabulary.
 
 Shapes: V words, D width.
 """
@@ -28,7 +28,7 @@ class WordVectors(NamedTuple):
     """Words and their vectors.
 
     Attributes:
-        words: V words, each one string without white space.
+        words: V words, strings without white space.
         vectors: (V, D) float32.
     """
 
@@ -39,24 +39,24 @@ class WordVectors(NamedTuple):
 def load_vectors(
     path: str | os.PathLike[str], format: str = "word2vec", limit: int | None = None
 ) -> WordVectors:
-    """Reads a file of word2vec or GloVe, by way of gensim (the extra `words`).
+    """Reads a word2vec or GloVe file with gensim (the extra `words`).
 
     Args:
-        path: The file; of text, also packed as `.gz`.
-        format: `"word2vec"`, text whose first line has the number of words and the
-            width; `"word2vec_binary"`; or `"glove"`, text without such a line.
-        limit: How many words to read, from the beginning; by default all.
+        path: Path of the file. Text files may be compressed as `.gz`.
+        format: `"word2vec"`, text with the number of words and the width in the first
+            line; `"word2vec_binary"`; or `"glove"`, text without such a header.
+        limit: Maximum number of words to read. Unlimited by default.
 
     Returns:
-        A `WordVectors`. Of a word that comes twice the first vector counts.
+        A `WordVectors`. A repeated word keeps its first vector.
 
     Raises:
-        ImportError: gensim is not installed; the message says how to get it.
-        ValueError: Another format, or a `limit` below 1.
+        ImportError: gensim is not installed; the message says how to install it.
+        ValueError: The format is unknown, or `limit` is below 1.
         DataNotFoundError: There is no such file.
-        DamagedDataError: The first line is not as the format wants it, a line is short
-            or of another width, lines are missing, or what stands there is no number;
-            the line or the word is named.
+        DamagedDataError: The header is invalid, a line is short or has another width,
+            lines are missing, or a value is not a number. The message gives the line or
+            the word.
 
     Example:
         ```python
@@ -77,18 +77,18 @@ def load_vectors(
     if not binary:
         _check_text(path, format, limit)
     with warnings.catch_warnings():
-        # gensim opens a file without a header twice, and closes it once.
+        # gensim opens a file without a header twice but closes it once.
         warnings.simplefilter("ignore", ResourceWarning)
         try:
             found = gensim.KeyedVectors.load_word2vec_format(
                 str(path), binary=binary, no_header=format == "glove", limit=limit
             )
         except (ValueError, EOFError, AssertionError, MemoryError) as error:
-            traceback.clear_frames(error.__traceback__)  # and the file with them
+            traceback.clear_frames(error.__traceback__)  # and closes the file
             raise DamagedDataError(
                 f"{path} is not of the format {format!r}, or is damaged ({error})."
             ) from error
-    count = len(found.key_to_index)  # behind them is the place of what came twice
+    count = len(found.key_to_index)  # unused rows follow
     names = tuple(found.index_to_key[:count])
     vectors = np.array(found.vectors[:count], np.float32)  # (V, D)
     wrong = np.flatnonzero(~np.isfinite(vectors).all(1))
@@ -104,20 +104,20 @@ def load_vectors(
 def save_vectors(
     path: str | os.PathLike[str], vectors: WordVectors, format: str = "word2vec"
 ) -> None:
-    """Writes a file of word2vec or GloVe, by way of gensim (the extra `words`).
+    """Writes a word2vec or GloVe file with gensim (the extra `words`).
 
-    Special tokens, such as `"<pad>"`, are left out: they are no words.
+    Special tokens such as `"<pad>"` are left out.
 
     Args:
-        path: The file; a name that ends in `.gz` packs it.
-        vectors: Words, such as `Vocabulary.tokens`, and an array (V, D), such as
-            `SkipGram.vectors()` gives.
-        format: As of `load_vectors`.
+        path: Path of the file. A name that ends in `.gz` compresses it.
+        vectors: Words, for example `Vocabulary.tokens`, and an array (V, D), for
+            example from `SkipGram.vectors()`.
+        format: Same as in `load_vectors`.
 
     Raises:
-        ImportError: gensim is not installed; the message says how to get it.
-        ValueError: Another format; not one row a word; or a word that is empty, has
-            white space in it, or comes twice.
+        ImportError: gensim is not installed; the message says how to install it.
+        ValueError: The format is unknown, the numbers of rows and words differ, or a
+            word is empty, contains white space, or is a duplicate.
 
     Example:
         ```python
@@ -144,7 +144,7 @@ def save_vectors(
         raise ValueError("`vectors` must have at least one word. Received: none")
     kept = _gensim().KeyedVectors(table.shape[1])
     kept.add_vectors([words[i] for i in rows], table[rows])
-    # The most frequent are written first: counts that fall keep the order.
+    # gensim writes frequent words first: decreasing counts keep the order.
     for place, i in enumerate(rows):
         kept.set_vecattr(words[i], "count", len(rows) - place)
     kept.save_word2vec_format(
@@ -161,24 +161,24 @@ def embedding_matrix(
     dim: int | None = None,
     seed: int = 0,
 ) -> np.ndarray:
-    """Vectors in the order of a vocabulary, for an embedding layer to begin with.
+    """Builds the initial table of an embedding layer from word vectors.
 
     Args:
         vectors: Words and their vectors.
-        vocabulary: Of the model that has the layer.
-        missing: What becomes of a word without a vector: `"error"`; `"zeros"`; or
-            `"random"`, drawn with the mean and the deviation of all vectors. Special
-            tokens are zero where they have none, unless it is `"random"`; padding is
-            zero always.
-        dim: The layer's width, if it is to be checked.
-        seed: Of what is drawn.
+        vocabulary: The vocabulary of the layer's model.
+        missing: How to handle words without a vector: `"error"`; `"zeros"`; or
+            `"random"`, normal with the mean and standard deviation of all vectors.
+            Special tokens without a vector are zero, unless `missing="random"`. Padding
+            is always zero.
+        dim: Expected width of the vectors, checked if given.
+        seed: Seed for the random vectors.
 
     Returns:
         (len(vocabulary), D) float32.
 
     Raises:
-        ValueError: Vectors of another width than `dim`; an unknown `missing`; or, with
-            `"error"`, words without a vector, the first of which are named.
+        ValueError: The vectors' width is not `dim`, `missing` is unknown, or, with
+            `"error"`, words have no vector; the message names the first of them.
 
     Example:
         ```python
@@ -219,7 +219,7 @@ def embedding_matrix(
 
 
 def _gensim() -> Any:
-    """gensim's module of vectors, or how to get it."""
+    """Imports gensim's vector module or raises an ImportError with help."""
     try:
         return importlib.import_module("gensim.models.keyedvectors")
     except ImportError as error:
@@ -240,10 +240,10 @@ def _check_format(format: str) -> None:
 
 
 def _check_text(path: Path, format: str, limit: int | None) -> None:
-    """Raises a DamagedDataError that names the first line that is not of the format.
+    """Raises a DamagedDataError that names the first invalid line.
 
-    gensim takes the first lines for all of them where a header promises too few, and
-    fills a row with one number where a line has but one.
+    gensim ignores extra lines if the header's count is too low, and fills a row with
+    one number if a line has only one.
     """
     lines = _lines(path)
     try:
@@ -273,7 +273,7 @@ def _check_text(path: Path, format: str, limit: int | None) -> None:
 
 
 def _sizes(path: Path, first: bytes, format: str) -> tuple[int | None, int]:
-    """How many words a header promises, if there is one, and how wide they are."""
+    """Returns the header's number of words, if any, and the width."""
     parts = first.split()
     numbers = len(parts) == 2 and all(part.isdigit() for part in parts)
     if format == "word2vec":

@@ -1,1 +1,1 @@
-"""The additive score vᵀ tanh(q + k), of many queries at once and one by one."""
+"""The additive score vᵀ tanh(q + k), for many queries or a single query."""

@@ -1,4 +1,4 @@
-"""The additive score on JAX: tile by tile, or of one query; see `reference.py`."""
+"""The additive score on JAX, tile by tile or for one query; see `reference.py`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from keras_attention.kernels.keras import is_exporting
 
 Tensor = Any
 
-# Steps that one fused loop takes at a time. XLA makes fewer than 16 much slower.
+# Steps per iteration of a fused loop. XLA is much slower with fewer than 16.
 UNROLLED = 16
-SCORES, GRADIENTS = 2**14, 2**13  # numbers of a tile that is summed into
+SCORES, GRADIENTS = 2**14, 2**13  # numbers in an accumulator tile
 GPU_CHUNK = 2**24
 
 
 def precompute_key(key: Tensor) -> Tensor | PrecomputedKey:
-    """Keys (B, S, U) with their exponentials; as they are in exports."""
+    """Returns keys (B, S, U) with their exponentials; unchanged keys in exports."""
     if is_exporting():
         return key
     return PrecomputedKey(key, lax.stop_gradient(exponential(key)))
@@ -31,7 +31,7 @@ def precompute_key(key: Tensor) -> Tensor | PrecomputedKey:
 def additive(
     query: Tensor, key: Tensor | PrecomputedKey, scale: Tensor, exact: bool
 ) -> Tensor:
-    """Factored; plain where a size is not known, and in exports; see `ops.scores`."""
+    """Factored form; plain form for unknown sizes and in exports; see `ops.scores`."""
     if isinstance(key, PrecomputedKey):
         if query.shape[1] == 1 and not exact:
             return _one_query(query, *key, scale)
@@ -50,10 +50,10 @@ def additive(
 @jax.custom_vjp
 @jax.jit
 def _factored(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
-    """Scores (B, T, S), a tile of them at a time, 16 units in each step."""
+    """Computes scores (B, T, S), tile by tile, 16 units per step."""
     (samples, queries, _), keys = query.shape, key.shape[1]
     tile = max(1, min(queries, SCORES // keys, 64))
-    # What is added to fill the last tile is cut off, or has weight 0.
+    # The padding of the last tile is cut off or has weight 0.
     q = _padded(_padded(exponential(query), 1, tile), 2, UNROLLED)
     k = _padded(exponential(key), 2, UNROLLED)
     groups, tiles = q.shape[2] // UNROLLED, q.shape[1] // tile
@@ -63,7 +63,7 @@ def _factored(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
 
     def one(at: Tensor) -> Tensor:
         def step(scores: Tensor, group: Any) -> tuple[Tensor, None]:
-            a, b, w = group  # 16 units of a tile, of all keys, and of v
+            a, b, w = group  # 16 units of the tile, of all keys and of v
             for u in range(UNROLLED):
                 scores += w[u] / (1 + a[u][:, None] * b[u])
             return scores, None
@@ -71,7 +71,7 @@ def _factored(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
         zeros = jnp.zeros((tile, keys), query.dtype)
         return lax.scan(step, zeros, (q[at], k[at // tiles], weight))[0]
 
-    scores = lax.map(one, jnp.arange(samples * tiles))  # a tile of queries each
+    scores = lax.map(one, jnp.arange(samples * tiles))  # one tile of queries each
     scores = scores.reshape(samples, tiles * tile, keys)[:, :queries]
     return scores + jnp.sum(scale)
 
@@ -94,9 +94,9 @@ _factored.defvjp(_forward, _backward)
 
 
 def _sums(a: Tensor, b: Tensor, slope: Tensor, both: bool) -> tuple[Tensor, Tensor]:
-    """Σₛ slope · r and Σₛ slope · r (1 − r) of each row of `a`, both (B, T, U).
+    """Computes Σₛ slope · r and Σₛ slope · r (1 − r) for each row, both (B, T, U).
 
-    The first is computed only if both are wanted.
+    The first sum is computed only if `both` is True.
     """
     samples, queries, width = a.shape
     tile = max(1, min(queries, GRADIENTS // width))
@@ -110,7 +110,7 @@ def _sums(a: Tensor, b: Tensor, slope: Tensor, both: bool) -> tuple[Tensor, Tens
     def one(at: Tensor) -> tuple[Tensor, Tensor]:
         def step(carry: Any, group: Any) -> tuple[Any, None]:
             first, second = carry
-            keys, weight = group  # 16 keys, and what weights them
+            keys, weight = group  # 16 keys and their weights
             for s in range(UNROLLED):
                 r = 1 / (1 + a[at] * keys[s])
                 part = weight[s][:, None] * r
@@ -130,7 +130,7 @@ def _sums(a: Tensor, b: Tensor, slope: Tensor, both: bool) -> tuple[Tensor, Tens
 
 
 def _recomputed(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
-    """Where tanh is fast: the plain form in large chunks, computed again backwards."""
+    """Computes the plain form in large chunks, for devices with a fast tanh."""
     (samples, queries, width), keys = query.shape, key.shape[1]
     tile = max(1, min(queries, GPU_CHUNK // (samples * keys * width)))
     rows = _padded(query, 1, tile).reshape(samples, -1, tile, width)
@@ -142,7 +142,7 @@ def _recomputed(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
 @jax.custom_vjp
 @jax.jit
 def _one_query(query: Tensor, key: Tensor, exp_key: Tensor, scale: Tensor) -> Tensor:
-    """Scores (B, 1, S) of queries (B, 1, U); the gradient alone needs the keys."""
+    """Computes scores (B, 1, S) of queries (B, 1, U). Only the gradient uses `key`."""
     r = 1 / (1 + exponential(query) * exp_key)  # (B, S, U)
     return (jnp.sum(scale) - 2 * jnp.matmul(r, scale))[:, None]
 
@@ -164,7 +164,7 @@ _one_query.defvjp(_one_forward, _one_backward)
 def _one_gradients(
     query: Tensor, key: Tensor, exp_key: Tensor, scale: Tensor, slope: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    r = 1 / (1 + exponential(query) * exp_key)  # cheaper again than kept
+    r = 1 / (1 + exponential(query) * exp_key)  # recomputing is cheaper than storing
     slope = slope[:, 0]  # (B, S)
     part = 4 * scale * (slope[..., None] * (r - r * r))  # (B, S, U)
     dscale = jnp.sum(slope) - 2 * jnp.einsum("bs,bsu->u", slope, r)
@@ -176,7 +176,7 @@ def _one_gradients_forward(*given: Tensor) -> tuple[Any, Any]:
 
 
 def _one_gradients_backward(given: Any, slopes: Any) -> tuple[Tensor, ...]:
-    """Of the plain form: through the exponentials nothing flows to the keys."""
+    """Uses the plain form: the exponentials pass no gradient to the keys."""
     query, key, exp_key, scale, slope = given
     plain_gradients = jax.vjp(plain.gradients, query, key, scale, slope)[1]
     dquery, dkey, dscale, dslope = plain_gradients(slopes)
@@ -187,7 +187,7 @@ _one_gradients.defvjp(_one_gradients_forward, _one_gradients_backward)
 
 
 def _padded(x: Tensor, axis: int, multiple: int) -> Tensor:
-    """With zeros at the end of an axis, so that its length is a multiple."""
+    """Pads an axis with zeros at its end to a multiple of a length."""
     missing = -x.shape[axis] % multiple
     widths = [(0, missing if i == axis else 0) for i in range(x.ndim)]
     return jnp.pad(x, widths) if missing else x

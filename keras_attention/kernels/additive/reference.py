@@ -1,14 +1,14 @@
-"""The additive score vᵀ tanh(q + k): its plain form, and when another one pays.
+"""The additive score vᵀ tanh(q + k): its plain form, and when to use another.
 
-The plain form computes a tanh for each unit of each pair, (B, T, S, U), and holds
-them all. The kernels beside this file compute the same number as
+The plain form computes and stores a tanh for each unit of each pair, (B, T, S, U). The
+other kernels in this folder compute the equal expression
 
     vᵀ tanh(q + k) = Σ v − 2 Σ v r,    r = 1 / (1 + e^{2q} e^{2k})
 
-which needs exponentials of queries and keys alone. They have a gradient of their own,
-with d tanh = 4 r (1 − r). Many queries are taken chunk by chunk, and the gradient
-computes each chunk again. A decoder compares one query after another with the same
-keys: `precompute_key` then computes e^{2k} once for all steps.
+which needs exponentials only of queries and keys. They define a custom gradient with d
+tanh = 4 r (1 − r). Many queries are processed chunk by chunk, and the gradient
+recomputes each chunk. A decoder scores single queries against the same keys:
+`precompute_key` then computes e^{2k} once for all steps.
 
 Shapes: B batch, T queries, S keys, U units.
 """
@@ -25,18 +25,18 @@ from keras import ops
 
 Tensor = Any
 
-# Within ±RANGE neither an exponential nor its inverse leaves float32. A product of two
-# may overflow: its r is then 0, as it should be.
+# Within ±RANGE, an exponential and its inverse fit into float32. A product of two may
+# overflow; r is then 0, as it should be.
 RANGE = 43.0
-LEAST_ROWS = 4  # with fewer queries or keys there are as many exponentials as tanhs
-LEAST_UNITS = 2**14  # B · T · S · U from which on a loop costs less than it saves
-UNKNOWN = 64  # what an unknown size counts as
+LEAST_ROWS = 4  # fewer queries or keys need as many exponentials as tanhs
+LEAST_UNITS = 2**14  # smallest B · T · S · U for which a loop pays off
+UNKNOWN = 64  # the assumed value of an unknown size
 
 
 class PrecomputedKey(namedtuple("PrecomputedKey", ["key", "exp_key"])):
     """Keys (B, S, U) and e^{2k}, with the shape and the dtype of keys.
 
-    The gradient goes to the keys; none flows through the exponentials.
+    The gradient flows to the keys, not through the exponentials.
     """
 
     __slots__ = ()
@@ -45,12 +45,12 @@ class PrecomputedKey(namedtuple("PrecomputedKey", ["key", "exp_key"])):
 
 
 def precompute_key(key: Tensor) -> Tensor:
-    """The keys as they are: the plain form has no use for exponentials."""
+    """Returns the keys unchanged; the plain form does not use exponentials."""
     return key
 
 
 def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool) -> Tensor:
-    """The plain form; see `ops.scores.additive`."""
+    """Computes the plain form; see `ops.scores.additive`."""
     units = ops.tanh(query[..., :, None, :] + key[..., None, :, :])  # (..., T, S, U)
     return ops.matmul(units, scale)
 
@@ -58,10 +58,10 @@ def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool) -> Tensor:
 def gradients(
     query: Tensor, key: Tensor, scale: Tensor, slope: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of the plain form, in steps that have gradients themselves.
+    """Computes the gradients of the plain form by differentiable operations.
 
-    The kernels' own gradients are fast and, on some backends, the last: where these are
-    to be differentiated again, these here take their place.
+    The custom gradients of the kernels are faster but not differentiable on some
+    backends. This function replaces them for second derivatives.
     """
     units = ops.tanh(query[:, :, None] + key[:, None])  # (B, T, S, U)
     slope = slope[..., None]
@@ -71,7 +71,7 @@ def gradients(
 
 
 def pays(query: Tensor, key: Tensor) -> bool:
-    """Whether the factored form can be used at these shapes, and is worth its steps."""
+    """Returns whether the factored form supports these shapes and is faster."""
     if any(isinstance(x, keras.KerasTensor) for x in (query, key)):
         return False
     if tuple(query.shape[:-2]) != tuple(key.shape[:-2]) or query.shape[-1] is None:
@@ -82,5 +82,5 @@ def pays(query: Tensor, key: Tensor) -> bool:
 
 
 def exponential(x: Tensor) -> Tensor:
-    """e^{2x}, for x within ±RANGE."""
+    """Computes e^{2x}, with x clipped to ±RANGE."""
     return ops.exp(2 * ops.clip(x, -RANGE, RANGE))

@@ -1,11 +1,11 @@
 """The additive score on TensorFlow, chunk by chunk; see `reference.py`.
 
-XLA fuses what TensorFlow's own operations do one after the other. So it compiles the
-chunks also where it does not compile the graph around them, if that graph knows how
-many queries and keys there are: another number of them is another graph anyway.
-Otherwise the operations are TensorFlow's own; they want the units in another place.
+XLA fuses operations that TensorFlow runs one by one. Chunks are therefore compiled by
+XLA even in a graph that is not, if the numbers of queries and keys are static: other
+numbers need another graph anyway. Otherwise TensorFlow operations are used, which
+expect the units on another axis.
 
-Shapes: C queries of a chunk, besides those of `reference.py`.
+Shapes: C queries of a chunk; the others as in `reference.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-# No public name tells whether a graph will be compiled by XLA.
+# No public API tells whether XLA will compile a graph.
 from tensorflow.python.ops import control_flow_util
 
 from keras_attention.kernels.additive import reference as plain
@@ -26,17 +26,17 @@ from keras_attention.kernels.keras import is_exporting
 
 Tensor = Any
 
-# TensorFlow's own tanh is as fast as what would take its place, and so is XLA's there.
+# TensorFlow's tanh is as fast as the factored form there, and so is XLA's.
 precompute_key = plain.precompute_key
 
-CHUNK = 2**20  # units of pairs that are held at a time
-TILE = 2**14  # scores that XLA sums into at a time
-UNROLLED = 16  # units that XLA adds in one step
+CHUNK = 2**20  # units of pairs stored at a time
+TILE = 2**14  # scores in an accumulator of XLA
+UNROLLED = 16  # units that XLA adds per step
 
 
 def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool) -> Tensor:
-    """Factored, in chunks; see `ops.scores`."""
-    if query.shape[-2] == 1:  # one axis less is faster
+    """Computes the factored form in chunks; see `ops.scores`."""
+    if query.shape[-2] == 1:  # faster with one axis less
         return keras.ops.matmul(keras.ops.tanh(query + key), scale)[..., None, :]
     if exact or not plain.pays(query, key) or is_exporting():
         return plain.additive(query, key, scale, exact)
@@ -51,13 +51,13 @@ def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool) -> Tensor:
 
 @tf.custom_gradient
 def _factored(query: Tensor, key: Tensor, scale: Tensor) -> tuple[Tensor, Any]:
-    """Scores (B, T, S); the gradient computes each chunk again."""
+    """Computes scores (B, T, S); the gradient recomputes each chunk."""
     known = query.shape[1] is not None and key.shape[1] is not None
     alone = known and not tf.executing_eagerly() and not _is_compiled() and _has_xla()
     forward: Callable = _by_xla(_forward) if alone else _forward
     back: Callable = _by_xla(_backward) if alone else _backward
 
-    # What is stopped no tape records: it would ask XLA for what its loops leave behind.
+    # stop_gradient keeps the tape from recording XLA's loops, which would fail.
     @tf.custom_gradient
     def gradients(*given: Tensor) -> tuple[Any, Any]:
         def again(*slopes: Tensor) -> Any:
@@ -87,7 +87,7 @@ def _backward(
 
 
 def _again(given: tuple[Tensor, ...], slopes: tuple[Tensor, ...]) -> Any:
-    """The gradients of `_backward`, whose loops XLA could not turn round."""
+    """Computes the gradients of `_backward`; XLA cannot differentiate its loops."""
     with tf.GradientTape() as tape:
         tape.watch(given)
         found = plain.gradients(*given)
@@ -101,7 +101,7 @@ def _by_xla(function: Callable) -> Callable:
 
 @cache
 def _has_xla() -> bool:
-    """Whether XLA can compile here for a CPU; a GPU is better off without its loops."""
+    """Returns whether XLA can compile for the CPU; on a GPU its loops are slower."""
     if tf.config.list_physical_devices("GPU"):
         return False
     try:
@@ -113,13 +113,13 @@ def _has_xla() -> bool:
 
 
 def _scores(q: Tensor, k: Tensor, weight: Tensor) -> Tensor:
-    """Σ weight · r; a product of [e^{2q}, 1] and [e^{2k}, 1] is 1 + e^{2q} e^{2k}."""
+    """Computes Σ weight · r, with 1 + e^{2q} e^{2k} = [e^{2q}, 1] · [e^{2k}, 1]."""
     (samples, queries), keys = _sizes(q), _size(k, 1)
     count, chunks = _split(queries, CHUNK // q.shape[2], keys)
     q, k = _query_pairs(q, count, chunks), _key_pairs(k)
 
     def step(i: Tensor, scores: Any) -> tuple[Tensor, Any]:
-        r = tf.math.reciprocal(tf.matmul(q[i], k[i // chunks]))  # one of each unit
+        r = tf.math.reciprocal(tf.matmul(q[i], k[i // chunks]))  # one matrix per unit
         r = tf.reshape(r, (weight.shape[0], count * keys))
         return i + 1, scores.write(i, tf.matmul(weight[None], r)[0])
 
@@ -129,10 +129,10 @@ def _scores(q: Tensor, k: Tensor, weight: Tensor) -> Tensor:
 
 
 def _compiled_scores(q: Tensor, k: Tensor, weight: Tensor) -> Tensor:
-    """The same for XLA, which fuses what is added to a tile of scores."""
+    """Computes the same for XLA, which fuses the additions to a tile of scores."""
     (samples, queries), keys = _sizes(q), _size(k, 1)
     count, chunks = _split(queries, TILE, keys)
-    more = -q.shape[2] % UNROLLED  # units, whose weight is 0
+    more = -q.shape[2] % UNROLLED  # padding units with weight 0
     q = _filled(tf.pad(q, [[0, 0], [0, 0], [0, more]]), count * chunks - queries)
     groups = q.shape[2] // UNROLLED
     q = tf.reshape(q, (samples * chunks, count, groups, UNROLLED))
@@ -159,7 +159,7 @@ def _compiled_scores(q: Tensor, k: Tensor, weight: Tensor) -> Tensor:
 
 
 def _gradients(q: Tensor, k: Tensor, slope: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Of slope · r (1 − r) the sums over keys and over queries; of slope · r, all.
+    """Sums slope · r (1 − r) over keys and over queries, and slope · r over both.
 
     Returns:
         (B, T, U), (B, S, U) and (U,).
@@ -174,7 +174,7 @@ def _gradients(q: Tensor, k: Tensor, slope: Tensor) -> tuple[Tensor, Tensor, Ten
     def sample(n: Tensor, sums: Tensor, dq: Any, dk: Any) -> tuple[Any, ...]:
         def step(j: Tensor, sums: Tensor, dq: Any, dk: Tensor) -> tuple[Any, ...]:
             i = n * chunks + j
-            r = tf.math.reciprocal(tf.matmul(q[i], k[n]))  # one of each unit
+            r = tf.math.reciprocal(tf.matmul(q[i], k[n]))  # one matrix per unit
             rows = tf.reshape(r, (width, count * keys))
             sums += tf.matmul(rows, tf.reshape(slope[i], (count * keys, 1)))
             each = tf.tile(slope[i][None], (width, 1, 1))
@@ -197,31 +197,31 @@ def _gradients(q: Tensor, k: Tensor, slope: Tensor) -> tuple[Tensor, Tensor, Ten
 
 
 def _query_pairs(q: Tensor, count: Any, chunks: Any) -> Tensor:
-    """[e^{2q}, 1] of each query of each chunk, the units first: (·, U, C, 2)."""
+    """Returns [e^{2q}, 1] for each query of each chunk, units first: (·, U, C, 2)."""
     q = _filled(q, count * chunks - _size(q, 1))
     q = tf.transpose(tf.reshape(q, (-1, count, q.shape[2])), (0, 2, 1))
     return tf.stack([q, tf.ones_like(q)], -1)
 
 
 def _key_pairs(k: Tensor) -> Tensor:
-    """[e^{2k}, 1] of each key, the units first: (B, U, 2, S)."""
+    """Returns [e^{2k}, 1] for each key, units first: (B, U, 2, S)."""
     k = tf.transpose(k, (0, 2, 1))
     return tf.stack([k, tf.ones_like(k)], 2)
 
 
 def _loop(step: Any, times: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A step that counts, and hands on a state, some times."""
+    """Runs a step with a counter and a state a number of times."""
     return tf.while_loop(
         lambda i, *_: i < times,
         step,
         (tf.constant(0), *state),
-        parallel_iterations=1,  # or it would hold several chunks
+        parallel_iterations=1,  # more would store several chunks at once
         maximum_iterations=times,
     )[1:]
 
 
 def _split(queries: Any, size: int, keys: Any) -> tuple[Any, Any]:
-    """How many queries to a chunk, of not more than `size` pairs; how many chunks."""
+    """Returns the queries per chunk of at most `size` pairs, and the chunk count."""
     known = isinstance(queries, int) and isinstance(keys, int)
     least, most = (min, max) if known else (tf.minimum, tf.maximum)
     count = most(1, least(queries, size // most(1, keys)))
@@ -229,7 +229,7 @@ def _split(queries: Any, size: int, keys: Any) -> tuple[Any, Any]:
 
 
 def _filled(x: Tensor, missing: Any) -> Tensor:
-    """With zeros behind its rows (axis 1)."""
+    """Pads the rows (axis 1) with zeros at the end."""
     return tf.pad(x, [[0, 0], [0, missing], [0, 0]])
 
 
@@ -238,7 +238,7 @@ def _sizes(x: Tensor) -> tuple[Any, Any]:
 
 
 def _size(x: Tensor, axis: int) -> Any:
-    """A size as an integer, or as a tensor where it is not known."""
+    """Returns a size as an integer, or as a tensor if it is unknown."""
     known = x.shape[axis]
     return tf.shape(x)[axis] if known is None else known
 

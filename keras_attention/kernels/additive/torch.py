@@ -1,4 +1,4 @@
-"""The additive score on torch: chunk by chunk, or of one query; see `reference.py`."""
+"""The additive score on torch, by chunks or for one query; see `reference.py`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from keras_attention.kernels.tracing.torch import is_traced
 
 Tensor = Any
 
-CPU_CHUNK, GPU_CHUNK = 2**19, 2**25  # units of pairs that are held at a time
+CPU_CHUNK, GPU_CHUNK = 2**19, 2**25  # units of pairs stored at a time
 
 
 def precompute_key(key: Tensor) -> Tensor | PrecomputedKey:
-    """Keys (B, S, U) with their exponentials; as they are while traced."""
+    """Returns keys (B, S, U) with their exponentials; unchanged keys while traced."""
     if is_traced(key):
         return key
     exp_key = key.detach().clamp(-RANGE, RANGE).mul_(2).exp_()
@@ -32,7 +32,7 @@ def precompute_key(key: Tensor) -> Tensor | PrecomputedKey:
 def additive(
     query: Tensor, key: Tensor | PrecomputedKey, scale: Tensor, exact: bool
 ) -> Tensor:
-    """Factored; plain while traced or exported; see `ops.scores`."""
+    """Factored form; plain form while traced or exported; see `ops.scores`."""
     if isinstance(key, PrecomputedKey):
         if query.shape[1] == 1 and not exact:
             query, scale = (keras.ops.convert_to_tensor(x) for x in (query, scale))
@@ -50,7 +50,7 @@ def additive(
 
 
 class _OneQuery(torch.autograd.Function):
-    """Scores (B, 1, S) of queries (B, 1, U) and precomputed keys."""
+    """Computes scores (B, 1, S) of queries (B, 1, U) and precomputed keys."""
 
     @staticmethod
     def forward(
@@ -66,7 +66,7 @@ class _OneQuery(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         query, key, scale, r = ctx.saved_tensors
-        # Gradients are recorded here only if they are to be differentiated again.
+        # Gradients are recorded here only for second derivatives.
         if torch.is_grad_enabled():
             dq, dk, dscale = plain.gradients(query, key, scale, slope)
             return dq, dk, None, dscale
@@ -77,7 +77,7 @@ class _OneQuery(torch.autograd.Function):
 
 
 class _Additive(torch.autograd.Function):
-    """Scores (B, T, S); the gradient computes each chunk again."""
+    """Computes scores (B, T, S); the gradient recomputes each chunk."""
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
@@ -91,7 +91,7 @@ class _Additive(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, ...]:
-        # Gradients are recorded here only if they are to be differentiated again.
+        # Gradients are recorded here only for second derivatives.
         form = plain.gradients if torch.is_grad_enabled() else _gradients
         query, key, scale = ctx.saved_tensors
         return form(query, key, scale, slope)
@@ -100,7 +100,7 @@ class _Additive(torch.autograd.Function):
 def _gradients(
     query: Tensor, key: Tensor, scale: Tensor, slope: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The slope of the scores times their derivatives, chunk by chunk, in place."""
+    """Multiplies the score gradients by their derivatives, by chunks and in place."""
     sums, dq = torch.empty_like(query), torch.empty_like(query)  # (B, T, U)
     dk = torch.zeros_like(key)  # (B, S, U)
     for sample, rows, r in _chunks(query, key):
@@ -114,7 +114,7 @@ def _gradients(
 
 
 def _chunks(query: Tensor, key: Tensor) -> Iterator[tuple[int, slice, Tensor]]:
-    """Of each chunk: the sample, its rows of queries, and r (rows, S, U)."""
+    """Yields for each chunk: the sample, its query rows, and r (rows, S, U)."""
     q, k = exponential(query), exponential(key)
     (samples, queries, width), keys = query.shape, key.shape[1]
     size = CPU_CHUNK if query.device.type == "cpu" else GPU_CHUNK

@@ -26,9 +26,9 @@ def dot_product_attention(
     is_causal: bool,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """cuDNN's attention where it applies (a GPU, half precision), else products.
+    """Uses cuDNN's attention on a GPU in half precision, else matrix products.
 
-    On a processor long ones are computed tile by tile.
+    Long sequences on a CPU are computed tile by tile.
     """
     fused = (
         jax.default_backend() == "gpu"

@@ -1,4 +1,4 @@
-"""Scaled dot-product attention in Keras' operations.
+"""Scaled dot-product attention in Keras operations.
 
 Shapes: B batch, T queries, S keys, H heads, G heads of keys and values, E width of a
 head, V width of a value.
@@ -26,7 +26,7 @@ def dot_product_attention(
     is_causal: bool,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """Two batched products over contiguous heads; see `ops.dot_product_attention`."""
+    """Computes two batched products; see `ops.dot_product_attention`."""
     q = ops.transpose(ops.multiply(query, scale), (0, 2, 1, 3))  # (B, H, T, E)
     k = ops.transpose(key, (0, 2, 3, 1))  # (B, G, E, S)
     v = ops.transpose(value, (0, 2, 1, 3))  # (B, G, S, V)

@@ -25,7 +25,7 @@ def dot_product_attention(
     is_causal: bool,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """Two products; if long, tile by tile."""
+    """Computes two products; long sequences are computed tile by tile."""
     given = query, key, value
     if any(isinstance(x, keras.KerasTensor) for x in given) or not tiles.pays(*given):
         return reference.dot_product_attention(*given, mask, scale, is_causal, bias)

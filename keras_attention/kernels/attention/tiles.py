@@ -1,10 +1,10 @@
-"""When attention is computed tile by tile, and in what tiles.
+"""Tiling of attention on a CPU: when to use tiles, and their sizes.
 
-A tile is some queries of one head and all the keys that they may see. Its scores stay
-in the processor's cache, and are computed again for the gradient: what is held grows
-with the length, not with its square. Queries that come first under a causal mask see
-few keys; so they are cut into segments, and keys that are ahead of a whole segment are
-left out.
+A tile consists of some queries of one head and all keys they may attend to. Its scores
+fit into the CPU cache and are recomputed for the gradient, so memory grows linearly
+with the length instead of quadratically. Under a causal mask, the first queries attend
+to few keys. The queries are therefore split into segments, and keys after a whole
+segment are skipped.
 
 Shapes: B batch, T queries, S keys, H heads, G heads of keys and values, E width of a
 head, V width of a value; C queries of a tile, N tiles.
@@ -20,15 +20,15 @@ from keras_attention.kernels.keras import is_exporting
 
 Tensor = Any
 
-LEAST = 2**17  # T · S from which on it is faster, or lighter
-EAGER = 2**26  # scores from which on loops in Python cost less than what they save
+LEAST = 2**17  # smallest T · S for which tiles save time or memory
+EAGER = 2**26  # smallest number of scores for which Python loops pay off
 TILE = 2**18  # scores of a tile
 FEWEST, MOST = 128, 256  # queries of a tile
 SEGMENTS = 4
 
 
 class Segment(NamedTuple):
-    """Queries start … stop − 1 in `tiles` tiles, which see the first `keys` keys."""
+    """Queries start … stop − 1 in `tiles` tiles; they attend to the first `keys` keys."""
 
     start: int
     stop: int
@@ -37,7 +37,7 @@ class Segment(NamedTuple):
 
 
 def pays(query: Tensor, key: Tensor, value: Tensor) -> bool:
-    """Whether all sizes but the batch's are known, and large enough for tiles."""
+    """Returns whether all sizes except the batch are static and large enough."""
     sizes = (*query.shape[1:], *key.shape[1:], *value.shape[1:])
     if not all(isinstance(n, int) for n in sizes):
         return False
@@ -45,7 +45,7 @@ def pays(query: Tensor, key: Tensor, value: Tensor) -> bool:
 
 
 def segments(queries: int, keys: int, is_causal: bool) -> Iterator[Segment]:
-    """The queries in one segment, or, causal, in some that each see more keys."""
+    """Splits the queries into segments; only one segment if not causal."""
     size = max(FEWEST, min(MOST, TILE // keys))
     count = min(SEGMENTS, math.ceil(queries / size)) if is_causal else 1
     length = math.ceil(queries / count)
@@ -56,7 +56,7 @@ def segments(queries: int, keys: int, is_causal: bool) -> Iterator[Segment]:
 
 
 def part(x: Tensor | None, segment: Segment) -> Tensor | None:
-    """Of a mask or bias that broadcasts to (B, H, T, S), what a segment needs."""
+    """Slices a mask or bias that broadcasts to (B, H, T, S) to a segment."""
     if x is None:
         return None
     x = x[:, :, segment.start : segment.stop] if x.shape[2] != 1 else x

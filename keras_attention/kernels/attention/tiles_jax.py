@@ -27,9 +27,9 @@ def attention(
     is_causal: bool,
     bias: Tensor | None,
 ) -> Tensor:
-    """See `ops.dot_product_attention`; all sizes are known."""
+    """See `ops.dot_product_attention`; all sizes are static."""
     groups = key.shape[2]
-    # With 4 axes in front, (B, G, H/G, N), each 1 where it is to be repeated.
+    # With 4 leading axes, (B, G, H/G, N); axes of size 1 are broadcast.
     q = _in_groups(jnp.swapaxes(query * scale, 1, 2), groups)
     k = key.transpose(0, 2, 3, 1)[:, :, None, None]  # (B, G, 1, 1, E, S)
     v = jnp.swapaxes(value, 1, 2)[:, :, None, None]  # (B, G, 1, 1, S, V)
@@ -53,13 +53,13 @@ def attention(
 
 
 def _in_groups(x: Tensor, groups: int) -> Tensor:
-    """(B, H, ...) as (B, G, H/G, ...), (B, 1, ...) as (B, 1, 1, ...)."""
+    """Reshapes (B, H, ...) to (B, G, H/G, ...), and (B, 1, ...) to (B, 1, 1, ...)."""
     first = 1 if x.shape[1] == 1 else groups
     return x.reshape(x.shape[0], first, -1, *x.shape[2:])
 
 
 def _in_tiles(x: Tensor, tiles: int) -> Tensor:
-    """(B, G, H/G, T, ·) as (B, G, H/G, N, C, ·), zeros behind; 1 query as one tile."""
+    """Reshapes (B, G, H/G, T, ·) to (B, G, H/G, N, C, ·) with zero padding."""
     queries = x.shape[3]
     if queries == 1:
         return x[:, :, :, None]
@@ -71,7 +71,7 @@ def _in_tiles(x: Tensor, tiles: int) -> Tensor:
 
 
 def _each(axes: int, *tensors: Tensor | None) -> Tensor:
-    """`_tile` of each entry along so many first axes, one after the other."""
+    """Maps `_tile` sequentially over the leading axes."""
     if not axes:
         return _tile(*tensors)
     length = max(x.shape[0] for x in tensors if x is not None)
@@ -83,8 +83,8 @@ def _each(axes: int, *tensors: Tensor | None) -> Tensor:
         given = [next(rest) if turn else x for turn, x in zip(turns, same)]
         return _each(axes - 1, *given)
 
-    # What a checkpoint closes over is not kept anew for each tile, as arguments are.
-    # Inside a loop nothing would take a tile for one that was computed before.
+    # A checkpoint saves its arguments for each tile, but not the variables it closes
+    # over. Inside a loop, XLA cannot merge a recomputed tile with the original one.
     form = jax.checkpoint(one, prevent_cse=length == 1) if axes == 1 else one
     if length == 1:
         return form([])[None]
@@ -99,7 +99,7 @@ def _tile(
     bias: Tensor | None,
     start: Tensor | None,
 ) -> Tensor:
-    """Of queries (C, E), keys (E, S) and values (S, V): (C, V)."""
+    """Computes (C, V) for queries (C, E), keys (E, S) and values (S, V)."""
     if start is not None:
         seen = start + jnp.arange(query.shape[0])[:, None] >= jnp.arange(key.shape[1])
         mask = masks.merge(mask, seen)

@@ -1,7 +1,7 @@
 """Attention on TensorFlow, tile by tile; see `tiles.py`.
 
-What is held for the gradient are queries, keys and values alone. Gradients of
-gradients are those of the plain form, which holds all scores.
+Only queries, keys and values are stored for the gradient. Second derivatives use the
+plain form, which stores all scores.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def attention(
     is_causal: bool,
     bias: Tensor | None,
 ) -> Tensor:
-    """See `ops.dot_product_attention`; all sizes but the batch's are known."""
+    """See `ops.dot_product_attention`; all sizes except the batch are static."""
     query *= scale
     found = []
     for segment in tiles.segments(query.shape[1], key.shape[1], is_causal):
@@ -43,15 +43,15 @@ def attention(
 
 
 class _Form(NamedTuple):
-    """What a segment is besides its tensors."""
+    """The static description of a segment."""
 
     mask: Tensor | None
-    start: int | None  # its first query, if it is causal
+    start: int | None  # its first query if causal, else None
     tiles: int  # N
 
 
 class _Tiles(NamedTuple):
-    """A segment's tensors, cut into tiles.
+    """The tensors of a segment, split into tiles.
 
     Tile i is the n-th of sample b and head h: i = (b H + h) N + n.
     """
@@ -59,14 +59,14 @@ class _Tiles(NamedTuple):
     query: Tensor  # (B H N, C, E)
     key: Tensor  # (B G, E, S)
     value: Tensor  # (B G, S, V)
-    bias: Tensor | None  # (B, H, N, C, S), 1 where it is to be repeated
+    bias: Tensor | None  # (B, H, N, C, S); axes of size 1 are broadcast
     mask: Tensor | None  # the same
     start: int | None
     sizes: tuple[Any, int, int, int]  # B, G, H/G, N
 
 
 def _segment(form: _Form, *given: Tensor) -> Tensor:
-    """The output (B, T, H, V) of query, key, value and bias, if there is one."""
+    """Computes the output (B, T, H, V) of query, key, value and an optional bias."""
 
     @tf.custom_gradient
     def run(*given: Tensor) -> tuple[Tensor, Callable]:
@@ -104,7 +104,7 @@ def _output(form: _Form, *given: Tensor) -> Tensor:
 
 
 def _gradients(form: _Form, slope: Tensor, *given: Tensor) -> list[Tensor]:
-    """Of query, key, value and bias; each tile is computed again."""
+    """Computes the gradients of query, key, value and bias; recomputes each tile."""
     tiles = _cut(form, *given)
     slope = _rows(slope, form.tiles)
     batch, groups, shared, count = tiles.sizes
@@ -142,10 +142,10 @@ def _gradients(form: _Form, slope: Tensor, *given: Tensor) -> list[Tensor]:
 
 
 def _bias_gradient(tiles: _Tiles, slope: Tensor, bias: Tensor) -> Tensor:
-    """In a loop of its own, which a graph leaves out if nobody asks for it.
+    """Computes the gradient of the bias in a separate loop, which graphs can prune.
 
-    What the bias is repeated for is added up, (b, h, n) of the `inner` loop, and one
-    row of tiles is held at a time.
+    The `inner` loop sums over the axes (b, h, n) along which the bias is broadcast.
+    Only one row of tiles is stored at a time.
     """
     batch, groups, shared, count = tiles.sizes
     heads = groups * shared
@@ -173,9 +173,10 @@ def _bias_gradient(tiles: _Tiles, slope: Tensor, bias: Tensor) -> Tensor:
 
 
 def _weights(tiles: _Tiles, i: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Of tile i, (C, S), in float32; and which queries see anything, (C, 1), or None.
+    """Returns the float32 weights of tile i, (C, S), and its valid queries, (C, 1).
 
-    The weights of those that see nothing mean nothing.
+    A query is valid if it may attend to a key; the weights of others are undefined. The
+    second value is None if all queries are valid.
     """
     _, groups, shared, count = tiles.sizes
     b, h, n = _split(i, None, groups * shared, count)
@@ -194,9 +195,9 @@ def _weights(tiles: _Tiles, i: Tensor) -> tuple[Tensor, Tensor | None]:
 
 
 def _slopes(tiles: _Tiles, slope: Tensor, i: Tensor) -> tuple[Tensor, ...]:
-    """Of tile i: the weights, and the gradient of the scores, (C, S) in float32.
+    """Returns the weights and the score gradients of tile i, (C, S) in float32.
 
-    With them comes the gradient of the output, 0 of queries that see nothing.
+    Also returns the output gradient, 0 for queries without a key.
     """
     weights, alive = _weights(tiles, i)
     j = i // (tiles.sizes[2] * tiles.sizes[3])
@@ -211,7 +212,7 @@ def _kept(alive: Tensor, x: Tensor) -> Tensor:
 
 
 def _again(form: _Form, given: Any, slopes: Any) -> Any:
-    """The gradients of `_gradients`."""
+    """Computes the gradients of `_gradients`."""
     with tf.GradientTape() as tape:
         tape.watch(given)
         slope, *tensors = given
@@ -251,7 +252,7 @@ def _cut(
 
 
 def _rows(x: Tensor, tiles: int) -> Tensor:
-    """(B, T, H, E) as (B H N, C, E), with zeros behind the last."""
+    """Reshapes (B, T, H, E) to (B H N, C, E), with zero padding."""
     queries, width = x.shape[1], x.shape[3]
     size = -(-queries // tiles)
     x = tf.transpose(x, (0, 2, 1, 3))
@@ -260,7 +261,7 @@ def _rows(x: Tensor, tiles: int) -> Tensor:
 
 
 def _joined(x: Tensor, tiles: _Tiles, query: Tensor) -> Tensor:
-    """(B H N, C, V) as (B, T, H, V), for queries (B, T, H, E)."""
+    """Reshapes (B H N, C, V) to (B, T, H, V), for queries (B, T, H, E)."""
     batch, groups, shared, count = tiles.sizes
     rows = count * tiles.query.shape[1]
     x = tf.reshape(x, (batch, groups * shared, rows, -1))
@@ -268,7 +269,7 @@ def _joined(x: Tensor, tiles: _Tiles, query: Tensor) -> Tensor:
 
 
 def _repeated(x: Tensor, tiles: int) -> Tensor:
-    """A mask or bias (B, H, T, S) as (B, H, N, C, S); of T = 1, N = C = 1."""
+    """Reshapes a mask or bias (B, H, T, S) to (B, H, N, C, S); N = C = 1 for T = 1."""
     queries = x.shape[2]
     if queries == 1:
         return x[:, :, None]
@@ -284,16 +285,16 @@ def _of_tile(x: Tensor, b: Tensor, h: Tensor, n: Tensor) -> Tensor:
 
 
 def _split(i: Tensor, _: Any, heads: Any, count: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """The b, h and n of i = (b · heads + h) · count + n."""
+    """Returns b, h and n of i = (b · heads + h) · count + n."""
     return i // (heads * count), i // count % heads, i % count
 
 
 def _loop(step: Callable, times: Any, *state: Any) -> tuple[Any, ...]:
-    """A step that counts, and hands on a state, some times."""
+    """Runs a step with a counter and a state a number of times."""
     return tf.while_loop(
         lambda i, *_: i < times,
         step,
         (tf.constant(0), *state),
-        parallel_iterations=1,  # or it would hold several tiles
+        parallel_iterations=1,  # more would store several tiles at once
         maximum_iterations=times,
     )[1:]

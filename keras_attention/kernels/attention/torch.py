@@ -20,7 +20,7 @@ from keras_attention.numerics import masks
 Tensor = Any
 
 
-CHUNKED = 2**20  # T · S from which on a causal mask beside another one is cut
+CHUNKED = 2**20  # smallest T · S for which causal attention with another mask is split
 CHUNK = 512  # queries
 
 
@@ -33,7 +33,7 @@ def dot_product_attention(
     is_causal: bool,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """torch's own fused attention, on strided views of the heads."""
+    """Computes torch's fused attention on strided views of the heads."""
     if any(isinstance(x, keras.KerasTensor) for x in (query, key, value)):
         return reference.dot_product_attention(
             query, key, value, mask, scale, is_causal, bias
@@ -61,12 +61,12 @@ def _masked(
     bias: Tensor | None,
     more: dict[str, Any],
 ) -> Tensor:
-    """Of heads (B, H, ·, E), with a mask or a bias that broadcasts to (B, H, T, S)."""
+    """Attention over heads (B, H, ·, E) with a mask or bias."""
     added = None if bias is None else bias.to(q.dtype)
     if mask is None:
         return F.scaled_dot_product_attention(q, k, v, attn_mask=added, **more)
-    # A row of nothing but masked scores has no softmax. It is opened, computed and
-    # zeroed, so that neither it nor its gradient can hold a NaN.
+    # The softmax of a fully masked row is undefined. Such rows are unmasked, computed
+    # and set to 0, so that neither the output nor the gradient is NaN.
     alive = mask.any(dim=-1, keepdim=True)
     if torch.is_grad_enabled():
         q = torch.where(alive, q, torch.zeros_like(q))
@@ -80,7 +80,7 @@ def _masked(
 
 
 def _chunks_pay(q: Tensor, k: Tensor, bias: Tensor | None) -> bool:
-    """Whether a causal mask beside another one, all at once, would be too large."""
+    """Returns whether a causal mask merged with another mask would be too large."""
     learned = bias is not None and bias.requires_grad
     return not learned and not is_traced(q) and q.shape[2] * k.shape[2] >= CHUNKED
 
@@ -93,9 +93,9 @@ def _in_chunks(
     bias: Tensor | None,
     more: dict[str, Any],
 ) -> Tensor:
-    """Causal: some queries at a time, with the keys and the masks that they need.
+    """Computes causal attention for a chunk of queries at a time.
 
-    The masks of each chunk are made anew for the gradient.
+    The masks of each chunk are rebuilt for the gradient.
     """
 
     def one(q: Tensor, k: Tensor, v: Tensor, chunk: tiles.Segment) -> Tensor:

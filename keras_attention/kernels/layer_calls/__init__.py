@@ -1,1 +1,1 @@
-"""Calls of Keras layers without what Keras does around them."""
+"""Calls of Keras layers without the overhead of `__call__`."""

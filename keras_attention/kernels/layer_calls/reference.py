@@ -1,4 +1,4 @@
-"""Calls of Keras layers without what Keras does around them in Keras' operations."""
+"""Regular calls of Keras layers, for compiled backends."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ Tensor = Any
 
 
 def dense(layer: Any, x: Tensor, mapped: int) -> Tensor:
-    """The layer's own call."""
+    """Calls the layer."""
     return layer(x)
 
 
 def call_layer(layer: Any, *given: Any, **options: Any) -> Any:
-    """The layer as it is: what is compiled meets Keras once."""
+    """Calls the layer; compiled functions pay the overhead of Keras only once."""
     return layer(*given, **options)

@@ -1,4 +1,4 @@
-"""Calls of Keras layers without what Keras does around them on torch."""
+"""Calls of Keras layers on torch without the overhead of `__call__`."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _PLAIN = {
 
 
 def dense(layer: Any, x: Tensor, mapped: int) -> Tensor:
-    """The product and the sum alone, where Keras' layer does nothing else.
+    """Computes only the product and the sum, if the layer does nothing else.
 
-    What is around them takes longer than they do, of a few words.
+    For short inputs, the overhead of Keras dominates.
     """
     plain = (
         type(layer) is keras.layers.EinsumDense
@@ -35,7 +35,7 @@ def dense(layer: Any, x: Tensor, mapped: int) -> Tensor:
         and not (layer._backward_hooks or layer._backward_pre_hooks)
         and not torch.nn.modules.module._has_any_global_hook()
     )
-    # `layer.kernel` is the same, after it has asked for each kind of quantization.
+    # `layer.kernel` returns the same, but first checks for each quantization mode.
     kernel = layer._kernel.value if plain else None
     if kernel is None or kernel.dtype != x.dtype:
         return layer(x)
@@ -47,9 +47,9 @@ def dense(layer: Any, x: Tensor, mapped: int) -> Tensor:
 
 
 def call_layer(layer: Any, *given: Any, **options: Any) -> Any:
-    """`layer.call` where what Keras does around it changes nothing.
+    """Calls `layer.call` directly if the wrapper of Keras has no effect.
 
-    Around a step of a cell it takes longer than the step.
+    For a single step of a cell, the wrapper takes longer than the step.
     """
     plain = type(layer) in _PLAIN and layer.built and _is_plain(layer)
     if plain and not torch.compiler.is_compiling():
@@ -64,7 +64,7 @@ def call_layer(layer: Any, *given: Any, **options: Any) -> Any:
 
 
 def _is_plain(layer: Any) -> bool:
-    """Whether nothing was added to one of Keras' own layers."""
+    """Returns whether a layer is an unmodified Keras layer."""
     if layer.compute_dtype != layer.variable_dtype or layer.activity_regularizer:
         return False
     if layer._remat_mode or getattr(layer, "quantization_mode", None) is not None:
@@ -75,6 +75,6 @@ def _is_plain(layer: Any) -> bool:
         return False
     if torch.nn.modules.module._has_any_global_hook() or torch.jit.is_tracing():
         return False
-    # There is no public name for what the layers around this one ask weights to be.
+    # No public API returns the dtype that outer layers request for weights.
     scope = get_autocast_scope()
     return scope is None or scope.dtype in (None, layer.compute_dtype)

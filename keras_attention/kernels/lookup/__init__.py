@@ -1,1 +1,1 @@
-"""Softmax attention over a table, without all scores at once."""
+"""Softmax attention over a table without storing all scores."""

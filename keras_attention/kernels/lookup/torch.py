@@ -1,4 +1,4 @@
-"""Softmax attention over a table, without all scores at once on torch."""
+"""Softmax attention over a table on torch, without storing all scores."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Tensor = Any
 
 
 def lookup(query: Tensor, table: Tensor, count: Any) -> Tensor | None:
-    """torch's fused attention, which holds some scores at a time and no more."""
+    """Uses torch's fused attention, which stores only some scores at a time."""
     if not isinstance(table, torch.Tensor) or table.dtype != query.dtype:
         return None
     if query.is_cuda and (query.dtype != torch.float32 or query.shape[-1] % 4):
-        return None  # what is left there holds all scores
+        return None  # the other kernels store all scores
     patterns = table[: int(count)][None, None]
     found = F.scaled_dot_product_attention(
         query[None, None], patterns, patterns, scale=1.0

@@ -1,1 +1,1 @@
-"""Whether numbers are known yet."""
+"""Detection of traced or symbolic tensors."""

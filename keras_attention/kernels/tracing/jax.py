@@ -1,4 +1,4 @@
-"""Whether numbers are known yet on JAX."""
+"""Detection of traced or symbolic tensors on JAX."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ Tensor = Any
 
 
 def is_traced(tensor: Tensor) -> bool:
-    """Whether the tensor is a tracer or symbolic."""
+    """Returns whether the tensor is a tracer or symbolic."""
     return isinstance(tensor, (jax.core.Tracer, keras.KerasTensor))

@@ -1,4 +1,4 @@
-"""Whether numbers are known yet in Keras' operations."""
+"""Detection of symbolic tensors on backends without tracing."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ Tensor = Any
 
 
 def is_traced(tensor: Tensor) -> bool:
-    """Whether the tensor is symbolic; nothing is compiled on these backends."""
+    """Returns whether the tensor is symbolic; these backends compile nothing."""
     return isinstance(tensor, keras.KerasTensor)

@@ -1,4 +1,4 @@
-"""Whether numbers are known yet on TensorFlow."""
+"""Detection of traced or symbolic tensors on TensorFlow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Tensor = Any
 
 
 def is_traced(tensor: Tensor) -> bool:
-    """Whether the tensor belongs to a graph or is symbolic."""
+    """Returns whether the tensor belongs to a graph or is symbolic."""
     return isinstance(tensor, keras.KerasTensor) or (
         tf.is_tensor(tensor) and not hasattr(tensor, "numpy")
     )

@@ -1,4 +1,4 @@
-"""Whether numbers are known yet on torch."""
+"""Detection of traced or symbolic tensors on torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Tensor = Any
 
 
 def is_traced(tensor: Tensor) -> bool:
-    """Whether the tensor is symbolic or inside a compiled or exported function."""
+    """Returns whether the tensor is symbolic or in a compiled or exported function."""
     return (
         isinstance(tensor, keras.KerasTensor)
         or torch.compiler.is_compiling()

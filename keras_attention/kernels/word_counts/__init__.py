@@ -1,1 +1,1 @@
-"""How often each word stands in each sentence."""
+"""Weighted word counts of sentences."""

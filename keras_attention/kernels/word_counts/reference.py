@@ -1,4 +1,4 @@
-"""How often each word stands in each sentence in Keras' operations."""
+"""Weighted word counts of sentences in Keras operations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Tensor = Any
 
 
 def word_counts(tokens: Tensor, weights: Tensor, size: int) -> Tensor:
-    """One comparison a word, which XLA fuses into a single pass; L must be static."""
+    """Compares word by word, which XLA fuses into a single pass; L must be static."""
     words = ops.arange(size, dtype=tokens.dtype)
     return sum(
         ops.where(tokens[..., i, None] == words, weights[..., i, None], 0)

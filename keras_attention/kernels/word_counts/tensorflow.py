@@ -1,4 +1,4 @@
-"""How often each word stands in each sentence on TensorFlow."""
+"""Weighted word counts of sentences on TensorFlow."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ Tensor = Any
 
 
 def word_counts(tokens: Tensor, weights: Tensor, size: int) -> Tensor:
-    """Sums over segments, one segment for each word of each sentence."""
+    """Computes segment sums, with one segment per word and sentence."""
     tokens = tf.cast(tokens, tf.int32)
     shape = tf.shape(tokens)
     sentences = tf.size(tokens) // shape[-1]
     rows = tf.reshape(tokens, (sentences, -1))
     places = rows + size * tf.range(sentences, dtype=rows.dtype)[:, None]
-    # A negative place is left out; without this, such a word would be its neighbour's.
+    # A negative index is ignored. Without this, the word would count for another
+    # sentence.
     places = tf.where((rows >= 0) & (rows < size), places, -1)
     counts = tf.math.unsorted_segment_sum(
         tf.reshape(weights, [-1]), tf.reshape(places, [-1]), sentences * size

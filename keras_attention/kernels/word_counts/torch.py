@@ -1,4 +1,4 @@
-"""How often each word stands in each sentence on torch."""
+"""Weighted word counts of sentences on torch."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ Tensor = Any
 
 
 def word_counts(tokens: Tensor, weights: Tensor, size: int) -> Tensor:
-    """Adds each word's weight at its place."""
+    """Adds the weight of each word at its index."""
     counts = weights.new_zeros((*tokens.shape[:-1], size))
     return counts.scatter_add(-1, tokens.long(), weights)  # (..., V)

@@ -151,7 +151,9 @@ class KerasAttention:
         check_usable(self, "attend", query)
         single = len(query.shape) == 2
         query = ops.expand_dims(query, 1) if single else query
-        mask = None if prepared.mask is None else ops.expand_dims(prepared.mask, 1)
+        mask = prepared.mask
+        if mask is not None and len(mask.shape) == 2:
+            mask = ops.expand_dims(mask, 1)  # (B, 1, S)
         output, weights = self._attend(query, prepared, mask, False, True, False)
         if single:
             output, weights = ops.squeeze(output, 1), ops.squeeze(weights, -2)
@@ -168,7 +170,9 @@ class KerasAttention:
         check_usable(self, "context", query)
         single = len(query.shape) == 2
         query = ops.expand_dims(query, 1) if single else query
-        mask = None if prepared.mask is None else ops.expand_dims(prepared.mask, 1)
+        mask = prepared.mask
+        if mask is not None and len(mask.shape) == 2:
+            mask = ops.expand_dims(mask, 1)  # (B, 1, S)
         output, _ = self._attend(query, prepared, mask, False, False, False)
         return (ops.squeeze(output, 1) if single else output), ()
 
@@ -265,6 +269,8 @@ class KerasAttention:
             training: passed to the layer.
         """
         key, value, of_keys = prepared
+        if of_keys is not None and len(of_keys.shape) == 3:  # see `hide_queries`
+            of_keys = ops.any(of_keys, axis=1)
         found = self._call(
             query, value, key, mask, of_keys, causal, return_weights, training
         )

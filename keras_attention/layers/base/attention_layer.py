@@ -30,7 +30,7 @@ class Prepared(NamedTuple):
 
     key: Any  # projected keys (B, S, ·), or a structure of such tensors
     value: Tensor  # (B, S, V); with heads (B, S, G, V)
-    mask: Tensor | None = None  # (B, S), True = may attend
+    mask: Tensor | None = None  # (B, S) or (B, T, S), True = may attend
 
 
 class AttentionLayer(keras.layers.Layer, abc.ABC):
@@ -130,7 +130,9 @@ class AttentionLayer(keras.layers.Layer, abc.ABC):
                 random = keras.tree.map_structure(lambda x: x[:, None], random)
         if state is None:
             state = self.initial_state(prepared)
-        mask = None if prepared.mask is None else ops.expand_dims(prepared.mask, 1)
+        mask = prepared.mask
+        if mask is not None and len(mask.shape) == 2:
+            mask = ops.expand_dims(mask, 1)  # (B, 1, S)
         output, weights, state = self.attend_from_state(
             query, prepared, mask, state, random, True
         )
@@ -166,7 +168,9 @@ class AttentionLayer(keras.layers.Layer, abc.ABC):
         query = ops.expand_dims(query, 1) if single else query
         if state is None:
             state = self.initial_state(prepared)
-        mask = None if prepared.mask is None else ops.expand_dims(prepared.mask, 1)
+        mask = prepared.mask
+        if mask is not None and len(mask.shape) == 2:
+            mask = ops.expand_dims(mask, 1)  # (B, 1, S)
         output, _, state = self.attend_from_state(
             query, prepared, mask, state, None, False
         )
@@ -279,6 +283,22 @@ class AttentionLayer(keras.layers.Layer, abc.ABC):
                 f"and `attend`), or another attention. Received: {method} of a "
                 f"{type(self).__name__}"
             )
+
+
+def hide_queries(prepared: Prepared, query_mask: Tensor | None) -> Prepared:
+    """A memory that masked queries do not attend to, and that they leave no state of.
+
+    Args:
+        prepared: what `prepare` returned.
+        query_mask: booleans (B, T), or (B,) for one query; None hides none.
+    """
+    if query_mask is None:
+        return prepared
+    rows = query_mask if len(query_mask.shape) == 2 else query_mask[:, None]
+    mask = ops.expand_dims(rows, 2)  # (B, T, 1)
+    if prepared.mask is not None:
+        mask = ops.logical_and(mask, ops.expand_dims(prepared.mask, 1))  # (B, T, S)
+    return prepared._replace(mask=mask)
 
 
 def write_steps(old: Tensor, new: Tensor, index: Any) -> Tensor:

@@ -46,7 +46,7 @@ def iterate_until_rest(
 
 
 def check_training(update_steps: int | None, training: bool | None) -> None:
-    """Raises a ValueError for training until states rest."""
+    """Raises a ValueError for training with `update_steps=None`."""
     if training and update_steps is None:
         raise ValueError(
             "`update_steps` must be a number while training, since a search until "

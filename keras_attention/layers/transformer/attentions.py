@@ -77,27 +77,26 @@ def check_cross_attention(attention: Any, cross_attention: Any) -> None:
     """
     if cross_attention is None:
         return
-    given = cross_attention
     if is_layer(cross_attention):
-        layer = as_attention(cross_attention, "cross_attention")
-        given = {name: getattr(layer, name, None) for name in ORDERED}
+        as_attention(cross_attention, "cross_attention")
         if cross_attention is attention:
             raise ValueError(
                 "`cross_attention` must be another layer than `attention`. Received: "
                 f"{attention!r} for both"
             )
-    elif is_layer(attention):
+        return
+    if is_layer(attention):
         raise ValueError(
             "`cross_attention` must be a layer, or None, where `attention` is a layer: "
             "arguments need the block's `num_heads`. Received: "
             f"cross_attention={cross_attention!r}"
         )
-    found = {name: given[name] for name in ORDERED if given.get(name) is not None}
+    found = {n: cross_attention[n] for n in ORDERED if cross_attention.get(n)}
     if found:
         raise ValueError(
-            f"`cross_attention` must have none of {list(ORDERED)}: positions of the "
-            "memory are not positions of the inputs. Received: cross_attention with "
-            f"{found}"
+            f"`cross_attention` must have none of {list(ORDERED)} as arguments: "
+            "positions of the memory are not positions of the inputs. Received: "
+            f"cross_attention with {found}"
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import keras
 
 from keras_attention.layers.base.adapter import as_attention
-from keras_attention.layers.base.attention_layer import Prepared
+from keras_attention.layers.base.attention_layer import Prepared, hide_queries
 from keras_attention.layers.base.checks import check_usable
 from keras_attention.layers.base.serialization import export, layer_config
 from keras_attention.layers.transformer.attentions import (
@@ -279,7 +279,8 @@ class TransformerDecoderBlock(Block):
         x, own = self._step_over_inputs(inputs, cache.self_attention, index, mask)
         read = self._sublayer_input(self.cross_attention_norm, x)
         attention = as_attention(self.cross_attention)
-        output, state = attention.context(read, prepared, cache.cross_state)
+        memory = hide_queries(prepared, mask)
+        output, state = attention.context(read, memory, cache.cross_state)
         x = self._add_residual(self.cross_attention_norm, x, output, False)
         return self._feed_forward(x, False), DecoderCache(own, state)
 

@@ -1,1 +1,1 @@
-"""What models share: generation, embedding, quantization."""
+"""Shared parts of models: arguments, generation and quantization."""

@@ -1,4 +1,4 @@
-"""A model's constructor arguments: checked, kept as attributes, written to a config."""
+"""Constructor arguments of models: validation, attributes and config."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from keras_attention.layers.base.serialization import as_config
 
 
 def check_sizes(**sizes: int) -> None:
-    """Raises a ValueError unless all are whole numbers of at least 1."""
+    """Raises a ValueError unless all sizes are integers of at least 1."""
     for name, size in sizes.items():
         positive(name, size)
 
 
 def set_arguments(model: keras.Model, dtype: Any, **arguments: Any) -> None:
-    """Gives a model its constructor's arguments as attributes, for its config.
+    """Stores the constructor arguments as attributes of the model, for its config.
 
     Args:
-        model: one that has its graph.
-        dtype: its policy, or None for that of Keras.
-        **arguments: all others.
+        model: a model after its graph is built.
+        dtype: its dtype policy; None for the global policy of Keras.
+        ***arguments: all other arguments.
     """
     if dtype is not None:
         model.dtype_policy = keras.dtype_policies.get(dtype)
@@ -32,7 +32,7 @@ def set_arguments(model: keras.Model, dtype: Any, **arguments: Any) -> None:
 
 
 def config_of(model: keras.Model) -> dict[str, Any]:
-    """A model's config: its constructor's arguments, which are its attributes."""
+    """Returns the config of a model, from the attributes of its arguments."""
     config = {
         "name": model.name,
         "trainable": model.trainable,
@@ -45,7 +45,7 @@ def config_of(model: keras.Model) -> dict[str, Any]:
 
 
 def with_layers(config: dict[str, Any], *names: str) -> dict[str, Any]:
-    """A config with the layers of these names, where it holds their configs."""
+    """Deserializes the named layers in a config."""
     found = {
         name: keras.saving.deserialize_keras_object(config[name])
         for name in names

@@ -1,6 +1,6 @@
-"""How a language model goes on with prompts of unequal length, all at one position.
+"""Continuation of prompts of unequal length by a language model.
 
-Shapes: B prompts, N sequences for each, P positions for prompts, T tokens in all.
+Shapes: B prompts, N sequences per prompt, P prompt positions, T tokens in total.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from keras_attention.ops.sequence import decoding
 
 
 class Continuation:
-    """Runs a model's `begin` and `next` behind prompts, compiled.
+    """Runs a model's compiled `begin` and `next` after prompts.
 
-    Prompts are moved so that all of them end at one position, P: behind it, every row
-    writes at the same index, and what is in front of a shorter prompt is masked.
+    Prompts are aligned to end at the same position P, so that every row writes at the
+    same index. Positions before a shorter prompt are masked.
 
     Args:
-        model: with `begin(inputs, length) -> (cache, static)`, KerasHub's
-            `next(prompt, cache, index, static)`, `vocabulary_size` and `positions`, the
-            number of positions it knows, or None.
+        model: with `begin(inputs, length) -> (cache, static)`, KerasHub's `next(prompt,
+            cache, index, static)`, `vocabulary_size` and `positions`, the maximum
+            number of positions, or None.
     """
 
     def __init__(self, model: Any) -> None:
@@ -60,7 +60,7 @@ class Continuation:
 
         def begin(inputs: Any, length: int) -> tuple[Any, Any, int]:
             both = self.model.begin(inputs, length)
-            if count > 1:  # each prompt is read once, for all that go on from it
+            if count > 1:  # process each prompt once for all its sequences
                 both = keras.tree.map_structure(
                     lambda x: ops.repeat(x, count, axis=0), both
                 )
@@ -77,7 +77,7 @@ class Continuation:
         )
 
     def _checked(self, prompts: Any, max_length: int) -> tuple[np.ndarray, np.ndarray]:
-        """The prompts (B, P), padded behind, and their lengths (B,)."""
+        """Returns the prompts (B, P), padded at the end, and their lengths (B,)."""
         tokens = whole("tokens", _rows(prompts), self.model.vocabulary_size)
         lengths = (tokens != 0).sum(1)
         inside = np.arange(tokens.shape[1]) < lengths[:, None]
@@ -98,7 +98,7 @@ class Continuation:
 
 
 def _rows(prompts: Any) -> Any:
-    """Prompts as they are given; lists of unequal length are padded behind."""
+    """Pads lists of unequal length at the end; returns other prompts unchanged."""
     if not isinstance(prompts, (list, tuple)):
         return prompts
     rows = [np.asarray(row) for row in prompts]

@@ -1,4 +1,4 @@
-"""How a model writes sequences: its steps, a sampler, and one program for a bucket.
+"""Generation of sequences: model steps, a sampler, one compiled program per bucket.
 
 Shapes: B batch, S words of a source, T words of a target, R rows of a prompt.
 """
@@ -21,7 +21,7 @@ Begin = Callable[[Any, int], tuple[Any, Any, int]]
 
 
 class Writer:
-    """Runs a model's `next` under any sampler, compiled: what all generation shares.
+    """Runs a model's compiled `next` under any sampler. All generation uses it.
 
     Args:
         model: with KerasHub's `next(prompt, cache, index, static)`.
@@ -43,23 +43,24 @@ class Writer:
         seed: int | None,
         *key: Hashable,
     ) -> Any:
-        """Writes behind a prompt.
+        """Generates tokens after a prompt.
 
         Args:
-            begin: f(inputs, length) that returns the first cache, what `next` only
-                reads, and the index of the first token to write.
-            inputs: arrays, what `begin` takes.
-            prompt: int32 (R, ·), with room for `max_length` tokens behind `index`.
-            index: what `begin` will return as such.
-            max_length: how many tokens to write at most.
-            sampler: its name, a sampler of this package, or one of KerasHub.
+            begin: f(inputs, length) that returns the first cache, the read-only
+                arguments of `next`, and the index of the first token to generate.
+            inputs: arrays, the inputs of `begin`.
+            prompt: int32 (R, ·), with space for `max_length` tokens after `index`.
+            index: the index that `begin` will return.
+            max_length: the maximum number of tokens to generate.
+            sampler: the name of a sampler, a sampler of this package, or one of
+                KerasHub.
             stops: tokens that end a sequence, or None.
-            seed: of a sampler that leaves something to chance.
-            *key: what tells `begin` from others of this model.
+            seed: the seed of a random sampler.
+            **key: values that identify `begin` among others of this model.
 
         Returns:
-            int32 (R, max_length), 0 behind a stop token; or what a sampler returns
-            beside the tokens, too.
+            int32 (R, max_length), 0 after a stop token; with the further outputs of the
+            sampler, if any.
         """
         sampler = samplers.get(sampler)
         end = index + max_length
@@ -86,7 +87,7 @@ class Writer:
         return (tokens, *found[1:]) if isinstance(found, tuple) else tokens
 
     def _run(self, begin: Begin, sampler: Any, stops: Any) -> Callable:
-        """For a sampler of this package, which stops at a length that it is given."""
+        """Builds the program for a sampler of this package, which takes a length."""
 
         def run(inputs: Any, prompt: Tensor, end: Any, draws: Any) -> Any:
             cache, static, index = begin(inputs, prompt.shape[1])
@@ -104,7 +105,7 @@ class Writer:
         return run
 
     def _run_hub(self, begin: Begin, sampler: Any, stops: Any) -> Callable:
-        """For a sampler of KerasHub, which fills its prompt."""
+        """Builds the program for a KerasHub sampler, which fills its prompt."""
 
         def run(inputs: Any, prompt: Tensor) -> Any:
             cache, static, index = begin(inputs, prompt.shape[1])
@@ -124,16 +125,16 @@ class Writer:
 
 
 class Generator:
-    """Writes a sequence for each input of a model, from a start token on.
+    """Generates a sequence for each input of a model, from a start token.
 
     Args:
         model: with `begin(inputs) -> (cache, static)`, KerasHub's
             `next(prompt, cache, index, static)` and `target_vocabulary_size`.
-        sequences: the names of the inputs that are integers (B, S), 0 for padding;
-            they are padded to the length of a bucket. All others, such as pictures,
-            go to `begin` as they are.
-        cached: whether the model keeps something for each position: then it is
-            `begin(inputs, length)`, with the length of the prompt, padding included.
+        sequences: the names of the inputs that are integers (B, S), 0 for padding; they
+            are padded to the length of a bucket. All other inputs, such as images, are
+            passed to `begin` unchanged.
+        cached: whether the model caches values per position. If so, it is called as
+            `begin(inputs, length)`, with the length of the prompt including padding.
     """
 
     def __init__(
@@ -157,7 +158,7 @@ class Generator:
         seed: int | None,
         positions: int | None = None,
     ) -> Any:
-        """See `Seq2Seq.generate`; `positions` is how many a sequence may have."""
+        """See `Seq2Seq.generate`; `positions` limits the length of a sequence."""
         positive("max_length", max_length)
         size = self.model.target_vocabulary_size
         decoding.check_tokens("start_token_id", start_token_id, size)
@@ -180,10 +181,10 @@ class Generator:
 
 
 def named_input(name: str, inputs: Any) -> Any:
-    """One input of a model, from a dict of them or as it is.
+    """Returns one input of a model, from a dict or as given.
 
     Raises:
-        ValueError: if a dict does not hold it.
+        ValueError: if a dict does not contain it.
     """
     if not isinstance(inputs, dict):
         return inputs
@@ -193,11 +194,11 @@ def named_input(name: str, inputs: Any) -> Any:
 
 
 def stop_tokens(given: Any, size: int) -> tuple[int, ...] | None:
-    """Stop tokens as a tuple; None for none.
+    """Validates stop tokens and returns them as a tuple; None for no stop tokens.
 
     Args:
         given: a token, tokens, or None.
-        size: of the vocabulary.
+        size: the size of the vocabulary.
 
     Raises:
         ValueError: if one is outside the vocabulary.
@@ -210,15 +211,16 @@ def stop_tokens(given: Any, size: int) -> tuple[int, ...] | None:
 
 
 def whole(name: str, given: Any, vocabulary: int | None = None) -> np.ndarray:
-    """Tokens in NumPy, int32 (B, T).
+    """Validates tokens and returns them as NumPy int32 (B, T).
 
     Args:
-        name: of the argument.
-        given: what was given for it.
-        vocabulary: the number of tokens that there are; None if that is not known.
+        name: the name of the argument.
+        given: the value of the argument.
+        vocabulary: the number of tokens in the vocabulary; None if unknown.
 
     Raises:
-        ValueError: if they are no integers (B, T), not one, or not of the vocabulary.
+        ValueError: if they are not integers (B, T), are empty, or are outside the
+            vocabulary.
     """
     tokens = np.asarray(ops.convert_to_numpy(given))
     integers = np.issubdtype(tokens.dtype, np.integer)
@@ -238,11 +240,11 @@ def whole(name: str, given: Any, vocabulary: int | None = None) -> np.ndarray:
 
 
 def padded(tokens: np.ndarray, positions: int | None = None) -> np.ndarray:
-    """Tokens (B, T) with 0 behind them, up to the length of a bucket.
+    """Pads tokens (B, T) with 0 at the end to the length of a bucket.
 
     Args:
         tokens: integers.
-        positions: how many positions there are, at least T; None for no end of them.
+        positions: the maximum number of positions, at least T; None for no limit.
     """
     length = tokens.shape[1]
     width = decoding.bucket(length)
@@ -251,14 +253,14 @@ def padded(tokens: np.ndarray, positions: int | None = None) -> np.ndarray:
 
 
 def as_hub(call: Callable, cache: Any, static: Any) -> tuple[Callable, list]:
-    """A model's `next` and cache as KerasHub's samplers take them.
+    """Adapts a model's `next` and cache to KerasHub's samplers.
 
-    They carry all that `next` is given from step to step, as tensors alone.
+    KerasHub's samplers carry the whole state from step to step as a list of tensors.
 
     Args:
         call: the model's `next`, f(prompt, cache, index, static).
-        cache: the first one.
-        static: what it only reads.
+        cache: the first cache.
+        static: the read-only arguments of `next`.
 
     Returns:
         f(prompt, cache, index), and the first cache.
@@ -277,12 +279,12 @@ def as_hub(call: Callable, cache: Any, static: Any) -> tuple[Callable, list]:
 
 
 def tensors(structure: Any) -> list:
-    """The leaves of a structure that are not None."""
+    """Returns the leaves of a structure that are not None."""
     return [x for x in keras.tree.flatten(structure) if x is not None]
 
 
 def cut(tokens: np.ndarray, stops: tuple[int, ...] | None) -> np.ndarray:
-    """0 behind the first stop token of a row, where KerasHub's samplers go on."""
+    """Sets tokens after the first stop token to 0; KerasHub's samplers do not."""
     ends = np.isin(tokens, stops or ())
     behind = np.cumsum(ends, axis=-1) > ends
     return np.where(behind, 0, tokens)

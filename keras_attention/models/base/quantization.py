@@ -1,8 +1,8 @@
-"""Models whose sublayers were quantized, through a config and back.
+"""Saving and loading of models with quantized sublayers.
 
-`model.quantize("int8")` gives each sublayer that has `quantize` integers as weights. A
-model that makes its sublayers anew from a config, as ours do, has to quantize them
-again before integers can be loaded into them.
+`model.quantize("int8")` gives integer weights to each sublayer that supports it. A
+model that creates its sublayers from a config must quantize them again before it can
+load integer weights.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ KEY = "quantized"
 
 
 def write(model: keras.Model, config: dict[str, Any]) -> dict[str, Any]:
-    """A model's config, and which of its sublayers are quantized, if any are.
+    """Returns a model's config, with the quantized sublayers if there are any.
 
     Args:
-        model: a built one.
-        config: what its constructor takes.
+        model: a built model.
+        config: the arguments of its constructor.
     """
     found = {
         layer.path: {
             "mode": layer.quantization_mode,
-            # Keras before 3.13 knows the mode alone.
+            # Keras before 3.13 knows only the mode.
             "config": keras.saving.serialize_keras_object(
                 getattr(layer, "quantization_config", None)
             ),
@@ -39,12 +39,12 @@ def write(model: keras.Model, config: dict[str, Any]) -> dict[str, Any]:
 def rebuild(
     cls: type, config: dict[str, Any], deserialize: Callable[[dict], dict]
 ) -> keras.Model:
-    """A model from what `write` returned: quantized as that one was.
+    """Rebuilds a model, with its quantization, from the config written by `write`.
 
     Args:
-        cls: its class.
-        config: what `write` returned.
-        deserialize: from a config to what the constructor takes.
+        cls: the class of the model.
+        config: the config returned by `write`.
+        deserialize: a function from a config to constructor arguments.
     """
     found = config.get(KEY, {})
     model = cls(**deserialize({k: v for k, v in config.items() if k != KEY}))

@@ -1,4 +1,4 @@
-"""Vectors of words, users and items, by their dot products."""
+"""Models that learn vectors of words, users and items from dot products."""
 
 from keras_attention.models.factorization.attentive_factorization import (
     AttentiveFactorization,

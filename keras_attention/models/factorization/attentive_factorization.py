@@ -1,4 +1,4 @@
-"""A user as the attention over what they rated.
+"""Matrix factorization with users represented by attention over their ratings.
 
 Shapes: B batch, S ratings of a user, D width of a vector.
 """
@@ -22,41 +22,40 @@ Tensor = Any
 
 @export
 class AttentiveFactorization(keras.Model):
-    """As `MatrixFactorization`, with a user who is what they said of other items.
+    """Predicts ratings; a user is represented by attention over the items they rated.
 
-        eⱼ  = rᵤⱼ − μ − bⱼ                      how much more it was liked than usual
-        αⱼ  = softmaxⱼ(xᵢ · kⱼ / √D)            over the items j that u has rated
+        eⱼ  = rᵤⱼ − μ − bⱼ                      rating relative to the item's average
+        αⱼ  = softmaxⱼ(xᵢ · kⱼ / √D)            over the items j rated by u
         pᵤ  = Σⱼ αⱼ eⱼ cⱼ
         r̂ᵤᵢ = μ + bᵢ + pᵤ · qᵢ
 
-    No vector belongs to a user: one who came yesterday needs no training, only ratings.
-    The item that is asked for is the query, so that a user is another one for each:
-    what they say of comedies is asked for a comedy.
+    Users have no trained vectors, so a new user needs only ratings and no training. The
+    target item is the query, so the vector of a user differs between items. For a
+    comedy, for example, attention can select the ratings of other comedies.
 
     Args:
-        num_items: how many items there are.
+        num_items: the number of items.
         dim: D, the width of each of an item's vectors xᵢ, kᵢ, cᵢ and qᵢ.
-        mean: μ, the mean of the ratings that it is trained on.
-        dropout: of the weights α.
-        regularization: λ in λ times the sum of all squared numbers of the tables, as of
+        mean: μ, the mean of the training ratings.
+        dropout: the dropout rate of the weights α.
+        regularization: λ, the factor of the sum of squares of all tables, as in
             `MatrixFactorization`.
 
-    Inputs: a dict, which `keras_attention.datasets.ratings.histories` makes, of
-        item: int32 (B,).
-        history: int32 (B, S), items that the user has rated, `item` not among them.
-        history_ratings: floats (B, S).
-        history_mask: booleans (B, S), False where there is no rating.
+    Inputs: a dict, as built by `keras_attention.datasets.ratings.histories`, of item:
+        int32 (B,). history: int32 (B, S), items that the user has rated, without
+        `item`. history_ratings: floats (B, S). history_mask: booleans (B, S), False for
+        padding.
 
     Returns:
         Ratings (B, 1).
 
     Masking:
-        What is masked is neither read nor counted. A user without ratings is an average
-        one: r̂ = μ + bᵢ.
+        Masked ratings are ignored. A user without ratings gets the average rating r̂ =
+        μ + bᵢ.
 
     Raises:
-        ValueError: for sizes below 1, a dropout that is not at least 0 and below 1, or
-            a regularization below 0.
+        ValueError: for sizes below 1, a dropout outside [0, 1), or a negative
+            regularization.
 
     Example:
 
@@ -67,7 +66,7 @@ class AttentiveFactorization(keras.Model):
 
     Reference:
         Koren, "Factorization meets the neighborhood" (2008), section 4, asymmetric-SVD:
-        pᵤ = |R(u)|^(−1/2) Σⱼ eⱼ cⱼ, here with attention's weights in the place of
+        pᵤ = |R(u)|^(−1/2) Σⱼ eⱼ cⱼ, here with attention weights instead of
         |R(u)|^(−1/2), as He et al., "NAIS: neural attentive item similarity model for
         recommendation" (2018), equations 5 and 6.
     """
@@ -130,20 +129,19 @@ class AttentiveFactorization(keras.Model):
         self.regularization = regularization
 
     def rate(self, items: Any, history: Any, ratings: Any) -> np.ndarray:
-        """What one user would say of items, from what they said of others.
+        """Predicts a user's ratings of items from their ratings of other items.
 
         Args:
-            items: integers (N,), or one.
-            history: the items that the user has rated, integers (S,), at least none. An
-                item that is asked for, too, is not read for itself.
-            ratings: what the user said of them, numbers (S,).
+            items: integers (N,), or one integer.
+            history: the items that the user has rated, integers (S,), possibly empty.
+                An item's own rating is not used for its prediction.
+            ratings: the user's ratings of these items, numbers (S,).
 
         Returns:
             float32 (N,).
 
         Raises:
-            ValueError: for an item that there is not, or for a history and ratings that
-                are not as many.
+            ValueError: for an unknown item, or if history and ratings differ in length.
         """
         item = np.atleast_1d(rating.known("items", items, self.num_items))
         known = np.atleast_1d(rating.known("history", history, self.num_items))
@@ -155,7 +153,7 @@ class AttentiveFactorization(keras.Model):
             )
         rating.finite("ratings", told)
         count = known.size
-        room = max(1, count)  # a user without ratings brings a masked one
+        room = max(1, count)  # a user without ratings gets a masked one
         known, told = (np.pad(x, (0, room - x.size)) for x in (known, told))
         is_valid = np.arange(room) < count
         every = (len(item), room)
@@ -174,18 +172,18 @@ class AttentiveFactorization(keras.Model):
     def recommend(
         self, history: Any, ratings: Any, count: int = 10
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The items that a user would rate highest, of those not rated yet.
+        """Returns the unrated items with the highest predicted ratings.
 
         Args:
-            history: as of `rate`.
-            ratings: as of `rate`.
-            count: how many items.
+            history: as in `rate`.
+            ratings: as in `rate`.
+            count: the number of items.
 
         Returns:
-            The items, int32, best first, and what they would be rated, float32.
+            The items, int32, best first, and their predicted ratings, float32.
 
         Raises:
-            ValueError: as `rate`, or for a `count` below 1.
+            ValueError: as `rate`, and for a `count` below 1.
         """
         positive("count", count)
         found = self.rate(np.arange(self.num_items), history, ratings)

@@ -1,4 +1,4 @@
-"""Users and items as vectors, whose products are what the ones think of the others.
+"""Matrix factorization: ratings from dot products of user and item vectors.
 
 Shapes: B batch, D width of a vector.
 """
@@ -21,35 +21,35 @@ Tensor = Any
 
 @export
 class MatrixFactorization(keras.Model):
-    """A rating is how well a user's vector fits an item's, on top of what is usual.
+    """Predicts ratings from user and item vectors and biases.
 
         r̂ᵤᵢ = μ + bᵤ + bᵢ + pᵤ · qᵢ
 
-    It is trained by `fit` on ratings, with the loss "mse". The dot product is the score
-    of attention, without a softmax: the user asks, and each item answers.
+    Train it by `fit` on ratings with the loss "mse". The dot product is the score of
+    attention without a softmax, with users as queries and items as keys.
 
     Args:
-        num_users: how many users there are.
-        num_items: how many items there are.
+        num_users: the number of users.
+        num_items: the number of items.
         dim: D, the width of a vector.
-        mean: μ, the mean of the ratings that it is trained on.
-        biases: whether there are bᵤ and bᵢ.
+        mean: μ, the mean of the training ratings.
+        biases: whether to use bᵤ and bᵢ.
         regularization: λ in λ (Σ |pᵤ|² + Σ |qᵢ|² + Σ bᵤ² + Σ bᵢ²), which is added to
-            the loss of each batch. With a loss that is a mean over ratings it is as
-            many times smaller than the papers' as there are ratings.
+            the loss of each batch. If the loss is a mean over ratings, divide the λ of
+            the papers by the number of ratings.
 
     Inputs: a dict of
         user: int32 (B,).
         item: int32 (B,).
 
-    A call does not look at numbers, as `rate` does: a user or an item that there is not
-    gives NaN on JAX, and an error of the backend on others.
+    Unlike `rate`, a call does not check its inputs. An unknown user or item gives NaN
+    on JAX and a backend error elsewhere.
 
     Returns:
         Ratings (B, 1).
 
     Raises:
-        ValueError: for sizes below 1, or a regularization below 0.
+        ValueError: for sizes below 1, or a negative regularization.
 
     Example:
 
@@ -105,27 +105,27 @@ class MatrixFactorization(keras.Model):
 
     @property
     def user_vectors(self) -> np.ndarray:
-        """pᵤ of all users, float32 (users, D)."""
+        """Returns pᵤ of all users, float32 (users, D)."""
         return rating.vectors(self, "user_vector")
 
     @property
     def item_vectors(self) -> np.ndarray:
-        """qᵢ of all items, float32 (items, D)."""
+        """Returns qᵢ of all items, float32 (items, D)."""
         return rating.vectors(self, "item_vector")
 
     def rate(self, users: Any, items: Any) -> np.ndarray:
-        """What users would say of items.
+        """Predicts the ratings of user–item pairs.
 
         Args:
-            users: integers (N,), or one for all items.
-            items: integers (N,), or one for all users.
+            users: integers (N,), or one user for all items.
+            items: integers (N,), or one item for all users.
 
         Returns:
             float32 (N,).
 
         Raises:
-            ValueError: for a user or an item that there is not, or for numbers of both
-                that differ.
+            ValueError: for an unknown user or item, or if users and items differ in
+                length.
         """
         user = rating.known("users", users, self.num_users)
         item = rating.known("items", items, self.num_items)
@@ -136,20 +136,20 @@ class MatrixFactorization(keras.Model):
     def recommend(
         self, user: int, count: int = 10, seen: Any = ()
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The items that a user would rate highest.
+        """Returns the items with the highest predicted ratings of a user.
 
         Args:
             user: an integer.
-            count: how many items.
-            seen: items to leave out, integers.
+            count: the number of items.
+            seen: items to exclude, integers.
 
         Returns:
-            The items, int32, best first, and what they would be rated, float32. They
-            are fewer than `count` where there are no more.
+            The items, int32, best first, and their predicted ratings, float32. There
+            are fewer than `count` if too few items remain.
 
         Raises:
-            ValueError: for a user or an item that there is not, several users, or a
-                `count` below 1.
+            ValueError: for an unknown user or item, several users, or a `count` below
+                1.
         """
         positive("count", count)
         known = rating.known("user", user, self.num_users)

@@ -1,4 +1,4 @@
-"""What models of ratings share: their tables, and who and what is known to them.
+"""Shared parts of rating models: tables of vectors and validation of indices.
 
 Shapes: N examples.
 """
@@ -13,14 +13,14 @@ from keras import ops
 
 
 class Tables:
-    """Makes embeddings that are regularized alike.
+    """Builds embeddings with a common regularization.
 
     Args:
-        regularization: of all of a table, at least 0.
-        dtype: of the layers.
+        regularization: the factor of the sum of squares of each table, at least 0.
+        dtype: the dtype of the layers.
 
     Raises:
-        ValueError: for a regularization below 0.
+        ValueError: for a negative regularization.
     """
 
     def __init__(self, regularization: float, dtype: Any) -> None:
@@ -33,12 +33,12 @@ class Tables:
         self.dtype = dtype
 
     def __call__(self, size: int, dim: int, name: str) -> keras.layers.Embedding:
-        """Vectors, whose products with each other are small at first."""
+        """Builds a table of vectors with small initial dot products."""
         start = keras.initializers.RandomNormal(stddev=0.1 * dim**-0.5)
         return self._embedding(size, dim, start, name)
 
     def bias(self, size: int, name: str) -> keras.layers.Embedding:
-        """Numbers, 0 at first."""
+        """Builds a table of biases, initialized to 0."""
         return self._embedding(size, 1, "zeros", name)
 
     def _embedding(
@@ -58,21 +58,21 @@ class Tables:
 
 
 def vectors(model: keras.Model, name: str) -> np.ndarray:
-    """The table of an embedding, float32."""
+    """Returns the table of an embedding, float32."""
     table = model.get_layer(name).embeddings
     return np.asarray(ops.convert_to_numpy(ops.cast(table, "float32")))
 
 
 def known(name: str, given: Any, size: int) -> np.ndarray:
-    """Numbers of users or items, int32 (N,).
+    """Validates indices of users or items and returns them as int32 (N,).
 
     Args:
-        name: of the argument.
+        name: the name of the argument.
         given: an integer, or integers (N,).
-        size: how many there are.
+        size: the number of users or items.
 
     Raises:
-        ValueError: for what is no integer, or not one of those.
+        ValueError: for an index that is not an integer or is out of range.
     """
     found = np.asarray(ops.convert_to_numpy(given) if ops.is_tensor(given) else given)
     if found.ndim > 1 or (found.size and not np.issubdtype(found.dtype, np.integer)):
@@ -91,10 +91,10 @@ def known(name: str, given: Any, size: int) -> np.ndarray:
 
 
 def pairs(**given: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Numbers as many as each other, those that stand alone repeated.
+    """Broadcasts arrays of indices to one length.
 
     Raises:
-        ValueError: if they cannot be.
+        ValueError: if the lengths do not match.
     """
     counts = {name: x.size for name, x in given.items() if x.ndim}
     if len(set(counts.values())) > 1:
@@ -107,12 +107,12 @@ def pairs(**given: np.ndarray) -> tuple[np.ndarray, ...]:
 def best(
     ratings: np.ndarray, count: int, left_out: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The items with the highest ratings, and these, best first.
+    """Returns the items with the highest ratings and their ratings, best first.
 
     Args:
-        ratings: of all items, (items,).
-        count: how many are wanted.
-        left_out: items that are not.
+        ratings: the ratings of all items, (items,).
+        count: the number of items to return.
+        left_out: items to exclude.
     """
     is_valid = np.ones(len(ratings), bool)
     is_valid[left_out] = False
@@ -122,10 +122,10 @@ def best(
 
 
 def finite(name: str, given: np.ndarray) -> None:
-    """Refuses numbers that are none.
+    """Rejects values that are not finite.
 
     Raises:
-        ValueError: for one that is infinite or NaN.
+        ValueError: for an infinite or NaN value.
     """
     if not np.isfinite(given).all():
         raise ValueError(

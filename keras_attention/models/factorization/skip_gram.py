@@ -1,7 +1,7 @@
-"""Words as vectors, learnt from the words around them: skip-gram.
+"""Skip-gram: word vectors learnt from the surrounding words.
 
-Shapes: B batch, P words asked about at a time (one that was there and K that were
-not), V vocabulary, D width.
+Shapes: B batch, P words per centre word (one positive and K negative samples), V
+vocabulary, D width.
 """
 
 from __future__ import annotations
@@ -20,39 +20,38 @@ from keras_attention.models.base import quantization
 from keras_attention.ops import similarity
 
 Tensor = Any
-# Special tokens such as "<pad>" stand among words, and are none.
+# Special tokens such as "<pad>", which are not words.
 _SPECIAL = re.compile(r"<.+>")
 
 
 @export
 class SkipGram(keras.Model):
-    """Skip-gram with negative sampling: which words stand around a word?
+    """Skip-gram with negative sampling: predicts the words around a word.
 
         logit(o, c) = u_oᵀ v_c
 
-    Each word has two vectors, v as the word in the centre and u as a word around one.
-    With `BinaryCrossentropy(from_logits=True)` and the labels of
+    Each word has two vectors, v as the centre word and u as a context word. With
+    `BinaryCrossentropy(from_logits=True)` and the labels of
     `keras_attention.datasets.words.SkipGrams` the loss is the paper's,
 
         −log σ(u_oᵀ v_c) − Σ_k log σ(−u_kᵀ v_c),
 
-    divided by 1 + K; o was there, the K words k were drawn at random. The vectors v are
-    what is wanted in the end.
+    divided by 1 + K. Here o is the true context word, and the K words k are random
+    negative samples. The vectors v are the final word vectors.
 
-    word2vec takes a step of plain SGD for each pair of words. Here a step is a batch of
-    pairs, for which Adam, with a rate of about 0.005 that falls to 0, does as well in
-    as few epochs.
+    word2vec takes one SGD step per pair of words. Here a step uses a batch of pairs.
+    Adam with a learning rate that decays from about 0.005 to 0 does as well in as few
+    epochs.
 
     Args:
         vocabulary_size: V.
         dim: D.
-        words: the V words by index, such as `Vocabulary.tokens`; what stands in angle
-            brackets, as "<pad>" does, is no word. Needed by `nearest` and `analogy`
-            alone; kept when the model is saved.
+        words: the V words by index, such as `Vocabulary.tokens`. Tokens in angle
+            brackets, such as "<pad>", do not count as words. Only `nearest` and
+            `analogy` need `words`. They are saved with the model.
 
-    Inputs: a dict of
-        center: int32 (B,).
-        context: int32 (B, P), the word that was there and those that were not.
+    Inputs: a dict of center: int32 (B,). context: int32 (B, P), the true context word
+        and the negative samples.
 
     Returns:
         Logits (B, P).
@@ -117,23 +116,23 @@ class SkipGram(keras.Model):
         self.dim = dim
         self.words = None if words is None else _checked(words, vocabulary_size)
         self._index = {word: i for i, word in enumerate(self.words or ())}
-        # Rows that are no words are never found.
+        # Never return rows of special tokens.
         self._hidden = np.array(
             [_SPECIAL.fullmatch(word) is not None for word in self.words or ()], bool
         )
 
     @classmethod
     def from_vectors(cls, words: Iterable[str], vectors: np.ndarray) -> Self:
-        """A model of vectors that were learnt elsewhere, as `load_vectors` reads them.
+        """Creates a model from pretrained vectors, as read by `load_vectors`.
 
-        The words around a word are still to be learnt.
+        The context vectors u are not trained yet.
 
         Args:
             words: V words.
-            vectors: (V, D), one for each.
+            vectors: (V, D), one vector per word.
 
         Raises:
-            ValueError: if there is not one vector a word.
+            ValueError: if the numbers of words and vectors differ.
         """
         words, vectors = tuple(words), np.asarray(vectors)
         if vectors.ndim != 2 or len(vectors) != len(words):
@@ -147,16 +146,16 @@ class SkipGram(keras.Model):
         return model
 
     def vectors(self) -> np.ndarray:
-        """The vectors v of all words, (V, D) float32."""
+        """Returns the vectors v of all words, (V, D) float32."""
         table = self.get_layer("center_embedding").embeddings
         return np.array(ops.convert_to_numpy(table), "float32")
 
     def nearest(self, word: str, count: int = 10) -> list[tuple[str, float]]:
-        """The words whose vectors are most alike to a word's.
+        """Finds the words with the most similar vectors.
 
         Args:
             word: one of the model's words.
-            count: how many are wanted; fewer come if there are not as many.
+            count: the maximum number of words to return.
 
         Returns:
             Words with their cosines, the nearest first, without the word itself.
@@ -171,26 +170,27 @@ class SkipGram(keras.Model):
     def analogy(
         self, a: str, b: str, c: str, count: int = 1
     ) -> list[tuple[str, float]]:
-        """What c is to, as a is to b: of *man*, *king* and *woman* the *queen*.
+        """Completes "a is to b as c is to …": *man*, *king*, *woman* give *queen*.
 
         Args:
             a: a word.
-            b: what a is to.
-            c: another word.
-            count: how many answers are wanted; fewer come if there are not as many.
+            b: the word that a is related to.
+            c: the word to find the counterpart of.
+            count: the maximum number of answers.
 
         Returns:
-            Words with their cosines to b − a + c, the nearest first; none of the three.
+            Words with their cosines to b − a + c, the nearest first, without a, b and
+            c.
 
         Raises:
-            ValueError: as of `nearest`.
+            ValueError: as `nearest`.
         """
         given = self._find(a, b, c)
         corner = similarity.parallelogram(*self.vectors()[given])
         return self._around(corner, count, given)
 
     def _find(self, *words: str) -> list[int]:
-        """The indices of words."""
+        """Returns the indices of words."""
         if self.words is None:
             raise ValueError(
                 "`words` must be given to `SkipGram`, the V words by index, before "
@@ -208,14 +208,14 @@ class SkipGram(keras.Model):
     def _around(
         self, query: Tensor, count: int, given: list[int]
     ) -> list[tuple[str, float]]:
-        """The words around a vector (D,), but for those that were given."""
+        """Finds the words nearest to a vector (D,), except the given ones."""
         hidden = self._hidden.copy()
         hidden[given] = True
         count = min(positive("count", count), int((~hidden).sum()))
         if not count:
             return []
         cosines, rows = similarity.nearest_rows(query, self.vectors(), count, hidden)
-        assert self.words is not None  # _find has looked
+        assert self.words is not None  # checked by _find
         return [
             (self.words[row], float(cosine))
             for row, cosine in zip(
@@ -240,7 +240,7 @@ class SkipGram(keras.Model):
 
 
 def _checked(words: Iterable[str], count: int) -> tuple[str, ...]:
-    """Words by index, or a ValueError where they are not that many, or not distinct."""
+    """Returns the words; raises a ValueError unless they are `count` unique strings."""
     found = (words,) if isinstance(words, str) else tuple(words)
     if len(found) != count or len({*found}) != count:
         raise ValueError(

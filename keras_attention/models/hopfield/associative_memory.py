@@ -40,8 +40,8 @@ TOLERANCE, MAX_STEPS = 1e-4, 100
 class AssociativeMemory(MemoryTheory):
     """Stores patterns and retrieves them from incomplete or noisy queries.
 
-        ξ ← Σᵢ pᵢ xᵢ,    p = separate(β · similar(ξ, x))          "modern" σⱼ ← sign(…)
-        of neurons −1 and 1                          other kinds
+        ξ ← Σᵢ pᵢ xᵢ,    p = separate(β · similar(ξ, x))          "modern"
+        σⱼ ← sign(…) of neurons −1 and 1                          other kinds
 
     The step is repeated for each query independently until the query no longer changes.
     The memory has no trainable weights: `store` adds patterns and `forget` removes

@@ -30,10 +30,11 @@ LENGTH = 4.0
 class KeyValueMemNN(keras.Model):
     """Answers questions from facts, each a key (entity, relation) and a value (entity).
 
-        q₁ = [Σⱼ lⱼ ∘ A xⱼ ; 0]         the question, of words x kᵢ = [A rᵢ + A s(eᵢ) ;
-        eᵢ]      key of fact i: its relation r and its entity e vᵢ = [0 ; oᵢ] value of
-        fact i: the entity o p  = softmax(qₕᵀ kᵢ),  o = Σᵢ pᵢ vᵢ,  qₕ₊₁ = Rₕ (qₕ + o)
-        per hop answer(y) = Σ softmax(qₕ₊₁ᵀ [B rᵢ ; oᵢ]) over the facts i with value y
+        q₁ = [Σⱼ lⱼ ∘ A xⱼ ; 0]         the question, of words x
+        kᵢ = [A rᵢ + A s(eᵢ) ; eᵢ]      key of fact i: its relation r and its entity e
+        vᵢ = [0 ; oᵢ]                   value of fact i: the entity o
+        p  = softmax(qₕᵀ kᵢ),  o = Σᵢ pᵢ vᵢ,  qₕ₊₁ = Rₕ (qₕ + o)      per hop
+        answer(y) = Σ softmax(qₕ₊₁ᵀ [B rᵢ ; oᵢ]) over the facts i with value y
 
     Words and relations have trainable embeddings; entities do not. Each entity of the
     memory is a unit vector times 4, appended to the D trained features. The question's

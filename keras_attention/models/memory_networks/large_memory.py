@@ -143,7 +143,7 @@ class LargeMemory:
         """Loads a memory from a file written by `save`.
 
         Args:
-            path: of the file.
+            path: the path of the file.
             model: the `MemNN` that created the memory, with the same weights; it may
                 run on another backend.
 
@@ -206,14 +206,14 @@ class LargeMemory:
         memory = np.stack([self._sentences(found[:, h]) for h in range(hops)], axis=1)
         memory = np.pad(
             memory, ((0, 0), (0, 0), (1, 0))
-        )  # (B, K, ·), times are not needed
+        )  # (B, K, ·), no times needed
         words = numpy(self._r(asked, memory, slots)).argmax(-1)
         return Answers(words, found, scored)
 
     def _find(
         self, query: np.ndarray, weights: np.ndarray, words: np.ndarray, found: Any
     ) -> tuple[int, int]:
-        """Runs one hop for one question: returns the best fact or −1, and the number scored."""
+        """Runs one hop for one question; returns the best fact or −1, and the count."""
         slots = None
         if self.index is not None:
             text = np.concatenate([words, *self.facts[found]])
@@ -248,7 +248,7 @@ class LargeMemory:
 def last_of_one_pass(
     similar: np.ndarray, weights: np.ndarray, x: int, times: np.ndarray
 ) -> int:
-    """Computes `ops.ranking.one_pass` for one row, stepping only where the best changes.
+    """Computes `ops.ranking.one_pass` for one row, in one step per change of the best.
 
     Args:
         similar: s_O(x, mᵢ), numbers (N,).

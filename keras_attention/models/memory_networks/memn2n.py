@@ -27,10 +27,11 @@ TIMES = ("table", "word")
 class MemN2N(keras.Model):
     """Answers a question about a story by several hops over its sentences.
 
-        mᵢ = Σⱼ lⱼ ∘ A xᵢⱼ + T_A(i)    input memory of sentence i with words xᵢⱼ cᵢ = Σⱼ
-        lⱼ ∘ C xᵢⱼ + T_C(i)    output memory u  = Σⱼ lⱼ ∘ B qⱼ              the question
-        p  = softmax(uᵀ mᵢ),  o = Σᵢ pᵢ cᵢ,  u ← u + o      per hop answer = softmax(W
-        u)
+        mᵢ = Σⱼ lⱼ ∘ A xᵢⱼ + T_A(i)    input memory of sentence i with words xᵢⱼ
+        cᵢ = Σⱼ lⱼ ∘ C xᵢⱼ + T_C(i)    output memory
+        u  = Σⱼ lⱼ ∘ B qⱼ              the question
+        p  = softmax(uᵀ mᵢ),  o = Σᵢ pᵢ cᵢ,  u ← u + o      per hop
+        answer = softmax(W u)
 
     With `tying="adjacent"`, the output memory of a hop is the input memory of the next
     hop, B equals the first A, and W is the transposed last C. With

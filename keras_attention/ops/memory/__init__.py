@@ -1,4 +1,4 @@
-"""The memory of a DNC or a Turing machine: addressing, and links in time."""
+"""The memory of a DNC or a Neural Turing Machine: addressing and temporal links."""
 
 from keras_attention.ops.memory import addressing, links
 

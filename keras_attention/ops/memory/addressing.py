@@ -1,24 +1,24 @@
-"""An external memory: where to look in it, where to write, what is free.
+"""Addressing of an external memory: content, allocation, reading and writing.
 
-The equations of the Differentiable Neural Computer, and those of the Neural Turing
-Machine, whose elder it is, under the names and with the symbols of the papers. A step
-of the DNC takes them in this order, with its temporal links from
+This module holds the equations of the Differentiable Neural Computer (DNC) and of its
+predecessor, the Neural Turing Machine, with the names and symbols of the papers. A step
+of the DNC applies them in this order, with its temporal links from
 :mod:`keras_attention.ops.memory.links`:
 
-    ψ = retention            what the free gates let go of
-    u = usage                how much each slot is in use
-    a = allocations          where there is room
-    cʷ = content_weights     which slots are like the key to write at
+    ψ = retention            the fraction of each slot kept by the free gates
+    u = usage                the usage of each slot
+    a = allocations          the free slots to write to
+    cʷ = content_weights     the similarity of slots to the write keys
     w = write_weights
     M = erase_and_write
     L, p = links, precedence
-    f, b = directions        what was written after, and before, what was read
-    cʳ = content_weights     which slots are like the keys to read at
+    f, b = directions        the slots written after and before the read ones
+    cʳ = content_weights     the similarity of slots to the read keys
     wʳ = read_weights
     r = read
 
-Everything is in the dtype of its arguments. Half precision holds neither usage nor
-links for long: layers keep them, and the memory, in float32.
+Results have the dtype of the arguments. Half precision is too coarse to accumulate
+usage and links, so layers store them and the memory in float32.
 
 Shapes: B batch, M memory slots, W word width, R read heads, H write heads; S shifts.
 
@@ -48,23 +48,23 @@ EPSILON = reference.EPSILON
 def content_weights(
     memory: Tensor, keys: Tensor, strengths: Tensor, key_mask: Tensor | None = None
 ) -> Tensor:
-    """Content-based addressing: which slots are like a key.
+    """Computes content-based addressing: the similarity of slots to a key.
 
         C(M, k, β)[i] = softmaxᵢ(β D(k, M[i, ·])),
         D(k, m) = k · m / (√(|k|² + ε) √(|m|² + ε)),  ε = 1e-6
 
-    The ε under the roots keeps the gradient finite, and right, at empty slots and at a
-    key of zeros. With a mask both are masked, D(k ∘ z, m ∘ z), so that a key may leave
-    open what it looks for.
+    The ε under the roots keeps the gradient finite and correct at empty slots and at a
+    key of zeros. A mask applies to both, D(k ∘ z, m ∘ z), so that a key may leave parts
+    of the word unspecified.
 
     Args:
         memory: M, (B, M, W).
-        keys: k, (B, R, W), one for each head.
+        keys: k, (B, R, W), one per head.
         strengths: β, (B, R), at least 0.
         key_mask: z, (B, R, W), between 0 and 1: masked content-based addressing.
 
     Returns:
-        (B, R, M), positive, each row of sum 1.
+        (B, R, M), positive; each row sums to 1.
 
     References:
         Graves et al. (2016), "Content-based addressing".
@@ -84,13 +84,13 @@ def content_weights(
 
 
 def retention(free_gates: Tensor, read_weights: Tensor) -> Tensor:
-    """ψ: how much of each slot is not freed after it was read.
+    """Computes ψ, the fraction of each slot that is kept after it was read.
 
         ψ = ∏ᵣ (1 − f[r] wʳ[r, ·])
 
     Args:
         free_gates: f, (B, R), between 0 and 1.
-        read_weights: wʳ of the step before, (B, R, M).
+        read_weights: wʳ of the previous step, (B, R, M).
 
     Returns:
         ψ, (B, M), between 0 and 1.
@@ -102,15 +102,15 @@ def retention(free_gates: Tensor, read_weights: Tensor) -> Tensor:
 
 
 def usage(previous: Tensor, write_weights: Tensor, retention: Tensor) -> Tensor:
-    """u: how much each slot is in use, after the writing and the freeing before.
+    """Computes u, the usage of each slot after the previous write and read.
 
         u = (u + ω − u ∘ ω) ∘ ψ,  ω = 1 − ∏ₕ (1 − w[h, ·])
 
-    With one write head ω is its weighting.
+    With one write head, ω equals its write weights.
 
     Args:
-        previous: u of the step before, (B, M), between 0 and 1.
-        write_weights: w of the step before, (B, H, M).
+        previous: u of the previous step, (B, M), between 0 and 1.
+        write_weights: w of the previous step, (B, H, M).
         retention: ψ, (B, M).
 
     Returns:
@@ -124,19 +124,19 @@ def usage(previous: Tensor, write_weights: Tensor, retention: Tensor) -> Tensor:
 
 
 def allocation_weights(usage: Tensor) -> Tensor:
-    """a: where there is room, the least used slot first.
+    """Computes a, the allocation weights; the least used slots come first.
 
-        φ = slots by rising usage,  a[φⱼ] = (1 − u[φⱼ]) ∏_{i<j} u[φᵢ]
+        φ = slots by ascending usage,  a[φⱼ] = (1 − u[φⱼ]) ∏_{i<j} u[φᵢ]
 
-    Slots of the same usage count by their index. Gradients hold the order fixed; they
-    are finite, and right, also where usage is 0, 1 or equal. Usage counts as at least
-    1e-6.
+    Slots of equal usage are ordered by their index. Gradients treat the order as
+    constant. They are finite and correct even if usage is 0, 1 or equal. Usage is
+    clipped to at least 1e-6.
 
     Args:
         usage: u, (B, M), between 0 and 1.
 
     Returns:
-        a, (B, M), at least 0, of sum 1 − ∏ᵢ u[i]: 0 everywhere where no slot is free.
+        a, (B, M), at least 0, with sum 1 − ∏ᵢ u[i]; all 0 if no slot is free.
 
     Reference:
         Graves et al. (2016), "Dynamic memory allocation".
@@ -155,17 +155,17 @@ def allocation_weights(usage: Tensor) -> Tensor:
 def allocations(
     usage: Tensor, write_gates: Tensor, strengths: Tensor | None = None
 ) -> Tensor:
-    """Where there is room for each of several write heads, one after another.
+    """Computes the allocation weights of several write heads, one after another.
 
-    What a head is about to write there counts as used for those after it:
+    The slots that a head is about to write to count as used for later heads:
 
         aₕ = allocation(uₕ),  uₕ₊₁ = uₕ + (1 − uₕ) g[h] aₕ
 
     Args:
         usage: u, (B, M).
-        write_gates: g = gʷ gᵃ, how far each head writes where there is room, (B, H).
-        strengths: β, (B, H), of `soft_allocation`; where they are left out it goes by
-            order (`allocation_weights`).
+        write_gates: g = gʷ gᵃ, the gate of each head for allocated slots, (B, H).
+        strengths: β, (B, H), for `soft_allocation`; if None, `allocation_weights` is
+            used.
 
     Returns:
         (B, H, M).
@@ -177,9 +177,9 @@ def allocations(
 
 
 def soft_allocation(usage: Tensor, strength: Tensor) -> Tensor:
-    """Where there is room, without sorting: softmax(β (1 − u)).
+    """Computes allocation weights without sorting: softmax(β (1 − u)).
 
-    Its sum is always 1, whether a slot is free or not.
+    The weights always sum to 1, even if no slot is free.
 
     Args:
         usage: u, (B, M).
@@ -198,7 +198,7 @@ def soft_allocation(usage: Tensor, strength: Tensor) -> Tensor:
 def write_weights(
     content: Tensor, allocation: Tensor, write_gate: Tensor, allocation_gate: Tensor
 ) -> Tensor:
-    """w: where to write.
+    """Computes w, the write weights.
 
         w = gʷ (gᵃ a + (1 − gᵃ) cʷ)
 
@@ -209,7 +209,7 @@ def write_weights(
         allocation_gate: gᵃ, (B, H), between 0 and 1.
 
     Returns:
-        (B, H, M), at least 0, each row of sum at most 1.
+        (B, H, M), at least 0; each row sums to at most 1.
 
     Reference:
         Graves et al. (2016), "Dynamic memory allocation".
@@ -220,7 +220,7 @@ def write_weights(
 def erase_and_write(
     memory: Tensor, weights: Tensor, erase: Tensor, values: Tensor
 ) -> Tensor:
-    """The memory after each head has erased, and then each has written.
+    """Updates the memory: all heads erase, then all heads write.
 
         M = M ∘ ∏ₕ (1 − w[h] e[h]ᵀ) + Σₕ w[h] v[h]ᵀ
 
@@ -241,7 +241,7 @@ def erase_and_write(
 
 
 def deallocate(memory: Tensor, retention: Tensor) -> Tensor:
-    """The memory without what was freed: M ∘ ψ 1ᵀ, before it is written to.
+    """Erases freed slots before the write: M ∘ ψ 1ᵀ.
 
     Args:
         memory: M, (B, M, W).
@@ -259,7 +259,7 @@ def deallocate(memory: Tensor, retention: Tensor) -> Tensor:
 def read_weights(
     modes: Tensor, backward: Tensor, content: Tensor, forward: Tensor
 ) -> Tensor:
-    """wʳ: where to read.
+    """Computes wʳ, the read weights.
 
         wʳ = Σₕ π[h] b[h] + π[H] c + Σₕ π[H + 1 + h] f[h]
 
@@ -279,7 +279,7 @@ def read_weights(
 
 
 def read(memory: Tensor, weights: Tensor) -> Tensor:
-    """r = Mᵀ w: the words that were read.
+    """Computes r = Mᵀ w, the words read.
 
     Args:
         memory: M, (B, M, W).
@@ -292,11 +292,11 @@ def read(memory: Tensor, weights: Tensor) -> Tensor:
 
 
 def sharpen(weights: Tensor, power: Tensor, epsilon: float = EPSILON) -> Tensor:
-    """S: a weighting made sharper, and of sum 1 again.
+    """Computes S, sharpened weights that sum to 1.
 
         S(d, s)[i] = ((d[i] + ε) / max(d + ε))ˢ / Σⱼ ((d[j] + ε) / max(d + ε))ˢ
 
-    It is computed as the softmax of s ln(d + ε), which is the same.
+    It is computed as the softmax of s ln(d + ε), which is equal.
 
     Args:
         weights: d, (..., M), at least 0.
@@ -304,7 +304,7 @@ def sharpen(weights: Tensor, power: Tensor, epsilon: float = EPSILON) -> Tensor:
         epsilon: ε.
 
     Returns:
-        (..., M), of sum 1; uniform where d is 0 everywhere.
+        (..., M), with sum 1; uniform if d is 0 everywhere.
 
     Reference:
         Csordás & Schmidhuber (2019), section 3.3.
@@ -313,11 +313,11 @@ def sharpen(weights: Tensor, power: Tensor, epsilon: float = EPSILON) -> Tensor:
 
 
 def interpolate(content: Tensor, previous: Tensor, gate: Tensor) -> Tensor:
-    """Between where the content says and where the head was: g c + (1 − g) w.
+    """Interpolates between content weights and previous weights: g c + (1 − g) w.
 
     Args:
         content: c, (B, R, M).
-        previous: w of the step before, (B, R, M).
+        previous: w of the previous step, (B, R, M).
         gate: g, (B, R), between 0 and 1.
 
     Returns:
@@ -330,16 +330,17 @@ def interpolate(content: Tensor, previous: Tensor, gate: Tensor) -> Tensor:
 
 
 def shift(weights: Tensor, shifts: Tensor) -> Tensor:
-    """A weighting moved along the slots, round and round.
+    """Shifts weights along the slots by a circular convolution.
 
         w̃[i] = Σⱼ w[j] s[i − j]  (indices modulo M)
 
     Args:
         weights: w, (B, R, M).
-        shifts: s, (B, R, S), S odd: how much to move by −(S − 1)/2 … (S − 1)/2 slots.
+        shifts: s, (B, R, S), S odd: the weights of shifts by −(S − 1)/2 … (S − 1)/2
+            slots.
 
     Returns:
-        (B, R, M), of the same sum where the shifts' sum is 1.
+        (B, R, M), with an unchanged sum if the shifts sum to 1.
 
     Raises:
         ValueError: if S is even.
@@ -371,14 +372,14 @@ def shift(weights: Tensor, shifts: Tensor) -> Tensor:
 
 
 def sharpened(weights: Tensor, gamma: Tensor) -> Tensor:
-    """A weighting to the power of γ, and of sum 1 again: w[i]^γ / Σⱼ w[j]^γ.
+    """Raises weights to the power γ and normalizes them: w[i]^γ / Σⱼ w[j]^γ.
 
     Args:
         weights: w, (B, R, M), at least 0.
         gamma: γ, (B, R), at least 1.
 
     Returns:
-        (B, R, M); gradients are finite where a weight is 0.
+        (B, R, M). Gradients are finite even where a weight is 0.
 
     Reference:
         Graves, Wayne & Danihelka (2014), equation 9.

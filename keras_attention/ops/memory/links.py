@@ -1,11 +1,12 @@
-"""Temporal links: in which order the slots of a memory were written.
+"""Temporal links: the order in which the slots of a memory were written.
 
-L[i, j] says how far slot i was written right after slot j. A head that has read slot j
-finds what came after it forward, L w, and what came before it backward, Lᵀ w.
+L[i, j] is the degree to which slot i was written right after slot j. From a read slot,
+L w leads forward to the slots written after it, and Lᵀ w backward to the slots written
+before it.
 
-Dense links (:func:`links`, :func:`directions`) hold M × M numbers for each write head.
-Sparse ones (:class:`SparseLinks`, :func:`sparse_links`, :func:`sparse_directions`) hold
-the K strongest of each row: K × M.
+Dense links (:func:`links`, :func:`directions`) store M × M numbers per write head.
+Sparse links (:class:`SparseLinks`, :func:`sparse_links`, :func:`sparse_directions`)
+store the K strongest of each row, K × M numbers.
 
 Shapes: B batch, M memory slots, R read heads, H write heads, K links of a slot.
 
@@ -35,8 +36,8 @@ class SparseLinks(NamedTuple):
     """The strongest links of each slot.
 
     Attributes:
-        slots: integers (B, H, K, M): after which slots this slot was written.
-        values: (B, H, K, M): how far; 0 where there are fewer than K links.
+        slots: integers (B, H, K, M), the slots after which this slot was written.
+        values: (B, H, K, M), the degree of each link; 0 for unused links.
     """
 
     slots: Tensor
@@ -44,16 +45,16 @@ class SparseLinks(NamedTuple):
 
 
 def precedence(previous: Tensor, write_weights: Tensor) -> Tensor:
-    """p: how far each slot is the one that was written last.
+    """Computes p, the degree to which each slot was written last.
 
         p = (1 − Σᵢ w[i]) p + w
 
     Args:
-        previous: p of the step before, (B, H, M).
+        previous: p of the previous step, (B, H, M).
         write_weights: w, (B, H, M).
 
     Returns:
-        (B, H, M), each row of sum at most 1.
+        (B, H, M); each row sums to at most 1.
     """
     return reference.precedence(previous, write_weights)
 
@@ -61,29 +62,29 @@ def precedence(previous: Tensor, write_weights: Tensor) -> Tensor:
 def links(
     previous: Tensor, previous_precedence: Tensor, write_weights: Tensor
 ) -> Tensor:
-    """L: how far each slot was written right after each other one.
+    """Computes L, the degree to which each slot was written right after another.
 
         L[i, j] = (1 − w[i] − w[j]) L[i, j] + w[i] p[j],  L[i, i] = 0
 
     Args:
-        previous: L of the step before, (B, H, M, M).
-        previous_precedence: p of the step before, (B, H, M).
+        previous: L of the previous step, (B, H, M, M).
+        previous_precedence: p of the previous step, (B, H, M).
         write_weights: w, (B, H, M).
 
     Returns:
-        (B, H, M, M), each row and each column of sum at most 1.
+        (B, H, M, M), each row and each column sums to at most 1.
     """
     return reference.write_links(previous, previous_precedence, write_weights)
 
 
 def directions(links: Tensor, read_weights: Tensor) -> tuple[Tensor, Tensor]:
-    """f and b: what was written after, and before, what was read.
+    """Computes f and b, the slots written after and before the read slots.
 
         f = L w,  b = Lᵀ w
 
     Args:
         links: L, (B, H, M, M).
-        read_weights: wʳ of the step before, (B, R, M).
+        read_weights: wʳ of the previous step, (B, R, M).
 
     Returns:
         f and b, (B, R, H, M).
@@ -94,14 +95,14 @@ def directions(links: Tensor, read_weights: Tensor) -> tuple[Tensor, Tensor]:
 def no_links(
     batch: Any, heads: int, slots: int, number: int, dtype: str = "float32"
 ) -> SparseLinks:
-    """The sparse links of a memory that nothing was written to.
+    """Returns the sparse links of an empty memory.
 
     Args:
         batch: B.
         heads: H.
         slots: M.
-        number: K, how many links a slot may have; of a smaller memory all its slots.
-        dtype: of the values.
+        number: K, the maximum number of links per slot; at most M are used.
+        dtype: the dtype of the values.
 
     Raises:
         ValueError: if `number` is below 1.
@@ -118,18 +119,19 @@ def sparse_links(
     write_weights: Tensor,
     threshold: float | None = None,
 ) -> SparseLinks:
-    """L with at most K links in a row, in O(M K).
+    """Computes L with at most K links per row, in O(M K).
 
-    Of w and p the K largest count; they are scaled to the sum that all of them had.
-    So only K rows of L get new links, and links below the threshold are dropped. With
-    K = M and a threshold of 0 this is `links`. The cost is that of the links there are,
-    and a few passes over M K numbers. A link of 0 hands on no gradient.
+    Only the K largest entries of w and p are used, rescaled to the original sums. New
+    links are thus added to K rows of L only, and links below the threshold are dropped.
+    With K = M and a threshold of 0, the result equals `links`. The cost is proportional
+    to the nonzero links, plus a few passes over M K numbers. A link of 0 passes no
+    gradient.
 
     Args:
-        previous: L of the step before.
-        previous_precedence: p of the step before, (B, H, M).
+        previous: L of the previous step.
+        previous_precedence: p of the previous step, (B, H, M).
         write_weights: w, (B, H, M).
-        threshold: links below it are dropped; 1 / K where it is left out.
+        threshold: links below it are dropped; 1 / K by default.
 
     Returns:
         L, in the shapes of `previous`.
@@ -151,7 +153,7 @@ def sparse_links(
     index = rows[..., None] + lines[:, None] * slots  # (G, K rows, K links)
     old_at, old = (ops.take(ops.reshape(x, (-1,)), index) for x in (at, values))
     new_at, new = _merge(old_at, old, (rows, w), columns)
-    at = ops.copy(at)  # on NumPy Keras' scatter would change L of the step before
+    at = ops.copy(at)  # on NumPy, Keras' scatter would modify the previous L
     at, values = _written(at, index, new_at), _written(values, index, new)
     values = ops.where(values < threshold, ops.zeros_like(values), values)
     shape = (-1, heads, k, slots)
@@ -161,11 +163,11 @@ def sparse_links(
 def sparse_directions(
     links: SparseLinks, read_weights: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """f and b of sparse links: f = L w, b = Lᵀ w, in O(R M K).
+    """Computes f = L w and b = Lᵀ w of sparse links, in O(R M K).
 
     Args:
         links: L.
-        read_weights: wʳ of the step before, (B, R, M).
+        read_weights: wʳ of the previous step, (B, R, M).
 
     Returns:
         f and b, (B, R, H, M).
@@ -187,11 +189,11 @@ def sparse_directions(
 
 
 def linkage(links: bool | int) -> Linkage | None:
-    """How a step of the memory writes and follows links.
+    """Returns the functions that write and follow links in a step of the memory.
 
     Args:
-        links: True for dense links, K for sparse ones of that number, whose threshold
-            is 1 / K whatever the number of slots, False for none.
+        links: True for dense links, K for K sparse links per slot with a threshold of 1
+            / K, False for no links.
     """
     if isinstance(links, bool):
         return reference.DENSE if links else None
@@ -200,7 +202,7 @@ def linkage(links: bool | int) -> Linkage | None:
 
 
 def dense_links(links: SparseLinks) -> Tensor:
-    """Sparse links written out, (B, H, M, M).
+    """Converts sparse links to dense links, (B, H, M, M).
 
     Args:
         links: L.
@@ -211,7 +213,7 @@ def dense_links(links: SparseLinks) -> Tensor:
 
 
 def _strongest(weights: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Slots and weights of the K largest of each row (G, M), of the sum of all."""
+    """Returns slots and weights of the K largest per row (G, M), rescaled to its sum."""
     values, slots = ops.top_k(weights, k)  # (G, K)
     total = ops.sum(weights, axis=-1, keepdims=True)
     kept = ops.sum(values, axis=-1, keepdims=True)
@@ -219,7 +221,7 @@ def _strongest(weights: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def _written(x: Tensor, index: Tensor, numbers: Tensor) -> Tensor:
-    """A tensor with numbers at places of its flat form."""
+    """Writes values into a tensor at flat indices."""
     flat, index = ops.reshape(x, (-1,)), ops.reshape(index, (-1, 1))
     flat = ops.scatter_update(flat, index, ops.reshape(numbers, (-1,)))
     return ops.reshape(flat, ops.shape(x))
@@ -231,11 +233,11 @@ def _merge(
     rows: tuple[Tensor, Tensor],
     columns: tuple[Tensor, Tensor],
 ) -> tuple[Tensor, Tensor]:
-    """New links w[i] p[j] joined to those of the rows i, of which the K largest stay.
+    """Merges new links w[i] p[j] into the rows i and keeps the K largest.
 
     Args:
-        at: slots of the links that the rows have, (G, K, K).
-        values: how far, (G, K, K).
+        at: slots of the existing links of the rows, (G, K, K).
+        values: values of the existing links, (G, K, K).
         rows: slots i and weights w, (G, K).
         columns: slots j and weights p, (G, K).
 

@@ -1,4 +1,4 @@
-"""A step function over a sequence, and decoding, which stops early."""
+"""Loops over sequences, and decoding with early stopping."""
 
 from keras_attention.ops.sequence import decoding, loop
 

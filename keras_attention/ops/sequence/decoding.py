@@ -1,7 +1,7 @@
-"""Decoding: a loop that stops early, what samplers compute in it, how it is compiled.
+"""Decoding: a loop with early stopping, operations of samplers, and compilation.
 
-Unlike :func:`keras_attention.ops.sequence.loop.scan`, the loop keeps no outputs and is
-not differentiated.
+Unlike :func:`keras_attention.ops.sequence.loop.scan`, this loop collects no outputs and
+is not differentiable.
 
 Shapes: B batch, T tokens, V words of the vocabulary, S keys.
 """
@@ -28,28 +28,27 @@ def generate(
     stop: Any,
     done: Callable[[Structure], Tensor] | None = None,
 ) -> Structure:
-    """Takes a step for each place from `start` on, until `stop`, or until it is done.
+    """Repeats a step for each index from `start` to `stop`, or until done.
 
         while index < stop and not done(state):
             state = step(index, state)
             index = index + 1
 
-    Inside a compiled function it is one loop on JAX and TensorFlow. On torch and NumPy
-    it is a loop in Python, whose index is a Python integer. Inside a function that
-    `CompiledFunctions` runs, torch records what the first step does and then only
-    repeats that: its index is then a tensor, too, and a step may close over weights,
-    but not over other tensors, which belong into the state; if it does, or asks for a
-    number in a tensor, nothing is recorded. On an accelerator torch asks only now and
-    then whether it is done, since each answer makes Python wait: a step behind the end
-    must leave what matters as it is. No random numbers may be drawn inside; they are
-    drawn before the loop.
+    Inside a compiled function, it is a single loop on JAX and TensorFlow. On torch and
+    NumPy, it is a Python loop with an integer index. Inside `CompiledFunctions`, torch
+    records the operations of the first step and replays them; the index is then a
+    tensor. A recorded step may close over weights. Other tensors belong in the state. A
+    step that closes over another tensor or reads the value of a tensor is not recorded.
+    On an accelerator, torch evaluates `done` only every few steps, because each check
+    blocks Python. A step after the end must therefore not change the result. Sample
+    random numbers before the loop, not inside it.
 
     Args:
         step: f(index, state) that returns the next state, of the same structure, shapes
             and dtypes.
         state: the first state, a structure of tensors.
         start: the first index, an integer or a scalar tensor.
-        stop: the index behind the last, an integer or a scalar tensor.
+        stop: the index after the last one, an integer or a scalar tensor.
         done: f(state), one boolean; or None to take all steps.
 
     Returns:
@@ -69,7 +68,7 @@ def generate(
 
 
 def read(tensor: Tensor, index: Any) -> Tensor:
-    """What stands at place `index` of a buffer: of (B, T, ...) the values (B, ...).
+    """Reads the values (B, ...) at `index` of a buffer (B, T, ...).
 
     Args:
         tensor: (B, T, ...).
@@ -79,10 +78,10 @@ def read(tensor: Tensor, index: Any) -> Tensor:
 
 
 def write(tensor: Tensor, index: Any, values: Tensor) -> Tensor:
-    """Writes a value for each row into place `index` of a buffer, such as a cache.
+    """Writes one value per row at `index` of a buffer, such as a cache.
 
-    On torch the buffer itself is written to, so nothing is copied: go on with what is
-    returned, and forget what was given. For use while decoding: no gradient flows.
+    Torch modifies the buffer in place, without a copy. Use the returned tensor and
+    discard the argument. For decoding only: no gradient flows.
 
     Args:
         tensor: (B, T, ...).
@@ -90,53 +89,55 @@ def write(tensor: Tensor, index: Any, values: Tensor) -> Tensor:
         values: (B, ...).
 
     Returns:
-        The buffer (B, T, ...), with the values in it.
+        The updated buffer (B, T, ...).
     """
     return kernels.write(tensor, index, values)
 
 
 def draw(chances: Tensor, uniforms: Tensor) -> Tensor:
-    """One place of each row, as often as its chance says.
+    """Samples one index per row with the given probabilities.
 
-    The first place at which the running sum of the row exceeds u times its total. One
-    uniform number a row is all that is drawn, and it can be drawn before a loop.
+    Returns the first index at which the cumulative sum of the row exceeds u times its
+    total. It needs one uniform number per row, which can be sampled before a loop.
 
     Args:
-        chances: (B, V), at least 0 and not all 0; they need not sum to one.
+        chances: probabilities (B, V), at least 0 and not all 0; they need not sum to
+            one.
         uniforms: u, (B,), in [0, 1).
 
     Returns:
-        int32 (B,). A place whose chance is 0 is never drawn.
+        int32 (B,). An index with probability 0 is never sampled.
     """
     sums = ops.cumsum(chances, axis=-1)  # (B, V)
-    # Added up in parallel, a running sum may fall a little: its greatest is the total.
+    # A parallel cumulative sum may decrease slightly, so its maximum is the total.
     total = ops.max(sums, axis=-1, keepdims=True)
     beyond = ops.cast(sums > uniforms[:, None] * total, "int32")
-    # Rounding may put the first one beyond where there is no chance.
+    # Rounding may select an index with probability 0.
     rank = ops.where(chances > 0, 1 + beyond, ops.zeros_like(beyond))
     return ops.cast(ops.argmax(rank, axis=-1), "int32")
 
 
 def nucleus(chances: Tensor, p: float) -> Tensor:
-    """The fewest of the greatest chances whose sum reaches p; the others become 0.
+    """Keeps the fewest probabilities with a sum of at least p; sets the others to 0.
 
-    Nothing is sorted: how great a chance must be is found by halving, to a millionth of
-    the greatest one. What is equal to within that stays or goes together.
+    The threshold is found by bisection instead of sorting, with a precision of a
+    millionth of the largest probability. Values that are equal within this precision
+    are kept or removed together.
 
     Args:
         chances: (B, V) probabilities, in any order.
         p: in (0, 1].
 
     Returns:
-        (B, V); the greatest of each row is always left, and all where they do not
-        reach p.
+        (B, V). The largest value of each row is always kept. All values are kept if
+        their sum is below p.
 
     Reference:
         Holtzman et al., "The curious case of neural text degeneration" (2020),
         section 3.1.
     """
-    low = ops.zeros_like(chances[:, :1])  # (B, 1): whose sum reaches p
-    high = 2 * ops.max(chances, axis=-1, keepdims=True)  # (B, 1): whose does not
+    low = ops.zeros_like(chances[:, :1])  # (B, 1): the sum reaches p
+    high = 2 * ops.max(chances, axis=-1, keepdims=True)  # (B, 1): the sum does not
     for _ in range(21):
         middle = (low + high) / 2
         inside = ops.where(chances >= middle, chances, ops.zeros_like(chances))
@@ -147,14 +148,14 @@ def nucleus(chances: Tensor, p: float) -> Tensor:
 
 
 def length_penalty(length: Tensor, alpha: float) -> Tensor:
-    """((5 + |y|) / 6)^α, by which the log-probability of a sequence is divided.
+    """Computes ((5 + |y|) / 6)^α, the divisor of a sequence's log-probability.
 
     Args:
         length: |y|, integers of any shape.
-        alpha: α; 0 leaves log-probabilities as they are, 1 nearly averages them.
+        alpha: α; 0 has no effect, 1 is close to an average over tokens.
 
     Returns:
-        float32, of the shape of the lengths.
+        float32, in the shape of the lengths.
 
     Reference:
         Wu et al., "Google's neural machine translation system" (2016), equation 14.
@@ -163,16 +164,16 @@ def length_penalty(length: Tensor, alpha: float) -> Tensor:
 
 
 def coverage_penalty(alignment_sum: Tensor, beta: float) -> Tensor:
-    """β Σ_s log(min(Σ_t α_ts, 1)): at most 0, low where much was never attended to.
+    """Computes β Σ_s log(min(Σ_t α_ts, 1)), a penalty for keys with little attention.
 
     Args:
-        alignment_sum: Σ_t α_ts, what each key has got of all queries, (..., S). What is
-            below `keras.config.epsilon()`, as a sparse attention leaves it, counts as
-            that. It should be 1 or more for keys that are padding.
+        alignment_sum: Σ_t α_ts, the sum of the weights of each key over all queries,
+            (..., S). It is clipped to at least `keras.config.epsilon()`, for sparse
+            attention. It should be 1 or more for padding keys.
         beta: β.
 
     Returns:
-        float32 (...), to be added to the log-probability of a sequence.
+        float32 (...), at most 0, to add to the log-probability of a sequence.
 
     Reference:
         Wu et al., "Google's neural machine translation system" (2016), equation 14.
@@ -183,12 +184,12 @@ def coverage_penalty(alignment_sum: Tensor, beta: float) -> Tensor:
 
 
 def check_tokens(name: str, tokens: Any, size: int | None) -> None:
-    """Raises a ValueError unless every token is one of the vocabulary.
+    """Raises a ValueError unless every token is in the vocabulary.
 
     Args:
-        name: what the argument is called.
+        name: the name of the argument.
         tokens: an integer, integers, or None.
-        size: V, or None where it is not known.
+        size: V, or None if unknown.
     """
     if tokens is None or size is None:
         return
@@ -201,7 +202,7 @@ def check_tokens(name: str, tokens: Any, size: int | None) -> None:
 
 
 def check_max_length(max_length: int, prompt_length: int) -> None:
-    """Raises a ValueError if what is to be generated ends before its prompt does."""
+    """Raises a ValueError if the maximum length is below the length of the prompt."""
     if max_length < prompt_length:
         raise ValueError(
             "`max_length` counts the prompt, too, and must not be below its length. "
@@ -210,10 +211,10 @@ def check_max_length(max_length: int, prompt_length: int) -> None:
 
 
 def bucket(size: int, step: int = 16) -> int:
-    """The length to pad to: the next multiple of 16, of 32 above 128, of 64 above 256 …
+    """Returns the padded length: a multiple of 16, of 32 above 128, of 64 above 256 …
 
-    A compiled function is compiled anew for each length that it meets. Padded to these,
-    it meets few, and from 64 on less than a quarter of what it works on is padding.
+    A compiled function is recompiled for each new length. Buckets limit the number of
+    lengths. From 64 on, less than a quarter of the input is padding.
     """
     while size > 8 * step:
         step *= 2
@@ -221,24 +222,24 @@ def bucket(size: int, step: int = 16) -> int:
 
 
 class Prompt(NamedTuple):
-    """Tokens to go on from, padded to the length of a bucket."""
+    """Tokens to continue, padded to the length of a bucket."""
 
     tokens: np.ndarray  # (B, T) int32
-    mask: np.ndarray  # (B, T), True where a token is given
-    start: int  # the first place at which a row has no token
+    mask: np.ndarray  # (B, T), True for given tokens
+    start: int  # the first position at which a row has no token
 
 
 def open_prompt(
     tokens: Any, max_length: int, mask: Any = None, padding_token: int = 0
 ) -> Prompt:
-    """Makes room behind a prompt, in NumPy, for what is to be generated.
+    """Pads a prompt in NumPy, with space for the generated tokens.
 
     Args:
-        tokens: integers (B, ·), at least one a row.
-        max_length: how many tokens a row may have in the end, its prompt included.
-        mask: booleans (B, ·), True where a token is given, from the first place on; by
-            default all are.
-        padding_token: what stands where nothing is given.
+        tokens: integers (B, ·), at least one per row.
+        max_length: the maximum number of tokens per row, including the prompt.
+        mask: booleans (B, ·), True for given tokens, which start at the first position;
+            by default, all tokens are given.
+        padding_token: the token for all other positions.
 
     Returns:
         A `Prompt` of length `bucket(max_length)`.
@@ -272,23 +273,23 @@ def open_prompt(
 
 
 class CompiledFunctions:
-    """Functions of a model's weights, compiled once for each shape, and kept.
+    """A cache of functions of a model's weights, compiled once per shape.
 
-    A model that generates makes one of these in its constructor, and runs through it
-    what works on its weights step by step:
+    A generating model creates an instance in its constructor and runs its step-by-step
+    functions through it:
 
         self.compiled = CompiledFunctions(self)
         …
         tokens = self.compiled(("decode", sampler.key), decode, prompt, encoded)
 
-    The weights are read anew at each call, so that what is trained meanwhile counts. A
-    function is compiled again if the owner's variables are no longer the same ones, or
-    its `run_eagerly` or `jit_compile` changed. `clear` forgets all; a model's own
-    `compile` is a good place for it. A model loaded from a file starts with none.
+    Each call reads the current weights, so training between calls takes effect. A
+    function is recompiled if the owner's variables are replaced, or if its
+    `run_eagerly` or `jit_compile` changes. `clear` empties the cache; a model can call
+    it in its `compile`. The cache of a loaded model is empty.
 
     Args:
         owner: the layer or model whose variables the functions use.
-        most: how many functions are kept; the one compiled first goes first.
+        most: the maximum number of cached functions; the oldest one is removed first.
 
     Example:
 
@@ -321,20 +322,20 @@ class CompiledFunctions:
         """Runs `function(*args)`, compiled.
 
         Args:
-            key: names what the function does. All that decides on it and is not in
-                `args` or a variable belongs into the key: of the functions given with
-                equal keys, the first is compiled and runs for all.
-            function: of structures of tensors. Numbers come as tensors on JAX and
-                TensorFlow, and as they are on torch and NumPy. Python's own decisions
-                in it are taken once, while it is compiled. On torch only the steps of
-                `generate` are compiled: they are recorded.
-            *args: structures of arrays, tensors, numbers and None; one compilation for
-                each of their shapes and dtypes, and on torch of the numbers.
-            variables: variables that the function uses and the owner does not have,
-                such as those of a sampler.
+            key: identifies the behaviour of the function. It must contain everything
+                that affects the function, except `args` and variables: for functions
+                with equal keys, the first one is compiled and used for all.
+            function: a function of structures of tensors. Numbers become tensors on JAX
+                and TensorFlow and stay numbers on torch and NumPy. Python branches are
+                evaluated once, during compilation. Torch only records the steps of
+                `generate`.
+            *args: structures of arrays, tensors, numbers and None; each combination of
+                shapes and dtypes (on torch also of numbers) is compiled once.
+            variables: further variables of the function that the owner does not have,
+                such as the variables of a sampler.
 
         Returns:
-            What the function returns, a structure of tensors.
+            The result of the function, a structure of tensors.
         """
         eager = bool(getattr(self.owner, "run_eagerly", False))
         xla = bool(getattr(self.owner, "jit_compile", False))
@@ -350,7 +351,7 @@ class CompiledFunctions:
         return kept[1](*args)
 
     def clear(self) -> None:
-        """Forgets what was compiled."""
+        """Removes all compiled functions."""
         self._kept.clear()
 
 

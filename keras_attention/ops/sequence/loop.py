@@ -1,8 +1,8 @@
 """Loops over time.
 
-:func:`scan` takes one step function over a sequence, differentiably: a cell over its
-inputs, an attention whose steps depend on each other. Decoding, which stops early and
-is not differentiated, is in :mod:`keras_attention.ops.sequence.decoding`.
+:func:`scan` applies a step function over a sequence, with gradients, such as a
+recurrent cell or attention with dependent steps. Decoding, which stops early and has no
+gradients, is in :mod:`keras_attention.ops.sequence.decoding`.
 
 Shapes: B batch, T steps.
 """
@@ -24,36 +24,36 @@ Step = Callable[[Structure, Structure], tuple[Structure, Structure]]
 def scan(
     step: Step, state: Structure, inputs: Structure, checkpoint_steps: Any = None
 ) -> tuple[Structure, Any]:
-    """Takes a step for each time of a sequence, from one state to the next.
+    """Applies a step function to each time step of a sequence and carries a state.
 
         stateₜ₊₁, outputₜ = step(stateₜ, inputₜ)
 
-    What all steps read alike (a memory, its mask) is best closed over by `step`, not
-    carried in the state. Random numbers must be drawn before the loop and come in as
-    inputs: a seed generator inside it would leak tracers on JAX, and repeat itself on
-    TensorFlow. Gradients flow through everything.
+    `step` should close over constant tensors, such as a memory and its mask, instead of
+    carrying them in the state. Sample random numbers before the loop and pass them as
+    inputs: a seed generator inside the loop leaks tracers on JAX and repeats its
+    numbers on TensorFlow. Gradients flow through all tensors.
 
-    With `checkpoint_steps` n, the loop keeps the state after every n steps. It
-    recomputes the steps between them for the gradients: memory grows with T / n + n
-    instead of with T. No gradient flows to what `step` closes over, other than
+    With `checkpoint_steps` n, the loop stores the state after every n steps and
+    recomputes the steps in between for the gradients. Memory then grows with T / n + n
+    instead of T, and no gradient flows to tensors that `step` closes over, except
     variables.
 
     Args:
         step: f(state, input) that returns the next state, of the same structure,
             shapes and dtypes, and an output, a structure of tensors.
         state: the first state, a structure of tensors; tuples and dicts.
-        inputs: a structure of tensors (T, B, ...), the time first, T at least 1.
+        inputs: a structure of tensors (T, B, ...), time first, T at least 1.
         checkpoint_steps: n, the number of steps that are recomputed together; "auto" is
-            √T, and None keeps everything.
+            √T, and None stores everything.
 
     Returns:
         The last state, and the outputs (T, ...) of all steps.
 
     Raises:
         ValueError: if there are no inputs, or they differ in length, or
-            `checkpoint_steps` is below 1; on torch, while an export is traced that
-            leaves the length open: it would hold as many steps as its example, and be
-            wrong for others.
+            `checkpoint_steps` is below 1; on torch, while an export with a dynamic
+            length is traced, because the exported loop would keep the number of steps
+            of the example.
 
     Example:
 
@@ -68,7 +68,7 @@ def scan(
     flat = keras.tree.flatten(inputs)
     if not flat:
         raise ValueError("`inputs` must hold at least one tensor. Received: none")
-    # No set: torch has no hash for the open length of an export.
+    # Not a set: torch cannot hash the dynamic length of an export.
     lengths = [x.shape[0] for x in flat if x.shape[0] is not None]
     if any(n != lengths[0] for n in lengths):
         shapes = [tuple(x.shape) for x in flat]
@@ -96,7 +96,7 @@ def scan(
 def _in_segments(
     step: Step, state: Structure, inputs: Structure, checkpoint_steps: Any, first: Any
 ) -> tuple[Structure, Any]:
-    """A scan over segments, each of which is a scan that is computed again."""
+    """Scans over segments; the gradient recomputes each segment."""
     if first.shape[0] is None:
         return _in_open_segments(step, state, inputs, checkpoint_steps, first)
     ops, tree = keras.ops, keras.tree
@@ -121,9 +121,9 @@ def _in_segments(
 def _in_open_segments(
     step: Step, state: Structure, inputs: Structure, checkpoint_steps: Any, first: Any
 ) -> tuple[Structure, Any]:
-    """The same of a length not known yet: the last group has steps without effect.
+    """Scans over segments for an unknown length, padded by steps without effect.
 
-    A rest of no steps would be a loop without a turn.
+    A separate last segment could be empty, that is, a loop without iterations.
     """
     ops, tree = keras.ops, keras.tree
     length = ops.shape(first)[0]
@@ -152,7 +152,7 @@ def _in_open_segments(
 def _whole_segments(
     step: Step, state: Structure, inputs: Structure, checkpoint_steps: Any
 ) -> tuple[Structure, Any]:
-    """Of a length that is a multiple of the segment's."""
+    """Scans over segments of equal length."""
     ops, tree = keras.ops, keras.tree
 
     def cut(x: Any) -> Any:  # (T, ...) to (count, checkpoint_steps, ...)
@@ -170,12 +170,12 @@ def _whole_segments(
 
 
 def choose(condition: Any, new: Structure, old: Structure) -> Structure:
-    """`new` where the condition (B,) holds and `old` elsewhere, for every tensor.
+    """Selects `new` where the condition (B,) is True and `old` elsewhere, per tensor.
 
     Args:
         condition: booleans (B,).
         new: a structure of tensors (B, ...).
-        old: another of the same structure and shapes.
+        old: a structure of tensors with the same structure and shapes.
 
     Returns:
         A structure of tensors (B, ...).

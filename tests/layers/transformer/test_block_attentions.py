@@ -349,13 +349,6 @@ SCALED = layers.Attention("scaled_dot")
             {"num_heads": 3, "cross_attention": {"position": "rotary"}},
             "`cross_attention` must have none of.*'position': 'rotary'",
         ),
-        (
-            {
-                "num_heads": 3,
-                "cross_attention": layers.MultiHeadAttention(2, 6, sliding_window=2),
-            },
-            "`cross_attention` must have none of.*'sliding_window': 2",
-        ),
     ],
 )
 def test_bad_attentions(arguments, message):

@@ -14,7 +14,7 @@ GET = (("got",), ("took",), ("grabbed",), ("picked", "up"))
 DROP = (("dropped",), ("left",), ("discarded",), ("put", "down"))
 GIVE = ("gave", "handed", "passed")
 
-QUESTIONS = 5  # a story
+QUESTIONS = 5  # per story
 WINDOW = 5  # number of last facts that a question may be about
 _FACTS_BETWEEN = 2  # facts told before each attempt to ask
 _ADVERB = 0.2  # probability of an optional "there" at the end of a sentence
