@@ -108,7 +108,7 @@ def remember(digits, b):
 
 
 def distance(found, targets):
-    """How far states (T, D) are from their targets, in parts of their length, (T,)."""
+    """Returns the relative distance of states (T, D) to their targets, (T,)."""
     far = np.linalg.norm(keras.ops.convert_to_numpy(found) - targets, axis=1)
     return far / np.linalg.norm(targets, axis=1)
 

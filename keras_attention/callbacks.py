@@ -99,10 +99,12 @@ def is_switch(variable: Any) -> bool:
 class HalveLearningRate(keras.callbacks.Callback):
     """Halves the learning rate every few epochs.
 
-    At the start of epoch e the rate is  r · ½^⌊(e − start) / every⌋,  with r the
-    optimizer's rate when `fit` was called; r itself before epoch `start`. It counts
-    epochs, while a Keras schedule counts steps and therefore depends on the size of the
-    data. To continue an earlier `fit`, first reset the optimizer's learning rate to r.
+        rate(e) = r · ½^⌊(e − start) / every⌋
+
+    The rate of epoch e is set at its start, and r is the optimizer's rate when `fit`
+    was called. Before epoch `start`, the rate is r. The callback counts epochs, while a
+    Keras schedule counts steps and therefore depends on the size of the data. To
+    continue an earlier `fit`, first reset the optimizer's learning rate to r.
 
     Args:
         every: the number of epochs between halvings. The paper uses 25 for single tasks

@@ -1,4 +1,5 @@
-"""Speed, memory and the papers' tables: `python -m keras_attention.benchmarks`.
+"""Benchmarks of speed, memory and published results.
 
-It uses the whole package and nothing in the package uses it.
+Run them with `python -m keras_attention.benchmarks`. No other part of the package
+imports this module.
 """

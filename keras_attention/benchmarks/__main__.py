@@ -1,8 +1,7 @@
 """The command line: `python -m keras_attention.benchmarks COMMAND …`.
 
-A command is a module with `add_arguments(parser)` and `main(args)`, which
-returns the exit status. Only the module of the command that is asked for is
-imported.
+A command is a module with `add_arguments(parser)` and `main(args)`. `main` returns the
+exit status. Only the module of the requested command is imported.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(module: Any, args: argparse.Namespace) -> int:
-    """`module.main`, with its errors of usage as one line instead of a trace."""
+    """Runs `module.main` and prints usage errors as one line without a traceback."""
     try:
         return module.main(args)
     except UsageError as error:

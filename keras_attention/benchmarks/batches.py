@@ -1,4 +1,4 @@
-"""What the benchmarks' batches of unequal sizes have in common."""
+"""Helpers for batches of unequal sizes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Batch = TypeVar("Batch")
 def differ_first(batches: list[Batch], size_of: Callable[[Batch], Any]) -> None:
     """On TensorFlow, makes the first two batches differ in size, if any do.
 
-    There Keras takes a size that the first two batches share for that of all. The first
-    batch of another size than the first one's is moved behind it; the others keep their
-    order.
+    On TensorFlow, Keras assumes that all batches have the common size of the first two.
+    The first batch of a different size therefore moves to second place; the others keep
+    their order.
 
     Args:
-        batches: in the order in which they are trained on; it is changed in place.
-        size_of: tells a batch's size.
+        batches: the batches in training order, changed in place.
+        size_of: returns a batch's size.
     """
     if keras.config.backend() != "tensorflow":
         return

@@ -1,13 +1,12 @@
-"""How many random patterns memories of neurons hold, beside what theory expects.
+"""Measures the capacity of associative memories and compares it with theory.
 
     python -m keras_attention.benchmarks capacity --json runs.json --plot capacity.png
 
-Random patterns of −1 and 1 are stored in an `AssociativeMemory`, and all of them are
-given back to it for one synchronous update: what is counted is how many bits flip. Of
-the classical and the polynomial memory theory knows how many to expect, by taking the
-crosstalk of the other patterns as normally distributed (`ops.retrieval.bit_error`, for
-many neurons; `expected`, for as many as there are). In the exponential one a bit flips
-for half of those patterns that differ in it alone.
+An `AssociativeMemory` stores random patterns of −1 and 1. All patterns are then queries
+for one synchronous update, and the flipped bits are counted. For the classical and the
+polynomial memory, theory assumes normally distributed crosstalk of the other patterns
+(`ops.retrieval.bit_error` for many neurons; `expected` for a finite number). In the
+exponential memory, a bit flips for half of the patterns that differ only in that bit.
 """
 
 from __future__ import annotations
@@ -31,18 +30,18 @@ from keras_attention.ops.hopfield import retrieval
 from keras_attention.version import __version__
 
 SEED = 1982
-MOST = 400  # draws of one point
+MOST = 400  # pattern sets per point
 
 
 class Point(NamedTuple):
-    """A memory of so many patterns.
+    """A memory with a given number of patterns.
 
     Attributes:
-        name: of the curve that it is on.
-        kind: of the memory.
-        dim: d, its neurons; a whole number, save on the curve of the exponential one.
-        degree: n of the polynomial memory; 2 of the classical one.
-        patterns: K, how many are stored; a whole number, save on curves.
+        name: the name of its curve.
+        kind: the kind of memory.
+        dim: d, the number of neurons; an integer, except on the exponential curve.
+        degree: n of the polynomial memory; 2 for the classical memory.
+        patterns: K, the number of stored patterns; an integer, except on curves.
     """
 
     name: str
@@ -69,7 +68,7 @@ POINTS += [
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `capacity`."""
+    """Adds the options of `capacity`."""
     add = parser.add_argument
     add("--bits", type=int, default=200_000, help="bits looked at, at least, a point")
     add("--json", type=pathlib.Path, help="where to write the results")
@@ -77,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Measures all points, prints the table and writes what is asked for."""
+    """Measures all points, prints the table and writes the requested files."""
     if args.bits < 1:
         raise UsageError(f"--bits must be at least 1. Received: {args.bits}")
     start, cpu = time.perf_counter(), time.process_time()
@@ -107,18 +106,18 @@ def main(args: argparse.Namespace) -> int:
 
 
 def measure(point: Point, bits: int) -> dict[str, Any]:
-    """The share of wrong bits, over several draws of patterns.
+    """Measures the share of wrong bits over several random pattern sets.
 
     Args:
-        point: what is stored.
-        bits: how many are to be looked at.
+        point: the memory to measure.
+        bits: the number of bits to check.
 
     Returns:
-        The point, "wrong" and its standard "error" over "draws", and what was
-        "expected"; "limit", what is expected of many neurons, None of the exponential
-        memory.
+        The point; "wrong", the share of wrong bits; its standard "error" over "draws";
+        the "expected" share; and "limit", the expected share for many neurons, or None
+        for the exponential memory.
     """
-    # Not many draws of few patterns for each other: a draw is what is independent.
+    # Errors within a pattern set are correlated; the sets are independent.
     draws = min(MOST, max(8, -(-bits // (point.patterns * point.dim))))
     rng = np.random.default_rng([SEED, point.dim, point.degree, point.patterns])
     memory = AssociativeMemory(
@@ -146,11 +145,11 @@ def measure(point: Point, bits: int) -> dict[str, Any]:
 
 
 def expected(point: Point) -> float:
-    """The share of wrong bits that is expected of so few neurons.
+    """Returns the expected share of wrong bits for a finite number of neurons.
 
     Bit j of a pattern flips if G(d − 1) + Σᵢ ±G(hᵢ) < 0, the sum over the K − 1 other
     patterns, where G(h) = (h + 1)ⁿ − (h − 1)ⁿ and hᵢ is a sum of d − 1 bits. The sum is
-    taken as normal; for n = 2 it moves by steps of 2 · G(1), of which a tie flips none.
+    assumed normal. For n = 2 it moves in steps of 2 · G(1), and a tie flips no bit.
     """
     dim, degree, others = point.dim, point.degree, point.patterns - 1
     if point.kind == "exponential":
@@ -164,7 +163,7 @@ def expected(point: Point) -> float:
 
 
 def table(runs: list[dict[str, Any]]) -> str:
-    """The points in lines."""
+    """Formats the points as lines."""
     head = f"{'memory':32}{'patterns':>9}{'draws':>7}{'wrong bits':>12}"
     lines = [head + f"{'± error':>10}{'expected':>10}{'limit':>10}"]
     for run in runs:
@@ -184,7 +183,7 @@ LABELS = {
 
 
 def series(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What `visualization.plot_capacity` draws of the runs."""
+    """Returns the input of `visualization.plot_capacity` for the runs."""
     found = []
     for name in dict.fromkeys(run["name"] for run in runs):
         own = [run for run in runs if run["name"] == name]

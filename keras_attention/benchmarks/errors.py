@@ -1,5 +1,5 @@
-"""What a command raises when it was asked for something it cannot do."""
+"""Errors of the benchmark commands."""
 
 
 class UsageError(ValueError):
-    """Shown as one line; the command then ends with status 2."""
+    """A usage error, printed as one line; the command ends with status 2."""

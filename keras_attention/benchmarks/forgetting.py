@@ -1,12 +1,12 @@
-"""What the last state of a recurrent network forgets, and attention does not.
+"""Compares the last state of a recurrent network with attention over all states.
 
     python -m keras_attention.benchmarks forgetting --json runs.json --plot curve.png
 
-Stories of facts are read by a GRU; one fact is asked for when the story has ended
-(`datasets.recall`). What is compared is where the answer is read from: from the last
-state alone, or from all states by attention, with the question as the query. Nothing
-else differs; a last state of more units is measured, too. One network of each kind and
-seed is trained on stories of all lengths, no story twice, and tested on each length.
+A GRU reads stories of facts, and a question about one fact follows (`datasets.recall`).
+One model answers from the last state, the other attends to all states with the question
+as the query. The models are otherwise equal. A last state with more units is also
+tested. One network per kind and seed is trained on new stories of all lengths and
+tested on each length.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from keras_attention.version import __version__
 
 LENGTHS = (1, 2, 4, 8, 16, 32)
 BATCH = 64
-TESTED = 2_000  # stories of each length
+TESTED = 2_000  # test stories per length
 LABELS = {
     "x_label": "facts in the story",
     "y_label": "questions answered right",
@@ -40,7 +40,7 @@ LABELS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `forgetting`."""
+    """Adds the options of `forgetting`."""
     add = parser.add_argument
     add("--steps", type=int, default=9_000, help="batches that a network learns from")
     add("--seeds", type=int, default=3, help="how many networks of each kind")
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Trains all networks, prints the table and writes what is asked for."""
+    """Trains all networks, prints the table and writes the requested files."""
     for name in ("steps", "seeds", "units"):
         if getattr(args, name) < 1:
             value = getattr(args, name)
@@ -63,7 +63,7 @@ def main(args: argparse.Namespace) -> int:
         for attends, units in kinds(args.units, args.wide):
             runs.append(train(attends, units, seed, args.steps))
             print(line(runs[-1]), flush=True)
-            if args.json:  # after each run: one that is stopped has what it had
+            if args.json:  # save after each run
                 args.json.write_text(document(runs, args.steps), encoding="utf-8")
     print(table(runs))
     if args.plot:
@@ -74,7 +74,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def document(runs: list[dict[str, Any]], steps: int) -> str:
-    """The file of results."""
+    """Returns the contents of the results file."""
     results = {
         "benchmark": "forgetting",
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -91,17 +91,17 @@ def document(runs: list[dict[str, Any]], steps: int) -> str:
 
 
 def kinds(units: int, wide: int) -> list[tuple[bool, int]]:
-    """(whether it attends, units) of each kind of network."""
+    """Returns (attends, units) of each kind of network."""
     found = [(True, units), (False, units)]
     return found + ([(False, wide)] if wide else [])
 
 
 def network(attends: bool, units: int) -> keras.Model:
-    """Sentences as sums of words, a GRU, and what the answer is read from.
+    """Builds a model of summed word embeddings, a GRU and an answer layer.
 
     Args:
-        attends: whether from all states by attention, or from the last one.
-        units: U.
+        attends: whether to attend to all states instead of using the last state.
+        units: U, the number of GRU units.
 
     Returns:
         A model from {"story": (B, M, 2), "question": (B, 1)} to logits (B, V).
@@ -118,7 +118,7 @@ def network(attends: bool, units: int) -> keras.Model:
         look = layers.Attention("general", name="attention")
         found = look(asked[:, None], states, value_mask=is_valid)[:, 0]  # (B, U)
     else:
-        found = states[:, -1]  # (B, U): padding leaves a state as it was
+        found = states[:, -1]  # (B, U): padding leaves the state unchanged
     both = keras.layers.Concatenate()([found, asked])
     hidden = keras.layers.Dense(units, "relu")(both)
     return keras.Model(
@@ -127,11 +127,11 @@ def network(attends: bool, units: int) -> keras.Model:
 
 
 class Batches(keras.utils.PyDataset):
-    """Stories of one length a batch, so that nothing is padded; lengths take turns.
+    """Unpadded batches of stories of equal length; the lengths alternate.
 
     Args:
-        first: the number of the first batch, of which it is drawn.
-        count: how many batches.
+        first: the number of the first batch, used as a seed.
+        count: the number of batches.
     """
 
     def __init__(self, first: int, count: int) -> None:
@@ -149,17 +149,17 @@ class Batches(keras.utils.PyDataset):
 
 
 def train(attends: bool, units: int, seed: int, steps: int) -> dict[str, Any]:
-    """One network, trained and tested.
+    """Trains and tests one network.
 
     Args:
         attends: see `network`.
         units: see `network`.
-        seed: of its weights; the stories are the same for all of them.
-        steps: how many batches it learns from.
+        seed: the seed of the weights. All seeds share the same stories.
+        steps: the number of training batches.
 
     Returns:
-        What it is, "accuracy" by the number of facts, the mean loss at each of the
-        two learning rates, and the time it took.
+        The settings, "accuracy" by the number of facts, the mean loss at each of the
+        two learning rates, and the duration.
     """
     start, cpu = time.perf_counter(), time.process_time()
     keras.utils.set_random_seed(seed)
@@ -186,26 +186,26 @@ def train(attends: bool, units: int, seed: int, steps: int) -> dict[str, Any]:
 
 
 def accuracy(model: keras.Model, facts: int) -> float:
-    """The share of questions about stories of so many facts that are answered right."""
+    """Returns the accuracy on stories with the given number of facts."""
     stories = recall.generate(TESTED, facts, seed=[2, facts])
     logits = model.predict(stories.inputs, batch_size=500, verbose=0)
     return float(np.mean(logits.argmax(-1) == stories.answers))
 
 
 def name_of(run: dict[str, Any]) -> str:
-    """What the answer is read from, in words."""
+    """Returns a description of the answer's source."""
     what = "attention over the states" if run["attends"] else "the last state"
     return f"{what}, {run['units']} units"
 
 
 def line(run: dict[str, Any]) -> str:
-    """A run in a line."""
+    """Formats a run as a line of text."""
     scores = "".join(f"{100 * share:7.1f}" for share in run["accuracy"].values())
     return f"{name_of(run):38}{run['seed']:5}{scores}{run['seconds']:8.0f} s"
 
 
 def table(runs: Sequence[dict[str, Any]]) -> str:
-    """The mean accuracy of each kind, in per cent, by the number of facts."""
+    """Formats the mean accuracy of each kind in per cent, by number of facts."""
     head = f"{'read from':38}{'nets':>5}" + "".join(f"{n:7}" for n in LENGTHS)
     lines = [head]
     for one in series(runs):
@@ -216,7 +216,7 @@ def table(runs: Sequence[dict[str, Any]]) -> str:
 
 
 def series(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What `visualization.plot_curves` draws: means, and the least and the most."""
+    """Returns the input of `visualization.plot_curves`: means with their ranges."""
     found = []
     for name in dict.fromkeys(name_of(run) for run in runs):
         own = np.array(

@@ -1,12 +1,10 @@
-"""How times are compared: interleaved pairs, null runs, floors, verdicts.
+"""Comparison of run times: interleaved pairs, null runs, floors, verdicts.
 
-Ours and theirs run in turns, ABBA (ours theirs, theirs ours, …), so that a
-machine that slows down slows both. Each pair gives one ratio, theirs over
-ours; its median says how many times as fast ours is. The same with ours
-against itself, the A/A null run, says what ratios the noise of this machine
-alone makes. Only a ratio that stands clear of those is called a difference.
-
-Nothing here knows a backend.
+Ours and theirs alternate in ABBA order (ours theirs, theirs ours, …), so that a
+slowdown of the machine affects both. Each pair gives one ratio, theirs over ours. The
+median ratio is our speedup. The A/A null run times ours against itself and shows the
+noise of the machine. Only a ratio clearly outside this noise counts as a difference.
+The module does not depend on a backend.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-SEED = 1302  # of the inputs, the weights and the resampling
+SEED = 1302  # seed of the inputs, the weights and the resampling
 WARM_UPS = 5
 MIN_PAIRS = 15
 RESAMPLES = 2000
@@ -27,7 +25,7 @@ FASTER, SAME, SLOWER = "faster", "same within noise", "slower"
 
 
 class NumericsError(ArithmeticError):
-    """Ours and theirs do not compute the same, so their times mean nothing."""
+    """Ours and theirs compute different results, so their times are not comparable."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +33,10 @@ class Step:
     """A part of a case's work, for the floor.
 
     Attributes:
-        flops: Operations, a multiplication and an addition counted as two.
-        bytes: Bytes that must be read or written at least once.
-        product: (batch, rows, inner, columns) of the matrix product that does
-            these operations, at whose rate they are charged; None where they
-            are no product and cost their bytes alone.
+        flops: Number of operations; a multiplication with an addition counts as two.
+        bytes: Minimum number of bytes to read or write.
+        product: (batch, rows, inner, columns) of the matrix product whose measured rate
+            applies; None if the operations are not a product and only the bytes count.
     """
 
     flops: float
@@ -49,16 +46,16 @@ class Step:
 
 @dataclass(frozen=True)
 class Contestants:
-    """What a case lets run against each other, ready to be called.
+    """The functions that a case compares.
 
     Attributes:
-        calls: Functions without arguments by name, ours under "ours". Each
-            returns its result, a tensor or a (nested) dict or list of them.
-        check: A function that returns, for each peer, the largest difference
-            from ours, and raises `NumericsError` where it is too large. By
-            default the results of one call each are compared.
-        memory: Functions that return a compiled call's scratch bytes, by name,
-            where the compiler tells.
+        calls: Functions without arguments by name; ours is "ours". Each returns a
+            tensor or a nested dict or list of tensors.
+        check: A function that returns the largest difference from ours for each peer
+            and raises `NumericsError` if it is too large. By default, the results of
+            one call each are compared.
+        memory: Functions by name that return the scratch bytes of a compiled call, if
+            the compiler reports them.
     """
 
     calls: Mapping[str, Callable[[], Any]]
@@ -68,18 +65,18 @@ class Contestants:
 
 @dataclass(frozen=True)
 class Case:
-    """One thing to time, at one size.
+    """A benchmark case at one size.
 
     Attributes:
-        name: The name on the command line; many sizes share it.
-        sizes: What tells this case from others of its name.
-        make: Given the backend's name, builds the contestants.
-        steps: The work at the least, for the floor.
-        tolerance: How far results may differ, relative to the largest of
-            theirs or to 1, whichever is more.
-        quick: Whether the case is part of a quick run.
-        needs: Modules that peers need besides the backend.
-        backends: Those on which the case says something of its own.
+        name: The name on the command line, shared by all sizes.
+        sizes: The sizes that identify this case among cases with the same name.
+        make: Builds the contestants for a backend name.
+        steps: The minimum work, for the floor.
+        tolerance: Maximum difference of results, relative to the larger of their
+            maximum and 1.
+        quick: Whether the case is part in a quick run.
+        needs: Modules that peers need in addition to the backend.
+        backends: The backends on which the case is meaningful.
     """
 
     name: str
@@ -93,23 +90,23 @@ class Case:
 
     @property
     def flops(self) -> float:
-        """All operations of one call."""
+        """Returns the number of operations of one call."""
         return sum(step.flops for step in self.steps)
 
     @property
     def bytes(self) -> float:
-        """All bytes one call must move."""
+        """Returns the number of bytes that one call must move."""
         return sum(step.bytes for step in self.steps)
 
     @property
     def label(self) -> str:
-        """Name and sizes in one line."""
+        """Returns the name and the sizes as one line."""
         return " ".join([self.name, *(f"{k}={v}" for k, v in self.sizes.items())])
 
 
 @dataclass(frozen=True)
 class Spread:
-    """How ratios spread: percentiles, and a 95 % interval of their median."""
+    """The spread of ratios: percentiles and a 95 % interval of their median."""
 
     median: float
     q1: float
@@ -120,12 +117,12 @@ class Spread:
     high: float
 
     def to_json(self) -> dict[str, float]:
-        """As a dict of floats."""
+        """Returns the fields as a dict of floats."""
         return asdict(self)
 
 
 def abba(pairs: int) -> Iterator[tuple[int, int]]:
-    """The order within each pair, 0 for ours: (0, 1), (1, 0), (0, 1), …"""
+    """Returns the order within each pair, 0 for ours: (0, 1), (1, 0), (0, 1), …"""
     for pair in range(pairs):
         yield (0, 1) if pair % 2 == 0 else (1, 0)
 
@@ -138,18 +135,18 @@ def time_pairs(
     clock: Callable[[], float] = time.perf_counter,
     between: Callable[[], Any] | None = None,
 ) -> np.ndarray:
-    """Times two functions in turns.
+    """Times two functions alternately.
 
     Args:
-        ours: A function that returns when its work is done.
-        theirs: Another.
-        pairs: How many times each is timed.
-        calls: How many calls of each one timing spans.
+        ours: A function that blocks until its work is done.
+        theirs: Another such function.
+        pairs: Number of timings of each function.
+        calls: Number of calls per timing.
         clock: Returns the time in seconds.
-        between: What is done before each timing, and not timed; or None.
+        between: An untimed function to call before each timing, or None.
 
     Returns:
-        Seconds a call, (pairs, 2): ours, theirs.
+        Seconds per call, (pairs, 2): ours, theirs.
     """
     contestants = (ours, theirs)
     seconds = np.empty((pairs, 2))
@@ -165,25 +162,24 @@ def time_pairs(
 
 
 def calls_to_last(seconds_a_call: float, at_least: float) -> int:
-    """How many calls one timing must span to last `at_least` seconds."""
+    """Returns the number of calls per timing that take `at_least` seconds."""
     return max(1, math.ceil(at_least / max(seconds_a_call, 1e-9)))
 
 
 def pair_ratios(seconds: np.ndarray) -> np.ndarray:
-    """Theirs over ours, pair by pair, from what `time_pairs` returns."""
+    """Returns theirs over ours for each pair, from the output of `time_pairs`."""
     return seconds[:, 1] / seconds[:, 0]
 
 
 def spread(ratios: Sequence[float] | np.ndarray, seed: int = SEED) -> Spread:
-    """Percentiles of the ratios and a bootstrap interval of their median.
+    """Returns percentiles of the ratios and a bootstrap interval of their median.
 
     Args:
-        ratios: One a pair.
-        seed: Of the resampling.
+        ratios: One ratio per pair.
+        seed: Seed for the resampling.
 
     Returns:
-        A `Spread`; `low` and `high` hold 95 % of the medians of samples drawn
-        from the ratios with replacement.
+        A `Spread`. 95 % of the bootstrap medians lie between `low` and `high`.
     """
     ratios = np.asarray(ratios, dtype="float64")
     generator = np.random.default_rng(seed)
@@ -195,10 +191,10 @@ def spread(ratios: Sequence[float] | np.ndarray, seed: int = SEED) -> Spread:
 
 
 def verdict(ratio: Spread, null: Spread) -> str:
-    """Whether ours is faster, slower, or the same within noise.
+    """Returns whether ours is faster, slower, or the same within noise.
 
-    There is a difference if the interval of the median ratio lies wholly above
-    or wholly below both 1 and the interval of the null run's median.
+    The times differ if the interval of the median ratio lies entirely above or entirely
+    below both 1 and the interval of the null run's median.
     """
     if ratio.low > max(null.high, 1.0):
         return FASTER
@@ -212,12 +208,12 @@ def floor_seconds(
     product_rate: Callable[[tuple[int, int, int, int]], float],
     copy_rate: Callable[[float], float],
 ) -> float:
-    """The least time the steps could take: Σ max(flops/rate, bytes/rate).
+    """Returns the minimum time of the steps: Σ max(flops/rate, bytes/rate).
 
     Args:
-        steps: The work.
-        product_rate: Operations a second of a matrix product of given shape.
-        copy_rate: Bytes a second of a copy of a given number of bytes.
+        steps: The steps of the work.
+        product_rate: Operations per second of a matrix product of given shape.
+        copy_rate: Bytes per second of a copy of a given number of bytes.
 
     Returns:
         Seconds.
@@ -235,19 +231,19 @@ def largest_difference(
     theirs: Mapping[str, np.ndarray],
     tolerance: float,
 ) -> float:
-    """Compares two results by name, where both hold the name.
+    """Compares two results by their common names.
 
     Args:
         ours: Arrays by name.
-        theirs: Arrays by name; it may lack some (a fused peer has no weights).
+        theirs: Arrays by name; some may be missing (a fused peer has no weights).
         tolerance: See `Case`.
 
     Returns:
-        The largest difference, relative to theirs or to 1.
+        The largest difference, relative to the larger of theirs and 1.
 
     Raises:
-        NumericsError: If they differ by more than the tolerance, in shape, or
-            if they have no name in common.
+        NumericsError: If the results differ by more than the tolerance or in shape, or
+            have no common name.
     """
     common = sorted(set(ours) & set(theirs))
     if not common:
@@ -263,7 +259,7 @@ def largest_difference(
             )
         scale = max(1.0, float(np.max(np.abs(other), initial=0.0)))
         difference = float(np.max(np.abs(mine - other), initial=0.0)) / scale
-        if not difference <= tolerance:  # also if it is NaN
+        if not difference <= tolerance:  # also true for NaN
             raise NumericsError(
                 f"`{name}` differs by {difference:.3g}, more than {tolerance:.3g}"
             )

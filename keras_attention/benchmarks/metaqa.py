@@ -1,11 +1,11 @@
-"""MetaQA: our hits@1 beside a logistic regression's and the published ones.
+"""MetaQA: our hits@1 compared with a logistic regression and published results.
 
     python -m keras_attention.benchmarks metaqa --seeds 0 1 2 --json results.json
     python -m keras_attention.benchmarks metaqa --hops 2 --out runs.jsonl
 
-A KeyValueMemNN is trained on the development questions, a tenth of them held back. It
-is tested on the test questions of one hop; of two hops, on the tenth. Each finished run
-is a line of the file `--out`; the same command goes on from there.
+A KeyValueMemNN is trained on the development questions with a tenth of them held out.
+One-hop runs are tested on the test questions, two-hop runs on the held-out tenth. Each
+finished run is a line of the file `--out`. Repeat the command to resume.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ TRAINING: dict[str, Any] = {
     "halve_every": 4,
 }
 # Miller et al. (2016), table 2: test hits@1 in per cent with the knowledge base, after
-# training on WikiMovies' own questions, about ten times as many as are used here.
-# What a line of `--out` has.
+# training on WikiMovies' own questions, about ten times our number. Fields of a line of
+# `--out`.
 NEEDED = ("hops", "brackets", "seed", "backend", "keras", "settings", "result")
 
-Path = tuple[int, ...]  # relations, one a hop
-Paths = dict[Path, list[int]]  # from a path to the entities at its end
+Path = tuple[int, ...]  # relations, one per hop
+Paths = dict[Path, list[int]]  # maps a path to its end entities
 
 
 class Data(NamedTuple):
-    """Questions as arrays, and what their paths lead to.
+    """Questions as arrays, and the entities at the ends of their paths.
 
     Attributes:
-        inputs: of the network.
-        answers: (N, M + 2), shared among the right answers.
-        paths: of each question, the paths from its entity and where they end.
-        facts: what is known of the memories, for the report.
+        inputs: the inputs of the network.
+        answers: (N, M + 2), uniform over the correct answers.
+        paths: for each question, the paths from its entity and their ends.
+        facts: statistics of the memories, for the report.
     """
 
     inputs: dict[str, np.ndarray]
@@ -68,14 +68,14 @@ class Data(NamedTuple):
     facts: dict[str, int]
 
     def pick(self, rows: np.ndarray) -> Data:
-        """Some of the questions."""
+        """Selects questions."""
         inputs = {name: array[rows] for name, array in self.inputs.items()}
         paths = [self.paths[row] for row in rows]
         return Data(inputs, self.answers[rows], paths, self.facts)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `metaqa`."""
+    """Adds the options of `metaqa`."""
     add = parser.add_argument
     add("--hops", type=int, default=1, choices=sorted(MEMORY_SIZE))
     add("--seeds", type=int, nargs="+", default=[0, 1, 2])
@@ -90,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Does the runs that are missing, prints the table and writes the results."""
+    """Does the missing runs, prints the table and writes the results."""
     training = {**TRAINING, "epochs": args.epochs}
     brackets = not args.without_brackets
     store = opened(args.out, NEEDED)
@@ -101,8 +101,8 @@ def main(args: argparse.Namespace) -> int:
     about = {"training": training, "model": model_of(args.hops), "data": facts_of(data)}
     where = {"hops": args.hops, "brackets": brackets}
     where["backend"] = keras.config.backend()
-    seeds = list(dict.fromkeys(args.seeds))  # each once
-    # All of them are looked up before any is done, so that an error comes at once.
+    seeds = list(dict.fromkeys(args.seeds))  # without duplicates
+    # Look up all runs first, so that errors appear immediately.
     found = {s: store.done("metaqa", about, **where, seed=s) for s in seeds}
     lines = []
     for seed, done in found.items():
@@ -120,7 +120,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def load(hops: int, brackets: bool = True) -> dict[str, Any]:
-    """The development questions and, of one hop, the test questions."""
+    """Loads the development questions and, for one hop, the test questions."""
     knowledge = triples.KnowledgeBase(triples.load_metaqa_facts())
     linker = triples.EntityLinker(knowledge.entities)
     splits = {"dev": triples.load_metaqa(hops, "dev")}
@@ -135,7 +135,7 @@ def load(hops: int, brackets: bool = True) -> dict[str, Any]:
     }
     for name, questions in splits.items():
         with warnings.catch_warnings():
-            # The facts of years, genres and languages are cut; it is reported below.
+            # Facts of years, genres and languages are truncated and reported below.
             warnings.simplefilter("ignore", UserWarning)
             vectors = triples.vectorize(
                 questions,
@@ -164,7 +164,7 @@ def load(hops: int, brackets: bool = True) -> dict[str, Any]:
 def without_brackets(
     questions: Sequence[triples.Question],
 ) -> list[triples.Question]:
-    """The questions as people write them."""
+    """Removes the brackets from questions."""
     return [
         triples.Question(q.text.replace("[", "").replace("]", ""), q.answers)
         for q in questions
@@ -174,7 +174,7 @@ def without_brackets(
 def run(
     seed: int, data: dict[str, Any], hops: int, training: dict[str, Any]
 ) -> dict[str, Any]:
-    """Trains one network and one regression, and returns their hits@1 in per cent."""
+    """Trains a network and a regression and returns their hits@1 in per cent."""
     keras.utils.set_random_seed(seed)
     dev: Data = data["dev"]
     order = np.random.default_rng(seed).permutation(len(dev.answers))
@@ -220,22 +220,22 @@ def run(
 
 
 def predict(model: keras.Model, data: Data) -> np.ndarray:
-    """The number of the network's best entity for each question."""
+    """Returns the network's best entity number for each question."""
     return model.predict(data.inputs, batch_size=500, verbose=0).argmax(1)
 
 
 def hits(predicted: np.ndarray, data: Data) -> np.ndarray:
-    """Whether each answer is one of the right ones."""
+    """Returns whether each answer is correct."""
     return data.answers[np.arange(len(predicted)), predicted] > 0
 
 
 def percent(right: np.ndarray) -> float:
-    """The mean in per cent."""
+    """Returns the mean in per cent."""
     return round(100 * float(right.mean()), 2)
 
 
 def paths_of(keys: np.ndarray, values: np.ndarray, hops: int) -> Paths:
-    """Where the paths of so many hops end that begin at entity 1."""
+    """Returns the ends of all paths with the given hops from entity 1."""
     about: dict[int, list[tuple[int, int]]] = {}
     for (entity, relation), value in zip(keys.tolist(), values.tolist()):
         if value:
@@ -252,10 +252,10 @@ def paths_of(keys: np.ndarray, values: np.ndarray, hops: int) -> Paths:
 
 
 def best_path(paths: Paths, answers: np.ndarray) -> tuple[Path | None, float]:
-    """The path whose ends are most nearly the right answers, and their part of them.
+    """Returns the path that best matches the correct answers, and their share.
 
-    The part is what guessing among the ends would hit. It is below 1 where two films
-    of one name are one entity of the knowledge base, for the answers are of one film.
+    The share is the accuracy of guessing among the path's ends. It is below 1 if two
+    films share a name and thus an entity, since the answers belong to one film.
     """
     right = set(np.flatnonzero(answers).tolist())
     if not right or not paths:
@@ -267,7 +267,7 @@ def best_path(paths: Paths, answers: np.ndarray) -> tuple[Path | None, float]:
 def on_path(
     predicted: np.ndarray, paths: list[Paths], best: list[tuple[Path | None, float]]
 ) -> np.ndarray:
-    """Whether each answer is at the end of the path that was asked for."""
+    """Returns whether each answer is an end of the requested path."""
     return np.array(
         [
             path is not None and entity in ends[path]
@@ -277,9 +277,9 @@ def on_path(
 
 
 def regression(train: Data, test: Data) -> np.ndarray:
-    """A logistic regression on word bigrams that predicts the path of relations.
+    """Fits a logistic regression from word bigrams to the path of relations.
 
-    The answer is the first entity at the end of the likeliest path that there is.
+    The answer is the first end entity of the most likely existing path.
     """
     best = [best_path(p, a)[0] for p, a in zip(train.paths, train.answers)]
     known = [(i, path) for i, path in enumerate(best) if path is not None]
@@ -309,13 +309,13 @@ def regression(train: Data, test: Data) -> np.ndarray:
 
 
 def bigrams(words: np.ndarray) -> list[tuple[int, int]]:
-    """Pairs of neighbouring words; 0 stands before the first and behind the last."""
+    """Returns pairs of adjacent words; 0 pads both ends."""
     row = [0, *words[words != 0].tolist(), 0]
     return list(itertools.pairwise(row))
 
 
 def counts(questions: np.ndarray, columns: dict[tuple[int, int], int]) -> np.ndarray:
-    """How often each known bigram comes in each question: (N, features)."""
+    """Counts the known bigrams in each question, (N, features)."""
     table = np.zeros((len(questions), len(columns)), np.float32)
     for row, words in zip(table, questions):
         for pair in bigrams(words):

@@ -1,4 +1,4 @@
-"""What a run on MetaQA is told as."""
+"""Text lines, a table and the JSON report of MetaQA runs."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ PUBLISHED = {"KV-MemNN": 93.9, "MemN2N": 78.5}
 
 
 def model_of(hops: int) -> dict[str, Any]:
-    """The network's arguments, save those that the data give."""
+    """Returns the network's arguments, except those that depend on the data."""
     return {**RECIPE, "hops": hops, "memory_size": MEMORY_SIZE[hops]}
 
 
 def facts_of(data: dict[str, Any]) -> dict[str, dict[str, int]]:
-    """What is known of the memories of each split."""
+    """Returns statistics of the memories of each split."""
     return {name: data[name].facts for name in ("dev", "test") if name in data}
 
 
 def summary(result: dict[str, Any]) -> str:
-    """One line about a run."""
+    """Formats a run as a line of text."""
     return (
         f"seed {result['seed']}: hits@1 {result['network']:.2f} %, regression "
         f"{result['regression']:.2f} %, fit took {result['fit_seconds']:.0f} s"
@@ -35,7 +35,7 @@ def summary(result: dict[str, Any]) -> str:
 
 
 def table(runs: list[dict[str, Any]], hops: int) -> str:
-    """Hits@1 of the network and of the regression, and the published ones."""
+    """Formats the hits@1 of network and regression, and published results."""
     seeds = "".join(f"  seed {r['seed']:<2d}" for r in runs)
     split = "test" if hops == 1 else "held-back dev"
     lines = [f"{f'hits@1 in %, {hops}-hop {split}':44s}{seeds}    mean"]
@@ -71,9 +71,9 @@ def report(
     brackets: bool,
     training: dict[str, Any],
 ) -> dict[str, Any]:
-    """What the JSON file holds; `lines` are those of the file of runs.
+    """Returns the JSON report; `lines` are the lines of the runs file.
 
-    Some of them may be of other processes than this.
+    Other processes may have written some of the lines.
     """
     runs = [line["result"] for line in lines]
     return {

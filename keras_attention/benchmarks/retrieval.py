@@ -1,11 +1,11 @@
-"""Half-hidden digits brought back by a modern memory, in one step and at rest.
+"""Retrieval of half-hidden digits by a modern memory, in one step and at convergence.
 
     python -m keras_attention.benchmarks retrieval --json results.json
 
-Test digits of MNIST, in random order, are stored as 28 × 28 numbers from −1 to 1; of
-each query the lower half is 0. β = b/28, which is b/√d of the width. A digit came back
-if it is off by less than a tenth of its length. More steps can also lead away: towards
-a mixture of several digits that is lower in energy than each of them.
+The memory stores MNIST test digits in random order, as 28 × 28 numbers from −1 to 1.
+The lower half of each query is 0. β = b/28 = b/√d for width d. A digit counts as
+retrieved if its relative distance is below a tenth. More steps can also move away from
+the digit, towards a mixture of digits with lower energy.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from keras_attention.datasets import DataNotFoundError, mnist
 from keras_attention.models import AssociativeMemory
 from keras_attention.version import __version__
 
-SEED = 0  # of the order of the digits
+SEED = 0  # seed of the order of the digits
 STORED = (24, 1000, 10_000)
 SHARPNESS = (1, 2, 5, 8, 20)  # b
-WITHIN = 0.1  # of the length of the pattern
+WITHIN = 0.1  # relative to the norm of the pattern
 STEPS = 50  # at most
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `retrieval`."""
+    """Adds the options of `retrieval`."""
     add = parser.add_argument
     add("--stored", type=int, nargs="+", default=list(STORED), help="how many digits")
     add("--queries", type=int, default=200, help="at most")
@@ -80,22 +80,23 @@ def main(args: argparse.Namespace) -> int:
 
 
 def half_hidden(patterns: np.ndarray) -> np.ndarray:
-    """The same with 0 in the second half of each row."""
+    """Sets the second half of each row to 0."""
     queries = patterns.copy()
     queries[:, patterns.shape[1] // 2 :] = 0
     return queries
 
 
 def measure(patterns: np.ndarray, b: float, most: int) -> dict[str, Any]:
-    """How many half-hidden patterns come back, as shares.
+    """Measures the shares of retrieved half-hidden patterns.
 
     Args:
-        patterns: those to store, (N, D).
+        patterns: the stored patterns, (N, D).
         b: β √D.
-        most: queries, for the first of the patterns.
+        most: the number of queries, taken from the first patterns.
 
     Returns:
-        "one", after one step; "rest", at rest or after `STEPS`; and their number.
+        "one", the share after one step; "rest", the share at convergence or after
+        `STEPS`; and the number of queries.
     """
     count, width = patterns.shape
     memory = AssociativeMemory(beta=b / width**0.5)
@@ -113,7 +114,7 @@ def measure(patterns: np.ndarray, b: float, most: int) -> dict[str, Any]:
 
 
 def line(run: dict[str, Any]) -> str:
-    """One cell of the table."""
+    """Formats a result as a line of text."""
     return (
         f"{run['stored']:6} digits, b = {run['b']:2}: one step {run['one']:.3f}, "
         f"at rest {run['rest']:.3f} ({run['queries']} queries)"

@@ -1,12 +1,12 @@
-"""SST-2: a Transformer from scratch beside a logistic regression on the same words.
+"""SST-2: a Transformer from scratch compared with logistic regression.
 
     python -m keras_attention.benchmarks sentiment --seeds 0 1 2 --json results.json
 
-`TransformerClassifier` is trained on the 6,920 whole sentences of SST-2 and on nothing
-else. Its last weights are tested on the 1,821 test sentences, once, and again as 8-bit
-integers; settings were chosen on the 872 sentences of the development set. The
-regression sees the set of words in a sentence. Each finished run is a line of the file
-`--out`; the same command goes on from there.
+`TransformerClassifier` is trained only on the 6,920 full sentences of SST-2. Its final
+weights are tested once on the 1,821 test sentences, and again as 8-bit integers. The
+settings were chosen on the 872 development sentences. The regression uses the set of
+words in a sentence. Each finished run is a line of the file `--out`. Repeat the command
+to resume.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MODEL: dict[str, Any] = {
     "block": {
         "norm_first": True,
         "activation": "gelu",
-        "epsilon": 1.0,  # a word that has learnt little stays small in each sublayer
+        "epsilon": 1.0,  # rarely trained words stay small in each sublayer
         "attention": {"dropout": 0.3},
     },
 }
@@ -55,8 +55,8 @@ TRAINING: dict[str, Any] = {
     "clipnorm": 1.0,
     "batch_size": 64,
     "epochs": 14,
-    "min_count": 2,  # how often a word of the vocabulary is seen in training
-    "word_dropout": 0.6,  # of words that are read as unknown while training
+    "min_count": 2,  # minimum count of a vocabulary word in training
+    "word_dropout": 0.6,  # share of words replaced by the unknown word in training
 }
 REGRESSION: dict[str, Any] = {
     "penalties": [0.5, 1, 2, 4],
@@ -64,24 +64,24 @@ REGRESSION: dict[str, Any] = {
     "decay": "cosine",
     "steps": 300,
 }
-WIDTHS = (22,)  # and the longest
+WIDTHS = (22,)  # and the maximum
 SPLITS = ("train", "dev", "test")
 NEEDED = ("model", "seed", "backend", "keras", "settings", "result")
 
 
 class Data(NamedTuple):
-    """Each split as texts and labels, and the vocabulary of the training sentences."""
+    """Texts and labels of each split, and the vocabulary of the training split."""
 
     splits: dict[str, list[sentences.Sentence]]
     vocabulary: sentences.Vocabulary
 
     def vectors(self, split: str) -> sentences.Vectors:
-        """The tokens (N, T) and labels (N,) of a split."""
+        """Returns the tokens (N, T) and labels (N,) of a split."""
         return sentences.vectorize(self.splits[split], self.vocabulary)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `sentiment`."""
+    """Adds the options of `sentiment`."""
     add = parser.add_argument
     add("--seeds", type=int, nargs="+", default=[0, 1, 2])
     add("--epochs", type=int, default=TRAINING["epochs"])
@@ -90,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Does the runs that are missing, prints the table and writes the results."""
+    """Does the missing runs, prints the table and writes the results."""
     if args.epochs < 1:
         raise UsageError(f"--epochs must be at least 1. Received: {args.epochs}")
     store = opened(args.out, NEEDED)
@@ -100,7 +100,7 @@ def main(args: argparse.Namespace) -> int:
     ]
     wanted += [("network", seed, settings) for seed in dict.fromkeys(args.seeds)]
     backend = keras.config.backend()
-    # All of them are looked up before any is done, so that an error comes at once.
+    # Look up all runs first, so that errors appear immediately.
     found = [
         store.done(what, about, model=what, seed=seed, backend=backend)
         for what, seed, about in wanted
@@ -111,7 +111,7 @@ def main(args: argparse.Namespace) -> int:
             data = load(TRAINING["min_count"]) if data is None else data
             run = _do(store, data, what, seed, about)
         runs.append(run)
-        if args.json:  # after each run, so that nothing is lost
+        if args.json:  # save after each run
             text = json.dumps(report(runs), indent=1)
             args.json.write_text(text + "\n", encoding="utf-8")
     print(table(runs))
@@ -119,10 +119,10 @@ def main(args: argparse.Namespace) -> int:
 
 
 def load(min_count: int) -> Data:
-    """SST-2 and its words.
+    """Loads SST-2 and builds its vocabulary.
 
     Args:
-        min_count: how often a word must be seen in training.
+        min_count: the minimum count of a word in training.
     """
     try:
         splits = {split: sentences.load("sst2", split) for split in SPLITS}
@@ -134,13 +134,14 @@ def load(min_count: int) -> Data:
 
 
 class Batches(keras.utils.PyDataset):
-    """Sentences of like length together, shuffled for each epoch, words dropped.
+    """Shuffled batches of sentences of similar length with word dropout.
 
     Args:
         vectors: all sentences.
-        batch_size: how many in a batch; what is left over waits for another epoch.
-        word_dropout: how many of the words are replaced by the unknown one.
-        seed: of the order and of what is dropped.
+        batch_size: the number of sentences per batch. Leftover sentences are skipped in
+            that epoch.
+        word_dropout: the share of words replaced by the unknown word.
+        seed: the seed of the order and the dropout.
     """
 
     def __init__(
@@ -192,11 +193,12 @@ class Batches(keras.utils.PyDataset):
 def learn(
     data: Data, seed: int, settings: dict[str, Any]
 ) -> tuple[TransformerClassifier, dict[str, Any]]:
-    """A trained network, and what its training was like.
+    """Trains a network and returns it with its training statistics.
 
     Args:
-        data: to train on, and to watch the accuracy of each epoch on.
-        seed: of the network, the order of the sentences and the words that are dropped.
+        data: the training data, and the development data for the accuracy of each
+            epoch.
+        seed: the seed of the network, the sentence order and the word dropout.
         settings: `MODEL` and `TRAINING`.
     """
     keras.utils.set_random_seed(seed)
@@ -234,22 +236,22 @@ def learn(
 
 
 def accuracy(model: keras.Model, vectors: sentences.Vectors) -> float:
-    """How many sentences are put into their class, in per cent."""
+    """Returns the accuracy in per cent."""
     logits = model.predict(vectors.inputs, batch_size=len(vectors.labels), verbose=0)
     return percent(logits.argmax(1) == vectors.labels)
 
 
 def percent(right: np.ndarray) -> float:
-    """The mean in per cent."""
+    """Returns the mean in per cent."""
     return round(100 * float(right.mean()), 2)
 
 
 def in_integers(model: TransformerClassifier) -> TransformerClassifier:
-    """A copy of which all sublayers that can be are quantized to 8 bits."""
+    """Returns a copy with all supported sublayers quantized to 8 bits."""
     copy = TransformerClassifier.from_config(model.get_config())
     copy.set_weights(model.get_weights())
     with warnings.catch_warnings():
-        # Of each layer that has nothing to quantize, such as an input.
+        # From each layer without a quantized form, such as an input.
         warnings.filterwarnings("ignore", message="Layer .* does not have a `quantize`")
         copy.quantize("int8")
     return copy
@@ -268,7 +270,7 @@ def run(data: Data, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def bags(split: list[sentences.Sentence], words: sentences.Vocabulary) -> np.ndarray:
-    """The distinct known words of each sentence, and the start token: (N, ·).
+    """Returns the distinct known words of each sentence and the start token, (N, ·).
 
     The weight of the start token, which every sentence has, is the regression's bias.
     """
@@ -283,11 +285,10 @@ def bags(split: list[sentences.Sentence], words: sentences.Vocabulary) -> np.nda
 
 
 def regression(data: Data, settings: dict[str, Any]) -> dict[str, Any]:
-    """A logistic regression on the sets of words, in per cent.
+    """Returns the accuracy of a logistic regression on word sets, in per cent.
 
-    A network of one layer, one weight for each word; it is trained on all sentences at
-    once. Of several penalties on the squares of the weights, that one is taken which is
-    best on the development set.
+    The regression is a one-layer network with one weight per word, trained with full
+    batches. The L2 penalty with the best development accuracy is selected.
     """
     texts = [sentence.text for sentence in data.splits["train"]]
     words = sentences.Vocabulary.from_sentences(texts)
@@ -345,7 +346,7 @@ def _do(
 
 
 def table(runs: list[Run]) -> str:
-    """Accuracies of each run, and the networks' mean."""
+    """Formats the accuracies of each run and the networks' mean."""
     lines = [f"{'accuracy in %':24}{'dev':>8}{'test':>8}{'test, int8':>12}"]
     networks = [r["result"] for r in runs if r["model"] == "network"]
     for one in runs:
@@ -365,7 +366,7 @@ def table(runs: list[Run]) -> str:
 
 
 def report(runs: list[Run]) -> dict[str, Any]:
-    """What the JSON file holds."""
+    """Returns the JSON report."""
     return {
         "benchmark": "sentiment",
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

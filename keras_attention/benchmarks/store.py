@@ -1,7 +1,7 @@
-"""The file of results: a line of JSON a run, so that a stopped benchmark can go on.
+"""The results file: one JSON line per run, so that stopped benchmarks can resume.
 
-A run that was being written when the process died leaves half a line, which is dropped:
-at most one run is lost.
+If the process dies while writing a run, the incomplete line is dropped, so at most one
+run is lost.
 """
 
 from __future__ import annotations
@@ -17,19 +17,18 @@ Run = dict[str, Any]
 
 
 class Store:
-    """Runs in a file, and in memory where there is none.
+    """Stores runs in a file, or in memory without a file.
 
     Args:
-        path: the file, which need not exist; None to keep nothing.
-        needed: what every run of the benchmark has; the first of them is the first in
-            each line.
+        path: the file, which may not exist yet; None for memory only.
+        needed: the required fields of every run; the first of them begins each line.
 
     Raises:
-        UsageError: for a file that is not one of results, or that cannot be written.
+        UsageError: the file is not a results file, or it is not writable.
 
     Attributes:
-        runs: all that are there, the file's first.
-        dropped: the half-written line that was dropped, or None.
+        runs: all runs, the file's runs first.
+        dropped: the dropped incomplete line, or None.
     """
 
     def __init__(self, path: pathlib.Path | None, needed: Sequence[str]) -> None:
@@ -55,9 +54,9 @@ class Store:
             return
         try:
             self.runs.append(self._parse(rest, f"{path}, line {len(whole) + 1}"))
-            whole.append(rest)  # all of it but the end of the line was written
+            whole.append(rest)  # only the line break is missing
         except UsageError:
-            beginning = f'{{"{self.needed[0]}": '  # of every line that was written here
+            beginning = f'{{"{self.needed[0]}": '  # beginning of every line
             if not rest.startswith(beginning[: len(rest)]):
                 raise
             self.dropped = rest
@@ -79,7 +78,7 @@ class Store:
         return run
 
     def find(self, **wanted: Any) -> list[Run]:
-        """The runs that have all these values."""
+        """Returns the runs with all these values."""
         return [
             run
             for run in self.runs
@@ -87,15 +86,15 @@ class Store:
         ]
 
     def done(self, what: str, settings: dict[str, Any], **wanted: Any) -> Run | None:
-        """The first run that has all these values, or None.
+        """Returns the first run with all these values, or None.
 
         Args:
-            what: what the runs are of, for the error.
-            settings: with what the run is to have been done.
+            what: the subject of the runs, for the error message.
+            settings: the required settings of the run.
             **wanted: its values.
 
         Raises:
-            UsageError: if it was done with other settings.
+            UsageError: the run has other settings.
         """
         found = self.find(**wanted)
         if not found:
@@ -115,8 +114,8 @@ class Store:
         return found[0]
 
     def add(self, run: Run) -> Run:
-        """Keeps a run, on the disk before this returns, and gives it as kept."""
-        # As it will be read: tuples become lists, for one.
+        """Writes a run to disk before returning it as stored."""
+        # In its stored form: tuples become lists, for example.
         first = self.needed[0]
         line = json.dumps({first: run[first], **run})
         self.runs.append(json.loads(line))
@@ -127,7 +126,7 @@ class Store:
 
 
 def opened(path: pathlib.Path | None, needed: Sequence[str]) -> Store:
-    """A `Store`; if a half-written line was dropped, a line of text says so."""
+    """Opens a `Store` and prints a line if an incomplete line was dropped."""
     store = Store(path, needed)
     if store.dropped is not None:
         print(f"{path}: the last line was half-written and was dropped.")
@@ -135,7 +134,7 @@ def opened(path: pathlib.Path | None, needed: Sequence[str]) -> Store:
 
 
 def _rewrite(path: pathlib.Path, lines: list[str]) -> None:
-    """In one step, so that a process that dies meanwhile loses nothing."""
+    """Rewrites the file atomically, so that a dying process loses nothing."""
     new = path.with_name(path.name + ".new")
     new.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     new.replace(path)

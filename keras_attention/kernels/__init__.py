@@ -23,10 +23,10 @@ the same functions:
 - `is_dynamic(length)`: whether an export that unrolls loops must keep this length
   dynamic
 - `scan(step, state, inputs)`, see :func:`keras_attention.ops.sequence.loop.scan`
-- `segments(step, state, inputs)`: the same over segments with inputs (segments, steps,
-  B, ...) and outputs alike; of each nothing but its first state is kept for the
-  gradients, and the rest is recomputed. No gradient flows to tensors that `step` closes
-  over, except variables
+- `segments(step, state, inputs)`: the same over segments, with inputs and outputs of
+  shape (segments, steps, B, ...). Only the first state of each segment is stored, and
+  the rest is recomputed for the gradients. No gradient flows to tensors that `step`
+  closes over, except variables
 - `access_memory(interface, memory, mask, options)`: one step of a DNC's memory, a
   `MemoryState`. Returns the words read (B, R, W) and the next `MemoryState`. With one
   write head and dense links, the gradient is computed by explicit formulas.
@@ -78,7 +78,7 @@ def _fitting(operation: str, *backends: str) -> Any:
 
     Args:
         operation: the folder of the operation.
-        **backends: the backends with a specific module.
+        *backends: the backends with a specific module.
     """
     backend = running_backend()
     name = backend if backend in backends else "reference"

@@ -1,4 +1,4 @@
-"""The mathematics of attention: pure functions of tensors, on every backend."""
+"""The equations of attention, as pure functions of tensors on every backend."""
 
 from keras_attention.ops import (
     alignments,

@@ -32,7 +32,7 @@ class Panel(NamedTuple):
     title: str
     cells: np.ndarray  # floats (rows, columns), or colors (rows, columns, 3)
     rows: list[str]  # one label per row; "" for none
-    color: tuple[float, float, float] | None = _VALUE  # None: signed
+    color: tuple[float, float, float] | None = _VALUE  # None: signed values
     low: float = 0.0
     high: float = 1.0
 

@@ -1,10 +1,10 @@
-"""bAbI: our test errors beside the published ones, task by task.
+"""bAbI: our test errors compared with published ones, task by task.
 
     python -m keras_attention.benchmarks babi --recipe paper-pe --restarts 10
 
-- `recipes.py`: which model, with what arguments, trained how; by name
-- `training.py`: one run: a seed, a task or all of them together
-- `command.py`: does the runs that are missing; `../store.py` keeps them
+- `recipes.py`: model, arguments and training of each named recipe
+- `training.py`: one run with a seed, on one task or on all tasks
+- `command.py`: does the missing runs; `../store.py` stores them
 - `report.py`: the tables
-- `published.py`: what papers report
+- `published.py`: results reported in papers
 """

@@ -1,9 +1,9 @@
-"""bAbI: our test errors beside the published ones, task by task.
+"""bAbI: our test errors compared with published ones, task by task.
 
     python -m keras_attention.benchmarks babi --seeds 0 1 2 --out runs.jsonl
     python -m keras_attention.benchmarks babi --recipe paper-pe --restarts 10 --jobs 2
 
-Each finished run is a line of the file `--out`; the same command goes on from there.
+Each finished run is a line of the file `--out`. Repeat the command to resume.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from keras_attention.benchmarks.errors import UsageError
 from keras_attention.benchmarks.store import Store, opened
 from keras_attention.datasets import DataNotFoundError, babi
 
-# What a line of `--out` has.
+# Fields of a line of `--out`.
 NEEDED = (
     *("recipe", "size", "data", "task", "seed", "errors", "train_error"),
     *("train_loss", "fit_seconds", "settings", "backend", "keras"),
@@ -31,7 +31,7 @@ NEEDED = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `babi`."""
+    """Adds the options of `babi`."""
     add = parser.add_argument
     add(
         "--recipe",
@@ -69,13 +69,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Does the runs that are missing, prints the table and writes the results."""
+    """Does the missing runs, prints the table and writes the results."""
     recipe = RECIPES[args.recipe]
     if args.epochs is not None:
         linear = args.epochs * recipe.linear_epochs // recipe.epochs
         recipe = replace(recipe, epochs=args.epochs, linear_epochs=linear)
     seeds = args.seeds if args.restarts is None else range(args.restarts)
-    seeds = list(dict.fromkeys(seeds))  # each once
+    seeds = list(dict.fromkeys(seeds))  # without duplicates
     tasks: list[int | None] = [None]
     if recipe.mode == "single":
         tasks = list(dict.fromkeys(args.tasks or babi.TASKS))
@@ -109,10 +109,10 @@ def missing(
     tasks: list[int | None],
     seeds: list[int],
 ) -> list[workers.Job]:
-    """The runs that the store has not, with the network of each task in a row.
+    """Returns the runs missing from the store, grouped by task.
 
     Raises:
-        UsageError: if it has one of them, with other settings.
+        UsageError: the store has one of them with other settings.
     """
     settings = recipe.settings()
     jobs = []
@@ -163,7 +163,7 @@ def _do(jobs: list[workers.Job], processes: int, store: Store) -> None:
 
 
 def line(run: dict[str, Any]) -> str:
-    """One line about a run."""
+    """Formats a run as a line of text."""
     what = "all tasks" if run["task"] is None else f"task {run['task']}"
     mean = sum(run["errors"].values()) / len(run["errors"])
     return (

@@ -1,7 +1,8 @@
-"""What papers report on bAbI: test error in per cent, a column a model.
+"""Published bAbI test errors in per cent, with one column per model.
 
 The columns come from Sukhbaatar et al. 2015 (tables 1 to 3), Weston et al. 2015, Graves
-et al. 2016, Dehghani et al. 2019 and others; docs/results/babi.md says which is which.
+et al. 2016, Dehghani et al. 2019 and others; docs/results/babi.md gives the source of
+each column.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from importlib import resources
 
 @functools.cache
 def columns(size: str) -> dict[str, tuple[float, ...]]:
-    """All columns for one size of the training data.
+    """Returns all columns for one size of the training data.
 
     Args:
         size: "1k" or "10k".
 
     Returns:
-        From a column's name to its errors on tasks 1 … 20, NaN where none is known.
+        A dictionary that maps a column's name to its errors on tasks 1 … 20; NaN if
+        unknown.
     """
     file = resources.files(__package__) / f"published_{size}.csv"
     lines = file.read_text(encoding="utf-8").splitlines()

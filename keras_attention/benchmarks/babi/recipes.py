@@ -1,8 +1,8 @@
-"""Recipes: which model, with what arguments, trained how, and beside which column.
+"""Recipes: model, arguments, training and published column.
 
-A recipe whose name begins with "paper" is the paper's, with the position encoding of
-its authors' code; docs/decisions.md says why, and what the others change. Rates are per
-summed loss, as in that code.
+Recipes with names that begin with "paper" follow the paper, with the position encoding
+of the authors' code. docs/decisions.md gives the reason and the changes of the other
+recipes. Learning rates apply to the summed loss, as in that code.
 """
 
 from __future__ import annotations
@@ -10,31 +10,32 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-QUESTIONS = {"1k": 1_000, "10k": 10_000}  # for training, a task
+QUESTIONS = {"1k": 1_000, "10k": 10_000}  # training questions per task
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to get from questions to test errors.
+    """A model and its training and evaluation settings.
 
     Attributes:
-        name: what it is called on the command line.
-        mode: "joint" for one network for all tasks, "single" for one a task.
-        column: the published column that stands beside it.
+        name: its name on the command line.
+        mode: "joint" for one network on all tasks, "single" for one network per task.
+        column: the published column to compare with.
         column_10k: the same with 10,000 training questions a task.
         cls: the model's class in `keras_attention.models`.
-        arguments: of the model, save `vocabulary_size` and `memory_size`.
-        epochs: how often the training questions are seen.
-        linear_epochs: how many of them go without softmax, for a linear start.
+        arguments: arguments of the model, except `vocabulary_size` and `memory_size`.
+        epochs: the number of training epochs.
+        linear_epochs: the number of initial epochs without softmax (linear start).
         optimizer: a class in `keras.optimizers`.
         rate: its learning rate.
-        halve_every: after how many epochs it is halved, from `linear_epochs` on.
-        memory_size: how many sentences of a story are kept.
-        buckets: numbers of sentences; stories that have no more than one of them are
-            batched together. Where it is empty all stories are padded alike.
-        clipnorm: the greatest norm of a weight's gradient.
-        batch_size: how many questions make a step.
-        rename: whether interchangeable words are exchanged in every epoch, see
+        halve_every: the rate is halved every this many epochs, starting at
+            `linear_epochs`.
+        memory_size: the maximum number of sentences per story.
+        buckets: story lengths that bound the batches; stories up to the same bound are
+            batched together. If empty, all stories are padded to the same length.
+        clipnorm: the maximum norm of each weight's gradient.
+        batch_size: the number of questions per step.
+        rename: whether to exchange interchangeable words in every epoch; see
             `datasets.babi.interchangeable`.
         held_out: the fraction of training questions kept for validation.
     """
@@ -58,20 +59,20 @@ class Recipe:
     held_out: float = 0.1
 
     def settings(self) -> dict[str, Any]:
-        """What a result depends on, as JSON can hold it."""
+        """Returns the JSON-compatible settings that determine a result."""
         names = asdict(self)
         del names["name"], names["column"], names["column_10k"]
         return names
 
     @property
     def what(self) -> str:
-        """A few words about it."""
+        """Returns a short description."""
         networks = "one network" if self.mode == "joint" else "one network a task"
         beside = self.column or self.column_10k
         return f"{networks}, beside the column {beside}"
 
     def column_for(self, size: str) -> str:
-        """The published column for "1k" or "10k"."""
+        """Returns the published column for "1k" or "10k"."""
         return self.column_10k if size == "10k" else self.column
 
 
@@ -118,7 +119,7 @@ RECIPES: dict[str, Recipe] = {
         _single("paper-pe-ls", "PE_LS", _PE, _LS, **_LINEAR),
         _single("paper-pe-ls-rn", "PE_LS_RN", _PE, _LS, _RN, **_LINEAR),
         _JOINT,
-        # Ours: the same with interchangeable words exchanged in every epoch.
+        # Our variant: exchange interchangeable words in every epoch.
         replace(
             _JOINT,
             name="joint-renamed",
@@ -127,7 +128,7 @@ RECIPES: dict[str, Recipe] = {
             epochs=120,
             halve_every=22,
         ),
-        # As wide as the paper's network for 10k, and with its ReLU.
+        # The width and the ReLU of the paper's network for 10k.
         _single(
             "single-renamed",
             "PE_LS_RN",

@@ -1,4 +1,4 @@
-"""Tables of errors: ours beside the published ones."""
+"""Tables of our errors and the published ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from keras_attention.benchmarks.babi import published
 from keras_attention.benchmarks.babi.recipes import QUESTIONS, Recipe
 from keras_attention.datasets.babi import TASKS
 
-FAILED = 5.0  # a task with a greater error, in per cent, has failed
+FAILED = 5.0  # a task fails above this error in per cent
 
 Run = dict[str, Any]
 
@@ -21,7 +21,7 @@ def best(runs: list[Run]) -> Run:
 
 
 def errors_of_best(runs: list[Run]) -> dict[int, float]:
-    """For each task the test error of the run that was best in training."""
+    """Returns each task's test error of the run with the best training error."""
     found: dict[int, float] = {}
     for group in _groups(runs):
         found |= {int(k): error for k, error in best(group)["errors"].items()}
@@ -29,7 +29,7 @@ def errors_of_best(runs: list[Run]) -> dict[int, float]:
 
 
 def errors(runs: list[Run]) -> dict[int, list[float]]:
-    """For each task the test errors of all runs, by seed."""
+    """Returns the test errors of all runs for each task, by seed."""
     found: dict[int, list[float]] = {}
     for run in sorted(runs, key=lambda run: run["seed"]):
         for task, error in run["errors"].items():
@@ -38,9 +38,9 @@ def errors(runs: list[Run]) -> dict[int, list[float]]:
 
 
 def table(runs: list[Run], recipe: Recipe, size: str) -> str:
-    """A row a task: the best run by training error, mean ± sd of all, the paper's.
+    """Formats a row per task: best run by training error, mean ± sd, published.
 
-    Tasks of whose training questions only a part was there stand below the means.
+    Tasks with incomplete training data are listed below the means.
     """
     paper = published.columns(size).get(recipe.column_for(size))
     chosen, every = errors_of_best(runs), errors(runs)
@@ -67,9 +67,9 @@ def table(runs: list[Run], recipe: Recipe, size: str) -> str:
 
 
 def summary(runs: list[Run], recipe: Recipe, size: str) -> dict[str, Any]:
-    """What the JSON file holds: the settings once, then the runs.
+    """Returns the JSON report: the settings once, then the runs.
 
-    The means are over the tasks whose training questions are whole.
+    The means cover the tasks with complete training data.
     """
     short = incomplete(runs, size)
     chosen, every = errors_of_best(runs), errors(runs)
@@ -103,7 +103,7 @@ def summary(runs: list[Run], recipe: Recipe, size: str) -> dict[str, Any]:
 
 
 def incomplete(runs: list[Run], size: str) -> dict[int, int]:
-    """The tasks that were trained on fewer questions than there are, and how many."""
+    """Returns the tasks with incomplete training data, and their sizes."""
     found = {}
     for run in runs:
         for task, count in run.get("questions", {}).items():
@@ -118,7 +118,7 @@ def _means(
     tasks: list[int],
     paper: tuple[float, ...] | None,
 ) -> list[str]:
-    """The rows of the mean and of the number of failed tasks."""
+    """Formats the rows of the mean and the number of failed tasks."""
     columns = _by_seed(every, tasks)
     best_of = [chosen[task] for task in tasks]
     theirs = [paper[task - 1] for task in tasks] if paper else [np.nan]
@@ -141,7 +141,7 @@ def _means(
 
 
 def _groups(runs: list[Run]) -> list[list[Run]]:
-    """Runs that compete with each other: those of one task, or all joint ones."""
+    """Groups comparable runs: runs of one task, or all joint runs."""
     groups: dict[int | None, list[Run]] = {}
     for run in runs:
         groups.setdefault(run["task"], []).append(run)
@@ -151,7 +151,7 @@ def _groups(runs: list[Run]) -> list[list[Run]]:
 def _by_seed(
     every: dict[int, list[float]], tasks: list[int]
 ) -> list[tuple[float, ...]]:
-    """The tasks' errors with the first seed, with the second, …, while all have one."""
+    """Yields the errors of all tasks seed by seed, while all tasks have a run."""
     return list(zip(*(every[task] for task in tasks)))
 
 

@@ -1,4 +1,4 @@
-"""One run: a network is trained from one seed and tested on each task it has seen."""
+"""One run: trains a network from one seed and tests it on each trained task."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from keras_attention.datasets import DataNotFoundError, babi
 
 
 class Trainer:
-    """Trains a recipe's network on one task, or on all, as often as it is asked to.
+    """Trains a recipe's network on one task or on all tasks, for any number of runs.
 
-    The network of one task is compiled once; each run draws its weights anew from its
-    seed. That of all tasks, whose runs are long, is made anew each time.
+    The network of a single task is compiled once, and each run reinitializes its
+    weights from the seed. The joint network has long runs and is rebuilt for each run.
 
     Args:
         recipe: the recipe.
@@ -29,7 +29,7 @@ class Trainer:
             real ones.
 
     Raises:
-        DataNotFoundError: where the archive, or this part of it, is not to be had.
+        DataNotFoundError: the archive or the required part is not available.
     """
 
     def __init__(
@@ -38,12 +38,12 @@ class Trainer:
         self.load(recipe, task, size, data)
         if task is not None:
             self.model = self._compiled()
-            # Keras' first `fit` draws random numbers that later ones do not.
+            # The first `fit` of Keras consumes additional random numbers.
             first = np.arange(recipe.batch_size)
             self.model.fit(Batches(self, first, seed=0), verbose=0)
 
     def load(self, recipe: Recipe, task: int | None, size: str, data: str) -> None:
-        """Gets the questions, as arrays."""
+        """Loads the questions as arrays."""
         self.recipe = recipe
         self.task = task
         self.size = size
@@ -56,7 +56,7 @@ class Trainer:
         longest = max(len(example.story) for example in train + test)
         self.slots = slots = min(longest, recipe.memory_size)
         with warnings.catch_warnings():
-            # Stories of more sentences are cut, as in the paper.
+            # Longer stories are truncated, as in the paper.
             warnings.simplefilter("ignore", UserWarning)
             self.train = babi.vectorize(train, vocabulary, slots)
             self.test = babi.vectorize(test, vocabulary, slots)
@@ -69,11 +69,11 @@ class Trainer:
         """Trains from `seed`.
 
         Args:
-            seed: of the weights, the noise and the order of the questions.
+            seed: the seed of the weights, the noise and the order of the questions.
             progress: called with (epoch, logs) after each epoch.
 
         Returns:
-            The run as the file of results keeps it.
+            The run, in the format of the results file.
         """
         recipe = self.recipe
         keras.utils.set_random_seed(seed)
@@ -122,7 +122,7 @@ class Trainer:
 
     def _build(self) -> Any:
         cls = getattr(models, self.recipe.cls)
-        # Null memories count up to the longest story of training and test.
+        # Null memories fill up to the longest story of training and test.
         return cls(
             self.vocabulary_size, memory_size=self.slots, **self.recipe.arguments
         )
@@ -141,7 +141,7 @@ class Trainer:
         return model
 
     def _questions_for_fit(self, used: np.ndarray, seed: int) -> dict[str, Any]:
-        """Plain arrays where they will do, else batches made for each epoch."""
+        """Returns plain arrays if possible, else batches rebuilt for each epoch."""
         if self.recipe.rename or self.recipe.buckets:
             return {"x": Batches(self, used, seed)}
         inputs = {name: array[used] for name, array in self.train.inputs.items()}
@@ -149,7 +149,7 @@ class Trainer:
         return {"x": inputs, "y": self.train.answers[used], "batch_size": size}
 
     def _begin_anew(self) -> None:
-        """Puts freshly drawn weights in, without compiling anything again."""
+        """Reinitializes the weights without recompiling."""
         fresh = self._build()
         for layer, source in zip(self.model.layers, fresh.layers, strict=True):
             for variable, value in zip(layer.variables, source.variables, strict=True):
@@ -164,7 +164,7 @@ class Trainer:
         return logits.argmax(-1) != answers
 
     def _error(self, which: np.ndarray) -> float | None:
-        """The error in per cent on some of the training questions, without noise."""
+        """Returns the error in per cent on some training questions, without noise."""
         if not len(which):
             return None
         inputs = {name: array[which] for name, array in self.train.inputs.items()}
@@ -173,15 +173,15 @@ class Trainer:
 
 
 class Batches(keras.utils.PyDataset):
-    """Training questions in batches, in another order and renamed anew in each epoch.
+    """Batches of training questions, reshuffled and renamed in each epoch.
 
-    Stories of like length go together, so that few slots are empty: a batch has as many
-    slots as the smallest of the recipe's buckets that holds its stories.
+    Stories of similar length share a batch, so few slots are empty. A batch has the
+    slots of the smallest bucket that holds its stories.
 
     Args:
-        trainer: whose questions.
-        used: the indices of those that are trained on.
-        seed: of order and names.
+        trainer: provides the questions.
+        used: the indices of the training questions.
+        seed: the seed of the order and the names.
     """
 
     def __init__(self, trainer: Trainer, used: np.ndarray, seed: int) -> None:
@@ -213,7 +213,7 @@ class Batches(keras.utils.PyDataset):
         left = np.empty(0, int)
         batches: list[tuple[np.ndarray, int]] = []
         for rows, slots in zip(self._by_bucket(), self._buckets):
-            # What fills no batch goes with the longer stories.
+            # Leftover questions move to the bucket of longer stories.
             rows = np.concatenate([left, rows])
             whole = len(rows) // self._size * self._size
             left = rows[whole:]
@@ -225,7 +225,7 @@ class Batches(keras.utils.PyDataset):
         differ_first(self._batches, lambda batch: batch[1])
 
     def _by_bucket(self) -> list[np.ndarray]:
-        """The questions that go into each bucket, shuffled."""
+        """Returns the shuffled questions of each bucket."""
         rows = self._generator.permutation(self._used)
         lengths = self._train.inputs["story"][rows].any(-1).sum(-1)
         bucket = np.searchsorted(self._buckets, lengths)
@@ -233,7 +233,7 @@ class Batches(keras.utils.PyDataset):
 
 
 def _questions(task: int, size: str, data: str) -> list[babi.Example]:
-    """The training questions of a task."""
+    """Loads the training questions of a task."""
     if data == "simulated":
         return babi.simulate(task, QUESTIONS[size], seed=task)
     try:
@@ -241,14 +241,14 @@ def _questions(task: int, size: str, data: str) -> list[babi.Example]:
     except DataNotFoundError:
         if size != "10k":
             raise
-    # Both of these are parts of the file that is missing, and may overlap: of questions
-    # that are alike in everything one is kept.
+    # Both are parts of the missing file and may overlap, so duplicate questions are
+    # dropped.
     parts = babi.load(task, "train", "1k") + babi.load(task, "valid", "10k")
     return list(dict.fromkeys(parts))
 
 
 def _groups(examples: list[babi.Example]) -> dict[int, tuple[tuple[str, ...], ...]]:
-    """Interchangeable words, task by task."""
+    """Returns the interchangeable words of each task."""
     tasks: dict[int, list[babi.Example]] = {}
     for example in examples:
         tasks.setdefault(example.task, []).append(example)

@@ -1,4 +1,4 @@
-"""Runs spread over processes, one processor each; results as they come."""
+"""Distributes runs over processes with one processor each."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from keras_attention.benchmarks.babi.recipes import Recipe
 
 
 class Job(NamedTuple):
-    """One run that is still to be done."""
+    """A pending run."""
 
     recipe: Recipe
-    task: int | None  # None: all together
+    task: int | None  # None: all tasks
     size: str
     data: str
     seed: int
@@ -26,16 +26,17 @@ class Job(NamedTuple):
 def run(
     jobs: Sequence[Job], processes: int, on_epoch: Callable[[int], None]
 ) -> Iterator[dict[str, Any]]:
-    """Does all jobs.
+    """Runs all jobs.
 
     Args:
-        jobs: those that train the same network one after the other, since a process
-            compiles it once.
-        processes: how many run side by side.
-        on_epoch: called now and then with the number of epochs done since.
+        jobs: the jobs. Jobs with the same network must be adjacent, since a process
+            compiles a network once.
+        processes: the number of parallel processes.
+        on_epoch: called repeatedly with the number of epochs finished since the last
+            call.
 
     Yields:
-        Each run as it ends, in no particular order.
+        Each finished run, in no particular order.
     """
     with pool_of(processes) as (pool, epochs):
         pending = {pool.submit(_do, job) for job in jobs}
@@ -51,9 +52,9 @@ def run(
 
 @contextlib.contextmanager
 def pool_of(processes: int) -> Iterator[tuple[ProcessPoolExecutor, Any]]:
-    """Processes of one processor and one thread each, and a queue that they fill.
+    """Creates single-threaded processes on one processor each, and their queue.
 
-    They end when this process ends, however it does.
+    They end when this process ends for any reason.
     """
     context = multiprocessing.get_context("spawn")
     epochs: Any = context.Queue()
@@ -68,7 +69,7 @@ def pool_of(processes: int) -> Iterator[tuple[ProcessPoolExecutor, Any]]:
 
 
 def count_processors() -> int:
-    """How many processors this process may use."""
+    """Returns the number of processors available to this process."""
     return len(_processors())
 
 
@@ -80,7 +81,7 @@ def _processors() -> list[int]:
 
 @contextlib.contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """What the processes that are started inside read from their environment."""
+    """Sets environment variables for the processes started inside the context."""
     names = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
     before = {name: os.environ.get(name) for name in names}
     os.environ.update(dict.fromkeys(names, "1"))
@@ -108,7 +109,7 @@ _last: Any = None  # what it trains
 
 
 def _begin(processors: Any, epochs: Any) -> None:
-    """Ties a process to a processor before its backend makes any thread."""
+    """Pins a process to a processor before its backend creates threads."""
     global _epochs
     _epochs = epochs
     parent = multiprocessing.parent_process()
@@ -119,9 +120,9 @@ def _begin(processors: Any, epochs: Any) -> None:
 
 
 def _end_with(parent: Any) -> None:
-    """Waits for the process that began this one, and ends this one at once after it.
+    """Waits for the parent process to end, then ends this process.
 
-    One that was killed cannot end those it began, and nobody would want their results.
+    A killed parent cannot end its children, and their results are no longer needed.
     """
     parent.join()
     os._exit(1)

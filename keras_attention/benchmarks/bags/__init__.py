@@ -2,9 +2,9 @@
 
     python -m keras_attention.benchmarks bags --json bags.json
 
-- `command.py`: does the runs that are missing, and writes the results
-- `nested.py`: the protocol of the cross-validation
-- `training.py`: many networks trained at once
+- `command.py`: does the missing runs and writes the results
+- `nested.py`: the cross-validation protocol
+- `training.py`: training of many networks at once
 - `made.py`: bit patterns and latch sequences
-- `report.py`: lines, a table, and what JSON holds
+- `report.py`: text lines, a table and the JSON report
 """

@@ -3,9 +3,8 @@
     python -m keras_attention.benchmarks bags --data tiger elephant --json bags.json
     python -m keras_attention.benchmarks bags --data bits latch --out runs.jsonl
 
-The first two train many networks at once and need JAX; the others are trained by
-`model.fit`. Each finished repeat is a line of the file `--out`; the same command goes
-on from there.
+Tiger and Elephant train many networks at once and need JAX. The others use `model.fit`.
+Each finished repeat is a line of the file `--out`. Repeat the command to resume.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from keras_attention.benchmarks.store import Run, Store, opened
 from keras_attention.datasets import DataNotFoundError, bags
 
 FILES = ("tiger", "elephant")
-FIRST = 20  # seed of the repeats; smaller ones were used while settings were sought
+FIRST = 20  # first seed of the repeats; smaller seeds served to tune the settings
 NEEDED = ("data", "seed", "backend", "keras", "settings", "result")
 MODEL: dict[str, Any] = {"num_heads": 8, "key_dim": 8}
 TRAINING: dict[str, Any] = {
@@ -37,7 +36,7 @@ TRAINING: dict[str, Any] = {
     "bags": 160,
     "bound": 3.0,
 }
-# What is chosen from in each fold: arguments of the model and of the training.
+# Candidates for each fold: arguments of the model and of the training.
 SETTINGS: list[dict[str, Any]] = [
     {"dims": [64], "instance_dropout": 0.0, "rate": 1e-3},
     {"dims": [32], "instance_dropout": 0.5, "rate": 3e-3},
@@ -46,7 +45,7 @@ SETTINGS: list[dict[str, Any]] = [
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `bags`."""
+    """Adds the options of `bags`."""
     add = parser.add_argument
     names = [*FILES, *made.MAKERS]
     add("--data", nargs="+", choices=names, default=names, metavar="NAME")
@@ -58,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Does the runs that are missing, prints the table and writes the results."""
+    """Does the missing runs, prints the table and writes the results."""
     for name in ("repeats", "epochs"):
         given = getattr(args, name)
         if given is not None and given < 1:
@@ -77,7 +76,7 @@ def main(args: argparse.Namespace) -> int:
         if name in FILES:
             seeds = list(range(FIRST, FIRST + args.repeats))
         runs += _runs(store, name, settings, seeds)
-        if args.json:  # after each data set, so that nothing is lost
+        if args.json:  # save after each data set
             text = json.dumps(report.whole(runs), indent=1)
             args.json.write_text(text + "\n", encoding="utf-8")
     print(report.table(runs))
@@ -95,9 +94,9 @@ def _settings(name: str, epochs: int | None) -> dict[str, Any]:
 def _runs(
     store: Store, name: str, settings: dict[str, Any], seeds: list[int]
 ) -> list[Run]:
-    """The runs of one data set, done or found."""
+    """Returns the runs of one data set, loaded or computed."""
     backend = keras.config.backend()
-    # All are looked up before any is done, so that an error comes at once.
+    # Look up all runs first, so that errors appear immediately.
     found = {
         seed: store.done(name, settings, data=name, seed=seed, backend=backend)
         for seed in seeds
@@ -128,7 +127,7 @@ class Protocol:
     """Repeats of the nested cross-validation on one data set.
 
     Args:
-        name: of `FILES`.
+        name: a key of `FILES`.
         settings: `model`, `training` and `chosen_from`.
     """
 
@@ -145,10 +144,10 @@ class Protocol:
         ]
 
     def __call__(self, seed: int) -> dict[str, Any]:
-        """One repeat.
+        """Runs one repeat.
 
         Args:
-            seed: of the folds and the networks.
+            seed: the seed of the folds and the networks.
         """
         start, cpu = time.perf_counter(), time.process_time()
 
@@ -166,7 +165,7 @@ class Protocol:
 def _apart(
     one: dict[str, Any], settings: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Arguments of the model, and of the training, with those of one setting."""
+    """Returns model and training arguments updated by one setting."""
     model, training = dict(settings["model"]), dict(settings["training"])
     for name, value in one.items():
         (training if name in training else model)[name] = value
@@ -174,6 +173,6 @@ def _apart(
 
 
 def _varying(found: bags.Bags) -> bags.Bags:
-    """The same bags without the features that are one number in all instances."""
+    """Removes constant features from the bags."""
     varies = np.ptp(found.instances, axis=0) > 0
     return bags.Bags(found.instances[:, varies], found.bag, found.labels)

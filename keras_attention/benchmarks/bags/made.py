@@ -12,9 +12,9 @@ import numpy as np
 from keras_attention.datasets import bags
 from keras_attention.models import HopfieldClassifier
 
-TRAINED = 0.75  # of the bags; the others are tested
+TRAINED = 0.75  # share of training bags
 
-# The Hopfield settings are those to which the authors adapted their example.
+# The Hopfield settings of the authors' adapted example.
 BITS: dict[str, Any] = {
     "model": {
         "dims": [],
@@ -45,12 +45,12 @@ def run(name: str, settings: dict[str, Any], seed: int) -> dict[str, Any]:
 
     Args:
         name: "bits" or "latch".
-        settings: as `BITS`.
-        seed: of the bags and of the network.
+        settings: in the format of `BITS`.
+        seed: the seed of the bags and of the network.
 
     Returns:
-        `accuracy`, of the tested bags after the last epoch; `accuracies`, after each;
-        and how long it took.
+        `accuracy`, the test accuracy after the last epoch; `accuracies`, after each
+        epoch; and the duration.
     """
     keras.utils.set_random_seed(seed)
     made = MAKERS[name](seed=seed)

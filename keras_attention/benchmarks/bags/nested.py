@@ -1,11 +1,11 @@
-"""Nested cross-validation of a few settings, ten folds within ten.
+"""Nested cross-validation of a few settings with ten folds.
 
-For each of ten folds, settings are compared on bags of other folds only: networks are
-trained without a pair of folds, the one that is tested and one of four others, and
-scored on the latter. A network that was trained without folds i and j serves both of
-them, so that 20 networks a setting give each of ten folds four others to compare on.
-The first setting is taken unless another is better there by more than the standard
-error of the difference, and is trained on all nine folds and scored on the tenth.
+Each of the ten folds selects a setting with the bags of other folds only. Networks are
+trained without two folds, the test fold and one of four validation folds, and scored on
+the validation fold. A network trained without folds i and j serves both of them, so 20
+networks per setting give each fold four validation folds. The first setting is selected
+unless another is better by more than the standard error of the difference. The selected
+setting is trained on nine folds and scored on the tenth.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from typing import Any
 import numpy as np
 
 FOLDS = 10
-APART = (1, 2)  # of a pair of folds, around the circle
+APART = (1, 2)  # circular distances between the folds of a pair
 
 Train = Callable[[int, np.ndarray], np.ndarray]
 
 
 def run(labels: np.ndarray, settings: int, train: Train, seed: int) -> dict[str, Any]:
-    """One repeat of the protocol.
+    """Runs one repeat of the protocol.
 
     Args:
         labels: (B,), 0 and 1.
-        settings: how many there are to choose from.
-        train: from the number of a setting, and (K, B) bool, the bags that each of K
-            networks is trained on, to (K, B), what they then say of all bags.
-        seed: of the folds.
+        settings: the number of candidate settings.
+        train: maps the index of a setting and (K, B) bool, the training bags of K
+            networks, to (K, B), their scores of all bags.
+        seed: the seed of the folds.
 
     Returns:
-        `inner`, (settings, folds), the mean AUC by which settings are compared;
-        `outer`, (settings, folds), the AUC on the fold itself; `chosen`, the number of
-        a setting for each fold; `auc`, what that setting has on the fold;
-        `auc_of_five`, what the mean of its five networks has that did not see the fold,
-        the four by which settings were compared among them. AUCs are in per cent.
+        `inner`, (settings, folds), the mean validation AUC; `outer`, (settings, folds),
+        the test AUC; `chosen`, the index of the selected setting for each fold; `auc`,
+        its test AUC; `auc_of_five`, the test AUC of the mean of its five networks that
+        did not see the fold, including the four validation networks. AUCs are in per
+        cent.
     """
     fold = folds(labels, seed)
     parts, pairs = split(fold)
@@ -73,22 +73,22 @@ def run(labels: np.ndarray, settings: int, train: Train, seed: int) -> dict[str,
 
 
 def choose(inner: np.ndarray) -> np.ndarray:
-    """The setting for each fold: the best one if it is clearly so, else the first.
+    """Selects the setting of each fold: the best if clearly better, else the first.
 
     Args:
-        inner: (settings, folds, others), what settings have on other folds.
+        inner: (settings, folds, others), the validation AUCs.
 
     Returns:
-        (folds,), numbers of settings.
+        (folds,), indices of settings.
     """
-    best = inner.mean(2).argmax(0)  # the first of equals
+    best = inner.mean(2).argmax(0)  # the first among ties
     gain = inner[best, np.arange(inner.shape[1])] - inner[0]  # (folds, others)
     error = gain.std(1, ddof=1) / gain.shape[1] ** 0.5
     return np.where(gain.mean(1) > error, best, 0)
 
 
 def folds(labels: np.ndarray, seed: int) -> np.ndarray:
-    """(B,), the fold of each bag; each class is spread evenly over them."""
+    """Assigns a fold to each bag, (B,), stratified by class."""
     random = np.random.default_rng(seed)
     fold = np.zeros(len(labels), int)
     start = 0
@@ -100,13 +100,14 @@ def folds(labels: np.ndarray, seed: int) -> np.ndarray:
 
 
 def split(fold: np.ndarray) -> tuple[np.ndarray, list[tuple[int, int]]]:
-    """What networks are trained on.
+    """Returns the training bags of the networks.
 
     Args:
-        fold: (B,).
+        fold: (B,), the fold of each bag.
 
     Returns:
-        (K, B) bool: first all but a pair of folds, then all but one; and the pairs.
+        (K, B) bool, first without pairs of folds, then without single folds; and the
+        pairs.
     """
     pairs = [(i, (i + apart) % FOLDS) for apart in APART for i in range(FOLDS)]
     without: list[Sequence[int]] = [*pairs, *((i,) for i in range(FOLDS))]
@@ -114,11 +115,11 @@ def split(fold: np.ndarray) -> tuple[np.ndarray, list[tuple[int, int]]]:
 
 
 def auc(labels: np.ndarray, scores: np.ndarray) -> float:
-    """The area under the ROC curve in per cent: how often a positive bag scores higher.
+    """Returns the area under the ROC curve in per cent.
 
     Args:
-        labels: (b,), 0 and 1, both of them there.
-        scores: (b,). Equal ones count one half.
+        labels: (b,), with at least one 0 and one 1.
+        scores: (b,). Ties count one half.
     """
     above, below = scores[labels == 1][:, None], scores[labels == 0]
     return 100 * float(np.mean((above > below) + 0.5 * (above == below)))

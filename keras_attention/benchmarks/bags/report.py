@@ -1,4 +1,4 @@
-"""Lines, a table, and what JSON holds."""
+"""Text lines, a table and the JSON report."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from keras_attention.version import __version__
 
 # AUC in per cent: Ramsauer et al. (2021), table 1.
 PUBLISHED = {"tiger": (91.3, 0.5), "elephant": (94.9, 0.3)}
-# Accuracy, read off the plots of the authors' example notebooks.
+# Accuracy, read from the plots of the authors' example notebooks.
 EXAMPLES = {"bits": 0.85, "latch": 1.0}
-DRAWS = 10_000  # of the interval
+DRAWS = 10_000  # resamples for the interval
 
 
 def line(run: Run) -> str:
-    """One run, as it ends."""
+    """Formats a finished run as a line of text."""
     result = run["result"]
     if run["data"] in PUBLISHED:
         return (
@@ -33,16 +33,16 @@ def line(run: Run) -> str:
 
 
 def summary(runs: list[Run]) -> dict[str, Any]:
-    """What the repeats on one data set come to.
+    """Summarizes the repeats on one data set.
 
     Args:
-        runs: of Tiger or of Elephant.
+        runs: the runs of Tiger or of Elephant.
 
     Returns:
-        `mean` of all folds and repeats; `interval`, the middle 95 % of means when
-        repeats, and folds within them, are drawn anew with replacement; `deviation` of
-        the repeats' means; `of_five`, the mean where five networks score; `each`, the
-        mean of each setting had it been the only one; `chosen`, how often each was.
+        `mean` over all folds and repeats; `interval`, the 95 % bootstrap interval over
+        repeats and folds; `deviation`, the standard deviation of the repeats' means;
+        `of_five`, the mean with five networks; `each`, the mean of each setting alone;
+        `chosen`, how often each setting was selected.
     """
     folds = np.array([run["result"]["auc"] for run in runs])  # (R, folds)
     random = np.random.default_rng(0)
@@ -69,13 +69,13 @@ def summary(runs: list[Run]) -> dict[str, Any]:
 
 
 def summaries(runs: list[Run]) -> dict[str, Any]:
-    """`summary` of each data set that was cross-validated."""
+    """Returns the `summary` of each cross-validated data set."""
     names = [name for name in PUBLISHED if any(run["data"] == name for run in runs)]
     return {n: summary([run for run in runs if run["data"] == n]) for n in names}
 
 
 def table(runs: list[Run]) -> str:
-    """Ours beside the published figures."""
+    """Formats our figures next to the published ones."""
     lines = []
     for name, found in summaries(runs).items():
         mean, deviation = PUBLISHED[name]
@@ -94,7 +94,7 @@ def table(runs: list[Run]) -> str:
 
 
 def whole(runs: list[Run]) -> dict[str, Any]:
-    """What the JSON file holds."""
+    """Returns the JSON report."""
     return {
         "benchmark": "bags",
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

@@ -1,4 +1,4 @@
-"""Many HopfieldClassifiers trained at once on parts of one set of bags, with JAX.
+"""Trains many HopfieldClassifiers at once on subsets of one set of bags, with JAX.
 
 Each is the public model, called by `stateless_call` and moved by Keras' AdamW. They
 differ in the bags that they may see and in their random numbers, and go side by side
@@ -40,11 +40,11 @@ class Learner:
 
     Args:
         bags: all bags, labelled 0 and 1.
-        model: arguments of `HopfieldClassifier` but `input_dim`.
-        training: `rate`, `decay` (of the rate, after each epoch), `weight_decay`,
-            `batch_size`, `epochs`; `bags`, how many are drawn for an epoch, none twice;
-            and `bound`, in deviations, within which standardized features x are
-            squashed, bound · tanh(x / bound).
+        model: arguments of `HopfieldClassifier` except `input_dim`.
+        training: `rate`, `decay` (factor of the rate after each epoch), `weight_decay`,
+            `batch_size`, `epochs`; `bags`, the number of distinct bags per epoch; and
+            `bound`, the limit in standard deviations that squashes standardized
+            features x to bound · tanh(x / bound).
     """
 
     def __init__(
@@ -57,21 +57,21 @@ class Learner:
         self._network: Any = None
 
     def __call__(self, parts: np.ndarray, seed: int) -> Learnt:
-        """Trains K networks that begin with the same weights.
+        """Trains K networks from the same initial weights.
 
         Args:
-            parts: (K, B) bool, the bags that each one is trained on.
-            seed: of the weights, the order of bags, and what is dropped.
+            parts: (K, B) bool, the training bags of each network.
+            seed: the seed of the weights, the order of bags, and dropout.
         """
         keras.utils.set_random_seed(seed)
         width = self._bags.instances.shape[1]
         network = HopfieldClassifier(width, **self._arguments)
         weights = [variable.value for variable in network.trainable_variables]
-        if self._network is None:  # the one that is traced
+        if self._network is None:  # the traced function
             self._network = network
             self._optimizer = self._made_optimizer()
         means, scales = zip(*(standards(self._bags, part) for part in parts))
-        rows = np.argsort(~parts, axis=1, kind="stable")  # its own bags first
+        rows = np.argsort(~parts, axis=1, kind="stable")  # training bags first
         counts = parts.sum(1)
         keys = jax.random.split(jax.random.key(seed), len(parts))
         logits, losses = self._loop(
@@ -111,7 +111,7 @@ class Learner:
         count: Array,
         key: Array,
     ) -> tuple[Array, Array]:
-        """One network: its logits of all bags, and its losses."""
+        """Trains one network and returns its logits of all bags and its losses."""
         key, own = jax.random.split(key)
         state = _with_seeds(self._network, own)
         moments = [variable.value for variable in self._optimizer.variables]
@@ -146,7 +146,7 @@ class Learner:
         return logits[:, 0], losses
 
     def _order(self, key: Array, rows: Array, count: Array) -> Array:
-        """(steps, batch) numbers of an epoch's bags, of the first `count` of `rows`."""
+        """Samples an epoch's bags, (steps, batch), from the first `count` of `rows`."""
         place = jnp.arange(len(rows))
         samples = jnp.where(place < count, jax.random.uniform(key, rows.shape), 2.0)
         size = self._training["batch_size"]
@@ -167,14 +167,14 @@ class Learner:
 
 
 def standards(bags: Bags, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The mean and the deviation of each feature, over the instances of some bags.
+    """Returns the mean and standard deviation of each feature over selected bags.
 
     Args:
         bags: all bags.
-        part: (B,) bool, those that count.
+        part: (B,) bool, the selected bags.
 
     Returns:
-        Two float32 arrays (F,); the deviation is 1 where a feature does not vary.
+        Two float32 arrays (F,); the standard deviation of constant features is 1.
     """
     seen = bags.instances[part[bags.bag]].astype("float64")
     deviation = seen.std(0)
@@ -183,12 +183,12 @@ def standards(bags: Bags, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _loss(labels: Array, logits: Array) -> Array:
-    """The mean binary cross-entropy of logits."""
+    """Returns the mean binary cross-entropy of logits."""
     return jnp.mean(jax.nn.softplus(logits) - labels * logits)
 
 
 def _with_seeds(network: keras.Model, key: Array) -> list[Array]:
-    """A network's state with seeds of dropout drawn anew."""
+    """Returns a network's state with new dropout seeds."""
     state = []
     for variable in network.non_trainable_variables:
         value = variable.value

@@ -1,13 +1,13 @@
-"""The DNC: what it learns on the papers' tasks, beside the NTM and an LSTM.
+"""The DNC on the papers' tasks, compared with the NTM and an LSTM.
 
     python -m keras_attention.benchmarks dnc copy --seeds 0 1 2 3 4 --out runs.jsonl
     python -m keras_attention.benchmarks dnc shortest-path --model lstm --minutes 25
     python -m keras_attention.benchmarks dnc babi --tasks 1 2 4 6 15 --out runs.jsonl
     python -m keras_attention.benchmarks dnc --out runs.jsonl --page dnc.md
 
-Each finished run is a line of the file `--out`; the same command goes on from there.
-Without a task nothing is trained: the results and their page are made of the runs that
-the file has.
+Each finished run is a line of the file `--out`. Repeat the command to resume. Without a
+task, the command trains nothing and builds the results and their page from the runs in
+the file.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from keras_attention.benchmarks.errors import UsageError
 from keras_attention.benchmarks.store import Run, Store, opened
 from keras_attention.datasets import DataNotFoundError, babi
 
-# What a line of `--out` has.
+# Fields of a line of `--out`.
 NEEDED = ("task", "model", "seed", "backend", "keras", "settings", "result")
 
 
 class Job(NamedTuple):
-    """One run that is asked for."""
+    """A requested run."""
 
-    wanted: dict[str, Any]  # what finds it among the runs that are done
-    settings: dict[str, Any]  # what its result depends on besides
+    wanted: dict[str, Any]  # key that identifies the run in the store
+    settings: dict[str, Any]  # other settings that determine its result
     task: Task
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `dnc`."""
+    """Adds the options of `dnc`."""
     add = parser.add_argument
     told = "; ".join(f"{name}: {task.what}" for name, task in TASKS.items())
     add("names", nargs="*", choices=[*TASKS, []], metavar="TASK", help=told)
@@ -66,14 +66,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Does the runs that are missing, prints them and writes the results."""
+    """Does the missing runs, prints them and writes the results."""
     unknown = [task for task in args.tasks if task not in babi.TASKS]
     if unknown:
         raise UsageError(f"--tasks must be from 1 to 20. Received: {unknown}")
     if args.minutes is not None and not args.minutes > 0:
         raise UsageError(f"--minutes must be above 0. Received: {args.minutes}")
     store = opened(args.out, NEEDED)
-    # All of them are looked up before any is done, so that an error comes at once.
+    # Look up all runs first, so that errors appear immediately.
     jobs = list(jobs_of(args))
     found = [store.done(job.wanted["task"], job.settings, **job.wanted) for job in jobs]
     for job, run in zip(jobs, found):
@@ -87,7 +87,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def jobs_of(args: argparse.Namespace) -> Iterator[Job]:
-    """All that is asked for, each once, seed by seed."""
+    """Returns all requested jobs without duplicates, seed by seed."""
     for name in dict.fromkeys(args.names):
         task = TASKS[name]
         model = args.model or task.model
@@ -142,7 +142,7 @@ def _do(store: Store, job: Job, verbose: bool) -> Run:
 
 
 def _write(args: argparse.Namespace, runs: list[Run]) -> None:
-    """After each run, so that nothing is lost."""
+    """Writes the results after each run."""
     whole = report.whole(runs)
     if args.json:
         text = json.dumps(whole, indent=1)

@@ -17,16 +17,15 @@ MODELS = ("dnc", "ntm", "lstm")
 
 @keras.saving.register_keras_serializable(package="keras_attention.benchmarks")
 class GlorotWithGain(keras.initializers.Initializer):
-    """Glorot's uniform numbers, those of the first rows `gain` times as large.
+    """Glorot uniform initializer with the first rows scaled by `gain`.
 
-    Glorot counts on inputs of variance 1, and that of sparse one-hot vectors is far
-    below it: of the 97 numbers that tell a constraint of a block puzzle at most ten are
-    1 and the others 0.
+    Glorot initialization assumes inputs of variance 1. Sparse one-hot vectors have a
+    much lower variance: at most ten of the 97 inputs of a block puzzle step are 1.
 
     Args:
-        rows: how many of the first rows of a kernel are larger.
-        gain: how many times.
-        seed: of the numbers.
+        rows: the number of scaled rows of a kernel.
+        gain: the scale factor.
+        seed: the random seed.
     """
 
     def __init__(self, rows: int, gain: float, seed: int | None = None) -> None:
@@ -46,16 +45,16 @@ class GlorotWithGain(keras.initializers.Initializer):
 def network(
     problem: Problem, model: str, arguments: dict[str, Any], seed: int
 ) -> keras.Model:
-    """A network with fresh weights.
+    """Creates a network with new weights.
 
     Args:
-        problem: what it reads and writes.
+        problem: defines the inputs and outputs.
         model: one of `MODELS`.
         arguments: `units` of the controller, `embedding_dim` for tokens,
             `kernel_gain`, the arguments of `GlorotWithGain` for the controller's
-            kernel, and the memory's arguments, which are those of `DNCCell` or
-            `NTMCell`; an LSTM gets as many units as give it the weights of that DNC.
-        seed: of the weights.
+            kernel, and the memory arguments of `DNCCell` or `NTMCell`. An LSTM gets
+            enough units to match the number of weights of that DNC.
+        seed: the seed of the weights.
     """
     keras.utils.set_random_seed(seed)
     rest = {**arguments}
@@ -76,7 +75,7 @@ def network(
 
 
 def lstm_units(dnc: keras.Model, problem: Problem, reads: dict[str, Any]) -> int:
-    """The fewest units with which an LSTM has at least the weights of a DNC."""
+    """Returns the fewest units that give an LSTM at least the weights of a DNC."""
     width, embedding = problem.width, 0
     if width is None:
         width = reads["embedding_dim"]
@@ -98,7 +97,7 @@ def _lstm(
         inputs = x = keras.Input((None, problem.width), name="inputs")
     else:
         inputs = keras.Input((None,), dtype="int32", name="inputs")
-        # Padding is behind every step to answer at, and needs no mask.
+        # Padding follows all answer steps and needs no mask.
         x = keras.layers.Embedding(
             problem.vocabulary,
             reads["embedding_dim"],

@@ -1,4 +1,4 @@
-"""What the algorithms ask of a network, and how much of its answer is right."""
+"""Problems of the algorithmic tasks and their scores."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ Seed = Sequence[int]
 
 
 class Problem(Protocol):
-    """What a network is trained on, and how its answers are counted.
+    """The data of a task and its scores.
 
     Attributes:
-        width: D, of the vectors that are read; None for tokens.
-        vocabulary: how many tokens there are; None for vectors.
-        outputs: V, of the logits.
-        lessons: arguments of `draw`, from the easiest to the one that is meant.
-        tests: arguments of `draw` by the name of what is tested.
-        bars: the scores that end the first lessons, where the settings' `bar` is not
-            meant for them.
-        beyond: arguments of `draw` of sequences longer than any to train on, by which
-            the last lesson is judged as well; None for none.
-        loss: of the logits at the steps to answer at.
+        width: D, the width of input vectors; None for tokens.
+        vocabulary: the number of tokens; None for vectors.
+        outputs: V, the number of logits.
+        lessons: arguments of `draw`, from the easiest lesson to the final one.
+        tests: arguments of `draw` by test name.
+        bars: the scores that end the first lessons, if they differ from `bar` in the
+            settings.
+        beyond: arguments of `draw` for sequences longer than in training, which also
+            count in the last lesson; None to skip.
+        loss: the loss of the logits at the answer steps.
     """
 
     width: int | None
@@ -41,27 +41,27 @@ class Problem(Protocol):
     loss: keras.losses.Loss
 
     def draw(self, lesson: Lesson, count: int, seed: Seed, part: str) -> Any:
-        """`count` sequences of the part "train", "validation" or "test".
+        """Generates `count` sequences of the part "train", "validation" or "test".
 
         Returns:
             A dictionary with "inputs" (N, T, D) or (N, T), "answer_mask" (N, T),
-            "targets" (N, T, …), "lengths" (N,), and whatever `score` reads.
+            "targets" (N, T, …), "lengths" (N,), and further entries for `score`.
         """
 
     def score(
         self, model: keras.Model, data: Any, batch_size: int = 64
     ) -> dict[str, float]:
-        """Shares from 0 to 1 of what is right; the first one is what lessons go by."""
+        """Returns scores from 0 to 1. The first score decides the end of lessons."""
 
 
 class Bits:
-    """A task of `datasets.algorithms`: bits to write, scored one by one.
+    """A task of `datasets.algorithms`, scored by bit.
 
     Args:
-        draw: the function that draws it.
+        draw: the function that generates it.
         lessons: its arguments, lesson by lesson.
-        tests: its arguments by the name of a test; by default the last lesson's.
-        beyond: its arguments for sequences longer than those to train on, or None.
+        tests: its arguments by test name. Defaults to the last lesson.
+        beyond: its arguments for sequences longer than in training, or None.
     """
 
     width: int | None
@@ -84,13 +84,13 @@ class Bits:
         self.loss = keras.losses.BinaryCrossentropy(from_logits=True)
 
     def draw(self, lesson: Lesson, count: int, seed: Seed, part: str) -> Arrays:
-        """Sequences of a seed; those of the three parts are drawn independently."""
+        """Generates sequences from a seed, independently for the three parts."""
         return self._draw(count, **lesson, seed=seed_of(part, seed))
 
     def score(
         self, model: keras.Model, data: Arrays, batch_size: int = 64
     ) -> dict[str, float]:
-        """How many bits are right, and how many sequences without one wrong bit."""
+        """Returns the shares of correct bits and of fully correct sequences."""
         right = (predicted(model, data, batch_size) > 0) == (
             data["targets"] > 0.5
         )  # (N, T, V)
@@ -103,7 +103,7 @@ PARTS = ("train", "validation", "test")
 
 
 def seed_of(part: str, seed: Seed) -> Seed:
-    """A seed that no other part has; zeros at its end would not tell two apart."""
+    """Returns a seed unique to its part; trailing zeros would not be distinct."""
     return [1 + PARTS.index(part), *seed]
 
 
@@ -111,7 +111,7 @@ STEPS = 16  # sequences to predict are padded to a multiple of it
 
 
 def predicted(model: keras.Model, data: Arrays, batch_size: int) -> np.ndarray:
-    """The logits (N, T, V) of sequences, which may come in any number and length."""
+    """Predicts logits (N, T, V) of any number of sequences of any length."""
     count, steps = data["answer_mask"].shape
     padded = -(-steps // STEPS) * STEPS
     rows = np.arange(-(-count // batch_size) * batch_size) % count
@@ -121,7 +121,7 @@ def predicted(model: keras.Model, data: Arrays, batch_size: int) -> np.ndarray:
 
 
 def resized(array: np.ndarray, steps: int) -> np.ndarray:
-    """An array (N, T, …) with so many steps: cut, or filled up with zeros behind."""
+    """Truncates or zero-pads an array (N, T, …) to the given number of steps."""
     missing = steps - array.shape[1]
     if missing <= 0:
         return array[:, :steps]
@@ -129,5 +129,5 @@ def resized(array: np.ndarray, steps: int) -> np.ndarray:
 
 
 def algorithm(name: str, *args: Any, **kwargs: Any) -> Callable[[], Bits]:
-    """Makes the problem of one of the functions of `datasets.algorithms`."""
+    """Creates the problem of a function of `datasets.algorithms`."""
     return lambda: Bits(getattr(algorithms, name), *args, **kwargs)

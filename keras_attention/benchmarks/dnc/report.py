@@ -1,4 +1,4 @@
-"""Lines, what JSON holds, and the page of results that is made of it."""
+"""Text lines, the JSON report and the results page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BABI_MEMN2N = {1: 0.0, 2: 0.3, 4: 0.0, 6: 0.1, 15: 0.0}
 
 
 def line(run: Run) -> str:
-    """One run, as it ends."""
+    """Formats a finished run as a line of text."""
     result = run["result"]
     tests = "; ".join(f"{name}: {_scores(s)}" for name, s in result["tests"].items())
     return (
@@ -39,7 +39,7 @@ def line(run: Run) -> str:
 
 
 def name_of(run: Run) -> str:
-    """The network, as tables name it."""
+    """Returns the network's name in tables."""
     name = NAMES[run["model"]]
     if run["model"] != "dnc" or run["links"] is True:
         return name
@@ -47,7 +47,7 @@ def name_of(run: Run) -> str:
 
 
 def whole(runs: list[Run]) -> dict[str, Any]:
-    """What the JSON file holds."""
+    """Returns the JSON report."""
     return {
         "benchmark": "dnc",
         "date": datetime.date.today().isoformat(),
@@ -70,7 +70,7 @@ def _place(run: Run) -> Any:
 
 
 def page(results: dict[str, Any]) -> str:
-    """The results page in Markdown, from the output of `whole`."""
+    """Writes the results page in Markdown from the output of `whole`."""
     runs = results["runs"]
     beside = any(run["model"] == "lstm" for run in runs)
     parts = [INTRODUCTION + (f"\n\n{BESIDE}" if beside else "")]
@@ -90,7 +90,7 @@ def page(results: dict[str, Any]) -> str:
 
 
 def runs_table(runs: list[Run]) -> str:
-    """A row a run, a column a score of each test."""
+    """Formats one row per run and one column per test score."""
     columns = list(
         dict.fromkeys(
             (test, score)
@@ -117,7 +117,7 @@ def runs_table(runs: list[Run]) -> str:
 
 
 def walks_table(runs: list[Run]) -> str:
-    """A row a run, then a row a lesson with the walks that each run has right."""
+    """Formats one row per run, then one row per lesson with the correct walks."""
     names = [f"{name_of(run)}, seed {run['seed']}" for run in runs]
     training = _table(
         ["network", *TRAINING], [[n, *_training(run)] for n, run in zip(names, runs)]
@@ -131,7 +131,7 @@ def walks_table(runs: list[Run]) -> str:
 
 
 def babi_table(runs: list[Run]) -> str:
-    """A row a run: its error in per cent beside the paper's."""
+    """Formats one row per run with its error in per cent and the paper's."""
     rows = []
     for run in runs:
         number = int(run["task"].split()[1])
@@ -170,7 +170,7 @@ def _training(run: Run) -> list[str]:
 
 
 def commands(runs: list[Run]) -> str:
-    """How to do these runs again."""
+    """Returns the commands that repeat these runs."""
     found: dict[str, list[str]] = {}
     for run in runs:
         name, *number = run["task"].split()

@@ -1,10 +1,10 @@
 """Each task's network, training and lessons.
 
-The networks of the papers are named where there is one; the training is our own (Adam,
-batches of 4 to 32, lessons), since theirs took days. On one processor core the work of
-a step grows with its batch: in trials on bAbI 4 and the shortest path, batches of 4 and
-8 learned in half the time what those of 16 and 32 did; block puzzles in batches of 32
-were learned sooner than in those of 8.
+Comments name the papers' networks where known. The training is our own (Adam, batches
+of 4 to 32, lessons), since the papers' training took days. On one processor core, the
+cost of a step grows with its batch size. On bAbI 4 and the shortest path, batches of 4
+and 8 learned twice as fast as batches of 16 and 32. Block puzzles learned faster with
+batches of 32 than of 8.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from keras_attention.datasets.blocks.puzzles import LETTERS
 
 
 class Task(NamedTuple):
-    """What a run of the benchmark is of.
+    """A task of the benchmark.
 
     Attributes:
-        what: one line about it.
-        problem: makes its `Problem`.
-        model: the network that is meant, "dnc" or "ntm".
+        what: a one-line description.
+        problem: creates its `Problem`.
+        model: the default network, "dnc" or "ntm".
         network: its arguments, see `networks.network`.
         training: see `training.train`.
-        minutes: of training, at most.
-        larger: with how many memory slots the trained network is tested again, or None.
+        minutes: the maximum training time.
+        larger: a larger number of memory slots for a second test, or None.
     """
 
     what: str
@@ -97,8 +97,8 @@ WORLD: dict[str, Any] = {
     "in_a_row": 1,
 }
 LONG: dict[str, Any] = {**WORLD, "earlier": 0.1, "annealed": 0.6}
-# Three blocks have 60 boards: a network learns all there is to ask of them by heart.
-# One goal alone is learnt without its letter.
+# Three blocks have only 60 boards, so a network memorizes all their puzzles. A single
+# goal can be learned without its letter.
 PUZZLES: list[dict[str, Any]] = [
     {"goals": (1, 2), "blocks": (3, 6), "constraints": 1, "depth": 1},
     {"goals": (2, 4), "blocks": (3, 6), "constraints": (1, 2), "depth": (1, 2)},
@@ -123,7 +123,7 @@ BABI = Task(
         "batch_size": 4,
         "steps": 400,
         "rounding": 32,
-        "bar": 0.8,  # more would be learnt by heart: there are few first questions
+        "bar": 0.8,  # more would be memorized: there are few first questions
         "last_bar": 0.995,
         "in_a_row": 1,
         "annealed": 0.6,
@@ -223,5 +223,5 @@ TASKS: dict[str, Task] = {
         minutes=60,
     ),
 }
-# Those that have a network for each task of bAbI.
+# Commands with one network per bAbI task.
 STORIES = ("babi", "babi-renamed", "babi-curriculum")

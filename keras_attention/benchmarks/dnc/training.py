@@ -1,4 +1,4 @@
-"""Trains a network on sequences that are drawn anew for each step, lesson by lesson."""
+"""Trains a network lesson by lesson on newly generated sequences."""
 
 from __future__ import annotations
 
@@ -14,26 +14,27 @@ from keras_attention.benchmarks.dnc.networks import network
 from keras_attention.benchmarks.dnc.problems import Problem, resized
 
 NETWORK_INPUTS = ("inputs", "answer_mask", "targets")
-LEAST_RATE = 0.05  # of the rate of a lesson, where it falls with the time
-POOL = 8  # batches that are drawn at once and sorted by length
+LEAST_RATE = 0.05  # final share of the learning rate of a lesson
+POOL = 8  # batches generated together and sorted by length
 
 
 class Fresh(keras.utils.PyDataset):
-    """Batches of a lesson, none of which comes twice.
+    """Batches of a lesson without repetition.
 
-    Sequences are drawn for several batches at once, sorted by length, and padded to a
-    multiple of some steps, for a backend may compile for each number of steps.
+    Sequences are generated for several batches at once and sorted by length. They are
+    padded to a multiple of `rounding`, since a backend may compile for each number of
+    steps.
 
     Args:
-        problem: what draws them.
-        steps: batches an epoch.
+        problem: generates the sequences.
+        steps: number of batches per epoch.
         batch_size: B.
-        rounding: the number of steps that all are a multiple of.
-        seed: of all that is drawn.
-        earlier: the share of the batches that are of an earlier lesson, any of them.
+        rounding: sequence lengths are padded to a multiple of this number.
+        seed: the seed of all random numbers.
+        earlier: the share of batches from a random earlier lesson.
 
     Attributes:
-        lesson: which one is drawn from; it may be changed between two epochs.
+        lesson: the current lesson; it may change between two epochs.
     """
 
     def __init__(
@@ -84,18 +85,18 @@ class Fresh(keras.utils.PyDataset):
 
 
 class Lessons(keras.callbacks.Callback):
-    """Scores after each epoch, goes on to the next lesson, and ends the training.
+    """Scores each epoch, starts the next lesson and ends the training.
 
     Args:
-        batches: what is trained on.
-        settings: `bar`, the score that ends a lesson, if the problem has no other for
-            it; `last_bar`, the one that ends the last lesson; `in_a_row`, how often it
-            must be reached there; `validation`, how many sequences are scored; `rate`,
-            and `last_rate` of the last lesson of several; `annealed`, the share of the
-            time behind which the rate falls, in a straight line, to a twentieth at its
-            end; `late`, the share of the time after which no lesson is begun.
-        seed: of the run.
-        minutes: of CPU time, after which training ends, whatever the score.
+        batches: the training batches.
+        settings: `bar`, the default score that ends a lesson; `last_bar`, the score
+            that ends the last lesson; `in_a_row`, the number of successive epochs that
+            must reach it; `validation`, the number of scored sequences; `rate`, and
+            `last_rate` for the last of several lessons; `annealed`, the share of the
+            time after which the rate decays linearly to a twentieth; `late`, the share
+            of the time after which no lesson starts.
+        seed: the seed of the run.
+        minutes: the CPU time after which training ends at any score.
     """
 
     def __init__(
@@ -161,11 +162,11 @@ class Lessons(keras.callbacks.Callback):
         return float(rate)
 
     def _used(self) -> float:
-        """The share of the time that is over."""
+        """Returns the elapsed share of the time."""
         return (time.process_time() - self.cpu_start) / self.cpu_seconds
 
     def _scores(self, lesson: Any) -> dict[str, float]:
-        # The same sequences each time, and none that is trained on or tested with.
+        # Fixed sequences, separate from training and test.
         problem, count = self.batches.problem, self.settings["validation"]
         data = problem.draw(lesson, count, [self.seed], "validation")
         return problem.score(self.model, data)
@@ -179,14 +180,14 @@ def train(
     minutes: float,
     progress: Any = None,
 ) -> dict[str, Any]:
-    """Trains `model` until it passes the last lesson, or its time is over.
+    """Trains `model` until it passes the last lesson or runs out of time.
 
     Args:
-        problem: what to train on.
-        model: from inputs and the mask of steps to answer at to logits.
-        settings: of the training, as in `tasks.py`.
-        seed: of what is drawn.
-        minutes: of CPU time, compilation and validation included, at most.
+        problem: the training problem.
+        model: maps inputs and the answer mask to logits.
+        settings: the training settings of `tasks.py`.
+        seed: the seed of all random numbers.
+        minutes: the maximum CPU time, including compilation and validation.
         progress: called with each entry of the history.
 
     Returns:
@@ -229,19 +230,19 @@ def run_of(
     larger: int | None = None,
     progress: Any = None,
 ) -> dict[str, Any]:
-    """Makes a network, trains it, and tests it on sequences it has not seen.
+    """Creates a network, trains it, and tests it on new sequences.
 
     Args:
         problem: the task.
         model: one of `networks.MODELS`.
         settings: `network`, `training` and `minutes`.
-        seed: of the weights and of all that is drawn.
-        larger: a number of memory slots to be tested with as well, or None.
+        seed: the seed of the weights and all random numbers.
+        larger: a larger number of memory slots for a second test, or None.
         progress: see `train`.
 
     Returns:
-        What `train` returns, `weights` (how many), and `tests`: the scores of each; if
-        the memory grows, `grown`: what each further training returned.
+        The output of `train`; `weights`, their number; `tests`, the scores of each
+        test; and, if the memory grows, `grown`, the output of each further training.
     """
     made = network(problem, model, settings["network"], seed)
     training = settings["training"]
@@ -267,7 +268,7 @@ def tested_larger(
     training: dict[str, Any],
     after: str,
 ) -> dict[str, dict[str, float]]:
-    """The scores with another number of memory slots, without further training."""
+    """Returns the scores with another number of memory slots, without training."""
     count = training["tested"] // 4
     scores = tested(problem, model.resized(slots), seed, count, batch_size=8)
     return {f"{name}, {slots} slots{after}": score for name, score in scores.items()}
@@ -281,20 +282,20 @@ def grown(
     minutes: float,
     progress: Any = None,
 ) -> tuple[Any, list[dict[str, Any]]]:
-    """Trains on in the last lesson with more memory slots, a number after the other.
+    """Continues the last lesson with increasing numbers of memory slots.
 
     Args:
-        problem: what it was trained on.
+        problem: the training problem.
         model: a trained `DNCNetwork`.
-        training: of it, with `grown`, the numbers of slots, and the rate and steps of
-            an epoch, `grown_rate` and `grown_steps`.
-        seed: of what was drawn.
-        minutes: of CPU time left.
+        training: its training settings, with `grown`, the numbers of slots;
+            `grown_rate`, the learning rate; and `grown_steps`, the steps per epoch.
+        seed: the seed of all random numbers.
+        minutes: the remaining CPU time.
         progress: see `train`.
 
     Returns:
-        The network with the last number of slots, and what `train` returned of each.
-        It ends early where the time does, or a number of slots was not mastered.
+        The network with the last number of slots, and the output of `train` for each
+        number. It stops early if the time is over or the network fails a lesson.
     """
     last = copy.copy(problem)
     last.lessons, last.bars = problem.lessons[-1:], ()
@@ -306,7 +307,7 @@ def grown(
     results: list[dict[str, Any]] = []
     for slots in training["grown"] if minutes > 0 else ():
         model = model.resized(slots)
-        # Other sequences than those before: a seed of its own.
+        # A separate seed gives new sequences.
         result = train(last, model, settings, seed + slots, minutes, progress)
         minutes -= result["cpu_seconds"] / 60
         results.append({"slots": slots, **result})
@@ -318,7 +319,7 @@ def grown(
 def tested(
     problem: Problem, model: keras.Model, seed: int, count: int, batch_size: int
 ) -> dict[str, dict[str, float]]:
-    """The scores of each test, by its name."""
+    """Returns the scores of each test by name."""
     found = {}
     for name, lesson in problem.tests.items():
         data = problem.draw(lesson, count, [seed], "test")
@@ -331,6 +332,6 @@ def tested(
 
 
 def thinned(history: list[Any], most: int = 40) -> list[Any]:
-    """At most so many entries, evenly spread, with the last one."""
+    """Selects evenly spaced entries, including the last one."""
     every = -(-len(history) // most)
     return history[::-1][:: max(every, 1)][::-1]

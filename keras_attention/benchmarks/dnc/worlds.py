@@ -1,4 +1,4 @@
-"""Graphs, block puzzles and bAbI: what is asked, and how an answer is counted."""
+"""Problems of graphs, block puzzles and bAbI, and their scores."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from keras_attention.benchmarks.dnc.problems import (
 )
 from keras_attention.datasets import babi, blocks, graphs
 
-BLANKS = 3  # steps between a question of bAbI and its answer
-SHORTER = 0.6  # of its story is at most what the first questions need, or no lesson
-FIRST_BAR = 0.95  # answers right that end a lesson of the task taught first
-FRESH = 4  # of so many puzzles to train on, one has not been seen yet
+BLANKS = 3  # steps between a bAbI question and its answer
+SHORTER = 0.6  # maximum share of a story before its first questions
+FIRST_BAR = 0.95  # score that ends a lesson of the first task
+FRESH = 4  # one of this many training puzzles is new
 
 
 @keras.saving.register_keras_serializable(package="keras_attention.benchmarks")
 class Softmaxes(keras.losses.Loss):
-    """Cross-entropy of groups of `size` logits, one target in each, summed."""
+    """Summed cross-entropy of groups of `size` logits with one target each."""
 
     def __init__(self, size: int, name: str = "softmaxes") -> None:
         super().__init__(name=name)
@@ -43,12 +43,12 @@ class Softmaxes(keras.losses.Loss):
 
 
 class Triples:
-    """A task of `datasets.graphs`: triples of labels to name, as nine digits each.
+    """A task of `datasets.graphs` with label triples of nine digits as answers.
 
     Args:
         draw: `graphs.traversal` or `graphs.shortest_path`.
         lessons: its arguments, lesson by lesson.
-        tested: the lessons of the test, from 1.
+        tested: the tested lessons, from 1.
     """
 
     width: int | None = 92
@@ -71,13 +71,13 @@ class Triples:
         self._draw = draw
 
     def draw(self, lesson: Lesson, count: int, seed: Seed, part: str) -> Any:
-        """Graphs, each with one question."""
+        """Generates graphs with one question each."""
         return self._draw(count, **lesson, seed=seed_of(part, seed))
 
     def score(
         self, model: keras.Model, data: Any, batch_size: int = 64
     ) -> dict[str, float]:
-        """Whole walks and triples that are right; of shortest paths, see `play`."""
+        """Returns the shares of correct walks and triples, or scores from `play`."""
         if "destination" in data:
             return self._played(model, data, batch_size)
         answers = graphs.decode(predicted(model, data, batch_size))  # (N, T, 3)
@@ -108,10 +108,10 @@ class Triples:
 
 
 class Puzzles:
-    """Block puzzles: the moves that reach the goal asked for.
+    """Block puzzles with the moves that reach the requested goal as answers.
 
-    Puzzles are slow to draw: most of those to train on come again, with other numbers
-    of their blocks and other letters of their goals.
+    Puzzles are slow to generate, so most training puzzles are reused with new block
+    numbers and goal letters.
 
     Args:
         lessons: arguments of `blocks.draw_puzzles`, lesson by lesson.
@@ -134,7 +134,7 @@ class Puzzles:
         self._seen: dict[int, list[blocks.Puzzle]] = {}
 
     def draw(self, lesson: Lesson, count: int, seed: Seed, part: str) -> Any:
-        """Puzzles; those of validation and of the test are in no lesson."""
+        """Generates puzzles; validation and test puzzles are in no lesson."""
         seed = seed_of(part, seed)
         if part != "train":
             return self._arrays(
@@ -153,7 +153,7 @@ class Puzzles:
     def score(
         self, model: keras.Model, data: Any, batch_size: int = 64
     ) -> dict[str, float]:
-        """Boards solved by the network's own moves, and with as few as can be."""
+        """Returns the shares of solved boards and of shortest solutions."""
         played = blocks.play(lambda x: predicted(model, x, batch_size), data["puzzles"])
         return {
             "solved": float(played.verdict.solved.mean()),
@@ -162,15 +162,16 @@ class Puzzles:
 
 
 class Stories:
-    """A task of bAbI, 10,000 questions to train on, a story with its questions a row.
+    """A bAbI task with 10,000 training questions and one story per sequence.
 
-    A tenth of the stories is for validation.
+    A tenth of the stories is held out for validation.
 
     Args:
         task: from 1 to 20.
-        renamed: whether words that can stand for each other are exchanged throughout a
-            story, other ones each time it is drawn to train on.
-        first: a task whose lessons come first, or None; the task itself is as None.
+        renamed: whether to exchange interchangeable words throughout each training
+            story, at random each time.
+        first: a task to train first, or None. The task itself has the same effect as
+            None.
     """
 
     width: int | None = None
@@ -211,7 +212,7 @@ class Stories:
         )
 
     def draw(self, lesson: Lesson, count: int, seed: Seed, part: str) -> Any:
-        """Stories as far as the lesson has questions; of a test, all there is."""
+        """Generates stories, truncated to the lesson's questions unless tested."""
         if part == "test":
             return self._test
         number = lesson["task"]
@@ -231,7 +232,7 @@ class Stories:
     def score(
         self, model: keras.Model, data: Any, batch_size: int = 64
     ) -> dict[str, float]:
-        """Questions answered right, in all their words."""
+        """Returns the share of questions with all answer words correct."""
         words = predicted(model, data, batch_size).argmax(-1)
         asked = data["answer_mask"]
         wrong = data["question"][asked & (words != data["targets"])]
@@ -240,7 +241,7 @@ class Stories:
 
 
 def _retold(puzzle: blocks.Puzzle, random: np.random.Generator) -> blocks.Puzzle:
-    """A puzzle to train on, in other words that are not in the test."""
+    """Rewords a training puzzle so that it is not in the test split."""
     while True:
         told = blocks.renamed(puzzle, random)
         if not blocks.is_of_the_test(told):
@@ -248,7 +249,7 @@ def _retold(puzzle: blocks.Puzzle, random: np.random.Generator) -> blocks.Puzzle
 
 
 def _lessons(data: Arrays) -> list[Lesson]:
-    """Stories up to their first question, or two, where that is much shorter."""
+    """Returns lessons up to the first one or two questions, if much shorter."""
     most = int(_place(data).max())
     longest = SHORTER * data["lengths"].mean()
     lessons: list[Lesson] = [
@@ -260,14 +261,14 @@ def _lessons(data: Arrays) -> list[Lesson]:
 
 
 def _place(data: Arrays) -> np.ndarray:
-    """Which question of a story is answered, from 1, at the steps of answers (N, T)."""
+    """Returns the one-based question number at each answer step, (N, T)."""
     question = data["question"]
     before = np.pad(question, [(0, 0), (1, 0)], constant_values=-1)[:, :-1]
     return np.cumsum((question >= 0) & (question != before), axis=1)
 
 
 def up_to(data: Arrays, questions: int) -> Arrays:
-    """Stories of `datasets.babi.sequences`, each cut behind so many answers."""
+    """Truncates stories of `datasets.babi.sequences` after a number of answers."""
     asked = data["answer_mask"] & (_place(data) <= questions)  # (N, T)
     times = np.arange(asked.shape[1])
     lengths = np.where(asked, times + 1, 0).max(1)
@@ -283,10 +284,10 @@ def up_to(data: Arrays, questions: int) -> Arrays:
 def walks(
     name: str, lessons: Sequence[graphs.Lesson], tested: Sequence[int]
 ) -> Callable[[], Triples]:
-    """Makes the problem of one of the functions of `datasets.graphs`."""
+    """Creates the problem of a function of `datasets.graphs`."""
     return functools.partial(Triples, getattr(graphs, name), lessons, tested)
 
 
 def puzzles(lessons: Sequence[Lesson]) -> Callable[[], Puzzles]:
-    """Makes the problem of the block puzzles."""
+    """Creates the problem of the block puzzles."""
     return functools.partial(Puzzles, lessons)

@@ -1,12 +1,12 @@
-"""MemNN: errors on bAbI and in the simulated world, and hashing of a large memory.
+"""MemNN: errors on bAbI and the simulated world, and hashing of a large memory.
 
     python -m keras_attention.benchmarks memnn --json memnn.json
     python -m keras_attention.benchmarks memnn --parts babi --tasks 1 2 3 --seeds 0 1
     python -m keras_attention.benchmarks memnn --parts world --out runs.jsonl
 
-On bAbI one network for each task, trained on 1,000 questions with their supporting
-facts and tested on 1,000 by the facts that it finds itself. Each finished run is a line
-of the file `--out`; the same command goes on from there.
+Each bAbI task has one network. It is trained on 1,000 questions with their supporting
+facts and tested on 1,000 questions with the facts that it retrieves. Each finished run
+is a line of the file `--out`. Repeat the command to resume.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from keras_attention.benchmarks.store import Run, Store, opened
 from keras_attention.datasets import DataNotFoundError, babi
 
 PARTS = ("babi", "world", "hashing")
-# What a line of `--out` has.
+# Fields of a line of `--out`.
 NEEDED = ("part", "seed", "backend", "keras", "settings", "result")
 
 
 class Job(NamedTuple):
-    """One run that is asked for.
+    """A requested run.
 
     Attributes:
-        wanted: what finds it among the runs that are done.
-        settings: what its result depends on besides.
-        run: does it, and returns a row of results.
-        line: of text about such a row; None where the run itself prints.
+        wanted: the key that identifies the run in the store.
+        settings: the other settings that determine its result.
+        run: runs it and returns a row of results.
+        line: formats a row as a line of text; None if the run prints by itself.
     """
 
     wanted: dict[str, Any]
@@ -49,7 +49,7 @@ class Job(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `memnn`."""
+    """Adds the options of `memnn`."""
     add = parser.add_argument
     add("--parts", nargs="+", choices=PARTS, default=PARTS)
     add(
@@ -75,17 +75,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Does the runs that are missing, prints the tables and writes the results."""
+    """Does the missing runs, prints the tables and writes the results."""
     _check(args)
     store = opened(args.out, NEEDED)
-    # All of them are looked up before any is done, so that an error comes at once.
+    # Look up all runs first, so that errors appear immediately.
     found = [(job, _done(store, job)) for job in jobs_of(args)]
     runs: dict[str, list[Run]] = {part: [] for part in args.parts}
     for job, run in found:
         if run is None:
             run = _do(store, job)
         runs[job.wanted["part"]].append(run)
-        if args.json:  # after each row, so that nothing is lost
+        if args.json:  # save after each row
             text = json.dumps(report.report(runs), indent=1)
             args.json.write_text(text + "\n", encoding="utf-8")
     for seed in dict.fromkeys(args.seeds) if "babi" in args.parts else ():
@@ -97,7 +97,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def jobs_of(args: argparse.Namespace) -> Iterator[Job]:
-    """All that is asked for, each once."""
+    """Returns all requested jobs without duplicates."""
     here = {"backend": keras.config.backend()}
     for seed in dict.fromkeys(args.seeds):
         if "hashing" in args.parts:

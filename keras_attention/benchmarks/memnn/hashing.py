@@ -1,7 +1,8 @@
-"""A memory of very many facts: how many a hash leaves to be scored, and how fast.
+"""Hashing of very large memories: number of scored facts and speed.
 
-Hundreds of people go to rooms and take objects; the question is where an object is.
-The network learns from short stories, and is then asked about one long one.
+Hundreds of people go to rooms and take objects. The questions ask for the place of an
+object. The network learns from short stories and then answers questions about one long
+story.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ FIRST_ROOM = 7
 FIRST_PERSON = FIRST_ROOM + ROOMS
 FIRST_OBJECT = FIRST_PERSON + PEOPLE
 VOCABULARY = FIRST_OBJECT + OBJECTS
-STORIES, STORY, CAST = 15_000, 100, 30  # to learn from; facts and names in each
+STORIES, STORY, CAST = 15_000, 100, 30  # training stories; facts and names in each
 QUESTIONS = 200
 CLUSTERS = 300
 EPOCHS, BATCH, RATE, MARGIN, WIDTH = 10, 64, 0.01, 3.0, 128
-# What a result depends on, besides the seed and the number of facts.
+# Settings that determine a result, except the seed and the number of facts.
 SETTINGS = {
     **{"rooms": ROOMS, "people": PEOPLE, "objects": OBJECTS},
     **{"stories": STORIES, "story": STORY, "cast": CAST, "questions": QUESTIONS},
@@ -36,18 +37,18 @@ SETTINGS = {
 
 
 class World(NamedTuple):
-    """A story (N, 5) of words, and what can be asked about it."""
+    """A story (N, 5) of words and its possible questions."""
 
     facts: np.ndarray
-    objects: np.ndarray  # those whose place is known
-    took: np.ndarray  # for each of them, the fact that tells who has it
-    went: np.ndarray  # and the fact that tells where that one is
+    objects: np.ndarray  # objects with a known place
+    took: np.ndarray  # for each object, the fact of its carrier
+    went: np.ndarray  # and the fact of the carrier's place
 
 
 def world(
     rng: np.random.Generator, size: int, people: np.ndarray, objects: np.ndarray
 ) -> World:
-    """Tells `size` facts of some people and objects."""
+    """Generates a story of `size` facts about people and objects."""
     who = rng.choice(people, size)
     goes = rng.random(size) < 0.6
     where = rng.integers(FIRST_ROOM, FIRST_ROOM + ROOMS, size)
@@ -68,12 +69,12 @@ def world(
 
 
 def asked(objects: np.ndarray) -> np.ndarray:
-    """The questions where these objects are, (B, 4), or where one of them is, (4,)."""
+    """Encodes the questions for objects, (B, 4), or for one object, (4,)."""
     return np.stack(np.broadcast_arrays(WHERE, IS, THE, objects), axis=-1)
 
 
 def trained(seed: int) -> MemNN:
-    """A network that has learned all names from short stories."""
+    """Trains a network on all names with short stories."""
     rng = np.random.default_rng(seed)
     keras.utils.set_random_seed(seed)
     stories: list[Any] = []
@@ -103,7 +104,7 @@ def trained(seed: int) -> MemNN:
 
 
 def hashing(seed: int, size: int) -> dict[str, Any]:
-    """Asks about a memory of `size` facts without a hash, and with either one."""
+    """Queries a memory of `size` facts without a hash and with each of both hashes."""
     start = time.perf_counter()
     model = trained(seed)
     print(f"hashing: trained in {time.perf_counter() - start:.0f} s", flush=True)
@@ -148,7 +149,7 @@ def ask(
     right: np.ndarray,
     first: np.ndarray | None,
 ) -> dict[str, Any]:
-    """Answers the questions one by one; how many facts were scored, and how fast."""
+    """Answers the questions one by one and measures scored facts and speed."""
     memory.answer(questions[:1])  # compiles
     found, times = [], []
     for question in questions:

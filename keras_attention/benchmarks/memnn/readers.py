@@ -1,7 +1,7 @@
-"""Networks without a memory: an RNN and an LSTM that read a story word by word.
+"""Networks without a memory: an RNN and an LSTM that read stories word by word.
 
-They read the story from its first word to its last and then the question; what is left
-in their state is all that they answer from, with a softmax over the vocabulary.
+They read the story and then the question. They answer from their final state with a
+softmax over the vocabulary.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def read(
     """Trains on some examples, tests on others, and returns the errors in per cent.
 
     Args:
-        train: what to learn from.
-        test: what to be tested on.
-        seed: of the network and of the batches.
-        recipe: as one of `READERS`.
+        train: the training examples.
+        test: the test examples.
+        seed: the seed of the network and of the batches.
+        recipe: a recipe in the format of `READERS`.
     """
     keras.utils.set_random_seed(seed)
     vocabulary = babi.Vocabulary.from_examples([*train, *test])
@@ -69,7 +69,7 @@ def read(
 
 
 def reader(vocabulary_size: int, recipe: dict[str, Any]) -> keras.Model:
-    """The network: words (B, T), 0 behind the last one, to logits (B, V)."""
+    """Builds the network from words (B, T), padded with 0, to logits (B, V)."""
     words = keras.Input((None,), dtype="int32", name="words")
     state = keras.layers.Embedding(
         vocabulary_size, recipe["embedding_dim"], mask_zero=True
@@ -82,7 +82,7 @@ def reader(vocabulary_size: int, recipe: dict[str, Any]) -> keras.Model:
 def sequences(
     examples: Sequence[babi.Example], vocabulary: babi.Vocabulary
 ) -> tuple[Arrays, Arrays]:
-    """The words of story and question, nothing of them cut off, and the answers."""
+    """Returns the untruncated words of story and question, and the answers."""
     slots = max(len(example.story) for example in examples)
     vectors = babi.vectorize(examples, vocabulary, slots)
     story, question = (vectors.inputs[name] for name in ("story", "question"))
@@ -95,6 +95,6 @@ def sequences(
 
 
 def wrong(model: keras.Model, x: Arrays, y: Arrays) -> float:
-    """How many answers are wrong, in per cent."""
+    """Returns the error rate in per cent."""
     logits = model.predict(x, batch_size=250, verbose=0)["answer"]
     return 100 * float((logits.argmax(-1) != y["answer"]).mean())

@@ -1,4 +1,4 @@
-"""Lines and tables of the MemNN benchmark, and what its JSON file holds."""
+"""Text lines, tables and the JSON report of the MemNN benchmark."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ NAMES = {
     "rnn": "RNN",
     "lstm": "LSTM",
 }
-# Weston et al. (2014), section 5.2: right answers in per cent at difficulty 5, actor
-# and object, of a world that is not ours in all (see `datasets.simulated_world`).
-# Quoted from memory; MemNN's is about so much.
+# Weston et al. (2014), section 5.2: accuracy in per cent at difficulty 5, actor and
+# object. Their world differs from ours in details (see `datasets.simulated_world`).
+# Quoted from memory; the value of MemNN is approximate.
 PAPERS_WORLD = {"memnn": 100.0, "rnn": 17.8, "lstm": 29.0}
 PAPERS_COLUMN = (5, "actor+object")
 WHAT = {
@@ -35,7 +35,7 @@ WHAT = {
 
 
 def babi_line(row: Row) -> str:
-    """One line about a task of bAbI."""
+    """Formats a bAbI task as a line of text."""
     return (
         f"{row['task']:2d} {row['name']:24s} {row['recipe']:5s} seed {row['seed']}  "
         f"error {row['error']:5.1f} %  paper {row['paper']:3.0f} %  "
@@ -45,7 +45,7 @@ def babi_line(row: Row) -> str:
 
 
 def world_line(row: Row) -> str:
-    """One line about a model in a simulated world."""
+    """Formats a model in a simulated world as a line of text."""
     return (
         f"simulated world, difficulty {row['difficulty']}, {row['questions']:12s} "
         f"{row['model']:13s} seed {row['seed']}  right {100 - row['error']:6.2f} %  "
@@ -54,7 +54,7 @@ def world_line(row: Row) -> str:
 
 
 def mean_of(rows: list[Row]) -> str:
-    """One line about all tasks of bAbI."""
+    """Formats the mean over all bAbI tasks as a line of text."""
     ours = np.mean([row["error"] for row in rows])
     paper = np.mean([row["paper"] for row in rows])
     failed = sum(row["error"] > 5 for row in rows)
@@ -65,7 +65,7 @@ def mean_of(rows: list[Row]) -> str:
 
 
 def world_table(rows: list[Row]) -> str:
-    """A line a model, a column a world, the mean of all seeds; then the paper's."""
+    """Formats one line per model, one column per world, then the paper's results."""
     seeds = sorted({row["seed"] for row in rows})
     head = f"right in %, seed{'s' * (len(seeds) > 1)} {' '.join(map(str, seeds))}"
     titles = "".join(f"{f'{d} {kind}':>16s}" for d, kind in WORLDS)
@@ -93,11 +93,11 @@ def _right(rows: list[Row], model: str, difficulty: int, kind: str) -> str:
 
 
 def report(runs: dict[str, list[Run]]) -> dict[str, Any]:
-    """What the JSON file holds: the settings once, then the results.
+    """Returns the JSON report: the settings once, then the results.
 
     Args:
-        runs: of each part, as the file of runs keeps them. What they were made with is
-            taken from them, for they may be another process's.
+        runs: the stored runs of each part. Their settings come from the runs
+            themselves, since another process may have written them.
     """
     every = [run for part in runs.values() for run in part]
     done = [WHAT[part] for part in WHAT if runs.get(part)]
@@ -128,7 +128,7 @@ def report(runs: dict[str, list[Run]]) -> dict[str, Any]:
 
 
 def _settings(runs: list[Run]) -> dict[str, Any]:
-    """Those of a part; where it has several models, of each by its name."""
+    """Returns the settings of a part; with several models, by model name."""
     if any("model" in run for run in runs):
         return {run["model"]: run["settings"] for run in runs}
     return runs[0]["settings"] if runs else {}

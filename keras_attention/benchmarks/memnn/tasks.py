@@ -1,4 +1,4 @@
-"""One run: a task of bAbI, or a model in a simulated world."""
+"""One run: a bAbI task, or a model in a simulated world."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from keras_attention.datasets import babi, simulated_world
 PAPER = published.columns("1k")["MemNN_strong"]
 
 WORLDS = [(d, kind) for d in (1, 5) for kind in ("actor", "actor+object")]
-# How many facts are found at most, and the arguments.
+# Maximum number of retrieved facts, and the arguments.
 FINDERS: dict[str, tuple[int, dict[str, Any]]] = {
     "memnn": (2, PLAIN),
     "memnn-k1": (1, PLAIN),
@@ -26,7 +26,7 @@ MODELS = (*FINDERS, *READERS)
 
 
 def babi_settings(recipe: str, epochs: int | None) -> dict[str, Any]:
-    """What a run on bAbI depends on: the training, and the recipes that are tried."""
+    """Returns the settings of a bAbI run: the training and the candidate recipes."""
     names = list(RECIPES) if recipe == "chosen" else [recipe]
     return {
         "training": with_epochs(TRAINING, epochs),
@@ -35,7 +35,7 @@ def babi_settings(recipe: str, epochs: int | None) -> dict[str, Any]:
 
 
 def world_settings(model: str, epochs: int | None) -> dict[str, Any]:
-    """What a run of one of the `MODELS` in a world depends on."""
+    """Returns the settings of a run of one of the `MODELS` in a world."""
     if model in READERS:
         return {"reader": with_epochs(READERS[model], epochs)}
     most, arguments = FINDERS[model]
@@ -44,18 +44,18 @@ def world_settings(model: str, epochs: int | None) -> dict[str, Any]:
 
 
 def with_epochs(training: dict[str, Any], epochs: int | None) -> dict[str, Any]:
-    """The training, with other epochs where they are not None."""
+    """Replaces the epochs of the training unless they are None."""
     return training if epochs is None else {**training, "epochs": epochs}
 
 
 def on_babi(
     task: int, seed: int, recipe: str, settings: dict[str, Any]
 ) -> dict[str, Any]:
-    """One task: trains a network and returns its errors in per cent.
+    """Trains a network on one task and returns its errors in per cent.
 
-    With the recipe "chosen", a tenth of the training questions is held back, and each
-    recipe is tried; the row is that of the one with the lower error on them, the plain
-    one where both are equal.
+    With the recipe "chosen", a tenth of the training questions is held out and each
+    recipe is tried. The recipe with the lower validation error is reported, or the
+    plain recipe for equal errors.
     """
     train, test = babi.load(task, "train"), babi.load(task, "test")
     about = {"task": task, "name": babi.TASKS[task], "paper": PAPER[task - 1]}
@@ -76,9 +76,9 @@ def on_babi(
 def in_world(
     model: str, difficulty: int, kind: str, seed: int, settings: dict[str, Any]
 ) -> dict[str, Any]:
-    """The simulated world of Weston et al. (2014), 3,000 questions to learn from.
+    """Trains a model in the simulated world of Weston et al. (2014).
 
-    Each model has the same questions of a seed, to learn from and to be tested on.
+    Training uses 3,000 questions. All models share the questions of a seed.
     """
     train, test = (
         simulated_world.simulate(count, difficulty, kind, seed=[seed, part])

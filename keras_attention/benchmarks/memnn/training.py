@@ -1,6 +1,6 @@
-"""Trains a MemNN on examples that name their supporting facts, and counts its errors.
+"""Trains a MemNN with supporting facts and measures its errors.
 
-It is tested by the facts that it finds itself.
+The test uses the facts that the network retrieves.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ def learn(
     """Trains on some examples, tests on others, and returns the errors in per cent.
 
     Args:
-        train: what to learn from.
-        test: what to be tested on.
-        held: what else to be tested on, or nothing.
-        seed: of the network and of the batches.
-        training: as `TRAINING`.
+        train: the training examples.
+        test: the test examples.
+        held: further test examples, possibly empty.
+        seed: the seed of the network and of the batches.
+        training: settings in the format of `TRAINING`.
         recipe: arguments of the MemNN.
-        most: at most so many facts are found, the first ones; None for all.
+        most: the maximum number of retrieved facts; None for all.
     """
     keras.utils.set_random_seed(seed)
     vocabulary = babi.Vocabulary.from_examples([*train, *test, *held])
-    # The test may have stories with more supporting facts than any of the training.
+    # Test stories may have more supporting facts than training stories.
     supports = max(len(example.supporting_facts) for example in train)
     if most is not None:
         supports = min(supports, most)
@@ -91,7 +91,7 @@ def learn(
 def arrays(
     examples: Sequence[babi.Example], vocabulary: babi.Vocabulary, supports: int
 ) -> tuple[Arrays, Arrays]:
-    """Inputs and targets; of more supporting facts than `supports`, the first ones."""
+    """Returns inputs and targets with at most the first `supports` facts."""
     slots = max(len(example.story) for example in examples)
     vectors = babi.vectorize(examples, vocabulary, slots)
     facts = np.full((len(examples), supports), -1, "int32")
@@ -103,7 +103,7 @@ def arrays(
 
 
 def errors(model: MemNN, x: Arrays, y: Arrays) -> tuple[float, float]:
-    """How many answers are wrong, and for how many the facts found, in per cent."""
+    """Returns the error rates of answers and of retrieved facts, in per cent."""
     given = {name: x[name] for name in ("story", "question")}
     found = model.predict(given, batch_size=250, verbose=0)
     answers = found["answer"].argmax(-1) != y["answer"]
@@ -112,15 +112,15 @@ def errors(model: MemNN, x: Arrays, y: Arrays) -> tuple[float, float]:
 
 
 class Batches(keras.utils.PyDataset):
-    """Batches of inputs about as long as each other, without needless padding.
+    """Batches of inputs of similar length with little padding.
 
     Args:
-        x: inputs, an example a row.
+        x: inputs, one example per row.
         y: targets.
-        batch_size: how many examples make a batch, at most.
-        seed: of the order, which is another one in each epoch.
-        cut: the input that is cut behind its longest row, (N, M) or (N, M, L); 0 is
-            padding.
+        batch_size: the maximum number of examples per batch.
+        seed: the seed of the order, which changes in each epoch.
+        cut: the input to truncate after its longest row, (N, M) or (N, M, L), padded
+            with 0.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Batches(keras.utils.PyDataset):
         self.rng = np.random.default_rng(seed)
         filled = x[cut] != 0
         length = filled.any(tuple(range(2, filled.ndim))).sum(-1)  # (N,)
-        # 16, 32, 64, …: few sizes, since a backend may compile for each of them.
+        # 16, 32, 64, …: few sizes, since a backend may compile for each size.
         size = 2 ** np.ceil(np.log2(np.maximum(length, 16))).astype(int)
         self.sizes = np.minimum(size, filled.shape[1])
         self.on_epoch_end()

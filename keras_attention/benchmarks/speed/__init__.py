@@ -51,7 +51,7 @@ def select(
         names: Names of cases; by default all.
         sizes: Strings "KEY=VALUE"; a case is left out if it has the key with
             another value.
-        quick: Whether only the few cases of a quick run are wanted.
+        quick: Whether only the few cases in a quick run are wanted.
         known: Cases by name; by default `CASES`.
 
     Returns:

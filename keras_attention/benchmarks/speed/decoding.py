@@ -82,7 +82,7 @@ class _Race:
         units, size = sizes["U"], sizes["V"]
         keras.utils.set_random_seed(SEED)
         self.model = Seq2Seq(size, size, embedding_dim=units, units=units)
-        for weight in self.model.weights:  # sharper, so that sequences differ
+        for weight in self.model.weights:  # sharper: sequences differ
             weight.assign(2 * keras.ops.convert_to_tensor(weight))
         generator = np.random.default_rng(SEED)
         shape = (sizes["B"], sizes["S"])

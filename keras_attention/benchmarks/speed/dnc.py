@@ -30,7 +30,7 @@ RATE, FLOAT, GATES = 0.01, 4, 4
 TOLERANCE = 1e-4
 SIZES = {"B": 16, "T": 64, "M": 64, "W": 32, "R": 4, "U": 128, "D": 16}
 SLOTS = {**SIZES, "T": 16, "M": 4096, "K": 8}
-FEW = 256  # slots of a quick run
+FEW = 256  # slots in a quick run
 DECIDED = 4.0  # added to what the gates of writing are made of: they are at 0.98
 PLAIN, PACKAGE, UNLINKED = "torch, plain", "dnc", "links=False"
 COMPILERS = {
@@ -41,7 +41,7 @@ COMPILERS = {
 
 
 def cases() -> tuple[Case, ...]:
-    """On TensorFlow a graph without XLA, and one with."""
+    """TensorFlow runs a graph without XLA and one with XLA."""
     return tuple(
         _case({**SIZES, "compiler": compiler}, backends)
         for compiler, backends in COMPILERS.items()
@@ -110,7 +110,7 @@ def _make(sizes: dict[str, Any], backend: str) -> Contestants:
         calls[PACKAGE] = _Torch(_package(sizes), inputs, targets).step
 
     def check() -> dict[str, float]:
-        """The same outputs before a step and after it."""
+        """Checks equal outputs before and after a step."""
         worst = 0.0
         try:
             for stepped in (False, True):

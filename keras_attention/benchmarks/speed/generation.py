@@ -89,7 +89,7 @@ class _Race:
             max_length=SIZES["S"] + SIZES["T"],
             block={"activation": _gelu},
         )
-        for weight in self.model.weights:  # sharper, so that sequences differ
+        for weight in self.model.weights:  # sharper: sequences differ
             weight.assign(2 * keras.ops.convert_to_tensor(weight))
         generator = np.random.default_rng(SEED)
         shape = (SIZES["B"], SIZES["S"])

@@ -32,7 +32,7 @@ from keras_attention.benchmarks.speed import attention, backends
 HEADS = {"of": "heads", "B": 2, "T": 512, "H": 8, "E": 64}
 LAYER = {**HEADS, "of": "layer"}
 LOOKUP = {"of": "lookup", "B": 256, "T": 1, "S": 1000, "H": 8, "E": 8}
-FEW = {**LOOKUP, "B": 32}  # of a quick run
+FEW = {**LOOKUP, "B": 32}  # in a quick run
 STEPS = (1, 3)
 TOLERANCE = 1e-4
 

@@ -108,7 +108,7 @@ def _check(
     calls: Calls,
     clock: Callable[[], float],
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Calls each once, which compiles it, and compares the results."""
+    """Calls without duplicates, which compiles it, and compares the results."""
     seconds, found = {}, {}
     for name, call in calls.items():
         start = clock()

@@ -1,4 +1,4 @@
-"""Multi30k: BLEU of recurrent translators and of a Transformer, beside their peers.
+"""Multi30k: BLEU of recurrent translators and a Transformer, and of their peers.
 
     python -m keras_attention.benchmarks translation --json translation.json
     python -m keras_attention.benchmarks translation --attention luong --out a.jsonl
@@ -7,15 +7,15 @@
     python -m keras_attention.benchmarks translation --model torch
     KERAS_BACKEND=torch python -m keras_attention.benchmarks translation --model times
 
-The peer of a recurrent translator is the same without attention, that of the
-Transformer is torch.nn.Transformer (`--model torch`), with the same initial weights,
-which are drawn by NumPy, the same batches and as many steps. `--model times` times
-training steps of both in turns, on the torch backend.
+The peer of a recurrent translator is the same model without attention. The peer of the
+Transformer is torch.nn.Transformer (`--model torch`) with the same initial weights from
+NumPy, the same batches and the same number of steps. `--model times` alternately times
+training steps of both on the torch backend.
 
-Each network is trained on the 29,000 training pairs and tested on the 1,000 of the test
-of 2016, its last weights, by greedy decoding and by a beam of five. Each finished run
-is a line of the file `--out`; the same command goes on from there. It needs the extras
-`text` (sub-words) and `bench` (sacrebleu).
+Each network is trained on the 29,000 training pairs. Its final weights are tested on
+the 1,000 test pairs of 2016 with greedy decoding and a beam of five. Each finished run
+is a line of the file `--out`. Repeat the command to resume. The command needs the
+extras `text` (subwords) and `bench` (sacrebleu).
 """
 
 from __future__ import annotations
@@ -40,15 +40,16 @@ from keras_attention.version import __version__
 ATTENTIONS = ("bahdanau", "luong", "none")
 TRANSFORMERS = ("transformer", "torch")
 ORDERS = ("forward", "reversed", "doubled")
-# test2016, German to English, as their authors count BLEU (each in another way):
-# https://github.com/bentrevett/pytorch-seq2seq, notebooks 2 and 3; 512 units.
+# test2016, German to English, with BLEU as computed by their authors (each in a
+# different way): https://github.com/bentrevett/pytorch-seq2seq, notebooks 2 and 3; 512
+# units.
 PUBLISHED = (("GRU, no attention", 20.6), ("GRU and Bahdanau's attention", 28.3))
 NEEDED_MODULES = ("sacrebleu", "tensorflow_text", "keras_hub", "sentencepiece")
 NEEDED = ("attention", "order", "seed", "backend", "keras", "settings", "result")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `translation`."""
+    """Adds the options of `translation`."""
     add = parser.add_argument
     add(
         "--model",
@@ -73,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Trains what is asked for and prints BLEU beside what was published."""
+    """Trains the requested models and prints their BLEU next to published values."""
     if missing():
         raise UsageError(
             f"`translation` needs {', '.join(missing())}. Next: "
@@ -86,7 +87,7 @@ def main(args: argparse.Namespace) -> int:
     kinds = [args.model] if args.model in TRANSFORMERS else args.attention
     wanted = [
         {
-            "attention": kind,  # of a recurrent one; else which Transformer
+            "attention": kind,  # attention of a recurrent model, or the Transformer
             "order": args.order,
             "seed": seed,
             "backend": keras.config.backend(),
@@ -94,7 +95,7 @@ def main(args: argparse.Namespace) -> int:
         for seed in dict.fromkeys(args.seeds)
         for kind in dict.fromkeys(kinds)
     ]
-    # All of them are looked up before any is done, so that an error comes at once.
+    # Look up all runs first, so that errors appear immediately.
     found = [store.done(one["attention"], settings, **one) for one in wanted]
     data, runs = None, []
     for one, run in zip(wanted, found):
@@ -102,14 +103,14 @@ def main(args: argparse.Namespace) -> int:
             data = _data(settings) if data is None else data
             run = _do(store, data, one, settings)
         runs.append(run)
-        if args.json:  # after each run, so that nothing is lost
+        if args.json:  # save after each run
             args.json.write_text(json.dumps(_report(runs), indent=1) + "\n")
     print(_table(runs))
     return 0
 
 
 def missing() -> list[str]:
-    """The modules that are needed and not installed."""
+    """Returns the required modules that are not installed."""
     return [name for name in NEEDED_MODULES if importlib.util.find_spec(name) is None]
 
 
@@ -162,7 +163,7 @@ def _do(
 
 
 def _times(args: argparse.Namespace, settings: dict[str, Any]) -> int:
-    """Times training steps, ours and torch's."""
+    """Times training steps of ours and of torch's."""
     if keras.config.backend() != "torch":
         raise UsageError(
             "--model times compares on the torch backend. Next: KERAS_BACKEND=torch"
@@ -201,7 +202,7 @@ def _report(runs: list[Run]) -> dict[str, Any]:
 
 
 def _table(runs: list[Run]) -> str:
-    """BLEU of each run, and the signature by which it was counted."""
+    """Formats the BLEU of each run and its sacrebleu signature."""
     lines = [f"{'attention':12}{'seed':>5}{'greedy':>8}{'beam 5':>8}{'trained':>10}"]
     for run in runs:
         result = run["result"]

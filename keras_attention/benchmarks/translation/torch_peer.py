@@ -1,8 +1,8 @@
-"""`torch.nn.Transformer` as a translator, from the weights of our `Transformer`.
+"""`torch.nn.Transformer` as a translator with the weights of our `Transformer`.
 
-torch itself is imported when a peer is made.
+torch is imported when a peer is created.
 
-Shapes: B batch, S sub-words of a source, T of a target, D model width, H heads, E width
+Shapes: B batch, S source subwords, T target subwords, D model width, H heads, E width
 of a head, V target vocabulary.
 """
 
@@ -18,16 +18,15 @@ Array = np.ndarray
 
 
 def make(model: Any, dropout: float, everywhere: bool = False) -> Module:
-    """A module that computes what our model does, with its weights.
+    """Creates a module equivalent to our model, with the same weights.
 
     Args:
         model: a `keras_attention.models.Transformer` with sine positions, layer
-            normalization, an MLP of ReLUs that is not gated, and logits tied to the
-            target's embedding.
-        dropout: of what is embedded, and of what each sublayer returns, as in the
+            normalization, an ungated ReLU MLP, and logits tied to the target embedding.
+        dropout: dropout rate of the embeddings and of each sublayer's output, as in the
             paper and in our blocks.
-        everywhere: whether attention weights and what is inside the MLP are dropped,
-            too, as torch's layers do if nobody changes them.
+        everywhere: whether to apply dropout also to attention weights and inside the
+            MLP, the default of torch's layers.
     """
     import torch
 
@@ -40,7 +39,7 @@ def make(model: Any, dropout: float, everywhere: bool = False) -> Module:
         layer,
         model.num_layers,
         torch.nn.LayerNorm(model.dim),
-        enable_nested_tensor=False,  # it would warn of what it cannot do
+        enable_nested_tensor=False,  # avoids a warning
     )
     core = torch.nn.Transformer(
         model.dim,
@@ -52,7 +51,7 @@ def make(model: Any, dropout: float, everywhere: bool = False) -> Module:
         batch_first=True,
         norm_first=norm_first,
     )
-    if not norm_first:  # the paper's blocks end in one themselves
+    if not norm_first:  # the paper's blocks already end in a normalization
         core.encoder.norm = core.decoder.norm = None
     if not everywhere:
         _drop_sums_alone(core)
@@ -112,7 +111,7 @@ def _module(core: Module, model: Any, dropout: float) -> Module:
 
         @torch.no_grad()
         def generate(self, batch: Array, max_length: int, sampler: str) -> Array:
-            """Greedy, the whole target anew for each token."""
+            """Decodes greedily and recomputes the whole target for each token."""
             if sampler != "greedy":
                 raise ValueError(f"torch.nn has no such sampler: {sampler!r}")
             self.eval()
@@ -135,7 +134,7 @@ def _module(core: Module, model: Any, dropout: float) -> Module:
 def step(
     module: Module, optimizer: Any, inputs: dict, labels: Array, smooth: float
 ) -> Any:
-    """One training step; returns its loss, a tensor."""
+    """Runs one training step and returns its loss tensor."""
     cost = _cost(module, inputs, labels, smooth)
     optimizer.zero_grad()
     cost.backward()
@@ -144,7 +143,7 @@ def step(
 
 
 def loss(module: Module, batches: Any, smooth: float) -> float:
-    """The mean over batches, as Keras counts it."""
+    """Returns the mean over batches, as computed by Keras."""
     import torch
 
     module.eval()
@@ -176,7 +175,7 @@ def _waves(length: int, dim: int) -> Array:
 
 
 def _take(module: Module, model: Any) -> None:
-    """Gives a module the weights of our model."""
+    """Copies the weights of our model to a module."""
     _put(module.source.weight, model.get_layer("source_embedding").embeddings)
     _put(module.target.weight, model.get_layer("target_embedding").embeddings)
     for name, stack in (

@@ -1,6 +1,6 @@
 """Trains one translator on Multi30k, translates the test sentences and scores them.
 
-Shapes: N pairs, B batch, S sub-words of a source, T of a target.
+Shapes: N pairs, B batch, S source subwords, T target subwords.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ TRAINING: dict[str, Any] = {
     "batch_size": 64,
     "epochs": 6,
     "subwords": 4000,
-    "longest": 40,  # sub-words of a pair that is trained on
+    "longest": 40,  # maximum number of subwords of a training pair
 }
-WIDTHS = (12, 16, 20, 28)  # and the longest
+WIDTHS = (12, 16, 20, 28)  # and the maximum
 GENERATED: dict[str, Any] = {
     "together": 100,
     "max_length": 64,
@@ -51,20 +51,20 @@ class Data(NamedTuple):
     target: Any
 
     def texts(self, split: str) -> tuple[list[str], list[str]]:
-        """The sources and the targets."""
+        """Returns the sources and the targets."""
         pairs = self.pairs[split]
         return [pair.source for pair in pairs], [pair.target for pair in pairs]
 
 
 def data(languages: Sequence[str], subwords: int, most: int | None = None) -> Data:
-    """Loads Multi30k and learns sub-words from its training pairs.
+    """Loads Multi30k and learns subwords from its training pairs.
 
     Args:
-        languages: source and target, "en" and "de" or the other way round.
-        subwords: how many of each language.
-        most: how many pairs are trained on at most.
+        languages: source and target, ("en", "de") or ("de", "en").
+        subwords: the number of subwords per language.
+        most: the maximum number of training pairs.
     """
-    from keras_attention.text import Subwords  # TensorFlow Text, only if asked for
+    from keras_attention.text import Subwords  # imports TensorFlow Text only if needed
 
     source, target = languages
     pairs = {
@@ -80,7 +80,7 @@ def data(languages: Sequence[str], subwords: int, most: int | None = None) -> Da
 
 
 class Batches(keras.utils.PyDataset):
-    """Buckets of a split, shuffled anew for each epoch, as `fit` takes them."""
+    """Buckets of a split as a data set for `fit`, reshuffled for each epoch."""
 
     def __init__(self, buckets: translation.Buckets) -> None:
         super().__init__()
@@ -105,14 +105,14 @@ class Batches(keras.utils.PyDataset):
 def learn(
     data: Data, attention: str | None, seed: int, settings: dict[str, Any]
 ) -> tuple[Seq2Seq, dict[str, Any]]:
-    """A trained translator, and what its training was like.
+    """Trains a translator and returns it with its training statistics.
 
     Args:
-        data: what to train on.
+        data: the training data.
         attention: "bahdanau", "luong" or None.
-        seed: of the network and of the batches.
-        settings: `MODEL`, `TRAINING`, and "source", an order in which the source is
-            entered: "forward", "reversed" or "doubled".
+        seed: the seed of the network and of the batches.
+        settings: `MODEL`, `TRAINING`, and "source", the order of the source: "forward",
+            "reversed" or "doubled".
     """
     keras.utils.set_random_seed(seed)
     model = Seq2Seq(
@@ -128,7 +128,7 @@ def learn(
     rate = keras.optimizers.schedules.CosineDecay(settings["rate"], steps)
     optimizer = keras.optimizers.Adam(rate, global_clipnorm=settings["clipnorm"])
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(optimizer, loss)  # buckets weigh a padded label with 0
+    model.compile(optimizer, loss)  # buckets give padded labels weight 0
     start = time.perf_counter()
     history = model.fit(train, epochs=settings["epochs"], verbose=2, shuffle=False)
     seconds = time.perf_counter() - start
@@ -144,7 +144,7 @@ def learn(
 def translate(
     model: Any, data: Data, texts: Sequence[str], sampler: str, order: str
 ) -> list[str]:
-    """What the model makes of some texts; those of like length go together."""
+    """Translates texts in batches of similar length."""
     if sampler == "beam":
         chosen: Any = BeamSampler(
             GENERATED["num_beams"], length_penalty=GENERATED["length_penalty"]
@@ -158,7 +158,7 @@ def translate(
     for start in range(0, len(texts), size):
         rows = by_length[start : start + size]
         batch = np.zeros((size, max(1, *(len(sources[i]) for i in rows))), "int32")
-        batch[:, 0] = 1  # rows that fill up the last batch
+        batch[:, 0] = 1  # padding rows of the last batch
         for row, i in zip(batch, rows):
             row[: len(sources[i])] = sources[i]
         tokens = model.generate(batch, GENERATED["max_length"], chosen)
@@ -168,7 +168,7 @@ def translate(
 
 
 def bleu(written: Sequence[str], wanted: Sequence[str]) -> tuple[float, str]:
-    """Corpus BLEU in per cent, and sacrebleu's signature of how it was counted."""
+    """Returns corpus BLEU in per cent and sacrebleu's signature."""
     from sacrebleu.metrics.bleu import BLEU
 
     metric = BLEU()
@@ -183,7 +183,7 @@ def scores(
     order: str,
     samplers: Sequence[str] = SAMPLERS,
 ) -> tuple[dict[str, float], dict[str, Any]]:
-    """BLEU of each sampler, and the signature and the seconds it took."""
+    """Returns the BLEU, signature and run time of each sampler."""
     sources, wanted = data.texts(split)
     found: dict[str, float] = {}
     about: dict[str, Any] = {}
@@ -198,7 +198,7 @@ def scores(
 
 
 def batches(data: Data, split: str, settings: dict[str, Any], seed: int) -> Batches:
-    """The buckets of a split, of pairs that are not too long."""
+    """Returns the buckets of a split without overlong pairs."""
     order, longest = settings["source"], settings["longest"]
     inputs, labels = translation.vectorize(
         data.pairs[split],
@@ -220,5 +220,5 @@ def batches(data: Data, split: str, settings: dict[str, Any], seed: int) -> Batc
 
 
 def _entered(ids: list[int], order: str) -> list[int]:
-    """The source in the order in which the model was trained on it."""
+    """Reorders the source as in the model's training."""
     return ids[::-1] if order == "reversed" else ids * (1 + (order == "doubled"))

@@ -1,6 +1,6 @@
-"""Trains a Transformer on Multi30k, and torch's from the same weights and batches.
+"""Trains our Transformer and torch's on Multi30k with equal weights and batches.
 
-Shapes: N pairs, B batch, S sub-words of a source, T of a target.
+Shapes: N pairs, B batch, S source subwords, T target subwords.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ TRAINING: dict[str, Any] = {
     "batch_size": 64,
     "epochs": 8,
     "subwords": 4000,
-    "longest": 40,  # sub-words of a pair that is trained on
+    "longest": 40,  # maximum number of subwords of a training pair
 }
-PAIRS = 15  # of timings
+PAIRS = 15  # pairs of timings
 
 
 class Batches(training.Batches):
-    """The same buckets, in which labels that do not count are padding."""
+    """The same buckets with labels of weight 0 as padding."""
 
-    last = -1  # of the batches that were read
+    last = -1  # tokens of the batches read so far
 
     def __getitem__(self, index: int) -> Any:
         self.last = index
@@ -53,13 +53,13 @@ class Batches(training.Batches):
         return inputs, np.where(weight > 0, labels, 0)
 
     def on_epoch_end(self) -> None:
-        # Keras also says so when it has looked at one batch, before the first epoch.
+        # Keras also calls this before the first epoch, after reading one batch.
         if self.last == len(self) - 1:
             super().on_epoch_end()
 
 
 def new(data: training.Data, seed: int, settings: dict[str, Any]) -> Transformer:
-    """A model whose weights are drawn by NumPy: the same on every backend."""
+    """Creates a model with NumPy initial weights, equal on every backend."""
     model = Transformer(
         len(data.source),
         len(data.target),
@@ -70,7 +70,7 @@ def new(data: training.Data, seed: int, settings: dict[str, Any]) -> Transformer
         shape = tuple(weight.shape)
         if "embedding" in weight.path:
             weight.assign(rng.normal(scale=shape[-1] ** -0.5, size=shape))
-        elif len(shape) > 1:  # Glorot's, of what goes in and what comes out
+        elif len(shape) > 1:  # Glorot's limit from fan-in and fan-out
             split = -1 if "attention_output" in weight.path else 1
             reach = (6 / (np.prod(shape[:split]) + np.prod(shape[split:]))) ** 0.5
             weight.assign(rng.uniform(-reach, reach, size=shape))
@@ -80,13 +80,13 @@ def new(data: training.Data, seed: int, settings: dict[str, Any]) -> Transformer
 def learn(
     data: training.Data, seed: int, settings: dict[str, Any], peer: bool = False
 ) -> tuple[Any, dict[str, Any]]:
-    """A trained translator, and what its training was like.
+    """Trains a translator and returns it with its training statistics.
 
     Args:
-        data: what to train on.
-        seed: of the network, the batches and the dropout.
+        data: the training data.
+        seed: the seed of the network, the batches and the dropout.
         settings: `MODEL` and `TRAINING`, and "source": "forward".
-        peer: whether it is torch's.
+        peer: whether to train torch's model.
     """
     keras.utils.set_random_seed(seed)
     model = new(data, seed, settings)
@@ -111,14 +111,14 @@ def learn(
 
 
 def step_times(data: training.Data, seed: int, settings: dict[str, Any]) -> dict:
-    """Training steps of ours and of torch's in turns, on the torch backend.
+    """Alternately times training steps of ours and torch's, on the torch backend.
 
-    CPU seconds of the process: what else runs on the machine counts less.
+    The unit is CPU seconds of the process, which reduces the effect of other processes.
 
     Returns:
-        For each width of a batch and each peer, medians in seconds and how many times
-        as fast ours is: median, 95 % interval, and the same of ours against itself. The
-        peer "as it comes" drops attention weights and inside the MLP, too.
+        For each width of a batch and each peer, median times in seconds and our
+        speedup: median, 95 % interval, and the same for ours against itself. The peer
+        "as it comes" also applies dropout to attention weights and inside the MLP.
     """
     import torch
 
@@ -140,7 +140,7 @@ def step_times(data: training.Data, seed: int, settings: dict[str, Any]) -> dict
 
 
 def _compared(ours: Any, theirs: Any) -> dict[str, Any]:
-    """CPU seconds of two functions in turns, and of ours against itself."""
+    """Alternately times two functions in CPU seconds, and ours against itself."""
     for _ in range(harness.WARM_UPS):
         ours(), theirs()
     seconds = harness.time_pairs(ours, theirs, PAIRS, clock=time.process_time)
@@ -170,7 +170,7 @@ def _compile(model: Transformer, settings: dict[str, Any], steps: int) -> None:
 
 
 def _optimizer(module: Any, settings: dict[str, Any], steps: int) -> tuple[Any, Any]:
-    """Adam of torch, and the schedule of its rate: the same as ours."""
+    """Returns torch's Adam and its learning rate schedule, equal to ours."""
     import torch
 
     optimizer = torch.optim.Adam(
@@ -221,6 +221,6 @@ def _fit_torch(
 
 
 def _one_of(batches: Batches, width: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """The first batch of a width."""
+    """Returns the first batch of a width."""
     every = (batches[i] for i in range(len(batches)))
     return next(batch for batch in every if batch[1].shape[1] == width)

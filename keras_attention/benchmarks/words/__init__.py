@@ -1,1 +1,1 @@
-"""Skip-gram beside gensim's Word2Vec, on pairs and analogies written down before."""
+"""Skip-gram compared with gensim's Word2Vec on fixed pairs and analogies."""

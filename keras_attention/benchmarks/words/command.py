@@ -1,11 +1,11 @@
-"""Skip-gram on the English captions of Multi30k, beside gensim's Word2Vec.
+"""Skip-gram on the English captions of Multi30k, compared with gensim's Word2Vec.
 
     python -m keras_attention.benchmarks words --seeds 0 1 2 --json results.json
 
-Both learn from the 29,000 training captions with the same settings and as many epochs,
-and are asked what stands in pairs.txt and analogies.txt beside this file, which was
-written down before anything was trained. Each finished run is a line of the file
-`--out`; the same command goes on from there.
+Both learn from the 29,000 training captions with the same settings and epochs. Both
+answer the questions of pairs.txt and analogies.txt in this folder, which were fixed
+before any training. Each finished run is a line of the file `--out`. Repeat the command
+to resume.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NEEDED = ("system", "seed", "settings", "result")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `words`."""
+    """Adds the options of `words`."""
     add = parser.add_argument
     add("--systems", nargs="+", choices=[*SYSTEMS], default=[*SYSTEMS])
     add("--seeds", type=int, nargs="+", default=[0, 1, 2])
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Does the runs that are missing, prints the table and writes the results."""
+    """Does the missing runs, prints the table and writes the results."""
     if args.epochs < 1:
         raise UsageError(f"--epochs must be at least 1. Received: {args.epochs}")
     store = opened(args.out, NEEDED)
@@ -58,7 +58,7 @@ def main(args: argparse.Namespace) -> int:
                 texts = training.sentences() if texts is None else texts
                 run = store.add(do(system, seed, settings, texts, asked))
             runs.append(run)
-            if args.json:  # after each run, so that nothing is lost
+            if args.json:  # save after each run
                 text = json.dumps(report(runs), indent=1)
                 args.json.write_text(text + "\n", encoding="utf-8")
     print(table(runs))
@@ -72,7 +72,7 @@ def do(
     texts: list[str],
     asked: questions.Questions,
 ) -> Run:
-    """Learns vectors, and asks them."""
+    """Learns vectors and tests them."""
     learnt = SYSTEMS[system][0](texts, settings, seed)
     known = questions.ask(learnt.words, learnt.vectors, asked)
     return {
@@ -94,7 +94,7 @@ def do(
 
 
 def summary(runs: list[Run]) -> dict[str, dict[str, Any]]:
-    """Of each system the means with their intervals, and of both the difference."""
+    """Returns the means with intervals of each system, and their difference."""
     tables = {
         system: [
             questions.unpacked(r["result"]["known"]) for r in runs_of(runs, system)
@@ -120,12 +120,12 @@ def summary(runs: list[Run]) -> dict[str, dict[str, Any]]:
 
 
 def runs_of(runs: list[Run], system: str) -> list[Run]:
-    """The runs of one system."""
+    """Returns the runs of one system."""
     return [run for run in runs if run["system"] == system]
 
 
 def _difference(tables: dict[str, list[questions.Known]], name: str) -> np.ndarray:
-    """Ours less gensim's, each the mean over its runs: (1, Q, ·)."""
+    """Returns our mean over runs minus gensim's, (1, Q, ·)."""
     ours, theirs = (
         np.mean([getattr(one, name).astype(float) for one in tables[system]], axis=0)
         for system in SYSTEMS
@@ -134,7 +134,7 @@ def _difference(tables: dict[str, list[questions.Known]], name: str) -> np.ndarr
 
 
 def table(runs: list[Run]) -> str:
-    """Lines of text: the share that is known, with its interval, and words a second."""
+    """Formats the share of known questions with its interval, and words per second."""
     lines = [f"{'':12}{'pairs':>22}{'analogies':>22}{'words/s':>10}"]
     for system, row in summary(runs).items():
         cells = "".join(
@@ -147,7 +147,7 @@ def table(runs: list[Run]) -> str:
 
 
 def report(runs: list[Run]) -> dict[str, Any]:
-    """What the JSON file holds."""
+    """Returns the JSON report."""
     return {
         "benchmark": "words",
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

@@ -1,4 +1,4 @@
-"""What vectors of words are asked, and how much of it they know.
+"""Questions for word vectors and their scores.
 
 Shapes: Q questions, R runs, V words, D width.
 """
@@ -14,16 +14,16 @@ from keras import ops
 from keras_attention.ops import similarity
 
 FOLDER = pathlib.Path(__file__).parent
-NEAREST = 10  # words that a pair may be among
+NEAREST = 10  # number of nearest words that count for a pair
 RESAMPLES = 10_000
 
 
 class Questions(NamedTuple):
-    """What was written down.
+    """The fixed questions.
 
     Attributes:
-        pairs: of two words each, asked both ways.
-        analogies: of four words each.
+        pairs: pairs of words, tested in both directions.
+        analogies: tuples of four words.
     """
 
     pairs: list[list[str]]
@@ -31,12 +31,12 @@ class Questions(NamedTuple):
 
 
 class Known(NamedTuple):
-    """Which of the questions were answered, booleans.
+    """Booleans for the correctly answered questions.
 
     Attributes:
-        pairs: (Q, 2), whether the second is among the 10 nearest of the first, and the
-            other way round.
-        analogies: (Q,), whether the fourth word is the nearest of all.
+        pairs: (Q, 2), whether the second word is among the 10 nearest of the first, and
+            vice versa.
+        analogies: (Q,), whether the fourth word is the nearest.
     """
 
     pairs: np.ndarray
@@ -44,7 +44,7 @@ class Known(NamedTuple):
 
 
 def load() -> Questions:
-    """The questions, from the files beside this one."""
+    """Loads the questions from the files in this folder."""
     return Questions(_lines("pairs.txt"), _lines("analogies.txt"))
 
 
@@ -54,15 +54,15 @@ def _lines(name: str) -> list[list[str]]:
 
 
 def ask(words: list[str], vectors: np.ndarray, questions: Questions) -> Known:
-    """Which of the questions the vectors answer.
+    """Returns which questions the vectors answer correctly.
 
     Args:
         words: V words.
         vectors: (V, D).
-        questions: of these words.
+        questions: questions with these words.
 
     Raises:
-        KeyError: for a question with another word.
+        KeyError: a question has an unknown word.
     """
     place = {word: i for i, word in enumerate(words)}
     first, second = np.array([[place[w] for w in pair] for pair in questions.pairs]).T
@@ -84,10 +84,10 @@ def ask(words: list[str], vectors: np.ndarray, questions: Questions) -> Known:
 def _nearest(
     queries: np.ndarray, table: np.ndarray, count: int, given: np.ndarray
 ) -> np.ndarray:
-    """The nearest rows of each query, without those that were given.
+    """Returns the nearest rows of each query, without the given rows.
 
-    (Q, count), or (Q, V) where the table has fewer rows; there, those that were given
-    come last.
+    The result is (Q, count), or (Q, V) with the given rows last if the table has fewer
+    rows.
     """
     count = min(count, len(table))
     hidden = np.zeros((len(queries), len(table)), bool)
@@ -98,13 +98,14 @@ def _nearest(
 
 
 def interval(known: np.ndarray, seed: int = 0) -> tuple[float, float, float]:
-    """The mean over all that was asked, with the bounds of its 95 % interval.
+    """Returns the mean over all questions and its 95 % interval.
 
-    Questions are drawn again, 10,000 times; each keeps its answers of all runs.
+    The interval comes from 10,000 bootstrap samples of questions. Each question keeps
+    its answers from all runs.
 
     Args:
-        known: (R, Q) or (R, Q, 2), numbers: right or wrong, or differences of these.
-        seed: of the drawing.
+        known: (R, Q) or (R, Q, 2), correctness as numbers, or differences of them.
+        seed: the seed of the resampling.
     """
     each = known.reshape(*known.shape[:2], -1).mean((0, 2))  # (Q,)
     rng = np.random.default_rng(seed)
@@ -114,7 +115,7 @@ def interval(known: np.ndarray, seed: int = 0) -> tuple[float, float, float]:
 
 
 def packed(known: Known) -> dict[str, str]:
-    """As JSON keeps it: a digit an answer."""
+    """Packs answers for JSON, one digit per answer."""
     return {
         name: "".join("01"[int(one)] for one in table.ravel())
         for name, table in known._asdict().items()
@@ -122,7 +123,7 @@ def packed(known: Known) -> dict[str, str]:
 
 
 def unpacked(kept: dict[str, Any]) -> Known:
-    """What `packed` was given."""
+    """Inverts `packed`."""
     pairs, analogies = (
         np.array([one == "1" for one in kept[name]]) for name in Known._fields
     )

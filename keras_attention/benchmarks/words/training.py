@@ -1,4 +1,4 @@
-"""Learns vectors of words: `SkipGram` of this package, and gensim's Word2Vec."""
+"""Learns word vectors with this package's `SkipGram` and gensim's Word2Vec."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from keras_attention.benchmarks.errors import UsageError
 from keras_attention.datasets import DataNotFoundError, translation, words
 from keras_attention.models import SkipGram
 
-# What both are given.
+# Shared settings.
 SHARED: dict[str, Any] = {
     "dim": 100,
     "window": 5,
@@ -23,20 +23,20 @@ SHARED: dict[str, Any] = {
     "min_count": 5,
     "epochs": 10,
 }
-# A pair at a time, as gensim has it by default, wants another step than a batch.
+# Single pairs, gensim's default, need another learning rate than batches.
 OURS: dict[str, Any] = {"optimizer": "Adam", "rate": 0.005, "batch_size": 1024}
 GENSIM: dict[str, Any] = {"optimizer": "SGD", "rate": 0.025}
 
 
 class Learnt(NamedTuple):
-    """Vectors, and what it took to learn them.
+    """Vectors and their training cost.
 
     Attributes:
         words: V words.
         vectors: (V, D) float32.
-        seconds: of the training alone, of the clock.
-        cpu_seconds: of all its threads.
-        passed: how many words were read, those that were dropped included.
+        seconds: wall-clock time of the training.
+        cpu_seconds: CPU time of all threads.
+        passed: the number of processed words, including dropped words.
     """
 
     words: list[str]
@@ -47,7 +47,7 @@ class Learnt(NamedTuple):
 
 
 def sentences() -> list[str]:
-    """The English captions that Multi30k has to train on."""
+    """Returns the English training captions of Multi30k."""
     try:
         return [pair.source for pair in translation.load("multi30k", "train")]
     except DataNotFoundError as error:
@@ -55,7 +55,7 @@ def sentences() -> list[str]:
 
 
 def ours(texts: list[str], settings: dict[str, Any], seed: int) -> Learnt:
-    """With `SkipGram`, `fit` and Adam; the rate falls to 0 in a line."""
+    """Trains `SkipGram` with `fit` and Adam; the learning rate decays linearly to 0."""
     keras.utils.set_random_seed(seed)
     count = settings["min_count"]
     vocabulary = words.Vocabulary.from_sentences(texts, min_count=count)
@@ -82,14 +82,14 @@ def ours(texts: list[str], settings: dict[str, Any], seed: int) -> Learnt:
         verbose=0,
     )
     took = time.perf_counter() - start, time.process_time() - cpu
-    first = len(translation.Vocabulary(()))  # behind the special tokens
+    first = len(translation.Vocabulary(()))  # after the special tokens
     names = list(vocabulary.tokens[first:])
     passed = settings["epochs"] * pairs.words
     return Learnt(names, model.vectors()[first:], *took, passed)
 
 
 def gensims(texts: list[str], settings: dict[str, Any], seed: int) -> Learnt:
-    """With gensim's `Word2Vec`, in one thread, a pair at a time."""
+    """Trains gensim's `Word2Vec` in one thread, one pair at a time."""
     try:
         gensim = importlib.import_module("gensim.models")
     except ImportError as error:
@@ -110,7 +110,7 @@ def gensims(texts: list[str], settings: dict[str, Any], seed: int) -> Learnt:
         epochs=settings["epochs"],
         sg=1,
         workers=1,
-        seed=seed + 1,  # 0 is no seed to it
+        seed=seed + 1,  # gensim does not accept 0 as a seed
     )
     model.build_vocab(lines)
     start, cpu = time.perf_counter(), time.process_time()

@@ -1,9 +1,9 @@
 """The additive score on TensorFlow, chunk by chunk; see `reference.py`.
 
 XLA fuses operations that TensorFlow runs one by one. Chunks are therefore compiled by
-XLA even in a graph that is not, if the numbers of queries and keys are static: other
-numbers need another graph anyway. Otherwise TensorFlow operations are used, which
-expect the units on another axis.
+XLA even if the surrounding graph is not, provided that the numbers of queries and keys
+are static. Other numbers need another graph anyway. Otherwise TensorFlow operations are
+used, which expect the units on another axis.
 
 Shapes: C queries of a chunk; the others as in `reference.py`.
 """

@@ -28,7 +28,7 @@ SEGMENTS = 4
 
 
 class Segment(NamedTuple):
-    """Queries start … stop − 1 in `tiles` tiles; they attend to the first `keys` keys."""
+    """Queries start … stop − 1 in `tiles` tiles, for the first `keys` keys."""
 
     start: int
     stop: int

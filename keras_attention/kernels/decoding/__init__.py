@@ -1,1 +1,1 @@
-"""Kernels of decoding: a loop that stops early, writing into a buffer, compiling."""
+"""Kernels of decoding: a loop with early stopping, buffer updates and compilation."""

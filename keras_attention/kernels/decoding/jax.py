@@ -1,4 +1,4 @@
-"""Decoding in JAX: one compiled loop, to which the weights are handed explicitly."""
+"""Decoding on JAX: one compiled loop with the weights as explicit arguments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def generate(
     stop: Any,
     done: Callable[[Structure], Tensor] | None,
 ) -> Structure:
-    """`jax.lax.while_loop`, which compiles the step once for all places."""
+    """Runs `jax.lax.while_loop`, which compiles the step once for all positions."""
     stop = jnp.asarray(stop, "int32")
 
     def goes_on(carry: tuple[Any, Structure]) -> Any:
@@ -41,7 +41,7 @@ def generate(
 
 
 def write(tensor: Tensor, index: Any, values: Tensor) -> Tensor:
-    """An update that XLA makes in place where nothing else reads the tensor."""
+    """Updates a tensor; XLA does it in place if nothing else reads the tensor."""
     values = jnp.asarray(values, tensor.dtype)
     return jax.lax.dynamic_update_index_in_dim(tensor, values, index, 1)
 
@@ -49,10 +49,10 @@ def write(tensor: Tensor, index: Any, values: Tensor) -> Tensor:
 def compiled(
     function: Callable[..., Structure], variables: Sequence[Any], jit_compile: bool
 ) -> Callable[..., Structure]:
-    """`jax.jit` of a function of the weights and the arguments.
+    """Compiles a function of the weights and the arguments by `jax.jit`.
 
-    A weight that the function closes over would be frozen into what is compiled. What
-    it assigns to a variable (the state of a seed generator) is assigned behind it.
+    A weight that the function closes over would become a constant. Assignments to
+    variables, such as the state of a seed generator, are applied after the call.
     """
 
     @jax.jit

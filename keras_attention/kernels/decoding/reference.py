@@ -1,4 +1,4 @@
-"""Decoding step by step in Python, for backends that compile nothing."""
+"""Decoding by a Python loop, for backends without compilation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def generate(
     stop: Any,
     done: Callable[[Structure], Tensor] | None,
 ) -> Structure:
-    """A loop in Python, which looks before each step whether there is one to take."""
+    """Runs a Python loop, which checks for the end before each step."""
     for index in range(int(start), int(stop)):
         if done is not None and bool(done(state)):
             break
@@ -29,12 +29,12 @@ def generate(
 
 
 def read(tensor: Tensor, index: Any) -> Tensor:
-    """What stands at one place of axis 1."""
+    """Returns the entry at an index of axis 1."""
     return tensor[:, index]
 
 
 def write(tensor: Tensor, index: Any, values: Tensor) -> Tensor:
-    """A copy of the tensor with the values at that place of axis 1."""
+    """Returns a copy of the tensor with the values at an index of axis 1."""
     places = [0, index] + [0] * (len(tensor.shape) - 2)
     return ops.slice_update(tensor, places, ops.expand_dims(values, 1))
 
@@ -42,7 +42,7 @@ def write(tensor: Tensor, index: Any, values: Tensor) -> Tensor:
 def uncompiled(
     function: Callable[..., Structure], variables: Sequence[Any], jit_compile: bool
 ) -> Callable[..., Structure]:
-    """The function itself, called with tensors."""
+    """Wraps the function to receive tensors, without compilation."""
 
     def run(*args: Structure) -> Structure:
         return function(*tensors(args))
@@ -54,7 +54,7 @@ compiled = uncompiled
 
 
 def tensors(args: Structure) -> Structure:
-    """Arrays and lists of numbers as tensors; numbers and None as they are."""
+    """Converts arrays and lists of numbers to tensors; keeps numbers and None."""
     return keras.tree.map_structure(
         lambda x: x if x is None or np.isscalar(x) else ops.convert_to_tensor(x), args
     )

@@ -1,4 +1,4 @@
-"""Decoding in TensorFlow: one graph, with a loop in it."""
+"""Decoding on TensorFlow: one graph that contains a loop."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def generate(
     stop: Any,
     done: Callable[[Structure], Tensor] | None,
 ) -> Structure:
-    """`tf.while_loop` in a graph, and a loop in Python where there is none."""
+    """Runs `tf.while_loop` in a graph, and a Python loop in eager mode."""
     if tf.executing_eagerly():
         return reference.generate(step, state, start, stop, done)
     tree = keras.tree
@@ -46,7 +46,7 @@ def generate(
 
     def body(index: Tensor, flat: list) -> tuple[Tensor, list]:
         new = [x for x, t in zip(tree.flatten(step(index, pack(flat))), is_tensor) if t]
-        # Some operations, such as top_k, forget sizes that the loop must keep.
+        # Some operations, such as top_k, lose static sizes that the loop must keep.
         return index + 1, [
             tf.ensure_shape(x, old.shape) for x, old in zip(new, flat, strict=True)
         ]
@@ -56,14 +56,14 @@ def generate(
 
 
 def write(tensor: Tensor, index: Any, values: Tensor) -> Tensor:
-    """An update that XLA, where it compiles, makes in place."""
+    """Updates a tensor, in place if XLA compiles the graph."""
     return reference.write(tensor, index, tf.cast(values, tensor.dtype))
 
 
 def compiled(
     function: Callable[..., Structure], variables: Sequence[Any], jit_compile: bool
 ) -> Callable[..., Structure]:
-    """`tf.function`, which refers to the variables; one trace for each shape."""
+    """Compiles by `tf.function`, which references the variables; traces each shape."""
     call = tf.function(function, jit_compile=jit_compile, autograph=False)
 
     def run(*args: Structure) -> Structure:

@@ -1,6 +1,6 @@
-"""Decoding in torch: a loop in Python that writes in place and seldom waits.
+"""Decoding on torch: a Python loop with in-place updates and few device syncs.
 
-Inside a compiled function the steps of the loop are recorded, see `torch_steps.py`.
+Inside a compiled function, the steps of the loop are recorded, see `torch_steps.py`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from keras_attention.kernels.decoding.reference import tensors
 Tensor = Any
 Structure = Any
 
-# An accelerator runs ahead of Python, which has to wait for it to see whether it is
-# done. A step too many changes nothing, and costs less than waiting after each.
+# An accelerator runs asynchronously, and each check for the end makes Python wait.
+# Extra steps change nothing and cost less than a check after every step.
 PATIENCE = 8
 
 
@@ -29,9 +29,9 @@ def generate(
     stop: Any,
     done: Callable[[Structure], Tensor] | None,
 ) -> Structure:
-    """A loop in Python; where its step is recorded, a loop over what was recorded.
+    """Runs a Python loop, which replays the recorded step if there is one.
 
-    Its index is a number, and in a recorded step a tensor.
+    The index is a number, or a tensor in a recorded step.
     """
     start, stop = int(start), int(stop)
     if start >= stop or (done is not None and done(state)):
@@ -57,14 +57,14 @@ def generate(
 
 
 def read(tensor: Tensor, index: Any) -> Tensor:
-    """A view, or a copy where the index is a tensor, which nothing waits for."""
+    """Returns a view, or a copy without a device sync if the index is a tensor."""
     if not isinstance(index, torch.Tensor):
         return tensor[:, index]
     return tensor.index_select(1, index.reshape(1)).squeeze(1)
 
 
 def write(tensor: Tensor, index: Any, values: Tensor) -> Tensor:
-    """Writes into the tensor itself, save where a gradient must flow or in a trace."""
+    """Updates the tensor in place, except in traces or when a gradient must flow."""
     if tensor.requires_grad or torch.compiler.is_compiling() or torch.jit.is_tracing():
         tensor = tensor.clone()
     if not isinstance(index, torch.Tensor):
@@ -77,13 +77,13 @@ def write(tensor: Tensor, index: Any, values: Tensor) -> Tensor:
 def compiled(
     function: Callable[..., Structure], variables: Sequence[Any], jit_compile: bool
 ) -> Callable[..., Structure]:
-    """The function without autograd's book-keeping, the steps of its loops recorded."""
+    """Wraps a function to run without autograd and with recorded loop steps."""
     recorder = torch_steps.Recorder(variables)
 
     def run(*args: Structure) -> Structure:
         with torch.inference_mode(), recorder.recording(args):
             output = function(*tensors(args))
-        # Outside of the mode, copies are tensors as any other.
+        # Outside inference mode, copies are regular tensors.
         return keras.tree.map_structure(
             lambda x: x.clone() if isinstance(x, torch.Tensor) else x, output
         )

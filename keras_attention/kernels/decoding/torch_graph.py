@@ -1,8 +1,8 @@
-"""Shortens the list of operations of a recorded step, see `torch_steps.py`.
+"""Optimizes the operations of a recorded step, see `torch_steps.py`.
 
-A step is recorded at fixed shapes. So every chain of views is one view, views of
-weights and what no input decides are made once, and what is computed twice is computed
-once. More than half of the operations of a Transformer's step are such ones.
+A step is recorded with fixed shapes. Chains of views become one view, constant
+expressions such as views of weights are computed once, and duplicate operations are
+merged. This removes more than half of the operations of a Transformer's step.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ VIEWS = {
 
 
 def shortened(graph: Any, inputs: Sequence[Tensor]) -> Callable[..., list[Tensor]]:
-    """The same function in fewer operations.
+    """Returns the same function with fewer operations.
 
     Args:
-        graph: a recorded `torch.fx.GraphModule` whose attributes are weights, which may
-            change in place, and fresh numbers, which do not.
-        inputs: tensors that it can be run on, and may write to.
+        graph: a recorded `torch.fx.GraphModule`. Its attributes are weights, which may
+            change in place, and constants, which do not change.
+        inputs: example tensors to run it on; it may modify them.
 
     Returns:
         f(*inputs), for inputs of the same shapes and dtypes that are contiguous.
@@ -46,15 +46,15 @@ def shortened(graph: Any, inputs: Sequence[Tensor]) -> Callable[..., list[Tensor
 
 
 class _Shortening(torch.fx.Interpreter):
-    """Runs a graph once, to see what is where, and then rewrites it."""
+    """Runs a graph once to find the memory of its tensors, then rewrites it."""
 
     def __init__(self, graph: Any, inputs: Sequence[Tensor]) -> None:
         super().__init__(graph, garbage_collect_values=False)
         self.nodes = graph.graph
-        self.values: dict[Any, Any] = {}  # all stay alive, so that no place is reused
+        self.values: dict[Any, Any] = {}  # alive, to avoid memory reuse
         self.run(*inputs)
         (output,) = (node for node in self.nodes.nodes if node.op == "output")
-        # What is written to, or is to be so in the next step, stays as it is.
+        # Tensors that are written to, now or in the next step, are not changed.
         self.kept = {p for node in output.all_input_nodes for p in self._places(node)}
         for node in self.nodes.nodes:
             for argument in _written(node):
@@ -71,14 +71,14 @@ class _Shortening(torch.fx.Interpreter):
         return self._closed(constants)
 
     def _places(self, node: Any) -> set[int]:
-        """Where in memory its tensors are."""
+        """Returns the memory addresses of a node's tensors."""
         found = self.values[node]
         leaves = found if isinstance(found, (tuple, list)) else (found,)
         tensors = (x for x in leaves if isinstance(x, torch.Tensor))
         return {x.untyped_storage().data_ptr() for x in tensors}
 
     def _is_free(self, node: Any) -> bool:
-        """Whether it only computes: nothing that it reads or returns is written to."""
+        """Returns whether a node is pure: no input or output of it is written to."""
         if node.op != "call_function" or not isinstance(
             self.values[node], torch.Tensor
         ):
@@ -90,7 +90,7 @@ class _Shortening(torch.fx.Interpreter):
         return not any(self._places(one) & self.kept for one in nodes)
 
     def _fold(self) -> dict[Any, Tensor]:
-        """What is known beforehand: weights, their views, and what no input decides."""
+        """Returns the constants: weights, their views and input-independent values."""
         known: dict[Any, Tensor] = {}
         weights: set[int] = set()
         for node in list(self.nodes.nodes):
@@ -109,7 +109,7 @@ class _Shortening(torch.fx.Interpreter):
         return known
 
     def _merge_views(self) -> None:
-        """One view in the place of views of views."""
+        """Replaces views of views by one view."""
         for node in list(self.nodes.nodes):
             if node.op != "call_function" or node.target not in VIEWS:
                 continue
@@ -127,7 +127,7 @@ class _Shortening(torch.fx.Interpreter):
                 node.kwargs = {}
 
     def _merge_equal(self) -> None:
-        """The first of several equal operations for all of them."""
+        """Replaces equal operations by the first one."""
         first: dict[Any, Any] = {}
         for node in list(self.nodes.nodes):
             if self._is_free(node):
@@ -136,7 +136,7 @@ class _Shortening(torch.fx.Interpreter):
                     node.replace_all_uses_with(first[key])
 
     def _closed(self, known: dict[Any, Tensor]) -> Callable[..., list[Tensor]]:
-        """The function, with what is known as its first arguments."""
+        """Builds the function, with the constants as its first arguments."""
         self.nodes.eliminate_dead_code()
         start = next(iter(self.nodes.nodes))
         constants: list[Tensor] = []
@@ -154,12 +154,12 @@ class _Shortening(torch.fx.Interpreter):
 
 
 def _is_weight(node: Any) -> bool:
-    """Whether it is no number that the step lifts anew each time."""
+    """Returns whether a node is a weight and not a constant lifted in each step."""
     return any("lift_fresh" not in str(user.target) for user in node.users)
 
 
 def _written(node: Any) -> list[Any]:
-    """The nodes that an operation writes to."""
+    """Returns the nodes that an operation writes to."""
     schema = getattr(node.target, "_schema", None)
     if node.op != "call_function" or schema is None or not schema.is_mutable:
         return []

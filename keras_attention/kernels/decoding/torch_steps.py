@@ -1,15 +1,14 @@
-"""Steps of a loop in torch, recorded once as a list of operations and then replayed.
+"""Recording and replay of loop steps on torch.
 
-A step of a Keras model is some sixty operations of torch, and around them more than as
-much time in Python: layers that look at their arguments, open scopes, check shapes. All
-of that comes out the same at every step. So the first step of each loop inside a
-compiled function is recorded, and from then on the operations alone run, without those
-that `torch_graph.py` finds to be of no use.
+A step of a Keras model runs about sixty torch operations and spends more time than that
+in Python: layers inspect arguments, open scopes and check shapes. The results are equal
+in every step. The first step of each loop inside a compiled function is therefore
+recorded. Later steps only replay its operations, optimized by `torch_graph.py`.
 
-What a step closes over is recorded as it is. Weights may be closed over: they change in
-place, and other ones in their place are noticed. A step that closes over any other
-tensor, asks what number is in a tensor, assigns to a weight, or changes the shapes of
-its state is not recorded, and runs as it is.
+Tensors that a step closes over become constants of the recording. Weights are allowed:
+they change in place, and replaced weights are detected. A step runs unrecorded if it
+closes over any other tensor, reads the value of a tensor, assigns to a weight or
+changes the shapes of its state.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from typing import Any, NamedTuple
 import keras
 import torch
 
-# Nothing public records operations with their real numbers, in milliseconds:
-# `torch.export` takes seconds, `torch.compile` guards every call, or a compiler.
+# No public API records operations on real values within milliseconds: `torch.export`
+# takes seconds, and `torch.compile` adds guards to every call or needs a compiler.
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from keras_attention.kernels.decoding import torch_graph
@@ -36,18 +35,18 @@ FRESH = (torch.ops.aten.lift_fresh_copy.default, torch.ops.aten.lift_fresh.defau
 
 
 class Program(NamedTuple):
-    """A recorded step on the tensors of a state, flat and without Nones."""
+    """A recorded step on the flat tensors of a state, without None."""
 
-    run: Callable[..., list[Tensor]]  # f(index, *tensors): [whether done,] tensors
-    tensors: list[Tensor]  # those of the first state
-    pack: Callable[[Sequence[Tensor]], Structure]  # tensors in the state's structure
+    run: Callable[..., list[Tensor]]  # f(index, *tensors): [done,] tensors
+    tensors: list[Tensor]  # the tensors of the first state
+    pack: Callable[[Sequence[Tensor]], Structure]  # tensors to the state's structure
 
 
 class Recorder:
     """The recorded loops of one compiled function.
 
     Args:
-        variables: those that the function uses.
+        variables: the variables that the function uses.
     """
 
     def __init__(self, variables: Sequence[Any]) -> None:
@@ -59,7 +58,7 @@ class Recorder:
 
     @contextmanager
     def recording(self, args: Structure) -> Iterator[None]:
-        """One call of the function, with these arguments."""
+        """Context of one call of the function with these arguments."""
         weights = [v.value for v in self.variables]
         if [id(w) for w in weights] != [id(w) for w in self._weights]:
             self._kept, self._weights = {}, weights
@@ -73,7 +72,7 @@ class Recorder:
             _active.reset(token)
 
     def program(self, step: Step, done: Done, state: Structure) -> Program | None:
-        """The next loop's step, recorded, or None where it cannot be."""
+        """Returns the recorded step of the next loop, or None if recording fails."""
         leaves = keras.tree.flatten(state)
         is_tensor = [x is not None for x in leaves]
         tensors = [x for x in leaves if x is not None]
@@ -102,7 +101,7 @@ class Recorder:
         return None if run is None else Program(run, tensors, pack)
 
     def _record(self, function: Callable, tensors: list[Tensor]) -> Callable | None:
-        """The operations of one step, which is taken on copies and assigns nothing."""
+        """Records one step on copies of the tensors, without assignments."""
         place = torch.ones((), dtype=torch.int64, device=tensors[0].device)
 
         def copies() -> list[Tensor]:
@@ -115,7 +114,7 @@ class Recorder:
         try:
             with scope:
                 graph = make_fx(function)(place, *copies())
-        except (RuntimeError, _Unrecordable):  # torch raises the first one
+        except (RuntimeError, _Unrecordable):  # torch raises RuntimeError
             return None
         finally:
             _active.reset(token)
@@ -127,14 +126,14 @@ class Recorder:
         return torch_graph.shortened(graph, (place, *copies()))
 
     def _is_whole(self, graph: Any) -> bool:
-        """Whether all that it holds of tensors are weights, read, and fresh numbers."""
+        """Returns whether the graph holds only constants and unmodified weights."""
         weights = {w.untyped_storage().data_ptr() for w in self._weights}
         for node in graph.graph.nodes:
             if node.op != "get_attr":
                 continue
             held = getattr(graph, node.target)
             if any(user.op != "call_function" for user in node.users):
-                return False  # it is handed on as a part of the state
+                return False  # it becomes a part of the state
             fresh = all(user.target in FRESH for user in node.users)
             weight = held.untyped_storage().data_ptr() in weights
             written = any(user.target._schema.is_mutable for user in node.users)
@@ -144,14 +143,14 @@ class Recorder:
 
 
 class _Unrecordable(Exception):
-    """A step that does something else the next time."""
+    """Raised for a step that may behave differently in later iterations."""
 
 
 _active: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
 
 
 def program(step: Step, done: Done, state: Structure) -> Program | None:
-    """The recorded step of a loop; None outside of compiled functions, too."""
+    """Returns the recorded step of a loop; None also outside compiled functions."""
     recorder = _active.get()
     return None if recorder is None else recorder.program(step, done, state)
 

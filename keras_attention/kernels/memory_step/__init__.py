@@ -1,1 +1,1 @@
-"""One step of a DNC's memory: its equations, and their gradient written out."""
+"""One step of a DNC's memory: its equations and their explicit gradient."""

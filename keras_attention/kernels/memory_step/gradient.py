@@ -1,8 +1,8 @@
-"""The gradient of a step with one write head and dense links, written out.
+"""The explicit gradient of a step with one write head and dense links.
 
-A gradient taken of each equation by itself keeps what each of them needs, and passes
-over the links for each. This one keeps less and passes over them less often. Times are
-in docs/results/speed.md. Key masks and deallocation are covered.
+Automatic differentiation stores the residuals of every equation and traverses the links
+for each. This gradient stores less and traverses the links less often. Times are in
+docs/results/speed.md. Key masks and deallocation are supported.
 
 `d_x` is the gradient of the loss with respect to x. Symbols are as in `reference.py`.
 
@@ -41,15 +41,15 @@ def step_gradient(
     d: MemoryState,
     options: MemoryOptions,
 ) -> tuple[Tensor, MemoryState]:
-    """The gradient with respect to ξ and to the memory before.
+    """Computes the gradients with respect to ξ and the previous memory.
 
     Args:
-        old: what `step` was given.
-        new: the memory that it returned.
-        saved: the residuals that it returned.
-        d_read: of the words that were read, (B, R, W).
-        d: of the memory after.
-        options: what `step` was given.
+        old: the memory passed to `step`.
+        new: the memory that `step` returned.
+        saved: the residuals that `step` returned.
+        d_read: the gradient of the words read, (B, R, W).
+        d: the gradient of the new memory.
+        options: the options passed to `step`.
     """
     x = saved.interface
     w, gw, ga = new.write_weights[:, 0], x.write_gate, x.allocation_gate
@@ -121,7 +121,7 @@ def content_gradient(
     saved: Content,
     d_weights: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Of keys (B, R, W), strengths (B, R), memory (B, M, W) and masks (B, R, W)."""
+    """Computes the gradients of keys, strengths (B, R), memory and masks (B, R, W)."""
     d_scores = d_weights * saved.weights
     d_scores = d_scores - saved.weights * ops.sum(d_scores, axis=-1, keepdims=True)
     d_strengths = ops.sum(d_scores * saved.cosine, axis=-1)
@@ -135,7 +135,7 @@ def content_gradient(
         d_memory = ops.matmul(_transpose(d_cosine), keys)
         return d_keys, d_strengths, d_memory - memory * _transpose(of_slots), None
     masked = keys * masks
-    of_slots = along * ops.square(saved.slot_scale)  # (B, R, M): of each length, twice
+    of_slots = along * ops.square(saved.slot_scale)  # (B, R, M): of each norm, twice
     d_product = ops.matmul(d_cosine, memory)  # of k ∘ z ∘ z
     d_masked = d_product * masks - masked * of_keys
     d_squares = ops.matmul(of_slots, ops.square(memory))
@@ -148,7 +148,7 @@ def content_gradient(
 def links_gradient(
     old: MemoryState, new: MemoryState, d: MemoryState, d_ahead: Tensor, d_back: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Of w, wʳ, L and p of the step before, but for what reaches w elsewhere."""
+    """Computes the gradients of w, wʳ, L and p through the links."""
     w, links = new.write_weights[:, 0], new.links[:, 0]
     p0, l0, r0 = old.precedence[:, 0], old.links[:, 0], old.read_weights
     d_precedence = d.precedence[:, 0]
@@ -171,7 +171,7 @@ def links_gradient(
 def allocation_gradient(
     free_list: SortedSlots | ComparedSlots | None, d_allocation: Tensor
 ) -> Tensor:
-    """Of the usage, (B, M), its order held fixed."""
+    """Computes the gradient of the usage, (B, M), with a constant order."""
     if isinstance(free_list, ComparedSlots):
         direct = d_allocation * free_list.before
         reached = direct - direct * free_list.used
@@ -181,7 +181,7 @@ def allocation_gradient(
     direct = ops.take_along_axis(d_allocation, free_list.order, axis=-1)
     direct = direct * free_list.before
     reached = direct - direct * free_list.used
-    # Σ_{i>j}, summed from its end: beside all that comes before it would be lost.
+    # Σ_{i>j}, summed from the end; subtracting from the total would lose precision.
     behind = ops.flip(ops.cumsum(ops.flip(reached[:, 1:], axis=1), axis=1), axis=1)
     behind = ops.pad(behind, ((0, 0), (0, 1)))
     d_used = behind / free_list.used - direct
@@ -191,13 +191,13 @@ def allocation_gradient(
 def usage_gradient(
     old: MemoryState, saved: Residuals, d_usage: Tensor, d_retention: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Of u and w of the step before, of f, and of wʳ where it was freed.
+    """Computes the gradients of the previous u and w, of f, and of wʳ through ψ.
 
     Args:
-        old: the memory before.
-        saved: what the step kept.
-        d_usage: of u.
-        d_retention: what reaches ψ by deallocation.
+        old: the previous memory.
+        saved: the residuals of the step.
+        d_usage: the gradient of u.
+        d_retention: the gradient of ψ through deallocation.
     """
     w0, free = old.write_weights[:, 0], saved.interface.free_gates[:, :, None]
     through_usage = d_usage * (old.usage + (1 - old.usage) * w0)
@@ -211,7 +211,7 @@ def usage_gradient(
         others.append(others[-1] * factor)
     for r in range(
         len(factors) - 1, -1, -1
-    ):  # ∏ of the other heads, also where one is 0
+    ):  # ∏ over the other heads, valid even if a factor is 0
         others[r] = others[r] if behind is None else others[r] * behind
         behind = factors[r] if behind is None else factors[r] * behind
     d_kept = ops.stack(others, axis=1)

@@ -16,7 +16,7 @@ from keras import ops
 
 Tensor = Any
 
-MIN_MASK = 0.1  # the least value of a key mask
+MIN_MASK = 0.1  # the minimum of a key mask
 
 
 class Linkage(NamedTuple):
@@ -27,16 +27,16 @@ class Linkage(NamedTuple):
 
 
 class MemoryOptions(NamedTuple):
-    """What a step of the memory is besides its tensors.
+    """The static options of a step of the memory.
 
     Attributes:
-        linkage: how links are written and followed; None without links.
+        linkage: the functions that write and follow links; None without links.
         masked_keys: whether each key has a mask.
         deallocation: whether freed slots are erased before the write.
         sharp_links: whether forward and backward weights are sharpened.
         soft_allocation: whether allocation is a softmax instead of a sorted list.
         compare_slots: whether the free list compares all pairs of slots instead of
-            sorting them: the same numbers, faster for few slots on some backends.
+            sorting. The result is equal; it is faster for few slots on some backends.
     """
 
     linkage: Linkage | None
@@ -48,16 +48,16 @@ class MemoryOptions(NamedTuple):
 
 
 class Interface(NamedTuple):
-    """ξ: what the controller says to the memory, each part in its range."""
+    """The parts of the interface vector ξ, each in its range."""
 
     read_keys: Any  # kʳ, (B, R, W)
     write_keys: Any  # kʷ, (B, H, W)
     values: Any  # v, (B, H, W)
-    read_strengths: Any  # βʳ, (B, R), at least 1, as all strengths
+    read_strengths: Any  # βʳ, (B, R), at least 1, like all strengths
     write_strengths: Any  # βʷ, (B, H)
     allocation_strengths: Any  # β of soft allocation, (B, H), or None
     sharpness: Any  # s of forward and backward links, (B, 2, R, H), or None
-    erase: Any  # e, (B, H, W), between 0 and 1, as all below
+    erase: Any  # e, (B, H, W), between 0 and 1, like all parts below
     free_gates: Any  # f, (B, R)
     allocation_gate: Any  # gᵃ, (B, H)
     write_gate: Any  # gʷ, (B, H)
@@ -69,7 +69,7 @@ class Interface(NamedTuple):
 def interface_widths(
     word_width: int, read_heads: int, write_heads: int, options: MemoryOptions
 ) -> Interface:
-    """How many numbers of ξ each part takes, as an `Interface` of integers."""
+    """Returns the width of each part of ξ, as an `Interface` of integers."""
     reads, writes, width = read_heads, write_heads, word_width
     return Interface(
         read_keys=reads * width,
@@ -91,10 +91,10 @@ def interface_widths(
 
 @functools.lru_cache
 def _slices(*sizes: Any) -> tuple[Any, Interface]:
-    """Where the words, strengths, gates and modes are in ξ, and each part in these.
+    """Returns the slices of ξ for groups of parts, and of each part in its group.
 
     Args:
-        *sizes: those of `interface_widths`.
+        *sizes: the arguments of `interface_widths`.
     """
     widths = interface_widths(*sizes)
     groups, parts, start = [], [], 0
@@ -118,10 +118,10 @@ def split_interface(
     Args:
         interface: ξ, (B, ·).
         sizes: W, R and H.
-        options: of the step.
-        mask: numbers (B, 1); where 0, all gates are closed. None for 1.
-        library: what offers `reshape`, `softplus`, `sigmoid` and `softmax` as
-            `keras.ops` does: a backend's own functions save Keras' time.
+        options: the options of the step.
+        mask: numbers (B, 1); 0 closes all gates. None for 1.
+        library: a module with `reshape`, `softplus`, `sigmoid` and `softmax` like
+            `keras.ops`. Backend functions avoid the overhead of Keras.
     """
     width, reads, writes = sizes
     reshape = library.reshape
@@ -162,13 +162,13 @@ def split_interface(
 
 
 def interface_gradient(x: Interface, d: Interface) -> Tensor:
-    """The gradient with respect to ξ, (B, ·), of a step with links.
+    """Computes the gradient with respect to ξ, (B, ·), of a step with links.
 
-    Soft allocation and sharp links have no gradient here.
+    Soft allocation and sharp links are not supported.
 
     Args:
-        x: what `split_interface` returned.
-        d: the gradients with respect to its parts.
+        x: the output of `split_interface`.
+        d: the gradients with respect to the parts of x.
     """
 
     def flat(parts: Any) -> Tensor:
@@ -191,5 +191,5 @@ def interface_gradient(x: Interface, d: Interface) -> Tensor:
 
 
 def _flat(part: Tensor) -> Tensor:
-    """(B, R, W) as (B, R W)."""
+    """Reshapes (B, R, W) to (B, R W)."""
     return ops.reshape(part, (-1, part.shape[1] * part.shape[2]))

@@ -1,7 +1,7 @@
-"""One step of a DNC's memory on JAX, with its gradient written out.
+"""One step of a DNC's memory on JAX, with an explicit gradient.
 
-The gradient computes the step anew: that is short beside the links, which would have to
-be written and read again with all else that is kept.
+The gradient recomputes the step, which is cheaper than storing and reloading its
+residuals, including the links.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from keras_attention.kernels.memory_step.interface import MemoryOptions
 from keras_attention.kernels.memory_step.reference import MemoryState
 
 Tensor = Any
-COMPARED = 256  # slots up to which comparing them takes less than sorting them
+COMPARED = 256  # the maximum number of slots for which comparing is faster than sorting
 
 
 def access_memory(
@@ -28,7 +28,7 @@ def access_memory(
     mask: Tensor | None = None,
     options: MemoryOptions = reference.GRAVES,
 ) -> tuple[Tensor, MemoryState]:
-    """The words that are read and the memory after."""
+    """Returns the words read and the new memory."""
     options = options._replace(compare_slots=old.usage.shape[-1] <= COMPARED)
     symbolic = isinstance(interface, keras.KerasTensor)
     if symbolic or not reference.has_written_gradient(options, old):

@@ -1,9 +1,9 @@
-"""The equations of a DNC's memory, and one step of it, in Keras' operations.
+"""The equations of a DNC's memory and its step, in Keras operations.
 
-:func:`step` is the only statement of the step: any number of write heads, dense, sparse
-or no links, and all refinements. The functions above it are its equations; those of
-:mod:`keras_attention.ops.memory` document them and call them. What a function returns
-besides its result is what the gradient in `gradient.py` needs.
+:func:`step` defines the step for any number of write heads, for dense, sparse or no
+links, and for all refinements. The functions above it are its equations;
+:mod:`keras_attention.ops.memory` documents and calls them. Some functions also return
+residuals for the gradient in `gradient.py`.
 
 Shapes: B batch, M memory slots, W word width, R read heads, H write heads.
 
@@ -37,7 +37,7 @@ EPSILON = 1e-6
 
 
 class MemoryState(NamedTuple):
-    """What one step of the memory hands to the next."""
+    """The state of the memory between steps."""
 
     memory: Tensor  # M, (B, M, W)
     usage: Tensor  # u, (B, M)
@@ -48,7 +48,7 @@ class MemoryState(NamedTuple):
 
 
 class Content(NamedTuple):
-    """Content-based addressing, and what its gradient needs."""
+    """The results of content-based addressing, with residuals for its gradient."""
 
     weights: Tensor  # c, (B, R, M)
     cosine: Tensor  # D, (B, R, M)
@@ -57,31 +57,31 @@ class Content(NamedTuple):
 
 
 class SortedSlots(NamedTuple):
-    """The free list: the slots by rising usage, each (B, M)."""
+    """The free list: the slots by ascending usage, each (B, M)."""
 
     order: Tensor  # φ
-    rank: Tensor  # of each slot in φ
+    rank: Tensor  # the rank of each slot in φ
     used: Tensor  # u[φⱼ]
     before: Tensor  # ∏_{i<j} u[φᵢ]
 
 
 class ComparedSlots(NamedTuple):
-    """The free list without sorting: each slot compared with each other one."""
+    """The free list without sorting, by comparing all pairs of slots."""
 
-    earlier: Tensor  # 1 where slot j comes before slot i, (B, M, M)
+    earlier: Tensor  # 1 if slot j comes before slot i, (B, M, M)
     used: Tensor  # u, (B, M)
-    before: Tensor  # ∏ of those that come before, (B, M)
+    before: Tensor  # ∏ over the slots that come before, (B, M)
 
 
 class Residuals(NamedTuple):
-    """What the gradient and the trace need of a step besides its results."""
+    """Intermediate values of a step, for the gradient and the trace."""
 
     interface: Interface
     retention: Tensor  # ψ, (B, M)
-    free_list: SortedSlots | ComparedSlots | None  # of the last write head
+    free_list: SortedSlots | ComparedSlots | None  # for the last write head
     allocation: Tensor  # a, (B, H, M)
     write_content: Content  # cʷ, (B, H, M)
-    forward: Any  # f, (B, R, H, M), or None, as b
+    forward: Any  # f, (B, R, H, M), or None, like b
     backward: Any  # b, (B, R, H, M)
     read_content: Content  # cʳ, (B, R, M)
 
@@ -102,7 +102,7 @@ def allocation_weights(
     usage: Tensor, compare_slots: bool = False
 ) -> tuple[Tensor, SortedSlots | ComparedSlots]:
     """a[φⱼ] = (1 − u[φⱼ]) ∏_{i<j} u[φᵢ], (B, M), and the free list φ."""
-    usage = EPSILON + (1 - EPSILON) * usage  # where ln and its gradient are finite
+    usage = EPSILON + (1 - EPSILON) * usage  # keeps ln and its gradient finite
     if compare_slots:
         slots = usage.shape[-1]
         one, other = usage[:, :, None], usage[:, None]
@@ -114,7 +114,8 @@ def allocation_weights(
     order = stable_argsort(ops.stop_gradient(usage))  # φ, (B, M)
     rank = ops.argsort(order, axis=-1)
     used = ops.take_along_axis(usage, order, axis=-1)  # rising
-    # Shifted, not summed and subtracted: next to 1 a slot of usage 1e-6 would be lost.
+    # An exclusive sum by a shift: subtracting would lose a slot of usage 1e-6 next to
+    # 1.
     logs = ops.pad(ops.log(used)[:, :-1], ((0, 0), (1, 0)))
     before = ops.exp(ops.cumsum(logs, axis=-1))  # ∏_{i<j} u[φᵢ]
     weights = ops.take_along_axis((1 - used) * before, rank, axis=-1)
@@ -222,7 +223,7 @@ def follow_links(links: Tensor, read_weights: Tensor) -> tuple[Tensor, Tensor]:
 def sharpen(weights: Tensor, power: Tensor, epsilon: float = EPSILON) -> Tensor:
     """S(d, s) = softmax(s ln(d + ε)), (..., M)."""
     half = keras.backend.standardize_dtype(weights.dtype) == "float16"
-    if half:  # in which ε is 0, or 1 / ε infinite
+    if half:  # where ε is 0 or 1 / ε is infinite
         weights, power = ops.cast(weights, "float32"), ops.cast(power, "float32")
     sharp = ops.softmax(power[..., None] * ops.log(weights + epsilon), axis=-1)
     return ops.cast(sharp, "float16") if half else sharp
@@ -255,21 +256,21 @@ def step(
     mask: Tensor | None = None,
     options: MemoryOptions = GRAVES,
 ) -> tuple[Tensor, MemoryState, Residuals]:
-    """One step of the memory, in the paper's order: usage, write, links, read.
+    """Runs one step of the memory, in the paper's order: usage, write, links, read.
 
     Args:
         interface: ξ, (B, ·), see `interface.py`.
-        old: the memory after the step before.
-        mask: numbers (B, 1); where 0, nothing is freed or written. None for 1.
-        options: which links and refinements there are.
+        old: the memory after the previous step.
+        mask: numbers (B, 1); 0 means that nothing is freed or written. None for 1.
+        options: the kind of links and the refinements.
 
     Returns:
-        The words that are read, (B, R, W); the memory after; what the gradient needs.
+        The words read, (B, R, W); the new memory; the residuals for the gradient.
     """
     heads = old.read_weights.shape[1], old.write_weights.shape[1]
     x = split_interface(interface, (old.memory.shape[-1], *heads), options, mask)
 
-    # Usage, and where there is room.
+    # Usage and allocation.
     psi = retention(x.free_gates, old.read_weights)  # ψ
     usage = update_usage(old.usage, old.write_weights, psi)  # u
     allocation, free_list = allocations(  # a, φ
@@ -279,7 +280,7 @@ def step(
         options.compare_slots,
     )
 
-    # Write: the keys look at the memory as the last step left it.
+    # Write: the keys address the memory of the previous step.
     write_content = content_weights(  # cʷ
         old.memory, x.write_keys, x.write_strengths, x.write_masks
     )
@@ -289,7 +290,7 @@ def step(
     kept = deallocate(old.memory, psi) if options.deallocation else old.memory
     memory = erase_and_write(kept, w, x.erase, x.values)  # M
 
-    # Read, by content alone where there are no links.
+    # Read, by content only if there are no links.
     read_content = content_weights(  # cʳ
         memory, x.read_keys, x.read_strengths, x.read_masks
     )
@@ -315,11 +316,11 @@ def access_memory(
     mask: Tensor | None = None,
     options: MemoryOptions = GRAVES,
 ) -> tuple[Tensor, MemoryState]:
-    """:func:`step` without its residuals: what the backends may replace."""
+    """Runs :func:`step` without its residuals. Backends may replace this function."""
     return step(interface, old, mask, options)[:2]
 
 
 def has_written_gradient(options: MemoryOptions, old: MemoryState) -> bool:
-    """Whether `gradient.py` covers a step."""
+    """Returns whether `gradient.py` supports a step."""
     plain = not (options.sharp_links or options.soft_allocation)
     return plain and options.linkage is DENSE and old.write_weights.shape[1] == 1

@@ -1,7 +1,7 @@
-"""One step of a DNC's memory on TensorFlow, with its gradient written out.
+"""One step of a DNC's memory on TensorFlow, with an explicit gradient.
 
-A loop in a graph stacks each tensor that the gradient needs of each step, and takes it
-off again; the fewer there are, the faster it is.
+A loop in a graph pushes every residual of each step to a stack and pops it for the
+gradient. Fewer residuals make it faster.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def access_memory(
     mask: Tensor | None = None,
     options: MemoryOptions = reference.GRAVES,
 ) -> tuple[Tensor, MemoryState]:
-    """The words that are read and the memory after."""
+    """Returns the words read and the new memory."""
     symbolic = isinstance(interface, keras.KerasTensor)
     if symbolic or not reference.has_written_gradient(options, old):
         return reference.access_memory(interface, old, mask, options)

@@ -1,7 +1,7 @@
-"""One step of a DNC's memory on torch, with its gradient written out.
+"""One step of a DNC's memory on torch, with an explicit gradient.
 
-The same equations with torch's own operations, in place where they may be: on a memory
-of usual size a call takes as long as what it computes.
+It computes the same equations with torch operations, in place where possible. For a
+memory of usual size, the overhead of a call is as large as its computation.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ def access_memory(
     mask: Tensor | None = None,
     options: MemoryOptions = GRAVES,
 ) -> tuple[Tensor, MemoryState]:
-    """The words that are read and the memory after.
+    """Returns the words read and the new memory.
 
-    The reference computes all but the DNC of 2016 with one write head. It takes over
-    for symbols, while an export traces, under `torch.func` and forward-mode
-    derivatives, and under `torch.autocast`, where a function with a gradient of its own
-    would be left out or see other dtypes.
+    Only the DNC of 2016 with one write head is computed here; the reference computes
+    all other variants. The reference is also used for symbolic tensors, in exports,
+    under `torch.func`, for forward-mode derivatives and under `torch.autocast`, where a
+    custom autograd function would be bypassed or receive other dtypes.
     """
     if (
         options != GRAVES
@@ -66,7 +66,7 @@ def access_memory(
 
 
 def own_gradients() -> bool:
-    """Whether a function with a gradient of its own may be used here."""
+    """Returns whether a custom autograd function may be used."""
     transformed = torch._C._are_functorch_transforms_active()
     return not transformed and torch.autograd.forward_ad._current_level < 0
 
@@ -74,7 +74,7 @@ def own_gradients() -> bool:
 def gradients_again(
     outputs: Sequence[Tensor], given: Sequence[Tensor], slopes: Sequence[Tensor]
 ) -> list[Tensor | None]:
-    """Gradients that can be differentiated; None for what is a constant."""
+    """Computes differentiable gradients; None for constants."""
     pairs = [(y, d) for y, d in zip(outputs, slopes) if y.requires_grad]
     wanted = [x for x in given if x.requires_grad]
     gradients = torch.autograd.grad(
@@ -89,7 +89,7 @@ def gradients_again(
 
 
 class _Access(torch.autograd.Function):
-    """ξ and the memory to the words that are read and the memory after."""
+    """Maps ξ and the memory to the words read and the new memory."""
 
     @staticmethod
     def forward(
@@ -109,7 +109,7 @@ class _Access(torch.autograd.Function):
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:
         mask, interface, *flat = ctx.saved_tensors
         old, new = MemoryState(*flat[:6]), MemoryState(*flat[6:12])
-        # Gradients are recorded here only if they are to be differentiated again.
+        # Gradients are recorded here only for second derivatives.
         if torch.is_grad_enabled():
             read, again = reference.access_memory(interface, old, mask)
             return None, *gradients_again((read, *again), (interface, *old), slopes)
@@ -126,7 +126,7 @@ class _Access(torch.autograd.Function):
 def _forward(
     interface: Tensor, old: MemoryState, mask: Tensor | None
 ) -> tuple[Tensor, MemoryState, Residuals]:
-    """`reference.step`; forward and backward links have no axis of write heads here."""
+    """Runs `reference.step`, with link weights that have no axis of write heads."""
     sizes = old.memory.shape[-1], old.read_weights.shape[1], 1
     x = split_interface(interface, sizes, GRAVES, mask, LIBRARY)
     ga, gw = x.allocation_gate, x.write_gate
@@ -225,7 +225,7 @@ def _backward(
 def _links_gradient(
     old: MemoryState, new: MemoryState, d: MemoryState, d_ahead: Tensor, d_back: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Of w, wʳ, L and p of the step before, but for what reaches w elsewhere."""
+    """Computes the gradients of w, wʳ, L and p through the links."""
     w, links = new.write_weights[:, 0], new.links[:, 0]
     p0, l0, r0 = old.precedence[:, 0], old.links[:, 0], old.read_weights
     d_p = d.precedence[:, 0]
@@ -246,10 +246,10 @@ def _links_gradient(
 
 
 def _allocation_gradient(free_list: Any, d_allocation: Tensor) -> Tensor:
-    """Of the usage, its order held fixed."""
+    """Computes the gradient of the usage, with a constant order."""
     direct = d_allocation.gather(1, free_list.order).mul_(free_list.before)
     reached = torch.addcmul(direct, direct, free_list.used, value=-1)
-    # Σ_{i>j}, summed from its end: beside all that comes before it would be lost.
+    # Σ_{i>j}, summed from the end; subtracting from the total would lose precision.
     behind = F.pad(reached[:, 1:].flip(1).cumsum(1).flip(1), (0, 1))
     d_used = behind.div_(free_list.used).sub_(direct).mul_(1 - EPSILON)
     return torch.empty_like(d_used).scatter_(1, free_list.order, d_used)
@@ -258,7 +258,7 @@ def _allocation_gradient(free_list: Any, d_allocation: Tensor) -> Tensor:
 def _usage_gradient(
     old: MemoryState, saved: Residuals, d_usage: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Of u and w of the step before, of f, and of wʳ where it was freed."""
+    """Computes the gradients of the previous u and w, of f, and of wʳ through ψ."""
     w0, free = old.write_weights[:, 0], saved.interface.free_gates[:, :, None]
     room = 1 - old.usage
     factors = torch.mul(free, old.read_weights).neg_().add_(1).unbind(1)
@@ -267,7 +267,7 @@ def _usage_gradient(
         others.append(others[-1] * factor)
     for r in range(
         len(factors) - 1, -1, -1
-    ):  # ∏ of the other heads, also where one is 0
+    ):  # ∏ over the other heads, valid even if a factor is 0
         others[r] = others[r] if behind is None else others[r] * behind
         behind = factors[r] if behind is None else factors[r] * behind
     d_kept = torch.stack(others, 1)
@@ -291,7 +291,7 @@ def _content(memory: Tensor, keys: Tensor, strengths: Tensor) -> Content:
 def _content_gradient(
     memory: Tensor, keys: Tensor, strengths: Tensor, saved: Content, d_weights: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Of the keys (B, R, W), the strengths (B, R) and the memory (B, M, W)."""
+    """Computes the gradients of keys (B, R, W), strengths (B, R) and memory."""
     d_scores = d_weights * saved.weights
     d_scores.addcmul_(saved.weights, d_scores.sum(2, keepdim=True), value=-1)
     d_cosine = d_scores * strengths[:, :, None]

@@ -1,1 +1,1 @@
-"""A step function over a sequence."""
+"""Scans of a step function over a sequence."""

@@ -1,4 +1,4 @@
-"""A step function over a sequence on JAX."""
+"""Scans of a step function over a sequence on JAX."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["any_left", "is_dynamic", "scan", "segments"]
 
 
 def scan(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
-    """`jax.lax.scan`, which compiles the step once for all times."""
+    """Runs `jax.lax.scan`, which compiles the step once for all time steps."""
     return jax.lax.scan(step, state, inputs)
 
 
 def segments(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
-    """`jax.checkpoint` of a scan, within a scan."""
+    """Scans over segments; each is a scan in `jax.checkpoint`."""
 
     def segment(state: Any, now: Any) -> tuple[Any, Any]:
         return jax.lax.scan(step, state, now)

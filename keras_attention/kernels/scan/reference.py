@@ -1,4 +1,4 @@
-"""A step function over a sequence in Keras' operations."""
+"""Scans of a step function over a sequence in Keras operations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Tensor = Any
 
 
 def scan(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
-    """A loop in Python: one step after the other, of a length that is known."""
+    """Runs a Python loop over a sequence of known length."""
     length = keras.tree.flatten(inputs)[0].shape[0]
     if length is None:
         raise ValueError(
@@ -27,15 +27,15 @@ def scan(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
 
 
 def segments(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
-    """A scan of scans: there are no gradients on these backends."""
+    """Runs nested scans; these backends have no gradients."""
     return scan(lambda state, now: scan(step, state, now), state, inputs)
 
 
 def is_dynamic(length: Any) -> bool:
-    """False: no export unrolls a loop here."""
+    """Returns False: no export of these backends unrolls a loop."""
     return False
 
 
 def any_left(moving: Tensor) -> Any:
-    """Whether any is True."""
+    """Returns whether any entry is True."""
     return ops.any(moving)

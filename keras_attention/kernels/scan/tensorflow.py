@@ -1,4 +1,4 @@
-"""A step function over a sequence on TensorFlow."""
+"""Scans of a step function over a sequence on TensorFlow."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["any_left", "is_dynamic", "scan", "segments"]
 def scan(
     step: Callable, state: Any, inputs: Any, parallel: int = 32
 ) -> tuple[Any, Any]:
-    """A `tf.while_loop` over TensorArrays, which XLA can compile and differentiate.
+    """Runs a `tf.while_loop` over TensorArrays, which XLA compiles with gradients.
 
     Args:
-        step: as of :func:`keras_attention.ops.sequence.loop.scan`, as are the next two.
-        state: the first one.
-        inputs: the time first.
-        parallel: how many turns may be begun before the first of them is done.
+        step: as in :func:`keras_attention.ops.sequence.loop.scan`.
+        state: the first state.
+        inputs: a structure of tensors, time first.
+        parallel: the number of iterations that may run in parallel.
     """
     if tf.executing_eagerly():
         return reference.scan(step, state, inputs)
@@ -32,8 +32,8 @@ def scan(
     flat = [tf.convert_to_tensor(x) for x in tree.flatten(inputs)]
     length = flat[0].shape[0]
     length = tf.shape(flat[0])[0] if length is None else length
-    # A step whose numbers nobody uses says what structure and shapes a step returns;
-    # it is pruned from the graph.
+    # This unused step reveals the structure and shapes of the outputs; it is pruned
+    # from the graph.
     first = tree.pack_sequence_as(inputs, [x[0] for x in flat])
     after, output = step(state, first)
     arrays = [tf.TensorArray(x.dtype, length).unstack(x) for x in flat]
@@ -69,11 +69,11 @@ def scan(
 
 
 def segments(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
-    """A loop over segments, and another back over them, which takes their gradients.
+    """Runs a loop over segments, with a backward loop for their gradients.
 
-    `tf.recompute_grad` in a loop does not find the variables. All loops take one turn
-    at a time: what is computed again for a gradient does not wait for it, and of turns
-    that are begun at once all of it would be kept at once.
+    `tf.recompute_grad` does not find the variables inside a loop. All loops run one
+    iteration at a time, because parallel iterations would keep their recomputed values
+    in memory at the same time.
     """
     tree = keras.tree
     given = [tf.convert_to_tensor(x) for x in tree.flatten((state, inputs))]
@@ -118,14 +118,14 @@ def _segments_gradient(
     count: int,
     variables: list,
 ) -> tuple[list[Tensor | None], list[Tensor]]:
-    """The gradients of the first states and of the inputs, and of the variables.
+    """Computes the gradients of the first states, the inputs and the variables.
 
     Args:
         segment: f(states, inputs) that returns the next states and the outputs.
         given: the first states and the inputs of all segments.
-        slopes: of the last states, of which there are `count`, and of the outputs.
-        count: how many states there are.
-        variables: what the step reads.
+        slopes: the gradients of the `count` last states and of the outputs.
+        count: the number of state tensors.
+        variables: the variables that the step reads.
     """
     starts, xs = given
 
@@ -161,5 +161,5 @@ def _segments_gradient(
 
 
 def _common(a: Any, b: Any) -> Any:
-    """The sizes that two tensors share, unknown where they differ."""
+    """Returns the common shape of two tensors, with None where they differ."""
     return tf.TensorShape([x if x == y else None for x, y in zip(a.shape, b.shape)])

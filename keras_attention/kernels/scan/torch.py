@@ -1,4 +1,4 @@
-"""A step function over a sequence on torch."""
+"""Scans of a step function over a sequence on torch."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _NESTED = (dict, list, tuple)
 
 
 def scan(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
-    """A loop in Python over views of the inputs, stacked once behind it.
+    """Runs a Python loop over views of the inputs and stacks the outputs once.
 
-    Structures are taken apart in plain Python: a step is short, and `keras.tree` would
-    take as long.
+    Structures are flattened in plain Python, because `keras.tree` would take as long as
+    a short step.
     """
     flat = [keras.ops.convert_to_tensor(x) for x in keras.tree.flatten(inputs)]
-    views = [SimpleNamespace(each=x.unbind(0)) for x in flat]  # a tuple is no leaf
+    views = [SimpleNamespace(each=x.unbind(0)) for x in flat]  # a tuple is not a leaf
     structure = keras.tree.pack_sequence_as(inputs, views)
     outputs = []
     for t in range(len(views[0].each)):
@@ -33,7 +33,7 @@ def scan(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
 
 
 def segments(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
-    """`torch.utils.checkpoint` of each segment, where there are gradients."""
+    """Runs each segment in `torch.utils.checkpoint` if gradients are needed."""
 
     def segment(state: Any, now: Any) -> tuple[Any, Any]:
         if not torch.is_grad_enabled():
@@ -46,7 +46,7 @@ def segments(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
 
 
 def _map(function: Callable, *structures: Any) -> Any:
-    """`keras.tree.map_structure` of dicts, lists and (named) tuples."""
+    """Computes `keras.tree.map_structure` for dicts, lists and (named) tuples."""
     first = structures[0]
     if not isinstance(first, _NESTED):
         return function(*structures)
@@ -62,9 +62,9 @@ def _map(function: Callable, *structures: Any) -> Any:
 
 
 def is_dynamic(length: Any) -> bool:
-    """True while an export is traced whose length is symbolic, or 1.
+    """Returns True while an export with a symbolic length, or length 1, is traced.
 
-    Keras' exports trace what is left open by an example of one step.
+    Keras exports trace a dynamic length with an example of one step.
     """
     if not (torch.jit.is_tracing() or torch.compiler.is_exporting()):
         return False
@@ -72,5 +72,5 @@ def is_dynamic(length: Any) -> bool:
 
 
 def any_left(moving: Tensor) -> Any:
-    """True while an export is traced: its loop would end where the example's ends."""
+    """Always True in exports, so that the loop does not stop like the example."""
     return True if is_traced(moving) else moving.any()

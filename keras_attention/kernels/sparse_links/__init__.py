@@ -1,1 +1,1 @@
-"""The links of a DNC's memory as what is not 0 of them."""
+"""Sparse temporal links of a DNC's memory."""

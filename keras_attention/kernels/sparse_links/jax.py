@@ -14,14 +14,14 @@ Tensor = Any
 
 
 def fade(values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
-    """Links after a write, (G, K, M)."""
+    """Computes the links after a write, (G, K, M)."""
     if isinstance(values, keras.KerasTensor) or is_exporting():
         return reference.fade(values, slots, weights)
     return _fade(values, slots, weights)
 
 
 def follow(values: Tensor, slots: Tensor, reads: Tensor) -> tuple[Tensor, Tensor]:
-    """What is after and before what was read, (G, M, R)."""
+    """Computes the forward and backward weights of reads, (G, M, R)."""
     if isinstance(values, keras.KerasTensor) or is_exporting():
         return reference.follow(values, slots, reads)
     return _follow(values, slots, reads)
@@ -61,7 +61,7 @@ def _follow_backward(given: Any, slopes: Any) -> tuple[Any, ...]:
 _follow.defvjp(_follow_forward, _follow_backward)
 
 
-# A loop of unknown length has no gradient: gradients of gradients take the reference.
+# A loop of unknown length has no gradient, so second derivatives use the reference.
 @jax.custom_vjp
 def _fade_gradient(
     values: Tensor, slots: Tensor, weights: Tensor, slope: Tensor

@@ -1,13 +1,13 @@
-"""How sparse links fade and how they are followed, with gradients that skip zeros.
+"""Fading and following of sparse links, with gradients that skip zeros.
 
-A memory of many slots can hold M K links, most of which are 0: all of them in a new
-memory, all but one or two in a slot after a decided write. A link of 0 has no effect
-and no gradient. The array is cut into pieces, some slots of one of the K links, and
-loops visit only the pieces with a link in them, forward and back. The cost grows with
-the number of links that are not 0.
+A memory of many slots can store M K links, but most of them are 0: all links in a new
+memory, and all but one or two links of a slot after a sharp write. A link of 0 has no
+effect and no gradient. The array is split into pieces of some slots and one of the K
+links. The loops visit only pieces with nonzero links, forward and backward. The cost
+grows with the number of nonzero links.
 
-`fade` and `follow` are the equations. The backends compute the same values in other
-ways: JAX and TensorFlow by a loop over pieces, torch by a list of the links.
+`fade` and `follow` are the equations. The backends compute the same values differently:
+JAX and TensorFlow by a loop over pieces, torch by a list of the nonzero links.
 
 Shapes: G examples times write heads, M slots, K links of a slot, R read heads, S slots
 of a piece.
@@ -23,11 +23,11 @@ from keras import ops
 
 Tensor = Any
 
-LONGEST = 512  # S at most
+LONGEST = 512  # the maximum of S
 
 
 class Piece(NamedTuple):
-    """Where a piece is: of which of the K links, and from which slot on."""
+    """The location of a piece: the index among K links, and the first slot."""
 
     rank: Tensor
     start: Tensor
@@ -37,11 +37,11 @@ class Piece(NamedTuple):
 def in_whole_pieces(
     inputs: tuple[int, ...], outputs: tuple[int, ...]
 ) -> Callable[[Callable], Callable]:
-    """Fills up the slots, where they are no multiple of a piece, by some without links.
+    """Pads the slots to a multiple of the piece size with slots without links.
 
     Args:
-        inputs: which axis of each argument is the slots'.
-        outputs: the same of each result; one result is no tuple.
+        inputs: the slot axis of each argument.
+        outputs: the slot axis of each result; an integer for a single result.
     """
 
     def around(function: Callable) -> Callable:
@@ -68,10 +68,10 @@ def _filled(x: Tensor, axis: int, more: int) -> Tensor:
 
 
 def fade(values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
-    """Links after a write: (1 − w[i] − w[j]) L[i, j].
+    """Computes the links after a write, (1 − w[i] − w[j]) L[i, j].
 
     Args:
-        values: L, (G, K, M), of slot i.
+        values: L, (G, K, M), for slot i.
         slots: j, integers (G, K, M).
         weights: w, (G, M).
 
@@ -85,7 +85,7 @@ def fade(values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
 
 
 def follow(values: Tensor, slots: Tensor, reads: Tensor) -> tuple[Tensor, Tensor]:
-    """What is after and before what was read: f = L w, b = Lᵀ w.
+    """Computes the forward and backward weights f = L w and b = Lᵀ w.
 
     Args:
         values: L, (G, K, M).
@@ -100,7 +100,7 @@ def follow(values: Tensor, slots: Tensor, reads: Tensor) -> tuple[Tensor, Tensor
     first = ops.arange(groups, dtype="int32") * number
     flat = ops.reshape(first[:, None, None] + slots, (-1,))  # (G K M,)
     ahead, back = [], []
-    for r in range(heads):  # numbers are gathered sooner than rows
+    for r in range(heads):  # gathering scalars is faster than gathering rows
         weights = reads[:, :, r]
         before = ops.take(ops.reshape(weights, (-1,)), flat, axis=0)
         before = ops.reshape(before, (-1, links, number))  # w[j]
@@ -113,7 +113,7 @@ def follow(values: Tensor, slots: Tensor, reads: Tensor) -> tuple[Tensor, Tensor
 
 @in_whole_pieces((2, 2, 1), (2,))
 def fade_pieces(values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
-    """The same as `fade`, piece by piece."""
+    """Computes `fade` piece by piece."""
     table = weights[..., None]  # (G, M, 1)
 
     def step(piece: Piece, out: Tensor) -> tuple[Tensor]:
@@ -128,7 +128,7 @@ def fade_pieces(values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
 def fade_gradient(
     values: Tensor, slots: Tensor, weights: Tensor, slope: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Of L (G, K, M) and w (G, M)."""
+    """Computes the gradients of L (G, K, M) and w (G, M)."""
     table = weights[..., None]
 
     def step(piece: Piece, of_values: Tensor, of_weights: Tensor) -> tuple:
@@ -147,7 +147,7 @@ def fade_gradient(
 def follow_pieces(
     values: Tensor, slots: Tensor, reads: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The same as `follow`, piece by piece."""
+    """Computes `follow` piece by piece."""
 
     def step(piece: Piece, ahead: Tensor, back: Tensor) -> tuple[Tensor, Tensor]:
         to, value = _cut(slots, piece), _cut(values, piece)[..., None]
@@ -162,9 +162,9 @@ def follow_pieces(
 def follow_gradient(
     values: Tensor, slots: Tensor, reads: Tensor, ahead: Tensor, back: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Of L (G, K, M) and wʳ (G, M, R), by those of f and b, (G, M, R)."""
+    """Computes the gradients of L (G, K, M) and wʳ (G, M, R) from f's and b's."""
     heads = reads.shape[-1]
-    both = ops.concatenate([reads, back], axis=-1)  # looked up together
+    both = ops.concatenate([reads, back], axis=-1)  # gathered together
 
     def step(piece: Piece, of_values: Tensor, of_reads: Tensor) -> tuple:
         to, value = _cut(slots, piece), _cut(values, piece)[..., None]
@@ -182,7 +182,7 @@ def follow_gradient(
 def _each(
     values: Tensor, step: Callable[..., tuple[Tensor, ...]], *results: Tensor
 ) -> tuple[Tensor, ...]:
-    """What `step` makes of tensors, one piece with a link in it after the other."""
+    """Applies `step` to tensors for each piece with a nonzero link."""
     _, links, number = values.shape
     size = _size(number)
     pieces = number // size
@@ -203,19 +203,19 @@ def _each(
 
 
 def _size(number: int) -> int:
-    """S, of pieces that are as few as can be, of one size, and not too long."""
+    """Returns S for the fewest pieces of equal size up to `LONGEST`."""
     pieces = -(-number // LONGEST)
     return -(-number // pieces)
 
 
 def _cut(x: Tensor, piece: Piece) -> Tensor:
-    """(G, S) of (G, K, M)."""
+    """Slices (G, K, M) to (G, S)."""
     shape = (ops.shape(x)[0], 1, piece.size)
     return ops.slice(x, _start(0, piece.rank, piece.start), shape)[:, 0]
 
 
 def _rows(x: Tensor, piece: Piece) -> Tensor:
-    """(G, S, R) of (G, M, R)."""
+    """Slices (G, M, R) to (G, S, R)."""
     shape = (ops.shape(x)[0], piece.size, x.shape[-1])
     return ops.slice(x, _start(0, piece.start, 0), shape)
 
@@ -225,13 +225,13 @@ def _start(*indices: Any) -> Tensor:
 
 
 def _at(x: Tensor, slots: Tensor) -> Tensor:
-    """(G, S, R) of (G, M, R): the rows of some slots (G, S)."""
+    """Gathers the rows of slots (G, S): (G, M, R) to (G, S, R)."""
     flat = ops.reshape(x, (-1, x.shape[-1]))
     return ops.take(flat, _flat(slots, x.shape[1]), axis=0)
 
 
 def _put(x: Tensor, piece: Piece, block: Tensor) -> Tensor:
-    """(G, K, M) with numbers (G, S) added."""
+    """Adds a block (G, S) to (G, K, M)."""
     _, links, number = x.shape
     here = piece.start + ops.arange(piece.size, dtype="int32") + piece.rank * number
     index = _flat(ops.broadcast_to(here, ops.shape(block)), links * number)
@@ -239,13 +239,13 @@ def _put(x: Tensor, piece: Piece, block: Tensor) -> Tensor:
 
 
 def _add(x: Tensor, piece: Piece, block: Tensor) -> Tensor:
-    """(G, M, R) with (G, S, R) added."""
+    """Adds a block (G, S, R) to (G, M, R)."""
     here = piece.start + ops.arange(piece.size, dtype="int32")
     return _send(x, ops.broadcast_to(here, ops.shape(block)[:2]), block)
 
 
 def _send(x: Tensor, slots: Tensor, block: Tensor) -> Tensor:
-    """(G, M, R) with (G, S, R) added to the rows of some slots (G, S)."""
+    """Adds a block (G, S, R) to the rows of slots (G, S) in (G, M, R)."""
     width = x.shape[-1]
     index = _flat(slots, x.shape[1])
     return _scatter(x, (-1, width), index, ops.reshape(block, (-1, width)))
@@ -259,6 +259,6 @@ def _scatter(x: Tensor, shape: Any, index: Tensor, numbers: Tensor) -> Tensor:
 
 
 def _flat(slots: Tensor, number: int) -> Tensor:
-    """Places among all G times `number`."""
+    """Returns flat indices into G × `number` entries."""
     first = ops.arange(ops.shape(slots)[0], dtype="int32") * number
     return first[:, None] + slots

@@ -14,7 +14,7 @@ Tensor = Any
 
 
 def fade(values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
-    """Links after a write, (G, K, M)."""
+    """Computes the links after a write, (G, K, M)."""
     if isinstance(values, keras.KerasTensor) or is_exporting():
         return reference.fade(values, slots, weights)
 
@@ -29,7 +29,7 @@ def fade(values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
 
 
 def follow(values: Tensor, slots: Tensor, reads: Tensor) -> tuple[Tensor, Tensor]:
-    """What is after and before what was read, (G, M, R)."""
+    """Computes the forward and backward weights of reads, (G, M, R)."""
     if isinstance(values, keras.KerasTensor) or is_exporting():
         return reference.follow(values, slots, reads)
 

@@ -1,4 +1,4 @@
-"""Sparse links on torch, by a list of the links that are not 0."""
+"""Sparse links on torch, by a list of the nonzero links."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ Tensor = Any
 
 
 class NonzeroLinks(NamedTuple):
-    """The N links that are not 0."""
+    """The N nonzero links."""
 
-    index: Tensor  # where each stands among all G K M
-    after: Tensor  # its slot i, among all G M
-    before: Tensor  # its slot j, among all G M
+    index: Tensor  # index among all G K M
+    after: Tensor  # slot i, index among all G M
+    before: Tensor  # slot j, index among all G M
     values: Tensor  # L[i, j]
 
 
 def fade(values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
-    """Links after a write, (G, K, M)."""
+    """Computes the links after a write, (G, K, M)."""
     if not _applies(values, weights):
         return reference.fade(values, slots, weights)
     return _Fade.apply(values, slots, weights)
 
 
 def follow(values: Tensor, slots: Tensor, reads: Tensor) -> tuple[Tensor, Tensor]:
-    """What is after and before what was read, (G, M, R)."""
+    """Computes the forward and backward weights of reads, (G, M, R)."""
     if not _applies(values, reads):
         return reference.follow(values, slots, reads)
     return _Follow.apply(values, slots, reads)
 
 
 def _applies(values: Tensor, weights: Tensor) -> bool:
-    """Whether nothing traces, transforms or casts what is computed."""
+    """Returns whether no tracing, transform or autocast is active."""
     if is_traced(values) or is_traced(weights) or not own_gradients():
         return False
     cast = torch.is_autocast_enabled(values.device.type)
@@ -45,7 +45,7 @@ def _applies(values: Tensor, weights: Tensor) -> bool:
 
 
 class _Fade(torch.autograd.Function):
-    """L and w to the L that is left."""
+    """Maps L and w to the faded L."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
@@ -59,7 +59,7 @@ class _Fade(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         values, slots, weights, *live = ctx.saved_tensors
-        # Gradients are recorded here only if they are to be differentiated again.
+        # Gradients are recorded here only for second derivatives.
         if torch.is_grad_enabled():
             out = reference.fade(values, slots, weights)
             gradients = gradients_again([out], (values, weights), [slope])
@@ -77,7 +77,7 @@ class _Fade(torch.autograd.Function):
 
 
 class _Follow(torch.autograd.Function):
-    """L and wʳ to f and b."""
+    """Maps L and wʳ to f and b."""
 
     @staticmethod
     def forward(
@@ -121,6 +121,6 @@ def _live(values: Tensor, slots: Tensor) -> NonzeroLinks:
 
 
 def _kept(weights: Tensor, live: NonzeroLinks) -> Tensor:
-    """1 − w[i] − w[j], (N,)."""
+    """Computes 1 − w[i] − w[j], (N,)."""
     flat = weights.reshape(-1)
     return (1 - flat[live.after]).sub_(flat[live.before])

@@ -23,7 +23,7 @@ def set_arguments(model: keras.Model, dtype: Any, **arguments: Any) -> None:
     Args:
         model: a model after its graph is built.
         dtype: its dtype policy; None for the global policy of Keras.
-        ***arguments: all other arguments.
+        **arguments: all other arguments.
     """
     if dtype is not None:
         model.dtype_policy = keras.dtype_policies.get(dtype)

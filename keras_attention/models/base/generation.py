@@ -56,7 +56,7 @@ class Writer:
                 KerasHub.
             stops: tokens that end a sequence, or None.
             seed: the seed of a random sampler.
-            **key: values that identify `begin` among others of this model.
+            *key: values that identify `begin` among others of this model.
 
         Returns:
             int32 (R, max_length), 0 after a stop token; with the further outputs of the

@@ -32,7 +32,7 @@ class SkipGram(keras.Model):
 
     Each word has two vectors, v as the centre word and u as a context word. With
     `BinaryCrossentropy(from_logits=True)` and the labels of
-    `keras_attention.datasets.words.SkipGrams` the loss is the paper's,
+    `keras_attention.datasets.words.SkipGrams`, the loss equals the loss of the paper,
 
         −log σ(u_oᵀ v_c) − Σ_k log σ(−u_kᵀ v_c),
 

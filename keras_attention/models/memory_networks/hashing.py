@@ -21,7 +21,7 @@ from keras_attention.ops.hashing import (
 
 
 class Hash:
-    """An inverted index from buckets of words to facts. Abstract.
+    """An inverted index from word buckets to facts. Abstract base class.
 
     Words in more than `max_share` of all facts, such as "the", would select nearly all
     facts and therefore have no bucket. If no word of a text has a bucket, every fact is

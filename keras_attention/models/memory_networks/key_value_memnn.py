@@ -28,7 +28,7 @@ LENGTH = 4.0
 
 @export
 class KeyValueMemNN(keras.Model):
-    """Answers questions from facts, each a key (entity, relation) and a value (entity).
+    """Answers questions from facts with a key (entity, relation) and a value (entity).
 
         q₁ = [Σⱼ lⱼ ∘ A xⱼ ; 0]         the question, of words x
         kᵢ = [A rᵢ + A s(eᵢ) ; eᵢ]      key of fact i: its relation r and its entity e

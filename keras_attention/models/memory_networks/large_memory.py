@@ -204,9 +204,7 @@ class LargeMemory:
                 state = self._o.add(state, hop, self._sentences(found[:, hop]))
         slots = np.where(found >= 0, np.arange(hops), -1)  # (B, K)
         memory = np.stack([self._sentences(found[:, h]) for h in range(hops)], axis=1)
-        memory = np.pad(
-            memory, ((0, 0), (0, 0), (1, 0))
-        )  # (B, K, ·), no times needed
+        memory = np.pad(memory, ((0, 0), (0, 0), (1, 0)))  # (B, K, ·), no times needed
         words = numpy(self._r(asked, memory, slots)).argmax(-1)
         return Answers(words, found, scored)
 

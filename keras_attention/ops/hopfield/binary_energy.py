@@ -120,7 +120,7 @@ def polynomial_update(
         are, else in float32, or in float64 if the inputs are and the backend keeps it.
 
     Raises:
-        ValueError: as `classical_update` does, and for another degree.
+        ValueError: as `classical_update` does, and for an invalid degree.
 
     Reference:
         Krotov & Hopfield, "Dense associative memory for pattern recognition" (2016),

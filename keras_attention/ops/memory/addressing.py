@@ -42,7 +42,7 @@ from keras_attention.kernels.memory_step import reference
 Tensor = Any
 
 EPSILON = reference.EPSILON
-"""Added to squares before their root, and the least usage that is told from none."""
+"""Added under square roots; also the smallest usage that differs from 0."""
 
 
 def content_weights(
@@ -124,7 +124,7 @@ def usage(previous: Tensor, write_weights: Tensor, retention: Tensor) -> Tensor:
 
 
 def allocation_weights(usage: Tensor) -> Tensor:
-    """Computes a, the allocation weights; the least used slots come first.
+    """Computes the allocation weights a, which prefer the least used slots.
 
         φ = slots by ascending usage,  a[φⱼ] = (1 − u[φⱼ]) ∏_{i<j} u[φᵢ]
 

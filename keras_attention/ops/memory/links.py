@@ -213,7 +213,7 @@ def dense_links(links: SparseLinks) -> Tensor:
 
 
 def _strongest(weights: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Returns slots and weights of the K largest per row (G, M), rescaled to its sum."""
+    """Returns slots and rescaled weights of the K largest entries per row (G, M)."""
     values, slots = ops.top_k(weights, k)  # (G, K)
     total = ops.sum(weights, axis=-1, keepdims=True)
     kept = ops.sum(values, axis=-1, keepdims=True)

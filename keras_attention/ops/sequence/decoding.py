@@ -211,7 +211,7 @@ def check_max_length(max_length: int, prompt_length: int) -> None:
 
 
 def bucket(size: int, step: int = 16) -> int:
-    """Returns the padded length: a multiple of 16, of 32 above 128, of 64 above 256 …
+    """Returns the padded length, a multiple of 16 (32 above 128, 64 above 256, etc.).
 
     A compiled function is recompiled for each new length. Buckets limit the number of
     lengths. From 64 on, less than a quarter of the input is padding.
