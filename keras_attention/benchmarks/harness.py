@@ -35,8 +35,8 @@ class Step:
     Attributes:
         flops: Number of operations; a multiplication with an addition counts as two.
         bytes: Minimum number of bytes to read or write.
-        product: (batch, rows, inner, columns) of the matrix product whose measured rate
-            applies; None if the operations are not a product and only the bytes count.
+        product: (batch, rows, inner, columns) of the matrix product that sets the rate;
+            None if the operations are not a product and only the bytes count.
     """
 
     flops: float
@@ -74,7 +74,7 @@ class Case:
         steps: The minimum work, for the floor.
         tolerance: Maximum difference of results, relative to the larger of their
             maximum and 1.
-        quick: Whether the case is part in a quick run.
+        quick: Whether a quick run includes the case.
         needs: Modules that peers need in addition to the backend.
         backends: The backends on which the case is meaningful.
     """

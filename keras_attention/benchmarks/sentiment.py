@@ -272,7 +272,7 @@ def run(data: Data, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
 def bags(split: list[sentences.Sentence], words: sentences.Vocabulary) -> np.ndarray:
     """Returns the distinct known words of each sentence and the start token, (N, ·).
 
-    The weight of the start token, which every sentence has, is the regression's bias.
+    Every sentence has the start token, so its weight is the regression's bias.
     """
     rows = [
         [START, *sorted({*words.encode(sentence.text)} - {UNKNOWN})]

@@ -1,4 +1,4 @@
-"""Four tasks that a network with a memory learns as an algorithm.
+"""Four algorithmic tasks for networks with a memory.
 
 Copy, repeat copy, associative recall and priority sort are from Graves et al., 2014,
 *Neural Turing Machines*, https://arxiv.org/abs/1410.5401, section 4. Repeat copy
@@ -92,7 +92,7 @@ def repeat_copy(
     seed: Seed = 0,
     steps: int | None = None,
 ) -> dict[str, np.ndarray]:
-    """Repeat copy: write the vectors several times over, then an end mark.
+    """Repeat copy: write the vectors several times, then an end mark.
 
     The encoding and the default ranges follow the published DNC code. Channel `bits` of
     the inputs marks the start, one step before the first vector. Channel `bits` + 1
@@ -139,7 +139,7 @@ def repeat_copy(
     data["inputs"][every, 0, bits] = 1
     data["inputs"][row, 1 + place, :bits] = vectors
     data["inputs"][every, 1 + read, bits + 1] = times / scale
-    first = np.cumsum(read) - read  # (N,), where a sequence's vectors begin
+    first = np.cumsum(read) - read  # (N,), first vector of each sequence
     row, place = places(read * times)
     written = vectors[first[row] + place % read[row]]
     data["targets"][row, read[row] + 2 + place, :bits] = written

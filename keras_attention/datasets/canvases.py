@@ -52,7 +52,7 @@ class Canvases(NamedTuple):
 
 
 class Vectors(NamedTuple):
-    """What `vectorize` returns, with T = 7 tokens.
+    """The output of `vectorize`, with T = 7 tokens.
 
     Attributes:
         inputs: `"image"`, (N, H, H, 1) float32; `"target"`, (N, T) int32, the start

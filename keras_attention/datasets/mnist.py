@@ -52,8 +52,8 @@ class Digits(NamedTuple):
 def load(split: str = "test") -> Digits:
     """Loads the digits of a split: 60,000 for `"train"`, 10,000 for `"test"`.
 
-    The files, such as `mnist/t10k-images-idx3-ubyte.gz`, are looked up in the folder
-    named by `KERAS_ATTENTION_DATA`, then in Keras' cache, then downloaded.
+    The files, such as `mnist/t10k-images-idx3-ubyte.gz`, are read from the folder named
+    by `KERAS_ATTENTION_DATA` or from Keras' cache. Otherwise they are downloaded.
 
     Args:
         split: `"train"` or `"test"`.

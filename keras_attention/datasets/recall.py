@@ -64,7 +64,7 @@ def generate(
         count: N, the number of stories.
         facts: number of facts per story, or several numbers to sample from for each
             story; at most `keys`.
-        seed: what is drawn from.
+        seed: seed for `numpy.random.default_rng`.
         keys: number of possible keys.
         values: number of possible values, at least 2.
 

@@ -235,7 +235,7 @@ class Vocabulary:
         """Reads a file written by `save`.
 
         Raises:
-            FileNotFoundError: There is no such file.
+            FileNotFoundError: The file is missing.
             ValueError: The file is not UTF-8, does not begin with the header and the
                 special tokens, ends inside a line, or has a later line that is not a
                 single new token. The message gives the file and the line.

@@ -60,11 +60,11 @@ class TokenMasking:
         tokens: integers (B, T), or (T,) for one sequence, padded with 0 at the end.
 
     Returns:
-        `(inputs, labels, sample_weight)`, as `fit` takes them: inputs are a dict of
-        "tokens" int32 (B, T) and "mask_positions" int32 (B, P); labels are the original
-        tokens, int32 (B, P); weights are float32 (B, P). With fewer than P masked
-        tokens, positions, labels and weights end in 0. All positions are below T. The
-        outputs are tensors in a pipeline, otherwise NumPy arrays.
+        `(inputs, labels, sample_weight)` for `fit`. Inputs are a dict of "tokens" int32
+        (B, T) and "mask_positions" int32 (B, P); labels are the original tokens, int32
+        (B, P); weights are float32 (B, P). With fewer than P masked tokens, positions,
+        labels and weights end in 0. All positions are below T. The outputs are tensors
+        in a pipeline, otherwise NumPy arrays.
 
     Raises:
         ImportError: a package of the extra `text` is missing.

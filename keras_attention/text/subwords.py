@@ -19,7 +19,7 @@ class Subwords:
     It implements the vocabulary interface of
     `keras_attention.datasets.translation.vectorize`, so subwords can replace words:
 
-        index 0  padding        index 1  what is not known
+        index 0  padding        index 1  unknown
         index 2  the start      index 3  the end of a sequence
 
     Before splitting, a text is normalized to Unicode form NFKC, and each run of white

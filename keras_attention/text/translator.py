@@ -38,7 +38,7 @@ def translate(
         model: a `keras_attention.models.Seq2Seq`, or another model with the same
             `generate` method.
         source_vocabulary: a `Subwords`, or a vocabulary of words or characters.
-        target_vocabulary: likewise.
+        target_vocabulary: the same for the target.
         texts: B strings.
         sampler: see `Seq2Seq.generate`.
         max_length: the maximum number of target tokens.
@@ -118,7 +118,7 @@ def export_translator(
         model: a `keras_attention.models.Seq2Seq`, or another model with the same
             `begin` and `next` methods.
         source_vocabulary: a `Subwords`.
-        target_vocabulary: likewise.
+        target_vocabulary: the same for the target.
         path: the folder to write to.
         sampler: the name of a sampler of `keras_attention.samplers`, or a sampler. A
             random sampler restarts with the same random numbers in each process that

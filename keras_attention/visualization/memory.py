@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST = 40  # maximum number of rows for an input, an output or a word
-_SEEN = 0.1  # minimum weight for a row of its own
+_SEEN = 0.1  # minimum weight of a row
 _WRITTEN, _READ = (0.90, 0.42, 0.0), (0.09, 0.35, 0.69)  # orange, blue
 _MODE, _GATE, _USED = (0.35, 0.20, 0.60), (0.45, 0.30, 0.10), (0.0, 0.40, 0.20)
 
@@ -69,8 +69,8 @@ def plot_memory(
             left out.
         outputs: Floats (T, V) from 0 to 1, the output of each step.
         steps: At most T strings, the labels of the steps. Empty strings give no label.
-        slots: Maximum number of slots to draw. The slots with the largest weights are
-            drawn.
+        slots: Maximum number of slots to draw. Slots with the largest weights come
+            first.
         title: A title above the figure.
 
     Returns:
@@ -258,7 +258,7 @@ def origins(write_weights: np.ndarray, read_weights: np.ndarray) -> np.ndarray:
 
 
 def _origins(seen: _Sample, head: int, labels: list[str]) -> list[Panel]:
-    """Returns a panel with one row per step whose writing the head reads."""
+    """Returns a panel with one row per writing step that the head reads."""
     back = origins(seen.write_weights.sum(1), seen.read_weights[:, head]).T
     rows = np.flatnonzero(back.max(1) >= _SEEN)
     if not len(rows):

@@ -21,7 +21,7 @@ class Recipe:
         name: its name on the command line.
         mode: "joint" for one network on all tasks, "single" for one network per task.
         column: the published column to compare with.
-        column_10k: the same with 10,000 training questions a task.
+        column_10k: the same with 10,000 training questions per task.
         cls: the model's class in `keras_attention.models`.
         arguments: arguments of the model, except `vocabulary_size` and `memory_size`.
         epochs: the number of training epochs.
@@ -76,8 +76,8 @@ class Recipe:
         return self.column_10k if size == "10k" else self.column
 
 
-# The authors' code differs from their paper in the height of the position encoding. In
-# single tasks with SGD and linear start, task 16 needs the code's: docs/decisions.md.
+# The authors' code doubles the paper's position encoding. With SGD, linear start and
+# one network per task, task 16 needs the doubled encoding: see docs/decisions.md.
 _PE = {"encoding": "centered_position"}
 _LS = {"linear_start": True}
 _RN = {"time_noise": 0.1}

@@ -16,7 +16,7 @@ Run = dict[str, Any]
 
 
 def best(runs: list[Run]) -> Run:
-    """The run of lowest training error, the lowest loss among equals: never by test."""
+    """Selects the run with the lowest training error, then training loss."""
     return min(runs, key=lambda run: (run["train_error"], run["train_loss"]))
 
 

@@ -23,7 +23,7 @@ class Trainer:
 
     Args:
         recipe: the recipe.
-        task: a task's number; None for all together.
+        task: a task number; None for all tasks.
         size: "1k" or "10k".
         data: "real", or "simulated" to train on simulated questions and to test on
             real ones.

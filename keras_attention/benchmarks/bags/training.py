@@ -1,10 +1,10 @@
 """Trains many HopfieldClassifiers at once on subsets of one set of bags, with JAX.
 
-Each is the public model, called by `stateless_call` and moved by Keras' AdamW. They
-differ in the bags that they may see and in their random numbers, and go side by side
-through one compiled loop over all steps of all epochs.
+Each network is the public model, called by `stateless_call` and updated by Keras'
+AdamW. The networks differ in their training bags and random numbers. One compiled loop
+trains all of them in parallel over all steps and epochs.
 
-Shapes: B bags, S instances in the longest, F features, K networks.
+Shapes: B bags, S instances of the largest bag, F features, K networks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Array = Any
 
 
 class Learnt(NamedTuple):
-    """What K networks say of all bags once they are trained.
+    """The outputs of K trained networks for all bags.
 
     Attributes:
         logits: (K, B) float32.
@@ -36,7 +36,7 @@ class Learnt(NamedTuple):
 
 
 class Learner:
-    """Networks of one kind, and how they are trained; compiled at the first call.
+    """Networks with shared training settings, compiled at the first call.
 
     Args:
         bags: all bags, labelled 0 and 1.

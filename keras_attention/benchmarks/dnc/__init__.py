@@ -6,7 +6,7 @@
 - `tasks.py`: each task's network, training and lessons
 - `problems.py`: the algorithmic tasks and their scores
 - `worlds.py`: graphs, block puzzles and bAbI with their scores
-- `networks.py`: a DNC, an NTM, or an LSTM with as many weights
+- `networks.py`: a DNC, an NTM, or an LSTM with an equal number of weights
 - `training.py`: trains a network on newly generated sequences
 - `report.py`: text lines, JSON report and results page; its texts are in `texts.py`
 """

@@ -1,4 +1,4 @@
-"""The networks: a DNC, a Neural Turing Machine, or an LSTM with as many weights."""
+"""The networks: a DNC, a Neural Turing Machine, or an LSTM of equal size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each task's network, training and lessons.
+"""The network, training and lessons of each task.
 
 Comments name the papers' networks where known. The training is our own (Adam, batches
 of 4 to 32, lessons), since the papers' training took days. On one processor core, the

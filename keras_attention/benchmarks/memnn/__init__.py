@@ -4,8 +4,8 @@
 
 - `command.py`: does the missing runs and writes the results
 - `tasks.py`: one run: a bAbI task, or a model in a simulated world
-- `training.py`: trains a MemNN and counts its errors
+- `training.py`: trains a MemNN and measures its errors
 - `readers.py`: an RNN and an LSTM that read stories word by word
-- `hashing.py`: a memory of very many facts
+- `hashing.py`: a memory with very many facts
 - `report.py`: text lines, tables and the JSON report
 """

@@ -1,4 +1,4 @@
-"""The speed cases by name, and how some of them are chosen."""
+"""The speed cases by name, and their selection."""
 
 from __future__ import annotations
 
@@ -45,14 +45,13 @@ def select(
     quick: bool = False,
     known: Mapping[str, Sequence[Case]] | None = None,
 ) -> list[Case]:
-    """The cases of the given names and sizes.
+    """Selects cases by name and size.
 
     Args:
-        names: Names of cases; by default all.
-        sizes: Strings "KEY=VALUE"; a case is left out if it has the key with
-            another value.
-        quick: Whether only the few cases in a quick run are wanted.
-        known: Cases by name; by default `CASES`.
+        names: Names of cases. Defaults to all cases.
+        sizes: Strings "KEY=VALUE". Cases with another value for the key are left out.
+        quick: Whether to select only the cases of a quick run.
+        known: Cases by name. Defaults to `CASES`.
 
     Returns:
         A list of `Case`.

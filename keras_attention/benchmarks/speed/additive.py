@@ -1,13 +1,12 @@
-"""Attention with the additive score, against Keras' own layer.
+"""Attention with the additive score, compared with Keras' layer.
 
-Both are given the queries and keys as a projection would leave them, and the vector
-of the score; values are the keys. The peer is `keras.layers.AdditiveAttention`
-("keras.layers"), whose variable is replaced by the same vector. On TensorFlow also with
-XLA, which Keras' users may ask for.
+Both take projected queries and keys and the same score vector; the values are the keys.
+The peer is `keras.layers.AdditiveAttention` ("keras.layers") with its variable replaced
+by that vector. TensorFlow also runs with XLA, an option for Keras users.
 
-`additive_long` is for its memory: what Keras' layer would hold of all pairs, 17 GB, it
-could not. Its peer is attention with the scaled dot product, which holds the scores
-("dot product"), and computes something else.
+`additive_long` measures memory. Keras' layer would need 17 GB for all pairs and cannot
+run. The peer is scaled dot-product attention, which stores the scores ("dot product")
+and computes a different result.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ FLOAT = 4  # bytes
 
 
 def cases() -> tuple[Case, ...]:
-    """As many queries as keys, T; gradients are those of all three tensors."""
+    """Uses T queries and T keys; gradients cover all three tensors."""
     every = [{**sizes, "mode": mode} for mode in MODES for sizes in SIZES]
     compiled = [{**sizes, "compiler": "xla"} for sizes in every]
     return (
@@ -64,10 +63,10 @@ def _case(
 
 
 def _steps(sizes: dict[str, Any]) -> tuple[Step, ...]:
-    """The pairs' units, which are no product, and the products with the values.
+    """Counts the units of all pairs and the products with the values.
 
-    Units cost nothing in this floor but the bytes of what they are made of, so that
-    it lies far below what can be reached.
+    This floor counts units only by the bytes of their inputs, so it is far below any
+    reachable time.
     """
     batch, length, width = (sizes[name] for name in "BTU")
     tensor, scores = FLOAT * batch * length * width, FLOAT * batch * length * length

@@ -1,7 +1,7 @@
-"""Dot-product attention with its weights returned, against Keras' own.
+"""Dot-product attention with returned weights, compared with Keras.
 
-The peers are `keras.ops.dot_product_attention` ("keras.ops"), which returns none, and
-the layer `keras.layers.Attention` ("keras.layers").
+The peers are `keras.ops.dot_product_attention` ("keras.ops"), which returns no weights,
+and the layer `keras.layers.Attention` ("keras.layers").
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EXPLICIT = {"B": 8, "D": 64}
 
 
 def explicit_cases() -> tuple[Case, ...]:
-    """One head, (B, T, D), the weights returned."""
+    """One head, (B, T, D), with returned weights."""
     return tuple(
         _case({**EXPLICIT, "T": length, "mode": mode})
         for mode in MODES
@@ -42,10 +42,10 @@ def _case(sizes: dict[str, Any]) -> Case:
 
 
 def steps(sizes: dict[str, Any]) -> tuple[Step, ...]:
-    """Two products forwards; backwards dV, dP, dQ and dK, four more.
+    """Counts two forward products and four backward products: dV, dP, dQ, dK.
 
-    Each of query, key, value, output and their gradients is moved once. An
-    explicit form also writes the weights, and reads them once to go back.
+    Query, key, value, output and their gradients move once each. An explicit form also
+    writes the weights and reads them once in the backward pass.
     """
     length, width = sizes["T"], sizes["E" if "E" in sizes else "D"]
     batch = sizes["B"] * sizes.get("H", 1)
@@ -73,7 +73,7 @@ def _contestants(
     sizes: dict[str, Any],
     backend: str,
 ) -> Contestants:
-    """Compiles each function at the same query, key and value."""
+    """Compiles each function with the same query, key and value."""
     from keras import ops
 
     generator = np.random.default_rng(SEED)

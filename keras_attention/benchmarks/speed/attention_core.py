@@ -1,12 +1,12 @@
-"""The fused core alone: `ops.dot_product_attention`, with what it may be asked for.
+"""The fused core `ops.dot_product_attention` with its options.
 
 The peers are `keras.ops.dot_product_attention` ("keras.ops") and, on torch,
-`torch.nn.functional.scaled_dot_product_attention` ("torch"). On TensorFlow, with XLA,
-too.
+`torch.nn.functional.scaled_dot_product_attention` ("torch"). TensorFlow also runs with
+XLA.
 
-`attention_long` is for its memory, forward and backward, at T = 4,096. Longer ones
-would take the peer more memory than there is; what one call of ours takes at T = 16,384
-(or another `--length`), with nothing beside it, is told by
+`attention_long` measures memory, forward and backward, at T = 4,096. The peer would run
+out of memory for longer sequences. To measure one call of ours alone at T = 16,384 (or
+another `--length`), run
 
     python -m keras_attention.benchmarks.speed.attention_core --backend jax
 """
@@ -71,7 +71,7 @@ def _case(name: str, sizes: dict[str, Any], only: tuple[str, ...] = EVERY) -> Ca
 
 
 def padding(batch: int, length: int) -> np.ndarray:
-    """Booleans (B, T): the last quarter of each second sequence is padding."""
+    """Returns a mask (B, T): the last quarter of every second sequence is padding."""
     lengths = np.where(np.arange(batch) % 2, length - length // 4, length)
     return np.arange(length) < lengths[:, None]
 
@@ -116,7 +116,7 @@ def _functions(sizes: dict[str, Any], backend: str) -> dict[str, Callable[..., A
 
     def theirs(query: Any, key: Any, value: Any) -> Any:
         seen = mask
-        if mask is not None:  # Keras' layer, too, gives it this size
+        if mask is not None:  # the size in Keras' layer
             shape = (sizes["B"], 1, sizes["T"], sizes["T"])
             seen = keras_ops.broadcast_to(mask, shape)
         out = keras_ops.dot_product_attention(
@@ -138,7 +138,7 @@ def _functions(sizes: dict[str, Any], backend: str) -> dict[str, Callable[..., A
 
 
 def main() -> None:
-    """Prints how much memory one call, forward and backward, takes over its inputs."""
+    """Prints the memory of one forward and backward call, without its inputs."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--backend", choices=EVERY, required=True)
     parser.add_argument("--length", type=int, default=16384)

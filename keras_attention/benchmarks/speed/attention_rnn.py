@@ -1,8 +1,8 @@
-"""One training step of AttentionRNN, against keras.layers.RNN over a cell of one's own.
+"""One training step of AttentionRNN, compared with keras.layers.RNN over a custom cell.
 
-Both call Keras' own LSTMCell, look with Bahdanau's score before it, and have the same
-weights. "cell alone" is that cell in the loop of AttentionRNN, without attention: its
-ratio is the share of the step that is the cell's.
+Both call Keras' LSTMCell after attention with Bahdanau's score, and have the same
+weights. "cell alone" runs that cell in the loop of AttentionRNN without attention. Its
+ratio is the cell's share of the step.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _case(sizes: dict[str, Any], backends: tuple[str, ...]) -> Case:
 
 
 def _steps(sizes: dict[str, Any]) -> tuple[Step, ...]:
-    """Each step's products, thrice: a gradient of each factor costs as much again."""
+    """Counts each step's products three times: forward and two gradients."""
     batch, steps, keys, units = (sizes[name] for name in "BTSU")
     cell = (1, batch, 3 * units, GATES * units)  # [x; c; h] and a kernel
     asked = (1, batch, units, units)
@@ -93,7 +93,7 @@ def _make(sizes: dict[str, Any], backend: str) -> Contestants:
     _share_weights(found["ours"].model, found[PEER].model)
 
     def check() -> dict[str, float]:
-        """The same outputs before a step and after it; of the cell, none to compare."""
+        """Checks equal outputs before and after a step, except for the cell alone."""
         worst = 0.0
         try:
             for stepped in (False, True):
@@ -139,7 +139,7 @@ def _model(layer: Any, inputs: dict[str, np.ndarray], compiler: str) -> Any:
 
 
 def _share_weights(ours: Any, theirs: Any) -> None:
-    """Gives the peer our weights."""
+    """Copies our weights to the peer."""
     from keras_attention.layers import AttentionRNN
 
     (rnn,) = [layer for layer in ours.layers if isinstance(layer, AttentionRNN)]

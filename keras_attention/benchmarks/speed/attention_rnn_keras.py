@@ -1,7 +1,7 @@
-"""What one would write with Keras alone: `keras.layers.RNN` over a cell with a memory.
+"""The plain Keras solution: `keras.layers.RNN` over a cell with a memory.
 
-The cell holds the memory, its projected keys and its mask, which the layer around it
-sets before it runs the loop. Imported only once the backend is chosen.
+The cell holds the memory, its projected keys and its mask. The outer layer sets them
+before the loop. Import this module only after the backend is chosen.
 
 Shapes: B batch, T steps, S keys, D width of an input, U units, V width of a value.
 """
@@ -15,7 +15,7 @@ from keras import ops
 
 
 class MemoryCell(keras.layers.Layer):
-    """An LSTM cell that reads [xₜ; cₜ], where cₜ is looked up with its last output."""
+    """An LSTM cell that reads [xₜ; cₜ]; its last output is the query for cₜ."""
 
     def __init__(self, units: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -26,13 +26,13 @@ class MemoryCell(keras.layers.Layer):
         self.memory = self.keys = None
 
     def build(self, input_shape: Any) -> None:
-        """Inputs (B, D); the memory is as wide as the units."""
+        """Builds for inputs (B, D); the memory width equals the units."""
         self.project_query.build((None, self.units))
         self.lstm.build((None, input_shape[-1] + self.units))
         self.scale = self.add_weight(shape=(self.units,), name="scale")
 
     def call(self, inputs: Any, states: Any, training: bool | None = None) -> Any:
-        """[hₜ; cₜ] (B, U + V) and the states of the LSTM."""
+        """Returns [hₜ; cₜ] (B, U + V) and the LSTM states."""
         query = self.project_query(states[0])  # (B, U)
         hidden = ops.tanh(query[:, None, :] + self.keys)  # (B, S, U)
         weights = ops.softmax(ops.matmul(hidden, self.scale))  # (B, S)
@@ -43,7 +43,7 @@ class MemoryCell(keras.layers.Layer):
 
 
 class MemoryRNN(keras.layers.Layer):
-    """The loop over that cell, with the memory's keys projected once."""
+    """The loop over `MemoryCell`, with the memory's keys projected once."""
 
     def __init__(self, units: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -68,9 +68,9 @@ class MemoryRNN(keras.layers.Layer):
 
 
 class CellAlone(keras.layers.Layer):
-    """The LSTM cell that AttentionRNN calls, in the loop that it runs, and no more.
+    """Only the LSTM cell of AttentionRNN, in the same loop.
 
-    It reads as much as with a memory: its input twice over, for [xₜ; cₜ].
+    Its input is doubled to the width of [xₜ; cₜ].
     """
 
     def __init__(self, units: int, **kwargs: Any) -> None:
@@ -78,7 +78,7 @@ class CellAlone(keras.layers.Layer):
         self.cell = keras.layers.LSTMCell(units)
 
     def build(self, inputs_shape: Any, memory_shape: Any) -> None:
-        """Inputs (B, T, D) and memory (B, S, V), of which the width alone counts."""
+        """Builds for inputs (B, T, D) and memory (B, S, V); only its width matters."""
         self.cell.build((None, inputs_shape[-1] + memory_shape[-1]))
 
     def call(self, inputs: Any, memory: Any) -> Any:

@@ -1,7 +1,7 @@
-"""What the speed cases need of a backend: compile, differentiate, wait, measure.
+"""Backend functions of the speed cases: compile, differentiate, wait, measure.
 
-Compiled means what the backend's users do: `jax.jit`, `tf.function` without
-XLA unless it is asked for, and nothing on torch.
+"Compiled" is the common practice of each backend: `jax.jit` on JAX, `tf.function`
+without XLA by default on TensorFlow, and eager mode on torch.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from typing import Any
 
 import numpy as np
 
-NAMES = ("query", "key", "value")  # of the arguments that gradients are taken of
+NAMES = ("query", "key", "value")  # arguments with gradients
 Compiled = tuple[Callable[[], Any], Callable[[], Any] | None]
 PEAK_PRODUCT = (1, 1024, 1024, 1024)
 LEAST_FLOPS = 2e7  # of one timed product
-MOST_NUMBERS = 2**25  # of the factors of products that are measured together
+MOST_NUMBERS = 2**25  # limit for the factors of products measured together
 
 
 def compiled(
     function: Callable[..., Any], arguments: Any, backend: str, xla: bool = False
 ) -> Compiled:
-    """A function without arguments that calls `function` as users would.
+    """Returns a function without arguments that calls `function` as users would.
 
     Args:
-        function: From tensors to a dict of tensors, differentiable.
+        function: A differentiable function from tensors to a dict of tensors.
         arguments: Tensors.
         backend: "jax", "tensorflow" or "torch".
-        xla: Whether TensorFlow is to compile with XLA.
+        xla: Whether TensorFlow compiles with XLA.
 
     Returns:
-        The function, and either a function that returns the scratch bytes of
-        its compiled form or None.
+        The function, and a function that returns the scratch bytes of its compiled
+        form, or None.
     """
     if backend == "jax":
         jitted = importlib.import_module("jax").jit(function)
@@ -61,18 +61,18 @@ def compiled_with_gradients(
     backend: str,
     xla: bool = False,
 ) -> Compiled:
-    """As `compiled`, but the function also returns gradients.
+    """Same as `compiled`, but the function also returns gradients.
 
     Args:
-        function: From query, key and value to a dict with the key "output".
+        function: A function from query, key and value to a dict with the key "output".
         arguments: The three tensors.
-        cotangent: A tensor of the output's shape; the gradients are those of
-            the sum of output times cotangent.
+        cotangent: A tensor with the output's shape. The gradients are of the sum of
+            output times cotangent.
         backend: "jax", "tensorflow" or "torch".
-        xla: As for `compiled`.
+        xla: Same as in `compiled`.
 
     Returns:
-        As `compiled`; the dict has "dquery", "dkey" and "dvalue" besides.
+        Same as `compiled`; the dict also has "dquery", "dkey" and "dvalue".
     """
     if backend == "torch":
         return _torch_gradients(function, arguments, cotangent), None
@@ -145,7 +145,7 @@ def _leaves(result: Any) -> list[Any]:
 
 
 def wait(result: Any) -> None:
-    """Returns once all tensors of `result` are computed."""
+    """Waits until all tensors of `result` are computed."""
     for leaf in _leaves(result):
         if hasattr(leaf, "block_until_ready"):  # jax
             leaf.block_until_ready()
@@ -157,7 +157,7 @@ def wait(result: Any) -> None:
 
 
 def to_numpy(result: dict[str, Any]) -> dict[str, np.ndarray]:
-    """A dict of tensors of any backend as a dict of arrays."""
+    """Converts a dict of tensors of any backend to a dict of arrays."""
     return {
         name: np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
         for name, value in result.items()
@@ -165,7 +165,7 @@ def to_numpy(result: dict[str, Any]) -> dict[str, np.ndarray]:
 
 
 def blocking(call: Callable[[], Any]) -> Callable[[], Any]:
-    """The same function, but it returns only when its result is computed."""
+    """Wraps a function so that it waits for its result."""
 
     def run() -> Any:
         result = call()
@@ -176,11 +176,11 @@ def blocking(call: Callable[[], Any]) -> Callable[[], Any]:
 
 
 class Rates:
-    """Rates of this machine, measured where they are first asked for.
+    """Rates of this machine, measured on first use.
 
     Args:
-        backend: Whose matrix product is measured.
-        threads: How many threads may copy.
+        backend: The backend of the measured matrix product.
+        threads: The number of copy threads.
         clock: Returns the time in seconds.
     """
 
@@ -192,10 +192,10 @@ class Rates:
         self._copies: dict[int, float] = {}
 
     def product(self, shape: tuple[int, int, int, int]) -> float:
-        """Operations a second of a product of (batch, rows, inner, columns).
+        """Returns operations per second of a product of (batch, rows, inner, columns).
 
-        Small products are measured many at once, as far as they fit in MOST_NUMBERS,
-        so that what is measured is the product and not the call.
+        Small products are measured in groups of up to MOST_NUMBERS numbers, so that the
+        call overhead does not dominate.
         """
         if shape not in self._products:
             from keras import ops
@@ -215,8 +215,8 @@ class Rates:
         return self._products[shape]
 
     def copy(self, size: float) -> float:
-        """Bytes a second, read and written, of a copy that moves `size` bytes."""
-        count = max(int(size) // 8, 64)  # of float32; each is read and written
+        """Returns bytes per second, read and written, of a copy of `size` bytes."""
+        count = max(int(size) // 8, 64)  # float32 numbers, each read and written
         if count not in self._copies:
             source, target = np.ones(count, "float32"), np.empty(count, "float32")
             seconds = self._best(lambda: np.copyto(target, source))
@@ -239,7 +239,7 @@ class Rates:
     def _best(
         self, call: Callable[[], Any], repeats: int = 7, at_least: float = 0.005
     ) -> float:
-        """Seconds of one call, the best of some timings after a warm-up."""
+        """Returns the best time of one call in seconds, after a warm-up."""
         for _ in range(2):
             call()
         start = self._clock()
@@ -254,7 +254,7 @@ class Rates:
         return max(best, 1e-9)
 
     def to_json(self) -> dict[str, dict[str, float]]:
-        """What was measured, in GFLOP/s and GB/s."""
+        """Returns the measured rates in GFLOP/s and GB/s."""
         return {
             "product_gflops": {
                 "x".join(map(str, shape)): rate / 1e9

@@ -1,4 +1,4 @@
-"""The command `speed`: a process a backend, then a table and a JSON file."""
+"""The command `speed`: one process per backend, then a table and a JSON file."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from keras_attention.benchmarks.harness import MIN_PAIRS
 from keras_attention.benchmarks.speed import BACKENDS, CASES, report, select
 
 QUICK_PAIRS = 5
-# The processors are fixed before anything is imported, since thread pools ask for
-# their number then; torch comes before tensorflow, as they need to.
+# Processors are pinned before any import, since thread pools read their number at
+# import. torch must be imported before tensorflow.
 BOOTSTRAP = """
 import importlib, json, os, sys
 arguments = json.loads(sys.argv[1])
@@ -70,8 +70,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Runs the benchmark; returns 1 if something failed or computed wrongly."""
-    select(args.case, args.size, args.quick)  # so that a wrong name ends it here
+    """Runs the benchmark and returns 1 after a failure or a wrong result."""
+    select(args.case, args.size, args.quick)  # fails early for unknown names
     options = _options(args)
     facts = report.machine(options["threads"])
     print(report.idle_line(facts), file=sys.stderr)
@@ -115,7 +115,7 @@ def _processors() -> int:
 
 
 def _run_backend(backend: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Runs the worker and gathers what it wrote, also if it ended early."""
+    """Runs the worker and collects its results, even if it ended early."""
     run = {"backend": backend, "status": "measured", "results": []}
     if importlib.util.find_spec(backend) is None:
         reason = f"install it with: pip install {backend}"

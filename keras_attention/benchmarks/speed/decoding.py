@@ -1,8 +1,8 @@
-"""Writing 64 tokens with a Seq2Seq, our samplers against those of KerasHub.
+"""Generation of 64 tokens by a Seq2Seq, with our samplers and KerasHub's.
 
-Both drive the same model, without a stop token, so that each takes 64 steps. The peer
-is compiled by KerasHub's own code, as its language models are: `jax.jit`, `tf.function`
-with XLA, and on torch `no_grad` alone. What a call gets and returns are NumPy arrays.
+Both use the same model without a stop token, so each takes 64 steps. KerasHub's code
+compiles the peer like its language models: `jax.jit`, `tf.function` with XLA, and only
+`no_grad` on torch. Inputs and outputs are NumPy arrays.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SIZES = (
 
 
 def cases() -> tuple[Case, ...]:
-    """Each sampler with a small model and a larger one; U is D, too."""
+    """Each sampler with a small and a larger model; U equals D."""
     return tuple(_case({"sampler": n, **sizes}) for sizes in SIZES for n in SAMPLERS)
 
 
@@ -47,7 +47,7 @@ def _case(sizes: dict[str, Any]) -> Case:
 
 
 def _steps(sizes: dict[str, Any]) -> tuple[Step, ...]:
-    """The products of the encoder, in both directions, and of each step."""
+    """Counts the products of the bidirectional encoder and of each step."""
     batch, tokens, words, units, size = (sizes[name] for name in "BTSUV")
     rows = batch * SAMPLERS[sizes["sampler"]].get("num_beams", 1)
 
@@ -69,7 +69,7 @@ def _steps(sizes: dict[str, Any]) -> tuple[Step, ...]:
 
 
 class _Race:
-    """A model, and how each side has it write."""
+    """A model with the generation functions of both sides."""
 
     def __init__(self, sizes: dict[str, Any], backend: str) -> None:
         import keras
@@ -100,7 +100,7 @@ class _Race:
         self.greedy_peer = _Peer(self.model, theirs["greedy"]())
 
     def contestants(self) -> Contestants:
-        """Ours, with all that `generate` does, and theirs."""
+        """Returns ours, the full `generate` call, and theirs."""
         return Contestants({"ours": self.ours, PEER: self.theirs}, check=self.check)
 
     def ours(self) -> np.ndarray:
@@ -112,7 +112,7 @@ class _Race:
         return self.peer(self.source, self.sizes["T"])
 
     def check(self) -> dict[str, float]:
-        """The same tokens, where nothing is left to chance; nothing compiled again."""
+        """Checks equal tokens of deterministic samplers, and no recompilation."""
         greedy = self.model.generate(
             self.source, self.sizes["T"], self.greedy, START, stop_token_ids=None
         )
@@ -128,7 +128,7 @@ class _Race:
         return {PEER: 0.0}
 
     def _check_compilations(self) -> None:
-        """Other lengths in the same buckets: where one compiles, nothing is traced."""
+        """Checks that other lengths in the same buckets cause no retracing."""
         traced: list[int] = []
         begin = self.model.begin
 
@@ -149,7 +149,7 @@ class _Race:
 
 
 class _Peer:
-    """What KerasHub asks of a model, in order to compile how it writes."""
+    """The model interface that KerasHub needs for compiled generation."""
 
     run_eagerly = False
     generate_function: Any = None

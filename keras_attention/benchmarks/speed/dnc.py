@@ -1,10 +1,10 @@
-"""One training step of the Differentiable Neural Computer, against two in torch.
+"""One training step of the DNC, compared with two torch implementations.
 
-And one with many slots and sparse links, against the same without links.
+A second case compares many slots and sparse links with the same model without links.
 
-`torch, plain` is the paper's equations written one after the other, with the same
-weights; `dnc` is the package of that name, where it is installed. It computes something
-else (tanh of the keys, no strengths below 0, not 1), so its numbers are not compared.
+`torch, plain` implements the paper's equations directly, with the same weights. `dnc`
+is the package of that name, if installed. It differs from the paper (tanh of the keys,
+strengths of at least 0 instead of 1), so its numbers are not compared.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TOLERANCE = 1e-4
 SIZES = {"B": 16, "T": 64, "M": 64, "W": 32, "R": 4, "U": 128, "D": 16}
 SLOTS = {**SIZES, "T": 16, "M": 4096, "K": 8}
 FEW = 256  # slots in a quick run
-DECIDED = 4.0  # added to what the gates of writing are made of: they are at 0.98
+DECIDED = 4.0  # added to the logits of the write gates, which become 0.98
 PLAIN, PACKAGE, UNLINKED = "torch, plain", "dnc", "links=False"
 COMPILERS = {
     "graph": ("tensorflow",),
@@ -49,7 +49,7 @@ def cases() -> tuple[Case, ...]:
 
 
 def slots_cases() -> tuple[Case, ...]:
-    """Sparse links, on TensorFlow in a graph; fewer slots in a quick run."""
+    """Sparse links, in a graph on TensorFlow; a quick run has fewer slots."""
     return tuple(_slots_case({**SLOTS, "M": slots}) for slots in (FEW, SLOTS["M"]))
 
 
@@ -79,9 +79,10 @@ def _case(sizes: dict[str, Any], backends: tuple[str, ...]) -> Case:
 
 
 def _steps(sizes: dict[str, Any], dense: bool = True) -> tuple[Step, ...]:
-    """Each step's products, thrice, and the links read and written, there and back.
+    """Counts each step's products three times, and link reads and writes twice.
 
-    Without dense links the memory alone is: sparse ones cost by how many there are.
+    Without dense links, only the memory counts, since the cost of sparse links depends
+    on their number.
     """
     batch, slots, width, heads, units = (sizes[name] for name in "BMWRU")
     read = sizes["D"] + heads * width + units
@@ -131,7 +132,7 @@ def _make(sizes: dict[str, Any], backend: str) -> Contestants:
 
 
 def _make_slots(sizes: dict[str, Any], backend: str) -> Contestants:
-    """Nothing is compared: with links it computes something else."""
+    """Skips the comparison, since links change the result."""
     generator = np.random.default_rng(SEED)
     shape = (sizes["B"], sizes["T"], sizes["D"])
     inputs, targets = (generator.standard_normal(shape, "float32") for _ in range(2))
@@ -143,9 +144,9 @@ def _make_slots(sizes: dict[str, Any], backend: str) -> Contestants:
 
 
 def _decide(cell: Any, sizes: dict[str, Any]) -> None:
-    """Open gates of writing to free slots, so that links come about at each step."""
+    """Opens the write and allocation gates, so that each step creates links."""
     width, heads = sizes["W"], sizes["R"]
-    start = heads * width + 3 * width + heads + 1 + heads  # behind keys to free gates
+    start = heads * width + 3 * width + heads + 1 + heads  # from keys to free gates
     bias = cell.interface.bias
     opened = array_of(bias)
     opened[start : start + 2] += DECIDED
@@ -183,7 +184,7 @@ def _ours(
 
 
 def _plain(model: Any, sizes: dict[str, Any]) -> Any:
-    """The plain form with our weights, its interface in the paper's order."""
+    """Creates the plain form with our weights, in the paper's interface order."""
     from keras_attention.benchmarks.speed.dnc_torch import PlainDNC
 
     slots, width, heads = sizes["M"], sizes["W"], sizes["R"]
@@ -203,7 +204,7 @@ def _plain(model: Any, sizes: dict[str, Any]) -> Any:
 
 
 def _package(sizes: dict[str, Any]) -> Any:
-    """The DNC of the package `dnc`, of the same sizes."""
+    """Creates the DNC of the package `dnc` with the same sizes."""
     import torch
     from dnc import DNC
 
@@ -220,7 +221,7 @@ def _package(sizes: dict[str, Any]) -> Any:
     )
 
     class Outputs(torch.nn.Module):
-        """Its outputs alone, from an empty memory."""
+        """Returns only the outputs, from an empty memory."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -233,7 +234,7 @@ def _package(sizes: dict[str, Any]) -> Any:
 
 
 class _Torch:
-    """A training step of a module of torch."""
+    """A training step of a torch module."""
 
     def __init__(self, model: Any, inputs: np.ndarray, targets: np.ndarray) -> None:
         import torch

@@ -1,8 +1,8 @@
-"""The Differentiable Neural Computer written plainly in torch, a peer of ours.
+"""A plain torch implementation of the Differentiable Neural Computer.
 
 The equations of Graves et al., "Hybrid computing using a neural network with dynamic
-external memory" (2016), Methods, one after the other, with torch's own gradients: no
-Keras, no package of ours. One write head, an LSTM as controller.
+external memory" (2016), Methods, with torch's gradients. It uses neither Keras nor this
+package. It has one write head and an LSTM controller.
 
 Shapes: B batch, T steps, D width of an input, M slots, W word width, R read heads,
 U units.
@@ -21,7 +21,7 @@ SMALL = 1e-6
 
 
 class State(NamedTuple):
-    """What one step hands to the next."""
+    """The state between two steps."""
 
     hidden: Tensor  # (B, U)
     carry: Tensor  # (B, U)
@@ -35,7 +35,7 @@ class State(NamedTuple):
 
 
 class PlainDNC(nn.Module):
-    """Sequences (B, T, D) to outputs (B, T, V).
+    """Maps sequences (B, T, D) to outputs (B, T, V).
 
     Args:
         slots: M.
@@ -75,7 +75,7 @@ class PlainDNC(nn.Module):
         return State(*(torch.zeros(batch, *shape) for shape in shapes))
 
     def step(self, x: Tensor, s: State) -> State:
-        """The controller, then the memory."""
+        """Runs the controller, then the memory."""
         slots, width, heads = self.sizes
         kernel, recurrent, bias = self.lstm
         z = torch.cat([x, s.read.flatten(1)], 1) @ kernel + s.hidden @ recurrent + bias

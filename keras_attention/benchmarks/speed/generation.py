@@ -1,10 +1,9 @@
-"""Going on from prompts with a CausalLM, against KerasHub's and Hugging Face's GPT-2.
+"""Text generation by CausalLM, compared with GPT-2 of KerasHub and Hugging Face.
 
-All have the same weights: pre-norm, learned positions, tied embeddings. Each writes 128
-tokens, the likeliest ones, with what its users call: `generate`. KerasHub compiles its
-own by `jax.jit`, by `tf.function` with XLA, and on torch not at all; Hugging Face's
-runs on torch, eagerly, with its default cache. What a call gets and returns are NumPy
-arrays.
+All have the same weights: pre-norm, learned positions, tied embeddings. Each greedily
+generates 128 tokens with its `generate` method. KerasHub compiles with `jax.jit` or
+`tf.function` with XLA, and not on torch. Hugging Face runs eagerly on torch with its
+default cache. Inputs and outputs are NumPy arrays.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from keras_attention.benchmarks.harness import (
 FLOAT, FIRST = 4, 4
 SIZES = {"B": 8, "T": 128, "S": 16, "D": 256, "L": 4, "H": 4, "V": 8192}
 BACKENDS = {"keras_hub": ("jax", "torch", "tensorflow"), "transformers": ("torch",)}
-TOLERANCE = 1e-3  # of logits, which are of the order of 10
+TOLERANCE = 1e-3  # tolerance of logits with magnitudes around 10
 
 
 def cases() -> tuple[Case, ...]:
-    """One a peer; S is the length of the prompts, T what is written."""
+    """One case per peer; S is the prompt length, T the number of new tokens."""
     return tuple(
         Case(
             name="generation",
@@ -51,7 +50,7 @@ def _contestants(peer: str, backend: str) -> Contestants:
 
 
 def _steps() -> tuple[Step, ...]:
-    """The products of the prompts, in one pass, and of each step."""
+    """Counts the products of the prompt pass and of each step."""
     batch, tokens, prompt, dim, layers, _, size = SIZES.values()
 
     def product(rows: int, inner: int, columns: int) -> Step:
@@ -98,7 +97,7 @@ class _Race:
         self.theirs, self.logits = make(self.model, self.prompts)
 
     def contestants(self) -> Contestants:
-        """Both with all that `generate` does."""
+        """Returns the full `generate` calls of both."""
         calls = {"ours": self.ours, self.peer: self.theirs}
         return Contestants(calls, check=self.check)
 
@@ -106,7 +105,7 @@ class _Race:
         return self.model.generate(self.prompts, SIZES["T"])
 
     def check(self) -> dict[str, float]:
-        """What ours writes is what the peer thinks the likeliest, and its own too."""
+        """Checks that both outputs are the most likely tokens under the peer."""
         worst = 0.0
         for name, written in (("ours", self.ours()), (self.peer, self.theirs())):
             whole = np.concatenate([self.prompts, written], 1)
@@ -123,14 +122,14 @@ class _Race:
 
 
 def _gelu(x: Any) -> Any:
-    """The form by tanh, which GPT-2 has."""
+    """The tanh approximation of GELU, as in GPT-2."""
     import keras
 
     return keras.activations.gelu(x, approximate=True)
 
 
 def _weights(model: Any) -> list[Any]:
-    """NumPy arrays: embeddings, those of each block as GPT-2 orders them, the norm."""
+    """Returns NumPy weights in GPT-2 order: embeddings, blocks, final norm."""
     from keras import ops
 
     def arrays(*layers: Any) -> list[np.ndarray]:
@@ -153,7 +152,7 @@ def _weights(model: Any) -> list[Any]:
 
 
 def _keras_hub(model: Any, prompts: np.ndarray) -> tuple[Callable, Callable]:
-    """f() that writes, and f(tokens) that returns logits, of KerasHub's GPT-2."""
+    """Returns a generate and a logits function of KerasHub's GPT-2."""
     import keras_hub
     from keras import ops
 
@@ -199,7 +198,7 @@ def _keras_hub(model: Any, prompts: np.ndarray) -> tuple[Callable, Callable]:
 
 
 def _transformers(model: Any, prompts: np.ndarray) -> tuple[Callable, Callable]:
-    """The same of Hugging Face's GPT-2."""
+    """Returns a generate and a logits function of Hugging Face's GPT-2."""
     import torch
     import transformers
 
@@ -209,7 +208,7 @@ def _transformers(model: Any, prompts: np.ndarray) -> tuple[Callable, Callable]:
         n_embd=SIZES["D"],
         n_layer=SIZES["L"],
         n_head=SIZES["H"],
-        activation_function="gelu_pytorch_tanh",  # the same as "gelu_new", faster
+        activation_function="gelu_pytorch_tanh",  # equal to "gelu_new", but faster
         bos_token_id=None,
         eos_token_id=None,
     )

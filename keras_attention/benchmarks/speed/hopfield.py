@@ -1,15 +1,15 @@
-"""Hopfield layers against one attention, and against the plain form in torch.
+"""Hopfield layers, compared with one attention step and a plain torch form.
 
-- `of=heads`: projected heads alone, (B·H, T, E), one or three steps.
+- `of=heads`: only the projected heads, (B·H, T, E), one or three steps.
 - `of=layer`: with projections to and from the heads, D = H · E.
-- `of=lookup`: each of B inputs among S trainable patterns, with projections.
+- `of=lookup`: B lookups among S trainable patterns, with projections.
 
-The peers are one step of our own attention ("attention"; of a lookup, attention over
-patterns that are expanded to the batch) and, on torch, the update rule of the authors'
-layer written plainly: weights are held at each step, and constants are expanded to the
-batch before they are projected. It has their test between steps whether a head rests
-("torch"), or leaves it out ("torch, no test"). Where there are three steps the
-attention computes something else, and is not compared in its numbers.
+One peer is a single step of our attention ("attention"; a lookup attends to patterns
+expanded to the batch). On torch, another peer is the plain update rule of the authors'
+layer. It stores the weights of each step and expands constants to the batch before
+projection. It tests between steps whether a head has converged ("torch"), or skips the
+test ("torch, no test"). With three steps, the attention peer computes a different
+result, so its numbers are not compared.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ TOLERANCE = 1e-4
 
 
 class Contestant(NamedTuple):
-    """What is timed: a function of the inputs, and the weights it has."""
+    """A timed function of the inputs, and its weights."""
 
     call: Callable[[Any], Any]
-    weights: list[Any]  # variables of Keras, or tensors of torch
+    weights: list[Any]  # Keras variables or torch tensors
 
 
 def cases() -> tuple[Case, ...]:
-    """Each kind with one step and with three, forwards and with gradients."""
+    """Each kind with one and three steps, forward and with gradients."""
     return tuple(
         _case({**sizes, "steps": steps, "mode": mode})
         for mode in attention.MODES
@@ -66,11 +66,11 @@ def _case(sizes: dict[str, Any]) -> Case:
 
 
 def _work(sizes: dict[str, Any]) -> tuple[Step, ...]:
-    """Two products a step, of each sample and head, and the four projections."""
+    """Counts two products per step, sample and head, and four projections."""
     patterns = sizes.get("S", sizes["T"])
     heads, width = sizes["B"] * sizes["H"], sizes["E"]
     queries = sizes["T"]
-    if sizes["of"] == "lookup":  # all queries meet the same patterns
+    if sizes["of"] == "lookup":  # all queries share the patterns
         heads, queries = sizes["H"], sizes["B"] * sizes["T"]
     flops = 2 * heads * queries * patterns * width
     moved = attention.FLOAT * heads * (queries + patterns) * width
@@ -111,7 +111,7 @@ def _make(sizes: dict[str, Any], backend: str) -> Contestants:
 
 
 def _check(calls: dict[str, Callable[[], Any]], steps: int) -> dict[str, float]:
-    """The difference from each peer that computes the same."""
+    """Returns the difference from each equivalent peer."""
     arrays = {name: backends.to_numpy(call()) for name, call in calls.items()}
     ours = arrays.pop("ours")
     return {
@@ -123,9 +123,9 @@ def _check(calls: dict[str, Callable[[], Any]], steps: int) -> dict[str, float]:
 
 
 def _plain(sizes: dict[str, Any]) -> dict[str, bool]:
-    """The plain forms in torch, and whether each has the test between steps."""
+    """Returns the plain torch forms, with and without the test between steps."""
     if sizes["steps"] == 1:
-        return {"torch": False}  # there is nothing between steps
+        return {"torch": False}  # a single step needs no test
     return {"torch": True, "torch, no test": False}
 
 
@@ -289,6 +289,6 @@ def _of_torch(contestant: Contestant, mode: str, inputs: Any, cotangent: Any) ->
 
 
 def _named(output: Any, slope: Any, slopes: Any) -> dict[str, Any]:
-    """Outputs and gradients by name; those of weights are waited for."""
+    """Returns outputs and gradients by name, and waits for weight gradients."""
     named = {f"dweight{i}": found for i, found in enumerate(slopes)}
     return {"output": output, "dinput": slope, **named}

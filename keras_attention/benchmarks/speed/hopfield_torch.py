@@ -1,8 +1,8 @@
-"""The update rule of the authors' Hopfield layer, written plainly in torch.
+"""A plain torch form of the update rule of the authors' Hopfield layer.
 
-Weights (B, H, T, S) are held at each step. With `stops`, heads of which no sample's
-weights moved are left as they are, which is tested between two steps, as in their layer
-and with its threshold; without, that is left out.
+Each step stores the weights (B, H, T, S). With `stops`, a test between steps freezes
+heads with unchanged weights in all samples, as in the authors' layer and with its
+threshold. Without `stops`, the test is skipped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ STILL = 1e-4
 def associate(
     query: Tensor, key: Tensor, value: Tensor, beta: float, steps: int, stops: bool
 ) -> Tensor:
-    """Heads (B, H, T, E), (B, H, S, E) and (B, H, S, V) to (B, H, T, V)."""
+    """Maps heads (B, H, T, E), (B, H, S, E) and (B, H, S, V) to (B, H, T, V)."""
     turned = key.transpose(-1, -2)
     weights = torch.softmax(beta * query @ turned, -1)  # (B, H, T, S)
     active = torch.ones(query.shape[1], 1, 1, dtype=torch.bool)
@@ -36,18 +36,18 @@ def associate(
 
 
 def leaf(variable: Any) -> Tensor:
-    """A variable of Keras as a tensor of its own, of which gradients are taken."""
+    """Copies a Keras variable to a separate tensor with gradients."""
     return variable.value.detach().clone().requires_grad_()
 
 
 class Form:
-    """Projections, association and projection, with a layer's weights.
+    """Input projections, association and output projection with a layer's weights.
 
     Args:
-        layer: a `Hopfield` that is built.
+        layer: a built `Hopfield` layer.
         beta: β.
-        steps: how many softmaxes.
-        stops: whether heads that rest are left as they are.
+        steps: the number of softmax steps.
+        stops: whether to freeze converged heads.
     """
 
     def __init__(self, layer: Any, beta: float, steps: int, stops: bool) -> None:
@@ -61,7 +61,7 @@ class Form:
         self.weights = [leaf(weight) for part in parts for weight in part.weights]
 
     def __call__(self, query: Tensor, stored: Tensor) -> Tensor:
-        """States (B, T, D) and patterns (B, S, D) to (B, T, D)."""
+        """Maps states (B, T, D) and patterns (B, S, D) to (B, T, D)."""
         wq, bq, wk, bk, wv, bv, wo, bo = self.weights
         q = self._project(query, wq, bq)  # (B, H, T, E)
         k, v = self._project(stored, wk, bk), self._project(stored, wv, bv)

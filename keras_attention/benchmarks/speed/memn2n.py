@@ -1,7 +1,7 @@
-"""One training step of MemN2N, ours against the same model plainly in torch.
+"""One training step of MemN2N, compared with the same model in plain torch.
 
-Both have null memories: `memory_size` is the number of slots of the stories, of which
-a story fills some.
+Both have null memories: `memory_size` is the number of slots, and a story fills only
+some of them.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ PEER = "torch, plain"
 
 
 def cases() -> tuple[Case, ...]:
-    """The bAbI settings; each with Keras' compiled step, and with all around it.
+    """The bAbI settings, each with the compiled step and the full Keras call.
 
-    `call=train_function` is the compiled step on tensors that are ready;
-    `call=train_on_batch` adds what Keras does around it on NumPy arrays.
+    `call=train_function` is the compiled step on prepared tensors;
+    `call=train_on_batch` adds Keras' processing of NumPy arrays.
     """
     return tuple(
         _case({"setting": setting, **sizes, "hops": HOPS, "call": call})
@@ -55,9 +55,9 @@ def _case(sizes: dict[str, Any]) -> Case:
 
 
 def _steps(sizes: dict[str, Any]) -> tuple[Step, ...]:
-    """Lookups forwards and backwards, the hops' products thrice, the update.
+    """Counts lookups in both directions, the hops' products three times, the update.
 
-    A product costs as much again for the gradient of each of its factors.
+    The gradient of each factor costs as much as the product.
     """
     batch, vocabulary, width, slots, words = (sizes[k] for k in "BVdML")
     lookups = FLOAT * (HOPS + 1) * batch * slots * words * width
@@ -70,15 +70,15 @@ def _steps(sizes: dict[str, Any]) -> tuple[Step, ...]:
         *(Step(memory, FLOAT * memory / 2, scores) for _ in range(3 * HOPS)),
         *(Step(memory, FLOAT * memory / 2, sums) for _ in range(3 * HOPS)),
         *(answer for _ in range(3)),
-        Step(0, 3 * parameters),  # read, read the gradient, write
+        Step(0, 3 * parameters),  # read the table, read the gradient, write the table
     )
 
 
 def batch_of(sizes: dict[str, Any], seed: int = SEED) -> tuple[np.ndarray, ...]:
     """Random stories of unequal lengths: story, question, answer as int32.
 
-    Every sentence has L words: then the plain model may take one table of the
-    position encoding for all of them, which is its fastest way.
+    Every sentence has L words, so the plain model can use one table of the position
+    encoding, its fastest method.
     """
     generator = np.random.default_rng(seed)
     batch, vocabulary, slots, words = (sizes[k] for k in "BVML")
@@ -95,7 +95,7 @@ def _make(sizes: dict[str, Any], backend: str) -> Contestants:
     peer = _Peer(ours.tables(), story, question, answer)
 
     def check() -> dict[str, float]:
-        """The same logits before a step and after it."""
+        """Checks equal logits before and after a step."""
         worst = 0.0
         try:
             for stepped in (False, True):
@@ -112,7 +112,7 @@ def _make(sizes: dict[str, Any], backend: str) -> Contestants:
 
 
 class _Ours(TrainingStep):
-    """Our model, compiled as its users would, with a step to be called."""
+    """Our model, compiled as users would, with a callable step."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class _Ours(TrainingStep):
         super().__init__(model, inputs, answer, backend, sizes["call"])
 
     def tables(self) -> tuple[list[np.ndarray], ...]:
-        """Word tables and time tables, as arrays."""
+        """Returns word tables and time tables as arrays."""
         layers = [self.model.get_layer(f"encoder_{k}") for k in range(HOPS + 1)]
         times = [self.model.get_layer(f"encoder_{k}_time") for k in range(HOPS + 1)]
         return tuple(

@@ -1,4 +1,4 @@
-"""MemN2N written plainly in torch, the peer of ours: no Keras, no package of ours.
+"""A plain torch implementation of MemN2N, without Keras and this package.
 
 Sukhbaatar et al., "End-to-end memory networks" (2015), with adjacent tying and null
 memories: an empty slot holds 0, scores 0 and takes part in the softmax, unmasked.
@@ -16,13 +16,13 @@ from torch.nn import functional
 
 
 class PlainMemN2N(nn.Module):
-    """The model, for stories (B, M, L) and questions (B, L) of integers.
+    """The model for integer stories (B, M, L) and questions (B, L).
 
     Args:
         word_tables: K + 1 arrays (V, D): A of the first hop, then C of each.
-        time_tables: K + 1 arrays (memory_size + 1, D); row 0, of an empty slot, is
-            taken as 0 and stays so.
-        words: L, the length that the position encoding takes for a sentence.
+        time_tables: K + 1 arrays (memory_size + 1, D); row 0, for empty slots, is
+            always 0.
+        words: L, the sentence length of the position encoding.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class PlainMemN2N(nn.Module):
         state = (self.words[0](question) * in_question).sum(1)  # (B, D)
         for key, value in itertools.pairwise(memories):
             scores = (key @ state[:, :, None])[:, :, 0]  # (B, M)
-            weights = scores.softmax(-1)  # of a null memory, exp(0) before the sum
+            weights = scores.softmax(-1)  # null memory: exp(0) before the sum
             state = state + (weights[:, None, :] @ value)[:, 0]  # (B, D)
         return state @ self.words[-1].weight.T  # (B, V)
 
@@ -62,7 +62,7 @@ def train_step(
     answer: torch.Tensor,
     clip: float,
 ) -> torch.Tensor:
-    """One update from the loss summed over the batch; each matrix is clipped alone."""
+    """Runs one update on the summed loss; each matrix is clipped separately."""
     optimizer.zero_grad()
     loss = functional.cross_entropy(model(*inputs), answer, reduction="sum")
     loss.backward()
@@ -77,7 +77,7 @@ def _table(array: Any) -> nn.Embedding:
 
 
 def _time_table(array: Any) -> nn.Embedding:
-    """The ages' table, whose row 0 is 0 and gets no gradient."""
+    """Returns the time table with row 0 fixed to 0, without a gradient."""
     table = torch.tensor(array)
     table[0] = 0
     return nn.Embedding.from_pretrained(table, freeze=False, padding_idx=0)

@@ -1,9 +1,8 @@
-"""A whole layer of multi-head attention, its projections included, in self-attention.
+"""Multi-head self-attention, including its projections.
 
 The peers have the same weights: `keras.layers.MultiHeadAttention` ("keras.layers") and,
-on torch, `torch.nn.MultiheadAttention` ("torch"). Gradients are those of input and
-weights. With `extra=dropout` a dropout is set, but not applied: predictions, or the
-gradients of a layer that is frozen in that respect.
+on torch, `torch.nn.MultiheadAttention` ("torch"). Gradients cover input and weights.
+With `extra=dropout`, a dropout rate is set but not applied, as in inference.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ EXTRAS = ("none", "padding", "causal", "dropout")
 
 
 def cases() -> tuple[Case, ...]:
-    """Of each length, of each mask; and one that is small enough to be all overhead."""
+    """Each length and mask, and one tiny case where overhead dominates."""
     every = [
         {**SIZES, "T": length, "extra": extra, "mode": mode}
         for mode in attention.MODES
@@ -51,7 +50,7 @@ def _case(sizes: dict[str, Any], only: tuple[str, ...] = EVERY) -> Case:
 
 
 def _steps(sizes: dict[str, Any]) -> tuple[Step, ...]:
-    """Four projections, backwards each with two products; and the core."""
+    """Counts four projections, with two backward products each, and the core."""
     width, rows = sizes["D"], sizes["B"] * sizes["T"]
     moved = attention.FLOAT * (2 * rows * width + width * width)
     forward = Step(2 * rows * width * width, moved, (1, rows, width, width))
@@ -203,6 +202,6 @@ def _named(result: Any, sizes: dict[str, Any]) -> dict[str, Any]:
     if sizes["mode"] == "fwd":
         return {"output": result}
     (_, output), (slope, weights) = result
-    # Those of the weights are waited for; ours and theirs stand in the same order.
+    # Wait for the weight gradients; ours and theirs have the same order.
     named = {f"dweight{i}": g for i, g in enumerate(weights)}
     return {"output": output, "dinput": slope, **named}

@@ -1,4 +1,4 @@
-"""What a speed run says: facts about the machine, a table, the JSON file."""
+"""Reports of a speed run: machine facts, a table and the JSON file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from keras_attention.benchmarks.harness import SEED
 
 SCHEMA = 1
-IDLE_LOAD = 0.25  # of the processors, averaged over the last minute
+IDLE_LOAD = 0.25  # load of the processors over the last minute
 HEADINGS = (
     "case",
     "backend",
@@ -33,7 +33,7 @@ take at this machine's rates for its products and copies."""
 
 
 def machine(threads: int) -> dict[str, Any]:
-    """The machine and how busy it is, as a dict."""
+    """Returns the machine and its load as a dict."""
     load = os.getloadavg()[0]
     cores = os.cpu_count() or 1
     return {
@@ -58,7 +58,7 @@ def _processor() -> str:
 
 
 def idle_line(facts: dict[str, Any]) -> str:
-    """The load average in words."""
+    """Describes the load average."""
     state = "idle" if facts["idle"] else "BUSY, the times below are in doubt"
     return (
         f"load average {facts['load_before']:.2f} on {facts['cores']} processors: "
@@ -69,12 +69,12 @@ def idle_line(facts: dict[str, Any]) -> str:
 def build(
     options: dict[str, Any], facts: dict[str, Any], runs: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """The report as what JSON can hold.
+    """Builds the JSON-compatible report.
 
     Args:
-        options: A dict, how the run was asked for.
-        facts: From `machine`.
-        runs: A dict a backend.
+        options: A dict with the options of the run.
+        facts: The output of `machine`.
+        runs: One dict per backend.
 
     Returns:
         A dict.
@@ -90,7 +90,7 @@ def build(
 
 
 def table(runs: list[dict[str, Any]]) -> str:
-    """All results as aligned text, and what could not be measured below it."""
+    """Formats all results as aligned text, with failed measurements below."""
     rows: list[tuple[str, ...]] = [HEADINGS]
     remarks = []
     for run in runs:

@@ -1,9 +1,9 @@
-"""One step of an `AssociativeMemory` among very many patterns, against its floor.
+"""One step of an `AssociativeMemory` with very many patterns, and its floor.
 
-The peer is the work that cannot be left out, the two products of queries and patterns
-at their own shapes ("two products"): it computes all scores and a sum of patterns with
-weights that stand ready, not the weights. Ours reads the patterns in chunks, and what
-it holds besides them is in the report's "memory".
+The peer is the unavoidable work: the two products of queries and patterns at their own
+shapes ("two products"). It computes all scores and a sum of patterns with given
+weights, but not the weights. Ours reads the patterns in chunks. The report's "memory"
+is its additional memory.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _make(sizes: dict[str, Any], backend: str) -> Contestants:
         return {"output": memory.retrieve(asked, steps=1)}
 
     def check() -> dict[str, float]:
-        """Ours against NumPy in float64, some queries at a time."""
+        """Compares ours with NumPy in float64, in chunks of queries."""
         found = backends.to_numpy(ours())["output"]
         worst = 0.0
         for n in range(0, queries, 16):

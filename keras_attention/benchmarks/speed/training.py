@@ -1,4 +1,4 @@
-"""A compiled training step of a Keras model, on tensors that are ready."""
+"""A compiled training step of a Keras model on prepared tensors."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ CALLS = ("train_function", "train_on_batch")
 
 
 class TrainingStep:
-    """Calls the training step that Keras compiled for a model.
+    """Calls the compiled training step of a Keras model.
 
-    Its weights are, after the step is made and compiled, what they were before.
+    Creating and compiling the step leaves the weights unchanged.
 
     Args:
-        model: a model that `compile` was called on.
-        inputs: arrays, as the model takes them.
+        model: a compiled model.
+        inputs: the input arrays of the model.
         targets: an array.
         backend: "jax", "tensorflow" or "torch".
-        call: "train_function", the compiled step on tensors; or "train_on_batch",
-            which adds what Keras does around it on NumPy arrays.
+        call: "train_function", the compiled step on tensors; or "train_on_batch", which
+            adds Keras' processing of NumPy arrays.
     """
 
     def __init__(
@@ -53,11 +53,11 @@ class TrainingStep:
             self.step = lambda: model.train_on_batch(inputs, targets)
 
     def __call__(self) -> Any:
-        """One step; what it returns is there once the step is done."""
+        """Runs one step; its result is available once the step is done."""
         return self.step()
 
     def predict(self) -> np.ndarray:
-        """The model's output with the weights as they are now."""
+        """Returns the model's output with its current weights."""
         if self._state is not None:
             variables = self.model.trainable_variables
             for variable, value in zip(variables, self._state[0], strict=True):
@@ -66,14 +66,14 @@ class TrainingStep:
         return self.model.predict_on_batch(self.inputs)
 
     def _jax_step(self) -> Any:
-        """The stateless step of Keras on JAX, its state carried along."""
+        """Returns Keras' stateless JAX step with carried state."""
         if self._state is None:
             self._state = self._jax_state()
         logs, self._state = self.model.train_function(self._state, iter([self.data]))
         return logs, self._state[0]
 
     def _jax_state(self) -> Any:
-        """Copies, because the compiled step gives its arguments' memory away."""
+        """Copies the state, since the compiled step donates its arguments' memory."""
         import jax.numpy as jnp
 
         model = self.model
@@ -89,7 +89,7 @@ class TrainingStep:
 
 
 def array_of(variable: Any) -> np.ndarray:
-    """A copy of a variable's value."""
+    """Returns a copy of a variable's value."""
     from keras import ops
 
     return np.array(ops.convert_to_numpy(variable))

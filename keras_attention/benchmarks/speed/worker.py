@@ -1,7 +1,7 @@
-"""Runs cases under one backend. Started as a process of its own, a backend each.
+"""Runs cases on one backend in a separate process.
 
-Each finished result is written as one line of JSON, so that what was measured
-stays if a later case ends the process.
+Each finished result is written as one line of JSON, so results survive if a later case
+ends the process.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ Calls = dict[str, Callable[[], Any]]
 
 @dataclass(frozen=True)
 class Options:
-    """How a case is measured.
+    """The measurement options of a case.
 
     Attributes:
         backend: "jax", "torch" or "tensorflow".
-        pairs: Interleaved pairs a comparison.
-        threads: How many threads the backend may use.
-        sample_seconds: What one timing lasts at least.
+        pairs: Number of interleaved pairs per comparison.
+        threads: Number of backend threads.
+        sample_seconds: Minimum duration of one timing.
         clock: Returns the time in seconds.
     """
 
@@ -54,11 +54,11 @@ def run_case(case: Case, options: Options, rates: Any) -> list[dict[str, Any]]:
 
     Args:
         case: A `Case`.
-        options: `Options`.
-        rates: `backends.Rates`, for the floor.
+        options: The `Options`.
+        rates: The `backends.Rates` for the floor.
 
     Returns:
-        A list of dicts, one a peer, or one that says why nothing was measured.
+        A list with one dict per peer, or one dict with the reason for no measurement.
     """
     common: dict[str, Any] = {"case": case.name, "backend": options.backend}
     common["sizes"] = dict(case.sizes)
@@ -108,7 +108,7 @@ def _check(
     calls: Calls,
     clock: Callable[[], float],
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Calls without duplicates, which compiles it, and compares the results."""
+    """Calls each function once to compile it, and compares the results."""
     seconds, found = {}, {}
     for name, call in calls.items():
         start = clock()
@@ -128,7 +128,7 @@ def _check(
 
 
 def _warm_up(calls: Calls, options: Options) -> dict[str, int]:
-    """Calls each some times; returns how many calls one timing must span."""
+    """Warms up each function and returns the number of calls per timing."""
     counts = {}
     for name, call in calls.items():
         best = float("inf")
@@ -147,7 +147,7 @@ def _pairs(
     options: Options,
 ) -> np.ndarray:
     gc.disable()
-    try:  # What is in cycles would pile up: some peers leave hundreds of MB a call.
+    try:  # Reference cycles would pile up: some peers leave hundreds of MB per call.
         return harness.time_pairs(
             ours, theirs, options.pairs, calls, options.clock, between=gc.collect
         )
@@ -172,7 +172,7 @@ def _compare(seconds: np.ndarray, null: harness.Spread) -> dict[str, Any]:
 def _memory(
     contestants: harness.Contestants, ours: Callable[[], Any], theirs: Calls
 ) -> dict[str, dict[str, int | None]]:
-    """Bytes by contestant: growth of the resident set, and XLA's scratch."""
+    """Measures bytes per contestant: resident set growth and XLA scratch."""
     calls = {"ours": ours, **theirs}
     scratch: dict[str, int | None] = {
         name: ask() for name, ask in contestants.memory.items()
@@ -184,10 +184,10 @@ def _memory(
 
 
 def resident_growth(call: Callable[[], Any]) -> int | None:
-    """By how many bytes the resident set peaks over its size before the call.
+    """Returns the peak growth of the resident set during a call, in bytes.
 
-    None where the system cannot tell: it takes Linux' resettable peak. Memory
-    that the process already holds and uses again does not count.
+    It needs the resettable peak of Linux and returns None on other systems. Reused
+    memory of the process does not count.
     """
     try:
         with open("/proc/self/clear_refs", "w") as file:
@@ -208,7 +208,7 @@ def _status(field: str) -> int:
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that matter and are installed."""
+    """Returns the versions of Python and of the relevant installed packages."""
     found = {"python": sys.version.split()[0]}
     for package in PACKAGES:
         try:
@@ -219,7 +219,7 @@ def versions() -> dict[str, str]:
 
 
 def device(backend: str) -> str:
-    """The kind of device that computes: "cpu", "gpu", …"""
+    """Returns the kind of the compute device: "cpu", "gpu", …"""
     module = importlib.import_module(backend)
     if backend == "jax":
         return module.default_backend()
@@ -270,6 +270,6 @@ def main(
 
 
 def _peak_resident() -> int:
-    """The largest resident set of this process; macOS counts bytes, not KiB."""
+    """Returns the peak resident set of this process; macOS reports bytes, not KiB."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak

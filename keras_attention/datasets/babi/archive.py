@@ -99,9 +99,8 @@ def load(
 ) -> list[Example]:
     """Loads the questions of one or more tasks from the official files.
 
-    Without a `path`, the archive is looked up as `babi/tasks_1-20_v1-2.tar.gz` in
-    the folder named by `KERAS_ATTENTION_DATA`, then in Keras' cache, then
-    downloaded.
+    Without a `path`, `load` searches for `babi/tasks_1-20_v1-2.tar.gz` in the folder
+    named by `KERAS_ATTENTION_DATA`, then in Keras' cache, and otherwise downloads it.
 
     Args:
         task: A number from 1 to 20, several of them, or `"all"`.

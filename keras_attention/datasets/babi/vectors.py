@@ -149,7 +149,7 @@ class Vectors(NamedTuple):
         answers: (N,) int32, indices into the vocabulary; 0 for examples without an
             answer.
         truncated: Number of stories with more than M sentences.
-        supporting: (N, M) bool, True where a slot holds a supporting fact.
+        supporting: (N, M) bool, True for slots with a supporting fact.
     """
 
     inputs: dict[str, np.ndarray]
@@ -181,10 +181,9 @@ def vectorize(
         `Vectors`.
 
     Raises:
-        ValueError: No examples; a size below 1; an answer outside the vocabulary; a
-            supporting fact outside its story;
-            an empty story, sentence or question; a sentence longer than
-            `sentence_length`.
+        ValueError: There are no examples; a size is below 1; an answer is outside the
+            vocabulary; a supporting fact is outside its story; a story, sentence or
+            question is empty; or a sentence is longer than `sentence_length`.
 
     Example:
         ```python

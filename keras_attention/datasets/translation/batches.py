@@ -112,10 +112,10 @@ def buckets(
 
     Returns:
         A `Buckets`. Its `len` is the number of batches. `[index]` returns `inputs`,
-        `labels` and `sample_weight` of a batch, arrays of shape (B, L), where L is its
-        width. Weights are float32, 0 for padding. `shuffle(epoch)` rebuilds the
-        batches, and `rows(index)` returns a batch's example indices. For `fit`, wrap it
-        in a `keras.utils.PyDataset`, as below.
+        `labels` and `sample_weight` of a batch, arrays of shape (B, L) for width L.
+        Weights are float32, 0 for padding. `shuffle(epoch)` rebuilds the batches, and
+        `rows(index)` returns a batch's example indices. For `fit`, wrap it in a
+        `keras.utils.PyDataset`, as below.
 
     Raises:
         ValueError: There are no examples, the arrays differ in N, `batch_size` is below

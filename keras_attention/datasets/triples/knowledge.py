@@ -17,7 +17,7 @@ class Fact(NamedTuple):
     """A triple, in the direction of the file.
 
     Attributes:
-        subject: The entity that the fact is about.
+        subject: The subject entity.
         relation: The relation between subject and object.
         object: The other entity.
     """

@@ -53,7 +53,7 @@ def load_vectors(
     Raises:
         ImportError: gensim is not installed; the message says how to install it.
         ValueError: The format is unknown, or `limit` is below 1.
-        DataNotFoundError: There is no such file.
+        DataNotFoundError: The file is missing.
         DamagedDataError: The header is invalid, a line is short or has another width,
             lines are missing, or a value is not a number. The message gives the line or
             the word.

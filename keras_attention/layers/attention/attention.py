@@ -94,6 +94,3 @@ class Attention(NormalizedAttention):
             query, prepared, mask, random, return_weights
         )
         return output, weights, ()
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "score": self.score_config()}

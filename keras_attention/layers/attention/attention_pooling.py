@@ -16,10 +16,9 @@ from keras_attention.layers.base.arguments import (
     fraction,
     positive,
     resolve_normalizer,
-    serialize_normalizer,
 )
 from keras_attention.layers.base.recording import is_recording, record
-from keras_attention.layers.base.serialization import export
+from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.layers.scores.context_score import ContextScore
 from keras_attention.numerics import masks
 from keras_attention.ops import attend
@@ -28,7 +27,7 @@ Tensor = Any
 
 
 @export
-class AttentionPooling(keras.layers.Layer):
+class AttentionPooling(Configured, keras.layers.Layer):
     """Pools a sequence into one or a few vectors with learned queries.
 
         score   = u_nᵀ tanh(W x_s + b)              (B, N, S)
@@ -205,17 +204,8 @@ class AttentionPooling(keras.layers.Layer):
         return None
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "score": self.score_name or scores.serialize(self.score),
-            "units": self.units,
-            "num_queries": self.num_queries,
-            "normalizer": serialize_normalizer(self.normalizer),
-            "num_heads": self.num_heads,
-            "dropout": self.dropout,
-            "seed": self.seed,
-            **scores.initializer_config(self),
-        }
+        config = super().get_config()
+        return {**config, "score": self.score_name or config["score"]}
 
     def _check_shape(self, shape: Any) -> None:
         if len(shape) != 3 or shape[-1] is None:

@@ -16,7 +16,6 @@ from keras_attention.layers.base.attention_layer import Prepared
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.base.stateful import full_mask, scan_queries
 from keras_attention.layers.scores.additive_score import AdditiveScore
-from keras_attention.layers.scores.weights import initializer_config
 from keras_attention.numerics.precision import to_float32
 from keras_attention.ops.attention import weighted_values
 
@@ -181,14 +180,3 @@ class BahdanauAttention(NormalizedAttention):
         mask = full_mask(mask, query, ops.shape(prepared.value)[1])
         state, outputs = scan_queries(attend_step, state, (query, random), mask)
         return *outputs, state
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "units": self.units,
-            "use_bias": self.use_bias,
-            "normalize": self.normalize,
-            "coverage": self.coverage,
-            "exact": self.exact,
-            **initializer_config(self),
-        }

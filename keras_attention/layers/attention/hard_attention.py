@@ -153,10 +153,5 @@ class HardAttention(ScoredAttention):
         return output, ops.cast(weights, dtype), ()
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "score": None if self.is_default else self.score_config(),
-            "units": self.units,
-            "estimator": self.estimator,
-            "seed": self.seed,
-        }
+        config = super().get_config()
+        return {**config, "score": None} if self.is_default else config

@@ -197,16 +197,8 @@ class LuongAttention(NormalizedAttention):
         return output, weights, state
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "score": self.score_name or self.score_config(),
-            "locality": self.locality,
-            "window": self.window,
-            "units": self.units,
-            "scale": self.scale,
-            "max_length": self.max_length,
-            **scores.initializer_config(self),
-        }
+        config = super().get_config()
+        return {**config, "score": self.score_name or config["score"]}
 
     def _predict(self, query: Tensor, size: Tensor) -> Tensor:
         """Returns p = n · sigmoid(v_pᵀ tanh(W_p q)), (B, T)."""

@@ -178,16 +178,8 @@ class MonotonicAttention(ScoredAttention):
         return ops.matmul(weights, prepared.value), weights, state
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "score": None if self.is_default else self.score_config(),
-            "units": self.units,
-            "mode": self.mode,
-            "inference_mode": self.inference_mode,
-            "sigmoid_noise": self.sigmoid_noise,
-            "score_bias": self.score_bias,
-            "seed": self.seed,
-        }
+        config = super().get_config()
+        return {**config, "score": None} if self.is_default else config
 
     def _stops(
         self, query: Tensor, key: Any, mask: Tensor | None, noise: Tensor | None

@@ -15,7 +15,6 @@ from keras_attention.layers.attention.scored_attention import ScoredAttention
 from keras_attention.layers.base.arguments import (
     fraction,
     resolve_normalizer,
-    serialize_normalizer,
 )
 from keras_attention.layers.base.attention_layer import Prepared
 from keras_attention.numerics import normalizers
@@ -94,11 +93,3 @@ class NormalizedAttention(ScoredAttention):
             mask,
             dropout_mask,
         )
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "normalizer": serialize_normalizer(self.normalizer),
-            "dropout": self.dropout,
-            "seed": self.seed,
-        }

@@ -46,7 +46,3 @@ class ScoredAttention(OneHeadAttention):
     def check_widths(self, query: Tensor, value: Tensor, key: Tensor) -> None:
         if self.score is not None and not self.score.widths_may_differ:
             check_widths(query, key)
-
-    def score_config(self) -> dict[str, Any]:
-        """Returns the config of the score."""
-        return scores.serialize(self.score)

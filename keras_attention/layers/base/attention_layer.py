@@ -20,6 +20,7 @@ from keras_attention import kernels
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.checks import check_usable
 from keras_attention.layers.base.recording import is_recording, record
+from keras_attention.layers.base.serialization import Configured
 from keras_attention.numerics import masks
 
 Tensor = Any
@@ -33,7 +34,7 @@ class Prepared(NamedTuple):
     mask: Tensor | None = None  # (B, S) or (B, T, S), True = may attend
 
 
-class AttentionLayer(keras.layers.Layer, abc.ABC):
+class AttentionLayer(Configured, keras.layers.Layer, abc.ABC):
     """Abstract base class of all attention layers.
 
     A subclass defines `call`, `prepare` and `attend_from_state`. If a step depends on

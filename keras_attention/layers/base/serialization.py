@@ -1,11 +1,16 @@
-"""Registers public classes for loading, and serializes sublayers in configs."""
+"""Registers public classes for loading, and writes and reads their configs."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from inspect import signature
+from types import FunctionType
 from typing import Any, TypeVar
 
 import keras
+
+from keras_attention.layers.base.arguments import policy_config
 
 T = TypeVar("T")
 
@@ -19,24 +24,79 @@ def export(cls: type[T]) -> type[T]:
     return register(cls)
 
 
-def layer_config(layer: Any) -> dict[str, Any]:
-    """Returns a layer's config without shapes; the outer layer builds the layer."""
-    config = keras.saving.serialize_keras_object(layer)
-    config.pop("build_config", None)
-    return config
+class Configured:
+    """Writes and reads the config of a layer, whose class names it before Keras' base.
+
+    Each argument of the constructor is an attribute of the same name. A class that
+    stores one in another way overrides `get_config`.
+    """
+
+    def get_config(self: Any) -> dict[str, Any]:
+        base: Any = super()
+        return {
+            **base.get_config(),
+            "dtype": policy_config(self),
+            **arguments_of(self),
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        base: Any = super()
+        return base.from_config(from_entries(config))
+
+
+def arguments_of(layer: Any) -> dict[str, Any]:
+    """Returns the config entries of the arguments of a layer or a model."""
+    names = argument_names(type(layer))
+    return {name: as_config(getattr(layer, name)) for name in names}
+
+
+def argument_names(cls: type) -> list[str]:
+    """Returns the names of the constructor's arguments, except `dtype`.
+
+    For a user's subclass they are those of its base class in this package: the subclass
+    adds its own arguments to the config, as with any Keras layer.
+    """
+    own: Any = next(
+        c for c in cls.__mro__ if c.__module__.startswith("keras_attention.")
+    )
+    parameters = signature(own.__init__).parameters.values()
+    names = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
+    return [name for name in names if name not in ("self", "dtype")]
 
 
 def as_config(value: Any) -> Any:
-    """Returns the config entry of an argument; numbers and names stay unchanged."""
-    if value is None or isinstance(value, (bool, int, float, str, dict)):
+    """Returns the config entry of an argument; plain values stay unchanged."""
+    if value is None or isinstance(value, (bool, int, float, str)):
         return value
+    if isinstance(value, dict):
+        return {name: as_config(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(as_config(one) for one in value)
+        return [as_config(one) for one in value]
+    if isinstance(value, FunctionType):
+        name = value.__name__
+        if getattr(keras.activations, name, None) is value:
+            return name
+    config = keras.saving.serialize_keras_object(value)
     if isinstance(value, keras.layers.Layer):
-        return layer_config(value)
-    return keras.saving.serialize_keras_object(value)
+        config.pop("build_config", None)  # the outer layer builds the layer
+    return config
 
 
-def config_of(layer: Any, *names: str) -> dict[str, Any]:
-    """Returns the config of a layer's arguments, read from its attributes."""
-    return {name: as_config(getattr(layer, name)) for name in names}
+def from_entries(config: Any) -> Any:
+    """Returns a config in which the objects of the arguments are made again.
+
+    The entry `dtype` stays as it is, for Keras' own `from_config`.
+    """
+    config = copy.deepcopy(config)  # Keras' stack of cells removes entries of its own
+    return {k: v if k == "dtype" else _from_entry(v) for k, v in config.items()}
+
+
+def _from_entry(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_from_entry(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if "class_name" in value and "config" in value:
+        return keras.saving.deserialize_keras_object(value)
+    return {name: _from_entry(one) for name, one in value.items()}

@@ -6,7 +6,6 @@ W word width, R read heads, H write heads, U units of the controller, K links of
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import keras
@@ -22,7 +21,7 @@ from keras_attention.layers.base.cells import (
     state_widths,
 )
 from keras_attention.layers.base.packing import last, packed, time_swapped
-from keras_attention.layers.base.serialization import export, layer_config
+from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.layers.external_memory.memory_cell import MemoryCell
 from keras_attention.layers.external_memory.trace import Trace
 from keras_attention.numerics import masks
@@ -32,7 +31,7 @@ Tensor = Any
 
 
 @export
-class DNC(keras.layers.Layer):
+class DNC(Configured, keras.layers.Layer):
     """A `DNCCell` or an `NTMCell` over a sequence: the Differentiable Neural Computer.
 
     The memory is empty when a sequence begins. `keras.layers.RNN(cell)` returns the
@@ -227,21 +226,6 @@ class DNC(keras.layers.Layer):
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         return previous_mask if self.return_sequences else None
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "cell": layer_config(self.cell),
-            "return_sequences": self.return_sequences,
-            "return_state": self.return_state,
-            "checkpoint_steps": self.checkpoint_steps,
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Any:
-        config = copy.deepcopy(config)
-        config["cell"] = keras.saving.deserialize_keras_object(config["cell"])
-        return cls(**config)
 
     def _run(
         self,

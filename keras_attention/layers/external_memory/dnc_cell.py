@@ -278,11 +278,3 @@ class DNCCell(MemoryCell):
 
     def has_dropout(self) -> bool:
         return bool(self.bypass_dropout) or super().has_dropout()
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "links": self.links,
-            "refinements": list(self.refinements),
-            "bypass_dropout": self.bypass_dropout,
-        }

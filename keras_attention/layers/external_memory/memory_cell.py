@@ -7,7 +7,6 @@ W word width, R read heads, H write heads, V width of the output.
 from __future__ import annotations
 
 import abc
-import copy
 import math
 from numbers import Real
 from typing import Any
@@ -25,13 +24,13 @@ from keras_attention.layers.base.cells import (
     width_of,
 )
 from keras_attention.layers.base.packing import as_before, packed
-from keras_attention.layers.base.serialization import layer_config
+from keras_attention.layers.base.serialization import Configured
 from keras_attention.layers.external_memory.trace import Trace, mask_trace
 
 Tensor = Any
 
 
-class MemoryCell(keras.layers.Layer, abc.ABC):
+class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
     """A Keras cell as the controller of an external memory.
 
     A subclass defines the width of the interface, `interface_width`, the state,
@@ -315,24 +314,6 @@ class MemoryCell(keras.layers.Layer, abc.ABC):
                 f"{saved}; the number of memory slots may differ. "
                 f"Received: {self._heads()}"
             )
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "cell": layer_config(self.cell),
-            "memory_slots": self.memory_slots,
-            "word_width": self.word_width,
-            "read_heads": self.read_heads,
-            "write_heads": self.write_heads,
-            "output_units": self.output_units,
-            "clip": self.clip,
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Any:
-        config = copy.deepcopy(config)  # Keras' stack of cells takes its own apart
-        config["cell"] = keras.saving.deserialize_keras_object(config["cell"])
-        return cls(**config)
 
     def _heads(self) -> list[int]:
         return [self.read_heads, self.write_heads, self.word_width]

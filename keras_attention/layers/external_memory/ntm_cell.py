@@ -196,6 +196,3 @@ class NTMCell(MemoryCell):
 
     def untouched(self, new: NTMState, old: NTMState, mask: Tensor) -> NTMState:
         return loop.choose(mask, new, old)
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "shifts": self.shifts}

@@ -12,7 +12,6 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention.layers.base.arguments import policy_config
 from keras_attention.layers.base.attention_layer import Prepared
 from keras_attention.layers.base.checks import check_usable
 from keras_attention.layers.base.serialization import export
@@ -290,22 +289,7 @@ class Hopfield(HeadsAttention):
 
     def get_config(self) -> dict[str, Any]:
         key_dim, value_dim = self._given
-        beta = self.beta
-        named = isinstance(self.projections, dict)
-        return {
-            **super().get_config(),
-            "dtype": policy_config(self),
-            "num_heads": self.num_heads,
-            "key_dim": key_dim,
-            "value_dim": value_dim,
-            "update_steps": self.update_steps,
-            "beta": list(beta) if isinstance(beta, list) else beta,
-            "trainable_beta": self.trainable_beta,
-            "normalizer": self.normalizer,
-            "projections": dict(self.projections) if named else self.projections,
-            "dropout": self.dropout,
-            "tolerance": self.tolerance,
-        }
+        return {**super().get_config(), "key_dim": key_dim, "value_dim": value_dim}
 
     def _resolve_widths(self, width: int) -> None:
         if self._key_dim is None:

@@ -168,6 +168,3 @@ class HopfieldLayer(TrainablePatterns):
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         return previous_mask
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "separate_values": self.separate_values}

@@ -10,8 +10,9 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_attention.layers.base.arguments import hand_down, policy_config, positive
+from keras_attention.layers.base.arguments import hand_down, positive
 from keras_attention.layers.base.recording import is_recording, record
+from keras_attention.layers.base.serialization import Configured
 from keras_attention.layers.hopfield.arguments import refuse_projected
 from keras_attention.layers.hopfield.hopfield import Hopfield
 from keras_attention.layers.multi_head.heads import as_boolean
@@ -33,7 +34,7 @@ SHARED = (
 )
 
 
-class TrainablePatterns(keras.layers.Layer):
+class TrainablePatterns(Configured, keras.layers.Layer):
     """Abstract base class: a `Hopfield` sublayer with learned vectors.
 
     Subclasses define `build`, `_retrieve` and `_shapes_of`.
@@ -101,12 +102,8 @@ class TrainablePatterns(keras.layers.Layer):
 
     def get_config(self) -> Config:
         config = self.hopfield.get_config()
-        return {
-            **super().get_config(),
-            "dtype": policy_config(self),
-            "num_patterns": self.num_patterns,
-            **{name: config[name] for name in self._arguments},
-        }
+        given = {name: config[name] for name in self._arguments}
+        return {**super().get_config(), **given}
 
     def _retrieve(
         self,

@@ -12,7 +12,7 @@ import keras
 from keras import ops
 
 from keras_attention.layers.base.arguments import positive
-from keras_attention.layers.base.serialization import export
+from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.layers.memory_networks.memnn_parts import (
     block,
     found_blocks,
@@ -28,7 +28,7 @@ Tensor = Any
 
 
 @export
-class FactFinder(keras.layers.Layer):
+class FactFinder(Configured, keras.layers.Layer):
     """O, the output feature map: finds one supporting fact per hop.
 
         s_O(x, y)      = Φx(x)ᵀ U_Oᵀ U_O Φy(y)
@@ -203,17 +203,6 @@ class FactFinder(keras.layers.Layer):
         return {
             "facts": keras.KerasTensor((*shape, memory.shape[1]), self.compute_dtype),
             "found": keras.KerasTensor(shape, "int32"),
-        }
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "features": self.features,
-            "embedding_dim": self.embedding_dim,
-            "supports": self.supports,
-            "time": self.time,
-            "nonlinear": self.nonlinear,
-            "hop_versions": self.hop_versions,
         }
 
     def _check(self, facts: Tensor | None) -> None:

@@ -13,7 +13,6 @@ from keras import ops
 from keras_attention.layers.base.arguments import (
     positive,
     resolve_normalizer,
-    serialize_normalizer,
 )
 from keras_attention.layers.base.attention_layer import Prepared
 from keras_attention.layers.base.checks import check_hop
@@ -134,14 +133,6 @@ class KeyValueHop(OneHeadAttention):
             query, prepared.key, prepared.value, "dot", self.normalizer, mask
         )  # (B, T, D), (B, T, M)
         return self._map(query + found), weights, ()  # q′ = R (q + o)
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "features": self.features,
-            "normalizer": serialize_normalizer(self.normalizer),
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
 
     def _map(self, query: Tensor) -> Tensor:
         """Returns R q: a matrix times the features, a scalar times the rest."""

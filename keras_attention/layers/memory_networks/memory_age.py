@@ -14,7 +14,7 @@ from keras import ops
 from keras_attention.layers.base.arguments import (
     positive,
 )
-from keras_attention.layers.base.serialization import export
+from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.numerics import masks
 from keras_attention.ops import positions
 
@@ -22,7 +22,7 @@ Tensor = Any
 
 
 @export
-class MemoryAge(keras.layers.Layer):
+class MemoryAge(Configured, keras.layers.Layer):
     """The age of each sentence of a story: 1 for the last, 0 for an empty slot.
 
     An embedding of these ages is the temporal encoding T_A(i) of a memory network.
@@ -84,14 +84,6 @@ class MemoryAge(keras.layers.Layer):
         self, inputs: Tensor, training: bool | None = None
     ) -> keras.KerasTensor:
         return keras.KerasTensor(inputs.shape[:2], "int32")
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "memory_size": self.memory_size,
-            "noise": self.noise,
-            "seed": self.seed,
-        }
 
     def _most(self, slots: Any) -> Any:
         if isinstance(slots, int):

@@ -13,7 +13,6 @@ from keras import ops
 from keras_attention.layers.base.arguments import (
     positive,
     resolve_normalizer,
-    serialize_normalizer,
 )
 from keras_attention.layers.base.attention_layer import Prepared
 from keras_attention.layers.base.checks import check_hop
@@ -152,17 +151,6 @@ class MemoryHop(OneHeadAttention):
         # (4) u′ = f(H u + o), where H is the identity if there is no transform
         transformed = self.state_dense(query) if self.transform else query
         return self.activation(transformed + found), weights, ()
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "transform": self.transform,
-            "activation": keras.activations.serialize(self.activation),
-            "normalizer": serialize_normalizer(self.normalizer),
-            "slots": self.slots,
-            "linear_start": self.linear_start,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
 
     def _normalize(self, scores: Tensor, mask: Tensor | None) -> Tensor:
         if self.slots is None:

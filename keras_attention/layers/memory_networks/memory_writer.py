@@ -12,14 +12,14 @@ import keras
 from keras import ops
 
 from keras_attention.layers.base.arguments import positive
-from keras_attention.layers.base.serialization import export
+from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.numerics import masks
 
 Tensor = Any
 
 
 @export
-class MemoryWriter(keras.layers.Layer):
+class MemoryWriter(Configured, keras.layers.Layer):
     """G, generalization: writes each sentence into the next free slot, with its time.
 
     The memory is a table of records. A record holds the time and the features of a
@@ -79,9 +79,6 @@ class MemoryWriter(keras.layers.Layer):
             slots += 1
         width = None if width is None else width + 1
         return keras.KerasTensor((batch, slots, width), "int32")
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "nothing": self.nothing}
 
 
 def shifted(x: Tensor) -> Tensor:

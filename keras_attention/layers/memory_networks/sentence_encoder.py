@@ -13,7 +13,7 @@ from keras import ops
 from keras_attention.layers.base.arguments import (
     positive,
 )
-from keras_attention.layers.base.serialization import export
+from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.numerics import masks
 from keras_attention.ops import positions
 
@@ -24,7 +24,7 @@ ENCODINGS = ("bag", *positions.ENCODINGS)
 
 
 @export
-class SentenceEncoder(keras.layers.Layer):
+class SentenceEncoder(Configured, keras.layers.Layer):
     """Encodes a sentence as a plain or position-weighted sum of its word embeddings.
 
         bag       m = Σⱼ A xⱼ
@@ -134,18 +134,6 @@ class SentenceEncoder(keras.layers.Layer):
         if len(inputs.shape) != 3 or not keras.backend.is_int_dtype(inputs.dtype):
             return None
         return ops.any(masks.padding(inputs), axis=-1)  # (B, M)
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "vocabulary_size": self.vocabulary_size,
-            "embedding_dim": self.embedding_dim,
-            "encoding": self.encoding,
-            "sentence_length": self.sentence_length,
-            "embeddings_initializer": keras.initializers.serialize(
-                self.embeddings_initializer
-            ),
-        }
 
     @property
     def _counts_pay(self) -> bool:

@@ -13,7 +13,7 @@ import keras
 from keras import ops
 
 from keras_attention.layers.base.arguments import positive
-from keras_attention.layers.base.serialization import export
+from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.layers.memory_networks.memory_writer import shifted
 from keras_attention.numerics import masks
 
@@ -21,7 +21,7 @@ Tensor = Any
 
 
 @export
-class SentenceFeatures(keras.layers.Layer):
+class SentenceFeatures(Configured, keras.layers.Layer):
     """I, the input feature map: represents a sentence by its words and n-grams.
 
     The feature of a word is its token. The features of n-grams of two or more words
@@ -103,11 +103,3 @@ class SentenceFeatures(keras.layers.Layer):
         words = inputs.shape[-1]
         width = None if words is None else self.ngrams * words
         return keras.KerasTensor((*inputs.shape[:-1], width), "int32")
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "vocabulary_size": self.vocabulary_size,
-            "ngrams": self.ngrams,
-            "buckets": self.buckets,
-        }

@@ -12,7 +12,7 @@ import keras
 from keras import ops
 
 from keras_attention.layers.base.arguments import positive
-from keras_attention.layers.base.serialization import export
+from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.layers.memory_networks.memnn_parts import (
     block,
     found_blocks,
@@ -27,7 +27,7 @@ Tensor = Any
 
 
 @export
-class WordResponder(keras.layers.Layer):
+class WordResponder(Configured, keras.layers.Layer):
     """R, the response: scores each word against the question and the found facts.
 
         s_R(x, w) = Φx(x)ᵀ U_Rᵀ U_R Φy(w),  x = [question, m_o₁, m_o₂, …]
@@ -117,14 +117,3 @@ class WordResponder(keras.layers.Layer):
     ) -> keras.KerasTensor:
         shape = (question.shape[0], self.vocabulary_size)
         return keras.KerasTensor(shape, self.compute_dtype)
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "features": self.features,
-            "vocabulary_size": self.vocabulary_size,
-            "embedding_dim": self.embedding_dim,
-            "supports": self.supports,
-            "nonlinear": self.nonlinear,
-            "hop_versions": self.hop_versions,
-        }

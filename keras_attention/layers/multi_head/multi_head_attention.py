@@ -10,11 +10,10 @@ from typing import Any
 
 from keras_attention.layers import positions
 from keras_attention.layers.base.arguments import (
-    policy_config,
     positive,
     resolve_normalizer,
 )
-from keras_attention.layers.base.serialization import as_config, config_of, export
+from keras_attention.layers.base.serialization import as_config, export
 from keras_attention.layers.multi_head import from_keras, from_torch
 from keras_attention.layers.multi_head.heads import (
     check_scores,
@@ -245,37 +244,8 @@ class MultiHeadAttention(OrderedHeads):
         return made
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "dtype": policy_config(self),
-            **config_of(
-                self,
-                "num_heads",
-                "key_dim",
-                "value_dim",
-                "dropout",
-                "use_bias",
-                "attention_axes",
-                "sliding_window",
-                "flash_attention",
-                "use_gate",
-                "seed",
-                "num_key_value_heads",
-                "query_key_normalization",
-                "attention_sinks",
-                "soft_cap",
-                "kernel_initializer",
-                "bias_initializer",
-                "kernel_regularizer",
-                "bias_regularizer",
-                "kernel_constraint",
-                "bias_constraint",
-                "normalizer",
-                "position",
-            ),
-            "activity_regularizer": as_config(self._activity_regularizer),
-            "output_shape": as_config(self._output_shape),
-        }
+        regularizer = as_config(self._activity_regularizer)
+        return {**super().get_config(), "activity_regularizer": regularizer}
 
     def _build_gate(self, query_shape: tuple) -> None:
         if self.use_gate:

@@ -143,6 +143,11 @@ class ProjectedHeads(AttentionLayer):
         return self._use_bias
 
     @property
+    def output_shape(self) -> Any:
+        """The argument `output_shape`."""
+        return self._output_shape
+
+    @property
     def query_dense(self) -> keras.layers.EinsumDense:
         """The projection of the queries."""
         return self._query_dense

@@ -10,14 +10,14 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attention.layers.base.arguments import policy_config
+from keras_attention.layers.base.serialization import Configured
 from keras_attention.numerics import masks
 from keras_attention.numerics.precision import to_float32
 
 Tensor = Any
 
 
-class Position(keras.layers.Layer):
+class Position(Configured, keras.layers.Layer):
     """Abstract base class of the positions in multi-head attention.
 
     A subclass rotates queries and keys (`rotate`), adds a bias to the scores (`bias`),
@@ -52,9 +52,6 @@ class Position(keras.layers.Layer):
         Positions (B, T) or (B, S) give a bias (B, H, T, S).
         """
         return None
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "dtype": policy_config(self)}
 
 
 class ScoreBias(Position):

@@ -12,14 +12,14 @@ import keras
 from keras import ops
 
 from keras_attention.layers.base.arguments import positive
-from keras_attention.layers.base.serialization import export
+from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.numerics import masks
 
 Tensor = Any
 
 
 @export
-class PositionEmbedding(keras.layers.Layer):
+class PositionEmbedding(Configured, keras.layers.Layer):
     """Learns a vector for each position, to add to token embeddings.
 
     Args:
@@ -85,14 +85,6 @@ class PositionEmbedding(keras.layers.Layer):
         _check_rank(inputs.shape)
         self._check_length(inputs.shape[1], start)
         return keras.KerasTensor(inputs.shape, self.compute_dtype)
-
-    def get_config(self) -> dict[str, Any]:
-        initializer = keras.initializers.serialize(self.embeddings_initializer)
-        return {
-            **super().get_config(),
-            "max_length": self.max_length,
-            "embeddings_initializer": initializer,
-        }
 
     def _check_length(self, length: Any, start: Any) -> None:
         if not (isinstance(length, Integral) and isinstance(start, Integral)):

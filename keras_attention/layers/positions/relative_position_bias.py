@@ -85,13 +85,3 @@ class RelativePositionBias(ScoreBias):
             self.bidirectional,
         )
         return ops.moveaxis(self.embedding(bucket), -1, -3)  # (H, T, S)
-
-    def get_config(self) -> dict[str, Any]:
-        initializer = keras.initializers.serialize(self.embeddings_initializer)
-        return {
-            **super().get_config(),
-            "buckets": self.buckets,
-            "max_distance": self.max_distance,
-            "bidirectional": self.bidirectional,
-            "embeddings_initializer": initializer,
-        }

@@ -124,18 +124,6 @@ class RotaryEmbedding(Position):
         )
         return ops.cast(turned, self.compute_dtype)
 
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "max_wavelength": self.max_wavelength,
-            "scaling": self.scaling,
-            "factor": self.factor,
-            "original_length": self.original_length,
-            "fast": self.fast,
-            "slow": self.slow,
-            "interleaved": self.interleaved,
-        }
-
     def _rates_of(self, width: int) -> np.ndarray:
         if self.scaling == "linear":
             return positions.rotary_rates(width, self.max_wavelength, self.factor)

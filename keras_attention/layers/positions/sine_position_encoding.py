@@ -11,7 +11,7 @@ import keras
 from keras import ops
 
 from keras_attention.layers.base.arguments import above_one
-from keras_attention.layers.base.serialization import export
+from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.numerics import masks
 from keras_attention.ops import positions
 
@@ -19,7 +19,7 @@ Tensor = Any
 
 
 @export
-class SinePositionEncoding(keras.layers.Layer):
+class SinePositionEncoding(Configured, keras.layers.Layer):
     """Computes sine and cosine waves of each position, to add to token embeddings.
 
         PE(p, 2i) = sin(p / m^(2i/D)),   PE(p, 2i + 1) = cos(p / m^(2i/D))
@@ -75,6 +75,3 @@ class SinePositionEncoding(keras.layers.Layer):
 
     def compute_output_spec(self, inputs: Tensor, start: Any = 0) -> Any:
         return keras.KerasTensor(inputs.shape, self.compute_dtype)
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "max_wavelength": self.max_wavelength}

@@ -6,7 +6,6 @@ a value, A width of the attentional vector.
 
 from __future__ import annotations
 
-import copy
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,7 +25,7 @@ from keras_attention.layers.base.cells import (
 )
 from keras_attention.layers.base.packing import last
 from keras_attention.layers.base.recording import is_recording, record
-from keras_attention.layers.base.serialization import as_config, export, layer_config
+from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.layers.recurrent.memories import (
     attend_each,
     attention_list,
@@ -47,7 +46,7 @@ ORDERS = ("before", "after")
 
 
 @export
-class AttentionRNN(keras.layers.Layer):
+class AttentionRNN(Configured, keras.layers.Layer):
     """Any Keras cell over a sequence, and at each step attention over a memory.
 
     With `order="before"` the cell's previous state asks, and the cell reads the answer
@@ -360,25 +359,10 @@ class AttentionRNN(keras.layers.Layer):
     ) -> Any:
         return output_spec(self, inputs, memory, key, return_attention_scores)
 
+    @property
+    def attention(self) -> Any:
+        """The attention layer, or the list of them."""
+        return self.attentions if self.is_list else self.attentions[0]
+
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         return previous_mask if self.return_sequences else None
-
-    def get_config(self) -> dict[str, Any]:
-        attention = self.attentions if self.is_list else self.attentions[0]
-        return {
-            **super().get_config(),
-            "cell": layer_config(self.cell),
-            "attention": as_config(attention),
-            "order": self.order,
-            "attention_units": self.attention_units,
-            "input_feeding": self.input_feeding,
-            "return_sequences": self.return_sequences,
-            "return_state": self.return_state,
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Any:
-        config = copy.deepcopy(config)  # Keras' stack of cells takes its own apart
-        for name in ("cell", "attention"):
-            config[name] = keras.saving.deserialize_keras_object(config[name])
-        return cls(**config)

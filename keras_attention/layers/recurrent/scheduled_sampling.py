@@ -6,7 +6,6 @@ vocabulary.
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import keras
@@ -15,7 +14,7 @@ from keras import ops
 from keras_attention.layers.base.arguments import fraction
 from keras_attention.layers.base.cells import sequence_dropout, width_of
 from keras_attention.layers.base.packing import time_swapped
-from keras_attention.layers.base.serialization import export, layer_config
+from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.layers.recurrent.attention_rnn import AttentionRNN
 from keras_attention.numerics import normalizers
 from keras_attention.ops.sequence import decoding, loop
@@ -25,7 +24,7 @@ CHOICES = ("sample", "argmax")
 
 
 @export
-class ScheduledSampling(keras.layers.Layer):
+class ScheduledSampling(Configured, keras.layers.Layer):
     """A decoder that reads the right word, or, with probability ε, one of its own.
 
         xₜ     = E[yₜ₋₁], or with probability ε, while training, E[ŷₜ₋₁]
@@ -189,25 +188,6 @@ class ScheduledSampling(keras.layers.Layer):
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> None:
         return None
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "decoder": layer_config(self.decoder),
-            "embedding": layer_config(self.embedding),
-            "logits": layer_config(self.logits),
-            "sampling_probability": self.sampling_probability,
-            "choice": self.choice,
-            "dropout": self.dropout,
-            "seed": self.seed,
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Any:
-        config = copy.deepcopy(config)
-        for name in ("decoder", "embedding", "logits"):
-            config[name] = keras.saving.deserialize_keras_object(config[name])
-        return cls(**config)
 
     def _sample(
         self, target: Tensor, shape: tuple[Any, Any], prepared: tuple

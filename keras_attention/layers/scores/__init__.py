@@ -6,10 +6,10 @@ from keras_attention.layers.scores.cosine_score import CosineScore
 from keras_attention.layers.scores.dot_score import DotScore
 from keras_attention.layers.scores.general_score import GeneralScore
 from keras_attention.layers.scores.location_score import LocationScore
-from keras_attention.layers.scores.names import get, serialize
+from keras_attention.layers.scores.names import get
 from keras_attention.layers.scores.rbf_score import RBFScore
 from keras_attention.layers.scores.score import Score
-from keras_attention.layers.scores.weights import dense, initializer_config
+from keras_attention.layers.scores.weights import dense
 
 __all__ = [
     "AdditiveScore",
@@ -22,6 +22,4 @@ __all__ = [
     "Score",
     "dense",
     "get",
-    "initializer_config",
-    "serialize",
 ]

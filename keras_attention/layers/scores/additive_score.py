@@ -15,7 +15,6 @@ from keras_attention.layers.base.serialization import export
 from keras_attention.layers.scores.score import Score
 from keras_attention.layers.scores.weights import (
     dense,
-    initializer_config,
     scale_vector,
 )
 from keras_attention.numerics.precision import to_float32
@@ -98,12 +97,3 @@ class AdditiveScore(Score):
         scale = to_float32(self.scale)
         length = ops.sqrt(ops.maximum(ops.sum(scale**2), 1e-24))
         return to_float32(self.gain) * scale / length
-
-    def get_config(self) -> dict[str, Any]:
-        config = {
-            "units": self.units,
-            "use_bias": self.use_bias,
-            "normalize": self.normalize,
-            "exact": self.exact,
-        }
-        return {**super().get_config(), **config, **initializer_config(self)}

@@ -13,7 +13,7 @@ from keras import ops
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.scores.score import Score
-from keras_attention.layers.scores.weights import initializer_config, scale_vector
+from keras_attention.layers.scores.weights import scale_vector
 from keras_attention.ops import scores
 
 Tensor = Any
@@ -83,7 +83,3 @@ class ConcatScore(Score):
     def compare(self, query: Tensor, key: Any) -> Tensor:
         scale = ops.cast(self.scale, query.dtype)
         return scores.additive(query, key, scale, self.exact)
-
-    def get_config(self) -> dict[str, Any]:
-        config = {"units": self.units, "exact": self.exact}
-        return {**super().get_config(), **config, **initializer_config(self)}

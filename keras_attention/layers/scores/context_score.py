@@ -11,7 +11,7 @@ import keras
 
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.scores.score import Score
-from keras_attention.layers.scores.weights import dense, initializer_config
+from keras_attention.layers.scores.weights import dense
 from keras_attention.ops import scores
 
 Tensor = Any
@@ -51,7 +51,3 @@ class ContextScore(Score):
 
     def compare(self, query: Tensor, key: Tensor) -> Tensor:
         return scores.dot(query, key)
-
-    def get_config(self) -> dict[str, Any]:
-        config = {"units": self.units, **initializer_config(self)}
-        return {**super().get_config(), **config}

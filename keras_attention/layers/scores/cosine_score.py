@@ -39,6 +39,3 @@ class CosineScore(Score):
 
     def compare(self, query: Tensor, key: Tensor) -> Tensor:
         return ops.multiply(self.scale, scores.cosine(query, key))
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "scale": self.scale}

@@ -36,6 +36,3 @@ class DotScore(Score):
 
     def compare(self, query: Tensor, key: Tensor) -> Tensor:
         return (scores.scaled_dot if self.scaled else scores.dot)(query, key)
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "scaled": self.scaled}

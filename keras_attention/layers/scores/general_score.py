@@ -11,7 +11,7 @@ import keras
 
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.scores.score import Score
-from keras_attention.layers.scores.weights import dense, initializer_config
+from keras_attention.layers.scores.weights import dense
 from keras_attention.ops import scores
 
 Tensor = Any
@@ -54,6 +54,3 @@ class GeneralScore(Score):
 
     def compare(self, query: Tensor, key: Tensor) -> Tensor:
         return scores.dot(query, key)
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), **initializer_config(self)}

@@ -13,7 +13,7 @@ from keras import ops
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.scores.score import Score
-from keras_attention.layers.scores.weights import dense, initializer_config
+from keras_attention.layers.scores.weights import dense
 
 Tensor = Any
 
@@ -78,10 +78,6 @@ class LocationScore(Score):
 
     def compare(self, query: Tensor, key: Tensor) -> Tensor:
         return query[..., : ops.shape(key)[-2]]  # (B, T, S)
-
-    def get_config(self) -> dict[str, Any]:
-        config = {"max_length": self.max_length, **initializer_config(self)}
-        return {**super().get_config(), **config}
 
     def _check_length(self, key: Tensor) -> None:
         length = key.shape[-2]

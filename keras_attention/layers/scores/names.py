@@ -47,13 +47,3 @@ def get(identifier: Any, dtype: Any = None) -> Score:
         f"`score` must be one of {sorted(NAMED)} or a score such as "
         f"AdditiveScore(units=…), which is Bahdanau's. Received: score={identifier!r}"
     )
-
-
-def serialize(score: Score) -> dict[str, Any]:
-    """Returns the config of a score, for the config of the layer that holds it.
-
-    The config contains no shapes, because the layer builds its score itself.
-    """
-    config = keras.saving.serialize_keras_object(score)
-    config.pop("build_config", None)
-    return config

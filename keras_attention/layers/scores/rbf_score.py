@@ -41,6 +41,3 @@ class RBFScore(Score):
 
     def compare(self, query: Tensor, key: Tensor) -> Tensor:
         return scores.rbf(query, key, self.gamma)
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "gamma": self.gamma}

@@ -10,12 +10,13 @@ from typing import Any
 
 import keras
 
+from keras_attention.layers.base.serialization import Configured
 from keras_attention.ops import scores
 
 Tensor = Any
 
 
-class Score(keras.layers.Layer, abc.ABC):
+class Score(Configured, keras.layers.Layer, abc.ABC):
     """Abstract base class of scores, which measure the similarity of queries and keys.
 
     A score projects the queries and the keys separately and then compares them. Keys

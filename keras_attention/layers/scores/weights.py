@@ -37,9 +37,3 @@ def scale_vector(layer: Any) -> Any:
             initializer((*shape, 1), dtype=dtype), shape
         ),
     )
-
-
-def initializer_config(layer: Any) -> dict[str, Any]:
-    """Returns the config entry of `layer.kernel_initializer`."""
-    initializer = keras.initializers.serialize(layer.kernel_initializer)
-    return {"kernel_initializer": initializer}

@@ -15,11 +15,10 @@ from keras_attention.layers.base.adapter import as_attention
 from keras_attention.layers.base.arguments import (
     fraction,
     hand_down,
-    policy_config,
     policy_of,
     positive,
 )
-from keras_attention.layers.base.serialization import layer_config
+from keras_attention.layers.base.serialization import Configured, as_config
 from keras_attention.layers.multi_head.heads import as_boolean
 from keras_attention.layers.multi_head.multi_head_attention import MultiHeadAttention
 from keras_attention.layers.transformer.attentions import (
@@ -37,7 +36,7 @@ NORMALIZATIONS = {
 }
 
 
-class Block(keras.layers.Layer, abc.ABC):
+class Block(Configured, keras.layers.Layer, abc.ABC):
     """Sublayers with residuals around them. Abstract.
 
         post-norm:  x ← norm(x + dropout(sublayer(x)))
@@ -236,31 +235,10 @@ class Block(keras.layers.Layer, abc.ABC):
         return previous_mask
 
     def get_config(self) -> dict[str, Any]:
-        attention = self.attention
-        return {
-            **super().get_config(),
-            "dtype": policy_config(self),
-            "num_heads": self.num_heads,
-            "intermediate_dim": self.intermediate_dim,
-            "dropout": self.dropout,
-            "activation": keras.activations.serialize(self.activation),
-            "gated": self.gated,
-            "norm_first": self.norm_first,
-            "normalization": self.normalization,
-            "epsilon": self.epsilon,
-            "attention": layer_config(self.self_attention)
-            if attention is None
-            else dict(attention),
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Any:
-        made = {
-            name: keras.saving.deserialize_keras_object(config[name])
-            for name in ("attention", "cross_attention")
-            if "class_name" in (config.get(name) or {})
-        }
-        return super().from_config({**config, **made})
+        config = super().get_config()
+        if self.attention is None:
+            config["attention"] = as_config(self.self_attention)
+        return config
 
 
 def norm_like(block: Block, name: str) -> keras.layers.Layer:

@@ -12,7 +12,7 @@ import keras
 from keras_attention.layers.base.adapter import as_attention
 from keras_attention.layers.base.attention_layer import Prepared, hide_queries
 from keras_attention.layers.base.checks import check_usable
-from keras_attention.layers.base.serialization import export, layer_config
+from keras_attention.layers.base.serialization import as_config, export
 from keras_attention.layers.transformer.attentions import (
     ORDERED,
     build_attention,
@@ -126,6 +126,7 @@ class TransformerDecoderBlock(Block):
         check_cross_attention(attention, cross_attention)
         self._cross_arguments: Any = None  # where they are not those of `attention`
         self._makes_cross_attention = False
+        self.cross_attention: Any = None
         if is_layer(cross_attention):
             self.cross_attention = cross_attention
         elif is_layer(attention):
@@ -285,9 +286,7 @@ class TransformerDecoderBlock(Block):
         return self._feed_forward(x, False), DecoderCache(own, state)
 
     def get_config(self) -> dict[str, Any]:
-        cross: Any = self._cross_arguments
-        if not self._makes_cross_attention:
-            cross = layer_config(self.cross_attention)
-        elif cross is not None:
-            cross = dict(cross)
-        return {**super().get_config(), "cross_attention": cross}
+        config = super().get_config()
+        if self._makes_cross_attention:
+            config["cross_attention"] = as_config(self._cross_arguments)
+        return config

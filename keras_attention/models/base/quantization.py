@@ -7,10 +7,11 @@ load integer weights.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
+
+from keras_attention.layers.base.serialization import from_entries
 
 KEY = "quantized"
 
@@ -36,18 +37,15 @@ def write(model: keras.Model, config: dict[str, Any]) -> dict[str, Any]:
     return {**config, KEY: found} if found else config
 
 
-def rebuild(
-    cls: type, config: dict[str, Any], deserialize: Callable[[dict], dict]
-) -> keras.Model:
+def rebuild(cls: type, config: dict[str, Any]) -> keras.Model:
     """Rebuilds a model, with its quantization, from the config written by `write`.
 
     Args:
         cls: the class of the model.
         config: the config returned by `write`.
-        deserialize: a function from a config to constructor arguments.
     """
     found = config.get(KEY, {})
-    model = cls(**deserialize({k: v for k, v in config.items() if k != KEY}))
+    model = cls(**from_entries({k: v for k, v in config.items() if k != KEY}))
     for layer in model._flatten_layers(include_self=False):
         if layer.path in found:
             one = found[layer.path]

@@ -12,17 +12,17 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention.layers.base.arguments import only_of_models, positive
-from keras_attention.layers.base.serialization import export, layer_config
+from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.serialization import export
 from keras_attention.layers.external_memory.dnc import DNC
-from keras_attention.models.base import quantization
+from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.external_memory.asked_steps import AskedSteps
 
 Tensor = Any
 
 
 @export
-class DNCNetwork(keras.Model):
+class DNCNetwork(ConfiguredModel):
     """Reads a sequence into a memory, and answers at the steps where it is asked.
 
         xₜ = inputₜ, or the embedding of a token, or its one-hot vector
@@ -99,7 +99,6 @@ class DNCNetwork(keras.Model):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        only_of_models("DNCNetwork", kwargs)
         output_units = positive("output_units", output_units)
         _check_inputs(input_dim, vocabulary_size, embedding_dim)
         memory = DNC(
@@ -133,17 +132,8 @@ class DNCNetwork(keras.Model):
         logits = answers([dense(output), answer_mask])  # (B, T, V)
 
         super().__init__(
-            inputs={"inputs": inputs, "answer_mask": answer_mask},
-            outputs=logits,
-            **kwargs,
+            {"inputs": inputs, "answer_mask": answer_mask}, logits, locals()
         )
-        if dtype is not None:
-            self.dtype_policy = keras.dtype_policies.get(dtype)
-        self.output_units = output_units
-        self.input_dim = input_dim
-        self.vocabulary_size = vocabulary_size
-        self.embedding_dim = embedding_dim
-        self.checkpoint_steps = checkpoint_steps
         self._memory = memory
         self._embedding = embedding
 
@@ -215,24 +205,6 @@ class DNCNetwork(keras.Model):
         made = type(self).from_config(config)
         made.set_weights(self.get_weights())
         return made
-
-    def get_config(self) -> dict[str, Any]:
-        config = {
-            "name": self.name,
-            "trainable": self.trainable,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-            "cell": layer_config(self.cell),
-            "output_units": self.output_units,
-            "input_dim": self.input_dim,
-            "vocabulary_size": self.vocabulary_size,
-            "embedding_dim": self.embedding_dim,
-            "checkpoint_steps": self.checkpoint_steps,
-        }
-        return quantization.write(self, config)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        return quantization.rebuild(cls, config, _deserialize)
 
 
 def check_answers(inputs: Any, padding: bool = False) -> None:
@@ -323,9 +295,3 @@ def _features(
     if embedding is not None:
         return embedding(inputs), mask
     return ops.one_hot(inputs, vocabulary_size, dtype=memory.compute_dtype), mask
-
-
-def _deserialize(config: dict[str, Any]) -> dict[str, Any]:
-    config = copy.deepcopy(config)  # Keras' stack of cells takes its own apart
-    cell = keras.saving.deserialize_keras_object(config["cell"])
-    return {**config, "cell": cell}

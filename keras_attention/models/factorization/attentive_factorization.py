@@ -12,16 +12,16 @@ import numpy as np
 from keras import ops
 
 from keras_attention.layers.attention.attention import Attention
-from keras_attention.layers.base.arguments import fraction, only_of_models, positive
+from keras_attention.layers.base.arguments import fraction, positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.models.base import quantization
+from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.factorization import rating
 
 Tensor = Any
 
 
 @export
-class AttentiveFactorization(keras.Model):
+class AttentiveFactorization(ConfiguredModel):
     """Predicts ratings; a user is represented by attention over the items they rated.
 
         eⱼ  = rᵤⱼ − μ − bⱼ                      rating relative to the item's average
@@ -81,7 +81,6 @@ class AttentiveFactorization(keras.Model):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        only_of_models("AttentiveFactorization", kwargs)
         positive("num_items", num_items)
         positive("dim", dim)
         fraction("dropout", dropout)
@@ -111,22 +110,16 @@ class AttentiveFactorization(keras.Model):
         vector = ops.expand_dims(answers(item), 1)  # (B, 1, D)
         found = usual + ops.sum(taste * vector, axis=-1, keepdims=True)
         super().__init__(
-            inputs={
+            {
                 "item": item,
                 "history": history,
                 "history_ratings": told,
                 "history_mask": is_valid,
             },
-            outputs=ops.squeeze(found, -1) + mean,  # (B, 1)
-            **kwargs,
+            ops.squeeze(found, -1) + mean,
+            locals(),
         )
-        if dtype is not None:
-            self.dtype_policy = keras.dtype_policies.get(dtype)
-        self.num_items = num_items
-        self.dim = dim
         self.mean = float(mean)
-        self.dropout = dropout
-        self.regularization = regularization
 
     def rate(self, items: Any, history: Any, ratings: Any) -> np.ndarray:
         """Predicts a user's ratings of items from their ratings of other items.
@@ -189,20 +182,3 @@ class AttentiveFactorization(keras.Model):
         found = self.rate(np.arange(self.num_items), history, ratings)
         seen = rating.known("history", history, self.num_items)
         return rating.best(found, count, seen)
-
-    def get_config(self) -> dict[str, Any]:
-        config = {
-            "name": self.name,
-            "trainable": self.trainable,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-            "num_items": self.num_items,
-            "dim": self.dim,
-            "mean": self.mean,
-            "dropout": self.dropout,
-            "regularization": self.regularization,
-        }
-        return quantization.write(self, config)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        return quantization.rebuild(cls, config, dict)

@@ -11,16 +11,16 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention.layers.base.arguments import only_of_models, positive
+from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.models.base import quantization
+from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.factorization import rating
 
 Tensor = Any
 
 
 @export
-class MatrixFactorization(keras.Model):
+class MatrixFactorization(ConfiguredModel):
     """Predicts ratings from user and item vectors and biases.
 
         r̂ᵤᵢ = μ + bᵤ + bᵢ + pᵤ · qᵢ
@@ -78,7 +78,6 @@ class MatrixFactorization(keras.Model):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        only_of_models("MatrixFactorization", kwargs)
         positive("num_users", num_users)
         positive("num_items", num_items)
         positive("dim", dim)
@@ -91,17 +90,8 @@ class MatrixFactorization(keras.Model):
         if biases:
             found = found + table.bias(num_users, "user_bias")(user)  # (B, 1)
             found = found + table.bias(num_items, "item_bias")(item)
-        super().__init__(
-            inputs={"user": user, "item": item}, outputs=found + mean, **kwargs
-        )
-        if dtype is not None:
-            self.dtype_policy = keras.dtype_policies.get(dtype)
-        self.num_users = num_users
-        self.num_items = num_items
-        self.dim = dim
+        super().__init__({"user": user, "item": item}, found + mean, locals())
         self.mean = float(mean)
-        self.biases = biases
-        self.regularization = regularization
 
     @property
     def user_vectors(self) -> np.ndarray:
@@ -157,21 +147,3 @@ class MatrixFactorization(keras.Model):
             raise ValueError(f"`user` must be one integer. Received: user={user!r}")
         ratings = self.rate(known, np.arange(self.num_items))
         return rating.best(ratings, count, rating.known("seen", seen, self.num_items))
-
-    def get_config(self) -> dict[str, Any]:
-        config = {
-            "name": self.name,
-            "trainable": self.trainable,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-            "num_users": self.num_users,
-            "num_items": self.num_items,
-            "dim": self.dim,
-            "mean": self.mean,
-            "biases": self.biases,
-            "regularization": self.regularization,
-        }
-        return quantization.write(self, config)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        return quantization.rebuild(cls, config, dict)

@@ -14,9 +14,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention.layers.base.arguments import only_of_models, positive
+from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.models.base import quantization
+from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.ops import similarity
 
 Tensor = Any
@@ -25,7 +25,7 @@ _SPECIAL = re.compile(r"<.+>")
 
 
 @export
-class SkipGram(keras.Model):
+class SkipGram(ConfiguredModel):
     """Skip-gram with negative sampling: predicts the words around a word.
 
         logit(o, c) = u_oᵀ v_c
@@ -89,7 +89,6 @@ class SkipGram(keras.Model):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        only_of_models("SkipGram", kwargs)
         positive("vocabulary_size", vocabulary_size)
         small = 0.5 / positive("dim", dim)
         tables = [
@@ -107,13 +106,7 @@ class SkipGram(keras.Model):
         v = ops.expand_dims(tables[0](center), -1)  # (B, D, 1)
         u = tables[1](context)  # (B, P, D)
         logits = ops.squeeze(ops.matmul(u, v), -1)  # (B, P)
-        super().__init__(
-            inputs={"center": center, "context": context}, outputs=logits, **kwargs
-        )
-        if dtype is not None:
-            self.dtype_policy = keras.dtype_policies.get(dtype)
-        self.vocabulary_size = vocabulary_size
-        self.dim = dim
+        super().__init__({"center": center, "context": context}, logits, locals())
         self.words = None if words is None else _checked(words, vocabulary_size)
         self._index = {word: i for i, word in enumerate(self.words or ())}
         # Never return rows of special tokens.
@@ -222,21 +215,6 @@ class SkipGram(keras.Model):
                 ops.convert_to_numpy(rows), ops.convert_to_numpy(cosines)
             )
         ]
-
-    def get_config(self) -> dict[str, Any]:
-        config = {
-            "name": self.name,
-            "trainable": self.trainable,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-            "vocabulary_size": self.vocabulary_size,
-            "dim": self.dim,
-            "words": None if self.words is None else list(self.words),
-        }
-        return quantization.write(self, config)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        return quantization.rebuild(cls, config, dict)
 
 
 def _checked(words: Iterable[str], count: int) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from keras import ops
 
 from keras_attention import kernels
 from keras_attention.layers.base.arguments import only_of_models, positive
-from keras_attention.layers.base.serialization import export
+from keras_attention.layers.base.serialization import arguments_of, export
 from keras_attention.models.hopfield import arguments as check
 from keras_attention.models.hopfield.steps import (
     Equations,
@@ -277,22 +277,7 @@ class AssociativeMemory(MemoryTheory):
         return ops.reshape(self._by_blocks("energy", flat), shape[:-1])
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "trainable": self.trainable,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-            "kind": self.kind,
-            "beta": self.beta,
-            "normalizer": self.normalizer,
-            "similarity": self.similarity,
-            "degree": self.degree,
-            "order": self.order,
-            "chunk_size": self.chunk_size,
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        return cls(**config)
+        return {**super().get_config(), **arguments_of(self)}
 
     def save_own_variables(self, store: Any) -> None:
         store["patterns"] = as_numpy(self.patterns)

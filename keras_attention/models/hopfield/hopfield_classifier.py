@@ -10,17 +10,17 @@ from typing import Any
 
 import keras
 
-from keras_attention.layers.base.arguments import only_of_models, positive
+from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.hopfield.hopfield_pooling import HopfieldPooling
-from keras_attention.models.base import quantization
+from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.hopfield.instance_dropout import InstanceDropout
 
 OWN = ("num_heads", "key_dim", "update_steps", "beta", "dropout", "name", "dtype")
 
 
 @export
-class HopfieldClassifier(keras.Model):
+class HopfieldClassifier(ConfiguredModel):
     """Classifies bags of instances, pooled by a Hopfield network.
 
         hₛ = norm(relu(W … relu(W xₛ + b)))              for each instance
@@ -107,7 +107,6 @@ class HopfieldClassifier(keras.Model):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        only_of_models("HopfieldClassifier", kwargs)
         positive("input_dim", input_dim)
         positive("num_classes", num_classes)
         dims = _widths(dims)
@@ -124,43 +123,10 @@ class HopfieldClassifier(keras.Model):
         )
         dropped = InstanceDropout(instance_dropout, name="instance_dropout")
         inputs, logits = _graph(input_dim, num_classes, dims, dropped, pool, dtype)
-        super().__init__(inputs=inputs, outputs=logits, **kwargs)
-        if dtype is not None:
-            self.dtype_policy = keras.dtype_policies.get(dtype)
-        self.input_dim = input_dim
-        self.num_classes = num_classes
-        self.dims = dims
-        self.num_heads = num_heads
-        self.key_dim = key_dim
-        self.update_steps = update_steps
+        super().__init__(inputs, logits, locals())
         self.beta = pool.beta
-        self.dropout = dropout
-        self.instance_dropout = instance_dropout
         written = pool.get_config()
         self.pooling = {name: written[name] for name in further}
-
-    def get_config(self) -> dict[str, Any]:
-        beta = self.beta
-        config = {
-            "name": self.name,
-            "trainable": self.trainable,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-            "input_dim": self.input_dim,
-            "num_classes": self.num_classes,
-            "dims": list(self.dims),
-            "num_heads": self.num_heads,
-            "key_dim": self.key_dim,
-            "update_steps": self.update_steps,
-            "beta": list(beta) if isinstance(beta, (list, tuple)) else beta,
-            "dropout": self.dropout,
-            "instance_dropout": self.instance_dropout,
-            "pooling": dict(self.pooling),
-        }
-        return quantization.write(self, config)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        return quantization.rebuild(cls, config, dict)
 
 
 def _graph(

@@ -11,12 +11,11 @@ from keras import ops
 from keras_attention.layers import KeyValueHop, SentenceEncoder
 from keras_attention.layers.base.arguments import (
     clone_initializer,
-    only_of_models,
     positive,
-    serialize_normalizer,
 )
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.memory_networks.sentence_encoder import normal
+from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.numerics import masks, normalizers
 
 Tensor = Any
@@ -27,7 +26,7 @@ LENGTH = 4.0
 
 
 @export
-class KeyValueMemNN(keras.Model):
+class KeyValueMemNN(ConfiguredModel):
     """Answers questions from facts with a key (entity, relation) and a value (entity).
 
         q₁ = [Σⱼ lⱼ ∘ A xⱼ ; 0]         the question, of words x
@@ -100,7 +99,6 @@ class KeyValueMemNN(keras.Model):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        only_of_models("KeyValueMemNN", kwargs)
         for name, size in (
             ("vocabulary_size", vocabulary_size),
             ("relations", relations),
@@ -155,39 +153,10 @@ class KeyValueMemNN(keras.Model):
         answer = _by_entity(fitting, values, memory_size)  # (B, M + 2)
 
         super().__init__(
-            inputs={"question": question, "keys": keys, "values": values},
-            outputs=answer,
-            **kwargs,
+            {"question": question, "keys": keys, "values": values}, answer, locals()
         )
-        if dtype is not None:
-            self.dtype_policy = keras.dtype_policies.get(dtype)
-        self.vocabulary_size = vocabulary_size
-        self.relations = relations
-        self.embedding_dim = embedding_dim
-        self.hops = hops
-        self.memory_size = memory_size
-        self.encoding = encoding
         self.normalizer = read.normalizer
         self.kernel_initializer = read.kernel_initializer
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "trainable": self.trainable,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-            "vocabulary_size": self.vocabulary_size,
-            "relations": self.relations,
-            "embedding_dim": self.embedding_dim,
-            "hops": self.hops,
-            "memory_size": self.memory_size,
-            "encoding": self.encoding,
-            "normalizer": serialize_normalizer(self.normalizer),
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        return cls(**config)
 
 
 def _vector(features: Tensor, entities: Tensor, memory_size: int) -> Tensor:

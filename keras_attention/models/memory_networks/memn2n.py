@@ -9,12 +9,11 @@ from keras import ops
 
 from keras_attention.layers import MemoryAge, MemoryHop, SentenceEncoder
 from keras_attention.layers.base.arguments import (
-    only_of_models,
     positive,
-    serialize_normalizer,
 )
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.memory_networks.sentence_encoder import normal
+from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.numerics import masks
 
 Tensor = Any
@@ -24,7 +23,7 @@ TIMES = ("table", "word")
 
 
 @export
-class MemN2N(keras.Model):
+class MemN2N(ConfiguredModel):
     """Answers a question about a story by several hops over its sentences.
 
         mᵢ = Σⱼ lⱼ ∘ A xᵢⱼ + T_A(i)    input memory of sentence i with words xᵢⱼ
@@ -104,7 +103,6 @@ class MemN2N(keras.Model):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        only_of_models("MemN2N", kwargs)
         for name, value, known in (("tying", tying, TYINGS), ("time", time, TIMES)):
             if value not in known:
                 raise ValueError(
@@ -192,43 +190,6 @@ class MemN2N(keras.Model):
             )
             logits = answer(state)  # (3) W u: (B, V)
 
-        super().__init__(
-            inputs={"story": story, "question": question}, outputs=logits, **kwargs
-        )
-        if dtype is not None:
-            self.dtype_policy = keras.dtype_policies.get(dtype)
-        self.vocabulary_size = vocabulary_size
-        self.embedding_dim = embedding_dim
-        self.hops = hops
-        self.memory_size = memory_size
-        self.tying = tying
-        self.encoding = encoding
-        self.time = time
+        super().__init__({"story": story, "question": question}, logits, locals())
         self.normalizer = hop.normalizer
-        self.null_memories = null_memories
-        self.time_noise = time_noise
-        self.linear_start = linear_start
         self.activation = keras.activations.get(activation)
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "trainable": self.trainable,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-            "vocabulary_size": self.vocabulary_size,
-            "embedding_dim": self.embedding_dim,
-            "hops": self.hops,
-            "memory_size": self.memory_size,
-            "tying": self.tying,
-            "encoding": self.encoding,
-            "time": self.time,
-            "normalizer": serialize_normalizer(self.normalizer),
-            "null_memories": self.null_memories,
-            "time_noise": self.time_noise,
-            "linear_start": self.linear_start,
-            "activation": keras.activations.serialize(self.activation),
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        return cls(**config)

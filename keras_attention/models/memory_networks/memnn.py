@@ -8,12 +8,13 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention.layers.base.arguments import only_of_models, positive
+from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.memory_networks.fact_finder import FactFinder
 from keras_attention.layers.memory_networks.memory_writer import MemoryWriter
 from keras_attention.layers.memory_networks.sentence_features import SentenceFeatures
 from keras_attention.layers.memory_networks.word_responder import WordResponder
+from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.memory_networks.hashing import Hash
 from keras_attention.models.memory_networks.large_memory import LargeMemory
 
@@ -21,7 +22,7 @@ Tensor = Any
 
 
 @export
-class MemNN(keras.Model):
+class MemNN(ConfiguredModel):
     """Retrieves one supporting fact of a story per hop, then answers.
 
         I  features of words and n-grams of each sentence     `SentenceFeatures`
@@ -108,7 +109,6 @@ class MemNN(keras.Model):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        only_of_models("MemNN", kwargs)
         positive("supports", supports)
         story = keras.Input((None, None), dtype="int32", name="story")  # (B, M, L)
         question = keras.Input((None,), dtype="int32", name="question")  # (B, L)
@@ -133,25 +133,14 @@ class MemNN(keras.Model):
         answer = r(x, memory, output["found"])  # (B, V)
 
         super().__init__(
-            inputs={
+            {
                 "story": story,
                 "question": question,
                 "supporting_facts": supporting,
             },
-            outputs={**output, "answer": answer},
-            **kwargs,
+            {**output, "answer": answer},
+            locals(),
         )
-        if dtype is not None:
-            self.dtype_policy = keras.dtype_policies.get(dtype)
-        self.vocabulary_size = vocabulary_size
-        self.embedding_dim = embedding_dim
-        self.supports = supports
-        self.time = time
-        self.adaptive = adaptive
-        self.ngrams = ngrams
-        self.buckets = buckets
-        self.nonlinear = nonlinear
-        self.hop_versions = hop_versions
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         if kwargs.get("training"):
@@ -192,26 +181,6 @@ class MemNN(keras.Model):
         """Returns the columns of U_O for words of memories, float32 (V, D)."""
         table = ops.convert_to_numpy(self.get_layer("O").candidate.weights[0].value)
         return np.asarray(table[: self.vocabulary_size]).astype("float32")
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "trainable": self.trainable,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-            "vocabulary_size": self.vocabulary_size,
-            "embedding_dim": self.embedding_dim,
-            "supports": self.supports,
-            "time": self.time,
-            "adaptive": self.adaptive,
-            "ngrams": self.ngrams,
-            "buckets": self.buckets,
-            "nonlinear": self.nonlinear,
-            "hop_versions": self.hop_versions,
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        return cls(**config)
 
 
 def completed(inputs: Any) -> Any:

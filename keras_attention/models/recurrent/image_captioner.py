@@ -15,16 +15,11 @@ from keras import ops
 
 from keras_attention.layers.base.arguments import (
     fraction,
-    only_of_models,
     positive,
 )
 from keras_attention.layers.base.serialization import export
-from keras_attention.models.base.arguments import (
-    check_sizes,
-    config_of,
-    set_arguments,
-    with_layers,
-)
+from keras_attention.models.base.arguments import check_sizes
+from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.generation import Generator, named_input
 from keras_attention.models.recurrent.caption_parts import CaptionParts
 from keras_attention.models.recurrent.doubly_stochastic import DoublyStochastic
@@ -34,7 +29,7 @@ Tensor = Any
 
 
 @export
-class ImageCaptioner(keras.Model):
+class ImageCaptioner(ConfiguredModel):
     """Show, attend and tell: a convolutional encoder, and a decoder that looks at it.
 
         f  = encoder(image)                      f₁ … f_S, places, row by row
@@ -122,7 +117,6 @@ class ImageCaptioner(keras.Model):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        only_of_models("ImageCaptioner", kwargs)
         image_shape, filters = _shape(image_shape), tuple(filters)
         check_sizes(
             target_vocabulary_size=target_vocabulary_size,
@@ -159,23 +153,7 @@ class ImageCaptioner(keras.Model):
             found = penalty(*found, target, is_valid)
         logits = parts.logits_of(words, found)  # (B, T, V)
 
-        super().__init__(
-            inputs={"image": image, "target": target}, outputs=logits, **kwargs
-        )
-        set_arguments(
-            self,
-            dtype,
-            image_shape=image_shape,
-            target_vocabulary_size=target_vocabulary_size,
-            embedding_dim=embedding_dim,
-            units=units,
-            filters=filters,
-            cell=cell,
-            attention=attention,
-            order=order,
-            doubly_stochastic=doubly_stochastic,
-            dropout=dropout,
-        )
+        super().__init__({"image": image, "target": target}, logits, locals())
         self._parts = parts
         self._generator = Generator(self)
 
@@ -274,13 +252,6 @@ class ImageCaptioner(keras.Model):
             stop_token_ids,
             seed,
         )
-
-    def get_config(self) -> dict[str, Any]:
-        return config_of(self)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        return cls(**with_layers(config, "attention"))
 
 
 def _shape(given: Any) -> tuple[int, int, int]:

@@ -12,15 +12,11 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention.layers.base.arguments import fraction, only_of_models
+from keras_attention.layers.base.arguments import fraction
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.recurrent.scheduled_sampling import ScheduledSampling
-from keras_attention.models.base.arguments import (
-    check_sizes,
-    config_of,
-    set_arguments,
-    with_layers,
-)
+from keras_attention.models.base.arguments import check_sizes
+from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.generation import Generator, named_input
 from keras_attention.models.recurrent.token_decoder import (
     LOOPS,
@@ -34,7 +30,7 @@ Tensor = Any
 
 
 @export
-class Seq2Seq(keras.Model):
+class Seq2Seq(ConfiguredModel):
     """An encoder that reads a sequence and a decoder that writes another.
 
         h   = encoder(source)                    a GRU or LSTM, in both directions
@@ -115,7 +111,6 @@ class Seq2Seq(keras.Model):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        only_of_models("Seq2Seq", kwargs)
         check_sizes(
             source_vocabulary_size=source_vocabulary_size,
             target_vocabulary_size=target_vocabulary_size,
@@ -180,22 +175,7 @@ class Seq2Seq(keras.Model):
         else:
             logits = parts.forced(target, memory, state, is_valid)  # (B, T, V)
 
-        super().__init__(
-            inputs={"source": source, "target": target}, outputs=logits, **kwargs
-        )
-        set_arguments(
-            self,
-            dtype,
-            source_vocabulary_size=source_vocabulary_size,
-            target_vocabulary_size=target_vocabulary_size,
-            embedding_dim=embedding_dim,
-            units=units,
-            cell=cell,
-            attention=attention,
-            bidirectional=bidirectional,
-            dropout=dropout,
-            sampling_probability=sampling_probability,
-        )
+        super().__init__({"source": source, "target": target}, logits, locals())
         self._parts = parts
         self._generator = Generator(self)
 
@@ -273,13 +253,6 @@ class Seq2Seq(keras.Model):
             stop_token_ids,
             seed,
         )
-
-    def get_config(self) -> dict[str, Any]:
-        return config_of(self)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        return cls(**with_layers(config, "attention"))
 
 
 class _Parts:

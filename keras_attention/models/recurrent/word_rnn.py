@@ -11,15 +11,11 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention.layers.base.arguments import fraction, only_of_models
+from keras_attention.layers.base.arguments import fraction
 from keras_attention.layers.base.cells import call_cell
 from keras_attention.layers.base.serialization import export
-from keras_attention.models.base import quantization
-from keras_attention.models.base.arguments import (
-    check_sizes,
-    config_of,
-    set_arguments,
-)
+from keras_attention.models.base.arguments import check_sizes
+from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.continuation import Continuation
 from keras_attention.models.base.generation import named_input
 from keras_attention.ops.sequence import decoding
@@ -33,7 +29,7 @@ LOOPS = {
 
 
 @export
-class WordRNN(keras.Model):
+class WordRNN(ConfiguredModel):
     """A next-word network: it reads a word, and says what the next one may be.
 
         xₜ = dropout(E[yₜ])
@@ -104,7 +100,6 @@ class WordRNN(keras.Model):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        only_of_models("WordRNN", kwargs)
         check_sizes(
             vocabulary_size=vocabulary_size,
             embedding_dim=embedding_dim,
@@ -162,20 +157,7 @@ class WordRNN(keras.Model):
         ]
         tokens = keras.Input((None,), dtype="int32", name="tokens")  # (B, T)
         hidden, _ = parts.read(tokens, ops.not_equal(tokens, 0))
-        super().__init__(
-            inputs={"tokens": tokens}, outputs=parts.logits(hidden), **kwargs
-        )
-        set_arguments(
-            self,
-            dtype,
-            vocabulary_size=vocabulary_size,
-            embedding_dim=embedding_dim,
-            units=units,
-            cell=cell,
-            num_layers=num_layers,
-            dropout=dropout,
-            tie_embeddings=tie_embeddings,
-        )
+        super().__init__({"tokens": tokens}, parts.logits(hidden), locals())
         self._parts = parts
         self._continuation = Continuation(self)
 
@@ -266,13 +248,6 @@ class WordRNN(keras.Model):
             seed,
             num_sequences,
         )
-
-    def get_config(self) -> dict[str, Any]:
-        return quantization.write(self, config_of(self))
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        return quantization.rebuild(cls, config, dict)
 
 
 class _Parts:

@@ -12,20 +12,14 @@ import numpy as np
 from keras import ops
 
 from keras_attention import samplers
-from keras_attention.layers.base.arguments import only_of_models
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.transformer.block import norm_like
 from keras_attention.layers.transformer.transformer_encoder_block import (
     TransformerEncoderBlock,
 )
-from keras_attention.models.base import quantization
+from keras_attention.models.base.arguments import check_sizes
+from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.continuation import Continuation
-from keras_attention.models.transformer.arguments import (
-    check_sizes,
-    config_of,
-    deserialize,
-    set_arguments,
-)
 from keras_attention.models.transformer.block_maker import BlockMaker
 from keras_attention.models.transformer.token_embedding import TokenEmbedding
 from keras_attention.ops.sequence import decoding
@@ -35,7 +29,7 @@ BLOCK = {"norm_first": True, "activation": "gelu"}
 
 
 @export
-class CausalLM(keras.Model):
+class CausalLM(ConfiguredModel):
     """A language model: at each token, what the next one may be.
 
         x₀ = dropout(E[y] + p)
@@ -125,7 +119,6 @@ class CausalLM(keras.Model):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        only_of_models("CausalLM", kwargs)
         check_sizes(
             vocabulary_size=vocabulary_size,
             num_layers=num_layers,
@@ -143,6 +136,7 @@ class CausalLM(keras.Model):
             dtype=dtype,
             defaults=BLOCK,
         )
+        num_heads = maker.num_heads
         parts = _Parts()
         parts.ends = TokenEmbedding(
             vocabulary_size,
@@ -163,22 +157,7 @@ class CausalLM(keras.Model):
         for one in parts.blocks:
             x = one(x, use_causal_mask=True)
         logits = parts.logits(x)  # (B, T, V)
-        super().__init__(inputs={"tokens": tokens}, outputs=logits, **kwargs)
-        set_arguments(
-            self,
-            dtype,
-            vocabulary_size=vocabulary_size,
-            num_layers=num_layers,
-            dim=dim,
-            num_heads=maker.num_heads,
-            intermediate_dim=intermediate_dim,
-            dropout=dropout,
-            position=position,
-            max_length=max_length,
-            tie_embeddings=tie_embeddings,
-            block=block,
-            attention=attention,
-        )
+        super().__init__({"tokens": tokens}, logits, locals())
         self._parts = parts
         self._continuation = Continuation(self)
 
@@ -296,13 +275,6 @@ class CausalLM(keras.Model):
             seed,
             num_sequences,
         )
-
-    def get_config(self) -> dict[str, Any]:
-        return config_of(self)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        return quantization.rebuild(cls, config, deserialize)
 
 
 class _Parts:

@@ -11,16 +11,10 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attention.layers.base.arguments import only_of_models
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.transformer.block import norm_like
-from keras_attention.models.base import quantization
-from keras_attention.models.transformer.arguments import (
-    check_sizes,
-    config_of,
-    deserialize,
-    set_arguments,
-)
+from keras_attention.models.base.arguments import check_sizes
+from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.transformer.block_maker import BlockMaker
 from keras_attention.models.transformer.token_embedding import TokenEmbedding
 
@@ -29,7 +23,7 @@ BLOCK = {"activation": "gelu"}
 
 
 @export
-class MaskedLM(keras.Model):
+class MaskedLM(ConfiguredModel):
     """A language model: what stood where a token is hidden.
 
         x₀ = dropout(norm(E[y] + p))
@@ -117,7 +111,6 @@ class MaskedLM(keras.Model):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        only_of_models("MaskedLM", kwargs)
         check_sizes(
             vocabulary_size=vocabulary_size,
             num_layers=num_layers,
@@ -135,6 +128,7 @@ class MaskedLM(keras.Model):
             dtype=dtype,
             defaults=BLOCK,
         )
+        num_heads = maker.num_heads
         blocks = [maker.encoder(f"block_{n}") for n in range(num_layers)]
 
         norm = partial(norm_like, blocks[-1])
@@ -170,32 +164,8 @@ class MaskedLM(keras.Model):
         hidden = norm("head_norm")(dense(x))
         logits = bias(ends.logits(hidden))  # (B, P, V)
         super().__init__(
-            inputs={"tokens": tokens, "mask_positions": mask_positions},
-            outputs=logits,
-            **kwargs,
+            {"tokens": tokens, "mask_positions": mask_positions}, logits, locals()
         )
-        set_arguments(
-            self,
-            dtype,
-            vocabulary_size=vocabulary_size,
-            num_layers=num_layers,
-            dim=dim,
-            num_heads=maker.num_heads,
-            intermediate_dim=intermediate_dim,
-            dropout=dropout,
-            position=position,
-            max_length=max_length,
-            tie_embeddings=tie_embeddings,
-            block=block,
-            attention=attention,
-        )
-
-    def get_config(self) -> dict[str, Any]:
-        return config_of(self)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        return quantization.rebuild(cls, config, deserialize)
 
 
 class _Bias(keras.layers.Layer):

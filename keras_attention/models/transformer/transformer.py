@@ -13,16 +13,10 @@ import numpy as np
 from keras import ops
 
 from keras_attention import samplers
-from keras_attention.layers.base.arguments import only_of_models
 from keras_attention.layers.base.serialization import export
-from keras_attention.models.base import quantization
+from keras_attention.models.base.arguments import check_sizes
+from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.generation import Generator, whole
-from keras_attention.models.transformer.arguments import (
-    check_sizes,
-    config_of,
-    deserialize,
-    set_arguments,
-)
 from keras_attention.models.transformer.block_maker import BlockMaker
 from keras_attention.models.transformer.encoder_decoder import (
     EncoderDecoder,
@@ -58,7 +52,7 @@ SIZES: dict[str, dict[str, Any]] = {
 
 
 @export
-class Transformer(keras.Model):
+class Transformer(ConfiguredModel):
     """An encoder that reads a sequence and a decoder that writes another.
 
         x  = dropout(√D E_x[source] + p)
@@ -151,7 +145,6 @@ class Transformer(keras.Model):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        only_of_models("Transformer", kwargs)
         check_sizes(
             source_vocabulary_size=source_vocabulary_size,
             target_vocabulary_size=target_vocabulary_size,
@@ -171,31 +164,14 @@ class Transformer(keras.Model):
             cross_attention,
             dtype,
         )
+        num_heads = maker.num_heads
         parts = EncoderDecoder(maker, num_layers)
         parts.embed(sizes, dim, maker.added, dropout, tie_embeddings, dtype)
 
         source = keras.Input((None,), dtype="int32", name="source")  # (B, S)
         target = keras.Input((None,), dtype="int32", name="target")  # (B, T)
         logits = parts.forced(target, *parts.encode(source))  # (B, T, V)
-        super().__init__(
-            inputs={"source": source, "target": target}, outputs=logits, **kwargs
-        )
-        set_arguments(
-            self,
-            dtype,
-            source_vocabulary_size=source_vocabulary_size,
-            target_vocabulary_size=target_vocabulary_size,
-            num_layers=num_layers,
-            dim=dim,
-            num_heads=maker.num_heads,
-            intermediate_dim=intermediate_dim,
-            dropout=dropout,
-            position=position,
-            tie_embeddings=tie_embeddings,
-            block=block,
-            attention=attention,
-            cross_attention=cross_attention,
-        )
+        super().__init__({"source": source, "target": target}, logits, locals())
         self._parts = parts
         self._generator = Generator(self, cached=True)
 
@@ -328,10 +304,3 @@ class Transformer(keras.Model):
             seed,
             most,
         )
-
-    def get_config(self) -> dict[str, Any]:
-        return config_of(self)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        return quantization.rebuild(cls, config, deserialize)

@@ -10,16 +10,10 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attention.layers.base.arguments import only_of_models
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.transformer.block import norm_like
-from keras_attention.models.base import quantization
-from keras_attention.models.transformer.arguments import (
-    check_sizes,
-    config_of,
-    deserialize,
-    set_arguments,
-)
+from keras_attention.models.base.arguments import check_sizes
+from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.transformer.block_maker import BlockMaker
 from keras_attention.models.transformer.token_embedding import TokenEmbedding
 from keras_attention.numerics.precision import to_float32
@@ -29,7 +23,7 @@ STDDEV = 0.02  # of embeddings without waves beside them, as in BERT
 
 
 @export
-class TransformerClassifier(keras.Model):
+class TransformerClassifier(ConfiguredModel):
     """An encoder whose outputs are added up over the words and classified.
 
         x₀ = dropout(E[y] + p), or dropout(√D E[y] + p) where p are sine waves
@@ -115,7 +109,6 @@ class TransformerClassifier(keras.Model):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        only_of_models("TransformerClassifier", kwargs)
         check_sizes(
             vocabulary_size=vocabulary_size,
             num_classes=num_classes,
@@ -134,6 +127,7 @@ class TransformerClassifier(keras.Model):
             dtype=dtype,
             heads=4,
         )
+        num_heads = maker.num_heads
         waves = maker.added == "sinusoidal"
         embed = TokenEmbedding(
             vocabulary_size,
@@ -156,29 +150,7 @@ class TransformerClassifier(keras.Model):
             x = norm_like(last, "last_norm")(x)
         x = keras.layers.Dropout(dropout, dtype=dtype, name="pooled_dropout")(x)
         logits = keras.layers.Dense(num_classes, dtype=dtype, name="logits")(x)
-        super().__init__(inputs={"tokens": tokens}, outputs=logits, **kwargs)
-        set_arguments(
-            self,
-            dtype,
-            vocabulary_size=vocabulary_size,
-            num_classes=num_classes,
-            num_layers=num_layers,
-            dim=dim,
-            num_heads=maker.num_heads,
-            intermediate_dim=intermediate_dim,
-            dropout=dropout,
-            position=position,
-            max_length=max_length,
-            block=block,
-            attention=attention,
-        )
-
-    def get_config(self) -> dict[str, Any]:
-        return config_of(self)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        return quantization.rebuild(cls, config, deserialize)
+        super().__init__({"tokens": tokens}, logits, locals())
 
 
 def _pool(x: Tensor, mask: Tensor) -> Tensor:

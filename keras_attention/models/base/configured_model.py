@@ -1,0 +1,46 @@
+"""The base class of functional models: arguments, config and quantization."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from keras_attention.layers.base.arguments import only_of_models
+from keras_attention.layers.base.serialization import (
+    argument_names,
+    arguments_of,
+    as_config,
+)
+from keras_attention.models.base import quantization
+
+
+class ConfiguredModel(keras.Model):
+    """Base class of functional models, which saves the constructor's arguments.
+
+    Args:
+        inputs: the symbolic inputs of the graph.
+        outputs: its outputs.
+        arguments: `locals()` of the constructor. The constructor's arguments among them
+            become attributes and entries of the config. Layers are stored as configs,
+            because the model contains copies of them.
+    """
+
+    def __init__(self, inputs: Any, outputs: Any, arguments: dict[str, Any]) -> None:
+        own, dtype = arguments["__class__"], arguments["dtype"]
+        more = only_of_models(own.__name__, arguments["kwargs"])
+        super().__init__(inputs=inputs, outputs=outputs, **more)
+        if dtype is not None:
+            self.dtype_policy = keras.dtype_policies.get(dtype)
+        for name in argument_names(type(self)):
+            if not isinstance(getattr(type(self), name, None), property):
+                value = arguments[name]
+                has_layers = isinstance(value, (keras.layers.Layer, dict, list))
+                setattr(self, name, as_config(value) if has_layers else value)
+
+    def get_config(self) -> dict[str, Any]:
+        return quantization.write(self, {**super().get_config(), **arguments_of(self)})
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        return quantization.rebuild(cls, config)
