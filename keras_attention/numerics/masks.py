@@ -1,7 +1,8 @@
 """Masks that say which query may attend to which key.
 
-Masks are boolean, True = may attend. They hold no scores or weights. They are applied
-only by :mod:`keras_attention.ops.normalizers`.
+Masks are boolean, True = may attend. They hold no scores or weights.
+`keras_attention.numerics.normalizers` applies them to scores; fused kernels apply them
+by the same rule.
 
 Shapes: B batch, T queries, S keys.
 """

@@ -72,7 +72,8 @@ def as_config(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: as_config(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):
-        return [as_config(one) for one in value]
+        items = [as_config(one) for one in value]
+        return tuple(items) if isinstance(value, tuple) else items
     if isinstance(value, FunctionType):
         name = value.__name__
         if getattr(keras.activations, name, None) is value:

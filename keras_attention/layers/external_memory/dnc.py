@@ -1,7 +1,7 @@
-"""A cell with an external memory over a sequence.
+"""A layer that runs a cell with an external memory over a sequence.
 
-Shapes: B batch, T steps, D width of an input, V width of the output, M memory slots,
-W word width, R read heads, H write heads, U units of the controller, K links of a slot.
+Shapes: B batch, T steps, D width of an input, V width of the output, M memory slots, W
+word width, R read heads, H write heads, U units of the controller, K links of a slot.
 """
 
 from __future__ import annotations
@@ -32,45 +32,46 @@ Tensor = Any
 
 @export
 class DNC(Configured, keras.layers.Layer):
-    """A `DNCCell` or an `NTMCell` over a sequence: the Differentiable Neural Computer.
+    """Runs a `DNCCell` or `NTMCell` over a sequence (Differentiable Neural Computer).
 
-    The memory is empty when a sequence begins. `keras.layers.RNN(cell)` returns the
-    same. Here masks are right whatever the shapes, dropout is sampled before the loop,
-    the output's weights are applied to all steps at once, the state keeps its shapes,
-    and long sequences fit.
+    The memory is empty at the start of a sequence. `keras.layers.RNN(cell)` returns the
+    same outputs. This layer has further advantages: masks are correct for all shapes,
+    dropout is sampled before the loop, the output projection is applied to all steps at
+    once, the state keeps its shapes, and `checkpoint_steps` makes long sequences fit
+    into device memory.
 
     Args:
         cell: a `DNCCell` or an `NTMCell`.
         return_sequences: whether to return the outputs of all steps.
-        return_state: whether to return the last state, too.
+        return_state: whether to return the last state as well.
         checkpoint_steps: the number of steps that are recomputed together for the
-            gradients: a number, or "auto" for √T. Memory then grows with the number of
-            such groups and not with T; gradients are the same. None keeps all steps. A
-            controller with dropout can train only with None.
+            gradients: an integer, or "auto" for √T. Memory use then grows with the
+            number of such groups instead of T; the gradients are the same. None stores
+            all steps. A controller with dropout can only train with None.
 
     Call arguments:
         inputs: (B, T, D).
-        initial_state: the state that `return_state` returned, or that of the controller
-            alone, as a list of tensors. Zeros by default.
-        mask: booleans (B, T). A step that is False leaves the whole state exactly as it
-            was; its output is 0. By default the mask that the inputs carry.
-        inputs_mask: the same, under the name by which Keras hands it over where there
-            is an initial state.
-        training: whether dropout is applied.
+        initial_state: the state returned with `return_state`, or only the state of the
+            controller, as a list of tensors. Defaults to an empty memory and zeros.
+        mask: booleans (B, T). A step with False leaves the whole state exactly
+            unchanged; its output is 0. Defaults to the mask that the inputs carry.
+        inputs_mask: the same mask, under the name that Keras uses if there is an
+            initial state.
+        training: whether to apply dropout.
 
     Returns:
-        The outputs (B, T, V), or without `return_sequences` that of the last step that
-        is not masked, (B, V). With `return_state` then the state, flat: of a `DNCCell`
-        the controller's states (B, U), r (B, R W), M (B, M, W), u (B, M), wʷ (B, H, M),
-        wʳ (B, R, M) and, where there are links, p (B, H, M) and L (B, H, M, M), of
-        sparse ones their slots and values (B, H, K, M). (B batch, T steps, U units of
-        the controller, M slots of W numbers, R heads that read and H that write, K
+        The outputs (B, T, V), or without `return_sequences` the output of the last
+        unmasked step, (B, V). With `return_state`, then the flat state. For a
+        `DNCCell`, these are the states of the controller (B, U), r (B, R W), M (B, M,
+        W), u (B, M), wʷ (B, H, M), wʳ (B, R, M) and, with links, p (B, H, M) and L (B,
+        H, M, M). Sparse links are slots and values (B, H, K, M). (B batch, T steps, U
+        units of the controller, M slots of W numbers, R read heads and H write heads, K
         links of a slot.)
 
     Raises:
-        ValueError: for a cell without a memory, `checkpoint_steps` below 1 or while a
-            controller with dropout trains, an initial state of other sizes, or a mask
-            that does not fit.
+        ValueError: for a cell without a memory; `checkpoint_steps` below 1, or set
+            while a controller with dropout trains; an initial state with other sizes;
+            or a mask that does not fit.
 
     Example:
 
@@ -144,15 +145,16 @@ class DNC(Configured, keras.layers.Layer):
         return (output, *keras.tree.flatten(tuple(state)))
 
     def start(self, batch: Any, initial_state: Any = None) -> Any:
-        """The first step's state, a named tuple.
+        """Returns the initial state, a named tuple.
 
         Args:
-            batch: B, a number or a tensor.
-            initial_state: the controller's states, or all that `return_state` returned,
-                as a structure of tensors; None for an empty memory.
+            batch: B, an integer or a tensor.
+            initial_state: the states of the controller, or the whole state returned
+                with `return_state`, as a structure of tensors; None for an empty
+                memory.
 
         Raises:
-            ValueError: if there are more or fewer of them, or of other shapes.
+            ValueError: if the number or the shapes of the tensors are wrong.
         """
         state = self.cell.start(batch)
         if initial_state is None:
@@ -166,7 +168,7 @@ class DNC(Configured, keras.layers.Layer):
         return type(state)(*packed(tuple(state), flat))
 
     def _check_state(self, initial_state: Any, batch: int | None) -> list[Tensor]:
-        """An initial state, flat, held to the sizes of the cell and of the inputs."""
+        """Returns an initial state, flat, after checking its sizes."""
         flat = keras.tree.flatten(initial_state)
         controller = len(state_widths(self.cell.cell, whole=True))
         specs = self.cell.state_specs()
@@ -181,14 +183,14 @@ class DNC(Configured, keras.layers.Layer):
         return flat
 
     def trace(self, inputs: Any, mask: Any = None) -> Trace:
-        """What the memory did at each step, for a look inside.
+        """Records the memory at each step, for inspection.
 
         Args:
             inputs: (B, T, D).
-            mask: booleans (B, T); by default the mask that the inputs carry.
+            mask: booleans (B, T); defaults to the mask that the inputs carry.
 
         Returns:
-            NumPy arrays, the batch first and then the time; see `Trace`.
+            NumPy arrays with the axes batch and time first; see `Trace`.
         """
         dtype = self.cell.compute_dtype
         if not hasattr(inputs, "dtype") or isinstance(inputs, np.ndarray):
@@ -235,7 +237,7 @@ class DNC(Configured, keras.layers.Layer):
         training: bool | None,
         traced: bool,
     ) -> tuple[Tensor, Any, Any]:
-        """All steps: the outputs (B, T, V), the last state, and the trace or `()`."""
+        """Runs all steps: the outputs (B, T, V), the last state, the trace or `()`."""
         cell = self.cell
         if training and self.checkpoint_steps is not None and has_dropout(cell.cell):
             raise ValueError(
@@ -251,7 +253,7 @@ class DNC(Configured, keras.layers.Layer):
         sequence = {"x": inputs}
         if mask is not None:
             mask = ops.broadcast_to(mask, (batch, steps))
-            # Whatever stands at a padded step, no infinite number gets in.
+            # Padded steps may contain infinite numbers or NaN.
             zeros = ops.zeros_like(inputs)
             sequence["x"] = ops.where(mask[..., None], inputs, zeros)
             sequence["mask"] = mask
@@ -292,9 +294,9 @@ def _check_inputs(shape: Any) -> None:
 
 
 def _check_shapes(given: list[Tensor], expected: list[tuple[Any, ...]]) -> None:
-    """Raises a ValueError unless the tensors are of these shapes, where both are known.
+    """Raises a ValueError unless the tensors have the expected shapes.
 
-    A length that is no number, None or a symbol of an export, may be any.
+    Unknown lengths (None, or a symbol of an export) always fit.
     """
     for one, wanted in zip(given, expected):
         shape = tuple(one.shape)

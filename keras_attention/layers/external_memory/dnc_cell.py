@@ -35,24 +35,25 @@ REFINEMENTS = (
 
 
 class DNCState(NamedTuple):
-    """What one step of a `DNCCell` hands to the next."""
+    """The state between two steps of a `DNCCell`."""
 
-    cell: Any  # s, the controller's own state: a structure of (B, U)
+    cell: Any  # s, the state of the controller: a structure of (B, U)
     read: Tensor  # r, (B, R W)
     memory: Tensor  # M, (B, M, W)
     usage: Tensor  # u, (B, M)
     write_weights: Tensor  # wʷ, (B, H, M)
     read_weights: Tensor  # wʳ, (B, R, M)
     precedence: Any  # p, (B, H, M); `()` without links
-    links: Any  # L, (B, H, M, M), or `SparseLinks`; `()` without
+    links: Any  # L, (B, H, M, M), or `SparseLinks`; `()` without links
 
 
 @export
 class DNCCell(MemoryCell):
     """A Differentiable Neural Computer: any Keras cell with a memory it learns to use.
 
-    At each step the controller reads the input and what its heads read last. It says
-    what to look for, what to write and how, and the memory answers:
+    At each step, the controller reads the input and the previous read vectors. Its
+    output determines the parameters ξ for searching, writing and reading. The memory
+    then computes:
 
         h    = controller([x; r]),  ξ = W_ξ h
         u    = usage(u, wʷ, ψ),     ψ = retention(f, wʳ)
@@ -63,46 +64,47 @@ class DNCCell(MemoryCell):
         r    = Mᵀ wʳ
         y    = W_y [h; r]
 
-    These are the functions of `keras_attention.ops.memory`. No weight depends
-    on the number of slots: a file of weights loads into a cell with more or
-    fewer of them. `DNC` takes the cell over a sequence; so does `keras.layers.RNN`,
-    without dropout.
+    These are the functions of `keras_attention.ops.memory`. No weight depends on the
+    number of slots, so a weights file also loads into a cell with more or fewer slots.
+    `DNC` runs the cell over a sequence. `keras.layers.RNN` does the same, without
+    dropout.
 
     Args:
         cell: the controller: a Keras cell such as `keras.layers.LSTMCell(units)`, or a
-            list of cells that are stacked; U is the width of its output.
-        memory_slots: M.
-        word_width: W.
-        read_heads: R.
-        write_heads: H; all erase, then all write. Room is given to one after another.
-        output_units: V; None for [h; r], of width U + R W.
-        links: True for temporal links between all pairs of slots; a number K, from 2
-            on, for the K strongest of each slot that are at least 1 / K, so that a step
-            takes O(M K) instead of O(M²); False for none: then heads read by content
-            alone.
-        refinements: names among "masked_keys" (keys that leave open parts of what they
-            look for), "deallocation" (what is freed is erased, too) and "sharp_links",
-            all three of Csordás and Schmidhuber; "layer_normalization" of the
-            interface, of Franke et al.; and "soft_allocation", by a softmax instead of
-            by order, of Ben-Ari and Bekker.
-        bypass_dropout: the share of h that is dropped on its way to the output, so that
-            the memory must be used (Franke et al.).
+            list of stacked cells. U is the width of its output.
+        memory_slots: M, the number of slots.
+        word_width: W, the width of a slot.
+        read_heads: R, the number of read heads.
+        write_heads: H, the number of write heads; all erase, then all write. Free slots
+            are allocated to one head after another.
+        output_units: V; None for the output [h; r], of width U + R W.
+        links: True for temporal links between all pairs of slots. An integer K, at
+            least 2, for the K strongest links of each slot that are at least 1 / K; a
+            step then takes O(M K) instead of O(M²). False for no links; read heads then
+            only use content.
+        refinements: names among "masked_keys" (keys can ignore parts of a word),
+            "deallocation" (freed slots are erased as well) and "sharp_links", all three
+            by Csordás and Schmidhuber; "layer_normalization" of the interface, by
+            Franke et al.; and "soft_allocation", with a softmax instead of sorting, by
+            Ben-Ari and Bekker.
+        bypass_dropout: the fraction of h dropped before the output projection, which
+            forces the cell to use the memory (Franke et al.).
         clip: the largest absolute value of the controller's output and state, and of y,
-            20 in DeepMind's code; None for no bound.
+            20 in DeepMind's code; None for no limit.
 
     Call arguments:
         inputs: (B, D).
-        states: the list that `get_initial_state` or the last call returned.
-        training: whether dropout is applied; only in `DNC`.
+        states: the list returned by `get_initial_state` or by the previous call.
+        training: whether to apply dropout; only in `DNC`.
 
     Returns:
-        The output (B, V) and the new states (B, ·), of which the first is the output.
-        In mixed precision all but the controller and the two dense layers is float32,
-        save between the steps of `keras.layers.RNN`.
+        The output (B, V) and the new states (B, ·); the first of them is the output. In
+        mixed precision, everything except the controller and the two dense layers is
+        float32, but not between the steps of `keras.layers.RNN`.
 
     Raises:
-        ValueError: for a controller that is no cell or has no state; slots, heads or
-            widths below 1; refinements that are unknown, or need links; weights of
+        ValueError: for a controller that is not a cell or has no state; slots, heads or
+            widths below 1; refinements that are unknown or require links; or weights of
             a cell with other heads.
 
     Example:
@@ -179,9 +181,9 @@ class DNCCell(MemoryCell):
                 dtype=self.memory_dtype, name="normalization"
             )
 
-    @functools.cached_property  # which Keras and TensorFlow do not wrap
+    @functools.cached_property  # not wrapped by Keras and TensorFlow
     def options(self) -> kernels.MemoryOptions:
-        """What a step of the memory is besides its tensors."""
+        """The options of a memory step, without its tensors."""
         return kernels.MemoryOptions(
             linkage(self.links),
             masked_keys="masked_keys" in self.refinements,
@@ -262,7 +264,7 @@ class DNCCell(MemoryCell):
         )
 
     def untouched(self, new: DNCState, old: DNCState, mask: Tensor) -> DNCState:
-        # A write gate of 0 and no free gate leave memory, dense links and precedence.
+        # The masked gates already keep memory, dense links and precedence unchanged.
         names = ["cell", "read", "usage", "write_weights", "read_weights"]
         if self.links and self.links is not True:
             names.append("links")

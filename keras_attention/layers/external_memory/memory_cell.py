@@ -1,7 +1,7 @@
-"""What the cells with an external memory share: a controller, heads, an output.
+"""The common parts of cells with an external memory: controller, heads and output.
 
-Shapes: B batch, T steps, D input width, U units of the controller, M memory slots,
-W word width, R read heads, H write heads, V width of the output.
+Shapes: B batch, T steps, D input width, U units of the controller, M memory slots, W
+word width, R read heads, H write heads, V width of the output.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ Tensor = Any
 
 
 class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
-    """A Keras cell as the controller of an external memory.
+    """Abstract base class of cells with a Keras cell as controller of a memory.
 
-    A subclass defines the width of the interface, `interface_width`, the state,
-    `state_specs` and `start`, and one step of the memory, `access`. This class calls
+    A subclass defines the width of the interface (`interface_width`), the state
+    (`state_specs` and `start`) and one step of the memory (`access`). This class calls
     the controller and computes the output:
 
         h, s = controller([x; r], s)
@@ -43,15 +43,15 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
         y    = W_y [h; r]
 
     Args:
-        cell: a Keras cell such as `keras.layers.LSTMCell(units)`, or a list of cells
-            that are stacked.
-        memory_slots: M.
-        word_width: W.
-        read_heads: R.
-        write_heads: H.
-        output_units: V; None for [h; r], of width U + R W.
+        cell: a Keras cell such as `keras.layers.LSTMCell(units)`, or a list of stacked
+            cells.
+        memory_slots: M, the number of slots.
+        word_width: W, the width of a slot.
+        read_heads: R, the number of read heads.
+        write_heads: H, the number of write heads.
+        output_units: V; None for the output [h; r], of width U + R W.
         clip: the largest absolute value of the controller's output and state, and of y;
-            None for no bound.
+            None for no limit.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
         self.read_width = self.read_heads * self.word_width  # R W
 
     def make_layers(self) -> None:
-        """The two dense layers, once the width of the interface is known."""
+        """Creates the two dense layers; requires the width of the interface."""
         dense, policy = keras.layers.Dense, self.dtype_policy
         self.interface = dense(self.interface_width, dtype=policy, name="interface")
         self.output_layer = None
@@ -100,59 +100,59 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
     @property
     @abc.abstractmethod
     def interface_width(self) -> int:
-        """How many numbers ξ has."""
+        """The width of ξ."""
 
     @property
     def memory_dtype(self) -> str:
-        """Of the memory and all weights: never half precision."""
+        """The dtype of the memory and of all weights, never half precision."""
         half = self.compute_dtype in ("float16", "bfloat16")
         return "float32" if half else self.compute_dtype
 
     @property
     def output_size(self) -> int:
-        """V."""
+        """V, the width of the output."""
         return self.output_units or self.units + self.read_width
 
     @property
     def state_size(self) -> list[int]:
-        """The widths of the flat states: of the last output, then of `state_specs`."""
+        """The widths of the flat states: the last output, then `state_specs`."""
         return [self.output_size] + [math.prod(s) for s, _ in self.state_specs()]
 
     def state_specs(self) -> list[tuple[tuple[int, ...], str]]:
-        """Shapes, without the batch, and dtypes of what `start` returns, flat."""
+        """Returns the shapes, without the batch, and dtypes of the flat state."""
         widths = state_widths(self.cell, whole=True)
         return [((n,), self.compute_dtype) for n in (*widths, self.read_width)]
 
     @abc.abstractmethod
     def start(self, batch: Any) -> Any:
-        """The first step's state, a named tuple.
+        """Returns the initial state, a named tuple.
 
         Args:
-            batch: B, a number or a tensor.
+            batch: B, an integer or a tensor.
         """
 
     @abc.abstractmethod
     def access(
         self, interface: Tensor, state: Any, mask: Tensor | None, traced: bool
     ) -> tuple[Any, Any]:
-        """One step of the memory.
+        """Computes one step of the memory.
 
         Args:
-            interface: ξ, (B, ·), in the memory's dtype.
-            state: what `start` or the last step returned.
-            mask: booleans (B,): where it is False, nothing may be written.
-            traced: whether the trace is wanted.
+            interface: ξ, (B, ·), in the dtype of the memory.
+            state: the state from `start` or the previous step.
+            mask: booleans (B,). Examples with False must not write.
+            traced: whether to return the trace.
 
         Returns:
-            The state, in which `cell` is still the old one, and the trace, which may be
-            `()` where it is not wanted.
+            The state with the old `cell`, and the trace, which may be `()` with
+            `traced=False`.
         """
 
     @abc.abstractmethod
     def untouched(self, new: Any, old: Any, mask: Tensor) -> Any:
-        """The new state where the mask (B,) is True, and the old one elsewhere.
+        """Returns the new state where the mask (B,) is True, and else the old state.
 
-        What `access` itself leaves alone where nothing is written needs no choice.
+        Parts that a masked `access` already keeps unchanged need no selection.
         """
 
     def build(self, input_shape: Any) -> None:
@@ -173,17 +173,17 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
         dropout_mask: Tensor | None = None,
         mask: Tensor | None = None,
     ) -> tuple[Tensor, Any, Trace]:
-        """One step, for use inside another layer once this one is built.
+        """Computes one step. Use it inside another layer, after this cell is built.
 
         Args:
             inputs: x, (B, D).
-            state: what `start` or the last step returned.
-            training: handed to the controller.
-            dropout_mask: what `sample` returned, for this step.
-            mask: booleans (B,); where it is False, the state stays as it was.
+            state: the state from `start` or the previous step.
+            training: the training mode of the controller.
+            dropout_mask: the result of `sample` for this step.
+            mask: booleans (B,). The state of examples with False does not change.
 
         Returns:
-            The output (B, V), the state, and what the memory did.
+            The output (B, V), the state, and the trace of the memory.
         """
         inputs = ops.cast(inputs, self.compute_dtype)
         hidden, state, trace = self.advance(inputs, state, training, mask, True)
@@ -197,14 +197,16 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
         mask: Tensor | None = None,
         traced: bool = False,
     ) -> tuple[tuple[Tensor, Tensor], Any, Any]:
-        """A step without its output, which `read_out` computes for many steps at once.
+        """Computes a step without the output projection.
+
+        `read_out` then computes the outputs of many steps at once.
 
         Args:
             inputs: x, (B, D), in the compute dtype.
-            state: what `start` or the last step returned.
-            training: handed to the controller.
+            state: the state from `start` or the previous step.
+            training: the training mode of the controller.
             mask: booleans (B,).
-            traced: whether the trace is wanted.
+            traced: whether to return the trace.
 
         Returns:
             h (B, U) and r (B, R W), for `read_out`; the state; the trace, or `()`.
@@ -231,18 +233,18 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
         """Samples the dropout mask of the output before the loop; None without dropout.
 
         Args:
-            shape: (B, T), or (B,) of one step.
-            training: whether dropout is applied.
+            shape: (B, T), or (B,) for one step.
+            training: whether to apply dropout.
 
         Returns:
-            (..., U), by which h is multiplied on its way to the output.
+            The factors (..., U) of h before the output projection, or None.
         """
         return None
 
     def read_out(
         self, h: Tensor, read: Tensor, dropout_mask: Tensor | None = None
     ) -> Tensor:
-        """y = W_y [h; r], of (..., U) and (..., R W): (..., V)."""
+        """Returns y = W_y [h; r] from h (..., U) and r (..., R W): (..., V)."""
         if dropout_mask is not None:
             h = h * ops.cast(dropout_mask, h.dtype)
         output = ops.concatenate([ops.cast(h, read.dtype), read], axis=-1)
@@ -253,16 +255,17 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
         return output
 
     def get_initial_state(self, batch_size: Any) -> list[Tensor]:
-        """The flat states (B, ·) that `keras.layers.RNN` begins with."""
+        """Returns the initial flat states (B, ·) for `keras.layers.RNN`."""
         output = ops.zeros((batch_size, self.output_size), self.compute_dtype)
         return [output, *self._flat(self.start(batch_size))]
 
     def call(
         self, inputs: Tensor, states: list[Tensor], training: bool | None = None
     ) -> tuple[Tensor, list[Tensor]]:
-        """One step as Keras' RNN takes it; the first state is the last output.
+        """Computes one step for Keras' RNN; the first state is the last output.
 
-        There the whole state is in the compute dtype, and in half precision with it.
+        Keras' RNN keeps the whole state in the compute dtype, which may be half
+        precision.
         """
         if training and self.has_dropout():
             raise ValueError(
@@ -289,7 +292,7 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
         return output, [output, *self._flat(state)]
 
     def has_dropout(self) -> bool:
-        """Whether anything is random in training."""
+        """Returns whether the cell is random in training."""
         return has_dropout(self.cell)
 
     def compute_output_spec(self, inputs: Tensor, states: Any, **more: Any) -> Any:
@@ -319,7 +322,7 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
         return [self.read_heads, self.write_heads, self.word_width]
 
     def _flat(self, state: Any) -> list[Tensor]:
-        """A state as tensors (B, ·), all of the dtype that Keras' RNN gives them."""
+        """Returns a state as tensors (B, ·) in the compute dtype, as in Keras' RNN."""
         widths = [math.prod(shape) for shape, _ in self.state_specs()]
         flat = [
             ops.reshape(x, (-1, n))

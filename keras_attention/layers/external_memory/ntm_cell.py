@@ -21,13 +21,13 @@ from keras_attention.ops.sequence import loop
 
 Tensor = Any
 
-FIRST = 1e-6  # every number of the memory before anything is written
+FIRST = 1e-6  # the initial value of the memory
 
 
 class NTMState(NamedTuple):
-    """What one step of an `NTMCell` hands to the next."""
+    """The state between two steps of an `NTMCell`."""
 
-    cell: Any  # s, the controller's own state: a structure of (B, U)
+    cell: Any  # s, the state of the controller: a structure of (B, U)
     read: Tensor  # r, (B, R W)
     memory: Tensor  # M, (B, M, W)
     write_weights: Tensor  # wʷ, (B, H, M)
@@ -36,51 +36,52 @@ class NTMState(NamedTuple):
 
 @export
 class NTMCell(MemoryCell):
-    """A Neural Turing Machine: a controller whose heads find, move, read and write.
+    """A Neural Turing Machine: its heads search a memory, move, read and write.
 
-    Each head is told a key k, its strength β, a gate g, how far to move s, and how
-    sharply γ. All heads look at the memory as the last step left it; then is written,
-    then read:
+    Each head has a key k with strength β, a gate g, a shift distribution s and a
+    sharpness γ. All heads address the memory of the previous step. The cell then
+    writes, and then reads:
 
-        w  = w + g (content(M, k, β) − w)      find, or stay
+        w  = w + g (content(M, k, β) − w)      search, or stay
         w  = s ∗ w                             move by up to `shifts` slots
-        w  = wᵞ / Σ wᵞ                         and be sharp about it
+        w  = wᵞ / Σ wᵞ                         sharpen
         M  = M ∘ (1 − wʷ eᵀ) + wʷ aᵀ
         r  = Mᵀ wʳ
         y  = W_y [h; r]
 
-    These are functions of `keras_attention.ops.memory.addressing`. There is no usage
-    and there are no links: where to write, and in which order to read, is found by
-    moving. The memory begins at the constant 1e-6, with which training is steady where
-    random and learned beginnings are not (Collier and Beel); all heads begin at slot
-    0. No weight depends on the number of slots. `DNC` takes the cell over a sequence;
-    so does `keras.layers.RNN`, without dropout.
+    These are functions of `keras_attention.ops.memory.addressing`. The cell has no
+    usage and no links: heads find the place to write and the order to read by moving.
+    The initial memory is the constant 1e-6, which makes training more stable than
+    random or learned initial values (Collier and Beel). All heads start at slot 0. No
+    weight depends on the number of slots. `DNC` runs the cell over a sequence.
+    `keras.layers.RNN` does the same, without dropout.
 
     Args:
         cell: the controller: a Keras cell such as `keras.layers.LSTMCell(units)`, or a
-            list of cells that are stacked.
-        memory_slots: M.
-        word_width: W.
-        read_heads: R.
-        write_heads: H; all erase, then all write.
-        shifts: by how many slots a head can move in a step, ahead or back.
-        output_units: V; None for [h; r], of width U + R W.
+            list of stacked cells.
+        memory_slots: M, the number of slots.
+        word_width: W, the width of a slot.
+        read_heads: R, the number of read heads.
+        write_heads: H, the number of write heads; all erase, then all write.
+        shifts: the largest number of slots that a head can move in one step, in each
+            direction.
+        output_units: V; None for the output [h; r], of width U + R W.
         clip: the largest absolute value of the controller's output and state, and of y;
-            None for no bound.
+            None for no limit.
 
     Call arguments:
         inputs: (B, D).
-        states: the list that `get_initial_state` or the last call returned.
-        training: whether the controller's dropout is applied; only in `DNC`.
+        states: the list returned by `get_initial_state` or by the previous call.
+        training: whether to apply the dropout of the controller; only in `DNC`.
 
     Returns:
-        The output (B, V) and the new states (B, ·), of which the first is the output.
-        In mixed precision all but the controller and the two dense layers is float32,
-        save between the steps of `keras.layers.RNN`.
+        The output (B, V) and the new states (B, ·); the first of them is the output. In
+        mixed precision, everything except the controller and the two dense layers is
+        float32, but not between the steps of `keras.layers.RNN`.
 
     Raises:
-        ValueError: for a controller that is no cell or has no state; slots, heads or
-            widths below 1; fewer slots than 2 `shifts` + 1; weights of a cell with
+        ValueError: for a controller that is not a cell or has no state; slots, heads or
+            widths below 1; fewer slots than 2 `shifts` + 1; or weights of a cell with
             other heads.
 
     Example:
@@ -168,7 +169,7 @@ class NTMCell(MemoryCell):
         keys, values, strengths, shifts, gates, erase = ops.split(
             interface, [int(n) for n in ends], axis=-1
         )
-        # The heads that write come first.
+        # Write heads come first.
         keys = ops.reshape(ops.tanh(keys), (-1, heads, width))  # k
         values = ops.reshape(ops.tanh(values), (-1, writes, width))  # a
         strengths = ops.softplus(strengths)

@@ -1,4 +1,4 @@
-"""What an external memory did at each step.
+"""The trace of an external memory.
 
 Shapes: B batch, T steps, M memory slots, W word width, R read heads, H write heads.
 """
@@ -15,20 +15,21 @@ Tensor = Any
 
 
 class Trace(NamedTuple):
-    """What a memory did: of one step tensors (B, ...), of a sequence (B, T, ...).
+    """The activity of a memory: (B, ...) for a step, (B, T, ...) for a sequence.
 
-    A field is None where the cell has no such thing, and for sparse links, which are
-    not unfolded; in the trace of one step it is `()`. Nothing is written or read at a
-    padded step: its weights, gates and modes are 0.
+    A field is None if the cell does not have it, or for sparse links, which are not
+    converted to dense links; in the trace of one step, it is `()`. At a padded step,
+    nothing is written or read: weights, gates and modes are 0.
 
     Attributes:
         memory: M after the step, (B, T, M, W).
-        usage: u, how far each slot is in use, (B, T, M).
-        write_weights: wʷ, where each head wrote, (B, T, H, M).
-        read_weights: wʳ, where each head read, (B, T, R, M).
-        links: L, which slot was written after which, (B, T, H, M, M).
-        modes: π, how each head read, (B, T, R, 1 + 2H): backward, content, forward.
-        free_gates: f, whether what a head had read was freed, (B, T, R).
+        usage: u, the usage of each slot, (B, T, M).
+        write_weights: wʷ, the weights of each write head, (B, T, H, M).
+        read_weights: wʳ, the weights of each read head, (B, T, R, M).
+        links: L, the order in which slots were written, (B, T, H, M, M).
+        modes: π, the mode of each read head, (B, T, R, 1 + 2H): backward, content,
+            forward.
+        free_gates: f, whether the slots read by a head were freed, (B, T, R).
         allocation_gate: gᵃ, whether to write to a free slot, (B, T, H).
         write_gate: gʷ, whether to write at all, (B, T, H).
     """
@@ -45,11 +46,11 @@ class Trace(NamedTuple):
 
 
 def mask_trace(trace: Trace, state: Any, mask: Tensor) -> Trace:
-    """The trace of one step in which padded examples have done nothing.
+    """Returns the trace of one step with zeros for padded examples.
 
     Args:
-        trace: of the step.
-        state: the state after it, in which padded examples are as they were.
+        trace: the trace of the step.
+        state: the state after the step, which is unchanged for padded examples.
         mask: booleans (B,).
     """
 

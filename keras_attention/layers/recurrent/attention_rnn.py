@@ -1,7 +1,7 @@
-"""A recurrent cell that attends to a memory at every step.
+"""A recurrent layer whose cell attends to a memory at every step.
 
-Shapes: B batch, T steps, S keys, D width of an input, U units of the cell, V width of
-a value, A width of the attentional vector.
+Shapes: B batch, T steps, S keys, D width of an input, U units of the cell, V width of a
+value, A width of the attentional vector.
 """
 
 from __future__ import annotations
@@ -47,68 +47,70 @@ ORDERS = ("before", "after")
 
 @export
 class AttentionRNN(Configured, keras.layers.Layer):
-    """Any Keras cell over a sequence, and at each step attention over a memory.
+    """Runs any Keras cell over a sequence, and attends to a memory at each step.
 
-    With `order="before"` the cell's previous state asks, and the cell reads the answer
-    (Bahdanau):
+    With `order="before"`, the previous state of the cell is the query, and the cell
+    reads the context (Bahdanau):
 
         cₜ, αₜ = attention(sₜ₋₁, memory)
         sₜ     = cell([xₜ; cₜ], sₜ₋₁)
 
-    With `order="after"` its new state asks (Luong):
+    With `order="after"`, the new state is the query (Luong):
 
         sₜ     = cell(xₜ, sₜ₋₁)        or cell([xₜ; h̃ₜ₋₁], sₜ₋₁) with input feeding
         cₜ, αₜ = attention(sₜ, memory)
 
-    The output is [sₜ; cₜ], or with `attention_units` the attentional vector
-    h̃ₜ = tanh(W_c [cₜ; sₜ]). The memory's keys are projected once, before the loop. The
-    cell is called as it is. What asks is the first state of the cell, of the last cell
-    of a stack; in Keras' own cells that is their output.
+    The output is [sₜ; cₜ], or with `attention_units` the attentional vector h̃ₜ =
+    tanh(W_c [cₜ; sₜ]). The keys of the memory are projected once, before the loop. The
+    cell is used without changes. The query is the first state of the cell, or of the
+    last cell of a stack; for Keras' cells, this state equals their output.
 
     Args:
-        cell: a Keras cell such as `keras.layers.LSTMCell(units)`, or a list of cells
-            that are stacked. Its dropout and recurrent dropout are drawn once a
-            sequence, as `keras.layers.RNN` does.
+        cell: a Keras cell such as `keras.layers.LSTMCell(units)`, or a list of stacked
+            cells. Its dropout and recurrent dropout are sampled once per sequence, as
+            in `keras.layers.RNN`.
         attention: an attention layer such as `BahdanauAttention(units)` or
-            `MultiHeadAttention(num_heads, key_dim)`, one of Keras, or a layer of your
-            own with Keras' call; or a list of them, whose outputs are concatenated.
-            A layer of Keras with dropout is refused while training: it would draw
-            inside the loop.
+            `MultiHeadAttention(num_heads, key_dim)`, one of Keras, or a custom layer
+            with the call of Keras' attention layers; or a list of layers, whose outputs
+            are concatenated. A Keras layer with dropout raises an error during
+            training, because it would sample inside the loop.
         order: "before" or "after".
         attention_units: A, the width of the attentional vector; None for [s; c].
-        input_feeding: whether the cell also reads the last attentional vector, or,
-            where there is none, the last cₜ. For `order="after"`.
+        input_feeding: whether the cell also reads the previous attentional vector, or
+            the previous cₜ without `attention_units`. It requires `order="after"`.
         return_sequences: whether to return the outputs of all steps.
-        return_state: whether to return the last state, too.
+        return_state: whether to return the last state as well.
 
     Call arguments:
         inputs: (B, T, D).
-        memory: (B, S, V); or a list, one for each attention.
-        key: (B, S, ·), by default the memory; a list where `memory` is one.
-        initial_state: the cell's states, such as those of an encoder, as a list of
-            tensors (B, U); or all that `return_state` returned. Zeros by default.
-        inputs_mask: booleans (B, T). A step that is False leaves the state as it was;
-            its output and weights are 0.
+        memory: (B, S, V); or a list with one memory for each attention.
+        key: (B, S, ·), defaults to the memory; a list if `memory` is a list.
+        initial_state: the states of the cell, for instance from an encoder, as a list
+            of tensors (B, U); or the whole state returned with `return_state`. Defaults
+            to zeros.
+        inputs_mask: booleans (B, T). A step with False does not change the state, and
+            has output and weights 0.
         memory_mask: booleans (B, S), or a list.
-        return_attention_scores: whether to return the weights, too.
-        training: whether dropout is applied.
+        return_attention_scores: whether to return the weights as well.
+        training: whether to apply dropout.
 
     Returns:
-        The outputs (B, T, U + V), or (B, T, A) with `attention_units`; without
-        `return_sequences` the last one, that of the last step that is not masked. With
-        `return_state` then the state, flat: the cell's states, what is fed, the states
-        of the attention. With `return_attention_scores` then the weights (B, T, S), or
-        (B, H, T, S) of an attention with heads; a list where `attention` is one.
+        The outputs (B, T, U + V), or (B, T, A) with `attention_units`. Without
+        `return_sequences`, only the output of the last unmasked step. With
+        `return_state`, then the flat state: the states of the cell, the fed vector, the
+        states of the attention. With `return_attention_scores`, then the weights (B, T,
+        S), or (B, H, T, S) for an attention with heads; a list if `attention` is a
+        list.
 
     Masking:
-        Boolean, True = is there. Masks that the tensors carry are used where none is
-        given. What the memory mask hides is never read; where it hides all, cₜ is 0.
-        Outputs carry the mask that the inputs carry.
+        Boolean, True = valid. If a mask is not given, the mask that the tensor carries
+        is used. Masked entries of the memory are never read; if all are masked, cₜ is
+        0. Outputs carry the mask that the inputs carry.
 
     Raises:
-        ValueError: for a cell that is no cell, an attention that is no attention
-            layer, a state of the wrong structure, an empty memory, or masks that do not
-            fit.
+        ValueError: for a cell that is not a cell, an attention that is not an attention
+            layer, a state with the wrong structure, an empty memory, or masks that do
+            not fit.
 
     Example:
 
@@ -174,7 +176,7 @@ class AttentionRNN(Configured, keras.layers.Layer):
         batch = inputs_shape[0]
         query = (batch, 1, state_widths(self.cell)[0])
         shapes = split_shapes(len(self.attentions), memory_shape, key_shape)
-        # Neither tracked nor saved by Keras, which has the layers in `attentions`.
+        # Not tracked or saved by Keras, which tracks the layers in `attentions`.
         found = [as_attention(one) for one in self.attentions]
         self.protocol = SimpleNamespace(attentions=found)
         self.context_width = 0
@@ -239,15 +241,15 @@ class AttentionRNN(Configured, keras.layers.Layer):
         return tuple(returned) if len(returned) > 1 else output
 
     def prepare(self, memory: Any, key: Any = None, mask: Any = None) -> tuple:
-        """Projects the memory's keys, once for all steps; see `Attention.prepare`.
+        """Projects the keys of the memory once, for all steps; see `Attention.prepare`.
 
         Args:
-            memory: (B, S, V), or a list, one for each attention.
-            key: (B, S, ·), by default the memory.
+            memory: (B, S, V), or a list with one memory for each attention.
+            key: (B, S, ·), defaults to the memory.
             mask: booleans (B, S), or a list.
 
         Returns:
-            What `step` takes: what each attention prepared.
+            The prepared memories of all attention layers, for `step`.
         """
         memories = split_memory(len(self.attentions), memory, key, mask)
         return tuple(
@@ -258,13 +260,13 @@ class AttentionRNN(Configured, keras.layers.Layer):
         )
 
     def start(self, prepared: tuple, batch: Any, given: Any = None) -> State:
-        """The first step's state.
+        """Returns the initial state.
 
         Args:
-            prepared: what `prepare` returned.
-            batch: B, a number or a tensor.
-            given: the cell's states, or all that `return_state` returned, as a list
-                of tensors; None for zeros.
+            prepared: the result of `prepare`.
+            batch: B, an integer or a tensor.
+            given: the states of the cell, or the whole state returned with
+                `return_state`, as a list of tensors; None for zeros.
         """
         feedback: Any = ()
         if self.input_feeding:
@@ -281,16 +283,16 @@ class AttentionRNN(Configured, keras.layers.Layer):
     def sample(
         self, prepared: tuple, shape: tuple[Any, Any], training: bool | None
     ) -> tuple | None:
-        """The random numbers of all attentions, drawn before the loop.
+        """Samples the random numbers of all attention layers, before the loop.
 
         Args:
-            prepared: what `prepare` returned.
+            prepared: the result of `prepare`.
             shape: (B, T).
-            training: whether this is a step of training.
+            training: whether the layer is in training mode.
 
         Returns:
-            For each attention a structure of tensors (B, T, ·), `()` where nothing is
-            random; None where nothing is random at all.
+            For each attention, a structure of tensors (B, T, ·), or `()` if it is not
+            random. None if no attention is random.
         """
         found = [
             one.sample((*shape, ops.shape(memory.value)[1]), training)
@@ -309,18 +311,20 @@ class AttentionRNN(Configured, keras.layers.Layer):
         training: bool | None = None,
         return_weights: bool = True,
     ) -> tuple[State, StepOutput]:
-        """One step; the attentional vector is left to `read_out`, unless it is fed.
+        """Computes one step.
+
+        `read_out` computes the attentional vector, unless it is fed.
 
         Args:
             inputs: xₜ, (B, D).
-            state: the last step's.
-            prepared: what `prepare` returned.
-            random: what `sample` returned, of this step.
-            training: handed to the cell.
-            return_weights: whether the weights are wanted.
+            state: the state of the previous step.
+            prepared: the result of `prepare`.
+            random: the result of `sample` for this step.
+            training: the training mode of the cell.
+            return_weights: whether to return the weights.
 
         Returns:
-            The state, and what `read_out` takes.
+            The state, and the argument of `read_out`.
         """
         attentions = self.protocol.attentions
         memory = state.attention, prepared, random, return_weights
@@ -341,7 +345,7 @@ class AttentionRNN(Configured, keras.layers.Layer):
         return State(cell, feedback, new), StepOutput(output, context, weights)
 
     def read_out(self, found: StepOutput) -> Tensor:
-        """[s; c] (..., U + V) or h̃ (..., A) of what `step` returned."""
+        """Returns [s; c] (..., U + V) or h̃ (..., A) from the result of `step`."""
         if self.combine is None:
             return ops.concatenate([found.output, found.context], axis=-1)
         if self.input_feeding:
@@ -361,7 +365,7 @@ class AttentionRNN(Configured, keras.layers.Layer):
 
     @property
     def attention(self) -> Any:
-        """The attention layer, or the list of them."""
+        """The attention layer, or the list of attention layers."""
         return self.attentions if self.is_list else self.attentions[0]
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""The attentions of an `AttentionRNN`, each with its memory.
+"""The attention layers of an `AttentionRNN` and their memories.
 
 Shapes: B batch, T steps, S keys, H heads, U units, V width of a value.
 """
@@ -15,10 +15,10 @@ Tensor = Any
 
 
 def attention_list(attention: Any) -> list[Any]:
-    """A list of attention layers, from one or several.
+    """Returns one or several attention layers as a list.
 
     Raises:
-        ValueError: if there is none, or one is no attention layer.
+        ValueError: if the list is empty, or an entry is not an attention layer.
     """
     found = list(attention) if isinstance(attention, (list, tuple)) else [attention]
     for one in found or [attention]:
@@ -27,10 +27,10 @@ def attention_list(attention: Any) -> list[Any]:
 
 
 def split_memory(count: int, memory: Any, key: Any, mask: Any) -> list[tuple]:
-    """Value, key and mask of each attention, where a call gave one or a list of them.
+    """Returns value, key and mask of each attention, from a call's arguments.
 
     Args:
-        count: the number of attentions.
+        count: the number of attention layers.
         memory: (B, S, V), or a list.
         key: (B, S, ·), a list, or None for the memory.
         mask: booleans (B, S), a list, or None.
@@ -59,7 +59,7 @@ def split_memory(count: int, memory: Any, key: Any, mask: Any) -> list[tuple]:
 
 
 def split_shapes(count: int, memory: Any, key: Any) -> list[tuple]:
-    """The shapes of value and key of each attention; see `split_memory`."""
+    """Returns the shapes of value and key of each attention; see `split_memory`."""
     key = memory if key is None else key
     both = [
         list(given) if isinstance(given[0], (list, tuple)) else [given] * count
@@ -76,15 +76,15 @@ def attend_each(
     random: Any,
     return_weights: bool,
 ) -> tuple[Tensor, tuple, tuple]:
-    """c, α and the state of each attention for queries (B, U) or (B, T, U).
+    """Computes c, α and the state of each attention, for queries (B, U) or (B, T, U).
 
     Args:
-        attentions: as of `as_attention`.
-        query: what asks.
-        states: of each attention.
-        prepared: the memory of each.
-        random: what each `sample` returned, `()` where nothing is random; or None.
-        return_weights: whether α is wanted; else it is `()`.
+        attentions: the attention layers, as returned by `as_attention`.
+        query: the queries.
+        states: the states of the attention layers.
+        prepared: the prepared memories.
+        random: the results of `sample`, `()` for layers that are not random; or None.
+        return_weights: whether to return α; otherwise it is `()`.
     """
     contexts, weights, new = [], [], []
     for n, attention in enumerate(attentions):

@@ -1,4 +1,4 @@
-"""Scheduled sampling: a decoder that learns from what it writes itself.
+"""Scheduled sampling: a decoder that also learns from its own predictions.
 
 Shapes: B batch, T words of a target, S keys, D width of an embedding, V words of the
 vocabulary.
@@ -25,47 +25,50 @@ CHOICES = ("sample", "argmax")
 
 @export
 class ScheduledSampling(Configured, keras.layers.Layer):
-    """A decoder that reads the right word, or, with probability ε, one of its own.
+    """A decoder that reads the target word or, with probability ε, its own prediction.
 
-        xₜ     = E[yₜ₋₁], or with probability ε, while training, E[ŷₜ₋₁]
+        xₜ     = E[yₜ₋₁], or with probability ε, in training, E[ŷₜ₋₁]
         logits = W hₜ,    hₜ = decoder(xₜ, hₜ₋₁)
         ŷₜ     ~ softmax(logits), or its arg max
 
-    With teacher forcing alone, a decoder has never seen a mistake of its own. ε usually
-    begins at 0 and grows, as `keras_attention.callbacks.ScheduledSamplingDecay` has it.
-    It is a variable named "sampling_probability", so it may change between the steps of
-    a compiled `fit`, and it is saved. No gradient flows through the choice of a word.
-    When not training, all words are the right ones, and nothing loops but the decoder.
+    With teacher forcing only, a decoder never sees its own mistakes during training. ε
+    usually starts at 0 and grows, see
+    `keras_attention.callbacks.ScheduledSamplingDecay`. It is a variable named
+    "sampling_probability". It can therefore change between the steps of a compiled
+    `fit`, and it is saved. No gradient flows through the choice of a word. Outside
+    training, the decoder reads all words of the target, and only the decoder itself
+    runs in a loop.
 
     Args:
         decoder: an `AttentionRNN` that returns sequences and no state.
-        embedding: a layer from words to vectors, such as `keras.layers.Embedding`,
-            without `mask_zero`: what stands behind a target changes nothing in it.
-        logits: a layer from the decoder's output to logits, such as
+        embedding: a layer that maps words to vectors, such as `keras.layers.Embedding`,
+            without `mask_zero`: padding after a target has no effect.
+        logits: a layer that maps the decoder's output to logits, such as
             `keras.layers.Dense(V)`.
-        sampling_probability: ε at the start, from 0 to 1.
-        choice: "sample" or "argmax", how ŷ is chosen.
-        dropout: of what the decoder reads and of its outputs.
-        seed: of all that is drawn here.
+        sampling_probability: the initial ε, from 0 to 1.
+        choice: "sample" or "argmax", the choice of ŷ.
+        dropout: the fraction of the decoder's inputs and outputs dropped during
+            training.
+        seed: the random seed of this layer.
 
     Call arguments:
         target: integers (B, T), beginning with the start token.
-        memory: (B, S, ·), as those of `AttentionRNN`; or a list.
-        key: (B, S, ·), by default the memory.
-        initial_state: the cell's states.
+        memory: (B, S, ·), as in `AttentionRNN`; or a list.
+        key: (B, S, ·), defaults to the memory.
+        initial_state: the states of the cell.
         memory_mask: booleans (B, S), or a list.
-        training: whether to read words of its own.
+        training: whether to use scheduled sampling and dropout.
 
     Returns:
         Logits (B, T, V).
 
     Masking:
-        Boolean, True = is there; of the memory alone.
+        Boolean, True = may attend; for the memory only.
 
     Raises:
-        ValueError: for a decoder that is no `AttentionRNN` or returns something else
-            than sequences, an embedding with a mask, a probability or a dropout out of
-            range, or an unknown choice.
+        ValueError: for a decoder that is not an `AttentionRNN` or does not return only
+            sequences, an embedding with a mask, a probability or dropout out of range,
+            or an unknown choice.
 
     Example:
 
@@ -97,7 +100,7 @@ class ScheduledSampling(Configured, keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.supports_masking = True  # of the memory
+        self.supports_masking = True  # the mask of the memory
         check_decoder(decoder)
         if getattr(embedding, "mask_zero", False):
             raise ValueError(
@@ -192,7 +195,7 @@ class ScheduledSampling(Configured, keras.layers.Layer):
     def _sample(
         self, target: Tensor, shape: tuple[Any, Any], prepared: tuple
     ) -> dict[str, Any]:
-        """All random numbers of all steps: each (B, T, ·)."""
+        """Samples the random numbers of all steps, each (B, T, ·)."""
 
         def uniforms() -> Tensor:
             return keras.random.uniform(
@@ -238,7 +241,7 @@ class ScheduledSampling(Configured, keras.layers.Layer):
 
 
 def check_decoder(decoder: Any) -> None:
-    """Raises a ValueError for what does not decode one sequence of outputs."""
+    """Raises a ValueError unless it is an `AttentionRNN` that returns sequences."""
     if not isinstance(decoder, AttentionRNN):
         raise ValueError(
             f"`decoder` must be an `AttentionRNN`. Received: decoder={decoder!r}"
@@ -252,5 +255,5 @@ def check_decoder(decoder: Any) -> None:
 
 
 def output_width(decoder: Any) -> int:
-    """The width of a built decoder's outputs."""
+    """Returns the width of the outputs of a built decoder."""
     return decoder.attention_units or decoder.context_width + width_of(decoder.cell)

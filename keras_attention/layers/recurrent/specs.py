@@ -1,4 +1,4 @@
-"""What an `AttentionRNN` returns, as symbolic tensors.
+"""The outputs of an `AttentionRNN` as symbolic tensors.
 
 Shapes: B batch, T steps, S keys, V width of a value.
 """
@@ -19,7 +19,7 @@ Tensor = Any
 def output_spec(
     rnn: Any, inputs: Tensor, memory: Any, key: Any, return_attention_scores: bool
 ) -> Any:
-    """Shapes and dtypes of a call; see `AttentionRNN`.
+    """Returns the shapes and dtypes of a call's outputs; see `AttentionRNN`.
 
     Raises:
         ValueError: if inputs or memory have another rank.
@@ -65,15 +65,16 @@ def _state_specs(
     batch: Any,
     dtype: str,
 ) -> list[keras.KerasTensor]:
-    """The symbolic tensors of a `State`, flat.
+    """Returns the symbolic tensors of a `State`, flat.
 
     Args:
         cell: the cell.
-        feedback: the width of what is fed back, or None.
-        attentions: the attentions.
-        values: the memory of each, (B, S, V).
+        feedback: the width of the fed vector, or None.
+        attentions: the attention layers.
+        values: the memory of each attention, (B, S, V).
         batch: B.
-        dtype: of all but the attentions' states, which are float32.
+        dtype: the dtype of all tensors except the states of the attention, which are
+            float32.
     """
     widths = state_widths(cell, True) + ([] if feedback is None else [feedback])
     found = [keras.KerasTensor((batch, width), dtype) for width in widths]

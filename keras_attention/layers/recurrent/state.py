@@ -1,4 +1,4 @@
-"""What one step of an `AttentionRNN` hands to the next, and what it returns.
+"""The state and the output of one step of an `AttentionRNN`.
 
 Shapes: B batch, S keys, H heads, U units, V width of a value, A width of the
 attentional vector.
@@ -17,31 +17,31 @@ Tensor = Any
 
 
 class State(NamedTuple):
-    """What one step of an `AttentionRNN` hands to the next."""
+    """The state between two steps of an `AttentionRNN`."""
 
-    cell: Any  # s, the cell's own state: a structure of (B, U)
-    feedback: Any  # h̃ (B, A) or c (B, V) with input feeding; else `()`
-    attention: Any  # of each attention, `()` where it has none
+    cell: Any  # s, the state of the cell: a structure of (B, U)
+    feedback: Any  # h̃ (B, A) or c (B, V) with input feeding, or `()`
+    attention: Any  # the state of each attention, `()` if it has none
 
 
 class StepOutput(NamedTuple):
-    """What one step of an `AttentionRNN` returns."""
+    """The output of one step of an `AttentionRNN`."""
 
     output: Tensor  # the cell's output (B, U), or with input feeding h̃ (B, A)
     context: Tensor  # c (B, V)
-    weights: Any  # α of each attention, (B, S) or (B, H, S); `()` if not wanted
+    weights: Any  # α of each attention, (B, S) or (B, H, S); `()` if not requested
 
 
 def replace_state(cell: Any, state: State, given: Any) -> State:
-    """A user's state in the place of the first one.
+    """Replaces the initial state by the state of a user.
 
     Args:
         cell: the cell.
-        state: the first state.
-        given: the cell's states, or all of them, as a structure of tensors.
+        state: the initial state.
+        given: the states of the cell, or the whole state, as a structure of tensors.
 
     Raises:
-        ValueError: if there are more or fewer of them, or of other shapes.
+        ValueError: if the number or the shapes of the tensors are wrong.
     """
     flat = keras.tree.flatten(given)
     expected = keras.tree.flatten(state.cell)

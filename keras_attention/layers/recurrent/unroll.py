@@ -1,4 +1,4 @@
-"""All steps of an `AttentionRNN`.
+"""The loop over the steps of an `AttentionRNN`.
 
 Shapes: B batch, T steps, S keys, H heads, U units, V width of a value.
 """
@@ -27,20 +27,20 @@ def unroll(
     return_weights: bool,
     training: bool | None,
 ) -> tuple[State, StepOutput]:
-    """Takes all steps; attends behind the loop where no step of the cell waits for it.
+    """Runs all steps; attends after the loop if no cell step needs the context.
 
     Args:
         rnn: the `AttentionRNN`.
         inputs: (B, T, D).
         mask: booleans that broadcast to (B, T), or None.
-        state: the first state.
-        prepared: what `prepare` returned.
-        return_weights: whether the weights are wanted.
-        training: handed to the cell.
+        state: the initial state.
+        prepared: the result of `prepare`.
+        return_weights: whether to return the weights.
+        training: the training mode of the cell.
 
     Returns:
-        The last state, and what was found, (B, T, ·), weights (B, T, S) or
-        (B, H, T, S).
+        The last state, and the outputs of all steps: (B, T, ·), with weights (B, T, S)
+        or (B, H, T, S).
     """
     shape = ops.shape(inputs)[:2]
     random = rnn.sample(prepared, shape, training)
@@ -71,7 +71,7 @@ def unroll(
 
     state, found = loop.scan(step, state, sequence)
     output, context = (ops.swapaxes(x, 0, 1) for x in found[:2])  # (B, T, ·)
-    if at_once:  # what stands in the place of the context are the queries
+    if at_once:  # `context` holds the queries
         attentions, states = rnn.protocol.attentions, state.attention
         context, weights, _ = attend_each(
             attentions, context, states, prepared, random, return_weights
@@ -82,7 +82,7 @@ def unroll(
 
 
 def hide_steps(mask: Tensor, output: Tensor, weights: tuple) -> tuple[Tensor, tuple]:
-    """0 in the steps that a mask (B, T) hides."""
+    """Sets the outputs and weights of masked steps to 0, for a mask (B, T)."""
     is_valid = mask[..., None]  # (B, T, 1)
     output = ops.where(is_valid, output, ops.zeros_like(output))
     found = []

@@ -1,4 +1,4 @@
-"""The attentions of a block: layers that it is handed, or arguments for its own."""
+"""The attention layers of a block, given as layers or as arguments."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from keras_attention.layers.base.serialization import as_config
 from keras_attention.layers.multi_head.multi_head_attention import MultiHeadAttention
 
 BY_BLOCK = ("self", "num_heads", "output_shape", "attention_axes", "kwargs")
-# The arguments of multi-head attention that a dict may hold.
+# The arguments of multi-head attention that a dict may contain.
 KNOWN = [
     n for n in signature(MultiHeadAttention.__init__).parameters if n not in BY_BLOCK
 ]
-# Self-attention alone has them: positions of a memory are not those of the inputs.
+# For self-attention only: positions of a memory are not positions of the inputs.
 ORDERED = ("position", "sliding_window")
 
 
 def is_layer(attention: Any) -> bool:
-    """Whether an `attention` is a layer, not arguments to make one from."""
+    """Returns whether an `attention` is a layer, not arguments for a layer."""
     return not (attention is None or isinstance(attention, dict))
 
 
 def check_num_heads(num_heads: Any, attention: Any) -> int | None:
-    """How many heads the multi-head attentions of a block have; None for a layer.
+    """Returns the number of heads of a block's multi-head attention; None for a layer.
 
     Raises:
-        ValueError: unless heads are given where there are arguments, and only there.
+        ValueError: if `num_heads` is missing for arguments, or given for a layer.
     """
     if is_layer(attention):
         as_attention(attention)
@@ -48,14 +48,14 @@ def check_num_heads(num_heads: Any, attention: Any) -> int | None:
 
 
 def check_arguments(name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
-    """Arguments of multi-head attention as a config holds them.
+    """Returns arguments of multi-head attention in the form of a config.
 
     Args:
-        name: of the block's argument, for the message.
-        arguments: a dict, or None for none.
+        name: the name of the block's argument, for the error message.
+        arguments: a dict, or None for no arguments.
 
     Raises:
-        ValueError: for those that multi-head attention does not have.
+        ValueError: for arguments that multi-head attention does not have.
     """
     unknown = sorted({*(arguments or {})} - {*KNOWN})
     if unknown:
@@ -64,16 +64,16 @@ def check_arguments(name: str, arguments: dict[str, Any] | None) -> dict[str, An
             f"the block's `MultiHeadAttention`, among {KNOWN}. Received: {name} with "
             f"{unknown}"
         )
-    # As configs, so that each attention makes objects of its own from them.
+    # Each attention creates separate objects from these configs.
     return {k: as_config(v) for k, v in (arguments or {}).items()}
 
 
 def check_cross_attention(attention: Any, cross_attention: Any) -> None:
-    """Raises a ValueError unless the attention to a memory fits the one to the inputs.
+    """Raises a ValueError unless `cross_attention` fits the self-attention.
 
     Args:
         attention: a layer, arguments, or None.
-        cross_attention: the same; None to make it as `attention` is.
+        cross_attention: a layer, arguments, or None for the settings of `attention`.
     """
     if cross_attention is None:
         return
@@ -101,12 +101,12 @@ def check_cross_attention(attention: Any, cross_attention: Any) -> None:
 
 
 def copy_layer(layer: Any, name: str, without: tuple[str, ...] = ()) -> Any:
-    """A layer made from another's config, with weights of its own.
+    """Creates a layer from the config of another layer, with new weights.
 
     Args:
-        layer: the other one.
-        name: of the copy.
-        without: arguments that the copy does not get.
+        layer: the layer to copy.
+        name: the name of the copy.
+        without: the arguments that the copy does not get.
     """
     config = layer.get_config()
     changes: dict[str, Any] = dict.fromkeys(without)
@@ -118,16 +118,16 @@ def copy_layer(layer: Any, name: str, without: tuple[str, ...] = ()) -> Any:
 def build_attention(
     name: str, attention: Any, query_shape: tuple, memory_shape: tuple
 ) -> None:
-    """Builds an attention, and holds its output to the width of the queries.
+    """Builds an attention layer, and checks that its output has the queries' width.
 
     Args:
-        name: of the block's argument, for the message.
+        name: the name of the block's argument, for the error message.
         attention: a layer.
         query_shape: (B, T, D).
         memory_shape: (B, S, ·).
 
     Raises:
-        ValueError: if its output does not fit into a residual.
+        ValueError: if the output does not have the width D of the residual.
     """
     layer = as_attention(attention, name)
     if not layer.built:

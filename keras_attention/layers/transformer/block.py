@@ -1,4 +1,4 @@
-"""What the blocks of a Transformer share: residuals, normalization, the MLP.
+"""The common parts of Transformer blocks: residuals, normalization and the MLP.
 
 Shapes: B batch, T queries, D model width, F width inside the MLP.
 """
@@ -37,7 +37,7 @@ NORMALIZATIONS = {
 
 
 class Block(Configured, keras.layers.Layer, abc.ABC):
-    """Sublayers with residuals around them. Abstract.
+    """Abstract base class of blocks: sublayers with residual connections.
 
         post-norm:  x ← norm(x + dropout(sublayer(x)))
         pre-norm:   x ← x + dropout(sublayer(norm(x)))
@@ -74,21 +74,21 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
         self.norm_first = norm_first
         self.normalization = normalization
         self.epsilon = epsilon
-        self.attention: Any = None  # arguments, where it is no layer
+        self.attention: Any = None  # arguments, unless it is a layer
         if is_layer(attention):
             self.self_attention = attention
         else:
             self.attention = check_arguments("attention", attention)
-            # Wrong arguments are to be found now, not when the block is built.
+            # Raises errors for wrong arguments now, not when the block is built.
             self._multi_head("self_attention", 1, self.attention)
         self._dropout_layer = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
 
     @abc.abstractmethod
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Any:
-        """The block's sublayers, one after the other."""
+        """Applies the sublayers of the block in order."""
 
     def _build_self_attention(self, inputs_shape: Any) -> tuple:
-        """The first sublayer; returns the shape of what goes through the block."""
+        """Builds the first sublayer, and returns the shape of the block's inputs."""
         shape = self._check_shape(inputs_shape)
         self._dim = shape[-1]
         if self.attention is not None:
@@ -100,7 +100,7 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
         return shape
 
     def _build_feedforward(self, shape: tuple) -> None:
-        """The MLP: D → F → D."""
+        """Builds the MLP: D → F → D."""
         self.feedforward_norm = self._norm("feedforward_norm", shape)
         inside = (*shape[:-1], self.intermediate_dim)
         self.feedforward_in = self._dense("feedforward_in", shape, inside[-1], True)
@@ -110,7 +110,7 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
         self.feedforward_out = self._dense("feedforward_out", inside, shape[-1])
 
     def _check_shape(self, shape: Any) -> tuple:
-        """The shape of what goes through the block, held to its heads."""
+        """Returns the shape of the inputs after checking rank and heads."""
         shape = tuple(shape)
         if len(shape) != 3:
             raise ValueError(
@@ -130,7 +130,7 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
     def _multi_head(
         self, name: str, width: int, arguments: dict[str, Any]
     ) -> MultiHeadAttention:
-        """One more attention for inputs of this width, with a position of its own."""
+        """Returns a new attention layer for inputs of this width."""
         more = {"key_dim": max(1, width // self.num_heads), **arguments}
         attention = MultiHeadAttention(
             self.num_heads, **more, dtype=self.dtype_policy, name=name
@@ -156,17 +156,17 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
         return dense
 
     def _check_mask(self, name: str, mask: Any, inputs: Tensor) -> Tensor | None:
-        """A mask that the block was given, held to its shape under its own name."""
+        """Returns a mask of the block as booleans, after checking its shape."""
         return masks.check(name, as_boolean(name, mask), tuple(inputs.shape[:-1]))
 
     def _sublayer_input(self, norm: Any, x: Tensor) -> Tensor:
-        """What a sublayer reads: normalized in the pre-norm form."""
+        """Returns the input of a sublayer, normalized in the pre-norm form."""
         return norm(x) if self.norm_first else x
 
     def _add_residual(
         self, norm: Any, x: Tensor, output: Tensor, training: bool | None
     ) -> Tensor:
-        """The residual around a sublayer's output, which may have another dtype."""
+        """Adds the residual to a sublayer's output, which may have another dtype."""
         output = ops.cast(output, self.compute_dtype)
         x = x + self._dropout_layer(output, training=training)
         return x if self.norm_first else norm(x)
@@ -180,7 +180,7 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
         return_weights: bool,
         training: bool | None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Self-attention with its residual (B, T, D), and its weights if wanted."""
+        """Returns self-attention plus residual (B, T, D), and the weights or None."""
         read = self._sublayer_input(self.self_attention_norm, inputs)
         found = as_attention(self.self_attention)(
             read,
@@ -199,7 +199,7 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
     def _step_over_inputs(
         self, inputs: Tensor, cache: Any, index: Any, mask: Tensor | None
     ) -> tuple[Tensor, Any]:
-        """The same for the next positions, by the cache of those before."""
+        """Computes the same for the next positions, with a cache of earlier ones."""
         inputs = ops.cast(inputs, self.compute_dtype)
         read = self._sublayer_input(self.self_attention_norm, inputs)
         attention = as_attention(self.self_attention)
@@ -208,7 +208,7 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
         return x, cache
 
     def _feed_forward(self, x: Tensor, training: bool | None = None) -> Tensor:
-        """W₂ f(W₁ x), or W₂ (f(W₁ x) ⊙ W₃ x), with a residual: (B, T, D)."""
+        """Returns W₂ f(W₁ x) or W₂ (f(W₁ x) ⊙ W₃ x), with its residual: (B, T, D)."""
         read = self._sublayer_input(self.feedforward_norm, x)
         inside = self.feedforward_in(read)  # (B, T, F)
         if self.feedforward_gate is not None:
@@ -219,7 +219,7 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
     def _weights_spec(
         self, name: str, batch: Any, queries: Any, keys: Any
     ) -> keras.KerasTensor:
-        """The weights of one of the attentions, which may not be made yet."""
+        """Returns the spec of an attention's weights, even before it is built."""
         layer = getattr(self, name, None)
         if layer is None:
             shape = (batch, self.num_heads, queries, keys)
@@ -242,9 +242,9 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
 
 
 def norm_like(block: Block, name: str) -> keras.layers.Layer:
-    """One more normalization of the kind that a block has, not built yet."""
+    """Returns a new normalization of the same kind as in a block, not built yet."""
     norm = NORMALIZATIONS[block.normalization](
         epsilon=block.epsilon, dtype=block.dtype_policy, name=name
     )
-    norm.supports_masking = True  # that of the root mean square would warn
+    norm.supports_masking = True  # avoids a warning of RMSNormalization
     return norm

@@ -1,4 +1,4 @@
-"""The decoder's block of a Transformer.
+"""The decoder block of a Transformer.
 
 Shapes: B batch, T queries, S keys, H heads, D model width.
 """
@@ -27,60 +27,61 @@ Tensor = Any
 
 
 class DecoderCache(NamedTuple):
-    """What the next step needs of those before; the batch is the first axis of each."""
+    """The state between two steps of a decoder; the first axis is the batch."""
 
     self_attention: Any  # keys and values of the inputs so far
-    cross_state: Any  # where in the memory it attended last; `()` for most attentions
+    cross_state: Any  # the last state of the attention to the memory; often `()`
 
 
 @export
 class TransformerDecoderBlock(Block):
     """Causal self-attention, attention to a memory, and an MLP, each with a residual.
 
-        x ← norm(x + dropout(attention(x, x, x)))            each sees what came before
+        x ← norm(x + dropout(attention(x, x, x)))            to the positions so far
         x ← norm(x + dropout(attention(x, memory, memory)))
         x ← norm(x + dropout(W₂ f(W₁ x + b₁) + b₂))
 
     Args:
-        num_heads: H, of a `MultiHeadAttention` that the block makes; None where
-            `attention` is a layer.
-        intermediate_dim: F, the width inside the MLP.
-        dropout: of what each sublayer returns, while training.
-        activation: f, by name or as a function.
+        num_heads: H, the number of heads of the block's `MultiHeadAttention`. Must be
+            None if `attention` is a layer.
+        intermediate_dim: F, the width of the hidden layer of the MLP.
+        dropout: the fraction of each sublayer's output dropped during training.
+        activation: f, a name or a function.
         gated: whether the MLP is W₂ (f(W₁ x) ⊙ W₃ x).
-        norm_first: whether normalization comes before each sublayer.
+        norm_first: whether to normalize before each sublayer instead of after it.
         normalization: "layer" or "rms".
-        epsilon: of the normalization.
+        epsilon: the ε of the normalization.
         attention: the block's `self_attention`: a layer, or a dict of further arguments
             of a `MultiHeadAttention`; see `TransformerEncoderBlock`.
-        cross_attention: the attention to the memory: a layer, whose output must have
-            the width of its queries, D; or, where `attention` is no layer, a dict of
-            arguments. By default it is made as `attention` is, from the same arguments
-            or the layer's config, without position and window: positions of the memory
-            are not positions of the inputs.
+        cross_attention: the attention to the memory: a layer whose output has the width
+            D of its queries; or, unless `attention` is a layer, a dict of arguments. By
+            default, it is created from the arguments or the config of `attention`,
+            without position and window, because positions of the memory are not
+            positions of the inputs.
 
     Call arguments:
         inputs: (B, T, D).
-        memory: (B, S, ·), such as what an encoder returns.
-        inputs_mask: booleans (B, T); by default the mask that the inputs carry.
-        memory_mask: booleans (B, S); by default the mask that the memory carries.
-        attention_mask: of the self-attention, booleans (T, T) or (B, T, T); with heads
-            also (B, H, T, T).
-        use_causal_mask: whether position t may see only 0 … t of the inputs.
-        return_attention_scores: whether to return the weights, too.
-        training: whether to drop.
+        memory: (B, S, ·), for instance the output of an encoder.
+        inputs_mask: booleans (B, T); defaults to the mask that the inputs carry.
+        memory_mask: booleans (B, S); defaults to the mask that the memory carries.
+        attention_mask: the mask of the self-attention, booleans (T, T) or (B, T, T);
+            with heads also (B, H, T, T).
+        use_causal_mask: whether position t may attend only to inputs 0 … t.
+        return_attention_scores: whether to return the weights as well.
+        training: whether to apply dropout.
 
     Returns:
-        (B, T, D) in the compute dtype; with `return_attention_scores=True` also the
-        weights of the self-attention (B, H, T, T) and of the attention to the memory
-        (B, H, T, S), as a tuple, without the H axis for an attention without heads. The
+        (B, T, D) in the compute dtype. With `return_attention_scores=True`, also a
+        tuple of the weights of the self-attention (B, H, T, T) and of the attention to
+        the memory (B, H, T, S), without the H axis for an attention without heads. The
         output carries the mask of the inputs.
 
     Raises:
-        ValueError: for sizes that are not positive, heads that do not divide D, an
-            unknown normalization, an attention that is none or returns another width,
-            arguments that multi-head attention does not have, `num_heads` beside a
-            layer, or a position or window in `cross_attention`.
+        ValueError: for sizes that are not positive; heads that do not divide D; an
+            unknown normalization; an attention that is not an attention layer or
+            returns another width; arguments that multi-head attention does not have;
+            `num_heads` together with a layer; or a position or window in
+            `cross_attention`.
 
     Example:
 
@@ -124,7 +125,7 @@ class TransformerDecoderBlock(Block):
             **kwargs,
         )
         check_cross_attention(attention, cross_attention)
-        self._cross_arguments: Any = None  # where they are not those of `attention`
+        self._cross_arguments: Any = None  # if they differ from `attention`
         self._makes_cross_attention = False
         self.cross_attention: Any = None
         if is_layer(cross_attention):
@@ -207,7 +208,7 @@ class TransformerDecoderBlock(Block):
         return output, (own, cross)
 
     def prepare(self, memory: Tensor, mask: Tensor | None = None) -> Prepared:
-        """Projects a memory's keys and values once, for all steps.
+        """Projects the keys and values of a memory once, for all steps.
 
         Args:
             memory: (B, S, ·).
@@ -222,17 +223,17 @@ class TransformerDecoderBlock(Block):
     def initial_cache(
         self, batch: Any, length: int, prepared: Prepared | None = None
     ) -> DecoderCache:
-        """An empty cache for `step`.
+        """Returns an empty cache for `step`.
 
         Args:
-            batch: B, a number or a tensor.
-            length: how many steps there will be at most.
-            prepared: what `prepare` returned. Needed where a step of the attention to
-                the memory depends on the last one, as of `MonotonicAttention`.
+            batch: B, an integer or a tensor.
+            length: the largest number of steps.
+            prepared: the result of `prepare`. Required if a step of the attention to
+                the memory depends on the previous one, as in `MonotonicAttention`.
 
         Raises:
             RuntimeError: if this layer is not built.
-            ValueError: if a step of the self-attention depends on the last one, or
+            ValueError: if a step of the self-attention depends on the previous one, or
                 `prepared` is missing.
         """
         check_usable(self, "initial_cache", None)
@@ -256,25 +257,25 @@ class TransformerDecoderBlock(Block):
         prepared: Prepared,
         mask: Tensor | None = None,
     ) -> tuple[Tensor, DecoderCache]:
-        """The next positions, with self-attention over all that came before.
+        """Computes the next positions, with self-attention over all inputs so far.
 
-        The same as `block(x, memory)` at these positions of x. For use inside another
-        layer's `call`, once this layer is built, and where no gradient flows.
+        The output equals `block(x, memory)` at these positions of x. Use it inside the
+        `call` of another layer, after this layer is built, and without gradients.
 
         Args:
             inputs: (B, T, D), or (B, D) for one position.
-            cache: what `initial_cache` or the last step returned, which must not be
-                used any more.
-            index: the position of the first of them.
-            prepared: what `prepare` returned.
-            mask: booleans (B, T), or (B,); nobody ever attends to what is False.
+            cache: the cache from `initial_cache` or the previous step. Do not reuse it
+                afterwards.
+            index: the position of the first new input.
+            prepared: the result of `prepare`.
+            mask: booleans (B, T), or (B,). Inputs with False are never attended to.
 
         Returns:
-            The output, of the shape of the inputs, and the cache.
+            The output, with the shape of the inputs, and the cache.
 
         Raises:
             RuntimeError: if this layer is not built, or the tensors are symbolic.
-            ValueError: if the cache is full, or not one of this layer and batch.
+            ValueError: if the cache is full, or belongs to another layer or batch.
         """
         check_usable(self, "step", inputs)
         x, own = self._step_over_inputs(inputs, cache.self_attention, index, mask)

@@ -1,4 +1,4 @@
-"""The encoder's block of a Transformer.
+"""The encoder block of a Transformer.
 
 Shapes: B batch, T queries, S keys, H heads, D model width.
 """
@@ -24,48 +24,48 @@ class TransformerEncoderBlock(Block):
         x ← norm(x + dropout(attention(x, x, x)))
         x ← norm(x + dropout(W₂ f(W₁ x + b₁) + b₂))
 
-    That is the paper's form, "post-norm"; with `norm_first=True` each sublayer reads
-    norm(x), and x itself is never normalized ("pre-norm"). With `use_causal_mask=True`
-    it is the block of a decoder without an encoder, as in GPT; that one can also go on
-    step by step, see `step`.
+    This is the form of the paper, "post-norm". With `norm_first=True`, each sublayer
+    reads norm(x), and x itself is never normalized ("pre-norm"). With
+    `use_causal_mask=True`, it is the block of a decoder without an encoder, as in GPT.
+    This decoder can also run step by step, see `step`.
 
     Args:
-        num_heads: H, of a `MultiHeadAttention` that the block makes; None where
-            `attention` is a layer.
-        intermediate_dim: F, the width inside the MLP.
-        dropout: of what each sublayer returns, while training.
-        activation: f, by name or as a function.
-        gated: whether the MLP is W₂ (f(W₁ x) ⊙ W₃ x); with `activation="silu"` it is
-            known as SwiGLU, with "gelu" as GEGLU.
-        norm_first: whether normalization comes before each sublayer.
+        num_heads: H, the number of heads of the block's `MultiHeadAttention`. Must be
+            None if `attention` is a layer.
+        intermediate_dim: F, the width of the hidden layer of the MLP.
+        dropout: the fraction of each sublayer's output dropped during training.
+        activation: f, a name or a function.
+        gated: whether the MLP is W₂ (f(W₁ x) ⊙ W₃ x): SwiGLU with `activation="silu"`,
+            GEGLU with "gelu".
+        norm_first: whether to normalize before each sublayer instead of after it.
         normalization: "layer" or "rms".
-        epsilon: of the normalization.
-        attention: an attention layer, which the block then uses as its
-            `self_attention`: any of this package, or a Keras layer with Keras' call. It
-            must return the width of its queries, D. Or a dict of further arguments of
-            the `MultiHeadAttention` of `num_heads` heads, such as {"position":
-            "rotary", "num_key_value_heads": 2, "dropout": 0.1}; its `key_dim` is by
-            default D / H, and a position that is a layer is copied.
+        epsilon: the ε of the normalization.
+        attention: an attention layer, which becomes the block's `self_attention`: any
+            layer of this package, or a Keras layer with the call of Keras' attention
+            layers. Its output must have the width D of its queries. Or a dict of
+            further arguments of the `MultiHeadAttention` with `num_heads` heads, such
+            as {"position": "rotary", "num_key_value_heads": 2, "dropout": 0.1}. Its
+            `key_dim` defaults to D / H, and a position layer is copied.
 
     Call arguments:
         inputs: (B, T, D).
-        mask: booleans (B, T), True where there is something to attend to; by default
-            the mask that the inputs carry.
+        mask: booleans (B, T), True = may attend; defaults to the mask that the inputs
+            carry.
         attention_mask: booleans (T, T) or (B, T, T); with heads also (B, H, T, T).
-        use_causal_mask: whether position t may see only 0 … t.
-        return_attention_scores: whether to return the weights, too.
-        training: whether to drop.
+        use_causal_mask: whether position t may attend only to 0 … t.
+        return_attention_scores: whether to return the weights as well.
+        training: whether to apply dropout.
 
     Returns:
-        (B, T, D) in the compute dtype; with `return_attention_scores=True` also the
-        weights, (B, H, T, T), or (B, T, T) of an attention without heads. The output
+        (B, T, D) in the compute dtype. With `return_attention_scores=True`, also the
+        weights (B, H, T, T), or (B, T, T) for an attention without heads. The output
         carries the mask of the inputs.
 
     Raises:
-        ValueError: for sizes that are not positive, heads that do not divide D, an
-            unknown normalization, an attention that is none or returns another width,
-            arguments that multi-head attention does not have, or `num_heads` beside a
-            layer.
+        ValueError: for sizes that are not positive; heads that do not divide D; an
+            unknown normalization; an attention that is not an attention layer or
+            returns another width; arguments that multi-head attention does not have; or
+            `num_heads` together with a layer.
 
     Example:
 
@@ -130,15 +130,15 @@ class TransformerEncoderBlock(Block):
         return output, self._weights_spec("self_attention", batch, length, length)
 
     def initial_cache(self, batch: Any, length: int) -> Any:
-        """An empty cache for `step`, that of the attention.
+        """Returns an empty cache for `step`, the cache of the attention.
 
         Args:
-            batch: B, a number or a tensor.
-            length: how many steps there will be at most.
+            batch: B, an integer or a tensor.
+            length: the largest number of steps.
 
         Raises:
             RuntimeError: if this layer is not built.
-            ValueError: if a step of the attention depends on the last one.
+            ValueError: if a step of the attention depends on the previous one.
         """
         check_usable(self, "initial_cache", None)
         attention = as_attention(self.self_attention)
@@ -147,26 +147,26 @@ class TransformerEncoderBlock(Block):
     def step(
         self, inputs: Tensor, cache: Any, index: Any, mask: Tensor | None = None
     ) -> tuple[Tensor, Any]:
-        """The next positions, with self-attention over all that came before.
+        """Computes the next positions, with self-attention over all inputs so far.
 
-        The same as `block(x, use_causal_mask=True)` at these positions of x. For use
-        inside another layer's `call`, once this layer is built, and where no gradient
-        flows.
+        The output equals `block(x, use_causal_mask=True)` at these positions of x. Use
+        it inside the `call` of another layer, after this layer is built, and without
+        gradients.
 
         Args:
             inputs: (B, T, D), or (B, D) for one position.
-            cache: what `initial_cache` or the last step returned, which must not be
-                used any more.
-            index: the position of the first of them.
-            mask: booleans (B, T), or (B,); nobody ever attends to what is False.
+            cache: the cache from `initial_cache` or the previous step. Do not reuse it
+                afterwards.
+            index: the position of the first new input.
+            mask: booleans (B, T), or (B,). Inputs with False are never attended to.
 
         Returns:
-            The output, of the shape of the inputs, and the cache.
+            The output, with the shape of the inputs, and the cache.
 
         Raises:
             RuntimeError: if this layer is not built, or the tensors are symbolic.
-            ValueError: if the cache is full, or not one of this layer and batch; or if
-                a step of the attention depends on the last one.
+            ValueError: if the cache is full, or belongs to another layer or batch; or
+                if a step of the attention depends on the previous one.
         """
         check_usable(self, "step", inputs)
         x, cache = self._step_over_inputs(inputs, cache, index, mask)

@@ -1,4 +1,4 @@
-"""The steps of a sequence at which a network answers.
+"""Selects the steps of a sequence at which a network answers.
 
 Shapes: B batch, T steps, D input width, V outputs, M memory slots.
 """
@@ -17,11 +17,11 @@ Tensor = Any
 
 @export
 class AskedSteps(keras.layers.Layer):
-    """Answers at the steps to answer at and 0 elsewhere, masked by these steps.
+    """Returns the answers at the answer steps, and 0 at all other steps.
 
     Call arguments:
-        inputs: a list of answers (B, T, V) and booleans (B, T), True at steps to answer
-            at.
+        inputs: a list of answers (B, T, V) and booleans (B, T), True at the answer
+            steps.
 
     Returns:
         (B, T, V), with the booleans as its mask.

@@ -23,50 +23,51 @@ Tensor = Any
 
 @export
 class DNCNetwork(ConfiguredModel):
-    """Reads a sequence into a memory, and answers at the steps where it is asked.
+    """Reads a sequence into a memory, and answers at the answer steps.
 
         xₜ = inputₜ, or the embedding of a token, or its one-hot vector
         oₜ = DNC(x₁ … xₜ)
-        yₜ = W oₜ + b        at steps to answer at, and 0 elsewhere
+        yₜ = W oₜ + b        at the answer steps, and 0 at all other steps
 
-    The answers carry the mask of the steps to answer at, so that with any loss and any
-    metric of Keras `fit` and `evaluate` count those steps alone.
+    The outputs carry the mask of the answer steps. With any loss and any metric of
+    Keras, `fit` and `evaluate` therefore only count these steps.
 
-    What stands behind the last step to answer at changes nothing: vectors may be
-    padded by anything. Among tokens 0 is padding: the memory stands still there, and
-    nothing can be asked; a step at which nothing is read but an answer is wanted needs
-    a token of its own.
+    Inputs after the last answer step have no effect, so vectors may have any padding.
+    For tokens, 0 is padding: the memory does not change there, and these steps cannot
+    be answer steps. A step without an input that needs an answer requires a separate
+    token.
 
     Args:
-        cell: a `DNCCell` or an `NTMCell`, which has a dtype of its own. One without
-            `output_units` returns what its controller says beside what it has read, of
-            which W makes the answers, for all steps at once.
-        output_units: V, how many logits a step has.
-        input_dim: D, for vectors; None for tokens. Keras' cells draw their kernel for
-            numbers of variance 1: vectors that are nearly all zeros begin faint.
-        vocabulary_size: the number of tokens, padding 0 included; None for vectors.
-        embedding_dim: the width of the tokens' embedding, which begins with numbers of
+        cell: a `DNCCell` or an `NTMCell`, which keeps its dtype. A cell without
+            `output_units` returns the controller's output and the read vectors; W then
+            computes the answers of all steps at once.
+        output_units: V, the number of logits per step.
+        input_dim: D, for vectors; None for tokens. The initial kernels of Keras' cells
+            fit inputs of variance 1: vectors that are almost all zeros have a weak
+            effect at first.
+        vocabulary_size: the number of tokens, including padding 0; None for vectors.
+        embedding_dim: the width of the token embedding, whose initial values have
             variance 1; None for one-hot vectors.
-        checkpoint_steps: the number of steps recomputed together while training, see
+        checkpoint_steps: the number of steps recomputed together during training, see
             `DNC`.
 
     Inputs: a dict of
         inputs: floats (B, T, D), or int32 tokens (B, T).
-        answer_mask: booleans (B, T), True at steps to answer at.
+        answer_mask: booleans (B, T), True at the answer steps.
 
     Returns:
-        Logits (B, T, V). Train with `BinaryCrossentropy(from_logits=True)` where each
-        of the V is a bit, and targets are (B, T, V); with
-        `SparseCategoricalCrossentropy(from_logits=True)` where one of them is right,
-        and targets are (B, T).
+        Logits (B, T, V). If each of the V outputs is a bit, train with
+        `BinaryCrossentropy(from_logits=True)` and targets (B, T, V). If exactly one of
+        them is correct, train with `SparseCategoricalCrossentropy(from_logits=True)`
+        and targets (B, T).
 
     Raises:
-        ValueError: for sizes below 1, both or neither of `input_dim` and
-            `vocabulary_size`, a cell that is neither of the two, or, in `fit`,
-            `evaluate`, `train_on_batch` and `test_on_batch` of arrays, a sequence
-            without a step to answer at, or one at a token 0. Data sets and generators
-            are not looked through: a sequence of theirs without such a step counts for
-            nothing.
+        ValueError: for sizes below 1; both or neither of `input_dim` and
+            `vocabulary_size`; a cell that is neither a `DNCCell` nor an `NTMCell`; or,
+            in `fit`, `evaluate`, `train_on_batch` and `test_on_batch` of arrays, a
+            sequence without an answer step, or with an answer step at a token 0. Data
+            sets and generators are not checked: their sequences without an answer step
+            do not count.
 
     Example:
 
@@ -118,7 +119,7 @@ class DNCNetwork(ConfiguredModel):
             embedding = keras.layers.Embedding(
                 vocabulary_size,
                 embedding_dim,
-                # With Keras' small numbers a controller hardly sees its words.
+                # Keras' small initial values have almost no effect on a controller.
                 embeddings_initializer=keras.initializers.RandomNormal(stddev=1.0),
                 dtype=dtype,
                 name="embedding",
@@ -139,7 +140,7 @@ class DNCNetwork(ConfiguredModel):
 
     @property
     def cell(self) -> Any:
-        """The `DNCCell` or `NTMCell` at work."""
+        """The `DNCCell` or `NTMCell` of the network."""
         return self._memory.cell
 
     def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -164,16 +165,16 @@ class DNCNetwork(ConfiguredModel):
     def compute_metrics(
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
     ) -> Any:
-        # What JAX has differentiated comes back without its mask.
+        # On JAX, outputs of a differentiated function have no mask.
         if isinstance(x, dict):
             y_pred = self.get_layer("answers")([y_pred, x["answer_mask"]])
         return super().compute_metrics(x, y, y_pred, sample_weight)
 
     def trace(self, inputs: Any) -> Any:
-        """What the memory does while the network reads all steps: see `DNC.trace`.
+        """Records the memory while the network reads all steps; see `DNC.trace`.
 
         Args:
-            inputs: the model's inputs, or what they hold as "inputs".
+            inputs: the inputs of the model, or only their entry "inputs".
 
         Returns:
             A named tuple of NumPy arrays, for
@@ -188,15 +189,16 @@ class DNCNetwork(ConfiguredModel):
         return self._memory.trace(features, mask=mask)
 
     def resized(self, memory_slots: int) -> DNCNetwork:
-        """The same network, of the same weights, with another number of slots.
+        """Returns a copy with the same weights and another number of memory slots.
 
-        A slot has no weight: more of them than in training give longer sequences room.
+        No weight depends on the number of slots. More slots than in training give space
+        for longer sequences.
 
         Args:
-            memory_slots: M.
+            memory_slots: M, the new number of slots.
 
         Returns:
-            A model of its own, not compiled.
+            A separate model, not compiled.
         """
         config = copy.deepcopy(self.get_config())
         config["cell"]["config"]["memory_slots"] = positive(
@@ -208,14 +210,14 @@ class DNCNetwork(ConfiguredModel):
 
 
 def check_answers(inputs: Any, padding: bool = False) -> None:
-    """Holds sequences, where they come as arrays, to a step to answer at.
+    """Checks that each sequence has an answer step, if the inputs are arrays.
 
     Args:
-        inputs: what `fit` gets; anything but a dict of arrays is left alone.
-        padding: whether 0 among the inputs is padding, where nothing can be asked.
+        inputs: the inputs of `fit`; anything except a dict of arrays is not checked.
+        padding: whether 0 in the inputs is padding, which cannot have an answer step.
 
     Raises:
-        ValueError: for a sequence without one, or one at a token that is padding.
+        ValueError: for a sequence without an answer step, or with one at padding.
     """
     answer_mask = _array(inputs, "answer_mask")
     if answer_mask is None or answer_mask.ndim != 2:
@@ -242,7 +244,7 @@ def check_answers(inputs: Any, padding: bool = False) -> None:
 
 
 def _array(inputs: Any, name: str) -> np.ndarray | None:
-    """One of the inputs of `fit`, if it is an array, of NumPy or of the backend."""
+    """Returns an input of `fit` if it is an array (NumPy or backend), else None."""
     array = inputs.get(name) if isinstance(inputs, dict) else None
     if isinstance(array, np.ndarray):
         return array
@@ -279,16 +281,16 @@ def _features(
     embedding: Any,
     memory: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """Vectors (B, T, ·) of vectors or of tokens, and where these are no padding.
+    """Returns vectors (B, T, ·) for vectors or tokens, and the mask of valid steps.
 
-    Vectors after the last step to answer at become 0: else a NaN there would reach the
+    Vectors after the last answer step become 0. Otherwise a NaN there would reach the
     gradients.
     """
     if vocabulary_size is None:
         if answer_mask is None:
             return inputs, None
         answers = ops.cast(answer_mask, "int32")
-        before = ops.cumsum(answers, axis=1) - answers  # how many, (B, T)
+        before = ops.cumsum(answers, axis=1) - answers  # (B, T), earlier answers
         needed = before < ops.sum(answers, axis=1, keepdims=True)
         return ops.where(needed[:, :, None], inputs, ops.zeros_like(inputs)), None
     mask = ops.not_equal(inputs, 0)  # (B, T)

@@ -1,6 +1,6 @@
-"""The layers of an `ImageCaptioner`, which its graph and its decoding share.
+"""The layers of an `ImageCaptioner`, shared by its graph and its generation.
 
-Shapes: B batch, S places of an image, A width of a place, D width of a word, V
+Shapes: B batch, S locations of an image, A width of a location, D width of a word, V
 vocabulary.
 """
 
@@ -11,25 +11,32 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attention.layers.attention.bahdanau_attention import BahdanauAttention
 from keras_attention.models.recurrent.image_encoder import Places, image_encoder
-from keras_attention.models.recurrent.token_decoder import TokenDecoder, word_embedding
+from keras_attention.models.recurrent.token_decoder import (
+    TokenDecoder,
+    attention_rnn,
+    word_embedding,
+)
 
 Tensor = Any
 
 
 class CaptionParts:
-    """Makes them; they belong to the model.
+    """Creates the layers, which belong to the model.
 
     Args:
-        image_shape: rows, columns and channels.
+        image_shape: the numbers of rows, columns and channels.
         vocabulary_size: V.
         embedding_dim: D.
-        units: of the decoder.
-        filters: of the encoder.
+        units: the units of the decoder.
+        filters: the number of filters of each block of the encoder.
         cell: "lstm" or "gru".
-        rnn: the decoder, an `AttentionRNN`.
-        dropout: of what the decoder reads and of what it returns.
-        dtype: of all of them.
+        attention: "bahdanau" or an attention layer.
+        order: "before" or "after", as in `AttentionRNN`.
+        dropout: the fraction of the decoder's inputs and outputs dropped during
+            training.
+        dtype: the dtype policy of all layers.
     """
 
     def __init__(
@@ -40,7 +47,8 @@ class CaptionParts:
         units: int,
         filters: tuple[int, ...],
         cell: str,
-        rnn: Any,
+        attention: Any,
+        order: str,
         dropout: float,
         dtype: Any,
     ) -> None:
@@ -53,13 +61,16 @@ class CaptionParts:
         if cell == "lstm":
             self.start.append(dense(units, None, "start_cell"))
         words = word_embedding(vocabulary_size, embedding_dim, "words", dtype)
-        self.decoder = TokenDecoder(words, rnn)
         self.deep = dense(embedding_dim, None, "deep")
         self.logits = dense(vocabulary_size, None, "logits")
+        if attention == "bahdanau":
+            attention = BahdanauAttention(units, dtype=dtype, name="attention")
+        rnn = attention_rnn(attention, cell, units, dtype, ("bahdanau",), order)
+        self.decoder = TokenDecoder(words, rnn)
         self.dropout = keras.layers.Dropout(dropout, dtype=dtype, name="dropout")
 
     def encode(self, image: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """a (B, S, A), which places are not blank (B, S), and the first state."""
+        """Returns a (B, S, A), the visible locations (B, S), and the first state."""
         places, is_valid = self.places(self.encoder(image))
         count = ops.sum(ops.cast(is_valid, places.dtype), axis=1, keepdims=True)
         visible = ops.where(is_valid[..., None], places, ops.zeros_like(places))
@@ -67,5 +78,5 @@ class CaptionParts:
         return places, is_valid, [dense(average) for dense in self.start]
 
     def logits_of(self, words: Tensor, found: Tensor) -> Tensor:
-        """Logits (..., V) from words (..., D) and [s; z] (..., ·)."""
+        """Returns the logits (..., V) from words (..., D) and [s; z] (..., ·)."""
         return self.logits(ops.tanh(words + self.deep(self.dropout(found))))

@@ -1,6 +1,6 @@
-"""The penalty of an `ImageCaptioner` for places that a caption did not attend to.
+"""The penalty of an `ImageCaptioner` for locations that a caption did not attend to.
 
-Shapes: B batch, S places of an image, T words of a caption, H heads.
+Shapes: B batch, S locations of an image, T words of a caption, H heads.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ class DoublyStochastic(keras.layers.Layer):
     """Adds λ Σᵢ (1 − Σₜ αₜᵢ)² to the loss (equation 14).
 
     Args:
-        weight: λ.
+        weight: λ, the weight of the penalty.
 
     Call arguments:
-        found: what is returned as it is.
+        found: a tensor that the layer returns unchanged.
         weights: α, (B, T, S) or (B, H, T, S).
         target: integers (B, T), 0 is padding.
         mask: booleans (B, S).

@@ -1,7 +1,7 @@
-"""A captioner of images that looks at one place after the other.
+"""An image captioner that attends to one location after another.
 
-Shapes: B batch, S places of an image, T words of a caption, D width of a word, U units
-of a cell, V vocabulary. Rows, columns and channels are written out.
+Shapes: B batch, S locations of an image, T words of a caption, D width of a word, U
+units of a cell, V vocabulary. Rows, columns and channels are written out.
 """
 
 from __future__ import annotations
@@ -23,67 +23,69 @@ from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.generation import Generator, named_input
 from keras_attention.models.recurrent.caption_parts import CaptionParts
 from keras_attention.models.recurrent.doubly_stochastic import DoublyStochastic
-from keras_attention.models.recurrent.token_decoder import attention_rnn, check_cell
+from keras_attention.models.recurrent.token_decoder import check_cell
 
 Tensor = Any
 
 
 @export
 class ImageCaptioner(ConfiguredModel):
-    """Show, attend and tell: a convolutional encoder, and a decoder that looks at it.
+    """Show, attend and tell: a convolutional encoder and a decoder that attends to it.
 
-        f  = encoder(image)                      f₁ … f_S, places, row by row
-        aᵢ = [fᵢ; where i is]                    of the places with fᵢ ≠ 0 alone
-        s₀ = tanh(W_s ā + b_s),  ā the mean of aᵢ  (of an LSTM also c = W_c ā + b_c)
+        f  = encoder(image)                      f₁ … f_S, the locations, row by row
+        aᵢ = [fᵢ; position of i]                 for locations with fᵢ ≠ 0 only
+        s₀ = tanh(W_s ā + b_s),  ā the mean of aᵢ  (for an LSTM also c = W_c ā + b_c)
         sₜ, zₜ, αₜ = AttentionRNN(E yₜ₋₁, sₜ₋₁; a)
         p(yₜ | y₁ … yₜ₋₁) = softmax(W_o tanh(E yₜ₋₁ + W_h [sₜ; zₜ]))
 
-    The encoder is small and starts from nothing: for each number of filters a
-    convolution of 3 by 3, relu, and a pooling that halves rows and columns. It has no
-    bias, so that where pixels are 0 features are 0; such a place shows nothing, and is
-    not looked at. "Where i is" are waves over its row and its column,
-    cos(π k (i + ½) / n) for k = 1 … 4. `encoder` may be trained on another task first,
-    as the paper's was.
+    The encoder is small and starts untrained. For each number of filters, it has a 3 ×
+    3 convolution, a relu, and a pooling that halves rows and columns. It has no bias,
+    so features are 0 where pixels are 0. A location with features 0 is blank, and the
+    decoder does not attend to it. The position of i is given by cos(π k (i + ½) / n)
+    for k = 1 … 4, for its row and its column. `encoder` may be pretrained on another
+    task, as in the paper.
 
-    It is trained with teacher forcing: `target` begins with the start token, and labels
-    are the same sequence from the next token on, 0 where there is none. A loss that
-    leaves out padding is `SparseCategoricalCrossentropy(from_logits=True,
-    ignore_class=0)`.
+    Train the model with teacher forcing: `target` begins with the start token. The
+    labels are the same sequence without the start token, and 0 for padding. The loss
+    `SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)` ignores padding.
 
     Args:
-        image_shape: rows, columns and channels of an image.
-        target_vocabulary_size: V, the number of tokens, padding 0 included.
-        embedding_dim: D.
-        units: U, of the decoder and of attention.
-        filters: of each block of the encoder.
+        image_shape: the numbers of rows, columns and channels of an image.
+        target_vocabulary_size: V, the number of tokens, including padding 0.
+        embedding_dim: D, the width of a word.
+        units: U, the units of the decoder and of the attention.
+        filters: the number of filters of each block of the encoder.
         cell: "lstm" or "gru".
-        attention: "bahdanau" or any attention layer, of this package, of Keras, or with
-            Keras' call.
-        order: "before": the last state looks, and the cell reads what it found, as in
-            the paper; or "after": the new state looks, which has read the last word,
-            and what it found goes to the next word alone, which must look anew.
-        doubly_stochastic: λ, what is added to the loss: λ Σᵢ (1 − Σₜ αₜᵢ)², averaged
-            over captions, so that a caption looks at every place; t runs over the
-            words that are there, i over the places that are. Of an attention with
-            heads α is their average.
-        dropout: of the words that the decoder reads and of what it found.
+        attention: "bahdanau" or any attention layer: of this package, of Keras, or with
+            the call of Keras' attention layers.
+        order: "before": the previous state is the query, and the cell reads the
+            context, as in the paper. "after": the new state, which has read the last
+            word, is the query. The context then only affects the prediction of the next
+            word.
+        doubly_stochastic: λ, the weight of the penalty λ Σᵢ (1 − Σₜ αₜᵢ)², which is
+            averaged over captions and added to the loss. It makes a caption attend to
+            every location. t runs over the words that are not padding, i over the
+            locations that are not blank. For an attention with heads, α is the average
+            over the heads.
+        dropout: the fraction of the words that the decoder reads, and of its outputs,
+            dropped during training.
 
     Inputs: a dict of
         image: (B, rows, columns, channels).
-        target: int32 (B, T), beginning with the start token, 0 is padding, at the end.
+        target: int32 (B, T), beginning with the start token, 0 for padding at the end.
 
     Returns:
         Logits (B, T, V).
 
     Masking:
-        What stands behind a token of the target cannot change its logits. A place whose
-        features are all 0 gets weight 0; of an image without any other, z is 0.
+        A token of the target does not depend on later tokens. Locations with all
+        features 0 get weight 0. If an image has only such locations, z is 0.
 
     Raises:
-        ValueError: for sizes below 1, a shape that is not three of them, no filters, an
-            unknown cell, attention or order, an attention that learns by its weights
-            alone (`HardAttention(estimator="reinforce")`), a `doubly_stochastic` below
-            0, or a dropout that is not at least 0 and below 1.
+        ValueError: for sizes below 1; an `image_shape` that does not have three sizes;
+            no filters; an unknown cell, attention or order; an attention that only
+            learns by its weights (`HardAttention(estimator="reinforce")`); a
+            `doubly_stochastic` below 0; or a dropout outside [0, 1).
 
     Example:
 
@@ -134,7 +136,8 @@ class ImageCaptioner(ConfiguredModel):
             units,
             filters,
             cell,
-            attention_rnn(attention, cell, units, dtype, ("bahdanau",), order),
+            attention,
+            order,
             dropout,
             dtype,
         )
@@ -159,26 +162,27 @@ class ImageCaptioner(ConfiguredModel):
 
     @property
     def encoder(self) -> keras.Sequential:
-        """From images to features (B, rows, columns, ·) of the grid of places."""
+        """Maps images to features (B, rows, columns, ·) on the grid of locations."""
         return self._parts.encoder
 
     @property
     def grid(self) -> tuple[int, int]:
-        """How many rows and columns of places there are; their product is S."""
+        """The numbers of rows and columns of locations; their product is S."""
         rows, columns = self.image_shape[:2]
         for _ in self.filters:
             rows, columns = -(-rows // 2), -(-columns // 2)
         return rows, columns
 
     def begin(self, inputs: dict[str, Tensor]) -> tuple[dict[str, Any], Any]:
-        """Reads the image: what `next` needs at the first place.
+        """Encodes the image before the first call of `next`.
 
         Args:
             inputs: {"image": (B, rows, columns, channels)}.
 
         Returns:
-            The cache that `next` changes, whose "alignment_sum" (B, S) tells a beam
-            search how much each place has been attended to, and what it only reads.
+            The cache that `next` updates, and its read-only arguments. The
+            "alignment_sum" (B, S) of the cache is the total attention to each location,
+            for the coverage penalty of a beam search.
         """
         image = ops.cast(inputs["image"], self.compute_dtype)
         memory, is_valid, state = self._parts.encode(image)
@@ -188,18 +192,18 @@ class ImageCaptioner(ConfiguredModel):
     def next(
         self, prompt: Tensor, cache: dict[str, Any], index: Any, static: Any
     ) -> tuple[Tensor, Tensor, dict[str, Any]]:
-        """Logits of the token at a place, from the one in front of it.
+        """Returns the logits of the token at a position, from the token before it.
 
-        KerasHub's protocol; see `keras_attention.samplers`.
+        This is KerasHub's protocol; see `keras_attention.samplers`.
 
         Args:
             prompt: (B, T).
-            cache: what `begin` or the last call returned.
-            index: the place, at least 1.
-            static: what `begin` returned.
+            cache: the cache returned by `begin` or by the previous call.
+            index: the position, at least 1.
+            static: the read-only arguments returned by `begin`.
 
         Returns:
-            Logits (B, V), the decoder's output (B, ·) and the cache.
+            Logits (B, V), the output of the decoder (B, ·), and the cache.
         """
         decoder = self._parts.decoder
         word, found, cache = decoder.step(prompt, cache, index, static)
@@ -214,22 +218,22 @@ class ImageCaptioner(ConfiguredModel):
         stop_token_ids: Any = 3,
         seed: int | None = None,
     ) -> np.ndarray:
-        """Writes a caption for each image.
+        """Generates a caption for each image.
 
-        Compiled once for each number of images and bucket of lengths, which are
-        multiples of 16.
+        The program is compiled once per number of images and bucket of lengths. The
+        buckets are multiples of 16.
 
         Args:
-            inputs: {"image": (B, rows, columns, channels)}, or the array alone.
-            max_length: how many tokens to write at most.
+            inputs: {"image": (B, rows, columns, channels)}, or only the array.
+            max_length: the maximum number of tokens to generate.
             sampler: "greedy", "beam", "random", "top_k", "top_p", or a sampler of
                 `keras_attention.samplers` or of KerasHub.
-            start_token_id: the token that stands in front of the first.
-            stop_token_ids: the token, or tokens, that end a caption; None for none.
-            seed: of a sampler that leaves something to chance.
+            start_token_id: the token before the first generated token.
+            stop_token_ids: the token or tokens that end a caption; None for none.
+            seed: the seed of a random sampler.
 
         Returns:
-            int32 (B, max_length), without the start token, 0 behind a stop token.
+            int32 (B, max_length), without the start token, 0 after a stop token.
 
         Raises:
             ValueError: for images of another shape, a `max_length` below 1, or tokens
@@ -255,7 +259,7 @@ class ImageCaptioner(ConfiguredModel):
 
 
 def _shape(given: Any) -> tuple[int, int, int]:
-    """Three sizes."""
+    """Returns the three sizes of an image as a tuple."""
     if not isinstance(given, (list, tuple)) or len(given) != 3:
         raise ValueError(
             "`image_shape` must be rows, columns and channels. "

@@ -1,6 +1,6 @@
-"""What an `ImageCaptioner` sees: features of places, and where each place is.
+"""The image encoder of an `ImageCaptioner`: features and positions of locations.
 
-Shapes: B batch, S places. Rows, columns and channels are written out.
+Shapes: B batch, S locations. Rows, columns and channels are written out.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ import numpy as np
 from keras import ops
 
 Tensor = Any
-_WAVES = 4  # of each axis, by which places are told apart
+_WAVES = 4  # cosines per axis that encode a position
 
 
 def image_encoder(
     image_shape: tuple[int, int, int], filters: tuple[int, ...], dtype: Any
 ) -> keras.Sequential:
-    """A small convolutional network that halves rows and columns once for each width.
+    """Returns a small convolutional network that halves rows and columns per block.
 
-    It adds nothing to what it sees: where the image is 0, features are 0.
+    It has no bias: features are 0 where the image is 0.
 
     Args:
-        image_shape: rows, columns and channels.
-        filters: of each block.
-        dtype: of its layers.
+        image_shape: the numbers of rows, columns and channels.
+        filters: the number of filters of each block.
+        dtype: the dtype policy of the layers.
     """
     like = {"padding": "same", "data_format": "channels_last", "dtype": dtype}
     layers = [keras.Input(image_shape)]
@@ -46,20 +46,21 @@ def image_encoder(
 
 
 class Places(keras.layers.Layer):
-    """Features (B, rows, columns, ·) in a row, with waves of their place: (B, S, ·).
+    """Flattens features (B, rows, columns, ·) and appends positions: (B, S, ·).
 
-    And which places are there, (B, S): those with a feature that is not 0.
+    The layer also returns the mask of the locations that have a feature other than 0,
+    (B, S).
     """
 
     def call(self, features: Tensor) -> tuple[Tensor, Tensor]:
         _, rows, columns, width = features.shape
         down = np.broadcast_to(_waves(rows)[:, None], (rows, columns, _WAVES))
         across = np.broadcast_to(_waves(columns)[None], (rows, columns, _WAVES))
-        waves = np.concatenate([down, across], axis=-1)  # of a grid of places
+        waves = np.concatenate([down, across], axis=-1)  # (rows, columns, ·)
         waves = ops.cast(ops.convert_to_tensor(waves), features.dtype)
         waves = ops.zeros_like(features[..., :1]) + waves
         found = ops.concatenate([features, waves], axis=-1)
-        is_visible = ops.any(ops.not_equal(features, 0), axis=-1)  # of each place
+        is_visible = ops.any(ops.not_equal(features, 0), axis=-1)  # (B, rows, columns)
         return (
             ops.reshape(found, (-1, rows * columns, width + 2 * _WAVES)),
             ops.reshape(is_visible, (-1, rows * columns)),
@@ -75,7 +76,7 @@ class Places(keras.layers.Layer):
 
 
 def _waves(count: int) -> np.ndarray:
-    """cos(π k (i + ½) / n) for each of n places side by side and k from 1: (n, ·)."""
+    """Returns cos(π k (i + ½) / n) for i = 0 … n − 1 and k = 1, 2, …: (n, ·)."""
     place = (np.arange(count) + 0.5) / count
     waves = np.cos(np.pi * place[:, None] * np.arange(1, _WAVES + 1))
     return waves.astype("float32")

@@ -1,7 +1,7 @@
-"""Recurrent sequence to sequence, with attention or without.
+"""A recurrent sequence-to-sequence model, with or without attention.
 
-Shapes: B batch, S words of a source, T words of a target, D width of an embedding,
-U units of a cell, V target vocabulary.
+Shapes: B batch, S words of a source, T words of a target, D width of an embedding, U
+units of a cell, V target vocabulary.
 """
 
 from __future__ import annotations
@@ -31,52 +31,54 @@ Tensor = Any
 
 @export
 class Seq2Seq(ConfiguredModel):
-    """An encoder that reads a sequence and a decoder that writes another.
+    """An encoder that reads a sequence and a decoder that generates another.
 
         h   = encoder(source)                    a GRU or LSTM, in both directions
-        s₀  = tanh(W_b [h⃗_S; h⃖₁])               the bridge (of an LSTM also its c)
+        s₀  = tanh(W_b [h⃗_S; h⃖₁])               the bridge (for an LSTM also its c)
         sₜ, cₜ = AttentionRNN(yₜ₋₁, sₜ₋₁; h)
         p(yₜ | y₁ … yₜ₋₁) = softmax(W_o [sₜ; cₜ])
 
-    It is trained with teacher forcing: `target` begins with the start token, and labels
-    are the same sequence from the next token on, 0 where there is none. A loss that
-    leaves out padding is `SparseCategoricalCrossentropy(from_logits=True,
-    ignore_class=0)`. With scheduled sampling the decoder reads, while training, now and
-    then a token of its own in the place of the target's.
+    Train the model with teacher forcing: `target` begins with the start token. The
+    labels are the same sequence without the start token, and 0 for padding. The loss
+    `SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)` ignores padding.
+    With scheduled sampling, the decoder sometimes reads its own prediction instead of
+    the target's token during training.
 
     Args:
-        source_vocabulary_size: the number of source tokens, padding 0 included.
-        target_vocabulary_size: V, the number of target tokens, padding 0 included.
-        embedding_dim: D.
-        units: U, of the encoder in each direction, of the decoder and of attention.
+        source_vocabulary_size: the number of source tokens, including padding 0.
+        target_vocabulary_size: V, the number of target tokens, including padding 0.
+        embedding_dim: D, the width of the embeddings.
+        units: U, the units of the encoder in each direction, of the decoder and of the
+            attention.
         cell: "gru" or "lstm".
-        attention: "bahdanau" (before the cell, additive), "luong" (after the cell,
-            "general", with input feeding), any attention layer (before the cell), of
-            this package, of Keras, or with Keras' call, or None for a decoder that only
-            has s₀.
+        attention: "bahdanau" (before the cell, additive); "luong" (after the cell,
+            "general", with input feeding); any attention layer (before the cell): of
+            this package, of Keras, or with the call of Keras' attention layers; or None
+            for a decoder that only receives s₀.
         bidirectional: whether the encoder reads in both directions.
-        dropout: of what encoder and decoder read, and of the decoder's outputs.
-        sampling_probability: how often, while training, the decoder reads a token that
-            it drew itself; needs an attention. Above 0 it is where the variable of
-            `ScheduledSampling` starts, which
-            `keras_attention.callbacks.ScheduledSamplingDecay` may change.
+        dropout: the fraction of the inputs of encoder and decoder, and of the decoder's
+            outputs, dropped during training.
+        sampling_probability: the probability that the decoder reads a token that it
+            sampled itself, during training. A value above 0 requires an attention, and
+            is the initial value of the variable of `ScheduledSampling`, which
+            `keras_attention.callbacks.ScheduledSamplingDecay` can change.
 
     Inputs: a dict of
-        source: int32 (B, S), 0 is padding, at the end.
+        source: int32 (B, S), 0 for padding at the end.
         target: int32 (B, T), beginning with the start token.
 
     Returns:
         Logits (B, T, V).
 
     Masking:
-        Padding of the source is never read; more of it changes nothing. What stands
-        behind a token of the target cannot change its logits.
+        The model never reads the padding of the source; the amount of padding has no
+        effect. A token of the target does not depend on later tokens.
 
     Raises:
-        ValueError: for sizes below 1, an unknown cell or attention, an attention that
-            learns by its weights alone (`HardAttention(estimator="reinforce")`), a
-            dropout that is not at least 0 and below 1, or a sampling probability that
-            is not from 0 to 1 or without attention above 0.
+        ValueError: for sizes below 1; an unknown cell or attention; an attention that
+            only learns by its weights (`HardAttention(estimator="reinforce")`); a
+            dropout outside [0, 1); or a sampling probability outside [0, 1], or above 0
+            without attention.
 
     Example:
 
@@ -180,35 +182,36 @@ class Seq2Seq(ConfiguredModel):
         self._generator = Generator(self)
 
     def begin(self, inputs: dict[str, Tensor]) -> tuple[dict[str, Any], Any]:
-        """Reads the source: what `next` needs at the first place.
+        """Encodes the source before the first call of `next`.
 
         Args:
             inputs: {"source": (B, S)}.
 
         Returns:
-            The cache that `next` changes, whose "alignment_sum" (B, S) tells a beam
-            search how much each word has been attended to, and what it only reads.
+            The cache that `next` updates, and its read-only arguments. The
+            "alignment_sum" (B, S) of the cache is the total attention to each word, for
+            the coverage penalty of a beam search.
         """
         source = ops.cast(inputs["source"], "int32")
         memory, state, is_valid = self._parts.encode(source)
-        padding = ops.cast(ops.logical_not(is_valid), "float32")  # lacks no coverage
+        padding = ops.cast(ops.logical_not(is_valid), "float32")  # covered
         return self._parts.decoder.begin(memory, state, is_valid, padding)
 
     def next(
         self, prompt: Tensor, cache: dict[str, Any], index: Any, static: Any
     ) -> tuple[Tensor, Tensor, dict[str, Any]]:
-        """Logits of the token at a place, from the one in front of it.
+        """Returns the logits of the token at a position, from the token before it.
 
-        KerasHub's protocol; see `keras_attention.samplers`.
+        This is KerasHub's protocol; see `keras_attention.samplers`.
 
         Args:
             prompt: (B, T).
-            cache: what `begin` or the last call returned.
-            index: the place, at least 1.
-            static: what `begin` returned.
+            cache: the cache returned by `begin` or by the previous call.
+            index: the position, at least 1.
+            static: the read-only arguments returned by `begin`.
 
         Returns:
-            Logits (B, V), the decoder's output (B, ·) and the cache.
+            Logits (B, V), the output of the decoder (B, ·), and the cache.
         """
         _, hidden, cache = self._parts.decoder.step(prompt, cache, index, static)
         return self._parts.logits(hidden), hidden, cache
@@ -222,28 +225,28 @@ class Seq2Seq(ConfiguredModel):
         stop_token_ids: Any = 3,
         seed: int | None = None,
     ) -> np.ndarray:
-        """Writes a target for each source.
+        """Generates a target for each source.
 
-        Compiled once for each batch size and bucket of lengths, see
-        `keras_attention.ops.sequence.decoding.bucket`: other lengths in a bucket cost
-        no compilation. KerasHub's samplers cannot stop at a length, and are compiled
-        for each `max_length`.
+        The program is compiled once per batch size and bucket of lengths; see
+        `keras_attention.ops.sequence.decoding.bucket`. Other lengths in the same bucket
+        need no compilation. KerasHub's samplers cannot stop at a given length, so they
+        are compiled for each `max_length`.
 
         Args:
-            inputs: {"source": (B, S)}, or the array alone, integers.
-            max_length: how many tokens to write at most.
+            inputs: {"source": (B, S)}, or only the array: integers.
+            max_length: the maximum number of tokens to generate.
             sampler: "greedy", "beam", "random", "top_k", "top_p", or a sampler of
                 `keras_attention.samplers` or of KerasHub.
-            start_token_id: the token that stands in front of the first.
-            stop_token_ids: the token, or tokens, that end a target; None for none.
-            seed: of a sampler that leaves something to chance.
+            start_token_id: the token before the first generated token.
+            stop_token_ids: the token or tokens that end a target; None for none.
+            seed: the seed of a random sampler.
 
         Returns:
-            int32 (B, max_length), without the start token, 0 behind a stop token.
+            int32 (B, max_length), without the start token, 0 after a stop token.
 
         Raises:
-            ValueError: for sources that are no integers (B, S), a `max_length` below 1,
-                or tokens outside the vocabulary.
+            ValueError: for sources that are not integers (B, S), a `max_length` below
+                1, or tokens outside the vocabulary.
         """
         return self._generator(
             {"source": named_input("source", inputs)},
@@ -256,7 +259,7 @@ class Seq2Seq(ConfiguredModel):
 
 
 class _Parts:
-    """The layers of a `Seq2Seq`, which its graph and its decoding share."""
+    """The layers of a `Seq2Seq`, shared by its graph and its generation."""
 
     source_embedding: Any
     encoder: Any
@@ -266,13 +269,13 @@ class _Parts:
     dropout: Any
 
     def encode(self, source: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:
-        """h (B, S, ·), the decoder's first state and which words there are (B, S)."""
+        """Returns h (B, S, ·), the decoder's first state, and the mask (B, S)."""
         is_valid = ops.not_equal(source, 0)
         words = self.dropout(self.source_embedding(source))  # (B, S, D)
         memory, *states = self.encoder(words, mask=is_valid)
         bridged = []
         for n, dense in enumerate(self.bridge):
-            both = states[n :: len(self.bridge)]  # forwards and backwards
+            both = states[n :: len(self.bridge)]  # forward and backward
             both = ops.concatenate(both, axis=-1) if len(both) > 1 else both[0]
             bridged.append(dense(both))  # (B, U)
         return memory, bridged, is_valid
@@ -280,7 +283,7 @@ class _Parts:
     def forced(
         self, target: Tensor, memory: Tensor, state: list[Tensor], mask: Tensor
     ) -> Tensor:
-        """Logits (B, T, V) with teacher forcing."""
+        """Returns the logits (B, T, V) with teacher forcing."""
         decoder = self.decoder
         words = self.dropout(decoder.embedding(target))  # (B, T, D)
         if decoder.attends:

@@ -1,4 +1,4 @@
-"""What the models share that write tokens and attend to a memory at each of them.
+"""The decoder shared by the models that generate tokens and attend to a memory.
 
 Shapes: B batch, S keys, T tokens, H heads, D width of an embedding, U units of a cell.
 """
@@ -23,12 +23,12 @@ LOOPS = {"gru": keras.layers.GRU, "lstm": keras.layers.LSTM}
 
 
 class TokenDecoder:
-    """Embeddings, and a recurrence over them. Its layers belong to the model.
+    """An embedding and a recurrent layer. Both layers belong to the model.
 
     Args:
-        embedding: from tokens to vectors.
-        rnn: an `AttentionRNN`; or without a memory a layer of Keras.
-        attends: whether there is a memory.
+        embedding: a layer that maps tokens to vectors.
+        rnn: an `AttentionRNN`; without a memory, a recurrent layer of Keras.
+        attends: whether the decoder has a memory.
     """
 
     def __init__(self, embedding: Any, rnn: Any, attends: bool = True) -> None:
@@ -39,17 +39,18 @@ class TokenDecoder:
     def begin(
         self, memory: Tensor, state: list[Tensor], mask: Tensor, attended: Tensor
     ) -> tuple[dict[str, Any], Any]:
-        """What `step` needs for the first token.
+        """Prepares the first call of `step`.
 
         Args:
             memory: (B, S, ·).
-            state: of the cell.
+            state: the initial state of the cell.
             mask: booleans (B, S).
-            attended: float32 (B, S), where "alignment_sum" begins.
+            attended: float32 (B, S), the initial "alignment_sum".
 
         Returns:
-            The cache that `step` changes, whose "alignment_sum" (B, S) tells a beam
-            search how much each key has been attended to, and what it only reads.
+            The cache that `step` updates, and its read-only arguments. The
+            "alignment_sum" (B, S) of the cache is the total attention to each key, for
+            the coverage penalty of a beam search.
         """
         if not self.attends:
             return {"state": state, "alignment_sum": attended}, ()
@@ -60,10 +61,11 @@ class TokenDecoder:
     def step(
         self, prompt: Tensor, cache: dict[str, Any], index: Any, static: Any
     ) -> tuple[Tensor, Tensor, dict[str, Any]]:
-        """Reads the token in front of `index`.
+        """Reads the token before `index`.
 
         Returns:
-            Its embedding (B, D), the output of the recurrence (B, ·), and the cache.
+            The embedding of the token (B, D), the output of the recurrent layer (B, ·),
+            and the cache.
         """
         word = self.embedding(decoding.read(prompt, index - 1))  # (B, D)
         attended = cache["alignment_sum"]
@@ -78,12 +80,12 @@ class TokenDecoder:
 
 
 def average_heads(weights: Tensor, rank: int) -> Tensor:
-    """Weights of a rank without heads; of one more, the average of the heads."""
+    """Averages weights over the heads if they have one axis more than `rank`."""
     return ops.mean(weights, axis=1) if len(weights.shape) > rank else weights
 
 
 def check_cell(cell: Any) -> None:
-    """Raises a ValueError for the name of no cell."""
+    """Raises a ValueError if `cell` is not the name of a cell."""
     if cell not in CELLS:
         raise ValueError(
             f"`cell` must be one of {sorted(CELLS)}. Received: cell={cell!r}"
@@ -93,7 +95,7 @@ def check_cell(cell: Any) -> None:
 def word_embedding(
     size: int, width: int, name: str, dtype: Any
 ) -> keras.layers.Embedding:
-    """From tokens to vectors whose squares sum to about 1."""
+    """Returns an embedding whose vectors have a squared norm of about 1."""
     initializer = keras.initializers.RandomNormal(stddev=width**-0.5)
     return keras.layers.Embedding(
         size, width, embeddings_initializer=initializer, dtype=dtype, name=name
@@ -103,19 +105,19 @@ def word_embedding(
 def attention_rnn(
     attention: Any, cell: str, units: int, dtype: Any, known: tuple, order: str
 ) -> AttentionRNN:
-    """The decoder of a model.
+    """Returns the decoder of a model.
 
     Args:
-        attention: one of `known`, or any attention layer, which is used as it is.
+        attention: one of `known`, or any attention layer, which is used unchanged.
         cell: "gru" or "lstm".
-        units: U.
-        dtype: of what is made here.
-        known: the names that the model takes; the last may be None.
-        order: "before" or "after", where `attention` does not say it.
+        units: U, the units of the cell.
+        dtype: the dtype policy of the layers created here.
+        known: the names that the model accepts; the last may be None.
+        order: "before" or "after", if `attention` does not determine it.
 
     Raises:
-        ValueError: if it is neither a known name nor an attention layer, or learns by
-            the weights that it returns.
+        ValueError: if `attention` is neither a known name nor an attention layer, or if
+            it learns by the weights that it returns.
     """
     if isinstance(attention, str) and attention not in known:
         names = ", ".join(repr(name) for name in known)
@@ -123,6 +125,7 @@ def attention_rnn(
             f"`attention` must be {names} or an attention layer. "
             f"Received: attention={attention!r}"
         )
+    one = CELLS[cell](units, dtype=dtype, name="cell")
     options: dict[str, Any] = {}
     if attention == "bahdanau":
         layer = BahdanauAttention(units, dtype=dtype, name="attention")
@@ -133,7 +136,7 @@ def attention_rnn(
         layer = attention
         check_learns_by_output(layer)
     return AttentionRNN(
-        CELLS[cell](units, dtype=dtype, name="cell"),
+        one,
         layer,
         order,
         return_sequences=True,
@@ -146,7 +149,7 @@ def attention_rnn(
 def check_learns_by_output(attention: Any) -> None:
     """Raises a ValueError for an attention that learns by the weights it returns.
 
-    For models that do not use them.
+    It is for models that do not use these weights.
     """
     if as_attention(attention, "attention").learns_by_weights:
         raise ValueError(

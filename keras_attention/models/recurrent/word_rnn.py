@@ -1,4 +1,4 @@
-"""A recurrent language model: all that was read is one state.
+"""A recurrent language model: one state stores the whole text so far.
 
 Shapes: B batch, T tokens, D width of an embedding, U units, V vocabulary.
 """
@@ -30,44 +30,46 @@ LOOPS = {
 
 @export
 class WordRNN(ConfiguredModel):
-    """A next-word network: it reads a word, and says what the next one may be.
+    """A recurrent network that reads words and predicts the next word.
 
         xₜ = dropout(E[yₜ])
-        hₜ = cell(xₜ, hₜ₋₁)                    as many cells as `num_layers`
+        hₜ = cell(xₜ, hₜ₋₁)                    for each of the `num_layers` cells
         p(yₜ₊₁ | y₀ … yₜ) = softmax(W dropout(hₜ) + b)
 
-    It knows what it has read by hₜ alone, which is as wide after a thousand words as
-    after one: what attention is for begins there.
+    The model stores all previous words in hₜ, whose width does not depend on their
+    number. Attention removes this limit.
 
-    It is trained on sequences and the same sequences one token further; a loss that
-    leaves out padding is `SparseCategoricalCrossentropy(from_logits=True,
-    ignore_class=0)`.
+    Train the model with sequences as inputs and the same sequences, shifted by one
+    token, as labels. The loss `SparseCategoricalCrossentropy(from_logits=True,
+    ignore_class=0)` ignores padding.
 
     Args:
-        vocabulary_size: V, the number of tokens, padding 0 included.
-        embedding_dim: D.
-        units: U.
+        vocabulary_size: V, the number of tokens, including padding 0.
+        embedding_dim: D, the width of the embedding.
+        units: U, the units of each cell.
         cell: "gru", "lstm" or "simple", h = tanh(W x + U h + b).
-        num_layers: how many such layers; one reads the states of the one below.
-        dropout: of the embedding and of each layer's states.
-        tie_embeddings: whether W is E itself, which D = U needs; b is left out then.
+        num_layers: the number of recurrent layers. Each layer reads the states of the
+            layer below.
+        dropout: the fraction of the embedding and of each layer's states dropped during
+            training.
+        tie_embeddings: whether W is E. This requires D = U, and omits b.
 
     Inputs: a dict of
         tokens: int32 (B, T), 0 is padding.
 
-    A call does not look at tokens, as `generate` does: one outside the vocabulary gives
-    NaN on JAX, and an error of the backend on others.
+    Unlike `generate`, a call does not check the tokens. A token outside the vocabulary
+    gives NaN on JAX and a backend error on the other backends.
 
     Returns:
         Logits (B, T, V).
 
     Masking:
-        Padding leaves the state as it was, wherever it stands; its own logits mean
-        nothing.
+        Padding at any position leaves the state unchanged. The logits of padding are
+        meaningless.
 
     Raises:
-        ValueError: for sizes below 1, an unknown cell, a dropout that is not at least 0
-            and below 1, or tied embeddings that are not as wide as states.
+        ValueError: for sizes below 1, an unknown cell, a dropout outside [0, 1), or
+            tied embeddings with D ≠ U.
 
     Example:
 
@@ -81,9 +83,9 @@ class WordRNN(ConfiguredModel):
     (2, 4)
 
     Reference:
-        Elman, "Finding structure in time" (1990): the simple cell, h in the place of
+        Elman, "Finding structure in time" (1990): the simple cell, with h instead of
         his context units; Mikolov et al., "Recurrent neural network based language
-        model" (2010), section 2; dropout between the layers alone: Zaremba et al.,
+        model" (2010), section 2; dropout only between the layers: Zaremba et al.,
         "Recurrent neural network regularization" (2014); tied embeddings: Press & Wolf,
         "Using the output embedding to improve language models" (2017).
     """
@@ -123,7 +125,7 @@ class WordRNN(ConfiguredModel):
             parts.embedding = keras.layers.ReversibleEmbedding(
                 vocabulary_size,
                 embedding_dim,
-                # Without it, logits would be in the dtype of the weights.
+                # Otherwise the logits would have the dtype of the weights.
                 reverse_dtype=keras.dtype_policies.get(dtype).compute_dtype,
                 embeddings_initializer=initializer,
                 dtype=dtype,
@@ -163,20 +165,23 @@ class WordRNN(ConfiguredModel):
 
     @property
     def positions(self) -> None:
-        """None: a sequence may be of any length."""
+        """None: the length of a sequence is unlimited."""
         return None
 
     def begin(
         self, inputs: dict[str, Tensor], length: int
     ) -> tuple[list[Any], tuple[()]]:
-        """Reads prompts, all but the last token of each: what `next` needs behind them.
+        """Processes all tokens of the prompts except the last token of each.
 
         Args:
-            inputs: {"tokens": (B, P), padding behind, "length": (B,) of each prompt}.
-            length: how many tokens a row may have in the end; the state is as wide.
+            inputs: {"tokens": (B, P), padded at the end, "length": (B,) of each
+                prompt}.
+            length: the maximum total number of tokens per row. It is not used: the size
+                of the state does not depend on it.
 
         Returns:
-            The states of each layer, and what `next` only reads, which is nothing.
+            The states of each layer, and the read-only arguments of `next`, an empty
+            tuple.
         """
         tokens = ops.cast(inputs["tokens"], "int32")[:, :-1]
         last = ops.cast(inputs["length"], "int32")[:, None] - 1  # (B, 1)
@@ -186,18 +191,19 @@ class WordRNN(ConfiguredModel):
     def next(
         self, prompt: Tensor, cache: list[Any], index: Any, static: Any = ()
     ) -> tuple[Tensor, Tensor, list[Any]]:
-        """Logits of the token at a place, from the one in front of it.
+        """Returns the logits of the token at a position, from the token before it.
 
-        KerasHub's protocol; see `keras_attention.samplers`.
+        This is KerasHub's protocol; see `keras_attention.samplers`.
 
         Args:
             prompt: (B, T).
-            cache: what `begin` or the last call returned.
-            index: the place, at least 1.
-            static: what `begin` returned.
+            cache: the cache returned by `begin` or by the previous call.
+            index: the position, at least 1.
+            static: the read-only arguments returned by `begin`.
 
         Returns:
-            Logits (B, V), the last layer's state (B, U), and the states of each layer.
+            Logits (B, V), the state of the last layer (B, U), and the states of each
+            layer.
         """
         parts, states = self._parts, []
         x = parts.embedding(decoding.read(prompt, index - 1))  # (B, D)
@@ -215,29 +221,29 @@ class WordRNN(ConfiguredModel):
         seed: int | None = None,
         num_sequences: int = 1,
     ) -> np.ndarray:
-        """Goes on from prompts, which may be of unequal length.
+        """Continues prompts, which may have unequal lengths.
 
-        Each prompt is read once; then a step for each token works on the states. That
-        is compiled once for each batch size and bucket of lengths, see
-        `keras_attention.ops.sequence.decoding.bucket`.
+        Each prompt is processed once. Each new token then takes one step from the
+        stored states. The program is compiled once per batch size and bucket of
+        lengths; see `keras_attention.ops.sequence.decoding.bucket`.
 
         Args:
-            inputs: {"tokens": (B, ·)}, or the array alone, integers, 0 behind shorter
+            inputs: {"tokens": (B, ·)}, or only the array: integers, 0 after shorter
                 prompts; or a list of lists of integers.
-            max_length: how many tokens to write at most, the prompt not counted.
+            max_length: the maximum number of tokens to generate, without the prompt.
             sampler: "greedy", "beam", "random", "top_k", "top_p", or a sampler of
                 `keras_attention.samplers` or of KerasHub.
-            stop_token_ids: the token, or tokens, that end a sequence; None for none.
-            seed: of a sampler that leaves something to chance.
-            num_sequences: N, how many sequences to write for each prompt.
+            stop_token_ids: the token or tokens that end a sequence; None for none.
+            seed: the seed of a random sampler.
+            num_sequences: N, the number of sequences per prompt.
 
         Returns:
-            int32 (B, max_length), or (B, N, max_length) for N above 1, as
+            int32 (B, max_length), or (B, N, max_length) for N above 1, as in
             `CausalLM.generate`.
 
         Raises:
-            ValueError: for prompts that are no integers (B, ·), have no token or
-                padding that is not behind them, tokens outside the vocabulary, or a
+            ValueError: for prompts that are not integers (B, ·), that have no token, or
+                that have padding before a token; tokens outside the vocabulary; or a
                 `max_length` or `num_sequences` below 1.
         """
         return self._continuation(
@@ -251,7 +257,7 @@ class WordRNN(ConfiguredModel):
 
 
 class _Parts:
-    """The layers of a `WordRNN`, which its graph and its decoding share."""
+    """The layers of a `WordRNN`, shared by its graph and its generation."""
 
     embedding: Any
     loops: list[Any]
@@ -259,18 +265,18 @@ class _Parts:
     dense: Any
 
     def read(self, tokens: Tensor, mask: Tensor) -> tuple[Tensor, list[Any]]:
-        """The last layer's states (B, T, U), and what each layer's are behind it."""
+        """Returns the last layer's states (B, T, U) and each layer's final states."""
         x = self.dropouts[0](self.embedding(tokens))  # (B, T, D)
         last = []
         for loop, dropout in zip(self.loops, self.dropouts[1:]):
             x, *state = loop(x, mask=mask)
             last.append(state)
             x = dropout(x)
-        # As of the other language models, logits carry no mask: labels leave out more.
+        # Logits carry no mask, as in the other models: the labels mask more steps.
         return ops.where(mask[..., None], x, ops.zeros_like(x)), last
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Logits (..., V) of states (..., U)."""
+        """Returns the logits (..., V) of states (..., U)."""
         if self.dense is None:
             return self.embedding(hidden, reverse=True)
         return self.dense(hidden)

@@ -1,4 +1,4 @@
-"""The blocks of a Transformer, made from the arguments of its constructor."""
+"""Creates the blocks of a Transformer from the arguments of its constructor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from keras_attention.layers.transformer.transformer_encoder_block import (
 )
 
 ADDED = ("sinusoidal", "learned")
-# What a model's `block` may hold; the rest are arguments of the model itself.
+# The allowed keys of a model's `block`. All others are arguments of the model.
 OF_BLOCKS = (
     "activation",
     "attention",
@@ -30,26 +30,28 @@ OF_BLOCKS = (
 
 
 class BlockMaker:
-    """Makes the blocks of a model: all alike, each with attentions of its own.
+    """Creates the blocks of a model: equal settings, separate attention layers.
 
     Attributes:
-        num_heads: what the model's `num_heads` means; None with an `attention`.
-        added: the position that is added to embeddings, or None.
+        num_heads: the number of heads that the model uses; None with an `attention`.
+        added: the position that is added to the embeddings, or None.
 
     Args:
-        dim: D.
-        num_heads: of each attention; None for the default, or beside `attention`.
-        intermediate_dim: the width inside each block's MLP.
-        dropout: of what each sublayer returns.
-        position: the model's, see `split_position`.
-        block: the model's: further arguments of its blocks, or None.
-        attention: an attention layer that is not built, of which each block gets a
-            copy; None for multi-head attention.
-        cross_attention: the same for the attention of decoders to a memory; None to
-            make it as that one.
-        dtype: of the blocks. Copies have that of the layer.
+        dim: D, the width of the model.
+        num_heads: the number of heads of each attention. None for the default, or if
+            `attention` is a layer.
+        intermediate_dim: the width of the hidden layer of each block's MLP.
+        dropout: the fraction of each sublayer's output dropped during training.
+        position: the `position` of the model, see `split_position`.
+        block: the `block` of the model: further arguments of its blocks, or None.
+        attention: an attention layer that is not built; each block gets a copy. None
+            for multi-head attention.
+        cross_attention: the same for the attention of the decoder blocks to the memory.
+            None creates it like `attention`.
+        dtype: the dtype policy of the blocks. Copies keep the dtype policy of their
+            layer.
         heads: the default of `num_heads`.
-        defaults: arguments of the blocks where `block` has no other.
+        defaults: default arguments of the blocks; `block` overrides them.
 
     Raises:
         ValueError: for arguments that do not fit each other; see `Transformer`.
@@ -93,11 +95,11 @@ class BlockMaker:
         }
 
     def encoder(self, name: str) -> TransformerEncoderBlock:
-        """One more block without a memory."""
+        """Returns a new block without a memory."""
         return TransformerEncoderBlock(**self._copies(), name=name)
 
     def decoder(self, name: str) -> TransformerDecoderBlock:
-        """One more block with a memory."""
+        """Returns a new block with a memory."""
         arguments = self._copies()
         if self._cross_attention is not None:
             arguments["cross_attention"] = copy_layer(
@@ -106,7 +108,7 @@ class BlockMaker:
         return TransformerDecoderBlock(**arguments, name=name)
 
     def _copies(self) -> dict[str, Any]:
-        """A block's arguments, with an attention of its own."""
+        """Returns the arguments of one block, with a new copy of the attention."""
         if self._attention is None:
             return dict(self._arguments)
         copy = copy_layer(self._attention, "self_attention")
@@ -114,17 +116,19 @@ class BlockMaker:
 
 
 def split_position(position: Any) -> tuple[Any, Any]:
-    """What of a model's `position` is added to embeddings, and what attentions get.
+    """Splits the `position` of a model into an embedding part and an attention part.
 
     Args:
-        position: "sinusoidal" or "learned", a layer called as `SinePositionEncoding`
-            is, anything that `MultiHeadAttention(position=…)` takes, or None.
+        position: "sinusoidal" or "learned", a layer with the call of
+            `SinePositionEncoding`, any value of `MultiHeadAttention(position=…)`, or
+            None.
 
     Returns:
-        (added, attended), of which one at least is None.
+        (added, attended): the position that is added to the embeddings, and the
+        position of the attention layers. At least one of them is None.
 
     Raises:
-        ValueError: if it is none of these.
+        ValueError: if `position` is none of these.
     """
     if position is None or isinstance(position, positions.Position):
         return None, position
@@ -139,15 +143,15 @@ def split_position(position: Any) -> tuple[Any, Any]:
 
 
 def block_arguments(block: dict[str, Any] | None, attended: Any) -> dict[str, Any]:
-    """The arguments of a model's blocks, with the position for their attentions.
+    """Returns the arguments of a model's blocks, including the attention position.
 
     Args:
-        block: what a model was given: further arguments of its blocks, or None.
-        attended: what `split_position` found for the attentions, or None.
+        block: the `block` of the model: further arguments of its blocks, or None.
+        attended: the attention position from `split_position`, or None.
 
     Raises:
-        ValueError: if a position is given in both places, or `block` is no dict of
-            such arguments.
+        ValueError: if both arguments give a position, or `block` is not a dict of such
+            arguments.
     """
     known = block is None or (isinstance(block, dict) and {*block} <= {*OF_BLOCKS})
     if not known:
@@ -175,12 +179,12 @@ def block_arguments(block: dict[str, Any] | None, attended: Any) -> dict[str, An
 
 
 def check_heads(dim: int, num_heads: int, arguments: dict[str, Any]) -> None:
-    """Raises a ValueError if heads do not divide a model's width.
+    """Raises a ValueError if the heads do not divide a model's width.
 
     Args:
-        dim: D.
-        num_heads: of each attention.
-        arguments: what `block_arguments` returned.
+        dim: D, the width of the model.
+        num_heads: the number of heads of each attention.
+        arguments: the result of `block_arguments`.
     """
     own = (arguments.get("attention") or {}).get("key_dim")
     if own is None and dim % positive("num_heads", num_heads):
@@ -191,7 +195,7 @@ def check_heads(dim: int, num_heads: int, arguments: dict[str, Any]) -> None:
 
 
 def check_layer(name: str, attention: Any) -> None:
-    """Raises a ValueError unless it is an attention layer that a copy can stand for."""
+    """Raises a ValueError unless it is an attention layer that can be copied."""
     as_attention(attention, name)
     if attention.built and attention.weights:
         raise ValueError(
@@ -204,13 +208,13 @@ def check_layer(name: str, attention: Any) -> None:
 def check_alone(
     num_heads: Any, position: Any, attended: Any, block: dict[str, Any] | None
 ) -> None:
-    """Raises a ValueError for arguments that a given attention layer has itself.
+    """Raises a ValueError for arguments that conflict with a given attention layer.
 
     Args:
-        num_heads: the model's.
-        position: the model's.
-        attended: what `split_position` found in it for the attentions.
-        block: the model's.
+        num_heads: the `num_heads` of the model.
+        position: the `position` of the model.
+        attended: the attention position from `split_position`.
+        block: the `block` of the model.
     """
     if num_heads is not None:
         raise ValueError(

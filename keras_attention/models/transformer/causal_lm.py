@@ -1,4 +1,4 @@
-"""A language model that reads from left to right, as GPT.
+"""A causal language model, as in GPT.
 
 Shapes: B batch, T tokens, P positions for prompts, D model width, V vocabulary.
 """
@@ -30,61 +30,62 @@ BLOCK = {"norm_first": True, "activation": "gelu"}
 
 @export
 class CausalLM(ConfiguredModel):
-    """A language model: at each token, what the next one may be.
+    """A language model that predicts the next token at each position.
 
         x₀ = dropout(E[y] + p)
-        xₗ = block(xₗ₋₁), in which position t sees 0 … t alone
+        xₗ = block(xₗ₋₁), in which position t attends only to 0 … t
         p(yₜ₊₁ | y₀ … yₜ) = softmax(E norm(x_L))
 
-    With "sinusoidal" positions √D E[y] is embedded in place of E[y]. Blocks without
-    `norm_first` end in a normalization of their own: x_L is not normalized again.
+    With "sinusoidal" positions, the embedding is √D E[y] instead of E[y]. Blocks
+    without `norm_first` end with a normalization; x_L is then not normalized again.
 
-    It is trained on sequences and the same sequences one token further; a loss that
-    leaves out padding is `SparseCategoricalCrossentropy(from_logits=True,
-    ignore_class=0)`.
+    Train the model with sequences as inputs and the same sequences, shifted by one
+    token, as labels. The loss `SparseCategoricalCrossentropy(from_logits=True,
+    ignore_class=0)` ignores padding.
 
     Args:
-        vocabulary_size: V, the number of tokens, padding 0 included.
-        num_layers: how many blocks.
-        dim: D.
-        num_heads: of each block's attention; by default 8, and None where `attention`
-            is a layer.
-        intermediate_dim: the width inside each block's MLP.
-        dropout: of the embedding and of what each sublayer returns.
-        position: "learned" or "sinusoidal" (added to the embedding), "rotary", "alibi",
-            "relative" (in each attention), a layer of positions, or None. A layer is
-            copied wherever it is used, with weights of its own.
-        max_length: how many positions there are, if they are learned, for a prompt and
-            what `generate` writes behind it together. The `max_length` of `generate`
-            is another: how many tokens it writes.
-        tie_embeddings: whether the logits are products with the embedding itself.
-        block: further arguments of the blocks, see `TransformerEncoderBlock`; those of
-            GPT, {"norm_first": True, "activation": "gelu"}, hold where it has no other.
+        vocabulary_size: V, the number of tokens, including padding 0.
+        num_layers: the number of blocks.
+        dim: D, the width of the model.
+        num_heads: the number of heads of each block's attention; defaults to 8. Must be
+            None if `attention` is a layer.
+        intermediate_dim: the width of the hidden layer of each block's MLP.
+        dropout: the fraction of the embedding and of each sublayer's output dropped
+            during training.
+        position: "learned" or "sinusoidal" (added to the embedding); "rotary", "alibi"
+            or "relative" (in each attention); a position layer; or None. Each use of a
+            layer is a copy with separate weights.
+        max_length: the number of learned positions. A prompt and the tokens that
+            `generate` adds to it must fit into them. The `max_length` of `generate` is
+            different: it is the number of generated tokens.
+        tie_embeddings: whether the output projection uses the embedding matrix.
+        block: further arguments of the blocks, see `TransformerEncoderBlock`. They
+            override the defaults of GPT, {"norm_first": True, "activation": "gelu"}.
             For instance {"normalization": "rms", "gated": True, "activation": "silu",
             "attention": {"num_key_value_heads": 2, "sliding_window": 256}}.
-        attention: an attention layer to take the place of multi-head attention: any of
-            this package, or a Keras layer with Keras' call, whose output has the width
-            of its queries. Each block gets a layer of its own, made from the config of
-            this one, which must not be built.
+        attention: an attention layer that replaces multi-head attention: any layer of
+            this package, or a Keras layer with the call of Keras' attention layers. Its
+            output must have the width of its queries. It must not be built: each block
+            creates a new layer from its config.
 
     Inputs: a dict of
-        tokens: int32 (B, T), 0 is padding, behind the sequence.
+        tokens: int32 (B, T), 0 for padding after the sequence.
 
-    A call does not look at tokens, as `generate` does: one outside the vocabulary gives
-    NaN on JAX, and an error of the backend on others.
+    Unlike `generate`, a call does not check the tokens. A token outside the vocabulary
+    gives NaN on JAX and a backend error on the other backends.
 
     Returns:
         Logits (B, T, V).
 
     Masking:
-        No token sees what stands behind it, so that padding changes no logits but its
-        own, which mean nothing.
+        A token does not attend to later tokens. Padding therefore only changes its own
+        logits, which are meaningless.
 
     Raises:
-        ValueError: for sizes below 1, heads that do not divide D, a dropout that is not
-            at least 0 and below 1, an unknown position, arguments that a block does not
-            have, an `attention` that is none, is built, or is given beside `num_heads`,
-            or, where it is called, more tokens than learned positions.
+        ValueError: for sizes below 1; heads that do not divide D; a dropout outside [0,
+            1); an unknown position; arguments that a block does not have; an
+            `attention` that is not an attention layer, is built, or is given together
+            with `num_heads`; or, in a call, more tokens than learned positions.
 
     Example:
 
@@ -97,10 +98,10 @@ class CausalLM(ConfiguredModel):
 
     Reference:
         Radford et al., "Improving language understanding by generative pre-training"
-        (2018); normalization in front of each sublayer and behind the last block:
-        Radford et al., "Language models are unsupervised multitask learners" (2019),
-        section 2.3; tied embeddings: Press & Wolf, "Using the output embedding to
-        improve language models" (2017).
+        (2018); normalization before each sublayer and after the last block: Radford et
+        al., "Language models are unsupervised multitask learners" (2019), section 2.3;
+        tied embeddings: Press & Wolf, "Using the output embedding to improve language
+        models" (2017).
     """
 
     def __init__(
@@ -163,22 +164,25 @@ class CausalLM(ConfiguredModel):
 
     @property
     def positions(self) -> int | None:
-        """How many positions have been learned; None if there is no end to them."""
+        """The number of learned positions; None if the length is unlimited."""
         return getattr(self._parts.ends.position, "max_length", None)
 
     def begin(
         self, inputs: dict[str, Tensor], length: int
     ) -> tuple[list[Any], dict[str, Tensor]]:
-        """Reads prompts, all but the last token of each: what `next` needs behind them.
+        """Processes all tokens of the prompts except the last token of each.
 
-        The prompts are moved to the end of their P positions.
+        The prompts are aligned to end at position P.
 
         Args:
-            inputs: {"tokens": (B, P), padding behind, "length": (B,) of each prompt}.
-            length: how many tokens a row may have in the end, the P included.
+            inputs: {"tokens": (B, P), padded at the end, "length": (B,) of each
+                prompt}.
+            length: the maximum total number of tokens per row, including the P
+                positions.
 
         Returns:
-            The cache that `next` changes, one of each block, and what it only reads.
+            The caches of the blocks, which `next` updates, and the read-only arguments
+            of `next`.
         """
         parts, tokens = self._parts, ops.cast(inputs["tokens"], "int32")
         count = tokens.shape[1]
@@ -198,18 +202,19 @@ class CausalLM(ConfiguredModel):
     def next(
         self, prompt: Tensor, cache: list[Any], index: Any, static: dict[str, Tensor]
     ) -> tuple[Tensor, Tensor, list[Any]]:
-        """Logits of the token at a position, from the one in front of it.
+        """Returns the logits of the token at a position, from the token before it.
 
-        KerasHub's protocol; see `keras_attention.samplers`.
+        This is KerasHub's protocol; see `keras_attention.samplers`.
 
         Args:
             prompt: (B, T).
-            cache: what `begin` or the last call returned.
+            cache: the cache returned by `begin` or by the previous call.
             index: the position, at least P.
-            static: what `begin` returned.
+            static: the read-only arguments returned by `begin`.
 
         Returns:
-            Logits (B, V), the last block's output, normalized (B, D), and the cache.
+            Logits (B, V), the normalized output of the last block (B, D), and the
+            cache.
         """
         parts, caches = self._parts, []
         token = decoding.read(prompt, index - 1)  # (B,)
@@ -229,37 +234,40 @@ class CausalLM(ConfiguredModel):
         seed: int | None = None,
         num_sequences: int = 1,
     ) -> np.ndarray:
-        """Goes on from prompts, which may be of unequal length.
+        """Continues prompts, which may have unequal lengths.
 
-        Each prompt is read once, in one pass; then a step for each token works on a
-        cache of fixed size. That is compiled once for each batch size and bucket of
-        lengths, see `keras_attention.ops.sequence.decoding.bucket`. KerasHub's samplers
-        cannot stop at a length, and are compiled for each `max_length`.
+        Each prompt is processed once, in one pass. Each new token then takes one step
+        on a cache of fixed size. The program is compiled once per batch size and bucket
+        of lengths; see `keras_attention.ops.sequence.decoding.bucket`. KerasHub's
+        samplers cannot stop at a given length, so they are compiled for each
+        `max_length`.
 
         Args:
-            inputs: {"tokens": (B, ·)}, or the array alone, integers, 0 behind shorter
+            inputs: {"tokens": (B, ·)}, or only the array: integers, 0 after shorter
                 prompts; or a list of lists of integers.
-            max_length: how many tokens to write at most, the prompt not counted. With
-                learned positions the longest prompt and these together must not exceed
-                the model's own `max_length`; the default does where that is 64 or less.
+            max_length: the maximum number of tokens to generate, without the prompt.
+                With learned positions, the longest prompt and these tokens together
+                must not exceed the model's own `max_length`. The default exceeds it if
+                that is 64 or less.
             sampler: "greedy", "beam", "random", "top_k", "top_p", or a sampler of
                 `keras_attention.samplers` or of KerasHub.
-            stop_token_ids: the token, or tokens, that end a sequence; None for none.
-            seed: of a sampler that leaves something to chance.
-            num_sequences: N, how many sequences to write for each prompt. They differ
-                where the sampler leaves something to chance.
+            stop_token_ids: the token or tokens that end a sequence; None for none.
+            seed: the seed of a random sampler.
+            num_sequences: N, the number of sequences per prompt. They only differ if
+                the sampler is random.
 
         Returns:
-            int32 (B, max_length), or (B, N, max_length) for N above 1: what follows the
-            prompts, 0 behind a stop token. The model may also write token 0, padding,
-            itself, before any stop token: 0 does not end a sequence. A `BeamSampler`
-            that returns all beams has its axis behind these, and their scores beside.
+            int32 (B, max_length), or (B, N, max_length) for N above 1: the tokens after
+            the prompts, 0 after a stop token. The model may also generate token 0,
+            padding, before any stop token: 0 does not end a sequence. A `BeamSampler`
+            that returns all beams adds a beam axis before the last axis, and also
+            returns the scores.
 
         Raises:
-            ValueError: for prompts that are no integers (B, ·), have no token or
-                padding that is not behind them, tokens outside the vocabulary, a
-                `max_length` or `num_sequences` below 1, more tokens in all than
-                learned positions, or an `attention` that cannot go on step by step.
+            ValueError: for prompts that are not integers (B, ·), that have no token, or
+                that have padding before a token; tokens outside the vocabulary; a
+                `max_length` or `num_sequences` below 1; more tokens in total than
+                learned positions; or an `attention` that cannot run step by step.
         """
         if isinstance(inputs, dict):
             if "tokens" not in inputs:
@@ -278,12 +286,12 @@ class CausalLM(ConfiguredModel):
 
 
 class _Parts:
-    """The layers of a `CausalLM`, which its graph and its decoding share."""
+    """The layers of a `CausalLM`, shared by its graph and its generation."""
 
     ends: TokenEmbedding
     blocks: list[TransformerEncoderBlock]
     norm: Any
 
     def logits(self, x: Tensor) -> Tensor:
-        """Logits (..., V) of what the last block returned (..., D)."""
+        """Returns the logits (..., V) for the output of the last block (..., D)."""
         return self.ends.logits(self.norm(x) if self.norm else x)

@@ -1,4 +1,4 @@
-"""What a `Transformer` is made of: two embeddings, an encoder and a decoder.
+"""The parts of a `Transformer`: two embeddings, an encoder and a decoder.
 
 Shapes: B batch, S tokens of a source, T tokens of a target, D model width, V target
 vocabulary.
@@ -19,11 +19,11 @@ TIES = ("all", "target", None)
 
 
 class EncoderDecoder:
-    """The layers of a `Transformer`, which its graph and its decoding share.
+    """The layers of a `Transformer`, shared by its graph and its generation.
 
     Args:
-        maker: of the blocks.
-        num_layers: blocks of the encoder, and as many of the decoder.
+        maker: the `BlockMaker` that creates the blocks.
+        num_layers: the number of blocks of the encoder, and of the decoder.
     """
 
     source: TokenEmbedding
@@ -49,7 +49,7 @@ class EncoderDecoder:
         tie: str | None,
         dtype: Any,
     ) -> None:
-        """Makes both embeddings, or one for both."""
+        """Creates both embeddings, or one shared embedding."""
         more = {"position": position, "dropout": dropout, "dtype": dtype}
         if tie == "all":
             one = TokenEmbedding(sizes[0], dim, name="embedding", **more)
@@ -61,7 +61,7 @@ class EncoderDecoder:
         )
 
     def encode(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        """h (B, S, D), and the mask of the source (B, S)."""
+        """Returns h (B, S, D) and the mask of the source (B, S)."""
         mask = ops.not_equal(source, 0)
         x = self.source(source)
         for block in self.encoder:
@@ -69,9 +69,9 @@ class EncoderDecoder:
         return (x if self.encoder_norm is None else self.encoder_norm(x)), mask
 
     def forced(self, target: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
-        """Logits (B, T, V) with teacher forcing.
+        """Returns the logits (B, T, V) with teacher forcing.
 
-        Padding of the target stands behind it, where no token attends.
+        The padding of the target comes after its tokens, so no token attends to it.
         """
         x = self.target(target)
         for block in self.decoder:
@@ -81,12 +81,12 @@ class EncoderDecoder:
 
     @property
     def positions(self) -> int | None:
-        """How many positions are learned; None if there is no end to them."""
+        """The number of learned positions; None if the length is unlimited."""
         return getattr(self.target.position, "max_length", None)
 
 
 def check_lengths(source: int, target: int, positions: int | None) -> None:
-    """Raises if there are not as many learned positions."""
+    """Raises a ValueError if a sequence is longer than the learned positions."""
     if positions is not None and max(source, target) > positions:
         raise ValueError(
             "`source` and `max_length` must not exceed the positions that are "
@@ -96,7 +96,7 @@ def check_lengths(source: int, target: int, positions: int | None) -> None:
 
 
 def check_tie(tie: Any, sizes: tuple[int, int]) -> None:
-    """Raises a ValueError unless embeddings of such vocabularies can be tied so."""
+    """Raises a ValueError unless `tie` is valid for vocabularies of these sizes."""
     if tie not in TIES:
         raise ValueError(
             '`tie_embeddings` must be "all", "target" or None. '

@@ -1,6 +1,6 @@
-"""A language model that fills gaps from both sides, as BERT.
+"""A masked language model, as in BERT.
 
-Shapes: B batch, T tokens, P positions that are asked for, D model width, V vocabulary.
+Shapes: B batch, T tokens, P positions to predict, D model width, V vocabulary.
 """
 
 from __future__ import annotations
@@ -24,60 +24,62 @@ BLOCK = {"activation": "gelu"}
 
 @export
 class MaskedLM(ConfiguredModel):
-    """A language model: what stood where a token is hidden.
+    """A language model that predicts hidden tokens.
 
         x₀ = dropout(norm(E[y] + p))
-        xₗ = block(xₗ₋₁), in which each position sees all others
-        h  = norm(f(W x_L + b))                      at the positions asked for
+        xₗ = block(xₗ₋₁), in which each position attends to all positions
+        h  = norm(f(W x_L + b))                      at the positions to predict
         p(word) = softmax(E h + c)
 
-    With "sinusoidal" positions √D E[y] is embedded in place of E[y]. With `norm_first`
-    what is embedded is not normalized, and x_L is.
+    With "sinusoidal" positions, the embedding is √D E[y] instead of E[y]. With
+    `norm_first`, x_L is normalized instead of the embedding.
 
-    `keras_attention.text.TokenMasking` makes inputs, labels and weights of sequences;
-    the loss is `SparseCategoricalCrossentropy(from_logits=True)`.
+    `keras_attention.text.TokenMasking` creates inputs, labels and weights from
+    sequences. The loss is `SparseCategoricalCrossentropy(from_logits=True)`.
 
     Args:
-        vocabulary_size: V, the number of tokens, padding 0 and the mask token included.
-        num_layers: how many blocks.
-        dim: D.
-        num_heads: of each block's attention; by default 8, and None where `attention`
-            is a layer.
-        intermediate_dim: the width inside each block's MLP.
-        dropout: of the embedding and of what each sublayer returns.
-        position: "learned" or "sinusoidal" (added to the embedding), "rotary", "alibi",
-            "relative" (in each attention), a layer of positions, or None. A layer is
-            copied wherever it is used, with weights of its own.
-        max_length: how many positions there are, if they are learned.
-        tie_embeddings: whether the logits are products with the embedding itself.
-        block: further arguments of the blocks, see `TransformerEncoderBlock`; that of
-            BERT, {"activation": "gelu"}, holds where it has no other. Their activation
-            is f, too.
-        attention: an attention layer to take the place of multi-head attention: any of
-            this package, or a Keras layer with Keras' call, whose output has the width
-            of its queries. Each block gets a layer of its own, made from the config of
-            this one, which must not be built.
+        vocabulary_size: V, the number of tokens, including padding 0 and the mask
+            token.
+        num_layers: the number of blocks.
+        dim: D, the width of the model.
+        num_heads: the number of heads of each block's attention; defaults to 8. Must be
+            None if `attention` is a layer.
+        intermediate_dim: the width of the hidden layer of each block's MLP.
+        dropout: the fraction of the embedding and of each sublayer's output dropped
+            during training.
+        position: "learned" or "sinusoidal" (added to the embedding); "rotary", "alibi"
+            or "relative" (in each attention); a position layer; or None. Each use of a
+            layer is a copy with separate weights.
+        max_length: the number of learned positions.
+        tie_embeddings: whether the output projection uses the embedding matrix.
+        block: further arguments of the blocks, see `TransformerEncoderBlock`. They
+            override the default of BERT, {"activation": "gelu"}. The activation of the
+            blocks is also f.
+        attention: an attention layer that replaces multi-head attention: any layer of
+            this package, or a Keras layer with the call of Keras' attention layers. Its
+            output must have the width of its queries. It must not be built: each block
+            creates a new layer from its config.
 
     Inputs: a dict of
-        tokens: int32 (B, T), 0 is padding, behind the sequence.
-        mask_positions: int32 (B, P), the positions of which the logits are asked for,
-            at least 0 and below T.
+        tokens: int32 (B, T), 0 for padding after the sequence.
+        mask_positions: int32 (B, P), the positions to predict, at least 0 and below T.
 
-    A call does not look at them: a token outside the vocabulary gives NaN on JAX, and
-    an error of the backend on others; so does a position beyond T, but on torch, which
-    then gives logits of another one. `TokenMasking` names positions within T alone.
+    A call does not check the inputs. A token outside the vocabulary gives NaN on JAX
+    and a backend error on the other backends. So does a position that is not below T,
+    except on torch, which then gives the logits of another position. `TokenMasking`
+    only returns positions below T.
 
     Returns:
         Logits (B, P, V).
 
     Masking:
-        Padding is never attended to; more of it changes nothing.
+        Tokens never attend to padding. The amount of padding has no effect.
 
     Raises:
-        ValueError: for sizes below 1, heads that do not divide D, a dropout that is not
-            at least 0 and below 1, an unknown position, arguments that a block does not
-            have, an `attention` that is none, is built, or is given beside `num_heads`,
-            or, where it is called, more tokens than learned positions.
+        ValueError: for sizes below 1; heads that do not divide D; a dropout outside [0,
+            1); an unknown position; arguments that a block does not have; an
+            `attention` that is not an attention layer, is built, or is given together
+            with `num_heads`; or, in a call, more tokens than learned positions.
 
     Example:
 
@@ -91,8 +93,8 @@ class MaskedLM(ConfiguredModel):
 
     Reference:
         Devlin et al., "BERT: pre-training of deep bidirectional Transformers for
-        language understanding" (2019), section 3.1; without its second task and its
-        segments, as Liu et al., "RoBERTa" (2019).
+        language understanding" (2019), section 3.1. The second task and the segments
+        are left out, as in Liu et al., "RoBERTa" (2019).
     """
 
     def __init__(
@@ -169,7 +171,7 @@ class MaskedLM(ConfiguredModel):
 
 
 class _Bias(keras.layers.Layer):
-    """Adds a trained number for each word to its logits (..., V)."""
+    """Adds a learned bias per word to the logits (..., V)."""
 
     def build(self, logits_shape: Any) -> None:
         self.bias = self.add_weight(

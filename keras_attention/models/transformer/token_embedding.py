@@ -1,4 +1,4 @@
-"""The two ends of a Transformer: tokens to vectors, and vectors to logits.
+"""The input and output layers of a Transformer: embedding and output projection.
 
 Shapes: B batch, T tokens, D width, V words of the vocabulary.
 """
@@ -18,28 +18,29 @@ Tensor = Any
 
 
 class TokenEmbedding:
-    """The layers with which a Transformer begins and ends; its graph shares them.
+    """The first and the last layers of a Transformer.
 
         xₜ      = dropout(√D E[yₜ] + pₜ)
-        logitsₜ = E hₜ                       or E′ hₜ, where they are not tied
+        logitsₜ = E hₜ                       or E′ hₜ, if they are not tied
 
-    This is no layer, so that a model's layers stay its own: they are `embedding`,
-    `position`, `normalization` and `dropout`, of which the middle two may be None.
+    This class is not a layer, so its layers belong directly to the model. They are
+    `embedding`, `position`, `normalization` and `dropout`. `position` and
+    `normalization` may be None.
 
     Args:
-        vocabulary_size: V, padding 0 included.
-        dim: D.
-        position: "sinusoidal", "learned", or a layer that is called as
-            `SinePositionEncoding` is, of which a copy is made; None where each
-            attention has its own.
-        max_length: how many positions are learned.
-        dropout: of what is embedded.
-        scale: whether embeddings are multiplied by √D.
-        stddev: with which they are drawn; by default 1 / √D.
-        tied: whether logits are products with the embeddings themselves.
-        normalization: a layer for what is embedded, or None.
-        dtype: of the layers that are made here.
-        name: of the embedding; in front of the other names.
+        vocabulary_size: V, including padding 0.
+        dim: D, the width of the model.
+        position: "sinusoidal", "learned", or a layer with the call of
+            `SinePositionEncoding`, which is copied; None if the attention layers have
+            the position.
+        max_length: the number of learned positions.
+        dropout: the fraction of the embedded inputs dropped during training.
+        scale: whether to multiply the embeddings by √D.
+        stddev: the standard deviation of the initial embeddings; defaults to 1 / √D.
+        tied: whether the output projection uses the embedding matrix.
+        normalization: a layer that normalizes the embedded inputs, or None.
+        dtype: the dtype policy of the layers created here.
+        name: the name of the embedding, and the prefix of the other names.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class TokenEmbedding:
             vocabulary_size,
             dim,
             tie_weights=tied,
-            # Without it, logits would be in the dtype of the weights.
+            # Otherwise the logits would have the dtype of the weights.
             reverse_dtype=keras.dtype_policies.get(dtype).compute_dtype,
             embeddings_initializer=keras.initializers.RandomNormal(
                 stddev=dim**-0.5 if stddev is None else stddev
@@ -86,7 +87,7 @@ class TokenEmbedding:
         )
 
     def __call__(self, tokens: Tensor, start: Any = 0) -> Tensor:
-        """Tokens (B, T), the first at position `start`, as vectors (B, T, D)."""
+        """Embeds tokens (B, T), the first at position `start`, as vectors (B, T, D)."""
         x = self.embedding(tokens)
         if self.scale is not None:
             x = x * self.scale
@@ -97,9 +98,9 @@ class TokenEmbedding:
         return self.dropout(x)
 
     def step(self, token: Tensor, index: Any) -> Tensor:
-        """One token of each row, (B,), at a position: (B, D)."""
+        """Embeds one token of each row, (B,), at position `index`: (B, D)."""
         return self(token[:, None], start=index)[:, 0]
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Logits (..., V) of hidden states (..., D)."""
+        """Returns the logits (..., V) of hidden states (..., D)."""
         return self.embedding(hidden, reverse=True)

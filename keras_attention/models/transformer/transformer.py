@@ -1,4 +1,4 @@
-"""The Transformer: encoder and decoder of attention alone.
+"""The Transformer: an encoder and a decoder based on attention.
 
 Shapes: B batch, S tokens of a source, T tokens of a target, D model width, V target
 vocabulary.
@@ -53,65 +53,66 @@ SIZES: dict[str, dict[str, Any]] = {
 
 @export
 class Transformer(ConfiguredModel):
-    """An encoder that reads a sequence and a decoder that writes another.
+    """An encoder that reads a sequence and a decoder that generates another.
 
         x  = dropout(√D E_x[source] + p)
-        h  = encoder blocks(x)                      each position sees all of the source
+        h  = encoder blocks(x)                each position attends to the whole source
         y  = dropout(√D E_y[target] + p)
-        z  = decoder blocks(y; h)                   … what came before, and h
+        z  = decoder blocks(y; h)             each attends to positions 0 … t and to h
         p(yₜ | y₁ … yₜ₋₁) = softmax(E_y zₜ)
 
-    It is trained with teacher forcing: `target` begins with the start token, and labels
-    are the same sequence from the next token on, 0 where there is none. The paper's
-    loss is `keras_attention.losses.SmoothedCrossentropy(0.1, ignore_class=0)`, its
-    rate `keras_attention.schedules.WarmupInverseSqrt(dim)`.
+    Train the model with teacher forcing: `target` begins with the start token. The
+    labels are the same sequence without the start token, and 0 for padding. The paper
+    uses the loss `keras_attention.losses.SmoothedCrossentropy(0.1, ignore_class=0)` and
+    the learning rate `keras_attention.schedules.WarmupInverseSqrt(dim)`.
 
     Args:
-        source_vocabulary_size: the number of source tokens, padding 0 included.
-        target_vocabulary_size: V, the number of target tokens, padding 0 included.
-        num_layers: blocks of the encoder, and as many of the decoder.
-        dim: D.
-        num_heads: of each attention; by default 8, and None where `attention` is a
-            layer.
-        intermediate_dim: the width inside each block's MLP.
-        dropout: of what is embedded, and of what each sublayer returns.
-        position: "sinusoidal", as in the paper, or "learned" (up to 1,024), which are
-            added to the embeddings; "rotary", "alibi" or "relative", which each
-            self-attention has; a layer of positions, which is copied wherever it is
-            used, with weights of its own; or None.
-        tie_embeddings: "target" for logits that are products with the embeddings of the
-            target; "all" for one embedding of source, target and logits, as in the
-            paper, which needs one vocabulary for both; None for none.
-        block: further arguments of the blocks by name, among them `norm_first`,
-            `normalization`, `epsilon`, `gated`, `activation` and `attention`, which
-            itself is a dict; see `TransformerEncoderBlock`. With `norm_first` encoder
-            and decoder end in a normalization.
-        attention: an attention layer to take the place of multi-head attention: any of
-            this package, or a Keras layer with Keras' call, whose output has the width
-            of its queries. Each block gets a layer of its own, made from the config of
-            this one, which must not be built.
-        cross_attention: the same for the attention of the decoder to the encoder; by
-            default as `attention`, without position and window.
+        source_vocabulary_size: the number of source tokens, including padding 0.
+        target_vocabulary_size: V, the number of target tokens, including padding 0.
+        num_layers: the number of blocks of the encoder, and of the decoder.
+        dim: D, the width of the model.
+        num_heads: the number of heads of each attention; defaults to 8. Must be None if
+            `attention` is a layer.
+        intermediate_dim: the width of the hidden layer of each block's MLP.
+        dropout: the fraction of the embeddings and of each sublayer's output dropped
+            during training.
+        position: "sinusoidal", as in the paper, or "learned" (up to 1,024), added to
+            the embeddings; "rotary", "alibi" or "relative", in each self-attention; a
+            position layer; or None. Each use of a layer is a copy with separate
+            weights.
+        tie_embeddings: "target" if the output projection uses the embedding matrix of
+            the target; "all" for one matrix for source, target and output, as in the
+            paper, which requires a shared vocabulary; None for separate matrices.
+        block: further arguments of the blocks by name, for instance `norm_first`,
+            `normalization`, `epsilon`, `gated`, `activation` and `attention`, which is
+            a dict; see `TransformerEncoderBlock`. With `norm_first`, encoder and
+            decoder end with a normalization.
+        attention: an attention layer that replaces multi-head attention: any layer of
+            this package, or a Keras layer with the call of Keras' attention layers. Its
+            output must have the width of its queries. It must not be built: each block
+            creates a new layer from its config.
+        cross_attention: the same for the attention of the decoder to the encoder.
+            Defaults to `attention`, without position and window.
 
     Inputs: a dict of
-        source: int32 (B, S), 0 is padding, at the end.
+        source: int32 (B, S), 0 for padding at the end.
         target: int32 (B, T), beginning with the start token.
 
-    A call does not look at tokens, as `generate` does: one outside its vocabulary gives
-    NaN on JAX, and an error of the backend on others.
+    Unlike `generate`, a call does not check the tokens. A token outside its vocabulary
+    gives NaN on JAX and a backend error on the other backends.
 
     Returns:
         Logits (B, T, V).
 
     Masking:
-        Padding of the source is never read; more of it changes nothing. What stands
-        behind a token of the target cannot change its logits.
+        The model never reads the padding of the source; the amount of padding has no
+        effect. A token of the target does not depend on later tokens.
 
     Raises:
-        ValueError: for sizes below 1, heads that do not divide `dim`, a dropout that is
-            not at least 0 and below 1, an unknown position or tie, one embedding for
-            vocabularies of two sizes, a `block` with unknown arguments, or an attention
-            that is none, is built, or is given beside `num_heads`.
+        ValueError: for sizes below 1; heads that do not divide `dim`; a dropout outside
+            [0, 1); an unknown position or tie; one embedding for vocabularies of
+            different sizes; a `block` with unknown arguments; or an attention that is
+            not an attention layer, is built, or is given together with `num_heads`.
 
     Example:
 
@@ -183,17 +184,17 @@ class Transformer(ConfiguredModel):
         target_vocabulary_size: int,
         **more: Any,
     ) -> Transformer:
-        """A model with the settings of a paper.
+        """Creates a model with the settings of a paper.
 
         Args:
-            size: "base" or "big" of Vaswani et al. (table 3), or "tiny", of Wu et al.
+            size: "base" or "big" of Vaswani et al. (table 3), or "tiny" of Wu et al.
                 for data sets as small as Multi30k.
-            source_vocabulary_size: as of the class.
-            target_vocabulary_size: as of the class.
-            **more: further arguments of the class; they go before those of the size.
+            source_vocabulary_size: the number of source tokens, including padding 0.
+            target_vocabulary_size: the number of target tokens, including padding 0.
+            **more: further arguments of the class, which override those of the size.
 
         Raises:
-            ValueError: if there is no such size.
+            ValueError: if the size is unknown.
 
         Reference:
             Vaswani et al., "Attention is all you need" (2017), table 3; Wu et al.,
@@ -210,15 +211,15 @@ class Transformer(ConfiguredModel):
         return cls(source_vocabulary_size, target_vocabulary_size, **settings)
 
     def begin(self, inputs: dict[str, Tensor], length: int) -> tuple[list, list]:
-        """Reads the source: what `next` needs at the first position.
+        """Encodes the source before the first call of `next`.
 
         Args:
             inputs: {"source": (B, S)}.
-            length: of the prompt that `next` will be given.
+            length: the length of the prompt of `next`.
 
         Returns:
-            The empty caches of the decoder's blocks, which `next` changes, and the keys
-            and values of the source for each block, which it only reads.
+            The empty caches of the decoder blocks, which `next` updates, and the
+            projected keys and values of the source for each block, which are read-only.
         """
         source = ops.cast(inputs["source"], "int32")
         memory, mask = self._parts.encode(source)
@@ -233,18 +234,18 @@ class Transformer(ConfiguredModel):
     def next(
         self, prompt: Tensor, cache: list, index: Any, static: list
     ) -> tuple[Tensor, Tensor, list]:
-        """Logits of the token at a position, from the one in front of it and the cache.
+        """Returns the logits of the token at a position, from the token before it.
 
-        KerasHub's protocol; see `keras_attention.samplers`.
+        This is KerasHub's protocol; see `keras_attention.samplers`.
 
         Args:
             prompt: (B, T).
-            cache: what `begin` or the last call returned.
+            cache: the cache returned by `begin` or by the previous call.
             index: the position, at least 1.
-            static: what `begin` returned.
+            static: the read-only arguments returned by `begin`.
 
         Returns:
-            Logits (B, V), the decoder's output (B, D) and the cache.
+            Logits (B, V), the output of the decoder (B, D), and the cache.
         """
         parts, caches = self._parts, []
         token = decoding.read(prompt, index - 1)  # (B,)
@@ -265,29 +266,29 @@ class Transformer(ConfiguredModel):
         stop_token_ids: Any = 3,
         seed: int | None = None,
     ) -> np.ndarray:
-        """Writes a target for each source.
+        """Generates a target for each source.
 
-        Keys and values of what has been written are kept, those of the source are
-        projected once. Compiled once for each batch size and bucket of lengths, see
-        `keras_attention.ops.sequence.decoding.bucket`.
+        The keys and values of the generated tokens are cached; those of the source are
+        projected once. The program is compiled once per batch size and bucket of
+        lengths; see `keras_attention.ops.sequence.decoding.bucket`.
 
         Args:
-            inputs: {"source": (B, S)}, or the array alone, integers.
-            max_length: how many tokens to write at most.
+            inputs: {"source": (B, S)}, or only the array: integers.
+            max_length: the maximum number of tokens to generate.
             sampler: "greedy", "beam", "random", "top_k", "top_p", or a sampler of
-                `keras_attention.samplers` or of KerasHub. There is no coverage for a
-                beam search to penalize: each layer has its own heads.
-            start_token_id: the token that stands in front of the first.
-            stop_token_ids: the token, or tokens, that end a target; None for none.
-            seed: of a sampler that leaves something to chance.
+                `keras_attention.samplers` or of KerasHub. A beam search cannot use a
+                coverage penalty, because each layer has separate heads.
+            start_token_id: the token before the first generated token.
+            stop_token_ids: the token or tokens that end a target; None for none.
+            seed: the seed of a random sampler.
 
         Returns:
-            int32 (B, max_length), without the start token, 0 behind a stop token.
+            int32 (B, max_length), without the start token, 0 after a stop token.
 
         Raises:
-            ValueError: for sources that are no integers (B, S), tokens outside their
-                vocabulary, a `max_length` below 1, a length of either sequence beyond
-                learned positions, or an `attention` that cannot go on step by step.
+            ValueError: for sources that are not integers (B, S); tokens outside their
+                vocabulary; a `max_length` below 1; a source or target longer than the
+                learned positions; or an `attention` that cannot run step by step.
         """
         if isinstance(inputs, dict) and "source" not in inputs:
             raise ValueError(f"`inputs` must hold 'source'. Received: {list(inputs)}")

@@ -1,4 +1,4 @@
-"""A Transformer that puts a sequence into a class.
+"""A Transformer that classifies sequences.
 
 Shapes: B batch, T tokens, D model width, C classes.
 """
@@ -19,63 +19,65 @@ from keras_attention.models.transformer.token_embedding import TokenEmbedding
 from keras_attention.numerics.precision import to_float32
 
 Tensor = Any
-STDDEV = 0.02  # of embeddings without waves beside them, as in BERT
+STDDEV = 0.02  # of embeddings without sinusoidal positions, as in BERT
 
 
 @export
 class TransformerClassifier(ConfiguredModel):
-    """An encoder whose outputs are added up over the words and classified.
+    """An encoder that sums its outputs over the words and classifies the sum.
 
-        x₀ = dropout(E[y] + p), or dropout(√D E[y] + p) where p are sine waves
-        xₗ = block(xₗ₋₁), in which every word sees every other
+        x₀ = dropout(E[y] + p), or dropout(√D E[y] + p) if p is sinusoidal
+        xₗ = block(xₗ₋₁), in which every word attends to all words
         logits = W dropout(Σₜ x_L,ₜ / √n) + b           over the n words of a sequence
 
-    The root keeps the sum at one scale: n words that have nothing to do with each other
-    add up to √n times the length of one.
+    The factor 1/√n keeps the sum at a constant scale: the sum of n unrelated words is
+    √n times as long as one word.
 
-    The loss of whole numbers as labels is
+    For integer labels, use the loss
     `keras.losses.SparseCategoricalCrossentropy(from_logits=True)`.
 
     Args:
-        vocabulary_size: the number of tokens, padding 0 included.
-        num_classes: C.
-        num_layers: how many blocks.
-        dim: D.
-        num_heads: of each block's attention; by default 4, and None where `attention`
-            is a layer.
-        intermediate_dim: the width inside each block's MLP.
-        dropout: of the embedding, of what each sublayer returns, and of the sum.
-        position: "sinusoidal" or "learned" (added to the embedding), "rotary", "alibi",
-            "relative" (in each attention), a layer of positions, or None. A layer is
-            copied wherever it is used, with weights of its own.
-        max_length: how many positions there are, if they are learned.
-        block: further arguments of the blocks by name, among them `norm_first`,
-            `normalization`, `epsilon`, `gated`, `activation` and `attention`, which
-            itself is a dict; see `TransformerEncoderBlock`. With `norm_first` the sum
-            is normalized as the blocks normalize: words keep their weight in it.
-        attention: an attention layer to take the place of multi-head attention: any of
-            this package, or a Keras layer with Keras' call, whose output has the width
-            of its queries. Each block gets a layer of its own, made from the config of
-            this one, which must not be built.
+        vocabulary_size: the number of tokens, including padding 0.
+        num_classes: C, the number of classes.
+        num_layers: the number of blocks.
+        dim: D, the width of the model.
+        num_heads: the number of heads of each block's attention; defaults to 4. Must be
+            None if `attention` is a layer.
+        intermediate_dim: the width of the hidden layer of each block's MLP.
+        dropout: the fraction of the embedding, of each sublayer's output and of the sum
+            dropped during training.
+        position: "sinusoidal" or "learned" (added to the embedding); "rotary", "alibi"
+            or "relative" (in each attention); a position layer; or None. Each use of a
+            layer is a copy with separate weights.
+        max_length: the number of learned positions.
+        block: further arguments of the blocks by name, for instance `norm_first`,
+            `normalization`, `epsilon`, `gated`, `activation` and `attention`, which is
+            a dict; see `TransformerEncoderBlock`. With `norm_first`, the sum is
+            normalized with the normalization of the blocks, so each word keeps its
+            weight in the sum.
+        attention: an attention layer that replaces multi-head attention: any layer of
+            this package, or a Keras layer with the call of Keras' attention layers. Its
+            output must have the width of its queries. It must not be built: each block
+            creates a new layer from its config.
 
     Inputs: a dict of
-        tokens: int32 (B, T), 0 is padding, behind the sequence.
+        tokens: int32 (B, T), 0 for padding after the sequence.
 
-    A call does not look at tokens: one outside the vocabulary gives NaN on JAX, and an
-    error of the backend on others.
+    A call does not check the tokens. A token outside the vocabulary gives NaN on JAX
+    and a backend error on the other backends.
 
     Returns:
         Logits (B, C).
 
     Masking:
-        Padding is neither read nor counted: more of it changes nothing. A sequence of
-        nothing else has the sum 0.
+        The model neither reads nor counts padding; the amount of padding has no effect.
+        A sequence with only padding has the sum 0.
 
     Raises:
-        ValueError: for sizes below 1, heads that do not divide D, a dropout that is not
-            at least 0 and below 1, an unknown position, arguments that a block does not
-            have, an `attention` that is none, is built, or is given beside `num_heads`,
-            or, where it is called, more tokens than learned positions.
+        ValueError: for sizes below 1; heads that do not divide D; a dropout outside [0,
+            1); an unknown position; arguments that a block does not have; an
+            `attention` that is not an attention layer, is built, or is given together
+            with `num_heads`; or, in a call, more tokens than learned positions.
 
     Example:
 
@@ -89,8 +91,8 @@ class TransformerClassifier(ConfiguredModel):
 
     Reference:
         The blocks: Vaswani et al., "Attention is all you need" (2017); a sentence as
-        the sum of its words over the root of their number: Cer et al., "Universal
-        sentence encoder" (2018), section 3.1.
+        the sum of its words, divided by the root of their number: Cer et al.,
+        "Universal sentence encoder" (2018), section 3.1.
     """
 
     def __init__(
@@ -154,7 +156,7 @@ class TransformerClassifier(ConfiguredModel):
 
 
 def _pool(x: Tensor, mask: Tensor) -> Tensor:
-    """Σ x / √n over the n of mask (B, T) that are valid, of x (B, T, D): (B, D)."""
+    """Returns Σ x / √n of x (B, T, D) over the n valid steps of mask (B, T): (B, D)."""
     mask = ops.expand_dims(ops.cast(mask, "float32"), 2)  # (B, T, 1)
     total = ops.sum(to_float32(x) * mask, axis=1)  # (B, D)
     count = ops.maximum(ops.sum(mask, axis=1), 1.0)  # (B, 1)
