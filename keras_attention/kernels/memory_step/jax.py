@@ -29,10 +29,10 @@ def access_memory(
     options: MemoryOptions = reference.GRAVES,
 ) -> tuple[Tensor, MemoryState]:
     """Returns the words read and the new memory."""
-    options = options._replace(compare_slots=old.usage.shape[-1] <= COMPARED)
     symbolic = isinstance(interface, keras.KerasTensor)
     if symbolic or not reference.has_written_gradient(options, old):
         return reference.access_memory(interface, old, mask, options)
+    options = options._replace(compare_slots=old.usage.shape[-1] <= COMPARED)
     return _access(options, jnp.asarray(interface), old, mask)
 
 
