@@ -139,7 +139,7 @@ def train(draw, lessons):
 
     epoch = min(EPOCH, arguments.steps)
     data = callbacks.Lessons(batch, lessons, epoch, arguments.seed)
-    rises = callbacks.Curriculum(data, "loss", bar=0.03, mode="min")
+    rises = callbacks.Curriculum(data, "loss", threshold=0.03, mode="min")
     start = time.perf_counter()
     history = model.fit(
         data,

@@ -177,7 +177,7 @@ def train():
 
     lessons = callbacks.Lessons(batch, len(LESSONS), EPOCH)
     watch = Watch(lessons)
-    curriculum = callbacks.Curriculum(lessons, monitor="shortest", bar=DONE)
+    curriculum = callbacks.Curriculum(lessons, monitor="shortest", threshold=DONE)
     model.fit(
         lessons, epochs=10**6, shuffle=False, verbose=0, callbacks=[watch, curriculum]
     )

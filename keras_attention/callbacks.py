@@ -200,14 +200,14 @@ class Lessons(keras.utils.PyDataset):
     """Random batches of the current lesson of a `Curriculum`, new in each epoch.
 
     Args:
-        make: called as `make(lesson, seed)`, with the index of the lesson and a list of
-            integers for `numpy.random.default_rng`; returns a batch, such as `(inputs,
-            targets)`. Pad the batches of all lessons to one shape: each new shape is
-            compiled again, and TensorFlow accepts only the first shape.
+        make_batch: called as `make_batch(lesson, seed)`, with the index of the lesson
+            and a list of integers for `numpy.random.default_rng`; returns a batch, such
+            as `(inputs, targets)`. Pad the batches of all lessons to one shape: each
+            new shape is compiled again, and TensorFlow accepts only the first shape.
         lessons: the number of lessons.
         batches: the number of batches per epoch.
         seed: the random seed. The same seed gives the same batches for each epoch and
-            lesson, if `make` is deterministic.
+            lesson, if `make_batch` is deterministic.
         lesson: the first lesson.
 
     Raises:
@@ -226,7 +226,7 @@ class Lessons(keras.utils.PyDataset):
 
     def __init__(
         self,
-        make: Callable[[int, list[int]], Any],
+        make_batch: Callable[[int, list[int]], Any],
         lessons: int,
         batches: int,
         seed: int = 0,
@@ -238,7 +238,7 @@ class Lessons(keras.utils.PyDataset):
                 "`lessons` and `batches` must be at least 1. "
                 f"Received: {lessons=}, {batches=}"
             )
-        self.make = make
+        self.make_batch = make_batch
         self.lessons = lessons
         self.batches = batches
         self.seed = seed
@@ -262,7 +262,7 @@ class Lessons(keras.utils.PyDataset):
         return self.batches
 
     def __getitem__(self, index: int) -> Any:
-        return self.make(self.lesson, [self.seed, self.epoch, index])
+        return self.make_batch(self.lesson, [self.seed, self.epoch, index])
 
     def on_epoch_end(self) -> None:
         """Advances to the batches of the next epoch."""
@@ -279,7 +279,7 @@ class Curriculum(keras.callbacks.Callback):
         data: the `Lessons` for training, or several `Lessons`, such as for training and
             validation.
         monitor: the name of the score in the logs.
-        bar: the threshold of the score.
+        threshold: the threshold of the score.
         mode: "max" if a higher score is better, "min" if a lower score is better.
         path: a file that stores the lesson, so that interrupted training can resume, as
             with the weights in `keras.callbacks.BackupAndRestore`. It is deleted when
@@ -293,7 +293,8 @@ class Curriculum(keras.callbacks.Callback):
 
     >>> from keras_attention.callbacks import Curriculum, Lessons
     >>> data = Lessons(lambda lesson, seed: None, lessons=14, batches=100)
-    >>> callbacks = [Curriculum(data, bar=0.9)]  # model.fit(data, callbacks=callbacks)
+    >>> callbacks = [Curriculum(data, threshold=0.9)]
+    >>> # model.fit(data, callbacks=callbacks)
 
     Reference:
         Zaremba and Sutskever, "Learning to execute" (2014), section 4; Graves et al.,
@@ -306,7 +307,7 @@ class Curriculum(keras.callbacks.Callback):
         self,
         data: Lessons | Sequence[Lessons],
         monitor: str = "accuracy",
-        bar: float = 0.9,
+        threshold: float = 0.9,
         mode: str = "max",
         path: str | os.PathLike[str] | None = None,
     ) -> None:
@@ -324,7 +325,7 @@ class Curriculum(keras.callbacks.Callback):
         if mode not in ("max", "min"):
             raise ValueError(f"`mode` must be 'max' or 'min'. Received: {mode=}")
         self.monitor = monitor
-        self.bar = bar
+        self.threshold = threshold
         self.mode = mode
         self.path = None if path is None else Path(path)
 
@@ -350,7 +351,9 @@ class Curriculum(keras.callbacks.Callback):
             )
         score = logs[self.monitor]
         logs["lesson"] = self.lesson
-        passed = score >= self.bar if self.mode == "max" else score <= self.bar
+        passed = (
+            score >= self.threshold if self.mode == "max" else score <= self.threshold
+        )
         if passed and self.lesson + 1 < self.data[0].lessons:
             self._go_to(self.lesson + 1)
             if self.path is not None:

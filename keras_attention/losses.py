@@ -181,12 +181,17 @@ class SmoothedCrossentropy(keras.losses.Loss):
         if self.ignore_class is not None:  # it may be outside the V classes
             ignored = ops.equal(labels, self.ignore_class)
             labels = ops.where(ignored, ops.zeros_like(labels), labels)
-        chances = ops.log_softmax(y_pred, axis=-1)  # (..., V)
-        right = ops.take_along_axis(chances, labels[..., None], axis=-1)[..., 0]
+        log_probabilities = ops.log_softmax(y_pred, axis=-1)  # (..., V)
+        right = ops.take_along_axis(log_probabilities, labels[..., None], axis=-1)[
+            ..., 0
+        ]
         if not self.label_smoothing:
             return -right
-        every = ops.mean(chances, axis=-1)
-        return -(1 - self.label_smoothing) * right - self.label_smoothing * every
+        mean_log_probability = ops.mean(log_probabilities, axis=-1)
+        return (
+            -(1 - self.label_smoothing) * right
+            - self.label_smoothing * mean_log_probability
+        )
 
     def get_config(self) -> dict[str, Any]:
         return {

@@ -1,3 +1,3 @@
-"""The version, and nothing else: the build reads it from here."""
+"""The version of the package. The build reads it from this file."""
 
 __version__ = "0.1.0"

@@ -248,7 +248,7 @@ def test_the_lesson_rises_when_the_score_passes_the_bar():
     make = Noted()
     train = callbacks.Lessons(make, lessons=3, batches=2, seed=7)
     valid = callbacks.Lessons(Noted(), lessons=3, batches=1, seed=8)
-    curriculum = callbacks.Curriculum([train, valid], monitor="score", bar=0.9)
+    curriculum = callbacks.Curriculum([train, valid], monitor="score", threshold=0.9)
     scores = Scores([0.5, 0.9, 0.89, 0.95, 1.0, 1.0])
     history = (
         learner()
@@ -266,7 +266,7 @@ def test_the_lesson_rises_when_the_score_passes_the_bar():
     trained = set(make.calls)
     for epoch, lesson in enumerate(history["lesson"]):
         assert {(lesson, 7, epoch, 0), (lesson, 7, epoch, 1)} <= trained
-    assert {call[0] for call in valid.make.calls} == {0, 1, 2}
+    assert {call[0] for call in valid.make_batch.calls} == {0, 1, 2}
 
 
 @pytest.mark.backends("all")
@@ -278,7 +278,7 @@ def test_each_epoch_sees_the_batches_of_its_lesson():
     )
     model.compile(keras.optimizers.SGD(0.0), "mse")
     data = callbacks.Lessons(Noted(), lessons=4, batches=3)
-    up = callbacks.Curriculum(data, monitor="loss", bar=100.0, mode="min")
+    up = callbacks.Curriculum(data, monitor="loss", threshold=100.0, mode="min")
     history = model.fit(data, epochs=5, verbose=0, callbacks=[up]).history
     np.testing.assert_allclose(history["loss"], [0, 1, 4, 9, 9], rtol=1e-6)
 

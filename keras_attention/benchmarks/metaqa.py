@@ -90,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Does the missing runs, prints the table and writes the results."""
+    """Performs the missing runs, prints the table and writes the results."""
     training = {**TRAINING, "epochs": args.epochs}
     brackets = not args.without_brackets
     store = opened(args.out, NEEDED)

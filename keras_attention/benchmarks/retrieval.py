@@ -30,8 +30,8 @@ from keras_attention.version import __version__
 SEED = 0  # seed of the order of the digits
 STORED = (24, 1000, 10_000)
 SHARPNESS = (1, 2, 5, 8, 20)  # b
-WITHIN = 0.1  # relative to the norm of the pattern
-STEPS = 50  # at most
+WITHIN = 0.1  # maximum distance, relative to the norm of the pattern
+STEPS = 50  # maximum number of steps
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -42,7 +42,7 @@ MODEL: dict[str, Any] = {
     "block": {
         "norm_first": True,
         "activation": "gelu",
-        "epsilon": 1.0,  # rarely trained words stay small in each sublayer
+        "epsilon": 1.0,  # keeps rarely trained words small in each sublayer
         "attention": {"dropout": 0.3},
     },
 }
@@ -64,7 +64,7 @@ REGRESSION: dict[str, Any] = {
     "decay": "cosine",
     "steps": 300,
 }
-WIDTHS = (22,)  # and the maximum
+WIDTHS = (22,)  # of padded batches, besides the maximum
 SPLITS = ("train", "dev", "test")
 NEEDED = ("model", "seed", "backend", "keras", "settings", "result")
 
@@ -90,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Does the missing runs, prints the table and writes the results."""
+    """Performs the missing runs, prints the table and writes the results."""
     if args.epochs < 1:
         raise UsageError(f"--epochs must be at least 1. Received: {args.epochs}")
     store = opened(args.out, NEEDED)
@@ -251,7 +251,7 @@ def in_integers(model: TransformerClassifier) -> TransformerClassifier:
     copy = TransformerClassifier.from_config(model.get_config())
     copy.set_weights(model.get_weights())
     with warnings.catch_warnings():
-        # From each layer without a quantized form, such as an input.
+        # Each layer without a quantized form, such as an input, gives this warning.
         warnings.filterwarnings("ignore", message="Layer .* does not have a `quantize`")
         copy.quantize("int8")
     return copy

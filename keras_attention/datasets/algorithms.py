@@ -96,9 +96,9 @@ def repeat_copy(
 
     The encoding and the default ranges follow the published DNC code. Channel `bits` of
     the inputs marks the start, one step before the first vector. Channel `bits` + 1
-    holds the number of repetitions divided by `scale`, one step after the last vector.
-    The last channel of the targets marks the end, after the last repetition. L vectors
-    with R repetitions take L (R + 1) + 3 steps.
+    contains the number of repetitions divided by `scale`, one step after the last
+    vector. The last channel of the targets marks the end, after the last repetition. L
+    vectors with R repetitions take L (R + 1) + 3 steps.
 
     Args:
         count: N, the number of sequences.
@@ -224,8 +224,8 @@ def priority_sort(
 ) -> dict[str, np.ndarray]:
     """Priority sort: write the vectors in order of decreasing priority.
 
-    Channel `bits` of the inputs holds each vector's priority, sampled uniformly from -1
-    to 1. Channel `bits` + 1 marks the end of the sequence.
+    Channel `bits` of the inputs contains each vector's priority, sampled uniformly from
+    -1 to 1. Channel `bits` + 1 marks the end of the sequence.
 
     Args:
         count: N, the number of sequences.

@@ -1,4 +1,4 @@
-"""Reads members of tar archives without unpacking and refuses unsafe archives."""
+"""Reads members of tar archives without unpacking, and rejects unsafe archives."""
 
 import gzip
 import os

@@ -260,7 +260,7 @@ def _places(
     spare = size - first - second - _GAP
     before, between = np.sort(random.integers(spare + 1, size=2)).tolist()
     starts = before, between + first + _GAP
-    # On the other axis, both centers are near a common one that fits either digit.
+    # On the other axis, both centers are near a common center where both digits fit.
     sides = [shape[1 - along] for shape in shapes]
     room = max(sides)
     middle = random.uniform(room / 2, size - room / 2)

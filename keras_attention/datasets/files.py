@@ -34,7 +34,7 @@ class DataNotFoundError(FileNotFoundError):
     """The file was not found; the message lists all searched locations.
 
     Attributes:
-        tried: one sentence per attempt, with the reason for its failure.
+        tried: one sentence per attempt, which explains its failure.
     """
 
     tried: tuple[str, ...] = ()

@@ -90,7 +90,7 @@ def read_csv(path: str | os.PathLike[str]) -> list[tuple[int, int, float]]:
         (user, film, rating) of each row.
 
     Raises:
-        DataNotFoundError, DamagedDataError: same same same as `load`.
+        DataNotFoundError, DamagedDataError: same as `load`.
     """
     return _checked(path, _records(path, _RATINGS), (0.5, 5.0))
 

@@ -242,13 +242,13 @@ def generate(
 
 
 def histories(
-    asked: Ratings, told: Ratings, size: int, seed: int = 0
+    targets: Ratings, known: Ratings, size: int, seed: int = 0
 ) -> dict[str, np.ndarray]:
     """Collects each user's ratings of other items as model inputs.
 
     Args:
-        asked: the ratings to predict.
-        told: the known ratings, with the same users and items.
+        targets: the ratings to predict.
+        known: the known ratings, with the same users and items.
         size: S, the maximum number of known ratings per user, sampled at random.
         seed: seed for `numpy.random.default_rng`.
 
@@ -258,30 +258,30 @@ def histories(
         padding}.
 
     Raises:
-        ValueError: `size` is below 1, or `told` has other users or items.
+        ValueError: `size` is below 1, or `known` has other users or items.
     """
     if size < 1:
         raise ValueError(f"`size` must be at least 1. Received: size={size}")
-    if asked.users != told.users or asked.items != told.items:
+    if targets.users != known.users or targets.items != known.items:
         raise ValueError(
-            "`asked` and `told` must be of the same users and items. Received: "
-            f"{len(asked.users)} and {len(told.users)} users, {len(asked.items)} and "
-            f"{len(told.items)} items"
+            "`targets` and `known` must be of the same users and items. Received: "
+            f"{len(targets.users)} and {len(known.users)} users, "
+            f"{len(targets.items)} and {len(known.items)} items"
         )
     rng = np.random.default_rng(seed)
-    order = np.argsort(told.user, kind="stable")
-    bounds = np.searchsorted(told.user[order], np.arange(len(told.users) + 1))
-    history = np.zeros((len(asked), size), "int32")
-    given = np.zeros((len(asked), size), "float32")
-    is_filled = np.zeros((len(asked), size), bool)
-    for n, (user, item) in enumerate(zip(asked.user, asked.item)):
+    order = np.argsort(known.user, kind="stable")
+    bounds = np.searchsorted(known.user[order], np.arange(len(known.users) + 1))
+    history = np.zeros((len(targets), size), "int32")
+    given = np.zeros((len(targets), size), "float32")
+    is_filled = np.zeros((len(targets), size), bool)
+    for n, (user, item) in enumerate(zip(targets.user, targets.item)):
         rows = order[bounds[user] : bounds[user + 1]]
-        rows = rng.permutation(rows[told.item[rows] != item])[:size]
-        history[n, : len(rows)] = told.item[rows]
-        given[n, : len(rows)] = told.rating[rows]
+        rows = rng.permutation(rows[known.item[rows] != item])[:size]
+        history[n, : len(rows)] = known.item[rows]
+        given[n, : len(rows)] = known.rating[rows]
         is_filled[n, : len(rows)] = True
     return {
-        "item": asked.item,
+        "item": targets.item,
         "history": history,
         "history_ratings": given,
         "history_mask": is_filled,

@@ -17,8 +17,8 @@ the same functions:
   table, for queries (T, D), without storing all scores; None where
   :mod:`keras_attention.ops.hopfield.streaming` is as fast
 - `any_left(moving)`: the condition of a loop that runs while any of these booleans is
-  True; always True where an export unrolls the loop. Steps must not change entries that
-  are False
+  True; always True where an export unrolls the loop. Steps must leave entries unchanged
+  where `moving` is False
 - `stable_argsort(x)`: the indices that sort the last axis; ties keep their order
 - `is_dynamic(length)`: whether an export that unrolls loops must keep this length
   dynamic
@@ -73,7 +73,7 @@ from keras_attention.kernels.memory_step.reference import MemoryState
 from keras_attention.kernels.memory_step.reference import step as trace_memory
 
 
-def _fitting(operation: str, *backends: str) -> Any:
+def _kernel_of(operation: str, *backends: str) -> Any:
     """Returns the module of an operation for the running backend, or the reference.
 
     Args:
@@ -85,16 +85,16 @@ def _fitting(operation: str, *backends: str) -> Any:
     return import_module(f"{__name__}.{operation}.{name}")
 
 
-_attention = _fitting("attention", "jax", "tensorflow", "torch")
-_additive = _fitting("additive", "jax", "tensorflow", "torch")
-_calls = _fitting("layer_calls", "torch")
-_counts = _fitting("word_counts", "tensorflow", "torch")
-_lookup = _fitting("lookup", "torch")
-_scan = _fitting("scan", "jax", "tensorflow", "torch")
-_memory = _fitting("memory_step", "jax", "tensorflow", "torch")
-_links = _fitting("sparse_links", "jax", "tensorflow", "torch")
-_decoding = _fitting("decoding", "jax", "tensorflow", "torch")
-_tracing = _fitting("tracing", "jax", "tensorflow", "torch")
+_attention = _kernel_of("attention", "jax", "tensorflow", "torch")
+_additive = _kernel_of("additive", "jax", "tensorflow", "torch")
+_calls = _kernel_of("layer_calls", "torch")
+_counts = _kernel_of("word_counts", "tensorflow", "torch")
+_lookup = _kernel_of("lookup", "torch")
+_scan = _kernel_of("scan", "jax", "tensorflow", "torch")
+_memory = _kernel_of("memory_step", "jax", "tensorflow", "torch")
+_links = _kernel_of("sparse_links", "jax", "tensorflow", "torch")
+_decoding = _kernel_of("decoding", "jax", "tensorflow", "torch")
+_tracing = _kernel_of("tracing", "jax", "tensorflow", "torch")
 
 dot_product_attention = _attention.dot_product_attention
 additive = _additive.additive

@@ -1,6 +1,6 @@
 """Masks that say which query may attend to which key.
 
-Masks are boolean, True = may attend. They hold no scores or weights.
+Masks are boolean, True = may attend. They contain no scores or weights.
 `keras_attention.numerics.normalizers` applies them to scores; fused kernels apply them
 by the same rule.
 

@@ -1,4 +1,4 @@
-"""Normalizers turn scores into weights and are the only place that applies a mask.
+"""Normalizers, which turn scores into weights and apply the masks.
 
 Each normalizer takes scores (..., S), a boolean mask that broadcasts to them (True =
 may attend) and the axis to normalize. It returns weights in the shape and dtype of the
@@ -44,8 +44,8 @@ def softmax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tenso
     half = dtype in HALF
     z = ops.cast(scores, "float32") if half else scores
     if mask is not None:
-        # The mask value vanishes in the softmax of any row with an unmasked key; fully
-        # masked rows are zeroed below.
+        # In a row with an unmasked key, the softmax of the mask value is 0. Fully
+        # masked rows are set to 0 below.
         z = ops.where(mask, z, MASK_VALUES["float32" if half else dtype])
     weights = _softmax_of_one(z, axis) if z.shape[axis] == 1 else ops.softmax(z, axis)
     if mask is not None:

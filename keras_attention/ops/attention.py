@@ -4,7 +4,8 @@
     output  = weights · value
 
 :func:`attend` computes this step by step, for any score and any normalizer;
-:func:`dot_product_attention` computes its most frequent case in one fused step.
+:func:`dot_product_attention` computes the most frequent case, the softmax of scaled dot
+products, in one fused step.
 
 Shapes: B batch, T queries, S keys, H heads, G heads of keys and values, D width, E
 width of a head, V width of a value.

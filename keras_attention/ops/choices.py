@@ -19,17 +19,17 @@ from keras_attention.ops.sequence import decoding
 Tensor = Any
 
 
-def choose(chances: Tensor, uniforms: Tensor | None = None) -> Tensor:
+def choose(probabilities: Tensor, uniforms: Tensor | None = None) -> Tensor:
     """Samples one key per row, or takes the most probable one.
 
     Args:
-        chances: probabilities p, (..., S), non-negative; they need not sum to one.
+        probabilities: p, (..., S), non-negative; they need not sum to one.
         uniforms: (...), in [0, 1), one number per row; None selects the key with the
             largest p, the first one in a tie.
 
     Returns:
-        (..., S), in the dtype of `chances`, without a gradient: 1 at the chosen key, 0
-        elsewhere. A key with p = 0 is never chosen, so a row of zeros stays all 0.
+        (..., S), in the dtype of `probabilities`, without a gradient: 1 at the chosen
+        key, 0 elsewhere. A key with p = 0 is never chosen, so a row of zeros stays 0.
 
     Example:
 
@@ -40,7 +40,7 @@ def choose(chances: Tensor, uniforms: Tensor | None = None) -> Tensor:
     ...  for u in (0.2, 0.3)]
     [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
     """
-    p = ops.stop_gradient(ops.convert_to_tensor(chances))
+    p = ops.stop_gradient(ops.convert_to_tensor(probabilities))
     size = ops.shape(p)[-1]
     if uniforms is None:
         index = ops.cast(ops.argmax(p, axis=-1), "int32")
@@ -52,11 +52,11 @@ def choose(chances: Tensor, uniforms: Tensor | None = None) -> Tensor:
     return ops.cast(ops.logical_and(is_chosen, p > 0), p.dtype)  # (..., S)
 
 
-def straight_through(chances: Tensor, choice: Tensor) -> Tensor:
+def straight_through(probabilities: Tensor, choice: Tensor) -> Tensor:
     """Returns the choice, with the gradient of the probabilities.
 
     Args:
-        chances: probabilities p, (..., S), such as the output of a softmax.
+        probabilities: p, (..., S), such as the output of a softmax.
         choice: 0 or 1, (..., S).
 
     Returns:
@@ -66,7 +66,7 @@ def straight_through(chances: Tensor, choice: Tensor) -> Tensor:
         Bengio, Léonard & Courville, "Estimating or propagating gradients through
         stochastic neurons for conditional computation" (2013).
     """
-    return choice + (chances - ops.stop_gradient(chances))
+    return choice + (probabilities - ops.stop_gradient(probabilities))
 
 
 def log_probability(
@@ -92,9 +92,9 @@ def log_probability(
 def carry(choice: Tensor, logs: Tensor) -> Tensor:
     """Returns the choice, with the gradient of its log-probability.
 
-    The sum over the keys, minus its own value, is 0 with the gradient of the
-    log-probability, as `reinforce` expects. Attention weights can thus pass it to a
-    loss.
+    Let s be the sum of the result over the keys. Then s minus the value of s is 0 and
+    has the gradient of the log-probability. `reinforce` expects such a term, so the
+    attention weights can carry it to a loss.
 
     Args:
         choice: 0 or 1, (..., S).

@@ -1,4 +1,4 @@
-"""Normalizers turn scores into weights and are the only place that applies a mask.
+"""Normalizers, which turn scores into weights and apply the masks.
 
 Defined in :mod:`keras_attention.numerics.normalizers`.
 """

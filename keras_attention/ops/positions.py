@@ -16,7 +16,7 @@ from keras_attention.numerics.precision import to_float32
 from keras_attention.ops.sentence_positions import (
     ENCODINGS,
     age,
-    gaps,
+    insert_gaps,
     position_weighted_sum,
     sentence_position,
 )
@@ -29,7 +29,7 @@ __all__ = [
     "age",
     "alibi_slopes",
     "bucket_table",
-    "gaps",
+    "insert_gaps",
     "position_weighted_sum",
     "relative_buckets",
     "rotary_rates",
@@ -250,8 +250,9 @@ def relative_buckets(
 def bucket_table(buckets: int, max_distance: int, bidirectional: bool) -> Array:
     """Computes the buckets of the distances 0 … max_distance in integer arithmetic.
 
-    There are e buckets for single distances and f others. Bucket e + k begins at the
-    first distance n with f log(n/e) / log(max/e) ≥ k, that is nᶠ eᵏ ≥ maxᵏ eᶠ.
+    Let e be the number of buckets for single distances, f the number of other buckets,
+    and max the largest distance. Bucket e + k starts at the smallest distance n with f
+    log(n/e) / log(max/e) ≥ k. The code uses the equivalent condition nᶠ eᵏ ≥ maxᵏ eᶠ.
 
     Args:
         buckets: as in :func:`relative_buckets`.

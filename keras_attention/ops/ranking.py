@@ -31,10 +31,12 @@ def margin_ranking(label: Tensor, scores: Tensor, margin: float) -> Tensor:
         Weston, Chopra & Bordes, "Memory networks" (2014), equations 6 to 8.
     """
     right = ops.one_hot(label, ops.shape(scores)[-1], dtype="bool")  # (..., N)
-    ours = ops.take_along_axis(scores, label[..., None], axis=-1)  # (..., 1)
-    counts = ops.logical_and(ours > mask_value(scores.dtype), ops.logical_not(right))
-    behind = ops.relu(margin - ops.where(counts, ours, 0) + scores)
-    return ops.sum(ops.where(counts, behind, ops.zeros_like(behind)), axis=-1)
+    selected = ops.take_along_axis(scores, label[..., None], axis=-1)  # (..., 1)
+    counts = ops.logical_and(
+        selected > mask_value(scores.dtype), ops.logical_not(right)
+    )
+    loss = ops.relu(margin - ops.where(counts, selected, 0) + scores)
+    return ops.sum(ops.where(counts, loss, ops.zeros_like(loss)), axis=-1)
 
 
 def hide(scores: Tensor, is_valid: Tensor) -> Tensor:
@@ -108,15 +110,15 @@ def preference_over(
     Returns:
         (B, M), 0 for the selected memory.
     """
-    ours = ops.take_along_axis(similar, taken[:, None], axis=1)  # (B, 1)
+    selected = ops.take_along_axis(similar, taken[:, None], axis=1)  # (B, 1)
     time = ops.take_along_axis(times, taken[:, None], axis=1)  # (B, 1)
     time = ops.broadcast_to(time, ops.shape(times))
     x = ops.broadcast_to(x[:, None], ops.shape(times))  # (B, M)
     weights = weights[:, None, :]  # (B, 1, 3)
-    older = preference(similar, ours, weights, time_features(x, times, time))
-    newer = -preference(ours, similar, weights, time_features(x, time, times))
+    older = preference(similar, selected, weights, time_features(x, times, time))
+    newer = -preference(selected, similar, weights, time_features(x, time, times))
     score = ops.where(times < time, older, newer)
-    return ops.where(times == time, similar - ours, score)  # (B, M)
+    return ops.where(times == time, similar - selected, score)  # (B, M)
 
 
 def one_pass(
@@ -154,7 +156,7 @@ def one_pass(
         ops.zeros_like(x),  # time at which t was written
     )
 
-    def meet(i: Tensor, state: tuple[Tensor, Tensor, Tensor]) -> Any:
+    def compare_with_best(i: Tensor, state: tuple[Tensor, Tensor, Tensor]) -> Any:
         best, best_similar, best_time = state
         features = time_features(x, times[:, i], best_time)
         score = preference(similar[:, i], best_similar, weights, features)
@@ -165,6 +167,6 @@ def one_pass(
             ops.where(wins, times[:, i], best_time),
         )
 
-    best = ops.fori_loop(0, ops.shape(similar)[1], meet, start)[0]  # (B,)
+    best = ops.fori_loop(0, ops.shape(similar)[1], compare_with_best, start)[0]  # (B,)
     slot = ops.take_along_axis(order, ops.maximum(best, 0)[:, None], axis=1)[:, 0]
     return ops.where(best < 0, best, ops.cast(slot, best.dtype))

@@ -20,7 +20,7 @@ ENCODINGS = ("position", "centered_position")
 def sentence_position(
     word: Tensor, words: Tensor, width: int, encoding: str = "position"
 ) -> Tensor:
-    """The position encoding of MemN2N: the weight of word j in dimension k.
+    """Computes MemN2N's position encoding: the weight of word j in dimension k.
 
         position           l_kj = (1 − j/J) − (k/d) (1 − 2j/J)
         centered_position  l_kj = 1 + 4 (k − (d + 1)/2) (j − (J + 1)/2) / (d J)
@@ -124,8 +124,8 @@ def age(filled: Tensor) -> Tensor:
     return after * filled  # (B, M)
 
 
-def gaps(age: Tensor, draws: Tensor, rate: float) -> Tensor:
-    """Random time noise: ages as if empty memories had been inserted between facts.
+def insert_gaps(age: Tensor, draws: Tensor, rate: float) -> Tensor:
+    """Computes the ages after random time noise, which inserts empty memories.
 
     A story of n facts receives u empty memories at random positions, with u sampled
     from 0 … ⌈rate·n⌉. The facts keep their order and none is dropped.
@@ -147,13 +147,16 @@ def gaps(age: Tensor, draws: Tensor, rate: float) -> Tensor:
     # In float32, rate·n may exceed an exact integer by a rounding error.
     most = ops.ceil(rate * (1 - 1e-6) * facts)
     blanks = ops.floor(draws[:, :1] * (most + 1))  # u, (B, 1)
-    lots = draws[:, 1:]  # (B, P), P places
-    places = ops.cumsum(ops.ones_like(lots), axis=1)  # 1 … P
-    lots = ops.where(places <= facts + blanks, lots, 2.0)
-    # The facts take the positions of the n lowest lots; a rank counts the lower ones.
-    rank = ops.sum(ops.cast(lots[:, :, None] > lots[:, None, :], "float32"), axis=2)
+    priorities = draws[:, 1:]  # (B, P), P places
+    places = ops.cumsum(ops.ones_like(priorities), axis=1)  # 1 … P
+    priorities = ops.where(places <= facts + blanks, priorities, 2.0)
+    # The facts occupy the n positions with the lowest numbers. The rank of a position
+    # is the number of positions with a lower number.
+    rank = ops.sum(
+        ops.cast(priorities[:, :, None] > priorities[:, None, :], "float32"), axis=2
+    )
     taken = ops.cast(rank < facts, "float32")  # (B, P)
-    # The a-th fact comes after every position at which fewer than a are taken.
+    # The a-th fact is at the first position up to which a positions are occupied.
     before = ops.cumsum(taken, axis=1)[:, None, :] < ops.cast(age, "float32")[..., None]
     moved = 1 + ops.sum(ops.cast(before, "int32"), axis=2)  # (B, M)
     return ops.where(age > 0, moved, 0)

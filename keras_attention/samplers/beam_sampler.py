@@ -90,7 +90,7 @@ class BeamSampler(Sampler):
 
         def step(index: Any, state: tuple) -> tuple:
             *beams, longest, tensors = state
-            new = self._step(request.having(tensors), index, Beams(*beams))
+            new = self._step(request.with_tensors(tensors), index, Beams(*beams))
             return (*new, longest, tensors)
 
         def done(state: tuple) -> Tensor:
@@ -126,7 +126,7 @@ class BeamSampler(Sampler):
         parent, token, log_probability = self._extend(beams, logits)
         more = ops.ones_like(beams.length)
         if request.mask is not None:
-            # Every beam takes a given token at no cost.
+            # A given token is appended to every beam at no cost.
             given = decoding.read(request.mask, index)[:, None]  # (B, 1)
             parent = ops.where(given, ops.arange(self.num_beams, dtype="int32"), parent)
             log_probability = ops.where(given, beams.log_probability, log_probability)

@@ -5,6 +5,7 @@ Shapes: B batch, T tokens, V words of the vocabulary, S keys.
 
 from __future__ import annotations
 
+import abc
 import json
 from collections.abc import Callable, Hashable
 from numbers import Integral
@@ -39,13 +40,13 @@ class Request(NamedTuple):
         """Returns the tensors that steps read besides the cache, for the loop state."""
         return self.prompt, self.mask, self.static, self.draws
 
-    def having(self, tensors: tuple) -> Request:
+    def with_tensors(self, tensors: tuple) -> Request:
         """Returns the same request with the tensors of the current loop step."""
         prompt, mask, static, draws = tensors
         return self._replace(prompt=prompt, mask=mask, static=static, draws=draws)
 
 
-class Sampler:
+class Sampler(abc.ABC):
     """Generates sequences from next-token scores. Abstract base class.
 
     The call follows KerasHub's protocol: these samplers work with KerasHub's models,
@@ -83,9 +84,9 @@ class Sampler:
             not fit, or a stop token is outside the vocabulary.
     """
 
+    @abc.abstractmethod
     def search(self, request: Request) -> Any:
         """Generates the sequences, (B, T)."""
-        raise TypeError(f"{type(self).__name__} has to define `search`")
 
     def draw(self, batch: Any, length: Any, seed: int | None = None) -> Tensor | None:
         """Samples the random numbers of one call, before its loop.
@@ -200,11 +201,11 @@ def one_by_one(
 
     def step(index: Any, state: tuple) -> tuple:
         prompt, cache, finished, tensors = state
-        now = request.having(tensors)
+        now = request.with_tensors(tensors)
         logits, cache = now.next(prompt, cache, index, now.static)
         uniforms = None if now.draws is None else decoding.read(now.draws, index)
         token = ops.cast(choose(to_float32(logits), uniforms), prompt.dtype)  # (B,)
-        token, finished = _kept(now, index, token, finished)
+        token, finished = _keep_given(now, index, token, finished)
         return decoding.write(prompt, index, token), cache, finished, tensors
 
     finished = ops.zeros_like(request.prompt[:, 0], dtype="bool")  # (B,)
@@ -213,7 +214,7 @@ def one_by_one(
     return decoding.generate(step, state, request.start, request.stop, done)[0]
 
 
-def _kept(
+def _keep_given(
     request: Request, index: Any, token: Tensor, finished: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Returns the tokens to write and the finished rows."""
@@ -224,8 +225,8 @@ def _kept(
         kept.append(given)
         ends = None if ends is None else ops.logical_and(ends, ops.logical_not(given))
     if kept:
-        stays = kept[0] if len(kept) == 1 else ops.logical_or(*kept)
-        token = ops.where(stays, decoding.read(request.prompt, index), token)
+        is_fixed = kept[0] if len(kept) == 1 else ops.logical_or(*kept)
+        token = ops.where(is_fixed, decoding.read(request.prompt, index), token)
     return token, finished if ends is None else ops.logical_or(finished, ends)
 
 

@@ -29,8 +29,8 @@ Tensor = Any
 class TopPSampler(Sampler):
     """Samples the next token from the nucleus, the fewest tokens with probability p.
 
-    The nucleus holds the most probable tokens until their probabilities sum to p, and
-    at most k tokens. Their probabilities are renormalized.
+    The nucleus contains the most probable tokens, as many as are needed for a total
+    probability of p, but at most k. Their probabilities are renormalized.
 
     For call arguments and return values, see `Sampler`.
 

@@ -20,7 +20,7 @@ from keras_attention.text.subwords import PADDING, Subwords
 
 Tensor = Any
 
-BUCKET = 16  # sources are padded to a positive multiple of it
+BUCKET = 16  # sources are padded to a positive multiple of this length
 
 
 def translate(
@@ -230,7 +230,7 @@ def _of_one(sampler: Any) -> Any:
 
 
 def _check_sizes(model: Any, source_vocabulary: Any, target_vocabulary: Any) -> None:
-    """Checks that the model knows all source tokens and the vocabulary all targets."""
+    """Raises a ValueError if the sizes of the vocabularies do not fit the model."""
     if len(source_vocabulary) > model.source_vocabulary_size:
         raise ValueError(
             "`source_vocabulary` must not have more tokens than the model. Received: "

@@ -121,8 +121,8 @@ OTHERS = {
     *("jax", "keras", "tf", "tfa", "torch"),
     *("BasicDecoderOutput", "GPT2CausalLM", "GPT2LMHeadModel"),
     *("ops.argmax", "ops.swapaxes"),
-    *("attention", "attention_layer", "english", "layer", "memory_layer", "model"),
-    *("query_layer", "rnn", "tokens"),
+    *("attention", "attention_layer", "english", "german", "layer", "memory_layer"),
+    *("model", "query_layer", "rnn", "tokens"),
 }
 
 

@@ -150,7 +150,9 @@ def test_gaps_keep_order_and_drop_nothing(rate, data):
     seed = data.draw(st.integers(0, 2**32 - 1))
     ages = positions.age(ops.convert_to_tensor(filled))
     draws = np.random.default_rng(seed).random((2, 1 + 2 * slots))
-    moved = positions.gaps(ages, ops.convert_to_tensor(draws.astype("f")), float(rate))
+    moved = positions.insert_gaps(
+        ages, ops.convert_to_tensor(draws.astype("f")), float(rate)
+    )
     moved, ages = to_numpy(moved, "int64"), to_numpy(ages, "int64")
     assert np.all((moved == 0) == (ages == 0))
     assert np.all(moved >= ages)
@@ -172,7 +174,7 @@ def test_number_of_gaps_is_uniform(rate):
     for row, (n, u) in enumerate(cases):
         ages[row, :n] = np.arange(n, 0, -1)
         draws[row, 0] = (u + 0.5) / (most(rate, n) + 1)
-    moved = positions.gaps(_int(ages), ops.convert_to_tensor(draws), float(rate))
+    moved = positions.insert_gaps(_int(ages), ops.convert_to_tensor(draws), float(rate))
     grown = to_numpy(moved)[:, 0] - ages[:, 0]
     np.testing.assert_array_equal(grown, [u for _, u in cases])
 
@@ -186,7 +188,7 @@ def test_places_of_gaps_are_uniform():
     rng, trials = np.random.default_rng(0), 6000
     ages = _int(np.tile([2, 1], (trials, 1)))
     draws = ops.convert_to_tensor(rng.random((trials, 4)).astype("float32"))
-    moved = to_numpy(positions.gaps(ages, draws, 0.5), "int64")
+    moved = to_numpy(positions.insert_gaps(ages, draws, 0.5), "int64")
     counts = {case: np.mean(np.all(moved == case, axis=1)) for case in OUTCOMES}
     assert sum(counts.values()) == pytest.approx(1)
     for case, share in OUTCOMES.items():

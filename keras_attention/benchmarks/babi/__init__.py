@@ -4,7 +4,7 @@
 
 - `recipes.py`: model, arguments and training of each named recipe
 - `training.py`: one run with a seed, on one task or on all tasks
-- `command.py`: does the missing runs; `../store.py` stores them
+- `command.py`: performs the missing runs; `../store.py` stores them
 - `report.py`: the tables
 - `published.py`: results reported in papers
 """

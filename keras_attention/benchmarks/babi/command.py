@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Does the missing runs, prints the table and writes the results."""
+    """Performs the missing runs, prints the table and writes the results."""
     recipe = RECIPES[args.recipe]
     if args.epochs is not None:
         linear = args.epochs * recipe.linear_epochs // recipe.epochs

@@ -20,8 +20,8 @@ def columns(size: str) -> dict[str, tuple[float, ...]]:
         size: "1k" or "10k".
 
     Returns:
-        A dictionary that maps a column's name to its errors on tasks 1 … 20; NaN if
-        unknown.
+        A dictionary that maps each column's name to its errors on tasks 1 … 20. Unknown
+        errors are NaN.
     """
     file = resources.files(__package__) / f"published_{size}.csv"
     lines = file.read_text(encoding="utf-8").splitlines()

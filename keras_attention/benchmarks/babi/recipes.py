@@ -1,8 +1,8 @@
 """Recipes: model, arguments, training and published column.
 
 Recipes with names that begin with "paper" follow the paper, with the position encoding
-of the authors' code. docs/decisions.md gives the reason and the changes of the other
-recipes. Learning rates apply to the summed loss, as in that code.
+of the authors' code. docs/decisions.md explains this choice and how the other recipes
+differ. Learning rates apply to the summed loss, as in that code.
 """
 
 from __future__ import annotations

@@ -16,12 +16,12 @@ Run = dict[str, Any]
 
 
 def best(runs: list[Run]) -> Run:
-    """Selects the run with the lowest training error, then training loss."""
+    """Selects the run with the lowest training error; the loss breaks ties."""
     return min(runs, key=lambda run: (run["train_error"], run["train_loss"]))
 
 
 def errors_of_best(runs: list[Run]) -> dict[int, float]:
-    """Returns each task's test error of the run with the best training error."""
+    """Returns each task's test error in the run with the lowest training error."""
     found: dict[int, float] = {}
     for group in _groups(runs):
         found |= {int(k): error for k, error in best(group)["errors"].items()}
@@ -151,7 +151,7 @@ def _groups(runs: list[Run]) -> list[list[Run]]:
 def _by_seed(
     every: dict[int, list[float]], tasks: list[int]
 ) -> list[tuple[float, ...]]:
-    """Yields the errors of all tasks seed by seed, while all tasks have a run."""
+    """Returns the errors of all tasks for each seed with a run of every task."""
     return list(zip(*(every[task] for task in tasks)))
 
 

@@ -122,7 +122,8 @@ class Trainer:
 
     def _build(self) -> Any:
         cls = getattr(models, self.recipe.cls)
-        # Null memories fill up to the longest story of training and test.
+        # The longest story of training and test sets the number of slots. Null memories
+        # fill up shorter stories.
         return cls(
             self.vocabulary_size, memory_size=self.slots, **self.recipe.arguments
         )
@@ -175,8 +176,8 @@ class Trainer:
 class Batches(keras.utils.PyDataset):
     """Batches of training questions, reshuffled and renamed in each epoch.
 
-    Stories of similar length share a batch, so few slots are empty. A batch has the
-    slots of the smallest bucket that holds its stories.
+    Stories of similar length share a batch, so few slots are empty. The number of slots
+    of a batch is the smallest bucket that fits its stories.
 
     Args:
         trainer: provides the questions.

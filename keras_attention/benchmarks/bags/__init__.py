@@ -2,7 +2,7 @@
 
     python -m keras_attention.benchmarks bags --json bags.json
 
-- `command.py`: does the missing runs and writes the results
+- `command.py`: performs the missing runs and writes the results
 - `nested.py`: the cross-validation protocol
 - `training.py`: training of many networks at once
 - `made.py`: bit patterns and latch sequences

@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Does the missing runs, prints the table and writes the results."""
+    """Performs the missing runs, prints the table and writes the results."""
     for name in ("repeats", "epochs"):
         given = getattr(args, name)
         if given is not None and given < 1:

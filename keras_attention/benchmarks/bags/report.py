@@ -41,7 +41,7 @@ def summary(runs: list[Run]) -> dict[str, Any]:
     Returns:
         `mean` over all folds and repeats; `interval`, the 95 % bootstrap interval over
         repeats and folds; `deviation`, the standard deviation of the repeats' means;
-        `of_five`, the mean with five networks; `each`, the mean of each setting alone;
+        `of_five`, the mean with five networks; `each`, the mean of each single setting;
         `chosen`, how often each setting was selected.
     """
     folds = np.array([run["result"]["auc"] for run in runs])  # (R, folds)

@@ -2,7 +2,7 @@
 
     python -m keras_attention.benchmarks dnc copy --seeds 0 1 2 3 4 --out runs.jsonl
 
-- `command.py`: does the missing runs and writes the results
+- `command.py`: performs the missing runs and writes the results
 - `tasks.py`: each task's network, training and lessons
 - `problems.py`: the algorithmic tasks and their scores
 - `worlds.py`: graphs, block puzzles and bAbI with their scores

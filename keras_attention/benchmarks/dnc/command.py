@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Does the missing runs, prints them and writes the results."""
+    """Performs the missing runs, prints them and writes the results."""
     unknown = [task for task in args.tasks if task not in babi.TASKS]
     if unknown:
         raise UsageError(f"--tasks must be from 1 to 20. Received: {unknown}")

@@ -103,11 +103,14 @@ PARTS = ("train", "validation", "test")
 
 
 def seed_of(part: str, seed: Seed) -> Seed:
-    """Returns a seed unique to its part; trailing zeros would not be distinct."""
+    """Returns a different seed for each part.
+
+    The part comes first, because NumPy ignores zeros at the end of a seed.
+    """
     return [1 + PARTS.index(part), *seed]
 
 
-STEPS = 16  # sequences to predict are padded to a multiple of it
+STEPS = 16  # sequences to predict are padded to a multiple of this length
 
 
 def predicted(model: keras.Model, data: Arrays, batch_size: int) -> np.ndarray:

@@ -21,8 +21,8 @@ NAMES = {"dnc": "DNC", "ntm": "NTM", "lstm": "LSTM"}
 # Test errors in per cent, one network trained on all tasks together.
 # Graves et al. (2016), extended data table 1, mean of 20 runs of DNC1.
 BABI_PAPER = {1: 9.0, 2: 39.2, 4: 0.4, 6: 6.9, 15: 27.2}
-# Sukhbaatar et al. (2015), one network a task: position encoding, linear start, random
-# noise and a nonlinearity.
+# Sukhbaatar et al. (2015), one network per task: position encoding, linear start,
+# random noise and a nonlinearity.
 BABI_MEMN2N = {1: 0.0, 2: 0.3, 4: 0.0, 6: 0.1, 15: 0.0}
 
 

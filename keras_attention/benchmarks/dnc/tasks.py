@@ -123,7 +123,7 @@ BABI = Task(
         "batch_size": 4,
         "steps": 400,
         "rounding": 32,
-        "bar": 0.8,  # more would be memorized: there are few first questions
+        "bar": 0.8,  # above this, networks memorize the few first questions
         "last_bar": 0.995,
         "in_a_row": 1,
         "annealed": 0.6,

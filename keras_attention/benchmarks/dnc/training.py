@@ -96,7 +96,7 @@ class Lessons(keras.callbacks.Callback):
             time after which the rate decays linearly to a twentieth; `late`, the share
             of the time after which no lesson starts.
         seed: the seed of the run.
-        minutes: the CPU time after which training ends at any score.
+        minutes: the CPU time after which training ends, whatever the score.
     """
 
     def __init__(

@@ -249,7 +249,7 @@ def _retold(puzzle: blocks.Puzzle, random: np.random.Generator) -> blocks.Puzzle
 
 
 def _lessons(data: Arrays) -> list[Lesson]:
-    """Returns lessons up to the first one or two questions, if much shorter."""
+    """Returns lessons with only one or two questions, if these are much shorter."""
     most = int(_place(data).max())
     longest = SHORTER * data["lengths"].mean()
     lessons: list[Lesson] = [

@@ -2,7 +2,7 @@
 
     python -m keras_attention.benchmarks memnn --json memnn.json
 
-- `command.py`: does the missing runs and writes the results
+- `command.py`: performs the missing runs and writes the results
 - `tasks.py`: one run: a bAbI task, or a model in a simulated world
 - `training.py`: trains a MemNN and measures its errors
 - `readers.py`: an RNN and an LSTM that read stories word by word

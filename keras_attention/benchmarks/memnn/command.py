@@ -75,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Does the missing runs, prints the tables and writes the results."""
+    """Performs the missing runs, prints the tables and writes the results."""
     _check(args)
     store = opened(args.out, NEEDED)
     # Look up all runs first, so that errors appear immediately.

@@ -104,7 +104,7 @@ def trained(seed: int) -> MemNN:
 
 
 def hashing(seed: int, size: int) -> dict[str, Any]:
-    """Queries a memory of `size` facts without a hash and with each of both hashes."""
+    """Queries a memory of `size` facts without a hash and with each of two hashes."""
     start = time.perf_counter()
     model = trained(seed)
     print(f"hashing: trained in {time.perf_counter() - start:.0f} s", flush=True)

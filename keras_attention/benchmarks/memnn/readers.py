@@ -69,7 +69,7 @@ def read(
 
 
 def reader(vocabulary_size: int, recipe: dict[str, Any]) -> keras.Model:
-    """Builds the network from words (B, T), padded with 0, to logits (B, V)."""
+    """Builds a network that maps words (B, T), padded with 0, to logits (B, V)."""
     words = keras.Input((None,), dtype="int32", name="words")
     state = keras.layers.Embedding(
         vocabulary_size, recipe["embedding_dim"], mask_zero=True

@@ -26,7 +26,7 @@ FLOAT = 4  # bytes
 
 
 def cases() -> tuple[Case, ...]:
-    """Uses T queries and T keys; gradients cover all three tensors."""
+    """Returns cases with T queries and T keys; gradients cover all three tensors."""
     every = [{**sizes, "mode": mode} for mode in MODES for sizes in SIZES]
     compiled = [{**sizes, "compiler": "xla"} for sizes in every]
     return (
@@ -36,7 +36,7 @@ def cases() -> tuple[Case, ...]:
 
 
 def long_cases() -> tuple[Case, ...]:
-    """One long sequence."""
+    """Returns the case with one long sequence."""
     return (
         Case(
             name="additive_long",
@@ -63,10 +63,11 @@ def _case(
 
 
 def _steps(sizes: dict[str, Any]) -> tuple[Step, ...]:
-    """Counts the units of all pairs and the products with the values.
+    """Counts the scores of all pairs and the products with the values.
 
-    This floor counts units only by the bytes of their inputs, so it is far below any
-    reachable time.
+    Only matrix products count their operations. The tanh of each pair is not a product
+    and counts only the bytes of queries, keys and scores. The floor is therefore far
+    below any reachable time.
     """
     batch, length, width = (sizes[name] for name in "BTU")
     tensor, scores = FLOAT * batch * length * width, FLOAT * batch * length * length

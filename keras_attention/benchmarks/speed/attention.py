@@ -22,7 +22,7 @@ EXPLICIT = {"B": 8, "D": 64}
 
 
 def explicit_cases() -> tuple[Case, ...]:
-    """One head, (B, T, D), with returned weights."""
+    """Returns cases with one head, (B, T, D), that return the weights."""
     return tuple(
         _case({**EXPLICIT, "T": length, "mode": mode})
         for mode in MODES

@@ -31,7 +31,7 @@ EVERY = ("jax", "torch", "tensorflow")
 
 
 def cases() -> tuple[Case, ...]:
-    """Heads in the layout (B, T, H, E)."""
+    """Returns cases with heads in the layout (B, T, H, E)."""
     every = [
         {**SIZES, "T": length, "mask": mask, "mode": mode}
         for mode in attention.MODES
@@ -46,7 +46,7 @@ def cases() -> tuple[Case, ...]:
 
 
 def long_cases() -> tuple[Case, ...]:
-    """One long sequence."""
+    """Returns the case with one long sequence."""
     return (
         _case("attention_long", {**LONG, "mask": "none"}),
         _case("attention_long", {**LONG, "mask": "causal"}),

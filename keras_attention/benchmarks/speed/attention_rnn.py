@@ -34,7 +34,7 @@ COMPILERS = {
 
 
 def cases() -> tuple[Case, ...]:
-    """TensorFlow runs a graph without XLA and one with XLA."""
+    """Returns the cases; TensorFlow runs a graph without XLA and one with XLA."""
     return tuple(
         _case({**SIZES, "compiler": compiler}, backends)
         for compiler, backends in COMPILERS.items()

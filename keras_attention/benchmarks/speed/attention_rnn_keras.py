@@ -1,6 +1,6 @@
 """The plain Keras solution: `keras.layers.RNN` over a cell with a memory.
 
-The cell holds the memory, its projected keys and its mask. The outer layer sets them
+The cell stores the memory, its projected keys and its mask. The outer layer sets them
 before the loop. Import this module only after the backend is chosen.
 
 Shapes: B batch, T steps, S keys, D width of an input, U units, V width of a value.
@@ -43,7 +43,7 @@ class MemoryCell(keras.layers.Layer):
 
 
 class MemoryRNN(keras.layers.Layer):
-    """The loop over `MemoryCell`, with the memory's keys projected once."""
+    """Runs a loop over `MemoryCell` and projects the memory's keys once."""
 
     def __init__(self, units: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -52,23 +52,23 @@ class MemoryRNN(keras.layers.Layer):
         self.project_key = keras.layers.Dense(units)
 
     def build(self, inputs_shape: Any, memory_shape: Any) -> None:
-        """Inputs (B, T, D) and memory (B, S, V)."""
+        """Builds for inputs (B, T, D) and a memory (B, S, V)."""
         self.project_key.build(memory_shape)
         self.rnn.build(inputs_shape)
 
     def call(self, inputs: Any, memory: Any) -> Any:
-        """Outputs (B, T, U + V)."""
+        """Returns outputs (B, T, U + V)."""
         self.cell.memory = memory
         self.cell.keys = self.project_key(memory)  # (B, S, U)
         return self.rnn(inputs)
 
     def compute_output_shape(self, inputs_shape: Any, memory_shape: Any) -> Any:
-        """(B, T, U + V)."""
+        """Returns (B, T, U + V)."""
         return (*inputs_shape[:-1], self.cell.units + memory_shape[-1])
 
 
 class CellAlone(keras.layers.Layer):
-    """Only the LSTM cell of AttentionRNN, in the same loop.
+    """Runs only the LSTM cell of AttentionRNN, in the same loop.
 
     Its input is doubled to the width of [xₜ; cₜ].
     """
@@ -82,7 +82,7 @@ class CellAlone(keras.layers.Layer):
         self.cell.build((None, inputs_shape[-1] + memory_shape[-1]))
 
     def call(self, inputs: Any, memory: Any) -> Any:
-        """Outputs (B, T, U)."""
+        """Returns outputs (B, T, U)."""
         from keras_attention.ops.sequence import loop
 
         read = ops.concatenate([inputs, inputs], axis=-1)  # (B, T, 2·D)
@@ -93,5 +93,5 @@ class CellAlone(keras.layers.Layer):
         return ops.swapaxes(outputs, 0, 1)
 
     def compute_output_shape(self, inputs_shape: Any, memory_shape: Any) -> Any:
-        """(B, T, U)."""
+        """Returns (B, T, U)."""
         return (*inputs_shape[:-1], self.cell.units)

@@ -30,7 +30,7 @@ SIZES = (
 
 
 def cases() -> tuple[Case, ...]:
-    """Each sampler with a small and a larger model; U equals D."""
+    """Returns each sampler with a small and a larger model; U equals D."""
     return tuple(_case({"sampler": n, **sizes}) for sizes in SIZES for n in SAMPLERS)
 
 

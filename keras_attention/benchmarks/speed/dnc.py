@@ -41,7 +41,7 @@ COMPILERS = {
 
 
 def cases() -> tuple[Case, ...]:
-    """TensorFlow runs a graph without XLA and one with XLA."""
+    """Returns the cases; TensorFlow runs a graph without XLA and one with XLA."""
     return tuple(
         _case({**SIZES, "compiler": compiler}, backends)
         for compiler, backends in COMPILERS.items()
@@ -49,7 +49,7 @@ def cases() -> tuple[Case, ...]:
 
 
 def slots_cases() -> tuple[Case, ...]:
-    """Sparse links, in a graph on TensorFlow; a quick run has fewer slots."""
+    """Returns cases with sparse links. A quick run has fewer slots."""
     return tuple(_slots_case({**SLOTS, "M": slots}) for slots in (FEW, SLOTS["M"]))
 
 

@@ -1,8 +1,8 @@
 """A plain torch implementation of the Differentiable Neural Computer.
 
-The equations of Graves et al., "Hybrid computing using a neural network with dynamic
-external memory" (2016), Methods, with torch's gradients. It uses neither Keras nor this
-package. It has one write head and an LSTM controller.
+This module implements the equations of Graves et al., "Hybrid computing using a neural
+network with dynamic external memory" (2016), Methods, with one write head and an LSTM
+controller. torch computes the gradients. Neither Keras nor this package is used.
 
 Shapes: B batch, T steps, D width of an input, M slots, W word width, R read heads,
 U units.
@@ -58,7 +58,7 @@ class PlainDNC(nn.Module):
         )
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Outputs (B, T, V)."""
+        """Returns outputs (B, T, V)."""
         state, outputs = self.start(len(inputs)), []
         for x in inputs.unbind(1):
             state = self.step(x, state)
@@ -67,7 +67,7 @@ class PlainDNC(nn.Module):
         return torch.stack(outputs, 1) @ kernel + bias
 
     def start(self, batch: int) -> State:
-        """Zeros."""
+        """Returns a state of zeros."""
         slots, width, heads = self.sizes
         units = self.lstm[1].shape[0]
         shapes = [(units,), (units,), (heads, width), (slots, width), (slots,)]
@@ -121,7 +121,7 @@ class PlainDNC(nn.Module):
 
 
 def allocate(usage: Tensor) -> Tensor:
-    """The free list: a[φⱼ] = (1 − u[φⱼ]) ∏ᵢ₍ᵢ₌₁…ⱼ₋₁₎ u[φᵢ], (B, M)."""
+    """Returns the free list, a[φⱼ] = (1 − u[φⱼ]) ∏ᵢ₍ᵢ₌₁…ⱼ₋₁₎ u[φᵢ], (B, M)."""
     usage = SMALL + (1 - SMALL) * usage
     ordered, order = usage.sort(dim=1, stable=True)
     before = functional.pad(ordered, (1, 0), value=1.0).cumprod(1)[:, :-1]
@@ -129,7 +129,7 @@ def allocate(usage: Tensor) -> Tensor:
 
 
 def content_weights(memory: Tensor, keys: Tensor, strengths: Tensor) -> Tensor:
-    """softmax(β cos(k, M[i])) of keys (B, R, W), (B, R, M)."""
+    """Returns softmax(β cos(k, M[i])), (B, R, M), for keys (B, R, W)."""
     long = (memory.square().sum(2) + SMALL).sqrt()[:, None]  # (B, 1, M)
     wide = (keys.square().sum(2, keepdim=True) + SMALL).sqrt()  # (B, R, 1)
     cosine = keys @ memory.transpose(1, 2) / (wide * long)

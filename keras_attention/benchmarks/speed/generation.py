@@ -29,7 +29,7 @@ TOLERANCE = 1e-3  # tolerance of logits with magnitudes around 10
 
 
 def cases() -> tuple[Case, ...]:
-    """One case per peer; S is the prompt length, T the number of new tokens."""
+    """Returns a case per peer; S is the prompt length, T the number of new tokens."""
     return tuple(
         Case(
             name="generation",

@@ -45,7 +45,7 @@ class Contestant(NamedTuple):
 
 
 def cases() -> tuple[Case, ...]:
-    """Each kind with one and three steps, forward and with gradients."""
+    """Returns each kind with one and three steps, forward and with gradients."""
     return tuple(
         _case({**sizes, "steps": steps, "mode": mode})
         for mode in attention.MODES

@@ -30,7 +30,7 @@ PEER = "torch, plain"
 
 
 def cases() -> tuple[Case, ...]:
-    """The bAbI settings, each with the compiled step and the full Keras call.
+    """Returns the bAbI settings, each with the compiled step and the full Keras call.
 
     `call=train_function` is the compiled step on prepared tensors;
     `call=train_on_batch` adds Keras' processing of NumPy arrays.
@@ -55,7 +55,7 @@ def _case(sizes: dict[str, Any]) -> Case:
 
 
 def _steps(sizes: dict[str, Any]) -> tuple[Step, ...]:
-    """Counts lookups in both directions, the hops' products three times, the update.
+    """Counts lookups twice, the products of the hops three times, and the update.
 
     The gradient of each factor costs as much as the product.
     """
@@ -75,7 +75,7 @@ def _steps(sizes: dict[str, Any]) -> tuple[Step, ...]:
 
 
 def batch_of(sizes: dict[str, Any], seed: int = SEED) -> tuple[np.ndarray, ...]:
-    """Random stories of unequal lengths: story, question, answer as int32.
+    """Samples stories of unequal lengths: story, question and answer, all int32.
 
     Every sentence has L words, so the plain model can use one table of the position
     encoding, its fastest method.

@@ -37,7 +37,7 @@ class PlainMemN2N(nn.Module):
         self.register_buffer("position", (1 - j) - k * (1 - 2 * j))  # (L, D)
 
     def forward(self, story: torch.Tensor, question: torch.Tensor) -> torch.Tensor:
-        """Logits (B, V)."""
+        """Returns logits (B, V)."""
         is_valid = story != 0  # (B, M, L)
         filled = is_valid.any(-1)  # (B, M)
         age = filled.long().flip(1).cumsum(1).flip(1) * filled

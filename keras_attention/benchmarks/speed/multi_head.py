@@ -22,7 +22,7 @@ EXTRAS = ("none", "padding", "causal", "dropout")
 
 
 def cases() -> tuple[Case, ...]:
-    """Each length and mask, and one tiny case where overhead dominates."""
+    """Returns each length and mask, and one tiny case where overhead dominates."""
     every = [
         {**SIZES, "T": length, "extra": extra, "mode": mode}
         for mode in attention.MODES

@@ -1,9 +1,9 @@
 """One step of an `AssociativeMemory` with very many patterns, and its floor.
 
-The peer is the unavoidable work: the two products of queries and patterns at their own
-shapes ("two products"). It computes all scores and a sum of patterns with given
-weights, but not the weights. Ours reads the patterns in chunks. The report's "memory"
-is its additional memory.
+The peer ("two products") is a lower bound of the work: the two matrix products of
+queries and patterns. It computes all scores, and a sum of patterns with given weights,
+but not the weights. Ours reads the patterns in chunks. The report's "memory" is its
+additional memory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TOLERANCE = 1e-4
 
 
 def cases() -> tuple[Case, ...]:
-    """64 queries and patterns of width 64."""
+    """Returns cases with 64 queries and patterns of width 64."""
     return tuple(_case({"T": QUERIES, "S": count, "D": WIDTH}) for count in PATTERNS)
 
 

@@ -58,7 +58,8 @@ def run_case(case: Case, options: Options, rates: Any) -> list[dict[str, Any]]:
         rates: The `backends.Rates` for the floor.
 
     Returns:
-        A list with one dict per peer, or one dict with the reason for no measurement.
+        A list with one dict per peer. If the case cannot be measured, one dict with the
+        reason.
     """
     common: dict[str, Any] = {"case": case.name, "backend": options.backend}
     common["sizes"] = dict(case.sizes)

@@ -34,7 +34,7 @@ TRAINING: dict[str, Any] = {
     "subwords": 4000,
     "longest": 40,  # maximum number of subwords of a training pair
 }
-WIDTHS = (12, 16, 20, 28)  # and the maximum
+WIDTHS = (12, 16, 20, 28)  # of padded batches, besides the maximum
 GENERATED: dict[str, Any] = {
     "together": 100,
     "max_length": 64,
@@ -220,5 +220,5 @@ def batches(data: Data, split: str, settings: dict[str, Any], seed: int) -> Batc
 
 
 def _entered(ids: list[int], order: str) -> list[int]:
-    """Reorders the source as in the model's training."""
+    """Reverses or doubles the source if the model was trained this way."""
     return ids[::-1] if order == "reversed" else ids * (1 + (order == "doubled"))

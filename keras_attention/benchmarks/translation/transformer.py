@@ -43,7 +43,7 @@ PAIRS = 15  # pairs of timings
 
 
 class Batches(training.Batches):
-    """The same buckets with labels of weight 0 as padding."""
+    """The same batches, but each label of weight 0 is replaced by padding."""
 
     last = -1  # tokens of the batches read so far
 

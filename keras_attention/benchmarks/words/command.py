@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Does the missing runs, prints the table and writes the results."""
+    """Performs the missing runs, prints the table and writes the results."""
     if args.epochs < 1:
         raise UsageError(f"--epochs must be at least 1. Received: {args.epochs}")
     store = opened(args.out, NEEDED)

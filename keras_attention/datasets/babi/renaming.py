@@ -17,10 +17,10 @@ import numpy as np
 from keras_attention.datasets.babi.archive import TASKS, Example
 from keras_attention.datasets.babi.vectors import Vocabulary
 
-_FLIPS = 1000  # random exchanges to compare the real stories with
-_LEVEL = 0.002  # p-value below which two words are kept apart
+_FLIPS = 1000  # number of random exchanges in the permutation test
+_LEVEL = 0.002  # p-value below which two words are not interchangeable
 _LEAST = 20  # minimum number of stories with only one of the two words
-_ALIKE = 0.3  # minimum share of sentences in which two words occur alike
+_ALIKE = 0.3  # minimum share of a word's sentences that also occur with the other word
 
 Features = Counter[Hashable]
 
@@ -33,7 +33,7 @@ def interchangeable(
     Two words belong together if exchanging them in random stories does not change the
     statistics of the stories (a permutation test). The statistics are the sentences of
     each word, the words that occur with it in a story, question or answer, and whether
-    its sentence holds the question's or the answer's words.
+    its sentence contains words of the question or of the answer.
 
     Args:
         examples: Questions of one task, in the order of their file.
@@ -234,7 +234,7 @@ def _overlap(one: set[Hashable], other: set[Hashable]) -> float:
 def _same(
     pair: tuple[str, str], counts: list[dict[str, Features]], flips: np.ndarray
 ) -> bool:
-    """Whether exchanging two words in random stories preserves the statistics."""
+    """Returns whether exchanging two words preserves the statistics of the stories."""
     one, other = pair
     kinds: dict[Hashable, int] = {}
     rows, columns, values = [], [], []

@@ -1,4 +1,4 @@
-"""Stories word by word, as the differentiable neural computer reads them.
+"""Turns stories into sequences of words for a differentiable neural computer.
 
 Graves et al., 2016, *Hybrid computing using a neural network with dynamic external
 memory*, Nature 538, Methods, "bAbI task descriptions". Each step reads a word or a

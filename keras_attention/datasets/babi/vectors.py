@@ -48,7 +48,7 @@ class Vocabulary:
         """Builds a sorted vocabulary of all stories, questions and answers.
 
         Include the test questions: one test answer of the 1k tasks (a list in task 8)
-        does not occur in training, and `vectorize` refuses unknown answers.
+        does not occur in training, and `vectorize` rejects unknown answers.
         """
         words: set[str] = set()
         sentences: set[tuple[str, ...]] = set()

@@ -34,7 +34,7 @@ class Bags:
     labels: np.ndarray
 
     def __post_init__(self) -> None:
-        with np.errstate(over="ignore"):  # infinity is refused below
+        with np.errstate(over="ignore"):  # infinity is rejected below
             instances = np.asarray(self.instances, np.float32)
         bag, labels = _whole("bag", self.bag), _whole("labels", self.labels)
         if instances.ndim != 2 or bag.shape != instances.shape[:1]:
@@ -174,7 +174,7 @@ class Bags:
 def _whole(name: str, given: object) -> np.ndarray:
     array = np.asarray(given)
     if array.dtype.kind in "biuf":
-        with np.errstate(invalid="ignore"):  # from non-finite and fractional numbers
+        with np.errstate(invalid="ignore"):  # casts of non-finite numbers warn
             whole = array.astype(np.int32)
         if (whole == array).all():
             return whole

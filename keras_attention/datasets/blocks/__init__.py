@@ -1,4 +1,4 @@
-"""Mini-SHRDLU block puzzles: reach the requested one of several described goals.
+"""Mini-SHRDLU block puzzles: several goals are described, and one of them is requested.
 
 Graves et al., 2016, *Hybrid computing using a neural network with dynamic external
 memory*, Nature 538, Methods, "Mini-SHRDLU". The paper trains by reinforcement learning.

@@ -35,7 +35,7 @@ class Fact(NamedTuple):
     second: int
 
     def worded(self, turned: bool) -> tuple[int, int, int]:
-        """Returns (block, relation, block), or the inverse from the other block."""
+        """Returns (first, relation, second), or (second, inverse relation, first)."""
         if turned:
             return self.second, 2 * self.kind + 1, self.first
         return self.first, 2 * self.kind, self.second
@@ -50,8 +50,8 @@ class Boards(NamedTuple):
         place: Maps each board to its index in `boards`.
         moved: (S, 6), the index of the board after each of `MOVES`. A move from an
             empty column or onto a full column changes nothing.
-        facts: The facts that hold on each board.
-        true: (S, F) bool, True if a fact of `all_facts` holds on a board.
+        facts: The facts that are true on each board.
+        true: (S, F) bool, True if a fact of `all_facts` is true on a board.
         all_facts: Maps every possible fact to its column in `true`.
     """
 
@@ -65,7 +65,7 @@ class Boards(NamedTuple):
 
 
 def touching(board: Board) -> frozenset[Fact]:
-    """Returns all facts that hold on a board."""
+    """Returns all facts that are true on a board."""
     facts = []
     for column in board:
         facts += [Fact(_ABOVE, b, a) for a, b in itertools.pairwise(column)]

@@ -56,9 +56,9 @@ def draw_puzzles(
     """Samples puzzles as in the paper.
 
     Blocks are placed on the board at random. For each goal, a board that is `depth`
-    moves away is sampled. The goal's constraints are facts that hold on that board but
-    not on the first one, each stated from one of its two blocks. One goal is requested.
-    It may be reachable in fewer than `depth` moves.
+    moves away is sampled. The goal's constraints are facts that are true on that board
+    but not on the first board. Each is stated from the perspective of one of its two
+    blocks. One goal is requested. It may be reachable in fewer than `depth` moves.
 
     Args:
         count: Number of puzzles.
@@ -145,13 +145,13 @@ def renamed(puzzle: Puzzle, seed: Seed = 0) -> Puzzle:
 
 
 def holds(board: Board, constraint: Constraint) -> bool:
-    """Whether a constraint is satisfied on a board."""
+    """Returns whether a constraint is satisfied on a board."""
     boards = all_boards(sum(map(len, board)))
     return _fact(constraint) in boards.facts[boards.place[board]]
 
 
 def is_reached(board: Board, goal: tuple[Constraint, ...]) -> bool:
-    """Whether all constraints of a goal are satisfied on a board."""
+    """Returns whether all constraints of a goal are satisfied on a board."""
     return all(holds(board, constraint) for constraint in goal)
 
 
@@ -175,7 +175,7 @@ def best_action(left: np.ndarray, board: Board) -> int:
 
 
 def is_of_the_test(puzzle: Puzzle) -> bool:
-    """Whether a puzzle belongs to the test split."""
+    """Returns whether a puzzle belongs to the test split."""
     facts = [_fact(constraint) for constraint in puzzle.goals[puzzle.asked]]
     return _is_of_the_test(puzzle.board, facts)
 

@@ -39,7 +39,7 @@ class Verdict(NamedTuple):
     """The results of played puzzles.
 
     Attributes:
-        solved: (N,) bool, True if the requested goal holds on the last board.
+        solved: (N,) bool, True if the last board satisfies the requested goal.
         fewest: (N,) bool, True if solved in the minimum number of moves.
     """
 
@@ -53,8 +53,8 @@ class Played(NamedTuple):
     Attributes:
         moves: The actions of each puzzle, up to the first pass or the last step.
         verdict: Whether the actions solve each puzzle.
-        data: The played examples. The inputs hold the boards reached during play, and
-            the targets hold the best action on each of them.
+        data: The played examples. The inputs contain the boards reached during play,
+            and the targets contain the best action on each of them.
     """
 
     moves: list[tuple[int, ...]]
@@ -68,9 +68,9 @@ def vectorize(
     """Turns N puzzles into training arrays.
 
     Each constraint takes one step: goal letter, block, relation, block. The next step
-    holds the go cue and the letter of the requested goal. The answer steps hold only
-    the go cue: one step per move, and a final pass. Every step also shows the board;
-    during the answer, it reflects the previous moves.
+    contains the go cue and the letter of the requested goal. The answer steps contain
+    only the go cue: one step per move, and a final pass. Every step also shows the
+    board; during the answer, it reflects the previous moves.
 
     Args:
         puzzles: The puzzles.
@@ -229,7 +229,7 @@ def play(
 
 
 def _told(puzzle: Puzzle) -> int:
-    """Returns the number of steps before the answer: constraints and question."""
+    """Returns the number of steps for the constraints and the question."""
     return sum(map(len, puzzle.goals.values())) + 1
 
 

@@ -90,12 +90,13 @@ class Sequences:
         read: np.ndarray | None = None,
         answers: np.ndarray | None = None,
     ) -> None:
-        """Adds a phase with the given numbers of steps.
+        """Adds a phase to every sequence; its length may differ between sequences.
 
         Args:
-            sizes: (N,) number of steps. The first step marks the start of the phase.
-            read: (N, S, 3) input triples, or None for blanks.
-            answers: (N, S, 3) target triples, or None without an answer.
+            sizes: (N,) number of steps of the phase. The first step is marked as the
+                start of the phase.
+            read: (N, S, 3) input triples; None for blank inputs.
+            answers: (N, S, 3) target triples; None if the phase has no answer.
         """
         row, place = places(sizes)
         at = self.ends[row] + place

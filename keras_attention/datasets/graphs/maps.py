@@ -60,8 +60,9 @@ def random_graphs(
     """Generates planar graphs: random points in a square, joined to their neighbors.
 
     Each node has edges to its K nearest neighbors; K is sampled per node. Node labels
-    are sampled from 0 to 999. A graph with P nodes samples P edge labels from 0 to 999,
-    and each node labels its edges with distinct ones of them.
+    are sampled from 0 to 999. Each graph also samples P edge labels from 0 to 999. The
+    edges of a node have distinct labels from this sample; edges of different nodes may
+    share a label.
 
     Args:
         count: N, the number of graphs.
@@ -120,8 +121,8 @@ class Network:
     Attributes:
         stations: The names of the nodes.
         lines: The edge names.
-        links: (E, 3) int, the triples from, line, to, as indices into `stations` and
-            `lines`.
+        links: (E, 3) int, one row per edge: start station, line and end station, as
+            indices into `stations` and `lines`.
     """
 
     stations: tuple[str, ...]
@@ -212,9 +213,9 @@ def read_network(path: str | os.PathLike[str], both_ways: bool = False) -> Netwo
 
 
 def _numbers_of_edges(start: np.ndarray, line: np.ndarray, lines: int) -> np.ndarray:
-    """Returns a label number for each edge: its line's, or a new one for duplicates.
+    """Returns the label number of each edge: usually the number of its line.
 
-    A second edge of the same line at a station gets a new number.
+    If a line leaves a station several times, the additional edges get new numbers.
     """
     seen: dict[tuple[int, int], int] = {}
     names: dict[tuple[int, int], int] = {(by, 0): by for by in range(lines)}

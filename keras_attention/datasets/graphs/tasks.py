@@ -111,8 +111,8 @@ def shortest_path(
         count: N, the number of examples, each with its own graph.
         nodes: P, a number or a (minimum, maximum) range.
         degree: Number of edges that leave a node, or a (minimum, maximum) range.
-        length: Number of edges of a shortest path, or a (minimum, maximum) range, to
-            sample from among the distances in the graph.
+        length: Number of edges of a shortest path, or a (minimum, maximum) range. The
+            length is sampled from the distances of the graph that lie in the range.
         planning: Number of steps between question and answer; 10 in the paper.
         network: A network to use instead of random graphs, with new labels for each
             example.

@@ -70,7 +70,10 @@ class Buckets:
         self.epoch = epoch
 
     def rows(self, index: int) -> np.ndarray:
-        """Returns the example indices of batch `index`, (B,) int64, with fill-ins."""
+        """Returns the example indices of batch `index`, (B,) int64.
+
+        The last batch may repeat some of its examples.
+        """
         return self._batches[index][1]
 
     def __len__(self) -> int:
@@ -98,8 +101,8 @@ def buckets(
 
     Each example is padded to the smallest width that fits its source and its target.
     All batches have the same size, so a compiled step is traced once per width.
-    Leftover examples of a width move to the next wider one. The very last batch repeats
-    some of its own examples with weight 0. Each example counts once per epoch.
+    Leftover examples of a width move to the next larger width. The very last batch
+    repeats some of its own examples with weight 0. Each example counts once per epoch.
 
     Args:
         inputs: `"source"` and `"target"`, index arrays of shape (N, ·), padded with 0

@@ -96,7 +96,7 @@ def load(
     Without a `path`, `load` searches for the files in the folder named by
     `KERAS_ATTENTION_DATA` (`multi30k/train.en.gz`, …; `tatoeba/nld-eng.zip`), then in
     Keras' cache, and otherwise downloads them. The official Tatoeba URL always serves
-    the newest file, but this loader expects the file of 2020-11-22. It refuses a newer
+    the newest file, but this loader expects the file of 2020-11-22. It rejects a newer
     download, but accepts a newer file from the folder or from `path`.
 
     Args:
@@ -255,7 +255,7 @@ def _groups(pairs: Sequence[Pair]) -> list[int]:
             i = above[i]
         return i
 
-    holders: dict[tuple[int, str], int] = {}  # (side, sentence): first pair with it
+    holders: dict[tuple[int, str], int] = {}  # side and sentence: first pair with it
     for i, pair in enumerate(pairs):
         for sentence in enumerate(pair[:2]):
             first, second = sorted((top(i), top(holders.setdefault(sentence, i))))

@@ -61,8 +61,8 @@ class EntityLinker:
     the entity is the longest name (in letters) whose words occur in the question,
     ignoring case. An exact match of a name with a capital letter or a digit has
     priority, since words such as "actors" may also be the names of tags. Among names
-    with the same words, an exact spelling wins, then the first name; `Link.others`
-    lists the rest. Misspelt or shortened names are not matched.
+    with the same words, the name with the exact spelling has priority, then the first
+    name; `Link.others` lists the others. Misspelt or shortened names are not matched.
 
     Args:
         entities: The names of all entities, as in `KnowledgeBase.entities`.

@@ -31,7 +31,7 @@ def precompute_key(key: Tensor) -> Tensor | PrecomputedKey:
 def additive(
     query: Tensor, key: Tensor | PrecomputedKey, scale: Tensor, exact: bool
 ) -> Tensor:
-    """Factored form; plain form for unknown sizes and in exports; see `ops.scores`."""
+    """Computes the factored form; in exports and for unknown sizes, the plain form."""
     if isinstance(key, PrecomputedKey):
         if query.shape[1] == 1 and not exact:
             return _one_query(query, *key, scale)
@@ -147,13 +147,13 @@ def _one_query(query: Tensor, key: Tensor, exp_key: Tensor, scale: Tensor) -> Te
     return (jnp.sum(scale) - 2 * jnp.matmul(r, scale))[:, None]
 
 
-def _one_forward(*given: Tensor) -> tuple[Tensor, Any]:
-    return _one_query(*given), given
+def _one_forward(*saved: Tensor) -> tuple[Tensor, Any]:
+    return _one_query(*saved), saved
 
 
-def _one_backward(given: Any, slope: Tensor) -> tuple[Tensor, ...]:
-    dquery, dkey, dscale = _one_gradients(*given, slope)
-    return dquery, dkey, jnp.zeros_like(given[2]), dscale
+def _one_backward(saved: Any, slope: Tensor) -> tuple[Tensor, ...]:
+    dquery, dkey, dscale = _one_gradients(*saved, slope)
+    return dquery, dkey, jnp.zeros_like(saved[2]), dscale
 
 
 _one_query.defvjp(_one_forward, _one_backward)
@@ -171,13 +171,13 @@ def _one_gradients(
     return jnp.sum(part, 1, keepdims=True), part, dscale
 
 
-def _one_gradients_forward(*given: Tensor) -> tuple[Any, Any]:
-    return _one_gradients(*given), given
+def _one_gradients_forward(*saved: Tensor) -> tuple[Any, Any]:
+    return _one_gradients(*saved), saved
 
 
-def _one_gradients_backward(given: Any, slopes: Any) -> tuple[Tensor, ...]:
+def _one_gradients_backward(saved: Any, slopes: Any) -> tuple[Tensor, ...]:
     """Uses the plain form: the exponentials pass no gradient to the keys."""
-    query, key, exp_key, scale, slope = given
+    query, key, exp_key, scale, slope = saved
     plain_gradients = jax.vjp(plain.gradients, query, key, scale, slope)[1]
     dquery, dkey, dscale, dslope = plain_gradients(slopes)
     return dquery, dkey, jnp.zeros_like(exp_key), dscale, dslope

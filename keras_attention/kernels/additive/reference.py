@@ -25,10 +25,10 @@ from keras import ops
 
 Tensor = Any
 
-# Within ±RANGE, an exponential and its inverse fit into float32. A product of two may
-# overflow; r is then 0, as it should be.
+# Within ±RANGE, an exponential and its inverse fit into float32. The product of two
+# exponentials may overflow; r is then 0, which is correct.
 RANGE = 43.0
-LEAST_ROWS = 4  # fewer queries or keys need as many exponentials as tanhs
+LEAST_ROWS = 4  # with fewer queries or keys, the factored form saves nothing
 LEAST_UNITS = 2**14  # smallest B · T · S · U for which a loop pays off
 UNKNOWN = 64  # the assumed value of an unknown size
 

@@ -26,7 +26,7 @@ from keras_attention.kernels.keras import is_exporting
 
 Tensor = Any
 
-# TensorFlow's tanh is as fast as the factored form there, and so is XLA's.
+# For single queries, the tanh of TensorFlow and XLA is as fast as the factored form.
 precompute_key = plain.precompute_key
 
 CHUNK = 2**20  # units of pairs stored at a time

@@ -32,7 +32,7 @@ def precompute_key(key: Tensor) -> Tensor | PrecomputedKey:
 def additive(
     query: Tensor, key: Tensor | PrecomputedKey, scale: Tensor, exact: bool
 ) -> Tensor:
-    """Factored form; plain form while traced or exported; see `ops.scores`."""
+    """Computes the factored form, or the plain form while traced or exported."""
     if isinstance(key, PrecomputedKey):
         if query.shape[1] == 1 and not exact:
             query, scale = (keras.ops.convert_to_tensor(x) for x in (query, scale))

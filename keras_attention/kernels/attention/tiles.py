@@ -51,8 +51,8 @@ def segments(queries: int, keys: int, is_causal: bool) -> Iterator[Segment]:
     length = math.ceil(queries / count)
     for start in range(0, queries, length):
         stop = min(start + length, queries)
-        seen = min(stop, keys) if is_causal else keys
-        yield Segment(start, stop, seen, math.ceil((stop - start) / size))
+        visible_keys = min(stop, keys) if is_causal else keys
+        yield Segment(start, stop, visible_keys, math.ceil((stop - start) / size))
 
 
 def part(x: Tensor | None, segment: Segment) -> Tensor | None:

@@ -42,9 +42,9 @@ def attention(
         ]
         size = rows.shape[4]
         starts = segment.start + size * jnp.arange(segment.tiles)
-        seen = k[..., : segment.keys], v[..., : segment.keys, :]
+        visible = k[..., : segment.keys], v[..., : segment.keys, :]
         first = starts[None, None, None] if is_causal else None
-        out = _each(4, rows, *seen, *more, first)
+        out = _each(4, rows, *visible, *more, first)
         joined = out.reshape(*out.shape[:3], segment.tiles * size, out.shape[-1])
         found.append(joined[:, :, :, : segment.stop - segment.start])
     out = jnp.concatenate(found, axis=3) if len(found) > 1 else found[0]
@@ -101,8 +101,10 @@ def _tile(
 ) -> Tensor:
     """Computes (C, V) for queries (C, E), keys (E, S) and values (S, V)."""
     if start is not None:
-        seen = start + jnp.arange(query.shape[0])[:, None] >= jnp.arange(key.shape[1])
-        mask = masks.merge(mask, seen)
+        visible = start + jnp.arange(query.shape[0])[:, None] >= jnp.arange(
+            key.shape[1]
+        )
+        mask = masks.merge(mask, visible)
     scores = query @ key  # (C, S)
     scores = scores if bias is None else to_float32(scores) + to_float32(bias)
     return normalizers.softmax(scores, mask).astype(value.dtype) @ value

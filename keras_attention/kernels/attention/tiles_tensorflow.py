@@ -31,18 +31,18 @@ def attention(
     query *= scale
     found = []
     for segment in tiles.segments(query.shape[1], key.shape[1], is_causal):
-        given = [
+        tensors = [
             query[:, segment.start : segment.stop],
             *(x[:, : segment.keys] for x in (key, value)),
             *([] if bias is None else [tiles.part(bias, segment)]),
         ]
         first = segment.start if is_causal else None
-        form = _Form(tiles.part(mask, segment), first, segment.tiles)
-        found.append(_segment(form, *given))
+        options = _SegmentOptions(tiles.part(mask, segment), first, segment.tiles)
+        found.append(_segment(options, *tensors))
     return tf.concat(found, 1) if len(found) > 1 else found[0]
 
 
-class _Form(NamedTuple):
+class _SegmentOptions(NamedTuple):
     """The static description of a segment."""
 
     mask: Tensor | None
@@ -65,50 +65,54 @@ class _Tiles(NamedTuple):
     sizes: tuple[Any, int, int, int]  # B, G, H/G, N
 
 
-def _segment(form: _Form, *given: Tensor) -> Tensor:
+def _segment(options: _SegmentOptions, *tensors: Tensor) -> Tensor:
     """Computes the output (B, T, H, V) of query, key, value and an optional bias."""
 
     @tf.custom_gradient
-    def run(*given: Tensor) -> tuple[Tensor, Callable]:
+    def run(*tensors: Tensor) -> tuple[Tensor, Callable]:
         @tf.custom_gradient
-        def slopes(*given: Tensor) -> tuple[list[Tensor], Callable]:
-            def again(*more: Tensor) -> Any:
-                return _again(form, given, more)
+        def gradients(*tensors: Tensor) -> tuple[list[Tensor], Callable]:
+            def second_gradients(*more: Tensor) -> Any:
+                return _again(options, tensors, more)
 
-            return _gradients(form, *map(tf.stop_gradient, given)), again
+            return _gradients(
+                options, *map(tf.stop_gradient, tensors)
+            ), second_gradients
 
         def backward(slope: Tensor) -> list[Tensor]:
-            found = slopes(slope, *given)
-            return [tf.ensure_shape(g, x.shape) for g, x in zip(found, given)]
+            found = gradients(slope, *tensors)
+            return [tf.ensure_shape(g, x.shape) for g, x in zip(found, tensors)]
 
-        return _output(form, *map(tf.stop_gradient, given)), backward
+        return _output(options, *map(tf.stop_gradient, tensors)), backward
 
-    return run(*given)
+    return run(*tensors)
 
 
-def _output(form: _Form, *given: Tensor) -> Tensor:
-    tiles = _cut(form, *given)
+def _output(options: _SegmentOptions, *tensors: Tensor) -> Tensor:
+    tiles = _cut(options, *tensors)
     batch, groups, shared, count = tiles.sizes
     total = batch * groups * shared * count
 
     def step(i: Tensor, out: Any) -> tuple[Tensor, Any]:
         j = i // (shared * count)
         weights, alive = _weights(tiles, i)
-        rows = tf.matmul(tf.cast(weights, given[2].dtype), tiles.value[j])
-        return i + 1, out.write(i, rows if alive is None else _kept(alive, rows))
+        rows = tf.matmul(tf.cast(weights, tensors[2].dtype), tiles.value[j])
+        return i + 1, out.write(i, rows if alive is None else _zero_masked(alive, rows))
 
-    out = tf.TensorArray(given[2].dtype, total, infer_shape=False)
+    out = tf.TensorArray(tensors[2].dtype, total, infer_shape=False)
     (out,) = _loop(step, total, out)
-    found = _joined(out.stack(), tiles, given[0])
-    return tf.ensure_shape(found, (*given[0].shape[:3], given[2].shape[3]))
+    found = _joined(out.stack(), tiles, tensors[0])
+    return tf.ensure_shape(found, (*tensors[0].shape[:3], tensors[2].shape[3]))
 
 
-def _gradients(form: _Form, slope: Tensor, *given: Tensor) -> list[Tensor]:
+def _gradients(
+    options: _SegmentOptions, slope: Tensor, *tensors: Tensor
+) -> list[Tensor]:
     """Computes the gradients of query, key, value and bias; recomputes each tile."""
-    tiles = _cut(form, *given)
-    slope = _rows(slope, form.tiles)
+    tiles = _cut(options, *tensors)
+    slope = _rows(slope, options.tiles)
     batch, groups, shared, count = tiles.sizes
-    query, key, value = given[:3]
+    query, key, value = tensors[:3]
 
     def group(j: Tensor, dq: Any, dk: Any, dv: Any) -> tuple[Any, ...]:
         def step(n: Tensor, dq: Any, keys: Tensor, values: Tensor) -> tuple[Any, ...]:
@@ -135,10 +139,10 @@ def _gradients(form: _Form, slope: Tensor, *given: Tensor) -> list[Tensor]:
     dq, dk, dv = _loop(group, batch * groups, *arrays)
     of_keys = []
     for array, x in ((dk, key), (dv, value)):
-        slopes = tf.reshape(array.stack(), (batch, groups, *x.shape[1::2]))
-        of_keys.append(tf.cast(tf.transpose(slopes, (0, 2, 1, 3)), x.dtype))
+        gradients = tf.reshape(array.stack(), (batch, groups, *x.shape[1::2]))
+        of_keys.append(tf.cast(tf.transpose(gradients, (0, 2, 1, 3)), x.dtype))
     found = [_joined(dq.stack(), tiles, query), *of_keys]
-    return [*found, _bias_gradient(tiles, slope, given[3])] if given[3:] else found
+    return [*found, _bias_gradient(tiles, slope, tensors[3])] if tensors[3:] else found
 
 
 def _bias_gradient(tiles: _Tiles, slope: Tensor, bias: Tensor) -> Tensor:
@@ -149,10 +153,10 @@ def _bias_gradient(tiles: _Tiles, slope: Tensor, bias: Tensor) -> Tensor:
     """
     batch, groups, shared, count = tiles.sizes
     heads = groups * shared
-    given = tf.shape(tiles.bias)
-    outer = given[0], given[1], given[2]
+    sizes = tf.shape(tiles.bias)
+    outer = sizes[0], sizes[1], sizes[2]
     inner = batch // outer[0], heads // outer[1], count // outer[2]
-    zeros = tf.zeros(given[3:], "float32")
+    zeros = tf.zeros(sizes[3:], "float32")
 
     def row(m: Tensor, out: Any) -> tuple[Tensor, Any]:
         def step(i: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
@@ -167,7 +171,7 @@ def _bias_gradient(tiles: _Tiles, slope: Tensor, bias: Tensor) -> Tensor:
 
     rows = outer[0] * outer[1] * outer[2]
     (out,) = _loop(row, rows, tf.TensorArray("float32", rows, infer_shape=False))
-    shape = (outer[0], outer[1], outer[2] * given[3], given[4])
+    shape = (outer[0], outer[1], outer[2] * sizes[3], sizes[4])
     found = tf.reshape(out.stack(), shape)[:, :, : bias.shape[2]]
     return tf.cast(found, bias.dtype)
 
@@ -201,24 +205,24 @@ def _slopes(tiles: _Tiles, slope: Tensor, i: Tensor) -> tuple[Tensor, ...]:
     """
     weights, alive = _weights(tiles, i)
     j = i // (tiles.sizes[2] * tiles.sizes[3])
-    own = slope[i] if alive is None else _kept(alive, slope[i])
+    own = slope[i] if alive is None else _zero_masked(alive, slope[i])
     part = to_float32(tf.matmul(own, tiles.value[j], transpose_b=True))
     mean = tf.reduce_sum(weights * part, -1, keepdims=True)
     return weights, weights * (part - mean), own
 
 
-def _kept(alive: Tensor, x: Tensor) -> Tensor:
+def _zero_masked(alive: Tensor, x: Tensor) -> Tensor:
     return tf.where(alive, x, tf.zeros_like(x))
 
 
-def _again(form: _Form, given: Any, slopes: Any) -> Any:
-    """Computes the gradients of `_gradients`."""
+def _again(options: _SegmentOptions, sources: Any, gradients: Any) -> Any:
+    """Computes second derivatives: the gradients of `_gradients`."""
     with tf.GradientTape() as tape:
-        tape.watch(given)
-        slope, *tensors = given
-        mask = form.mask
-        if form.start is not None:
-            t = form.start + tf.range(tensors[0].shape[1])
+        tape.watch(sources)
+        slope, *tensors = sources
+        mask = options.mask
+        if options.start is not None:
+            t = options.start + tf.range(tensors[0].shape[1])
             ahead = t[:, None] >= tf.range(tensors[1].shape[1])
             mask = masks.merge(mask, ahead[None, None])
         with tf.GradientTape() as inner:
@@ -228,26 +232,30 @@ def _again(form: _Form, given: Any, slopes: Any) -> Any:
                 query, key, value, mask, 1.0, False, bias
             )
         found = inner.gradient(out, tensors, slope)
-    return tape.gradient(found, given, slopes)
+    return tape.gradient(found, sources, gradients)
 
 
 def _cut(
-    form: _Form, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None = None
+    options: _SegmentOptions,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    bias: Tensor | None = None,
 ) -> _Tiles:
     groups = key.shape[2]
     added, seen = (
-        None if x is None else _repeated(x, form.tiles) for x in (bias, form.mask)
+        None if x is None else _repeated(x, options.tiles) for x in (bias, options.mask)
     )
     return _Tiles(
-        _rows(query, form.tiles),
+        _rows(query, options.tiles),
         tf.reshape(tf.transpose(key, (0, 2, 3, 1)), (-1, key.shape[3], key.shape[1])),
         tf.reshape(
             tf.transpose(value, (0, 2, 1, 3)), (-1, value.shape[1], value.shape[3])
         ),
         added,
         seen,
-        form.start,
-        (tf.shape(query)[0], groups, query.shape[2] // groups, form.tiles),
+        options.start,
+        (tf.shape(query)[0], groups, query.shape[2] // groups, options.tiles),
     )
 
 

@@ -61,7 +61,7 @@ def _masked(
     bias: Tensor | None,
     more: dict[str, Any],
 ) -> Tensor:
-    """Attention over heads (B, H, ·, E) with a mask or bias."""
+    """Computes attention over heads (B, H, ·, E) with a mask or bias."""
     added = None if bias is None else bias.to(q.dtype)
     if mask is None:
         return F.scaled_dot_product_attention(q, k, v, attn_mask=added, **more)
@@ -70,10 +70,10 @@ def _masked(
     alive = mask.any(dim=-1, keepdim=True)
     if torch.is_grad_enabled():
         q = torch.where(alive, q, torch.zeros_like(q))
-    seen = mask | ~alive
+    visible = mask | ~alive
     if added is not None:
-        seen = torch.where(seen, added, float("-inf"))
-    out = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, **more)
+        visible = torch.where(visible, added, float("-inf"))
+    out = F.scaled_dot_product_attention(q, k, v, attn_mask=visible, **more)
     if torch.is_grad_enabled():
         return torch.where(alive, out, torch.zeros_like(out))
     return out.masked_fill_(~alive, 0)
@@ -101,8 +101,8 @@ def _in_chunks(
     def one(q: Tensor, k: Tensor, v: Tensor, chunk: tiles.Segment) -> Tensor:
         t = torch.arange(chunk.start, chunk.stop, device=q.device)[:, None]
         ahead = t >= torch.arange(chunk.keys, device=q.device)
-        seen = masks.merge(tiles.part(mask, chunk), ahead[None, None])
-        return _masked(q, k, v, seen, tiles.part(bias, chunk), more)
+        visible = masks.merge(tiles.part(mask, chunk), ahead[None, None])
+        return _masked(q, k, v, visible, tiles.part(bias, chunk), more)
 
     (queries, keys), found = (q.shape[2], k.shape[2]), []
     for start in range(0, queries, CHUNK):

@@ -51,10 +51,10 @@ class _Shortening(torch.fx.Interpreter):
     def __init__(self, graph: Any, inputs: Sequence[Tensor]) -> None:
         super().__init__(graph, garbage_collect_values=False)
         self.nodes = graph.graph
-        self.values: dict[Any, Any] = {}  # alive, to avoid memory reuse
+        self.values: dict[Any, Any] = {}  # stored, so that no memory is reused
         self.run(*inputs)
         (output,) = (node for node in self.nodes.nodes if node.op == "output")
-        # Tensors that are written to, now or in the next step, are not changed.
+        # Operations on memory that is written to, now or in the next step, are kept.
         self.kept = {p for node in output.all_input_nodes for p in self._places(node)}
         for node in self.nodes.nodes:
             for argument in _written(node):
@@ -78,7 +78,7 @@ class _Shortening(torch.fx.Interpreter):
         return {x.untyped_storage().data_ptr() for x in tensors}
 
     def _is_free(self, node: Any) -> bool:
-        """Returns whether a node is pure: no input or output of it is written to."""
+        """Returns whether a node is pure and nothing writes to its inputs or output."""
         if node.op != "call_function" or not isinstance(
             self.values[node], torch.Tensor
         ):

@@ -58,7 +58,7 @@ class Recorder:
 
     @contextmanager
     def recording(self, args: Structure) -> Iterator[None]:
-        """Context of one call of the function with these arguments."""
+        """Context of one call with these arguments; loop steps in it are recorded."""
         weights = [v.value for v in self.variables]
         if [id(w) for w in weights] != [id(w) for w in self._weights]:
             self._kept, self._weights = {}, weights
@@ -133,7 +133,7 @@ class Recorder:
                 continue
             held = getattr(graph, node.target)
             if any(user.op != "call_function" for user in node.users):
-                return False  # it becomes a part of the state
+                return False  # the step returns it in the state
             fresh = all(user.target in FRESH for user in node.users)
             weight = held.untyped_storage().data_ptr() in weights
             written = any(user.target._schema.is_mutable for user in node.users)

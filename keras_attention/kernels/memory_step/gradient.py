@@ -136,7 +136,7 @@ def content_gradient(
         return d_keys, d_strengths, d_memory - memory * _transpose(of_slots), None
     masked = keys * masks
     of_slots = along * ops.square(saved.slot_scale)  # (B, R, M): of each norm, twice
-    d_product = ops.matmul(d_cosine, memory)  # of k ∘ z ∘ z
+    d_product = ops.matmul(d_cosine, memory)  # gradient of k ∘ z ∘ z
     d_masked = d_product * masks - masked * of_keys
     d_squares = ops.matmul(of_slots, ops.square(memory))
     d_memory = ops.matmul(_transpose(d_cosine), masked * masks)
@@ -171,7 +171,7 @@ def links_gradient(
 def allocation_gradient(
     free_list: SortedSlots | ComparedSlots | None, d_allocation: Tensor
 ) -> Tensor:
-    """Computes the gradient of the usage, (B, M), with a constant order."""
+    """Computes the gradient of the usage, (B, M); the order of slots is constant."""
     if isinstance(free_list, ComparedSlots):
         direct = d_allocation * free_list.before
         reached = direct - direct * free_list.used

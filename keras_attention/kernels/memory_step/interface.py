@@ -22,8 +22,8 @@ MIN_MASK = 0.1  # the minimum of a key mask
 class Linkage(NamedTuple):
     """How temporal links are stored and used."""
 
-    write: Callable  # (L, p, wʷ) to the next L
-    follow: Callable  # (L, wʳ) to f and b, (B, R, H, M)
+    write: Callable  # the next L, from L, p and wʷ
+    follow: Callable  # f and b, (B, R, H, M), from L and wʳ
 
 
 class MemoryOptions(NamedTuple):

@@ -43,12 +43,12 @@ def _access(
     return reference.step(interface, old, mask, options)[:2]
 
 
-def _forward(options: MemoryOptions, *given: Any) -> tuple[Any, Any]:
-    return _access(options, *given), given
+def _forward(options: MemoryOptions, *saved: Any) -> tuple[Any, Any]:
+    return _access(options, *saved), saved
 
 
-def _backward(options: MemoryOptions, given: Any, slopes: Any) -> tuple[Any, ...]:
-    interface, old, mask = given
+def _backward(options: MemoryOptions, saved: Any, slopes: Any) -> tuple[Any, ...]:
+    interface, old, mask = saved
     d_read, d = slopes
     _, new, saved = reference.step(interface, old, mask, options)
     d_interface, d_old = step_gradient(old, new, saved, d_read, d, options)

@@ -246,7 +246,7 @@ def _links_gradient(
 
 
 def _allocation_gradient(free_list: Any, d_allocation: Tensor) -> Tensor:
-    """Computes the gradient of the usage, with a constant order."""
+    """Computes the gradient of the usage; the order of the slots is constant."""
     direct = d_allocation.gather(1, free_list.order).mul_(free_list.before)
     reached = torch.addcmul(direct, direct, free_list.used, value=-1)
     # Σ_{i>j}, summed from the end; subtracting from the total would lose precision.

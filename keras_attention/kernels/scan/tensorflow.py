@@ -132,11 +132,11 @@ def _segments_gradient(
     def real(tensors: Any) -> list[Tensor]:
         return [x for x in tensors if x.dtype.is_floating]
 
-    every = {"starts": starts, "xs": xs, "slopes": real(slopes[count:])}
+    per_segment = {"starts": starts, "xs": xs, "slopes": real(slopes[count:])}
 
-    def back(carried: tuple[list, list], which: Tensor) -> tuple[Any, list]:
-        d_states, d_variables = carried
-        now = keras.tree.map_structure(lambda x: tf.gather(x, which), every)
+    def back(carry: tuple[list, list], index: Tensor) -> tuple[Any, list]:
+        d_states, d_variables = carry
+        now = keras.tree.map_structure(lambda x: tf.gather(x, index), per_segment)
         first, inputs = real(now["starts"]), real(now["xs"])
         with tf.GradientTape() as tape:
             tape.watch(first + inputs)
@@ -152,9 +152,9 @@ def _segments_gradient(
         more = [a + b for a, b in zip(d_variables, found[ends[1] :])]
         return (found[: ends[0]], more), found[ends[0] : ends[1]]
 
-    behind = tf.range(keras.ops.shape(xs[0])[0] - 1, -1, -1)
+    reversed_indices = tf.range(keras.ops.shape(xs[0])[0] - 1, -1, -1)
     first = real(slopes[:count]), [tf.zeros(v.shape, v.dtype) for v in variables]
-    (d_states, d_variables), d_xs = scan(back, first, behind, parallel=1)
+    (d_states, d_variables), d_xs = scan(back, first, reversed_indices, parallel=1)
     found = iter(d_states + [tf.reverse(x, [0]) for x in d_xs])
     whole = [*(s[0] for s in starts), *xs]
     return [next(found) if x.dtype.is_floating else None for x in whole], d_variables

@@ -64,7 +64,7 @@ def _map(function: Callable, *structures: Any) -> Any:
 def is_dynamic(length: Any) -> bool:
     """Returns True while an export with a symbolic length, or length 1, is traced.
 
-    Keras exports trace a dynamic length with an example of one step.
+    Keras traces an export of dynamic length with an example of length 1.
     """
     if not (torch.jit.is_tracing() or torch.compiler.is_exporting()):
         return False
@@ -72,5 +72,8 @@ def is_dynamic(length: Any) -> bool:
 
 
 def any_left(moving: Tensor) -> Any:
-    """Always True in exports, so that the loop does not stop like the example."""
+    """Returns whether any entry is True; always True in exports.
+
+    An exported loop must not stop after the number of steps of the traced example.
+    """
     return True if is_traced(moving) else moving.any()

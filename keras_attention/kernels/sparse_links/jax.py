@@ -32,12 +32,12 @@ def _fade(values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
     return reference.fade_pieces(values, slots, weights)
 
 
-def _fade_forward(*given: Tensor) -> tuple[Tensor, Any]:
-    return _fade(*given), given
+def _fade_forward(*saved: Tensor) -> tuple[Tensor, Any]:
+    return _fade(*saved), saved
 
 
-def _fade_backward(given: Any, slope: Tensor) -> tuple[Any, ...]:
-    of_values, of_weights = _fade_gradient(*given, slope)
+def _fade_backward(saved: Any, slope: Tensor) -> tuple[Any, ...]:
+    of_values, of_weights = _fade_gradient(*saved, slope)
     return of_values, None, of_weights
 
 
@@ -49,12 +49,12 @@ def _follow(values: Tensor, slots: Tensor, reads: Tensor) -> tuple[Tensor, Tenso
     return reference.follow_pieces(values, slots, reads)
 
 
-def _follow_forward(*given: Tensor) -> tuple[Any, Any]:
-    return _follow(*given), given
+def _follow_forward(*saved: Tensor) -> tuple[Any, Any]:
+    return _follow(*saved), saved
 
 
-def _follow_backward(given: Any, slopes: Any) -> tuple[Any, ...]:
-    of_values, of_reads = _follow_gradient(*given, *slopes)
+def _follow_backward(saved: Any, slopes: Any) -> tuple[Any, ...]:
+    of_values, of_reads = _follow_gradient(*saved, *slopes)
     return of_values, None, of_reads
 
 
@@ -69,8 +69,8 @@ def _fade_gradient(
     return reference.fade_gradient(values, slots, weights, slope)
 
 
-def _fade_gradient_backward(given: Any, slopes: Any) -> tuple[Any, ...]:
-    values, slots, weights, slope = given
+def _fade_gradient_backward(saved: Any, slopes: Any) -> tuple[Any, ...]:
+    values, slots, weights, slope = saved
 
     def again(values: Tensor, weights: Tensor, slope: Tensor) -> Any:
         form = jax.vjp(lambda v, w: reference.fade(v, slots, w), values, weights)
@@ -81,7 +81,7 @@ def _fade_gradient_backward(given: Any, slopes: Any) -> tuple[Any, ...]:
 
 
 _fade_gradient.defvjp(
-    lambda *given: (_fade_gradient(*given), given), _fade_gradient_backward
+    lambda *saved: (_fade_gradient(*saved), saved), _fade_gradient_backward
 )
 
 
@@ -92,8 +92,8 @@ def _follow_gradient(
     return reference.follow_gradient(values, slots, reads, ahead, back)
 
 
-def _follow_gradient_backward(given: Any, slopes: Any) -> tuple[Any, ...]:
-    values, slots, reads, *further = given
+def _follow_gradient_backward(saved: Any, slopes: Any) -> tuple[Any, ...]:
+    values, slots, reads, *further = saved
 
     def again(values: Tensor, reads: Tensor, *further: Tensor) -> Any:
         form = jax.vjp(lambda v, r: reference.follow(v, slots, r), values, reads)
@@ -104,5 +104,5 @@ def _follow_gradient_backward(given: Any, slopes: Any) -> tuple[Any, ...]:
 
 
 _follow_gradient.defvjp(
-    lambda *given: (_follow_gradient(*given), given), _follow_gradient_backward
+    lambda *saved: (_follow_gradient(*saved), saved), _follow_gradient_backward
 )

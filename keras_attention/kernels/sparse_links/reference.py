@@ -44,7 +44,7 @@ def in_whole_pieces(
         outputs: the slot axis of each result; an integer for a single result.
     """
 
-    def around(function: Callable) -> Callable:
+    def decorator(function: Callable) -> Callable:
         @functools.wraps(function)
         def run(*arrays: Tensor) -> Any:
             number = arrays[0].shape[-1]
@@ -60,7 +60,7 @@ def in_whole_pieces(
 
         return run
 
-    return around
+    return decorator
 
 
 def _filled(x: Tensor, axis: int, more: int) -> Tensor:
@@ -117,11 +117,11 @@ def fade_pieces(values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
     table = weights[..., None]  # (G, M, 1)
 
     def step(piece: Piece, out: Tensor) -> tuple[Tensor]:
-        before = _at(table, _cut(slots, piece))[..., 0]  # w[j], (G, S)
-        return (_put(out, piece, -before * _cut(values, piece)),)
+        before = _gather_rows(table, _slice_piece(slots, piece))[..., 0]  # w[j], (G, S)
+        return (_add_to_links(out, piece, -before * _slice_piece(values, piece)),)
 
     kept = values * (1 - weights[:, None])
-    return _each(values, step, kept)[0]
+    return _for_each_piece(values, step, kept)[0]
 
 
 @in_whole_pieces((2, 2, 1, 2), (2, 1))
@@ -132,14 +132,16 @@ def fade_gradient(
     table = weights[..., None]
 
     def step(piece: Piece, of_values: Tensor, of_weights: Tensor) -> tuple:
-        to, d = _cut(slots, piece), _cut(slope, piece)
-        before = _at(table, to)[..., 0]
-        sent = (-d * _cut(values, piece))[..., None]
-        return _put(of_values, piece, -before * d), _send(of_weights, to, sent)
+        targets, d = _slice_piece(slots, piece), _slice_piece(slope, piece)
+        before = _gather_rows(table, targets)[..., 0]
+        sent = (-d * _slice_piece(values, piece))[..., None]
+        return _add_to_links(of_values, piece, -before * d), _add_to_rows(
+            of_weights, targets, sent
+        )
 
     here = -ops.sum(slope * values, axis=1)[..., None]
     kept = slope * (1 - weights[:, None])
-    of_values, of_weights = _each(values, step, kept, here)
+    of_values, of_weights = _for_each_piece(values, step, kept, here)
     return of_values, of_weights[..., 0]
 
 
@@ -150,11 +152,18 @@ def follow_pieces(
     """Computes `follow` piece by piece."""
 
     def step(piece: Piece, ahead: Tensor, back: Tensor) -> tuple[Tensor, Tensor]:
-        to, value = _cut(slots, piece), _cut(values, piece)[..., None]
+        targets, value = (
+            _slice_piece(slots, piece),
+            _slice_piece(values, piece)[..., None],
+        )
         sent = value * _rows(reads, piece)  # (G, S, R)
-        return _add(ahead, piece, value * _at(reads, to)), _send(back, to, sent)
+        return _add_to_piece(
+            ahead, piece, value * _gather_rows(reads, targets)
+        ), _add_to_rows(back, targets, sent)
 
-    ahead, back = _each(values, step, ops.zeros_like(reads), ops.zeros_like(reads))
+    ahead, back = _for_each_piece(
+        values, step, ops.zeros_like(reads), ops.zeros_like(reads)
+    )
     return ahead, back
 
 
@@ -167,19 +176,27 @@ def follow_gradient(
     both = ops.concatenate([reads, back], axis=-1)  # gathered together
 
     def step(piece: Piece, of_values: Tensor, of_reads: Tensor) -> tuple:
-        to, value = _cut(slots, piece), _cut(values, piece)[..., None]
-        before, after = _at(both, to), _rows(ahead, piece)  # (G, S, ·), (G, S, R)
-        met = after * before[..., :heads] + _rows(reads, piece) * before[..., heads:]
-        of_reads = _add(of_reads, piece, value * before[..., heads:])
-        of_reads = _send(of_reads, to, value * after)
-        return _put(of_values, piece, ops.sum(met, axis=-1)), of_reads
+        targets, value = (
+            _slice_piece(slots, piece),
+            _slice_piece(values, piece)[..., None],
+        )
+        before, after = (
+            _gather_rows(both, targets),
+            _rows(ahead, piece),
+        )  # (G, S, ·), (G, S, R)
+        products = (
+            after * before[..., :heads] + _rows(reads, piece) * before[..., heads:]
+        )
+        of_reads = _add_to_piece(of_reads, piece, value * before[..., heads:])
+        of_reads = _add_to_rows(of_reads, targets, value * after)
+        return _add_to_links(of_values, piece, ops.sum(products, axis=-1)), of_reads
 
     none = ops.zeros_like(values), ops.zeros_like(reads)
-    of_values, of_reads = _each(values, step, *none)
+    of_values, of_reads = _for_each_piece(values, step, *none)
     return of_values, of_reads
 
 
-def _each(
+def _for_each_piece(
     values: Tensor, step: Callable[..., tuple[Tensor, ...]], *results: Tensor
 ) -> tuple[Tensor, ...]:
     """Applies `step` to tensors for each piece with a nonzero link."""
@@ -208,7 +225,7 @@ def _size(number: int) -> int:
     return -(-number // pieces)
 
 
-def _cut(x: Tensor, piece: Piece) -> Tensor:
+def _slice_piece(x: Tensor, piece: Piece) -> Tensor:
     """Slices (G, K, M) to (G, S)."""
     shape = (ops.shape(x)[0], 1, piece.size)
     return ops.slice(x, _start(0, piece.rank, piece.start), shape)[:, 0]
@@ -224,13 +241,13 @@ def _start(*indices: Any) -> Tensor:
     return ops.stack([ops.cast(n, "int32") for n in indices])
 
 
-def _at(x: Tensor, slots: Tensor) -> Tensor:
+def _gather_rows(x: Tensor, slots: Tensor) -> Tensor:
     """Gathers the rows of slots (G, S): (G, M, R) to (G, S, R)."""
     flat = ops.reshape(x, (-1, x.shape[-1]))
     return ops.take(flat, _flat(slots, x.shape[1]), axis=0)
 
 
-def _put(x: Tensor, piece: Piece, block: Tensor) -> Tensor:
+def _add_to_links(x: Tensor, piece: Piece, block: Tensor) -> Tensor:
     """Adds a block (G, S) to (G, K, M)."""
     _, links, number = x.shape
     here = piece.start + ops.arange(piece.size, dtype="int32") + piece.rank * number
@@ -238,13 +255,13 @@ def _put(x: Tensor, piece: Piece, block: Tensor) -> Tensor:
     return _scatter(x, (-1,), index, ops.reshape(block, (-1,)))
 
 
-def _add(x: Tensor, piece: Piece, block: Tensor) -> Tensor:
+def _add_to_piece(x: Tensor, piece: Piece, block: Tensor) -> Tensor:
     """Adds a block (G, S, R) to (G, M, R)."""
     here = piece.start + ops.arange(piece.size, dtype="int32")
-    return _send(x, ops.broadcast_to(here, ops.shape(block)[:2]), block)
+    return _add_to_rows(x, ops.broadcast_to(here, ops.shape(block)[:2]), block)
 
 
-def _send(x: Tensor, slots: Tensor, block: Tensor) -> Tensor:
+def _add_to_rows(x: Tensor, slots: Tensor, block: Tensor) -> Tensor:
     """Adds a block (G, S, R) to the rows of slots (G, S) in (G, M, R)."""
     width = x.shape[-1]
     index = _flat(slots, x.shape[1])

@@ -37,9 +37,9 @@ class AttentionPooling(Configured, keras.layers.Layer):
     These are the equations of the score "additive"; its queries u_n have width U. Any
     other score compares queries of width D with the entries x_s directly.
 
-    With several heads, each head has its own N queries, and they score whole entries.
-    The entries are split into H slices of equal width, and head h pools slice h. The
-    heads share the weights of the score.
+    With several heads, each head has N separate queries, which are compared with the
+    full entries x_s. The entries are then split into H slices of equal width, and head
+    h pools slice h. The heads share the weights of the score.
 
     Args:
         score: "additive", or a score of `Attention`: "dot", "scaled_dot", "cosine",

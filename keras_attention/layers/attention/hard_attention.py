@@ -1,4 +1,4 @@
-"""Hard attention: each query takes the value of one key.
+"""Hard attention: each query selects one key and returns its value.
 
 Shapes: B batch, T queries, S keys, Dq, Dk widths, V width of a value.
 """
@@ -27,7 +27,7 @@ ESTIMATORS = ("straight_through", "reinforce")
 
 @export
 class HardAttention(ScoredAttention):
-    """Each query takes the value of one key, sampled during training.
+    """Selects one key per query, sampled during training, and returns its value.
 
         p      = softmax(score(query, key))          (B, T, S)
         a_t    ~ p_t, one-hot; at inference, one-hot at the maximum of p_t

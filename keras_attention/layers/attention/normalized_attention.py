@@ -70,7 +70,7 @@ class NormalizedAttention(ScoredAttention):
         dropout_mask: Tensor | None,
         return_weights: bool,
     ) -> tuple[Tensor, Tensor | None]:
-        """Returns the output and the weights; the fused kernel returns None weights.
+        """Returns the output and the weights, which are None from the fused kernel.
 
         weights = normalize(score(query, key))      (B, T, S)
         output  = weights · value                   (B, T, V)

@@ -41,7 +41,7 @@ def fraction(name: str, value: float) -> float:
     return value
 
 
-def only_of_models(name: str, keywords: dict[str, Any]) -> dict[str, Any]:
+def check_model_keywords(name: str, keywords: dict[str, Any]) -> dict[str, Any]:
     """Returns the extra keywords of a model; raises for any that Keras would ignore."""
     unknown = sorted(set(keywords) - {"name", "trainable"})
     if unknown:
@@ -108,7 +108,7 @@ def policy_of(layer: keras.layers.Layer, name: str) -> Any:
     return policy[name] if name in policy else policy[f"{layer.path}/{name}"]
 
 
-def hand_down(layer: keras.layers.Layer, part: keras.layers.Layer) -> None:
+def pass_on_policies(layer: keras.layers.Layer, part: keras.layers.Layer) -> None:
     """Passes the entries of a layer's `DTypePolicyMap` on to a nested sublayer."""
     policy, policies = layer.dtype_policy, keras.dtype_policies
     if part.built or not isinstance(policy, policies.DTypePolicyMap):

@@ -48,7 +48,7 @@ class AttentionLayer(Configured, keras.layers.Layer, abc.ABC):
 
     @property
     def learns_by_weights(self) -> bool:
-        """Whether the score only gets a gradient through the returned weights.
+        """Whether the score gets its gradient only through the returned weights.
 
         A model that does not use the weights must reject such a layer.
         """
@@ -96,7 +96,7 @@ class AttentionLayer(Configured, keras.layers.Layer, abc.ABC):
 
         Returns:
             The output (B, T, ·), the weights (B, T, S) or (B, H, T, S), and the state
-            after the last query. The weights may be None with `return_weights=False`.
+            after the last query. With `return_weights=False`, the weights may be None.
         """
 
     def attend(
@@ -111,13 +111,14 @@ class AttentionLayer(Configured, keras.layers.Layer, abc.ABC):
             prepared: the result of `prepare`.
             state: the state returned by the previous step; defaults to
                 `initial_state`.
-            random: the result of `sample` for these queries, without the T axis for a
-                query without one. None uses no randomness and no dropout.
+            random: the result of `sample` for these queries: tensors (B, T, ·), or (B,
+                ·) for a query (B, Dq). With None, there is no dropout and no other
+                randomness.
 
         Returns:
             The output (B, T, ·), the weights (B, T, S) or (B, H, T, S), and the state.
-            Without a T axis in the query, output and weights have no T axis. The state
-            is `()` if no step depends on the previous one.
+            For a query (B, Dq), the output and the weights have no T axis. The state is
+            `()` if no step depends on the previous one.
 
         Raises:
             RuntimeError: if this layer is not built, or the tensors are symbolic.
@@ -287,11 +288,11 @@ class AttentionLayer(Configured, keras.layers.Layer, abc.ABC):
 
 
 def hide_queries(prepared: Prepared, query_mask: Tensor | None) -> Prepared:
-    """A memory that masked queries do not attend to, and that they leave no state of.
+    """Hides a memory from masked queries, which then do not change the state either.
 
     Args:
-        prepared: what `prepare` returned.
-        query_mask: booleans (B, T), or (B,) for one query; None hides none.
+        prepared: the result of `prepare`.
+        query_mask: booleans (B, T), or (B,) for one query; None hides nothing.
     """
     if query_mask is None:
         return prepared

@@ -25,10 +25,11 @@ def export(cls: type[T]) -> type[T]:
 
 
 class Configured:
-    """Writes and reads the config of a layer, whose class names it before Keras' base.
+    """Mixin that writes and reads the config of a layer.
 
-    Each argument of the constructor is an attribute of the same name. A class that
-    stores one in another way overrides `get_config`.
+    List it before Keras' class among the base classes. Each argument of the constructor
+    must be an attribute of the same name. A class that stores an argument differently
+    overrides `get_config`.
     """
 
     def get_config(self: Any) -> dict[str, Any]:
@@ -54,8 +55,9 @@ def arguments_of(layer: Any) -> dict[str, Any]:
 def argument_names(cls: type) -> list[str]:
     """Returns the names of the constructor's arguments, except `dtype`.
 
-    For a user's subclass they are those of its base class in this package: the subclass
-    adds its own arguments to the config, as with any Keras layer.
+    For a subclass outside this package, these are the arguments of its base class in
+    this package. The subclass must add its own arguments to the config, as with any
+    Keras layer.
     """
     own: Any = next(
         c for c in cls.__mro__ if c.__module__.startswith("keras_attention.")
@@ -85,11 +87,11 @@ def as_config(value: Any) -> Any:
 
 
 def from_entries(config: Any) -> Any:
-    """Returns a config in which the objects of the arguments are made again.
+    """Returns a config with its serialized objects replaced by new objects.
 
-    The entry `dtype` stays as it is, for Keras' own `from_config`.
+    The entry `dtype` stays unchanged, because Keras' `from_config` reads it.
     """
-    config = copy.deepcopy(config)  # Keras' stack of cells removes entries of its own
+    config = copy.deepcopy(config)  # Keras' stack of cells modifies its config
     return {k: v if k == "dtype" else _from_entry(v) for k, v in config.items()}
 
 

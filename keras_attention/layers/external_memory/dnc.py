@@ -53,16 +53,16 @@ class DNC(Configured, keras.layers.Layer):
         inputs: (B, T, D).
         initial_state: the state returned with `return_state`, or only the state of the
             controller, as a list of tensors. Defaults to an empty memory and zeros.
-        mask: booleans (B, T). A step with False leaves the whole state exactly
-            unchanged; its output is 0. Defaults to the mask that the inputs carry.
+        mask: booleans (B, T). A step with False does not change the state, and its
+            output is 0. Defaults to the mask that the inputs carry.
         inputs_mask: the same mask, under the name that Keras uses if there is an
             initial state.
         training: whether to apply dropout.
 
     Returns:
-        The outputs (B, T, V), or without `return_sequences` the output of the last
-        unmasked step, (B, V). With `return_state`, then the flat state. For a
-        `DNCCell`, these are the states of the controller (B, U), r (B, R W), M (B, M,
+        The outputs (B, T, V). Without `return_sequences`, only the output of the last
+        unmasked step, (B, V). With `return_state`, the tensors of the state follow. For
+        a `DNCCell`, they are the states of the controller (B, U), r (B, R W), M (B, M,
         W), u (B, M), wʷ (B, H, M), wʳ (B, R, M) and, with links, p (B, H, M) and L (B,
         H, M, M). Sparse links are slots and values (B, H, K, M). (B batch, T steps, U
         units of the controller, M slots of W numbers, R read heads and H write heads, K
@@ -237,7 +237,7 @@ class DNC(Configured, keras.layers.Layer):
         training: bool | None,
         traced: bool,
     ) -> tuple[Tensor, Any, Any]:
-        """Runs all steps: the outputs (B, T, V), the last state, the trace or `()`."""
+        """Runs all steps; returns outputs (B, T, V), last state and trace (or `()`)."""
         cell = self.cell
         if training and self.checkpoint_steps is not None and has_dropout(cell.cell):
             raise ValueError(

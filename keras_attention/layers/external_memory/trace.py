@@ -17,9 +17,9 @@ Tensor = Any
 class Trace(NamedTuple):
     """The activity of a memory: (B, ...) for a step, (B, T, ...) for a sequence.
 
-    A field is None if the cell does not have it, or for sparse links, which are not
-    converted to dense links; in the trace of one step, it is `()`. At a padded step,
-    nothing is written or read: weights, gates and modes are 0.
+    A field that the cell does not have is None in the trace of a sequence, and `()` in
+    the trace of one step. The same holds for `links` if the links are sparse. At a
+    padded step, nothing is written or read: weights, gates and modes are 0.
 
     Attributes:
         memory: M after the step, (B, T, M, W).

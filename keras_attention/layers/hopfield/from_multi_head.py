@@ -26,7 +26,7 @@ ABSENT: dict[str, tuple] = {
 
 
 def checked(layer: Any) -> MultiHeadAttention:
-    """Returns our `MultiHeadAttention`, if a Hopfield layer can replace it.
+    """Returns our `MultiHeadAttention` for a layer that a Hopfield layer can replace.
 
     Args:
         layer: a `MultiHeadAttention` of this package or of Keras.

@@ -233,7 +233,7 @@ class Hopfield(HeadsAttention):
             if weights is not None:
                 is_valid = ops.expand_dims(query_mask, (1, 3))  # (B, 1, T, 1)
                 weights = ops.where(is_valid, weights, ops.zeros_like(weights))
-        return self._close(heads, states), weights
+        return self._project_output(heads, states), weights
 
     @classmethod
     def from_multi_head(cls, layer: Any, **more: Any) -> Hopfield:

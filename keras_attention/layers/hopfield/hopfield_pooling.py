@@ -21,12 +21,13 @@ Tensor = Any
 
 @export
 class HopfieldPooling(TrainablePatterns):
-    """Pools a set into a few vectors, which learned states retrieve from it.
+    """Pools a set into a few vectors: learned states retrieve one vector each.
 
         ξ ← Σₛ pₛ kₛ,  p = softmax(β K ξ);   o = Σₛ pₛ vₛ
 
-    These are the equations of `Hopfield`. The initial ξ is a projected weight, and the
-    set holds the stored patterns. The weight is projected once, not once per sample.
+    These are the equations of `Hopfield`. The members of the set are the stored
+    patterns. The initial states ξ are projections of a learned weight, which is
+    projected once, not once per sample.
 
     Args:
         num_patterns: T, the number of learned states and of returned vectors.

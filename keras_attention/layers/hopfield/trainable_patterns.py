@@ -5,12 +5,13 @@ Shapes: B batch, T queries, D width, H heads.
 
 from __future__ import annotations
 
+import abc
 from typing import Any
 
 import keras
 import numpy as np
 
-from keras_attention.layers.base.arguments import hand_down, positive
+from keras_attention.layers.base.arguments import pass_on_policies, positive
 from keras_attention.layers.base.recording import is_recording, record
 from keras_attention.layers.base.serialization import Configured
 from keras_attention.layers.hopfield.arguments import refuse_projected
@@ -34,7 +35,7 @@ SHARED = (
 )
 
 
-class TrainablePatterns(Configured, keras.layers.Layer):
+class TrainablePatterns(Configured, keras.layers.Layer, abc.ABC):
     """Abstract base class: a `Hopfield` sublayer with learned vectors.
 
     Subclasses define `build`, `_retrieve` and `_shapes_of`.
@@ -63,7 +64,7 @@ class TrainablePatterns(Configured, keras.layers.Layer):
         self._arguments = sorted(arguments)
         self.hopfield = Hopfield(**arguments, dtype=self.dtype_policy, name="hopfield")
         self._take_arguments()
-        hand_down(self, self.hopfield)
+        pass_on_policies(self, self.hopfield)
 
     @property
     def betas(self) -> np.ndarray:
@@ -105,6 +106,7 @@ class TrainablePatterns(Configured, keras.layers.Layer):
         given = {name: config[name] for name in self._arguments}
         return {**super().get_config(), **given}
 
+    @abc.abstractmethod
     def _retrieve(
         self,
         inputs: Tensor,
@@ -113,11 +115,10 @@ class TrainablePatterns(Configured, keras.layers.Layer):
         training: bool | None,
     ) -> tuple[Tensor, Tensor | None]:
         """Returns the output, and the weights if `return_weights` is True."""
-        raise TypeError(f"{type(self).__name__} has to define `_retrieve`")
 
+    @abc.abstractmethod
     def _shapes_of(self, shape: tuple) -> tuple[tuple, tuple]:
         """Returns the shapes of output and weights for a shape of the inputs."""
-        raise TypeError(f"{type(self).__name__} has to define `_shapes_of`")
 
     def _add_patterns(self, name: str, width: int) -> Any:
         """Adds a weight (num_patterns, D), initialized to vectors of length about 1."""

@@ -77,7 +77,7 @@ class MemoryAge(Configured, keras.layers.Layer):
             size = inputs.shape[1] if inputs.shape[1] is not None else slots
             places = 1 + size + self._most(size)
             draws = keras.random.uniform((batch, places), seed=self.seed_generator)
-            ages = positions.gaps(ages, draws, self.noise)
+            ages = positions.insert_gaps(ages, draws, self.noise)
         return ops.minimum(ages, self.memory_size)
 
     def compute_output_spec(

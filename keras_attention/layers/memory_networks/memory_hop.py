@@ -46,7 +46,7 @@ class MemoryHop(OneHeadAttention):
             as in the paper, so a hop may attend to nothing. Masked memories count as
             empty. Requires the softmax. None if no memory is empty.
         linear_start: whether training starts without the normalizer, p = uᵀm. The
-            non-trainable variable `linear` holds the current mode. Set it to False, as
+            non-trainable variable `linear` stores the current mode. Set it to False, as
             the callback `LinearStart` does, to use the normalizer.
         kernel_initializer: the initializer of H. Defaults to a normal distribution
             with standard deviation 0.1.

@@ -36,20 +36,20 @@ def write_cache(
     if not rolls or steps == 1:
         at = index % size if rolls else index
         cache = Prepared(*(write_steps(a, b, at) for a, b in zip(cache, new)))
-        held = _held(positions[-1], size) if rolls else ops.arange(size)
+        held = _ring_positions(positions[-1], size) if rolls else ops.arange(size)
         return cache, held, cache
-    before = _held(positions[0] - 1, size)
-    seen = Prepared(*(ops.concatenate(pair, axis=1) for pair in zip(cache, new)))
-    after = _held(positions[-1], size)  # (P,)
+    before = _ring_positions(positions[0] - 1, size)
+    attended = Prepared(*(ops.concatenate(pair, axis=1) for pair in zip(cache, new)))
+    after = _ring_positions(positions[-1], size)  # (P,)
     source = ops.clip(after - positions[0], 0, steps - 1)
 
-    def rolled(old: Tensor, late: Tensor) -> Tensor:
+    def rolled(old: Tensor, new_part: Tensor) -> Tensor:
         shape = (1, size, *[1] * (len(old.shape) - 2))
-        fresh = ops.reshape(after >= positions[0], shape)
-        return ops.where(fresh, ops.take(late, source, axis=1), old)
+        is_new = ops.reshape(after >= positions[0], shape)
+        return ops.where(is_new, ops.take(new_part, source, axis=1), old)
 
-    cache = Prepared(*(rolled(old, late) for old, late in zip(cache, new)))
-    return seen, ops.concatenate([before, positions]), cache
+    cache = Prepared(*(rolled(old, new_part) for old, new_part in zip(cache, new)))
+    return attended, ops.concatenate([before, positions]), cache
 
 
 def check_room(inputs: Tensor, cache: Prepared, index: Any, window: int | None) -> None:
@@ -72,7 +72,7 @@ def check_room(inputs: Tensor, cache: Prepared, index: Any, window: int | None) 
         )
 
 
-def _held(last: Tensor, size: int) -> Tensor:
+def _ring_positions(last: Tensor, size: int) -> Tensor:
     """Returns the positions in a ring buffer after position `last` is written, (P,).
 
     Slot j holds the largest p ≤ last with p mod P = j. If p < 0, the slot is empty.

@@ -101,7 +101,7 @@ class HeadsAttention(ProjectedHeads):
         )
         if folds:
             heads = folding.unfold(heads, ops.shape(query), axes)  # (B, ..., H, V)
-        output = self._close(heads, query)
+        output = self._project_output(heads, query)
         if folds and weights is not None:
             shape = ops.shape(query), ops.shape(key)
             shape = folding.weights_shape(*shape, self._num_heads, axes)
@@ -123,7 +123,7 @@ class HeadsAttention(ProjectedHeads):
         return_weights: bool,
         causal: bool,
     ) -> tuple[Tensor, Tensor | None]:
-        """Returns the output of the heads (B, T, H, V) under all masks, and weights."""
+        """Applies all masks; returns the heads' output (B, T, H, V) and the weights."""
         own = causal and not self._takes_causal
         mask = self._compute_attention_mask(
             query,
@@ -319,7 +319,7 @@ class HeadsAttention(ProjectedHeads):
         heads, weights = self._attend_prepared(
             q, prepared, mask, random, return_weights
         )
-        return self._close(heads, query), weights, state
+        return self._project_output(heads, query), weights, state
 
     def _attend_prepared(
         self,

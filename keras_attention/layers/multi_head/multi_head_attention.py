@@ -35,7 +35,7 @@ class MultiHeadAttention(OrderedHeads):
     same call, the same weights in the same order, and the same results. It fixes these
     defects of Keras' layer: the masks of the inputs stay unchanged, an explicit
     `query_mask` has an effect, a fully masked query gets output 0 from every head on
-    every path, and dropout only slows down training.
+    every path, and a dropout rate does not slow down inference.
 
     Args:
         num_heads: H, the number of query heads.

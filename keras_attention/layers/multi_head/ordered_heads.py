@@ -11,7 +11,7 @@ from typing import Any
 from keras import ops
 
 from keras_attention import kernels
-from keras_attention.layers.base.arguments import hand_down, positive
+from keras_attention.layers.base.arguments import pass_on_policies, positive
 from keras_attention.layers.base.attention_layer import Prepared
 from keras_attention.layers.base.checks import check_usable
 from keras_attention.layers.base.recording import is_recording, record
@@ -35,7 +35,7 @@ class OrderedHeads(HeadsAttention):
     def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
         super().build(query_shape, value_shape, key_shape)
         if self.position is not None:
-            hand_down(self, self.position)
+            pass_on_policies(self, self.position)
             self.position.build_for(self._num_heads, self._key_dim)
 
     def step(
@@ -67,7 +67,7 @@ class OrderedHeads(HeadsAttention):
             is_recording(),
             self._own_bias(t, s),
         )
-        output = self._close(heads, inputs)
+        output = self._project_output(heads, inputs)
         if is_recording():
             record(self.path, ops.squeeze(weights, axis=-2) if single else weights)
         return (ops.squeeze(output, axis=1) if single else output), cache
@@ -129,7 +129,11 @@ class OrderedHeads(HeadsAttention):
         heads, weights = self._attend_prepared(
             q, prepared, mask, random, return_weights, self._own_bias(t, s)
         )
-        return self._close(heads, query), weights, state + ops.cast(steps, state.dtype)
+        return (
+            self._project_output(heads, query),
+            weights,
+            state + ops.cast(steps, state.dtype),
+        )
 
     @property
     def _sliding_window(self) -> int | None:

@@ -249,7 +249,7 @@ class ProjectedHeads(AttentionLayer):
         k = kernels.dense(self._key_dense, key, 1)
         return k if self._key_norm is None else self._key_norm(k)
 
-    def _close(self, heads: Tensor, query: Tensor) -> Tensor:
+    def _project_output(self, heads: Tensor, query: Tensor) -> Tensor:
         """Applies the gate and the output projection to the heads (B, ..., H, V)."""
         if self._gate_dense is not None:
             heads = heads * self._gate_dense(query)

@@ -22,7 +22,7 @@ NAMES: dict[str, type[Position]] = {
 
 
 def get(identifier: Any, dtype: Any = None) -> Position | None:
-    """Returns a position from its name, its config or an instance; None for None.
+    """Returns the position for a name, a config or an instance, and None for None.
 
     Args:
         identifier: "rotary", "alibi", "relative", a config, or a `Position`.

@@ -33,7 +33,7 @@ class Position(Configured, keras.layers.Layer):
         if not self.built:
             self.build((None, None, heads, width))
 
-    def hold(self, name: str, built: int, wanted: int) -> None:
+    def check_same_size(self, name: str, built: int, wanted: int) -> None:
         """Raises a ValueError for an attention of another size than at build time."""
         if built != wanted:
             raise ValueError(
@@ -67,7 +67,7 @@ class ScoreBias(Position):
     def build_for(self, heads: int, width: int) -> None:
         if not self.built:
             self.build((None, heads, None, None))
-        self.hold("num_heads", self.heads, heads)
+        self.check_same_size("num_heads", self.heads, heads)
 
     def build(self, scores_shape: Any) -> None:
         if len(scores_shape) != 4:

@@ -96,7 +96,7 @@ class RotaryEmbedding(Position):
 
     def build_for(self, heads: int, width: int) -> None:
         super().build_for(heads, width)
-        self.hold("key_dim", 2 * len(self._rates), width)
+        self.check_same_size("key_dim", 2 * len(self._rates), width)
 
     def build(self, inputs_shape: Any) -> None:
         self._rates = self._rates_of(inputs_shape[-1])

@@ -97,20 +97,20 @@ class AttentionRNN(Configured, keras.layers.Layer):
     Returns:
         The outputs (B, T, U + V), or (B, T, A) with `attention_units`. Without
         `return_sequences`, only the output of the last unmasked step. With
-        `return_state`, then the flat state: the states of the cell, the fed vector, the
-        states of the attention. With `return_attention_scores`, then the weights (B, T,
-        S), or (B, H, T, S) for an attention with heads; a list if `attention` is a
-        list.
+        `return_state`, the tensors of the state follow: the states of the cell, the fed
+        vector and the states of the attention. With `return_attention_scores`, the
+        weights follow last: (B, T, S), or (B, H, T, S) for an attention with heads; a
+        list of them if `attention` is a list.
 
     Masking:
         Boolean, True = valid. If a mask is not given, the mask that the tensor carries
         is used. Masked entries of the memory are never read; if all are masked, cₜ is
-        0. Outputs carry the mask that the inputs carry.
+        0. The outputs carry the mask of the inputs.
 
     Raises:
-        ValueError: for a cell that is not a cell, an attention that is not an attention
-            layer, a state with the wrong structure, an empty memory, or masks that do
-            not fit.
+        ValueError: for a `cell` that is not a cell, an `attention` that is not an
+            attention layer, a state with the wrong structure, an empty memory, or masks
+            that do not fit.
 
     Example:
 

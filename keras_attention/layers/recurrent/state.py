@@ -33,7 +33,7 @@ class StepOutput(NamedTuple):
 
 
 def replace_state(cell: Any, state: State, given: Any) -> State:
-    """Replaces the initial state by the state of a user.
+    """Replaces the initial state by a given state.
 
     Args:
         cell: the cell.

@@ -71,7 +71,7 @@ def unroll(
 
     state, found = loop.scan(step, state, sequence)
     output, context = (ops.swapaxes(x, 0, 1) for x in found[:2])  # (B, T, ·)
-    if at_once:  # `context` holds the queries
+    if at_once:  # `context` contains the queries
         attentions, states = rnn.protocol.attentions, state.attention
         context, weights, _ = attend_each(
             attentions, context, states, prepared, random, return_weights

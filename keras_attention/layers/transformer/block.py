@@ -14,7 +14,7 @@ from keras import ops
 from keras_attention.layers.base.adapter import as_attention
 from keras_attention.layers.base.arguments import (
     fraction,
-    hand_down,
+    pass_on_policies,
     policy_of,
     positive,
 )
@@ -135,7 +135,7 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
         attention = MultiHeadAttention(
             self.num_heads, **more, dtype=self.dtype_policy, name=name
         )
-        hand_down(self, attention)
+        pass_on_policies(self, attention)
         return attention
 
     def _norm(self, name: str, shape: tuple) -> keras.layers.Layer:

@@ -77,11 +77,15 @@ class TransformerDecoderBlock(Block):
         output carries the mask of the inputs.
 
     Raises:
-        ValueError: for sizes that are not positive; heads that do not divide D; an
-            unknown normalization; an attention that is not an attention layer or
-            returns another width; arguments that multi-head attention does not have;
-            `num_heads` together with a layer; or a position or window in
-            `cross_attention`.
+        ValueError: for sizes that are not positive; a dropout outside [0, 1); an
+            unknown activation or normalization; an `attention` or `cross_attention`
+            that is neither a dict nor an attention layer, or whose output does not have
+            the width D; arguments that multi-head attention does not have; `num_heads`
+            together with a layer, or missing without a layer; a `cross_attention` that
+            is the same layer as `attention`, a dict with a position or a window, or a
+            dict although `attention` is a layer; heads that do not divide D, unless
+            `attention` has a `key_dim`; inputs that are not of rank 3; or a memory or
+            masks that do not fit.
 
     Example:
 

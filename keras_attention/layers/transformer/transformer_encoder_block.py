@@ -62,10 +62,12 @@ class TransformerEncoderBlock(Block):
         carries the mask of the inputs.
 
     Raises:
-        ValueError: for sizes that are not positive; heads that do not divide D; an
-            unknown normalization; an attention that is not an attention layer or
-            returns another width; arguments that multi-head attention does not have; or
-            `num_heads` together with a layer.
+        ValueError: for sizes that are not positive; a dropout outside [0, 1); an
+            unknown activation or normalization; an `attention` that is neither a dict
+            nor an attention layer, or whose output does not have the width D; arguments
+            that multi-head attention does not have; `num_heads` together with a layer,
+            or missing without a layer; heads that do not divide D, unless `attention`
+            has a `key_dim`; inputs that are not of rank 3; or masks that do not fit.
 
     Example:
 
@@ -76,7 +78,7 @@ class TransformerEncoderBlock(Block):
     >>> tuple(block(words).shape)
     (2, 5, 8)
 
-    With any other attention in its place:
+    With another attention layer:
 
     >>> from keras_attention.layers import Hopfield
     >>> block = TransformerEncoderBlock(intermediate_dim=32, attention=Hopfield(2))

@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from keras_attention.layers.base.arguments import only_of_models
+from keras_attention.layers.base.arguments import check_model_keywords
 from keras_attention.layers.base.serialization import (
     argument_names,
     arguments_of,
@@ -22,21 +22,25 @@ class ConfiguredModel(keras.Model):
         inputs: the symbolic inputs of the graph.
         outputs: its outputs.
         arguments: `locals()` of the constructor. The constructor's arguments among them
-            become attributes and entries of the config. Layers are stored as configs,
-            because the model contains copies of them.
+            become attributes and entries of the config. A layer of which the graph
+            contains copies is stored as its config.
     """
 
     def __init__(self, inputs: Any, outputs: Any, arguments: dict[str, Any]) -> None:
         own, dtype = arguments["__class__"], arguments["dtype"]
-        more = only_of_models(own.__name__, arguments["kwargs"])
+        more = check_model_keywords(own.__name__, arguments["kwargs"])
         super().__init__(inputs=inputs, outputs=outputs, **more)
         if dtype is not None:
             self.dtype_policy = keras.dtype_policies.get(dtype)
+        parts = {id(layer) for layer in self._flatten_layers()}
         for name in argument_names(type(self)):
             if not isinstance(getattr(type(self), name, None), property):
                 value = arguments[name]
-                has_layers = isinstance(value, (keras.layers.Layer, dict, list))
-                setattr(self, name, as_config(value) if has_layers else value)
+                is_layer = isinstance(value, keras.layers.Layer)
+                is_copied = is_layer and id(value) not in parts
+                if is_copied or isinstance(value, (dict, list)):
+                    value = as_config(value)
+                setattr(self, name, value)
 
     def get_config(self) -> dict[str, Any]:
         return quantization.write(self, {**super().get_config(), **arguments_of(self)})

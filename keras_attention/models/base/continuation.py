@@ -14,9 +14,9 @@ from keras import ops
 from keras_attention.layers.base.arguments import positive
 from keras_attention.models.base.generation import (
     Writer,
+    as_tokens,
     padded,
     stop_tokens,
-    whole,
 )
 from keras_attention.ops.sequence import decoding
 
@@ -78,7 +78,7 @@ class Continuation:
 
     def _checked(self, prompts: Any, max_length: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns the prompts (B, P), padded at the end, and their lengths (B,)."""
-        tokens = whole("tokens", _rows(prompts), self.model.vocabulary_size)
+        tokens = as_tokens("tokens", _rows(prompts), self.model.vocabulary_size)
         lengths = (tokens != 0).sum(1)
         inside = np.arange(tokens.shape[1]) < lengths[:, None]
         if not lengths.all() or (inside != (tokens != 0)).any():

@@ -21,7 +21,7 @@ Begin = Callable[[Any, int], tuple[Any, Any, int]]
 
 
 class Writer:
-    """Runs a model's compiled `next` under any sampler. All generation uses it.
+    """Runs a model's compiled `next` with any sampler; all `generate` methods use it.
 
     Args:
         model: with KerasHub's `next(prompt, cache, index, static)`.
@@ -56,7 +56,8 @@ class Writer:
                 KerasHub.
             stops: tokens that end a sequence, or None.
             seed: the seed of a random sampler.
-            *key: values that identify `begin` among others of this model.
+            *key: values that distinguish `begin` from the model's other `begin`
+                functions.
 
         Returns:
             int32 (R, max_length), 0 after a stop token; with the further outputs of the
@@ -83,11 +84,11 @@ class Writer:
             )
         found = keras.tree.map_structure(ops.convert_to_numpy, found)
         tokens = found[0] if isinstance(found, tuple) else found
-        tokens = cut(tokens[..., index:end], stops)
+        tokens = zero_after_stop(tokens[..., index:end], stops)
         return (tokens, *found[1:]) if isinstance(found, tuple) else tokens
 
     def _run(self, begin: Begin, sampler: Any, stops: Any) -> Callable:
-        """Builds the program for a sampler of this package, which takes a length."""
+        """Builds the program for a sampler of this package; `end` sets the length."""
 
         def run(inputs: Any, prompt: Tensor, end: Any, draws: Any) -> Any:
             cache, static, index = begin(inputs, prompt.shape[1])
@@ -105,7 +106,7 @@ class Writer:
         return run
 
     def _run_hub(self, begin: Begin, sampler: Any, stops: Any) -> Callable:
-        """Builds the program for a KerasHub sampler, which fills its prompt."""
+        """Builds the program for a KerasHub sampler; the prompt sets the length."""
 
         def run(inputs: Any, prompt: Tensor) -> Any:
             cache, static, index = begin(inputs, prompt.shape[1])
@@ -164,7 +165,7 @@ class Generator:
         decoding.check_tokens("start_token_id", start_token_id, size)
         stops = stop_tokens(stop_token_ids, size)
         arrays = {
-            name: padded(whole(name, given), positions)
+            name: padded(as_tokens(name, given), positions)
             if name in self.sequences
             else np.asarray(ops.convert_to_numpy(given))
             for name, given in inputs.items()
@@ -210,7 +211,7 @@ def stop_tokens(given: Any, size: int) -> tuple[int, ...] | None:
     return stops
 
 
-def whole(name: str, given: Any, vocabulary: int | None = None) -> np.ndarray:
+def as_tokens(name: str, given: Any, vocabulary: int | None = None) -> np.ndarray:
     """Validates tokens and returns them as NumPy int32 (B, T).
 
     Args:
@@ -283,8 +284,8 @@ def tensors(structure: Any) -> list:
     return [x for x in keras.tree.flatten(structure) if x is not None]
 
 
-def cut(tokens: np.ndarray, stops: tuple[int, ...] | None) -> np.ndarray:
+def zero_after_stop(tokens: np.ndarray, stops: tuple[int, ...] | None) -> np.ndarray:
     """Sets tokens after the first stop token to 0; KerasHub's samplers do not."""
     ends = np.isin(tokens, stops or ())
-    behind = np.cumsum(ends, axis=-1) > ends
-    return np.where(behind, 0, tokens)
+    is_after_stop = np.cumsum(ends, axis=-1) > ends
+    return np.where(is_after_stop, 0, tokens)

@@ -26,7 +26,7 @@ def write(model: keras.Model, config: dict[str, Any]) -> dict[str, Any]:
     found = {
         layer.path: {
             "mode": layer.quantization_mode,
-            # Keras before 3.13 knows only the mode.
+            # Keras before 3.13 supports only the mode.
             "config": keras.saving.serialize_keras_object(
                 getattr(layer, "quantization_config", None)
             ),

@@ -34,7 +34,7 @@ class DNCNetwork(ConfiguredModel):
 
     Inputs after the last answer step have no effect, so vectors may have any padding.
     For tokens, 0 is padding: the memory does not change there, and these steps cannot
-    be answer steps. A step without an input that needs an answer requires a separate
+    be answer steps. An answer step without an input therefore requires a separate
     token.
 
     Args:

@@ -41,10 +41,11 @@ class AttentiveFactorization(ConfiguredModel):
         regularization: λ, the factor of the sum of squares of all tables, as in
             `MatrixFactorization`.
 
-    Inputs: a dict, as built by `keras_attention.datasets.ratings.histories`, of item:
-        int32 (B,). history: int32 (B, S), items that the user has rated, without
-        `item`. history_ratings: floats (B, S). history_mask: booleans (B, S), False for
-        padding.
+    Inputs: a dict, as built by `keras_attention.datasets.ratings.histories`, of
+        item: int32 (B,).
+        history: int32 (B, S), items that the user has rated, without `item`.
+        history_ratings: floats (B, S).
+        history_mask: booleans (B, S), False for padding.
 
     Returns:
         Ratings (B, 1).
@@ -86,7 +87,7 @@ class AttentiveFactorization(ConfiguredModel):
         fraction("dropout", dropout)
         table = rating.Tables(regularization, dtype)
         bias = table.bias(num_items, "item_bias")
-        asks, keys, values, answers = (
+        query_table, key_table, value_table, vector_table = (
             table(num_items, dim, f"item_{name}")
             for name in ("query", "key", "value", "vector")
         )
@@ -95,25 +96,27 @@ class AttentiveFactorization(ConfiguredModel):
         )
         item = keras.Input((), dtype="int32", name="item")  # (B,)
         history = keras.Input((None,), dtype="int32", name="history")  # (B, S)
-        told = keras.Input((None,), name="history_ratings")  # (B, S)
+        history_ratings = keras.Input((None,), name="history_ratings")  # (B, S)
         is_valid = keras.Input((None,), dtype="bool", name="history_mask")  # (B, S)
 
-        usual = ops.expand_dims(bias(item), -1)  # (B, 1, 1)
-        known_ratings = ops.where(is_valid, told, mean)  # masked ratings are not read
+        base_rating = ops.expand_dims(bias(item), -1)  # (B, 1, 1)
+        known_ratings = ops.where(
+            is_valid, history_ratings, mean
+        )  # masked ratings are not read
         liked = ops.expand_dims(known_ratings - mean, -1) - bias(history)  # (B, S, 1)
-        taste = attention(
-            asks(ops.expand_dims(item, 1)),  # (B, 1, D)
-            liked * values(history),  # (B, S, D)
-            keys(history),
+        user_vector = attention(
+            query_table(ops.expand_dims(item, 1)),  # (B, 1, D)
+            liked * value_table(history),  # (B, S, D)
+            key_table(history),
             value_mask=is_valid,
         )
-        vector = ops.expand_dims(answers(item), 1)  # (B, 1, D)
-        found = usual + ops.sum(taste * vector, axis=-1, keepdims=True)
+        vector = ops.expand_dims(vector_table(item), 1)  # (B, 1, D)
+        found = base_rating + ops.sum(user_vector * vector, axis=-1, keepdims=True)
         super().__init__(
             {
                 "item": item,
                 "history": history,
-                "history_ratings": told,
+                "history_ratings": history_ratings,
                 "history_mask": is_valid,
             },
             ops.squeeze(found, -1) + mean,
@@ -138,23 +141,25 @@ class AttentiveFactorization(ConfiguredModel):
         """
         item = np.atleast_1d(rating.known("items", items, self.num_items))
         known = np.atleast_1d(rating.known("history", history, self.num_items))
-        told = np.atleast_1d(np.asarray(ratings, "float32"))
-        if told.shape != known.shape:
+        known_ratings = np.atleast_1d(np.asarray(ratings, "float32"))
+        if known_ratings.shape != known.shape:
             raise ValueError(
                 "`history` and `ratings` must be as many. "
-                f"Received: {known.size} and {told.size}"
+                f"Received: {known.size} and {known_ratings.size}"
             )
-        rating.finite("ratings", told)
+        rating.finite("ratings", known_ratings)
         count = known.size
         room = max(1, count)  # a user without ratings gets a masked one
-        known, told = (np.pad(x, (0, room - x.size)) for x in (known, told))
+        known, known_ratings = (
+            np.pad(x, (0, room - x.size)) for x in (known, known_ratings)
+        )
         is_valid = np.arange(room) < count
         every = (len(item), room)
         found = self.predict(
             {
                 "item": item,
                 "history": np.broadcast_to(known, every),
-                "history_ratings": np.broadcast_to(told, every),
+                "history_ratings": np.broadcast_to(known_ratings, every),
                 "history_mask": is_valid & (known != item[:, None]),
             },
             batch_size=1024,
@@ -176,7 +181,7 @@ class AttentiveFactorization(ConfiguredModel):
             The items, int32, best first, and their predicted ratings, float32.
 
         Raises:
-            ValueError: as `rate`, and for a `count` below 1.
+            ValueError: as in `rate`, and for a `count` below 1.
         """
         positive("count", count)
         found = self.rate(np.arange(self.num_items), history, ratings)

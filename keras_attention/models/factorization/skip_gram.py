@@ -50,8 +50,9 @@ class SkipGram(ConfiguredModel):
             brackets, such as "<pad>", do not count as words. Only `nearest` and
             `analogy` need `words`. They are saved with the model.
 
-    Inputs: a dict of center: int32 (B,). context: int32 (B, P), the true context word
-        and the negative samples.
+    Inputs: a dict of
+        center: int32 (B,).
+        context: int32 (B, P), the true context word and the negative samples.
 
     Returns:
         Logits (B, P).
@@ -176,7 +177,7 @@ class SkipGram(ConfiguredModel):
             c.
 
         Raises:
-            ValueError: as `nearest`.
+            ValueError: as in `nearest`.
         """
         given = self._find(a, b, c)
         corner = similarity.parallelogram(*self.vectors()[given])

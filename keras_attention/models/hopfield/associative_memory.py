@@ -11,17 +11,17 @@ import numpy as np
 from keras import ops
 
 from keras_attention import kernels
-from keras_attention.layers.base.arguments import only_of_models, positive
+from keras_attention.layers.base.arguments import check_model_keywords, positive
 from keras_attention.layers.base.serialization import arguments_of, export
 from keras_attention.models.hopfield import arguments as check
 from keras_attention.models.hopfield.steps import (
     Equations,
     Settings,
     as_numpy,
+    block_size,
+    concatenate_trajectories,
     equations,
-    fewest,
     iterate_states,
-    joined,
     parts,
     shaped,
     trajectory,
@@ -91,7 +91,7 @@ class AssociativeMemory(MemoryTheory):
     >>> np.round(np.asarray(found), 2).tolist()
     [[1.0, 1.0, 1.0, 1.0]]
 
-    Which pattern each is, of patterns of one length (of others: the nearest):
+    The index of each retrieved pattern, if all patterns have the same norm:
 
     >>> np.argmax(np.asarray(found) @ np.asarray(memory.patterns).T, -1).tolist()
     [0]
@@ -113,7 +113,9 @@ class AssociativeMemory(MemoryTheory):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(dtype=dtype, **only_of_models("AssociativeMemory", kwargs))
+        super().__init__(
+            dtype=dtype, **check_model_keywords("AssociativeMemory", kwargs)
+        )
         if positive("degree", degree) < 2:
             raise ValueError(f"`degree` must be at least 2. Received: degree={degree}")
         self.kind = check.one_of("kind", kind, KINDS)
@@ -178,7 +180,7 @@ class AssociativeMemory(MemoryTheory):
         if stays.any():
             self._fill(as_numpy(self._table)[: self._count][stays])
         else:
-            self._hold(None, 0)
+            self._set_table(None, 0)
 
     def quantize(self, mode: Any = None, config: Any = None, **kwargs: Any) -> None:
         """Does nothing, because patterns are not weights. They keep their precision.
@@ -221,22 +223,29 @@ class AssociativeMemory(MemoryTheory):
         limit = positive("max_steps", max_steps)
         limit = limit if steps is None else positive("steps", steps)
         shape, states = self._states("queries", queries)
-        count, ours = states.shape[0], self._equations
-        size = fewest(ours.rows(self._table.shape[0], ours.settings.streams), count)
+        count, program = states.shape[0], self._equations
+        size = block_size(
+            program.rows(self._table.shape[0], program.settings.streams),
+            count,
+        )
         given = self._table, self._count, self.beta
         within = tolerance if steps is None else None
         blocks = [
-            iterate_states(ours.compiled_step, given, part, size, limit, within)
+            iterate_states(program.compiled_step, given, part, size, limit, within)
             for part in parts(states, size)
         ]
         kept = None if return_trajectory else 1
-        ways = [deque(block, kept) for block in blocks]
-        found = [way[-1] for way in ways] or [states]
+        trajectories = [deque(block, kept) for block in blocks]
+        found = [one[-1] for one in trajectories] or [states]
         found = found[0] if len(found) == 1 else ops.concatenate(found)
         found = shaped(ops.cast(found, self.compute_dtype), shape)
         if not return_trajectory:
             return found
-        all_states = joined(ways) if ways else as_numpy(states)[None]
+        all_states = (
+            concatenate_trajectories(trajectories)
+            if trajectories
+            else as_numpy(states)[None]
+        )
         energies = np.stack([as_numpy(self.energy(x)) for x in all_states])
         return found, trajectory(all_states, energies, tolerance, shape)
 
@@ -304,9 +313,9 @@ class AssociativeMemory(MemoryTheory):
         if self.kind == "modern":
             size = streaming.table_size(count, self.chunk_size)
         padded = np.pad(patterns, ((0, size - count), (0, 0)))
-        self._hold(ops.convert_to_tensor(padded, self.variable_dtype), count)
+        self._set_table(ops.convert_to_tensor(padded, self.variable_dtype), count)
 
-    def _hold(self, table: Tensor, count: int) -> None:
+    def _set_table(self, table: Tensor, count: int) -> None:
         self._table, self._count = table, count
         # Compiled functions hold the previous patterns as constants.
         self.train_function = self.test_function = self.predict_function = None

@@ -57,8 +57,9 @@ class HopfieldClassifier(ConfiguredModel):
             `projections`. `{"projections": False}` requires `num_heads=1` and
             `key_dim=None`.
 
-    Inputs: a dict of instances: floats (B, S, F). instances_mask: booleans (B, S),
-        False for padding.
+    Inputs: a dict of
+        instances: floats (B, S, F).
+        instances_mask: booleans (B, S), False for padding.
 
     `keras_attention.datasets.bags.Bags.of(sets, labels).padded()` builds both from a
     list of arrays (S, F), one per bag, with any S.

@@ -82,11 +82,13 @@ class Equations:
         given = normalizer, similarity
         if self.settings.streams:
             return streaming.streamed_update(states, table, count, beta, *given, chunk)
-        seen = is_valid(table, count)
-        return energy.hopfield_update(states, table, _like(beta, states), *given, seen)
+        is_pattern = is_valid(table, count)
+        return energy.hopfield_update(
+            states, table, _like(beta, states), *given, is_pattern
+        )
 
     def energy(
-        self, states: Tensor, place: Any, table: Tensor, count: Any, beta: Any
+        self, states: Tensor, first_row: Any, table: Tensor, count: Any, beta: Any
     ) -> Tensor:
         """Computes the energies, (T,)."""
         kind, normalizer, similarity, degree, _, _ = self.settings
@@ -96,13 +98,15 @@ class Equations:
             return binary_energy.polynomial_energy(states, table, degree)
         if kind == "exponential":
             return binary_energy.exponential_energy(states, table)
-        beta, seen = _like(beta, states), is_valid(table, count)
-        return energy.hopfield_energy(states, table, beta, normalizer, similarity, seen)
+        beta, is_pattern = _like(beta, states), is_valid(table, count)
+        return energy.hopfield_energy(
+            states, table, beta, normalizer, similarity, is_pattern
+        )
 
     def size(
         self,
         states: Tensor,
-        place: Any,
+        first_row: Any,
         table: Tensor,
         count: Any,
         beta: Any,
@@ -121,12 +125,12 @@ class Equations:
         return retrieval.metastable_size(weights, mass)
 
     def separation(
-        self, states: Tensor, place: Any, table: Tensor, count: Any, beta: Any
+        self, states: Tensor, first_row: Any, table: Tensor, count: Any, beta: Any
     ) -> Tensor:
         """Computes Δ (T,) for the patterns from index `place` on."""
         similar = scores.dot(states, ops.cast(table, states.dtype))  # (T, P)
         column = ops.expand_dims(masks.positions(table.shape[0]), 0)
-        row = masks.positions(states.shape[0]) + ops.cast(place, "int32")
+        row = masks.positions(states.shape[0]) + ops.cast(first_row, "int32")
         others = ops.logical_and(
             is_valid(table, count), ops.not_equal(column, ops.expand_dims(row, 1))
         )
@@ -141,7 +145,7 @@ class Equations:
             states: (T, D).
             *given: the table, count, β and further arguments of the function.
         """
-        size = fewest(self.rows(given[0].shape[0]), states.shape[0])
+        size = block_size(self.rows(given[0].shape[0]), states.shape[0])
         # The mass selects a Python branch, so it must be a static number.
         key, more = f"{name} {given[3:]}", given[3:]
         if key not in self._compiled:
@@ -166,7 +170,7 @@ def equations(settings: Settings) -> Equations:
 
 def iterate_states(
     step: Callable,
-    given: tuple[Any, ...],
+    stored: tuple[Any, ...],
     queries: Tensor,
     size: int,
     limit: int,
@@ -176,7 +180,7 @@ def iterate_states(
 
     Args:
         step: the step of `Equations`.
-        given: the table, count and β.
+        stored: the table, count and β.
         queries: (T, D).
         size: T of the compiled step, at least the number of queries.
         limit: the maximum number of steps.
@@ -189,7 +193,7 @@ def iterate_states(
     states, moving = padded(queries, size), np.arange(size) < count
     yield queries
     for _ in range(limit):
-        states, moved = step(states, ops.convert_to_tensor(moving), *given)
+        states, moved = step(states, ops.convert_to_tensor(moving), *stored)
         yield states if count == size else states[:count]
         if tolerance is not None:
             moving = moving & (as_numpy(moved) > tolerance)
@@ -197,12 +201,23 @@ def iterate_states(
                 return
 
 
-def joined(ways: Sequence[Iterable[Tensor]]) -> np.ndarray:
-    """Concatenates the trajectories of blocks: (K + 1, T, D). Ended ones repeat."""
-    arrays = [[as_numpy(states) for states in way] for way in ways]
+def concatenate_trajectories(trajectories: Sequence[Iterable[Tensor]]) -> np.ndarray:
+    """Concatenates the trajectories of blocks to (K + 1, T, D).
+
+    Shorter trajectories repeat their last state.
+    """
+    arrays = [
+        [as_numpy(states) for states in states_of_block]
+        for states_of_block in trajectories
+    ]
     longest = max(map(len, arrays))
-    full = [way + way[-1:] * (longest - len(way)) for way in arrays]
-    return np.concatenate([np.stack(way) for way in full], axis=1)
+    full = [
+        states_of_block + states_of_block[-1:] * (longest - len(states_of_block))
+        for states_of_block in arrays
+    ]
+    return np.concatenate(
+        [np.stack(states_of_block) for states_of_block in full], axis=1
+    )
 
 
 def trajectory(
@@ -229,16 +244,16 @@ def as_numpy(x: Tensor) -> np.ndarray:
 
 def is_valid(table: Tensor, count: Any) -> Tensor:
     """Returns booleans (1, P), True for rows of a table (P, D) that are patterns."""
-    seen = masks.positions(table.shape[0]) < ops.cast(count, "int32")
-    return ops.expand_dims(seen, 0)
+    is_pattern = masks.positions(table.shape[0]) < ops.cast(count, "int32")
+    return ops.expand_dims(is_pattern, 0)
 
 
-def fewest(most: int, count: int) -> int:
+def block_size(maximum: int, count: int) -> int:
     """Returns a power of two that is at least `count`, but at most `most`.
 
     This limits the number of compiled block sizes.
     """
-    return min(most, 1 << max(count - 1, 0).bit_length())
+    return min(maximum, 1 << max(count - 1, 0).bit_length())
 
 
 def parts(states: Tensor, size: int) -> list[Tensor]:

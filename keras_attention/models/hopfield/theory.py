@@ -32,7 +32,7 @@ class MemoryTheory(keras.Model):
 
         Args:
             states: (..., T, D).
-            mass: the fraction of the weight that the patterns must hold.
+            mass: the fraction of the weight that the patterns must reach.
 
         Returns:
             int32 (..., T).

@@ -20,8 +20,8 @@ from keras_attention.numerics import masks, normalizers
 
 Tensor = Any
 
-# The norm of the entity vectors. Its square is added to the score of a key whose entity
-# the state holds with certainty.
+# The norm of the entity vectors. If the state contains the vector of a key's entity
+# with weight 1, the score of the key increases by the square of the norm.
 LENGTH = 4.0
 
 
@@ -56,9 +56,9 @@ class KeyValueMemNN(ConfiguredModel):
         kernel_initializer: the initializer of each R; the identity by default.
 
     Call arguments:
-        inputs: a dict of integers: "question" (B, L): words; 0 is padding. "keys" (B,
-            M, 2): the entity and the relation of each fact. "values" (B, M): the entity
-            that each fact maps its key to; 0 for padding.
+        inputs: a dict of three integer arrays, in which 0 is padding: "question" (B,
+            L), the words; "keys" (B, M, 2), the entity and the relation of each fact's
+            key; and "values" (B, M), the entity of each fact's value.
 
     Returns:
         Probabilities (B, M + 2) of the entities; 0 for entities that are not a value.

@@ -26,7 +26,7 @@ BLOCK = 2**16  # facts embedded at a time
 # The file format of `LargeMemory.save`.
 FORMAT = "keras_attention.LargeMemory 1"
 ARRAYS = ("facts", "features", "keys")
-TABLES = ("buckets", "members", "starts")  # of a hash
+TABLES = ("buckets", "members", "starts")  # the arrays of a hash
 HASHES: dict[str, type[Hash]] = {"WordHash": WordHash, "ClusterHash": ClusterHash}
 # The model's sizes that determine the features of a fact and their embeddings.
 SIZES = ("vocabulary_size", "ngrams", "buckets", "embedding_dim", "nonlinear")
@@ -73,28 +73,32 @@ class LargeMemory:
                 "`index` must be a hash of the same facts. Received: "
                 f"index.size={index.size}, len(facts)={len(facts)}"
             )
-        self._know(model, facts, index)
+        self._set_model(model, facts, index)
         blocks = [facts[i : i + BLOCK] for i in range(0, len(facts), BLOCK)]
-        width = self._i.ngrams * facts.shape[1]
+        width = self._features_layer.ngrams * facts.shape[1]
         self._features = np.zeros((len(facts), width), "int32")
-        self._keys = np.zeros((len(facts), self._o.embedding_dim), "float32")
+        self._keys = np.zeros((len(facts), self._finder.embedding_dim), "float32")
         for n, block in enumerate(blocks):
             here = slice(n * BLOCK, n * BLOCK + len(block))
-            self._features[here] = numpy(self._i(block))
+            self._features[here] = numpy(self._features_layer(block))
             self._keys[here] = self._embedded(self._features[here])
         self._embedding = fingerprint(model)
 
-    def _know(self, model: Any, facts: np.ndarray, index: Hash | None) -> None:
+    def _set_model(self, model: Any, facts: np.ndarray, index: Hash | None) -> None:
         """Sets the attributes that are cheap to compute."""
         self.index = index
         self.facts = facts
         self._model = model
-        self._i, self._o, self._r = (model.get_layer(name) for name in "IOR")
+        self._features_layer, self._finder, self._responder = (
+            model.get_layer(name) for name in "IOR"
+        )
         filled = (facts != 0).any(1)
         self._all = np.flatnonzero(filled)
         self._times = np.where(filled, np.cumsum(filled), -1)  # (N,)
         if model.adaptive:
-            self._nothing = self._embedded(np.array([[self._i.size]]))[0]  # (D,)
+            self._null_key = self._embedded(np.array([[self._features_layer.size]]))[
+                0
+            ]  # (D,)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Saves the facts, embeddings and hash to one NumPy archive.
@@ -114,14 +118,14 @@ class LargeMemory:
                 "`index` must be a WordHash, a ClusterHash or None to be saved. "
                 f"Received: index={self.index!r}"
             )
-        about = {
+        metadata = {
             "format": FORMAT,
             "sizes": {size: int(getattr(self._model, size)) for size in SIZES},
             "embedding": self._embedding,
             "hash": name,
         }
         arrays: dict[str, Any] = {
-            "about": np.array(json.dumps(about)),
+            "about": np.array(json.dumps(metadata)),
             "facts": self.facts,
             "features": self._features,
             "keys": self._keys,
@@ -155,24 +159,24 @@ class LargeMemory:
             ValueError: if the file is not a saved memory or is damaged, or if the model
                 differs in size or weights from the one that created the memory.
         """
-        about, arrays, index = _read(path)
-        for name, size in about["sizes"].items():
+        metadata, arrays, index = _read(path)
+        for name, size in metadata["sizes"].items():
             if getattr(model, name, None) != size:
                 raise ValueError(
                     f"`model` must be the one that the memory in {path} was made "
                     f"with, of {name}={size!r}. Received: "
                     f"model.{name}={getattr(model, name, None)!r}"
                 )
-        if fingerprint(model) != about["embedding"]:
+        if fingerprint(model) != metadata["embedding"]:
             raise ValueError(
                 f"`model` must be the one that the memory in {path} was made with; "
                 "this one has other weights, or was trained since. `model.remember` "
                 f"makes the memory anew. Received: model={model!r}"
             )
         memory = cls.__new__(cls)
-        memory._know(model, arrays["facts"], index)
+        memory._set_model(model, arrays["facts"], index)
         memory._features, memory._keys = arrays["features"], arrays["keys"]
-        memory._embedding = about["embedding"]
+        memory._embedding = metadata["embedding"]
         return memory
 
     def answer(self, questions: np.ndarray) -> Answers:
@@ -185,14 +189,14 @@ class LargeMemory:
             `Answers`.
         """
         questions = np.asarray(questions)
-        asked = self._i(questions)  # (B, ·)
-        state = self._o.question(asked)  # (B, D)
-        batch, hops = len(questions), self._o.supports
+        asked = self._features_layer(questions)  # (B, ·)
+        state = self._finder.question(asked)  # (B, D)
+        batch, hops = len(questions), self._finder.supports
         found = np.full((batch, hops), -1)
         scored = np.zeros(batch, "int64")
         for hop in range(hops):
-            query = self._o.embed(state)
-            weights = numpy(self._o.weights_of_time(query))  # (B, 3)
+            query = self._finder.embed(state)
+            weights = numpy(self._finder.weights_of_time(query))  # (B, 3)
             query = numpy(query)
             for b in range(batch):
                 if hop == 0 or found[b, hop - 1] >= 0:
@@ -201,11 +205,11 @@ class LargeMemory:
                     )
                     found[b, hop], scored[b] = best, scored[b] + count
             if hop + 1 < hops:
-                state = self._o.add(state, hop, self._sentences(found[:, hop]))
+                state = self._finder.add(state, hop, self._sentences(found[:, hop]))
         slots = np.where(found >= 0, np.arange(hops), -1)  # (B, K)
         memory = np.stack([self._sentences(found[:, h]) for h in range(hops)], axis=1)
         memory = np.pad(memory, ((0, 0), (0, 0), (1, 0)))  # (B, K, ·), no times needed
-        words = numpy(self._r(asked, memory, slots)).argmax(-1)
+        words = numpy(self._responder(asked, memory, slots)).argmax(-1)
         return Answers(words, found, scored)
 
     def _find(
@@ -228,7 +232,7 @@ class LargeMemory:
         times = self._times[slots]
         if self._model.adaptive:  # m_∅ is older than all
             slots = np.concatenate([[-1], slots])
-            similar = np.concatenate([[self._nothing @ query], similar])
+            similar = np.concatenate([[self._null_key @ query], similar])
             times = np.concatenate([[0], times])
         if not len(slots):
             return -1, count
@@ -236,7 +240,7 @@ class LargeMemory:
         return int(slots[last_of_one_pass(similar, weights, x, times)]), count
 
     def _embedded(self, features: np.ndarray) -> np.ndarray:
-        return numpy(self._o.embed(self._o.candidate(features)))
+        return numpy(self._finder.embed(self._finder.candidate(features)))
 
     def _sentences(self, slots: np.ndarray) -> np.ndarray:
         """Returns the features (B, ·) of facts (B,); zeros for −1."""
@@ -297,23 +301,23 @@ def _read(
         file.seek(0)
         try:
             with np.load(file, allow_pickle=False) as archive:
-                about = json.loads(str(archive["about"]))
-                if about["format"] != FORMAT:
-                    raise ValueError(f"its format is {about['format']!r}")
+                metadata = json.loads(str(archive["about"]))
+                if metadata["format"] != FORMAT:
+                    raise ValueError(f"its format is {metadata['format']!r}")
                 arrays = {name: archive[name] for name in ARRAYS}
-                _check(about, **arrays)
+                _check(metadata, **arrays)
                 index = None
-                if about["hash"] is not None:
+                if metadata["hash"] is not None:
                     tables = {name: archive[f"hash_{name}"] for name in TABLES}
-                    hash_class = HASHES[about["hash"]]
+                    hash_class = HASHES[metadata["hash"]]
                     index = hash_class.from_tables(len(arrays["facts"]), tables)
         except (KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
             raise ValueError(f"{path} is not a saved memory: {error}") from error
-    return about, arrays, index
+    return metadata, arrays, index
 
 
 def _check(
-    about: dict[str, Any], facts: np.ndarray, features: np.ndarray, keys: np.ndarray
+    metadata: dict[str, Any], facts: np.ndarray, features: np.ndarray, keys: np.ndarray
 ) -> None:
     """Checks the arrays of a file against each other and against the stored sizes."""
     number, length = checked(facts).shape
@@ -324,7 +328,7 @@ def _check(
             "its features must be int32 and its keys float32: "
             f"features.dtype={features.dtype}, keys.dtype={keys.dtype}"
         )
-    sizes, _ = about["sizes"], about["embedding"]
+    sizes, _ = metadata["sizes"], metadata["embedding"]
     wanted = (number, length * sizes["ngrams"]), (number, sizes["embedding_dim"])
     if (features.shape, keys.shape) != wanted:
         raise ValueError(

@@ -71,8 +71,8 @@ class BlockMaker:
         heads: int = 8,
         defaults: dict[str, Any] | None = None,
     ) -> None:
-        self.added, attended = split_position(position)
-        arguments = {**(defaults or {}), **block_arguments(block, attended)}
+        self.embedding_position, attention_position = split_position(position)
+        arguments = {**(defaults or {}), **block_arguments(block, attention_position)}
         for name, layer in (
             ("attention", attention),
             ("cross_attention", cross_attention),
@@ -83,7 +83,7 @@ class BlockMaker:
             num_heads = heads if num_heads is None else num_heads
             check_heads(dim, num_heads, arguments)
         else:
-            check_alone(num_heads, position, attended, block)
+            check_alone(num_heads, position, attention_position, block)
         self.num_heads = num_heads
         self._attention, self._cross_attention = attention, cross_attention
         self._arguments = {
@@ -124,8 +124,8 @@ def split_position(position: Any) -> tuple[Any, Any]:
             None.
 
     Returns:
-        (added, attended): the position that is added to the embeddings, and the
-        position of the attention layers. At least one of them is None.
+        The position that is added to the embeddings, and the position of the attention
+        layers. At least one of them is None.
 
     Raises:
         ValueError: if `position` is none of these.
@@ -142,12 +142,14 @@ def split_position(position: Any) -> tuple[Any, Any]:
     )
 
 
-def block_arguments(block: dict[str, Any] | None, attended: Any) -> dict[str, Any]:
+def block_arguments(
+    block: dict[str, Any] | None, attention_position: Any
+) -> dict[str, Any]:
     """Returns the arguments of a model's blocks, including the attention position.
 
     Args:
         block: the `block` of the model: further arguments of its blocks, or None.
-        attended: the attention position from `split_position`, or None.
+        attention_position: the attention position from `split_position`, or None.
 
     Raises:
         ValueError: if both arguments give a position, or `block` is not a dict of such
@@ -167,15 +169,15 @@ def block_arguments(block: dict[str, Any] | None, attended: Any) -> dict[str, An
             "attention; a layer is given as the model's `attention`. Received: "
             f"block={block!r}"
         )
-    if attended is None:
+    if attention_position is None:
         return arguments
     attention = dict(attention or {})
     if attention.get("position") is not None:
         raise ValueError(
             "`position` and `block` must not both give the attentions a position. "
-            f"Received: position={attended!r}, block={block!r}"
+            f"Received: position={attention_position!r}, block={block!r}"
         )
-    return {**arguments, "attention": {**attention, "position": attended}}
+    return {**arguments, "attention": {**attention, "position": attention_position}}
 
 
 def check_heads(dim: int, num_heads: int, arguments: dict[str, Any]) -> None:
@@ -206,14 +208,14 @@ def check_layer(name: str, attention: Any) -> None:
 
 
 def check_alone(
-    num_heads: Any, position: Any, attended: Any, block: dict[str, Any] | None
+    num_heads: Any, position: Any, attention_position: Any, block: dict[str, Any] | None
 ) -> None:
     """Raises a ValueError for arguments that conflict with a given attention layer.
 
     Args:
         num_heads: the `num_heads` of the model.
         position: the `position` of the model.
-        attended: the attention position from `split_position`.
+        attention_position: the attention position from `split_position`.
         block: the `block` of the model.
     """
     if num_heads is not None:
@@ -221,7 +223,7 @@ def check_alone(
             "`num_heads` must be None where `attention` is a layer, which has heads of "
             f"its own. Received: num_heads={num_heads!r}"
         )
-    if attended is not None:
+    if attention_position is not None:
         raise ValueError(
             f"`position` must be None, one of {list(ADDED)} or a layer that is added "
             "to embeddings where `attention` is a layer, which has positions of its "

@@ -139,13 +139,13 @@ class CausalLM(ConfiguredModel):
         )
         num_heads = maker.num_heads
         parts = _Parts()
-        parts.ends = TokenEmbedding(
+        parts.token_embedding = TokenEmbedding(
             vocabulary_size,
             dim,
-            maker.added,
+            maker.embedding_position,
             max_length=max_length,
             dropout=dropout,
-            scale=maker.added == "sinusoidal",
+            scale=maker.embedding_position == "sinusoidal",
             tied=tie_embeddings,
             dtype=dtype,
         )
@@ -154,7 +154,7 @@ class CausalLM(ConfiguredModel):
         parts.norm = norm_like(last, "final_norm") if last.norm_first else None
 
         tokens = keras.Input((None,), dtype="int32", name="tokens")  # (B, T)
-        x = parts.ends(tokens)  # (B, T, D)
+        x = parts.token_embedding(tokens)  # (B, T, D)
         for one in parts.blocks:
             x = one(x, use_causal_mask=True)
         logits = parts.logits(x)  # (B, T, V)
@@ -165,7 +165,7 @@ class CausalLM(ConfiguredModel):
     @property
     def positions(self) -> int | None:
         """The number of learned positions; None if the length is unlimited."""
-        return getattr(self._parts.ends.position, "max_length", None)
+        return getattr(self._parts.token_embedding.position, "max_length", None)
 
     def begin(
         self, inputs: dict[str, Tensor], length: int
@@ -189,7 +189,7 @@ class CausalLM(ConfiguredModel):
         gap = count - ops.cast(inputs["length"], "int32")[:, None]  # (B, 1)
         column = ops.arange(count - 1)[None]
         is_valid = column >= gap  # (B, P - 1)
-        x = parts.ends(tokens)
+        x = parts.token_embedding(tokens)
         source = ops.where(is_valid, column - gap, 0)
         x = ops.take_along_axis(x, source[:, :, None], axis=1)  # (B, P - 1, D)
         caches = []
@@ -218,12 +218,12 @@ class CausalLM(ConfiguredModel):
         """
         parts, caches = self._parts, []
         token = decoding.read(prompt, index - 1)  # (B,)
-        x = parts.ends.step(token, index - 1 - static["gap"])  # (B, D)
+        x = parts.token_embedding.step(token, index - 1 - static["gap"])  # (B, D)
         for block, before in zip(parts.blocks, cache):
             x, after = block.step(x, before, index - 1)
             caches.append(after)
         hidden = parts.norm(x) if parts.norm else x
-        return parts.ends.logits(hidden), hidden, caches
+        return parts.token_embedding.logits(hidden), hidden, caches
 
     def generate(
         self,
@@ -247,8 +247,8 @@ class CausalLM(ConfiguredModel):
                 prompts; or a list of lists of integers.
             max_length: the maximum number of tokens to generate, without the prompt.
                 With learned positions, the longest prompt and these tokens together
-                must not exceed the model's own `max_length`. The default exceeds it if
-                that is 64 or less.
+                must not exceed the model's own `max_length`. The default, 64, is
+                therefore too large for a model with a `max_length` of 64 or less.
             sampler: "greedy", "beam", "random", "top_k", "top_p", or a sampler of
                 `keras_attention.samplers` or of KerasHub.
             stop_token_ids: the token or tokens that end a sequence; None for none.
@@ -288,10 +288,10 @@ class CausalLM(ConfiguredModel):
 class _Parts:
     """The layers of a `CausalLM`, shared by its graph and its generation."""
 
-    ends: TokenEmbedding
+    token_embedding: TokenEmbedding
     blocks: list[TransformerEncoderBlock]
     norm: Any
 
     def logits(self, x: Tensor) -> Tensor:
         """Returns the logits (..., V) for the output of the last block (..., D)."""
-        return self.ends.logits(self.norm(x) if self.norm else x)
+        return self.token_embedding.logits(self.norm(x) if self.norm else x)

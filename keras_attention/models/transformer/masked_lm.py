@@ -134,13 +134,13 @@ class MaskedLM(ConfiguredModel):
         blocks = [maker.encoder(f"block_{n}") for n in range(num_layers)]
 
         norm = partial(norm_like, blocks[-1])
-        ends = TokenEmbedding(
+        token_embedding = TokenEmbedding(
             vocabulary_size,
             dim,
-            maker.added,
+            maker.embedding_position,
             max_length=max_length,
             dropout=dropout,
-            scale=maker.added == "sinusoidal",
+            scale=maker.embedding_position == "sinusoidal",
             tied=tie_embeddings,
             normalization=None if blocks[0].norm_first else norm("embedding_norm"),
             dtype=dtype,
@@ -155,7 +155,7 @@ class MaskedLM(ConfiguredModel):
             (None,), dtype="int32", name="mask_positions"
         )  # (B, P)
         is_valid = ops.not_equal(tokens, 0)
-        x = ends(tokens)  # (B, T, D)
+        x = token_embedding(tokens)  # (B, T, D)
         for one in blocks:
             x = one(x, mask=is_valid)
         if blocks[0].norm_first:
@@ -164,7 +164,7 @@ class MaskedLM(ConfiguredModel):
             x, ops.expand_dims(mask_positions, 2), axis=1
         )  # (B, P, D)
         hidden = norm("head_norm")(dense(x))
-        logits = bias(ends.logits(hidden))  # (B, P, V)
+        logits = bias(token_embedding.logits(hidden))  # (B, P, V)
         super().__init__(
             {"tokens": tokens, "mask_positions": mask_positions}, logits, locals()
         )

@@ -16,7 +16,7 @@ from keras_attention import samplers
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.arguments import check_sizes
 from keras_attention.models.base.configured_model import ConfiguredModel
-from keras_attention.models.base.generation import Generator, whole
+from keras_attention.models.base.generation import Generator, as_tokens
 from keras_attention.models.transformer.block_maker import BlockMaker
 from keras_attention.models.transformer.encoder_decoder import (
     EncoderDecoder,
@@ -167,7 +167,9 @@ class Transformer(ConfiguredModel):
         )
         num_heads = maker.num_heads
         parts = EncoderDecoder(maker, num_layers)
-        parts.embed(sizes, dim, maker.added, dropout, tie_embeddings, dtype)
+        parts.embed(
+            sizes, dim, maker.embedding_position, dropout, tie_embeddings, dtype
+        )
 
         source = keras.Input((None,), dtype="int32", name="source")  # (B, S)
         target = keras.Input((None,), dtype="int32", name="target")  # (B, T)
@@ -293,7 +295,7 @@ class Transformer(ConfiguredModel):
         if isinstance(inputs, dict) and "source" not in inputs:
             raise ValueError(f"`inputs` must hold 'source'. Received: {list(inputs)}")
         source = inputs["source"] if isinstance(inputs, dict) else inputs
-        source = whole("source", source, self.source_vocabulary_size)
+        source = as_tokens("source", source, self.source_vocabulary_size)
         most = self._parts.positions
         check_lengths(source.shape[1], max_length, most)
         return self._generator(

@@ -30,8 +30,8 @@ class TransformerClassifier(ConfiguredModel):
         xₗ = block(xₗ₋₁), in which every word attends to all words
         logits = W dropout(Σₜ x_L,ₜ / √n) + b           over the n words of a sequence
 
-    The factor 1/√n keeps the sum at a constant scale: the sum of n unrelated words is
-    √n times as long as one word.
+    The factor 1/√n keeps the scale of the sum constant: the sum of n uncorrelated
+    vectors is √n times as long as one vector.
 
     For integer labels, use the loss
     `keras.losses.SparseCategoricalCrossentropy(from_logits=True)`.
@@ -130,11 +130,11 @@ class TransformerClassifier(ConfiguredModel):
             heads=4,
         )
         num_heads = maker.num_heads
-        waves = maker.added == "sinusoidal"
+        waves = maker.embedding_position == "sinusoidal"
         embed = TokenEmbedding(
             vocabulary_size,
             dim,
-            maker.added,
+            maker.embedding_position,
             max_length=max_length,
             dropout=dropout,
             scale=waves,

@@ -32,7 +32,7 @@ import numpy as np
 from keras import ops
 
 from keras_attention.ops import scores
-from keras_attention.ops.hopfield import patterns as given
+from keras_attention.ops.hopfield import patterns as pattern_checks
 from keras_attention.ops.sequence.loop import scan
 
 Tensor = Any
@@ -94,7 +94,7 @@ def classical_energy(states: Tensor, patterns: Tensor) -> Tensor:
     Reference:
         Hopfield (1982).
     """
-    ours, stored = given.binary(states, patterns)
+    ours, stored = pattern_checks.binary(states, patterns)
     overlap = scores.dot(ours, stored)  # (..., T, S)
     # Subtract the diagonal, which contributes the width D for each pattern.
     return -ops.sum(overlap**2 - ours.shape[-1], axis=-1) / 2
@@ -147,7 +147,7 @@ def polynomial_energy(states: Tensor, patterns: Tensor, degree: int = 3) -> Tens
     Reference:
         Krotov & Hopfield (2016), section 2.
     """
-    ours, stored = given.binary(states, patterns)
+    ours, stored = pattern_checks.binary(states, patterns)
     overlap = scores.dot(ours, stored)  # (..., T, S)
     total = overlap
     for _ in range(_check_degree(degree) - 1):
@@ -205,7 +205,7 @@ def exponential_energy(states: Tensor, patterns: Tensor) -> Tensor:
         Demircigil et al. (2017); as a logarithm: Ramsauer et al., "Hopfield networks is
         all you need" (2021).
     """
-    ours, stored = given.binary(states, patterns)
+    ours, stored = pattern_checks.binary(states, patterns)
     return -ops.logsumexp(scores.dot(ours, stored), axis=-1)
 
 
@@ -243,15 +243,17 @@ def _checked(
             f"`order` must be one of {list(ORDERS)}. Received: order={order!r}"
         )
     degree = _check_degree(degree)
-    ours, stored = given.binary(states, patterns)
-    return given.result(neurons_update(ours, stored, kind, order, degree), states)
+    ours, stored = pattern_checks.binary(states, patterns)
+    return pattern_checks.result(
+        neurons_update(ours, stored, kind, order, degree), states
+    )
 
 
 def _at_once(
     states: Tensor, patterns: Tensor, overlap: Tensor, differences: Differences
 ) -> Tensor:
-    bend, slope = differences(overlap, states.shape[-1])  # (..., T, S)
-    growth = ops.sum(bend, axis=-1, keepdims=True) - states * ops.matmul(
+    even_part, slope = differences(overlap, states.shape[-1])  # (..., T, S)
+    growth = ops.sum(even_part, axis=-1, keepdims=True) - states * ops.matmul(
         slope, patterns
     )  # (..., T, D)
     return ops.where(growth > 0, -states, states)
@@ -264,9 +266,9 @@ def _one_by_one(
 
     def step(overlap: Tensor, neuron: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         old, stored = neuron  # (..., T), (..., S)
-        bend, slope = differences(overlap, width)  # (..., T, S)
+        even_part, slope = differences(overlap, width)  # (..., T, S)
         stored = ops.expand_dims(stored, -2)  # (..., 1, S)
-        growth = ops.sum(bend, axis=-1) - old * ops.sum(slope * stored, axis=-1)
+        growth = ops.sum(even_part, axis=-1) - old * ops.sum(slope * stored, axis=-1)
         new = ops.where(growth > 0, -old, old)  # (..., T)
         return overlap + ops.expand_dims(new - old, -1) * stored, new
 
@@ -285,12 +287,14 @@ def _power(degree: int) -> Differences:
     def differences(overlap: Tensor, width: int) -> tuple[Tensor, Tensor]:
         size = 2.0 ** math.ceil(math.log2(width))
         step, u = 2 / size, overlap / size
-        bend, slope, power = ops.zeros_like(u), ops.zeros_like(u), ops.ones_like(u)
+        even_part, slope, power = ops.zeros_like(u), ops.zeros_like(u), ops.ones_like(u)
         for k in range(degree, 0, -1):  # power is u to the n − k
             term = math.comb(degree, k) * step**k * power
-            bend, slope = (bend, slope + term) if k % 2 else (bend + term, slope)
+            even_part, slope = (
+                (even_part, slope + term) if k % 2 else (even_part + term, slope)
+            )
             power = power * u
-        return bend, slope
+        return even_part, slope
 
     return differences
 
@@ -302,8 +306,8 @@ def _exponential(overlap: Tensor, width: int) -> tuple[Tensor, Tensor]:
     in a tie, and the iteration would not converge.
     """
     e = ops.exp(overlap - ops.max(overlap, axis=-1, keepdims=True))
-    hair = 64 * float(np.finfo(keras.backend.standardize_dtype(e.dtype)).eps)
-    return (math.cosh(2) - 1) * (1 - hair) * e, math.sinh(2) * e
+    rounding_margin = 64 * float(np.finfo(keras.backend.standardize_dtype(e.dtype)).eps)
+    return (math.cosh(2) - 1) * (1 - rounding_margin) * e, math.sinh(2) * e
 
 
 def _check_degree(degree: int) -> int:

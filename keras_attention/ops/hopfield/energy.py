@@ -30,7 +30,7 @@ from keras import ops
 from keras_attention.numerics import masks, normalizers
 from keras_attention.numerics.precision import mask_value
 from keras_attention.ops import scores
-from keras_attention.ops.hopfield import patterns as given
+from keras_attention.ops.hopfield import patterns as pattern_checks
 from keras_attention.ops.hopfield.binary_energy import (
     classical_energy,
     classical_update,
@@ -122,7 +122,7 @@ def hopfield_update(
         found = scores.unit(found)
     if similarity == "distance":
         found = found + _left(weights, mask) * ours
-    return given.result(found, states)
+    return pattern_checks.result(found, states)
 
 
 def hopfield_energy(
@@ -189,7 +189,7 @@ def hopfield_energy(
     convex, constant = _potential(normalizer)
     mask = None if mask is None else masks.check_boolean("mask", mask)
     ours, stored, similar = _similar(states, patterns, beta, similarity, mask)
-    beta = given.inverse_temperature(beta, similar.dtype)
+    beta = pattern_checks.inverse_temperature(beta, similar.dtype)
     allowed = _allowed(similar, mask)  # (..., T, S)
     # (..., T, 1), like β, from here to the last line.
     count = ops.sum(allowed, axis=-1, keepdims=True)
@@ -216,12 +216,12 @@ def _similar(
             f"`similarity` must be one of {list(SIMILARITIES)}. "
             f"Received: similarity={similarity!r}"
         )
-    ours, stored = given.both(states, patterns)
+    ours, stored = pattern_checks.states_and_patterns(states, patterns)
     if similarity == "distance":
-        similar = given.nearness(ours, stored, mask)  # (..., T, S)
+        similar = pattern_checks.nearness(ours, stored, mask)  # (..., T, S)
     else:
         similar = (scores.dot if similarity == "dot" else scores.cosine)(ours, stored)
-    beta = given.inverse_temperature(beta, similar.dtype)
+    beta = pattern_checks.inverse_temperature(beta, similar.dtype)
     return ours, stored, ops.multiply(beta, similar)
 
 

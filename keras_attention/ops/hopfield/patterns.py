@@ -58,7 +58,7 @@ def rows(name: str, x: Any) -> Tensor:
     return full if kernels.is_traced(full) else ops.convert_to_tensor(full)
 
 
-def both(states: Any, patterns: Any) -> tuple[Tensor, Tensor]:
+def states_and_patterns(states: Any, patterns: Any) -> tuple[Tensor, Tensor]:
     """Converts states (..., T, D) and patterns (..., S, D) of equal width by `rows`.
 
     Both are returned in the wider of their two dtypes.
@@ -80,14 +80,16 @@ def both(states: Any, patterns: Any) -> tuple[Tensor, Tensor]:
 
 
 def binary(states: Any, patterns: Any) -> tuple[Tensor, Tensor]:
-    """Like `both`, for values −1 and 1; checks them outside compiled functions.
+    """Like `states_and_patterns`, for values −1 and 1.
+
+    The values are only checked outside compiled functions.
 
     Raises:
         ValueError: if they differ in width or hold another value.
     """
-    ours, stored = both(states, patterns)
+    ours, stored = states_and_patterns(states, patterns)
     for name, x in (("states", ours), ("patterns", stored)):
-        values = seen(x)
+        values = concrete_values(x)
         if values is not None and not np.all(np.abs(values) == 1):
             wrong = values[np.abs(values) != 1]
             raise ValueError(
@@ -103,7 +105,7 @@ def nearness(states: Tensor, patterns: Tensor, mask: Tensor | None = None) -> Te
     States and patterns are first centred on the mean of the patterns.
 
     Args:
-        states: ξ, (..., T, D), as returned by `both`.
+        states: ξ, (..., T, D), as returned by `states_and_patterns`.
         patterns: X, (..., S, D), in the same dtype.
         mask: booleans that broadcast to (..., T, S), or None. Patterns that no state
             may retrieve are left out of the mean.
@@ -138,7 +140,7 @@ def inverse_temperature(beta: Any, dtype: Any, per_row: bool = True) -> Any:
     """
     beta = beta.value if isinstance(beta, keras.Variable) else beta
     numbers = beta if hasattr(beta, "shape") else np.asarray(beta)
-    values = seen(numbers)
+    values = concrete_values(numbers)
     if values is not None:
         real = values.dtype.kind not in "cmMOSTU"
         if not real or not np.all((values > 0) & (values < np.inf)):
@@ -152,7 +154,7 @@ def inverse_temperature(beta: Any, dtype: Any, per_row: bool = True) -> Any:
     return ops.expand_dims(beta, -1) if per_row and len(beta.shape) else beta
 
 
-def seen(x: Any) -> np.ndarray | None:
+def concrete_values(x: Any) -> np.ndarray | None:
     """Returns the values as an array, or None inside a compiled function."""
     if isinstance(x, np.ndarray | np.generic):
         return np.asarray(x)

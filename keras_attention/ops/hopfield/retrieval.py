@@ -19,7 +19,7 @@ from keras import ops
 from keras_attention.numerics import masks
 from keras_attention.numerics.precision import to_float32
 from keras_attention.ops import scores
-from keras_attention.ops.hopfield import patterns as given
+from keras_attention.ops.hopfield import patterns as pattern_checks
 
 Tensor = Any
 
@@ -48,7 +48,7 @@ def pattern_separation(patterns: Tensor) -> Tensor:
     Reference:
         Ramsauer et al., "Hopfield networks is all you need" (2021), equation 5.
     """
-    stored = given.rows("patterns", patterns)
+    stored = pattern_checks.rows("patterns", patterns)
     similar = scores.dot(stored, stored)  # (..., S, S)
     place = masks.positions(ops.shape(stored)[-2])  # (S,)
     same = ops.equal(ops.expand_dims(place, 0), ops.expand_dims(place, 1))
@@ -96,11 +96,11 @@ def retrieval_error_bound(
 
     Reference:
         Ramsauer et al., "Hopfield networks is all you need" (2021), theorem 5, equation
-        8; The paper uses the larger of ‖ξ − xᵢ‖ and ‖x*ᵢ − xᵢ‖, but its proof needs
+        8. The paper uses the larger of ‖ξ − xᵢ‖ and ‖x*ᵢ − xᵢ‖, but its proof needs
         only ‖ξ − xᵢ‖.
     """
-    stored = given.rows("patterns", patterns)
-    beta = given.inverse_temperature(beta, stored.dtype, per_row=False)
+    stored = pattern_checks.rows("patterns", patterns)
+    beta = pattern_checks.inverse_temperature(beta, stored.dtype, per_row=False)
     lengths = ops.sqrt(ops.sum(stored**2, axis=-1))  # (..., S)
     longest = ops.max(lengths, axis=-1, keepdims=True)  # (..., 1)
     if separation is None:
@@ -112,14 +112,14 @@ def retrieval_error_bound(
 
 
 def metastable_size(weights: Tensor, mass: float = 0.9) -> Tensor:
-    """Counts the fewest patterns that hold most of a state's weight.
+    """Returns the smallest number of patterns with most of a state's weight.
 
     The size is 1 if a single pattern was retrieved, and near S for an average of all
     patterns. `mass` is relative to the sum of the weights.
 
     Args:
         weights: p, (..., S), non-negative.
-        mass: the fraction of the sum that the patterns must hold, above 0 and at most
+        mass: the fraction of the sum that the patterns must reach, above 0 and at most
             1.
 
     Returns:
@@ -303,7 +303,9 @@ def _lambert(log: float) -> float:
 
 
 def _distance(distance: Any, dtype: Any) -> Tensor:
-    values = given.seen(distance if hasattr(distance, "shape") else np.array(distance))
+    values = pattern_checks.concrete_values(
+        distance if hasattr(distance, "shape") else np.array(distance)
+    )
     if values is not None and not np.all(values >= 0):
         raise ValueError(f"`distance` must be at least 0. Received: {distance=}")
     return ops.cast(distance, dtype)

@@ -109,31 +109,31 @@ def streamed_update(
     states, table = (ops.convert_to_tensor(x) for x in (states, table))
     beta = ops.cast(beta, states.dtype)
     middle = None
-    asked = scores.unit(states) if similarity == "cosine" else states
+    normalized_states = scores.unit(states) if similarity == "cosine" else states
     if similarity == "distance":
         middle = _middle(table, count, min(chunk, size), states.dtype)
-        asked = states - middle
-    query = asked * beta  # (T, D)
+        normalized_states = states - middle
+    query = normalized_states * beta  # (T, D)
     found = None
     if (normalizer, similarity) == ("softmax", "dot"):
         found = kernels.lookup(query, table, count)
     if found is None:
-        nothing = None  # the score of "no pattern", (T, 1)
+        null_score = None  # the score of "no pattern", (T, 1)
         if normalizer == "softmax1":
-            nothing = ops.zeros_like(query[:, :1])
+            null_score = ops.zeros_like(query[:, :1])
             if similarity == "distance":  # ½‖ξ‖² is omitted from the scores below
-                lengths = ops.sum(asked**2, axis=-1, keepdims=True)
-                nothing = beta * lengths / 2
+                lengths = ops.sum(normalized_states**2, axis=-1, keepdims=True)
+                null_score = beta * lengths / 2
         read = _hard if normalizer == "hardmax" else _soft
         greatest, total, sums = _fold(
             read,
-            _start(query, nothing),
+            _start(query, null_score),
             lambda x, seen: _scored(query, x, seen, beta, similarity, middle),
             (table, count, min(chunk, size)),
         )
         found = sums / total
-        if nothing is not None and similarity == "distance":
-            found = found + ops.exp(nothing - greatest) / total * states
+        if null_score is not None and similarity == "distance":
+            found = found + ops.exp(null_score - greatest) / total * states
     return scores.unit(found) if similarity == "cosine" else found
 
 
@@ -186,10 +186,10 @@ def _scored(
     return (z if seen is None else ops.where(seen, z, mask_value(z.dtype))), x
 
 
-def _start(query: Tensor, nothing: Tensor | None) -> State:
+def _start(query: Tensor, null_score: Tensor | None) -> State:
     """Returns the state before the first chunk."""
-    if nothing is not None:
-        return nothing, ops.ones_like(nothing), ops.zeros_like(query)
+    if null_score is not None:
+        return null_score, ops.ones_like(null_score), ops.zeros_like(query)
     zeros = ops.zeros_like(query[:, :1])
     return zeros + mask_value(query.dtype), zeros, ops.zeros_like(query)
 
@@ -203,7 +203,7 @@ def _soft(state: State, z: Tensor, x: Tensor) -> State:
 
 
 def _hard(state: State, z: Tensor, x: Tensor) -> State:
-    """Keeps the first of the best patterns so far, with a sum of 1."""
+    """Keeps the first pattern with the largest score so far, with weight 1."""
     greatest, total, best = state
     top = ops.max(z, axis=1, keepdims=True)  # (T, 1)
     better = top > greatest

@@ -119,8 +119,8 @@ def usage(previous: Tensor, write_weights: Tensor, retention: Tensor) -> Tensor:
     Reference:
         Graves et al. (2016), "Dynamic memory allocation"; several heads as in its code.
     """
-    previous = ops.convert_to_tensor(previous)
-    return reference.update_usage(previous, write_weights, retention)
+    arrays = previous, write_weights, retention
+    return reference.update_usage(*map(ops.convert_to_tensor, arrays))
 
 
 def allocation_weights(usage: Tensor) -> Tensor:

@@ -94,30 +94,29 @@ def write(tensor: Tensor, index: Any, values: Tensor) -> Tensor:
     return kernels.write(tensor, index, values)
 
 
-def draw(chances: Tensor, uniforms: Tensor) -> Tensor:
+def draw(probabilities: Tensor, uniforms: Tensor) -> Tensor:
     """Samples one index per row with the given probabilities.
 
     Returns the first index at which the cumulative sum of the row exceeds u times its
     total. It needs one uniform number per row, which can be sampled before a loop.
 
     Args:
-        chances: probabilities (B, V), at least 0 and not all 0; they need not sum to
-            one.
+        probabilities: (B, V), at least 0 and not all 0; they need not sum to one.
         uniforms: u, (B,), in [0, 1).
 
     Returns:
         int32 (B,). An index with probability 0 is never sampled.
     """
-    sums = ops.cumsum(chances, axis=-1)  # (B, V)
+    sums = ops.cumsum(probabilities, axis=-1)  # (B, V)
     # A parallel cumulative sum may decrease slightly, so its maximum is the total.
     total = ops.max(sums, axis=-1, keepdims=True)
     beyond = ops.cast(sums > uniforms[:, None] * total, "int32")
     # Rounding may select an index with probability 0.
-    rank = ops.where(chances > 0, 1 + beyond, ops.zeros_like(beyond))
+    rank = ops.where(probabilities > 0, 1 + beyond, ops.zeros_like(beyond))
     return ops.cast(ops.argmax(rank, axis=-1), "int32")
 
 
-def nucleus(chances: Tensor, p: float) -> Tensor:
+def nucleus(probabilities: Tensor, p: float) -> Tensor:
     """Keeps the fewest probabilities with a sum of at least p; sets the others to 0.
 
     The threshold is found by bisection instead of sorting, with a precision of a
@@ -125,7 +124,7 @@ def nucleus(chances: Tensor, p: float) -> Tensor:
     are kept or removed together.
 
     Args:
-        chances: (B, V) probabilities, in any order.
+        probabilities: (B, V), in any order.
         p: in (0, 1].
 
     Returns:
@@ -136,15 +135,19 @@ def nucleus(chances: Tensor, p: float) -> Tensor:
         Holtzman et al., "The curious case of neural text degeneration" (2020),
         section 3.1.
     """
-    low = ops.zeros_like(chances[:, :1])  # (B, 1): the sum reaches p
-    high = 2 * ops.max(chances, axis=-1, keepdims=True)  # (B, 1): the sum does not
+    low = ops.zeros_like(probabilities[:, :1])  # (B, 1): the sum reaches p
+    high = 2 * ops.max(
+        probabilities, axis=-1, keepdims=True
+    )  # (B, 1): the sum does not
     for _ in range(21):
         middle = (low + high) / 2
-        inside = ops.where(chances >= middle, chances, ops.zeros_like(chances))
+        inside = ops.where(
+            probabilities >= middle, probabilities, ops.zeros_like(probabilities)
+        )
         reached = ops.sum(inside, axis=-1, keepdims=True) >= p
         low = ops.where(reached, middle, low)
         high = ops.where(reached, high, middle)
-    return ops.where(chances >= low, chances, ops.zeros_like(chances))
+    return ops.where(probabilities >= low, probabilities, ops.zeros_like(probabilities))
 
 
 def length_penalty(length: Tensor, alpha: float) -> Tensor:
@@ -319,7 +322,7 @@ class CompiledFunctions:
         *args: Structure,
         variables: Sequence[Any] = (),
     ) -> Structure:
-        """Runs `function(*args)`, compiled.
+        """Runs `function(*args)` in compiled form.
 
         Args:
             key: identifies the behaviour of the function. It must contain everything

@@ -90,6 +90,7 @@ def test_a_file_writes_the_same(name, attention, tmp_path):
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
     assert type(again) is type(model)
+    assert isinstance(again.attention, keras.layers.Layer)
     assert type(again.attention) is type(model.attention)
     np.testing.assert_array_equal(
         again.generate(inputs, T, "beam"), model.generate(inputs, T, "beam")

@@ -165,7 +165,7 @@ def _tell_next(walkers: _Walkers, pronoun: str, people: tuple[str, ...]) -> None
 
 
 def _ask_whether(walkers: _Walkers) -> Question:
-    """Tasks 9 and 10: is someone in a place? Half of the questions name the true place.
+    """Tasks 9 and 10: asks if someone is in a place, half of the time the true place.
 
     If the last fact says that someone is not in a place, the question asks about that
     place. If someone is in one of two places, the answer is "maybe" for both, even if
@@ -187,13 +187,13 @@ def _judge(fact: _Told, place: str) -> str:
 
 
 def _ask_where(walkers: _Walkers) -> Question:
-    """Task 12: where is someone?"""
+    """Task 12: asks where someone is."""
     person, index = walkers.recent()
     return Question(("where", "is", person), walkers.facts[index].place, (index,))
 
 
 def _ask_where_next(walkers: _Walkers) -> Question:
-    """Tasks 11 and 13: where is someone? The fact with the names is also a support."""
+    """Tasks 11 and 13: asks where someone is. The fact with names is a support, too."""
     words, answer, (index,) = _ask_where(walkers)
     return Question(words, answer, (index - 1, index))
 

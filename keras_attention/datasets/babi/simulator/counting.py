@@ -12,7 +12,7 @@ from keras_attention.datasets.babi.simulator.world import (
 )
 
 _EXCHANGE = ("go", "get", "drop", "give")
-# The first person in this order who is present takes a given object.
+# A given object goes to the first person in this order who is present.
 _CAST = {5: ("mary", "fred", "bill", "jeff"), 7: ("john", "mary", "sandra", "daniel")}
 _NUMBERS = ("none", "one", "two", "three")
 
@@ -41,7 +41,7 @@ class _GiftNotes:
 
 
 def _ask_gift(notes: _GiftNotes, random_source: RandomSource) -> Question | None:
-    """Task 5: who last gave a recently given object to whom?"""
+    """Task 5: asks who last gave a recently given object to whom."""
     recent = notes.facts[-WINDOW:]
     given = [fact.target for fact in recent if fact.action == "give"]
     if not given:

@@ -54,7 +54,7 @@ def _tell(facts: Sequence[_Fact], random_source: RandomSource) -> list[_Fact]:
 
 
 def _neighbour(task: int, random_source: RandomSource) -> Example:
-    """Three places in a row; the question asks for a place next to another."""
+    """Writes three places in a row and asks for a place next to another."""
     before, middle, after = random_source.some(PLACES, 3)
     direction = random_source.choose(_DIRECTIONS)
     row = [_Fact(before, direction, middle), _Fact(middle, direction, after)]
@@ -69,7 +69,7 @@ def _neighbour(task: int, random_source: RandomSource) -> Example:
 
 
 def _way(task: int, random_source: RandomSource) -> Example:
-    """A path of two steps between three places, with three more adjacent places.
+    """Writes a path of two steps between three places, and three more adjacent places.
 
     Directions from one place differ, but two places may share a position, as in the
     real files.

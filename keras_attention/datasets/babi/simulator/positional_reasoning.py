@@ -57,7 +57,7 @@ def _across(side: Words) -> Words:
 
 
 def _relations(first: Words, second: Words) -> tuple[Sequence[Words], Sequence[Words]]:
-    """Returns on which sides of the second shape the first one is and is not."""
+    """Returns the sides of the second shape where the first is, and where it is not."""
     (x, y), (other_x, other_y) = _SIDES[first], _SIDES[second]
     right: list[Words] = []
     wrong: list[Words] = []

@@ -42,7 +42,7 @@ class RandomSource:
         return options[int(self.draw() * len(options))]
 
     def other(self, options: Sequence[_T], *taken: _T) -> _T:
-        """Returns one of the options that are not taken."""
+        """Returns one of the options that are not in `taken`."""
         while True:
             option = options[int(self.draw() * len(options))]
             if option not in taken:

@@ -59,7 +59,7 @@ def _say(fact: _Fact, random_source: RandomSource) -> Words:
 def _draw_supports(
     facts: list[_Fact], random_source: RandomSource
 ) -> list[tuple[int, int]]:
-    """Returns the facts of at most five questions found in a hundred attempts."""
+    """Returns two facts for each question: up to five questions in 100 attempts."""
     supports: list[tuple[int, int]] = []
     for _ in range(_TRIES):
         support = _draw_support(facts, random_source)
@@ -73,7 +73,10 @@ def _draw_supports(
 def _draw_support(
     facts: list[_Fact], random_source: RandomSource
 ) -> tuple[int, int] | None:
-    """Returns a fact and the first other fact that shares a thing, if they chain."""
+    """Samples a fact and finds the first other fact about one of its things.
+
+    Returns None unless the two facts imply which of the other two things is bigger.
+    """
     index = random_source.below(len(facts))
     fact = facts[index]
     middle = random_source.choose(fact)
@@ -88,7 +91,7 @@ def _draw_support(
 def _ask(
     facts: list[_Fact], support: tuple[int, int], random_source: RandomSource
 ) -> tuple[Words, str]:
-    """Compares the thing only in the first fact with the one only in the second."""
+    """Asks about two things, one from each fact; the facts share a third thing."""
     first, second = (facts[index] for index in support)
     if first.small == second.big:
         left, right, answer = first.big, second.small, "yes"

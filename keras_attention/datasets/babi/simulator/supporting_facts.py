@@ -99,13 +99,13 @@ class PlaceNotes:
 
 
 def ask_person(person: str, notes: PlaceNotes) -> Question:
-    """Where is someone who has moved?"""
+    """Asks where a person is; the person must have moved."""
     move = notes.people[person]
     return Question(("where", "is", person), move.place, (move.fact,))
 
 
 def ask_object(name: str, notes: PlaceNotes) -> Question:
-    """Where is an object with a known place?"""
+    """Asks where an object is; its place must be known."""
     trace = notes.objects[name]
     move = trace.place
     assert move is not None, name
@@ -123,7 +123,7 @@ def _ask_2(notes: PlaceNotes, random_source: RandomSource) -> Question | None:
 
 
 def _ask_3(notes: PlaceNotes, random_source: RandomSource) -> Question | None:
-    """Where did the second of two moves with an object begin?"""
+    """Asks where an object was before its carrier moved to another place."""
     names = notes.recent_objects(lambda trace: len(trace.moves) > 1)
     if not names:
         return None
@@ -137,7 +137,7 @@ def _ask_3(notes: PlaceNotes, random_source: RandomSource) -> Question | None:
 
 
 def _ask_6(notes: PlaceNotes, random_source: RandomSource) -> Question | None:
-    """Is someone in a place? Yes and no are equally likely."""
+    """Asks if someone is in a place; yes and no are equally likely."""
     movers = notes.recent_movers()
     if not movers:
         return None

@@ -87,7 +87,7 @@ class _Diary:
         return untold
 
     def ask(self) -> Question:
-        """Where was someone before a visit? Repeated visits count as the last one."""
+        """Asks where a person was before the last visit to a place."""
         person, _, place = self.random_source.choose(self.askable())
         visits = [v for v in self.visits if v.person == person and v.place == place]
         time = max(visit.time for visit in visits)

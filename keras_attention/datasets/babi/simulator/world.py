@@ -106,9 +106,9 @@ class World:
         ]
 
     def _gift(self) -> Fact | None:
-        """Gives the first object that can be given to the first person present.
+        """Returns the first possible gift, in a fixed order of objects and of people.
 
-        The search has a fixed order, as in the real files.
+        The real files use the same order.
         """
         for name in OBJECTS:
             giver = self.carrier[name]
