@@ -230,7 +230,8 @@ def check_widths(query: Tensor, key: Tensor) -> None:
     """Raises a ValueError if queries and keys differ in width."""
     if query.shape[-1] != key.shape[-1]:
         raise ValueError(
-            "`query` and `key` must have the same width (last axis) for this score. "
+            "`query` and `key` must have the same width (last axis) for this score; "
+            "'general' and 'additive' scores compare all widths. "
             f"Received: query.shape={tuple(query.shape)}, key.shape={tuple(key.shape)}"
         )
 

@@ -16,11 +16,14 @@ from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.attention_layer import (
     AttentionLayer,
     Prepared,
+    check_room,
     write_steps,
 )
 from keras_attention.layers.base.checks import check_call, check_usable
 from keras_attention.layers.base.recording import is_recording, record
+from keras_attention.layers.base.serialization import Configured
 from keras_attention.numerics import masks
+from keras_attention.ops.scores import check_widths
 
 Tensor = Any
 Attention = Any  # an `AttentionLayer`, or a `KerasAttention` around another layer
@@ -71,6 +74,11 @@ class KerasAttention:
         self._options = signature(layer.call).parameters
 
     @property
+    def returns_weights(self) -> bool:
+        """Whether the layer can return its weights."""
+        return "return_attention_scores" in self._options
+
+    @property
     def built(self) -> bool:
         """Whether the layer is built."""
         return self.layer.built
@@ -92,6 +100,11 @@ class KerasAttention:
             self.layer.build(**{n: s for n, s in given.items() if n in names})
         else:  # the layer creates its weights in its first call
             self._call(*(keras.KerasTensor(s, self.compute_dtype) for s in shapes))
+
+    def check_widths(self, query: Tensor, value: Tensor, key: Tensor) -> None:
+        """Raises a ValueError if an attention of Keras cannot compare these widths."""
+        if isinstance(self.layer, keras.layers.Attention):
+            check_widths(query, key)
 
     def __call__(
         self,
@@ -123,6 +136,7 @@ class KerasAttention:
                 f"{type(self.layer).__name__}, takes masks of queries and of values "
                 f"alone. Received: attention_mask.shape={tuple(attention_mask.shape)}"
             )
+        self.check_widths(query, value, key)
         of_keys = masks.merge(value_mask, key_mask)
         output, weights = self._attend(
             query,
@@ -232,15 +246,22 @@ class KerasAttention:
             mask = ops.ones(ops.shape(inputs)[:-1], "bool")
         if single:
             inputs, mask = ops.expand_dims(inputs, 1), ops.expand_dims(mask, 1)
+        check_room(inputs, cache, index)
         inputs = ops.cast(inputs, cache.value.dtype)
         value = write_steps(cache.value, inputs, index)
         filled = write_steps(cache.mask, mask, index)
-        s, found = ops.arange(value.shape[1]), []
-        for t in range(inputs.shape[1]):  # a single query only needs key masks
-            seen = ops.logical_and(filled, s[None] <= index + t)  # (B, P)
-            now = Prepared(value, value, seen)
-            mask = ops.expand_dims(seen, 1)
-            one = inputs[:, t : t + 1], now, mask, False, is_recording(), False
+        t = masks.positions(inputs.shape[1], index)
+        s = ops.arange(value.shape[1])
+        seen = ops.logical_and(filled[:, None], s[None] <= t[:, None])  # (B, T, P)
+        # A layer that only takes masks of keys gets one query at a time.
+        parts = (
+            [slice(n, n + 1) for n in range(len(t))] if self._list else [slice(None)]
+        )
+        found = []
+        for part in parts:
+            rows = seen[:, part]
+            now = Prepared(value, value, rows)
+            one = inputs[:, part], now, rows, False, is_recording(), False
             found.append(self._attend(*one))
         output = ops.concatenate([one for one, _ in found], axis=1)
         if is_recording():
@@ -269,10 +290,13 @@ class KerasAttention:
             training: passed to the layer.
         """
         key, value, of_keys = prepared
-        if of_keys is not None and len(of_keys.shape) == 3:  # see `hide_queries`
-            of_keys = ops.any(of_keys, axis=1)
+        if of_keys is not None:
+            if len(of_keys.shape) == 3:  # see `hide_queries`
+                of_keys = ops.any(of_keys, axis=1)
+            of_keys = _open_empty_rows(of_keys)
+        opened = None if mask is None else _open_empty_rows(mask)
         found = self._call(
-            query, value, key, mask, of_keys, causal, return_weights, training
+            query, value, key, opened, of_keys, causal, return_weights, training
         )
         output, weights = found if return_weights else (found, None)
         if mask is None:
@@ -301,7 +325,7 @@ class KerasAttention:
         if "training" in self._options:
             options["training"] = training
         if return_weights:
-            if "return_attention_scores" not in self._options:
+            if not self.returns_weights:
                 raise ValueError(
                     f"Layer {self.name!r} cannot return its weights: its call has no "
                     "argument `return_attention_scores`. Received: "
@@ -328,9 +352,31 @@ class KerasAttention:
             return self.layer(query, value, key=key, **options)
 
 
+def check_learns_by_output(attention: Any, name: str = "attention") -> None:
+    """Raises a ValueError for an attention that learns by the weights it returns.
+
+    Models that do not use these weights call this function.
+    """
+    if as_attention(attention, name).learns_by_weights:
+        raise ValueError(
+            f"`{name}` must learn by its output: layer {attention.name!r} learns "
+            "by the weights that it returns, which must reach a `CarryChoices`. Here "
+            f"they do not, so that it would never learn. Received: {name}={attention!r}"
+        )
+
+
+def _open_empty_rows(mask: Tensor) -> Tensor:
+    """Sets fully masked rows (..., S) to True.
+
+    Their outputs are set to 0 later. A softmax over no key gives NaN, and so does its
+    gradient, even if the output is not used.
+    """
+    return ops.logical_or(mask, ~ops.any(mask, axis=-1, keepdims=True))
+
+
 def _takes_tensors(layer: Any) -> bool:
     """Returns whether a layer has the call of `keras.layers.MultiHeadAttention`."""
-    if not isinstance(layer, keras.layers.Layer):
+    if not _may_be_attention(layer):
         return False
     return {"query", "value", "key"} <= set(signature(layer.call).parameters)
 
@@ -339,9 +385,14 @@ def _takes_list(layer: Any) -> bool:
     """Returns whether a layer has the call of `keras.layers.Attention`."""
     if isinstance(layer, keras.layers.Attention):
         return True
-    if not isinstance(layer, keras.layers.Layer):
+    if not _may_be_attention(layer):
         return False
     return {"mask", "return_attention_scores"} <= set(signature(layer.call).parameters)
+
+
+def _may_be_attention(layer: Any) -> bool:
+    """Returns whether it is a Keras layer; `Configured` marks this package's layers."""
+    return isinstance(layer, keras.layers.Layer) and not isinstance(layer, Configured)
 
 
 def _drops(layer: keras.layers.Layer) -> bool:

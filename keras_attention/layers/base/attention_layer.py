@@ -11,6 +11,7 @@ V width of a value.
 from __future__ import annotations
 
 import abc
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import keras
@@ -42,6 +43,8 @@ class AttentionLayer(Configured, keras.layers.Layer, abc.ABC):
     random numbers, it also defines `sample`.
     """
 
+    returns_weights = True  # an adapted layer may be unable to
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
@@ -53,6 +56,9 @@ class AttentionLayer(Configured, keras.layers.Layer, abc.ABC):
         A model that does not use the weights must reject such a layer.
         """
         return False
+
+    def check_widths(self, query: Tensor, value: Tensor, key: Tensor) -> None:
+        """Raises a ValueError if the widths do not fit each other."""
 
     @abc.abstractmethod
     def prepare(
@@ -248,7 +254,8 @@ class AttentionLayer(Configured, keras.layers.Layer, abc.ABC):
 
         Raises:
             RuntimeError: if this layer is not built, or the tensors are symbolic.
-            ValueError: if a step of this layer depends on the previous one.
+            ValueError: if a step of this layer depends on the previous one, or the
+                cache is full.
         """
         self._check_steps("step", inputs)
         inputs = ops.cast(inputs, self.compute_dtype)
@@ -258,6 +265,7 @@ class AttentionLayer(Configured, keras.layers.Layer, abc.ABC):
             mask = ops.ones(ops.shape(inputs)[:-1], "bool")
         if single:
             inputs, mask = ops.expand_dims(inputs, 1), ops.expand_dims(mask, 1)
+        check_room(inputs, cache, index)
         new = self.prepare(inputs, mask=mask)
         cache = keras.tree.map_structure(
             lambda old, late: write_steps(old, late, index), cache, new
@@ -301,6 +309,24 @@ def hide_queries(prepared: Prepared, query_mask: Tensor | None) -> Prepared:
     if prepared.mask is not None:
         mask = ops.logical_and(mask, ops.expand_dims(prepared.mask, 1))  # (B, T, S)
     return prepared._replace(mask=mask)
+
+
+def check_room(inputs: Tensor, cache: Prepared, index: Any) -> None:
+    """Raises a ValueError if the inputs (B, T, D) do not fit into the cache.
+
+    The remaining room is only checked if the index is a Python integer.
+    """
+    size = cache.value.shape[1]
+    if inputs.shape[1] > size:
+        raise ValueError(
+            "`inputs` must not be longer than the cache. Received: "
+            f"inputs.shape={tuple(inputs.shape)}, length={size}"
+        )
+    if isinstance(index, Integral) and index + inputs.shape[1] > size:
+        raise ValueError(
+            f"`cache` is full: it has {size} places. Received: index={index}, "
+            f"inputs.shape={tuple(inputs.shape)}"
+        )
 
 
 def write_steps(old: Tensor, new: Tensor, index: Any) -> Tensor:

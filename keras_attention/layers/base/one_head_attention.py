@@ -46,9 +46,6 @@ class OneHeadAttention(AttentionLayer):
         """Prepares projected keys for many calls with one query each."""
         return key
 
-    def check_widths(self, query: Tensor, value: Tensor, key: Tensor) -> None:
-        """Raises a ValueError if the widths do not fit each other."""
-
     def call(
         self,
         query: Tensor,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable
 from inspect import signature
 from types import FunctionType
@@ -49,22 +50,60 @@ class Configured:
 def arguments_of(layer: Any) -> dict[str, Any]:
     """Returns the config entries of the arguments of a layer or a model."""
     names = argument_names(type(layer))
-    return {name: as_config(getattr(layer, name)) for name in names}
+    entries = {name: as_config(getattr(layer, name)) for name in names}
+    return {**_added_arguments(layer, names), **entries}
 
 
 def argument_names(cls: type) -> list[str]:
     """Returns the names of the constructor's arguments, except `dtype`.
 
     For a subclass outside this package, these are the arguments of its base class in
-    this package. The subclass must add its own arguments to the config, as with any
-    Keras layer.
+    this package.
     """
-    own: Any = next(
-        c for c in cls.__mro__ if c.__module__.startswith("keras_attention.")
-    )
-    parameters = signature(own.__init__).parameters.values()
-    names = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
-    return [name for name in names if name not in ("self", "dtype")]
+    own = next(c for c in cls.__mro__ if _is_ours(c))
+    return [name for name in _parameters(own) if name != "dtype"]
+
+
+def _added_arguments(layer: Any, names: list[str]) -> dict[str, Any]:
+    """Returns the config entries of the arguments that a user's subclass adds.
+
+    A subclass that defines `get_config` adds them itself. Otherwise they come from the
+    plain values that Keras records, or from attributes of the same name.
+
+    Raises:
+        NotImplementedError: if an argument is in neither.
+    """
+    cls = type(layer)
+    own = cls.__mro__[: next(n for n, c in enumerate(cls.__mro__) if _is_ours(c))]
+    if not own or any("get_config" in vars(c) for c in own):
+        return {}
+    recorded = getattr(layer, "_auto_config", None)
+    plain = {} if recorded is None else recorded.config
+    found = {}
+    for name in _parameters(cls):
+        if name in names or name in ("dtype", "name", "trainable"):
+            continue
+        if name in plain:
+            found[name] = plain[name]
+        elif hasattr(layer, name):
+            found[name] = as_config(getattr(layer, name))
+        else:
+            raise NotImplementedError(
+                f"{cls.__name__} must define `get_config`, or store its argument "
+                f"`{name}` as an attribute of this name. Received: {layer!r}"
+            )
+    return found
+
+
+def _is_ours(cls: type) -> bool:
+    return cls.__module__.startswith("keras_attention.")
+
+
+def _parameters(cls: Any) -> list[str]:
+    """Returns the names of the constructor's arguments, except `*` and `**`."""
+    found = signature(cls.__init__).parameters.values()
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [p.name for p in found if p.name != "self" and p.kind not in variable]
 
 
 def as_config(value: Any) -> Any:

@@ -6,7 +6,6 @@ a head, V width of a value.
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any
 
 from keras import ops
@@ -50,26 +49,6 @@ def write_cache(
 
     cache = Prepared(*(rolled(old, new_part) for old, new_part in zip(cache, new)))
     return attended, ops.concatenate([before, positions]), cache
-
-
-def check_room(inputs: Tensor, cache: Prepared, index: Any, window: int | None) -> None:
-    """Raises a ValueError if the inputs (B, T, D) do not fit into the cache.
-
-    The remaining room is only checked if the index is a Python integer.
-    """
-    size = cache.key.shape[1]
-    if size == window:
-        return
-    if inputs.shape[1] > size:
-        raise ValueError(
-            "`inputs` must not be longer than the cache. Received: "
-            f"inputs.shape={tuple(inputs.shape)}, length={size}"
-        )
-    if isinstance(index, Integral) and index + inputs.shape[1] > size:
-        raise ValueError(
-            f"`cache` is full: it has {size} places. Received: index={index}, "
-            f"inputs.shape={tuple(inputs.shape)}"
-        )
 
 
 def _ring_positions(last: Tensor, size: int) -> Tensor:

@@ -12,10 +12,10 @@ from keras import ops
 
 from keras_attention import kernels
 from keras_attention.layers.base.arguments import pass_on_policies, positive
-from keras_attention.layers.base.attention_layer import Prepared
+from keras_attention.layers.base.attention_layer import Prepared, check_room
 from keras_attention.layers.base.checks import check_usable
 from keras_attention.layers.base.recording import is_recording, record
-from keras_attention.layers.multi_head.cache import check_room, write_cache
+from keras_attention.layers.multi_head.cache import write_cache
 from keras_attention.layers.multi_head.heads import Call, as_boolean, check_kept
 from keras_attention.layers.multi_head.heads_attention import HeadsAttention
 from keras_attention.numerics import masks
@@ -51,7 +51,8 @@ class OrderedHeads(HeadsAttention):
             inputs, mask = ops.expand_dims(inputs, 1), ops.expand_dims(mask, 1)
         window = self.sliding_window
         check_kept(self, "cache", inputs, cache)
-        check_room(inputs, cache, index, window)
+        if cache.key.shape[1] != window:  # else a ring buffer
+            check_room(inputs, cache, index)
         t = masks.positions(inputs.shape[1], index)
         value = kernels.dense(self._value_dense, inputs, 1)
         new = Prepared(self._rotate(self._project_keys(inputs), t), value, mask)

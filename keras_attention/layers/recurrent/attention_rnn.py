@@ -29,6 +29,8 @@ from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.layers.recurrent.memories import (
     attend_each,
     attention_list,
+    check_inputs,
+    check_memory,
     split_memory,
     split_shapes,
 )
@@ -181,6 +183,9 @@ class AttentionRNN(Configured, keras.layers.Layer):
         self.protocol = SimpleNamespace(attentions=found)
         self.context_width = 0
         for attention, (value, key) in zip(found, shapes):
+            check_memory(*map(keras.KerasTensor, (value, key)))
+            check_inputs(*map(keras.KerasTensor, (inputs_shape, value)))
+            attention.check_widths(*map(keras.KerasTensor, (query, value, key)))
             if not attention.built:
                 attention.build(query, value, key)
             self.context_width += attention.output_width(query[-1], value[-1])
@@ -212,6 +217,8 @@ class AttentionRNN(Configured, keras.layers.Layer):
         if inputs_mask is not None:
             inputs_mask = masks.check("inputs_mask", inputs_mask, inputs.shape[:2])
         prepared = self.prepare(memory, key, memory_mask)
+        if len(inputs.shape) != 3 or inputs.shape[0] != prepared[0].value.shape[0]:
+            check_inputs(inputs, prepared[0].value)
         state = self.start(prepared, ops.shape(inputs)[0], initial_state)
         recording = is_recording()
         with sequence_dropout(self.cell, self.input_width, state.cell):
@@ -228,9 +235,7 @@ class AttentionRNN(Configured, keras.layers.Layer):
         if inputs_mask is not None:
             output, weights = hide_steps(inputs_mask, output, weights)
         if recording:
-            for one, array in zip(self.attentions, weights):
-                path = f"{self.path}/{one.name}" if self.is_list else self.path
-                record(path, array)
+            self.record(weights)
         if not self.return_sequences:
             output = last(output, inputs_mask)
         returned = [output]
@@ -239,6 +244,11 @@ class AttentionRNN(Configured, keras.layers.Layer):
         if return_attention_scores:
             returned.append(list(weights) if self.is_list else weights[0])
         return tuple(returned) if len(returned) > 1 else output
+
+    def record(self, weights: tuple) -> None:
+        """Records the weights of each attention, (B, T, S) or (B, H, T, S)."""
+        for one, array in zip(self.attentions, weights):
+            record(f"{self.path}/{one.name}" if self.is_list else self.path, array)
 
     def prepare(self, memory: Any, key: Any = None, mask: Any = None) -> tuple:
         """Projects the keys of the memory once, for all steps; see `Attention.prepare`.
@@ -327,7 +337,7 @@ class AttentionRNN(Configured, keras.layers.Layer):
             The state, and the argument of `read_out`.
         """
         attentions = self.protocol.attentions
-        memory = state.attention, prepared, random, return_weights
+        memory = state.attention, prepared, random, return_weights, self.compute_dtype
         if self.order == "before":
             query = output_of(state.cell)  # (B, U)
             context, weights, new = attend_each(attentions, query, *memory)

@@ -10,6 +10,7 @@ from typing import Any
 from keras import ops
 
 from keras_attention.layers.base.adapter import as_attention
+from keras_attention.numerics import masks
 
 Tensor = Any
 
@@ -52,9 +53,11 @@ def split_memory(count: int, memory: Any, key: Any, mask: Any) -> list[tuple]:
                 f"which there are {count}. Received: {len(one)}"
             )
     found = list(zip(*lists))
-    for value, key, _ in found:
+    for value, key, one in found:
+        if one is not None and tuple(one.shape) != tuple(value.shape[:2]):
+            masks.check("memory_mask", one, tuple(value.shape[:2]))
         if len(value.shape) != 3 or 0 in value.shape[1:2] or value is not key:
-            _check_memory(value, key)
+            check_memory(value, key)
     return found
 
 
@@ -75,6 +78,7 @@ def attend_each(
     prepared: tuple,
     random: Any,
     return_weights: bool,
+    dtype: str,
 ) -> tuple[Tensor, tuple, tuple]:
     """Computes c, α and the state of each attention, for queries (B, U) or (B, T, U).
 
@@ -85,6 +89,7 @@ def attend_each(
         prepared: the prepared memories.
         random: the results of `sample`, `()` for layers that are not random; or None.
         return_weights: whether to return α; otherwise it is `()`.
+        dtype: the dtype of c and α, the compute dtype of the outer layer.
     """
     contexts, weights, new = [], [], []
     for n, attention in enumerate(attentions):
@@ -95,16 +100,32 @@ def attend_each(
             context, alpha, state = attention.attend(
                 query, prepared[n], states[n], samples
             )
-            weights.append(alpha)
+            weights.append(ops.cast(alpha, dtype))
         else:
             context, state = attention.context(query, prepared[n], states[n])
-        contexts.append(context)
+        contexts.append(ops.cast(context, dtype))
         new.append(state)
     context = contexts[0] if len(contexts) == 1 else ops.concatenate(contexts, -1)
     return context, tuple(weights) if return_weights else (), tuple(new)
 
 
-def _check_memory(value: Tensor, key: Tensor) -> None:
+def check_inputs(inputs: Tensor, memory: Tensor) -> None:
+    """Raises a ValueError unless inputs and memory are (B, T, D) and (B, S, V)."""
+    if len(inputs.shape) != 3:
+        raise ValueError(
+            "`inputs` must have shape (batch, steps, width). "
+            f"Received: inputs.shape={tuple(inputs.shape)}"
+        )
+    batches = inputs.shape[0], memory.shape[0]
+    if None not in batches and batches[0] != batches[1]:
+        raise ValueError(
+            "`inputs` and `memory` must have the same batch size (axis 0). Received: "
+            f"inputs.shape={tuple(inputs.shape)}, memory.shape={tuple(memory.shape)}"
+        )
+
+
+def check_memory(value: Tensor, key: Tensor) -> None:
+    """Raises a ValueError unless memory and keys are (B, S, V) and (B, S, ·)."""
     for name, tensor in (("memory", value), ("key", key)):
         if len(tensor.shape) != 3:
             raise ValueError(

@@ -14,6 +14,7 @@ from keras import ops
 from keras_attention.layers.base.arguments import fraction
 from keras_attention.layers.base.cells import sequence_dropout, width_of
 from keras_attention.layers.base.packing import time_swapped
+from keras_attention.layers.base.recording import is_recording
 from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.layers.recurrent.attention_rnn import AttentionRNN
 from keras_attention.numerics import normalizers
@@ -172,11 +173,13 @@ class ScheduledSampling(Configured, keras.layers.Layer):
         samples = self._sample(target, (batch, steps), prepared)
         width = self.decoder.input_width
         with sequence_dropout(self.decoder.cell, width, state.cell):
-            _, logits = loop.scan(
+            _, (logits, weights) = loop.scan(
                 lambda state, now: self._step(state, now, prepared),
                 (state, target[:, 0]),
                 time_swapped({"word": target, **samples}),
             )
+        if is_recording():  # (T, B, S) to (B, T, S), (T, B, H, S) to (B, H, T, S)
+            self.decoder.record(tuple([ops.moveaxis(one, 0, -2) for one in weights]))
         return time_swapped(logits)  # (B, T, V)
 
     def compute_output_spec(self, target: Tensor, memory: Any, **arguments: Any) -> Any:
@@ -222,13 +225,15 @@ class ScheduledSampling(Configured, keras.layers.Layer):
 
     def _step(
         self, carried: tuple[Any, Tensor], now: dict[str, Any], prepared: tuple
-    ) -> tuple[Any, Tensor]:
+    ) -> tuple[Any, tuple[Tensor, tuple]]:
         state, written = carried
         word = ops.where(now["own"], written, now["word"])  # (B,)
         read = ops.cast(self.embedding(word), self.compute_dtype)  # (B, D)
         read = read * now["read"] if self.dropout else read
         random = now.get("attention")
-        state, found = self.decoder.step(read, state, prepared, random, True, False)
+        state, found = self.decoder.step(
+            read, state, prepared, random, True, is_recording()
+        )
         hidden = self.decoder.read_out(found)
         hidden = hidden * now["written"] if self.dropout else hidden
         logits = self.logits(hidden)  # (B, V)
@@ -237,7 +242,7 @@ class ScheduledSampling(Configured, keras.layers.Layer):
             written = decoding.draw(ops.stop_gradient(chances), now["uniform"])
         else:
             written = ops.argmax(logits, axis=-1)
-        return (state, ops.cast(written, word.dtype)), logits
+        return (state, ops.cast(written, word.dtype)), (logits, found.weights)
 
 
 def check_decoder(decoder: Any) -> None:

@@ -74,7 +74,13 @@ def unroll(
     if at_once:  # `context` contains the queries
         attentions, states = rnn.protocol.attentions, state.attention
         context, weights, _ = attend_each(
-            attentions, context, states, prepared, random, return_weights
+            attentions,
+            context,
+            states,
+            prepared,
+            random,
+            return_weights,
+            rnn.compute_dtype,
         )
     else:  # (T, B, S) to (B, T, S), (T, B, H, S) to (B, H, T, S)
         weights = tuple([ops.moveaxis(alpha, 0, -2) for alpha in found.weights])

@@ -24,6 +24,8 @@ class ConfiguredModel(keras.Model):
         arguments: `locals()` of the constructor. The constructor's arguments among them
             become attributes and entries of the config. A layer of which the graph
             contains copies is stored as its config.
+
+    The config of a layer is taken before training, since `quantize` changes it.
     """
 
     def __init__(self, inputs: Any, outputs: Any, arguments: dict[str, Any]) -> None:
@@ -33,17 +35,19 @@ class ConfiguredModel(keras.Model):
         if dtype is not None:
             self.dtype_policy = keras.dtype_policies.get(dtype)
         parts = {id(layer) for layer in self._flatten_layers()}
+        self._layer_configs = {}
         for name in argument_names(type(self)):
             if not isinstance(getattr(type(self), name, None), property):
                 value = arguments[name]
-                is_layer = isinstance(value, keras.layers.Layer)
-                is_copied = is_layer and id(value) not in parts
-                if is_copied or isinstance(value, (dict, list)):
+                if id(value) in parts:
+                    self._layer_configs[name] = as_config(value)
+                elif isinstance(value, (keras.layers.Layer, dict, list)):
                     value = as_config(value)
                 setattr(self, name, value)
 
     def get_config(self) -> dict[str, Any]:
-        return quantization.write(self, {**super().get_config(), **arguments_of(self)})
+        arguments = {**arguments_of(self), **as_config(self._layer_configs)}
+        return quantization.write(self, {**super().get_config(), **arguments})
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:

@@ -12,7 +12,7 @@ from keras import ops
 
 from keras_attention.layers.attention.bahdanau_attention import BahdanauAttention
 from keras_attention.layers.attention.luong_attention import LuongAttention
-from keras_attention.layers.base.adapter import as_attention
+from keras_attention.layers.base.adapter import check_learns_by_output
 from keras_attention.layers.base.cells import call_cell
 from keras_attention.layers.recurrent.attention_rnn import AttentionRNN
 from keras_attention.ops.sequence import decoding
@@ -50,12 +50,15 @@ class TokenDecoder:
         Returns:
             The cache that `step` updates, and its read-only arguments. The
             "alignment_sum" (B, S) of the cache is the total attention to each key, for
-            the coverage penalty of a beam search.
+            the coverage penalty of a beam search. It is missing if the attention cannot
+            return its weights.
         """
         if not self.attends:
             return {"state": state, "alignment_sum": attended}, ()
         prepared = self.rnn.prepare(memory, mask=mask)
         first = self.rnn.start(prepared, ops.shape(memory)[0], state)
+        if not self.rnn.protocol.attentions[0].returns_weights:
+            return {"state": first}, prepared
         return {"state": first, "alignment_sum": attended}, prepared
 
     def step(
@@ -68,15 +71,19 @@ class TokenDecoder:
             and the cache.
         """
         word = self.embedding(decoding.read(prompt, index - 1))  # (B, D)
-        attended = cache["alignment_sum"]
+        attended = cache.get("alignment_sum")
         if self.attends:
-            state, found = self.rnn.step(word, cache["state"], static)
+            state, found = self.rnn.step(
+                word, cache["state"], static, return_weights=attended is not None
+            )
             output = self.rnn.read_out(found)
-            weights = average_heads(found.weights[0], 2)
-            attended = attended + ops.cast(weights, attended.dtype)
+            if attended is not None:
+                weights = average_heads(found.weights[0], 2)
+                attended = attended + ops.cast(weights, attended.dtype)
         else:
             output, state = call_cell(self.rnn.cell, word, cache["state"], False)
-        return word, output, {"state": state, "alignment_sum": attended}
+        now = {} if attended is None else {"alignment_sum": attended}
+        return word, output, {"state": state, **now}
 
 
 def average_heads(weights: Tensor, rank: int) -> Tensor:
@@ -144,17 +151,3 @@ def attention_rnn(
         name="decoder",
         **options,
     )
-
-
-def check_learns_by_output(attention: Any) -> None:
-    """Raises a ValueError for an attention that learns by the weights it returns.
-
-    It is for models that do not use these weights.
-    """
-    if as_attention(attention, "attention").learns_by_weights:
-        raise ValueError(
-            f"`attention` must learn by its output: layer {attention.name!r} learns "
-            "by the weights that it returns, which must reach a `CarryChoices`. Here "
-            "they do not, so that it would never learn. Received: "
-            f"attention={attention!r}"
-        )
