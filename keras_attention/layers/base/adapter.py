@@ -20,8 +20,12 @@ from keras_attention.layers.base.attention_layer import (
     write_steps,
 )
 from keras_attention.layers.base.checks import check_call, check_usable
+from keras_attention.layers.base.foreign_layers import (
+    has_dropout,
+    takes_list,
+    takes_tensors,
+)
 from keras_attention.layers.base.recording import is_recording, record
-from keras_attention.layers.base.serialization import Configured
 from keras_attention.numerics import masks
 from keras_attention.ops.scores import check_widths
 
@@ -44,7 +48,7 @@ def as_attention(layer: Any, name: str = "attention") -> Attention:
     """
     if isinstance(layer, AttentionLayer):
         return layer
-    if _takes_tensors(layer) or _takes_list(layer):
+    if takes_tensors(layer) or takes_list(layer):
         return KerasAttention(layer)
     raise ValueError(
         f"`{name}` must be an attention layer: one of keras_attention, or a Keras "
@@ -70,7 +74,7 @@ class KerasAttention:
     def __init__(self, layer: keras.layers.Layer) -> None:
         self.layer = layer
         self.name, self.path = layer.name, layer.path
-        self._list = not _takes_tensors(layer)
+        self._list = not takes_tensors(layer)
         self._options = signature(layer.call).parameters
 
     @property
@@ -205,7 +209,7 @@ class KerasAttention:
             ValueError: during training, if the layer has dropout. In a compiled loop,
                 the layer would sample the same mask at each step, or fail.
         """
-        if training and _drops(self.layer):
+        if training and has_dropout(self.layer):
             raise ValueError(
                 f"`attention` must have no dropout inside a loop over time: layer "
                 f"{self.name!r} draws its own at each step. Use dropout=0, or an "
@@ -352,19 +356,6 @@ class KerasAttention:
             return self.layer(query, value, key=key, **options)
 
 
-def check_learns_by_output(attention: Any, name: str = "attention") -> None:
-    """Raises a ValueError for an attention that learns by the weights it returns.
-
-    Models that do not use these weights call this function.
-    """
-    if as_attention(attention, name).learns_by_weights:
-        raise ValueError(
-            f"`{name}` must learn by its output: layer {attention.name!r} learns "
-            "by the weights that it returns, which must reach a `CarryChoices`. Here "
-            f"they do not, so that it would never learn. Received: {name}={attention!r}"
-        )
-
-
 def _open_empty_rows(mask: Tensor) -> Tensor:
     """Sets fully masked rows (..., S) to True.
 
@@ -372,33 +363,3 @@ def _open_empty_rows(mask: Tensor) -> Tensor:
     gradient, even if the output is not used.
     """
     return ops.logical_or(mask, ~ops.any(mask, axis=-1, keepdims=True))
-
-
-def _takes_tensors(layer: Any) -> bool:
-    """Returns whether a layer has the call of `keras.layers.MultiHeadAttention`."""
-    if not _may_be_attention(layer):
-        return False
-    return {"query", "value", "key"} <= set(signature(layer.call).parameters)
-
-
-def _takes_list(layer: Any) -> bool:
-    """Returns whether a layer has the call of `keras.layers.Attention`."""
-    if isinstance(layer, keras.layers.Attention):
-        return True
-    if not _may_be_attention(layer):
-        return False
-    return {"mask", "return_attention_scores"} <= set(signature(layer.call).parameters)
-
-
-def _may_be_attention(layer: Any) -> bool:
-    """Returns whether it is a Keras layer; `Configured` marks this package's layers."""
-    return isinstance(layer, keras.layers.Layer) and not isinstance(layer, Configured)
-
-
-def _drops(layer: keras.layers.Layer) -> bool:
-    """Returns whether a layer or one of its sublayers has dropout."""
-    return any(
-        getattr(one, "seed_generator", None) is not None
-        and (getattr(one, "rate", 0) or getattr(one, "dropout", 0))
-        for one in layer._flatten_layers()
-    )

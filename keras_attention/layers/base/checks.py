@@ -121,6 +121,23 @@ def check_memory(query: Tensor, value: Tensor, key: Tensor) -> None:
         )
 
 
+def check_learns_by_output(attention: Any, name: str = "attention") -> None:
+    """Raises a ValueError for an attention that learns by the weights it returns.
+
+    Models that do not use these weights call this function.
+
+    Args:
+        attention: an attention, as returned by `as_attention`.
+        name: the name of the argument, for the error message.
+    """
+    if attention.learns_by_weights:
+        raise ValueError(
+            f"`{name}` must learn by its output: layer {attention.name!r} learns "
+            "by the weights that it returns, which must reach a `CarryChoices`. Here "
+            f"they do not, so that it would never learn. Received: {name}={attention!r}"
+        )
+
+
 def check_hop(query: Tensor, value: Tensor, key: Tensor) -> None:
     """Checks that keys and values have the width of the query, as a hop requires."""
     if query.shape[-1] != key.shape[-1]:

@@ -71,7 +71,7 @@ def _added_arguments(layer: Any, names: list[str]) -> dict[str, Any]:
     plain values that Keras records, or from attributes of the same name.
 
     Raises:
-        NotImplementedError: if an argument is in neither.
+        TypeError: if an argument is in neither.
     """
     cls = type(layer)
     own = cls.__mro__[: next(n for n, c in enumerate(cls.__mro__) if _is_ours(c))]
@@ -88,7 +88,7 @@ def _added_arguments(layer: Any, names: list[str]) -> dict[str, Any]:
         elif hasattr(layer, name):
             found[name] = as_config(getattr(layer, name))
         else:
-            raise NotImplementedError(
+            raise TypeError(
                 f"{cls.__name__} must define `get_config`, or store its argument "
                 f"`{name}` as an attribute of this name. Received: {layer!r}"
             )

@@ -6,7 +6,6 @@ keys and values, E width of a head.
 
 from __future__ import annotations
 
-from inspect import signature
 from typing import Any
 
 import keras
@@ -17,6 +16,7 @@ from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.attention_layer import Prepared
 from keras_attention.layers.base.checks import check_usable
 from keras_attention.layers.base.recording import is_recording, record
+from keras_attention.layers.multi_head import hooks
 from keras_attention.layers.multi_head.heads import (
     as_boolean,
     check_call,
@@ -32,9 +32,6 @@ from keras_attention.ops.sinks import sink_attention
 
 Tensor = Any
 
-# The options of `_compute_attention`, which an override may lack.
-OPTIONS = ("return_attention_scores", "use_causal_mask", "bias", "dropout_mask")
-
 
 class HeadsAttention(ProjectedHeads):
     """Abstract base class of `MultiHeadAttention` and `Hopfield`.
@@ -49,11 +46,7 @@ class HeadsAttention(ProjectedHeads):
         # An override may still have the older signature of Keras' method.
         method = type(self)._compute_attention
         self._takes_causal = method.__module__.startswith("keras_attention.")
-        options = signature(method).parameters
-        takes_all = any(
-            option.kind is option.VAR_KEYWORD for option in options.values()
-        )
-        self._taken = {*OPTIONS} if takes_all else {*OPTIONS} & {*options}
+        self._taken = hooks.options_of(method)
         self._normalize = normalizers.get(self.normalizer)
 
     def call(
@@ -136,14 +129,15 @@ class HeadsAttention(ProjectedHeads):
             attention_mask=given.attention_mask,
             use_causal_mask=own,
         )
-        heads, weights = self._call_hook(
+        heads, weights = hooks.compute_attention(
+            self,
             query,
             key,
             value,
             mask,
             training,
             return_attention_scores=return_weights,
-            use_causal_mask=True if causal and not own else None,
+            use_causal_mask=causal and not own,
             bias=None if given.bias is None else full_bias(given.bias, query, key),
         )
         rows = given.query_mask
@@ -154,26 +148,6 @@ class HeadsAttention(ProjectedHeads):
                 is_valid = ops.expand_dims(rows, (1, 3))  # (B, 1, T, 1)
                 weights = ops.where(is_valid, weights, ops.zeros_like(weights))
         return heads, weights
-
-    def _call_hook(
-        self, query: Tensor, key: Tensor, value: Tensor, *rest: Any, **options: Any
-    ) -> tuple[Tensor, Tensor | None]:
-        """Calls `_compute_attention` with the options that an override takes.
-
-        Raises:
-            ValueError: if an override does not take an option that changes the result.
-        """
-        if len(self._taken) < len(OPTIONS):
-            for name in {*options} - self._taken:
-                wanted = options.pop(name)
-                if name == "return_attention_scores" or wanted is None:
-                    continue
-                raise ValueError(
-                    f"`_compute_attention` of {type(self).__name__} must take the "
-                    f"argument `{name}`, which this call of layer {self.name!r} needs. "
-                    f"Received: _compute_attention{signature(self._compute_attention)}"
-                )
-        return self._compute_attention(query, key, value, *rest, **options)
 
     def _compute_attention_mask(
         self,
@@ -353,16 +327,12 @@ class HeadsAttention(ProjectedHeads):
         bias: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Attends from projected queries (B, T, H, E) to a prepared memory."""
-        own = type(self)._compute_attention_mask
-        if own is not HeadsAttention._compute_attention_mask:
-            raise ValueError(
-                f"Layer {self.name!r} cannot attend to a prepared memory, or step by "
-                "step: its `_compute_attention_mask` is overridden, and needs all "
-                "positions of a call. Call the layer, or pass `attention_mask`. "
-                f"Received: {type(self).__name__}"
-            )
+        hook = type(self)._compute_attention_mask
+        if hook is not HeadsAttention._compute_attention_mask:
+            hooks.refuse_mask_hook(self)
         factors = None if random is None else ops.swapaxes(random, 1, 2)
-        return self._call_hook(
+        return hooks.compute_attention(
+            self,
             query,
             prepared.key,
             prepared.value,

@@ -54,10 +54,10 @@ def split_memory(count: int, memory: Any, key: Any, mask: Any) -> list[tuple]:
             )
     found = list(zip(*lists))
     for value, key, one in found:
-        if one is not None and tuple(one.shape) != tuple(value.shape[:2]):
-            masks.check("memory_mask", one, tuple(value.shape[:2]))
         if len(value.shape) != 3 or 0 in value.shape[1:2] or value is not key:
             check_memory(value, key)
+        if one is not None and tuple(one.shape) != tuple(value.shape[:2]):
+            masks.check("memory_mask", one, tuple(value.shape[:2]))
     return found
 
 

@@ -7,8 +7,9 @@ from typing import Any
 import keras
 
 from keras_attention.layers import positions
-from keras_attention.layers.base.adapter import check_learns_by_output
+from keras_attention.layers.base.adapter import as_attention
 from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.checks import check_learns_by_output
 from keras_attention.layers.transformer.attentions import copy_layer
 from keras_attention.layers.transformer.transformer_decoder_block import (
     TransformerDecoderBlock,
@@ -198,7 +199,7 @@ def check_heads(dim: int, num_heads: int, arguments: dict[str, Any]) -> None:
 
 def check_layer(name: str, attention: Any) -> None:
     """Raises a ValueError unless it is an attention layer that can be copied."""
-    check_learns_by_output(attention, name)
+    check_learns_by_output(as_attention(attention, name), name)
     if attention.built and attention.weights:
         raise ValueError(
             f"`{name}` must not be built: each block gets a layer made from its "

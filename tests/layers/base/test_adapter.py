@@ -146,7 +146,20 @@ def test_one_of_ours_is_taken_as_it_is():
 
 
 @pytest.mark.parametrize(
-    "given", [keras.layers.Dense(3), keras.layers.GRUCell(3), "dot", None, len]
+    "given",
+    [
+        keras.layers.Dense(3),
+        keras.layers.GRUCell(3),
+        "dot",
+        None,
+        len,
+        # Of this package, with a call like that of keras.layers.Attention.
+        layers.AttentionPooling(),
+        layers.HopfieldPooling(),
+        layers.HopfieldLayer(3),
+        layers.TransformerEncoderBlock(2, 8),
+    ],
+    ids=str,
 )
 def test_what_is_no_attention_is_refused(given):
     with pytest.raises(ValueError, match="`look` must be an attention layer") as error:
@@ -344,3 +357,64 @@ def test_values_may_be_of_another_width():
     query, value, key = inputs()[0], inputs(11)[1], inputs(13)[2]
     assert tuple(adapter(query, value, key).shape) == (B, T, D)
     assert adapter.output_width(D, 11) == D
+
+
+@keras.saving.register_keras_serializable("tests")
+class Infinite(keras.layers.Layer):
+    """Hides keys by −∞, so that a fully masked row is NaN, as is its gradient."""
+
+    def call(self, query, value, key=None, attention_mask=None):
+        key = value if key is None else key
+        scores = ops.matmul(query, ops.swapaxes(key, 1, 2))
+        if attention_mask is not None:
+            scores = ops.where(attention_mask, scores, -np.inf)
+        return ops.matmul(ops.softmax(scores), value)
+
+
+@pytest.mark.backends("all")
+@needs_training
+def test_hidden_rows_have_no_gradient():
+    inputs = keras.Input((S, 8))
+    mask = keras.Input((S,), dtype="bool")
+    block = layers.TransformerEncoderBlock(intermediate_dim=8, attention=Infinite())
+    model = keras.Model([inputs, mask], block(inputs, mask=mask))
+    model.compile("sgd", "mse")
+    x = references.normal(B, S, 8).astype("float32")
+    model.fit([x, IS_VALID], x, verbose=0)  # the second row is fully masked
+    assert all(np.isfinite(weight).all() for weight in model.get_weights())
+    assert np.isfinite(model.predict([x, IS_VALID], verbose=0)).all()
+
+
+@pytest.mark.parametrize("name", ["MultiHeadAttention", "Attention"])
+def test_a_full_cache_is_refused(name):
+    _, adapter = built(name)
+    cache = adapter.initial_cache(B, 2, D)
+    x = inputs()[1][:, :2]
+    _, cache = adapter.step(x, cache, 0)
+    with pytest.raises(ValueError, match="`cache` is full: it has 2 places"):
+        adapter.step(x[:, 0], cache, 2)
+    with pytest.raises(ValueError, match="must not be longer than the cache"):
+        adapter.step(ops.tile(x, (1, 2, 1)), cache, 0)
+
+
+def test_a_prompt_is_one_call(monkeypatch):
+    _, adapter = built("MultiHeadAttention")
+    calls = []
+    monkeypatch.setattr(adapter, "_call", counted(adapter._call, calls))
+    adapter.step(inputs()[1], adapter.initial_cache(B, S, D), 0)
+    assert len(calls) == 1
+
+
+def counted(function, calls):
+    def wrapper(*arguments):
+        calls.append(1)
+        return function(*arguments)
+
+    return wrapper
+
+
+@pytest.mark.parametrize("name", ["Attention", "AdditiveAttention"])
+def test_widths_that_keras_cannot_compare_are_refused(name):
+    rnn = layers.AttentionRNN(keras.layers.GRUCell(4), FOUND[name]())
+    with pytest.raises(ValueError, match="`query` and `key` must have the same width"):
+        rnn(*inputs()[:2])

@@ -398,3 +398,60 @@ def test_a_subclass_trains():
     assert np.isfinite(fitted.history["loss"][0])
     for weight, old in zip(layer.weights, before):
         assert np.abs(to_numpy(weight) - old).max() > 0, weight.path
+
+
+def of_old(base):
+    """Its signature is that of Keras before 3.9, without the weights' argument."""
+
+    class OfOld(base):
+        def _compute_attention(
+            self, query, key, value, attention_mask=None, training=None
+        ):
+            return super()._compute_attention(
+                2 * query, key, value, attention_mask, training, True
+            )
+
+    return OfOld
+
+
+@pytest.mark.parametrize("units", [None, 3])
+def test_an_older_signature_attends_in_a_loop(units):
+    layer = of_old(layers.MultiHeadAttention)(H, E)
+    x = numbers(B, T, D)
+    rnn = layers.AttentionRNN(
+        keras.layers.GRUCell(D), layer, return_sequences=True, attention_units=units
+    )
+    rnn(x, x)
+    query = ops.ones((B, D))
+    expected = layer(query[:, None], x)[:, 0]
+    with keras.StatelessScope():
+        found, weights, _ = layer.attend(query, layer.prepare(x))
+        context, _ = layer.context(query, layer.prepare(x))
+    assert tuple(weights.shape) == (B, H, T)
+    for one in (found, context):
+        np.testing.assert_allclose(to_numpy(one), to_numpy(expected), atol=1e-6)
+
+
+def test_what_an_older_signature_cannot_take_is_refused():
+    layer = of_old(layers.MultiHeadAttention)(H, E, position="alibi", name="old")
+    x = numbers(B, T, D)
+    message = "`_compute_attention` of OfOld must take the argument `bias`, .* 'old'"
+    with pytest.raises(ValueError, match=message):
+        layer(x, x)
+    layer = of_old(layers.MultiHeadAttention)(H, E, dropout=0.5)
+    rnn = layers.AttentionRNN(keras.layers.GRUCell(D), layer)
+    rnn(x, x)
+    with pytest.raises(ValueError, match="must take the argument `dropout_mask`"):
+        rnn(x, x, training=True)
+
+
+def test_a_mask_of_its_own_is_not_left_out_step_by_step():
+    layer = banded(layers.MultiHeadAttention)(H, E)
+    x = numbers(B, T, D)
+    layer(x, x)
+    with pytest.raises(ValueError, match="`_compute_attention_mask` is overridden"):
+        layers.AttentionRNN(keras.layers.GRUCell(D), layer)(x, x)
+    block = layers.TransformerEncoderBlock(intermediate_dim=D, attention=layer)
+    block(x)
+    with pytest.raises(ValueError, match="`_compute_attention_mask` is overridden"):
+        block.step(x[:, 0], block.initial_cache(B, T), 0)

@@ -359,7 +359,15 @@ def test_constructor_errors(make, message):
         ),
         (
             {"memory_mask": np.ones((B, S + 1), bool)},
-            r"`mask` must have shape \(2, 7\).*\(2, 8\)",
+            r"`memory_mask` must have shape \(2, 7\).*\(2, 8\)",
+        ),
+        (
+            {"memory": np.zeros((B + 1, S, U), "float32"), "memory_mask": None},
+            r"`inputs` and `memory` must have the same batch.*\(3, 7, 11\)",
+        ),
+        (
+            {"inputs": np.zeros((B, U), "float32"), "inputs_mask": None},
+            r"`inputs` must have shape \(batch, steps, width\).*\(2, 11\)",
         ),
         (
             {"inputs_mask": np.ones((B, T + 1), bool)},
@@ -378,13 +386,16 @@ def test_constructor_errors(make, message):
 def test_call_errors(change, message):
     x, _, key, hidden, missing = data()
     rnn = layer(("before", None, False), "lstm")
-    arguments = {"memory": key, "memory_mask": hidden, "inputs_mask": missing}
-    arguments.update(change)
-    memory = arguments.pop("memory")
-    if not memory.shape[1]:
+    arguments = {"memory_mask": hidden, "inputs_mask": missing}
+    arguments = {"inputs": x, "memory": key, **arguments, **change}
+    if not arguments["memory"].shape[1]:
         arguments["memory_mask"] = None
+    with pytest.raises(ValueError, match=message):  # as it is built
+        rnn(**arguments)
+    rnn = layer(("before", None, False), "lstm")
+    rnn(x, key)
     with pytest.raises(ValueError, match=message):
-        rnn(x, memory, **arguments)
+        rnn(**arguments)
 
 
 @pytest.mark.parametrize(
@@ -444,3 +455,25 @@ def test_a_functional_model_may_give_out_all_that_it_returns(order):
     assert state.shape == (B, U)
     np.testing.assert_allclose(weights.sum(-1), np.ones((B, T)), atol=1e-6)
     np.testing.assert_allclose(output[:, -1, :U], state, atol=1e-6)
+
+
+@pytest.mark.backends("all")
+@pytest.mark.parametrize("order", ["before", "after"])
+@pytest.mark.parametrize(
+    ("inner", "outer"), [("mixed_bfloat16", None), (None, "mixed_bfloat16")]
+)
+def test_an_attention_may_have_another_dtype(inner, outer, order):
+    rnn = AttentionRNN(
+        keras.layers.GRUCell(U, dtype=outer),
+        Attention("general", dtype=inner),
+        order,
+        input_feeding=order == "after",
+        return_sequences=True,
+        dtype=outer,
+    )
+    arguments = {"memory": keras.Input((S, U)), "return_attention_scores": True}
+    expected = rnn(keras.Input((T, U)), **arguments)
+    x = ops.convert_to_tensor(np.ones((B, T, U), "float32"))
+    memory = ops.convert_to_tensor(np.ones((B, S, U), "float32"))
+    for one, spec in zip(rnn(x, memory, return_attention_scores=True), expected):
+        assert keras.backend.standardize_dtype(one.dtype) == spec.dtype

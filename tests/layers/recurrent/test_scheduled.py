@@ -7,7 +7,7 @@ import references
 from gradients import gradient, to_numpy
 from keras import ops
 
-from keras_attention import layers
+from keras_attention import layers, record_attention
 
 B, T, S, D, V, U, WORDS = 3, 5, 7, 4, 11, 13, 17
 START = 2
@@ -216,3 +216,14 @@ def test_bad_arguments_are_named(arguments, message):
     }
     with pytest.raises(ValueError, match=message):
         layers.ScheduledSampling(**{**given, **arguments})
+
+
+@pytest.mark.parametrize("kind", CELLS)
+def test_its_maps_are_recorded_once(kind):
+    layer = make(0.5, kind)
+    target, memory = (ops.convert_to_tensor(x) for x in inputs())
+    with record_attention() as maps:
+        layer(target, memory, training=True)
+    (weights,) = maps.values()
+    assert tuple(weights.shape) == (B, T, S)
+    np.testing.assert_allclose(to_numpy(weights).sum(-1), 1, rtol=1e-5)

@@ -136,3 +136,48 @@ def test_scheduled_sampling_over_heads():
     one, other = (to_numpy(model(tensors, training=True)) for _ in range(2))
     assert np.isfinite(one).all()
     assert (one != other).any()
+
+
+@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize`")
+@pytest.mark.skipif(BACKEND == "numpy", reason="NumPy has no quantized products")
+@pytest.mark.parametrize("attention", [*ATTENTIONS, "luong"])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_quantized_file_computes_the_same(name, attention, tmp_path):
+    keras.utils.set_random_seed(0)
+    layer = layers.LuongAttention() if attention == "luong" else None
+    model, inputs = MODELS[name](layer or ATTENTIONS[attention]())
+    inputs = {**inputs, "target": targets()}
+    model.quantize("int8")
+    expected = model.predict(inputs, verbose=0)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(again.predict(inputs, verbose=0), expected, atol=1e-6)
+
+
+@keras.saving.register_keras_serializable("tests")
+class Silent(keras.layers.Layer):
+    """A user's attention, which cannot return its weights."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.inner = keras.layers.MultiHeadAttention(2, 3)
+
+    def build(self, query_shape, value_shape):
+        self.inner.build(query_shape, value_shape)
+
+    def call(self, query, value, key=None, attention_mask=None):
+        return self.inner(query, value, key=key, attention_mask=attention_mask)
+
+
+@pytest.mark.backends("all")
+@needs_training
+@pytest.mark.parametrize("name", MODELS)
+def test_generation_needs_no_weights(name):
+    keras.utils.set_random_seed(0)
+    model, inputs = MODELS[name](Silent())
+    written = model.generate(inputs, T, samplers.BeamSampler(2))
+    assert written.shape == (B, T)
+    cache, _ = model.begin({k: ops.convert_to_tensor(x) for k, x in inputs.items()})
+    assert "alignment_sum" not in cache
+    with pytest.raises(ValueError, match="`coverage_penalty` needs a cache"):
+        model.generate(inputs, T, samplers.BeamSampler(2, coverage_penalty=0.2))

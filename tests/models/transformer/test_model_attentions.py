@@ -212,3 +212,11 @@ BUILT.build((None, None, D), (None, None, D))
 def test_constructor_errors(arguments, message):
     with pytest.raises(ValueError, match=message):
         models.Transformer(V, V, **{**SMALL, **arguments, "dim": D})
+
+
+@pytest.mark.parametrize("name", ["attention", "cross_attention"])
+def test_an_attention_that_learns_by_its_weights_is_refused(name):
+    hard = layers.HardAttention(estimator="reinforce")
+    message = f"`{name}` must learn by its output"
+    with pytest.raises(ValueError, match=message):
+        make(models.Transformer, **{"attention": layers.Attention(), name: hard})
