@@ -222,7 +222,7 @@ def exported():
         thing
         for thing in things
         if isinstance(thing, type) and issubclass(thing, kinds)
-        if thing is not layers.Score
+        if not inspect.isabstract(thing)
     ]
 
 

@@ -50,6 +50,11 @@ def as_attention(layer: Any, name: str = "attention") -> Attention:
         return layer
     if takes_tensors(layer) or takes_list(layer):
         return KerasAttention(layer)
+    if isinstance(layer, type):
+        raise ValueError(
+            f"`{name}` must be an attention layer, not a class: pass an instance. "
+            f"Received: {name}={layer!r}"
+        )
     raise ValueError(
         f"`{name}` must be an attention layer: one of keras_attention, or a Keras "
         "layer with the call of keras.layers.MultiHeadAttention, (query, value, "
@@ -136,9 +141,9 @@ class KerasAttention:
         )
         if self._list and attention_mask is not None:
             raise ValueError(
-                f"`attention_mask` must be None: layer {self.name!r}, a "
-                f"{type(self.layer).__name__}, takes masks of queries and of values "
-                f"alone. Received: attention_mask.shape={tuple(attention_mask.shape)}"
+                f"`attention_mask` must be None: layer {self.name!r} "
+                f"({type(self.layer).__name__}) only takes masks of queries and of "
+                f"values. Received: attention_mask.shape={tuple(attention_mask.shape)}"
             )
         self.check_widths(query, value, key)
         of_keys = masks.merge(value_mask, key_mask)

@@ -56,7 +56,7 @@ class Places(keras.layers.Layer):
         _, rows, columns, width = features.shape
         down = np.broadcast_to(_waves(rows)[:, None], (rows, columns, _WAVES))
         across = np.broadcast_to(_waves(columns)[None], (rows, columns, _WAVES))
-        waves = np.concatenate([down, across], axis=-1)  # (rows, columns, ·)
+        waves = np.concatenate([down, across], axis=-1)  # over rows and columns
         waves = ops.cast(ops.convert_to_tensor(waves), features.dtype)
         waves = ops.zeros_like(features[..., :1]) + waves
         found = ops.concatenate([features, waves], axis=-1)
