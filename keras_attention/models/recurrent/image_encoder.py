@@ -56,11 +56,11 @@ class Places(keras.layers.Layer):
         _, rows, columns, width = features.shape
         down = np.broadcast_to(_waves(rows)[:, None], (rows, columns, _WAVES))
         across = np.broadcast_to(_waves(columns)[None], (rows, columns, _WAVES))
-        waves = np.concatenate([down, across], axis=-1)  # over rows and columns
+        waves = np.concatenate([down, across], axis=-1)  # at each location
         waves = ops.cast(ops.convert_to_tensor(waves), features.dtype)
         waves = ops.zeros_like(features[..., :1]) + waves
         found = ops.concatenate([features, waves], axis=-1)
-        is_visible = ops.any(ops.not_equal(features, 0), axis=-1)  # (B, rows, columns)
+        is_visible = ops.any(ops.not_equal(features, 0), axis=-1)  # at each location
         return (
             ops.reshape(found, (-1, rows * columns, width + 2 * _WAVES)),
             ops.reshape(is_visible, (-1, rows * columns)),
