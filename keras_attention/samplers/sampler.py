@@ -25,7 +25,7 @@ Next = Callable[[Tensor, Structure, Any, Structure], tuple[Tensor, Structure]]
 class Request(NamedTuple):
     """The checked arguments of a sampler's call."""
 
-    next: Next  # (prompt, cache, index, static) to logits and cache
+    next: Next  # returns logits and cache
     prompt: Tensor  # (B, T)
     mask: Tensor | None  # (B, T), True where a token is given
     cache: Structure

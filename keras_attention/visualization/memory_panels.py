@@ -30,7 +30,7 @@ class Panel(NamedTuple):
     """Rows over time, or the words of the slots next to them."""
 
     title: str
-    cells: np.ndarray  # floats (rows, columns), or colors (rows, columns, 3)
+    cells: np.ndarray  # rows × columns: floats, or colors with 3 channels
     rows: list[str]  # one label per row; "" for none
     color: tuple[float, float, float] | None = _VALUE  # None: signed values
     low: float = 0.0
