@@ -13,7 +13,7 @@ import keras
 
 
 class LinearStart(keras.callbacks.Callback):
-    """Switches on the memory softmax of a model that starts without it.
+    """Switches on the softmax of the memory hops of a model with a linear start.
 
     A model with `linear_start=True` first trains its hops without the softmax, to avoid
     poor local minima. This callback ends that phase after a fixed number of epochs, as
@@ -140,10 +140,10 @@ class ScheduledSamplingDecay(keras.callbacks.Callback):
 
         ε_i = 1 − k / (k + exp(i / k))          (inverse sigmoid decay)
 
-    Here i is the step of the optimizer, which continues over several calls of `fit`.
-    The callback sets the probability of every `ScheduledSampling` in the model, at any
-    depth, and overrides earlier values. After k · log(k) steps, half of the inputs are
-    the decoder's own predictions.
+    Here i counts the steps of the optimizer, across all calls of `fit`. The callback
+    sets the probability of every `ScheduledSampling` in the model, at any depth, and
+    overwrites its earlier value. After k · log(k) steps, half of the inputs are the
+    decoder's own predictions.
 
     Args:
         k: at least 1. A larger k gives a later and slower decay.
@@ -170,7 +170,7 @@ class ScheduledSamplingDecay(keras.callbacks.Callback):
         self.k = k
 
     def probability(self, step: int) -> float:
-        """Returns the sampling probability at a step."""
+        """Returns the sampling probability at `step`."""
         return 1 / (1 + self.k * math.exp(-step / self.k))
 
     def on_train_begin(self, logs: Any = None) -> None:
@@ -197,18 +197,19 @@ class ScheduledSamplingDecay(keras.callbacks.Callback):
 
 
 class Lessons(keras.utils.PyDataset):
-    """Random batches of the current lesson of a `Curriculum`, new in each epoch.
+    """Random batches of a `Curriculum`'s current lesson. Each epoch has new batches.
 
     Args:
-        make_batch: called as `make_batch(lesson, seed)`, with the index of the lesson
-            and a list of integers for `numpy.random.default_rng`; returns a batch, such
-            as `(inputs, targets)`. Pad the batches of all lessons to one shape: each
-            new shape is compiled again, and TensorFlow accepts only the first shape.
+        make_batch: a function `make_batch(lesson, seed)` that returns a batch, such as
+            `(inputs, targets)`. `lesson` is the index of the lesson, and `seed` is a
+            list of integers for `numpy.random.default_rng`. Pad the batches of all
+            lessons to one shape: each new shape requires another compilation, and
+            TensorFlow accepts only the first shape.
         lessons: the number of lessons.
         batches: the number of batches per epoch.
         seed: the random seed. The same seed gives the same batches for each epoch and
             lesson, if `make_batch` is deterministic.
-        lesson: the first lesson.
+        lesson: the index of the first lesson.
 
     Raises:
         ValueError: if `lessons` or `batches` is below 1, or `lesson` is out of range.
@@ -281,13 +282,14 @@ class Curriculum(keras.callbacks.Callback):
         monitor: the name of the score in the logs.
         threshold: the threshold of the score.
         mode: "max" if a higher score is better, "min" if a lower score is better.
-        path: a file that stores the lesson, so that interrupted training can resume, as
-            with the weights in `keras.callbacks.BackupAndRestore`. It is deleted when
-            training ends.
+        path: a file that stores the index of the lesson, so that interrupted training
+            can resume. `keras.callbacks.BackupAndRestore` stores the weights for the
+            same purpose. The file is deleted when training ends.
 
     Raises:
-        ValueError: for an unknown `mode`, or for data without lessons or with different
-            lessons; in `fit`, if `monitor` is not in the logs.
+        ValueError: for an unknown `mode`; if `data` has an element that is not
+            `Lessons`; if several `Lessons` differ in their number of lessons or in
+            their current lesson; in `fit`, if `monitor` is not in the logs.
 
     Example:
 

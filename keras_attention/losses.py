@@ -27,17 +27,18 @@ class SupportingFactLoss(keras.losses.Loss):
 
         Σ_{j ≠ r} max(0, γ − s_r + s_j)
 
-    It suits both outputs of `MemNN`: the ranking of facts at each hop and the ranking
+    Use it for both outputs of `MemNN`: the ranking of facts at each hop and the ranking
     of the answer words.
 
     Args:
         margin: γ.
 
     Call arguments:
-        y_true: integers, (B,) for one ranking per sample, or (B, K) for one per hop. In
-            rows of K, −1 means "no fact". The first −1 of a row stands for the last
-            class, the stop record, and the labels after it are ignored. A label outside
-            the N classes has loss 0; in rows of K, so do the labels after it.
+        y_true: integers: (B,) for one ranking per sample, or (B, K) for K rankings per
+            sample, one per hop. With (B, K), −1 means "no fact". The first −1 of a row
+            stands for the last class, the stop record, and the labels after it are
+            ignored. A label outside the N classes has loss 0; with (B, K), the labels
+            after it have loss 0, too.
         y_pred: scores (B, N) or (B, K, N).
 
     Returns:
@@ -238,8 +239,8 @@ class CoverageLoss(keras.losses.Loss):
 
         Σ_s min(a_ts, c_ts), with c_t = Σ_{i < t} a_i
 
-    Apply it to the attention weights of a model that outputs them. Keras averages it
-    over queries, like any loss.
+    Apply it to the attention weights of a model that outputs them. Keras averages the
+    loss over queries, as it does for any loss.
 
     Call arguments:
         y_true: ignored. Keras requires a target for each output with a loss, such as
@@ -295,9 +296,9 @@ class ReinforceLoss(keras.losses.Loss):
 
     Args:
         loss: a categorical cross-entropy of Keras on logits, such as
-            `SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)`; by
-            default the same without `ignore_class`. These losses are invariant to
-            adding a constant to all logits of a label.
+            `SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)`; the
+            default is `SparseCategoricalCrossentropy(from_logits=True)`. These losses
+            are invariant to adding a constant to all logits of a label.
         weight: λ, the weight of the gradient of the choices.
         baseline: whether to subtract b; if not, b = 0.
 

@@ -11,15 +11,15 @@ Batch = TypeVar("Batch")
 
 
 def differ_first(batches: list[Batch], size_of: Callable[[Batch], Any]) -> None:
-    """On TensorFlow, makes the first two batches differ in size, if any do.
+    """On TensorFlow, moves a batch of another size to second place, if there is one.
 
-    On TensorFlow, Keras assumes that all batches have the common size of the first two.
-    The first batch of a different size therefore moves to second place; the others keep
-    their order.
+    If the first two batches have the same size, Keras on TensorFlow assumes this size
+    for all batches. The first batch with another size than `batches[0]` therefore moves
+    to second place. The order of the others does not change.
 
     Args:
         batches: the batches in training order, changed in place.
-        size_of: returns a batch's size.
+        size_of: a function that returns the size of a batch.
     """
     if keras.config.backend() != "tensorflow":
         return

@@ -2,11 +2,12 @@
 
     python -m keras_attention.benchmarks capacity --json runs.json --plot capacity.png
 
-An `AssociativeMemory` stores random patterns of −1 and 1. All patterns are then queries
-for one synchronous update, and the flipped bits are counted. For the classical and the
-polynomial memory, theory assumes normally distributed crosstalk of the other patterns
-(`ops.retrieval.bit_error` for many neurons; `expected` for a finite number). In the
-exponential memory, a bit flips for half of the patterns that differ only in that bit.
+An `AssociativeMemory` stores random patterns of −1 and 1. Then each pattern is a query.
+One synchronous update follows, and the flipped bits are counted. For the classical and
+the polynomial memory, the theory assumes that the crosstalk of the other patterns has a
+normal distribution (`ops.retrieval.bit_error` for many neurons; `expected` for a finite
+number). In the exponential memory, a bit flips for one of two stored patterns that
+differ only in this bit.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from keras_attention.ops.hopfield import retrieval
 from keras_attention.version import __version__
 
 SEED = 1982
-MOST = 400  # pattern sets per point
+MOST = 400  # maximum number of pattern sets per point
 
 
 class Point(NamedTuple):
@@ -39,9 +40,11 @@ class Point(NamedTuple):
     Attributes:
         name: the name of its curve.
         kind: the kind of memory.
-        dim: d, the number of neurons; an integer, except on the exponential curve.
+        dim: d, the number of neurons. It can be a fraction on the theoretical curve of
+            the exponential memory.
         degree: n of the polynomial memory; 2 for the classical memory.
-        patterns: K, the number of stored patterns; an integer, except on curves.
+        patterns: K, the number of stored patterns. It can be a fraction on theoretical
+            curves.
     """
 
     name: str
@@ -110,12 +113,13 @@ def measure(point: Point, bits: int) -> dict[str, Any]:
 
     Args:
         point: the memory to measure.
-        bits: the number of bits to check.
+        bits: the least number of bits to check. At most `MOST` pattern sets are used.
 
     Returns:
-        The point; "wrong", the share of wrong bits; its standard "error" over "draws";
-        the "expected" share; and "limit", the expected share for many neurons, or None
-        for the exponential memory.
+        The fields of the point; "draws", the number of pattern sets; "wrong", the share
+        of wrong bits; "error", the standard error of this share; "expected", the
+        expected share; and "limit", the expected share for many neurons, or None for
+        the exponential memory.
     """
     # Errors within a pattern set are correlated; the sets are independent.
     draws = min(MOST, max(8, -(-bits // (point.patterns * point.dim))))
@@ -147,9 +151,10 @@ def measure(point: Point, bits: int) -> dict[str, Any]:
 def expected(point: Point) -> float:
     """Returns the expected share of wrong bits for a finite number of neurons.
 
-    Bit j of a pattern flips if G(d − 1) + Σᵢ ±G(hᵢ) < 0, the sum over the K − 1 other
-    patterns, where G(h) = (h + 1)ⁿ − (h − 1)ⁿ and hᵢ is a sum of d − 1 bits. The sum is
-    assumed normal. For n = 2 it moves in steps of 2 · G(1), and a tie flips no bit.
+    Bit j of a pattern flips if G(d − 1) + Σᵢ ±G(hᵢ) < 0. The sum is over the other
+    K − 1 patterns, G(h) = (h + 1)ⁿ − (h − 1)ⁿ, and hᵢ is a sum of d − 1 random signs.
+    The sum is assumed to be normally distributed. For n = 2, it changes in steps of
+    2 · G(1), and the bit does not flip if the left side is 0.
     """
     dim, degree, others = point.dim, point.degree, point.patterns - 1
     if point.kind == "exponential":
@@ -183,7 +188,7 @@ LABELS = {
 
 
 def series(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the input of `visualization.plot_capacity` for the runs."""
+    """Returns the curves of the runs for `visualization.plot_capacity`."""
     found = []
     for name in dict.fromkeys(run["name"] for run in runs):
         own = [run for run in runs if run["name"] == name]
@@ -193,7 +198,7 @@ def series(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
         one["error"] = [round(run["error"], 6) for run in own]
         first = Point(*(own[0][field] for field in Point._fields))
         counts = np.geomspace(one["x"][0], one["x"][-1], 25)
-        if first.kind == "exponential":  # d grows with the patterns
+        if first.kind == "exponential":  # d grows with the number of patterns
             curve = [first._replace(dim=2 * math.log2(k), patterns=k) for k in counts]
         else:
             curve = [first._replace(patterns=k) for k in counts]

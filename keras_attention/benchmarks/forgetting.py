@@ -3,10 +3,10 @@
     python -m keras_attention.benchmarks forgetting --json runs.json --plot curve.png
 
 A GRU reads stories of facts, and a question about one fact follows (`datasets.recall`).
-One model answers from the last state, the other attends to all states with the question
-as the query. The models are otherwise equal. A last state with more units is also
-tested. One network per kind and seed is trained on new stories of all lengths and
-tested on each length.
+One model answers from the last state. The other model attends to all states with the
+question as the query. The two models are otherwise equal. A third model answers from a
+last state with more units. For each kind of model and each seed, one network is trained
+on new stories of all lengths and tested on each length.
 """
 
 from __future__ import annotations
@@ -91,13 +91,13 @@ def document(runs: list[dict[str, Any]], steps: int) -> str:
 
 
 def kinds(units: int, wide: int) -> list[tuple[bool, int]]:
-    """Returns (attends, units) of each kind of network."""
+    """Returns the arguments (attends, units) of `network` for each kind of network."""
     found = [(True, units), (False, units)]
     return found + ([(False, wide)] if wide else [])
 
 
 def network(attends: bool, units: int) -> keras.Model:
-    """Builds a model of summed word embeddings, a GRU and an answer layer.
+    """Builds a model with summed word embeddings, a GRU and a layer for the answer.
 
     Args:
         attends: whether to attend to all states instead of using the last state.
@@ -118,7 +118,7 @@ def network(attends: bool, units: int) -> keras.Model:
         look = layers.Attention("general", name="attention")
         found = look(asked[:, None], states, value_mask=is_valid)[:, 0]  # (B, U)
     else:
-        found = states[:, -1]  # (B, U): padding leaves the state unchanged
+        found = states[:, -1]  # (B, U): padding does not change the state
     both = keras.layers.Concatenate()([found, asked])
     hidden = keras.layers.Dense(units, "relu")(both)
     return keras.Model(
@@ -127,7 +127,7 @@ def network(attends: bool, units: int) -> keras.Model:
 
 
 class Batches(keras.utils.PyDataset):
-    """Unpadded batches of stories of equal length; the lengths alternate.
+    """Batches of stories of equal length, without padding. The lengths alternate.
 
     Args:
         first: the number of the first batch, used as a seed.
@@ -158,8 +158,8 @@ def train(attends: bool, units: int, seed: int, steps: int) -> dict[str, Any]:
         steps: the number of training batches.
 
     Returns:
-        The settings, "accuracy" by the number of facts, the mean loss at each of the
-        two learning rates, and the duration.
+        The settings; "accuracy", the accuracy for each number of facts; the mean loss
+        for each of the two learning rates; and the duration.
     """
     start, cpu = time.perf_counter(), time.process_time()
     keras.utils.set_random_seed(seed)
@@ -193,7 +193,7 @@ def accuracy(model: keras.Model, facts: int) -> float:
 
 
 def name_of(run: dict[str, Any]) -> str:
-    """Returns a description of the answer's source."""
+    """Returns a description of what the network answers from."""
     what = "attention over the states" if run["attends"] else "the last state"
     return f"{what}, {run['units']} units"
 

@@ -1,8 +1,9 @@
 """Comparison of run times: interleaved pairs, null runs, floors, verdicts.
 
-Ours and theirs alternate in ABBA order (ours theirs, theirs ours, …), so that a
-slowdown of the machine affects both. Each pair gives one ratio, theirs over ours. The
-median ratio is our speedup. The A/A null run times ours against itself and shows the
+Our function ("ours") and the peer's function ("theirs") are called alternately in ABBA
+order (ours theirs, theirs ours, …). A slowdown of the machine thus affects both
+functions. Each pair of times gives one ratio, theirs over ours. The median ratio is our
+speedup. In the null run (A/A), our function is compared with itself, which shows the
 noise of the machine. Only a ratio clearly outside this noise counts as a difference.
 The module does not depend on a backend.
 """
@@ -34,9 +35,9 @@ class Step:
 
     Attributes:
         flops: Number of operations; a multiplication with an addition counts as two.
-        bytes: Minimum number of bytes to read or write.
-        product: (batch, rows, inner, columns) of the matrix product that sets the rate;
-            None if the operations are not a product and only the bytes count.
+        bytes: Minimum number of bytes that are read or written.
+        product: (batch, rows, inner, columns) of the matrix product whose rate applies.
+            None if the operations are not a matrix product; then only the bytes count.
     """
 
     flops: float
@@ -49,13 +50,13 @@ class Contestants:
     """The functions that a case compares.
 
     Attributes:
-        calls: Functions without arguments by name; ours is "ours". Each returns a
-            tensor or a nested dict or list of tensors.
-        check: A function that returns the largest difference from ours for each peer
-            and raises `NumericsError` if it is too large. By default, the results of
-            one call each are compared.
-        memory: Functions by name that return the scratch bytes of a compiled call, if
-            the compiler reports them.
+        calls: Functions without arguments, by name. Our function has the name "ours".
+            Each function returns a tensor or a nested dict or list of tensors.
+        check: A function that returns, for each peer, the largest difference from our
+            result. It raises `NumericsError` if a difference is too large. By default,
+            each function is called once, and the results are compared.
+        memory: Functions by name. Each returns the scratch bytes of a compiled call,
+            if the compiler reports them.
     """
 
     calls: Mapping[str, Callable[[], Any]]
@@ -70,10 +71,10 @@ class Case:
     Attributes:
         name: The name on the command line, shared by all sizes.
         sizes: The sizes that identify this case among cases with the same name.
-        make: Builds the contestants for a backend name.
+        make: A function that builds the `Contestants` for the name of a backend.
         steps: The minimum work, for the floor.
-        tolerance: Maximum difference of results, relative to the larger of their
-            maximum and 1.
+        tolerance: Maximum difference between the results, relative to the largest
+            magnitude in the peer's result or to 1, whichever is larger.
         quick: Whether a quick run includes the case.
         needs: Modules that peers need in addition to the backend.
         backends: The backends on which the case is meaningful.
@@ -122,7 +123,7 @@ class Spread:
 
 
 def abba(pairs: int) -> Iterator[tuple[int, int]]:
-    """Returns the order within each pair, 0 for ours: (0, 1), (1, 0), (0, 1), …"""
+    """Yields the order of each pair, with 0 for ours: (0, 1), (1, 0), (0, 1), …"""
     for pair in range(pairs):
         yield (0, 1) if pair % 2 == 0 else (1, 0)
 
@@ -135,18 +136,18 @@ def time_pairs(
     clock: Callable[[], float] = time.perf_counter,
     between: Callable[[], Any] | None = None,
 ) -> np.ndarray:
-    """Times two functions alternately.
+    """Measures the times of two functions in alternation.
 
     Args:
         ours: A function that blocks until its work is done.
-        theirs: Another such function.
+        theirs: The peer's function. It blocks in the same way.
         pairs: Number of timings of each function.
-        calls: Number of calls per timing.
+        calls: Number of calls per timing, of ours and of theirs.
         clock: Returns the time in seconds.
         between: An untimed function to call before each timing, or None.
 
     Returns:
-        Seconds per call, (pairs, 2): ours, theirs.
+        Seconds per call, (pairs, 2). Column 0 is ours, column 1 is theirs.
     """
     contestants = (ours, theirs)
     seconds = np.empty((pairs, 2))
@@ -162,7 +163,7 @@ def time_pairs(
 
 
 def calls_to_last(seconds_a_call: float, at_least: float) -> int:
-    """Returns the number of calls per timing that take `at_least` seconds."""
+    """Returns the number of calls that together take at least `at_least` seconds."""
     return max(1, math.ceil(at_least / max(seconds_a_call, 1e-9)))
 
 
@@ -193,8 +194,8 @@ def spread(ratios: Sequence[float] | np.ndarray, seed: int = SEED) -> Spread:
 def verdict(ratio: Spread, null: Spread) -> str:
     """Returns whether ours is faster, slower, or the same within noise.
 
-    The times differ if the interval of the median ratio lies entirely above or entirely
-    below both 1 and the interval of the null run's median.
+    Ours is faster if the interval of the median ratio is entirely above 1 and above the
+    interval of the null run's median. It is slower if the interval is below both.
     """
     if ratio.low > max(null.high, 1.0):
         return FASTER
@@ -231,19 +232,21 @@ def largest_difference(
     theirs: Mapping[str, np.ndarray],
     tolerance: float,
 ) -> float:
-    """Compares two results by their common names.
+    """Compares the arrays that two results have under the same names.
 
     Args:
         ours: Arrays by name.
-        theirs: Arrays by name; some may be missing (a fused peer has no weights).
+        theirs: Arrays by name. Some of them may be missing; a fused peer, for example,
+            returns no attention weights.
         tolerance: See `Case`.
 
     Returns:
-        The largest difference, relative to the larger of theirs and 1.
+        The largest difference, relative to the largest magnitude in the array of
+        `theirs` or to 1, whichever is larger.
 
     Raises:
-        NumericsError: If the results differ by more than the tolerance or in shape, or
-            have no common name.
+        NumericsError: If two arrays differ in shape or by more than the tolerance, or
+            if no name is common.
     """
     common = sorted(set(ours) & set(theirs))
     if not common:

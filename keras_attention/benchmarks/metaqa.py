@@ -3,9 +3,10 @@
     python -m keras_attention.benchmarks metaqa --seeds 0 1 2 --json results.json
     python -m keras_attention.benchmarks metaqa --hops 2 --out runs.jsonl
 
-A KeyValueMemNN is trained on the development questions with a tenth of them held out.
-One-hop runs are tested on the test questions, two-hop runs on the held-out tenth. Each
-finished run is a line of the file `--out`. Repeat the command to resume.
+A KeyValueMemNN is trained on nine tenths of the development questions. One-hop runs are
+tested on the test questions. Two-hop runs are tested on the other tenth of the
+development questions. Each finished run adds a line to the file given by `--out`.
+Repeat the command to resume.
 """
 
 from __future__ import annotations
@@ -43,13 +44,11 @@ TRAINING: dict[str, Any] = {
     "rate": 0.003,
     "halve_every": 4,
 }
-# Miller et al. (2016), table 2: test hits@1 in per cent with the knowledge base, after
-# training on WikiMovies' own questions, about ten times our number. Fields of a line of
-# `--out`.
+# The fields of each line of the runs file.
 NEEDED = ("hops", "brackets", "seed", "backend", "keras", "settings", "result")
 
 Path = tuple[int, ...]  # relations, one per hop
-Paths = dict[Path, list[int]]  # maps a path to its end entities
+Paths = dict[Path, list[int]]  # maps a path to the entities at its end
 
 
 class Data(NamedTuple):
@@ -58,7 +57,7 @@ class Data(NamedTuple):
     Attributes:
         inputs: the inputs of the network.
         answers: (N, M + 2), uniform over the correct answers.
-        paths: for each question, the paths from its entity and their ends.
+        paths: for each question, the paths that start at its entity, and their ends.
         facts: statistics of the memories, for the report.
     """
 
@@ -68,7 +67,7 @@ class Data(NamedTuple):
     facts: dict[str, int]
 
     def pick(self, rows: np.ndarray) -> Data:
-        """Selects questions."""
+        """Selects the questions `rows`."""
         inputs = {name: array[rows] for name, array in self.inputs.items()}
         paths = [self.paths[row] for row in rows]
         return Data(inputs, self.answers[rows], paths, self.facts)
@@ -135,7 +134,8 @@ def load(hops: int, brackets: bool = True) -> dict[str, Any]:
     }
     for name, questions in splits.items():
         with warnings.catch_warnings():
-            # Facts of years, genres and languages are truncated and reported below.
+            # The memories of years, genres and languages are long and are truncated.
+            # `facts` reports how many.
             warnings.simplefilter("ignore", UserWarning)
             vectors = triples.vectorize(
                 questions,
@@ -164,7 +164,7 @@ def load(hops: int, brackets: bool = True) -> dict[str, Any]:
 def without_brackets(
     questions: Sequence[triples.Question],
 ) -> list[triples.Question]:
-    """Removes the brackets from questions."""
+    """Removes the brackets around the entities of questions."""
     return [
         triples.Question(q.text.replace("[", "").replace("]", ""), q.answers)
         for q in questions
@@ -174,7 +174,7 @@ def without_brackets(
 def run(
     seed: int, data: dict[str, Any], hops: int, training: dict[str, Any]
 ) -> dict[str, Any]:
-    """Trains a network and a regression and returns their hits@1 in per cent."""
+    """Trains a network and a regression. Returns their hits@1 in per cent."""
     keras.utils.set_random_seed(seed)
     dev: Data = data["dev"]
     order = np.random.default_rng(seed).permutation(len(dev.answers))
@@ -220,22 +220,22 @@ def run(
 
 
 def predict(model: keras.Model, data: Data) -> np.ndarray:
-    """Returns the network's best entity number for each question."""
+    """Returns the number of the entity with the largest score for each question."""
     return model.predict(data.inputs, batch_size=500, verbose=0).argmax(1)
 
 
 def hits(predicted: np.ndarray, data: Data) -> np.ndarray:
-    """Returns whether each answer is correct."""
+    """Returns whether each predicted entity is a correct answer."""
     return data.answers[np.arange(len(predicted)), predicted] > 0
 
 
 def percent(right: np.ndarray) -> float:
-    """Returns the mean in per cent."""
+    """Returns the share of true values in `right`, in per cent."""
     return round(100 * float(right.mean()), 2)
 
 
 def paths_of(keys: np.ndarray, values: np.ndarray, hops: int) -> Paths:
-    """Returns the ends of all paths with the given hops from entity 1."""
+    """Returns the ends of all paths with `hops` relations that start at entity 1."""
     about: dict[int, list[tuple[int, int]]] = {}
     for (entity, relation), value in zip(keys.tolist(), values.tolist()):
         if value:
@@ -252,10 +252,11 @@ def paths_of(keys: np.ndarray, values: np.ndarray, hops: int) -> Paths:
 
 
 def best_path(paths: Paths, answers: np.ndarray) -> tuple[Path | None, float]:
-    """Returns the path that best matches the correct answers, and their share.
+    """Returns the path whose ends best match the answers, and the accuracy of guessing.
 
-    The share is the accuracy of guessing among the path's ends. It is below 1 if two
-    films share a name and thus an entity, since the answers belong to one film.
+    The accuracy of guessing among the path's ends is the share of them that are correct
+    answers. It is below 1 if two films have the same name and are thus one entity,
+    because the answers belong to only one of the films.
     """
     right = set(np.flatnonzero(answers).tolist())
     if not right or not paths:
@@ -267,7 +268,7 @@ def best_path(paths: Paths, answers: np.ndarray) -> tuple[Path | None, float]:
 def on_path(
     predicted: np.ndarray, paths: list[Paths], best: list[tuple[Path | None, float]]
 ) -> np.ndarray:
-    """Returns whether each answer is an end of the requested path."""
+    """Returns whether each predicted entity is an end of the best path."""
     return np.array(
         [
             path is not None and entity in ends[path]
@@ -277,9 +278,11 @@ def on_path(
 
 
 def regression(train: Data, test: Data) -> np.ndarray:
-    """Fits a logistic regression from word bigrams to the path of relations.
+    """Returns the answers of a logistic regression to the test questions.
 
-    The answer is the first end entity of the most likely existing path.
+    The regression predicts a path of relations from the word bigrams of the question.
+    Among the paths that exist in the memory, it takes the most likely one. The first
+    entity at the end of this path is the answer.
     """
     best = [best_path(p, a)[0] for p, a in zip(train.paths, train.answers)]
     known = [(i, path) for i, path in enumerate(best) if path is not None]
@@ -309,7 +312,7 @@ def regression(train: Data, test: Data) -> np.ndarray:
 
 
 def bigrams(words: np.ndarray) -> list[tuple[int, int]]:
-    """Returns pairs of adjacent words; 0 pads both ends."""
+    """Returns the pairs of adjacent words. A 0 is added at each end."""
     row = [0, *words[words != 0].tolist(), 0]
     return list(itertools.pairwise(row))
 

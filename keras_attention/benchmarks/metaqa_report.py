@@ -13,6 +13,8 @@ from keras_attention.version import __version__
 
 RECIPE: dict[str, Any] = {"embedding_dim": 64, "encoding": "position"}
 MEMORY_SIZE = {1: 64, 2: 128}
+# Miller et al. (2016), table 2: test hits@1 in per cent with the knowledge base, after
+# training on the questions of WikiMovies, about ten times as many as ours.
 PUBLISHED = {"KV-MemNN": 93.9, "MemN2N": 78.5}
 
 
@@ -35,7 +37,7 @@ def summary(result: dict[str, Any]) -> str:
 
 
 def table(runs: list[dict[str, Any]], hops: int) -> str:
-    """Formats the hits@1 of network and regression, and published results."""
+    """Formats the hits@1 of the network and the regression, and published results."""
     seeds = "".join(f"  seed {r['seed']:<2d}" for r in runs)
     split = "test" if hops == 1 else "held-back dev"
     lines = [f"{f'hits@1 in %, {hops}-hop {split}':44s}{seeds}    mean"]
@@ -71,9 +73,9 @@ def report(
     brackets: bool,
     training: dict[str, Any],
 ) -> dict[str, Any]:
-    """Returns the JSON report; `lines` are the lines of the runs file.
+    """Returns the JSON report of `lines`, the lines of the runs file.
 
-    Other processes may have written some of the lines.
+    Other processes may have written some of these lines.
     """
     runs = [line["result"] for line in lines]
     return {

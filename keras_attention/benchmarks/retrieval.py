@@ -3,9 +3,10 @@
     python -m keras_attention.benchmarks retrieval --json results.json
 
 The memory stores MNIST test digits in random order, as 28 × 28 numbers from −1 to 1.
-The lower half of each query is 0. β = b/28 = b/√d for width d. A digit counts as
-retrieved if its relative distance is below a tenth. More steps can also move away from
-the digit, towards a mixture of digits with lower energy.
+Each query is a digit with the lower half set to 0. β = b/28 = b/√d for width d. A digit
+counts as retrieved if the distance between the result and the digit is below a tenth of
+the digit's norm. Further steps can also lead away from the digit, to a mixture of
+digits with lower energy.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from keras_attention.version import __version__
 SEED = 0  # seed of the order of the digits
 STORED = (24, 1000, 10_000)
 SHARPNESS = (1, 2, 5, 8, 20)  # b
-WITHIN = 0.1  # maximum distance, relative to the norm of the pattern
+WITHIN = 0.1  # maximum distance of a retrieved pattern, relative to its norm
 STEPS = 50  # maximum number of steps
 
 
@@ -43,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Retrieves, prints the table and writes the results."""
+    """Measures the retrieval, prints the results and writes them to the file."""
     if min(args.stored) < 1 or args.queries < 1:
         raise UsageError("--stored and --queries must be at least 1.")
     try:
@@ -92,11 +93,12 @@ def measure(patterns: np.ndarray, b: float, most: int) -> dict[str, Any]:
     Args:
         patterns: the stored patterns, (N, D).
         b: β √D.
-        most: the number of queries, taken from the first patterns.
+        most: the maximum number of queries. They are made from the first patterns.
 
     Returns:
-        "one", the share after one step; "rest", the share at convergence or after
-        `STEPS`; and the number of queries.
+        "stored", the number of patterns; "b"; "queries", the number of queries; "one",
+        the share after one step; and "rest", the share at convergence or after `STEPS`
+        steps.
     """
     count, width = patterns.shape
     memory = AssociativeMemory(beta=b / width**0.5)

@@ -3,10 +3,12 @@
     python -m keras_attention.benchmarks sentiment --seeds 0 1 2 --json results.json
 
 `TransformerClassifier` is trained only on the 6,920 full sentences of SST-2. Its final
-weights are tested once on the 1,821 test sentences, and again as 8-bit integers. The
-settings were chosen on the 872 development sentences. The regression uses the set of
-words in a sentence. Each finished run is a line of the file `--out`. Repeat the command
-to resume.
+weights are tested once on the 1,821 test sentences, and once more after quantization to
+8-bit integers. The settings were chosen on the 872 development sentences. The
+regression uses the set of words in a sentence.
+
+Each finished run adds a line to the file given by `--out`. Repeat the command to
+resume.
 """
 
 from __future__ import annotations
@@ -55,8 +57,8 @@ TRAINING: dict[str, Any] = {
     "clipnorm": 1.0,
     "batch_size": 64,
     "epochs": 14,
-    "min_count": 2,  # minimum count of a vocabulary word in training
-    "word_dropout": 0.6,  # share of words replaced by the unknown word in training
+    "min_count": 2,  # least number of occurrences of a vocabulary word in training
+    "word_dropout": 0.6,  # share of training words replaced by the unknown word
 }
 REGRESSION: dict[str, Any] = {
     "penalties": [0.5, 1, 2, 4],
@@ -122,7 +124,8 @@ def load(min_count: int) -> Data:
     """Loads SST-2 and builds its vocabulary.
 
     Args:
-        min_count: the minimum count of a word in training.
+        min_count: a word is in the vocabulary if it occurs at least this often in the
+            training sentences.
     """
     try:
         splits = {split: sentences.load("sst2", split) for split in SPLITS}
@@ -134,12 +137,12 @@ def load(min_count: int) -> Data:
 
 
 class Batches(keras.utils.PyDataset):
-    """Shuffled batches of sentences of similar length with word dropout.
+    """Shuffled batches of sentences of similar length, with word dropout.
 
     Args:
         vectors: all sentences.
-        batch_size: the number of sentences per batch. Leftover sentences are skipped in
-            that epoch.
+        batch_size: the number of sentences per batch. In each epoch, the sentences left
+            over after the last full batch are skipped.
         word_dropout: the share of words replaced by the unknown word.
         seed: the seed of the order and the dropout.
     """
@@ -193,11 +196,11 @@ class Batches(keras.utils.PyDataset):
 def learn(
     data: Data, seed: int, settings: dict[str, Any]
 ) -> tuple[TransformerClassifier, dict[str, Any]]:
-    """Trains a network and returns it with its training statistics.
+    """Trains a network. Returns the network and statistics of its training.
 
     Args:
-        data: the training data, and the development data for the accuracy of each
-            epoch.
+        data: the training sentences, and the development sentences on which the
+            accuracy is measured after each epoch.
         seed: the seed of the network, the sentence order and the word dropout.
         settings: `MODEL` and `TRAINING`.
     """
@@ -236,22 +239,25 @@ def learn(
 
 
 def accuracy(model: keras.Model, vectors: sentences.Vectors) -> float:
-    """Returns the accuracy in per cent."""
+    """Returns the accuracy of `model` on `vectors`, in per cent."""
     logits = model.predict(vectors.inputs, batch_size=len(vectors.labels), verbose=0)
     return percent(logits.argmax(1) == vectors.labels)
 
 
 def percent(right: np.ndarray) -> float:
-    """Returns the mean in per cent."""
+    """Returns the share of true values in `right`, in per cent."""
     return round(100 * float(right.mean()), 2)
 
 
 def in_integers(model: TransformerClassifier) -> TransformerClassifier:
-    """Returns a copy with all supported sublayers quantized to 8 bits."""
+    """Returns a copy of the model with its sublayers quantized to 8 bits.
+
+    Sublayers without a quantized form stay as they are.
+    """
     copy = TransformerClassifier.from_config(model.get_config())
     copy.set_weights(model.get_weights())
     with warnings.catch_warnings():
-        # Each layer without a quantized form, such as an input, gives this warning.
+        # Every layer that has no quantized form, such as an input, gives this warning.
         warnings.filterwarnings("ignore", message="Layer .* does not have a `quantize`")
         copy.quantize("int8")
     return copy
@@ -270,9 +276,10 @@ def run(data: Data, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def bags(split: list[sentences.Sentence], words: sentences.Vocabulary) -> np.ndarray:
-    """Returns the distinct known words of each sentence and the start token, (N, ·).
+    """Returns the start token and the distinct known words of each sentence, (N, ·).
 
-    Every sentence has the start token, so its weight is the regression's bias.
+    All sentences contain the start token. The weight of this token is therefore the
+    regression's bias.
     """
     rows = [
         [START, *sorted({*words.encode(sentence.text)} - {UNKNOWN})]
@@ -287,8 +294,9 @@ def bags(split: list[sentences.Sentence], words: sentences.Vocabulary) -> np.nda
 def regression(data: Data, settings: dict[str, Any]) -> dict[str, Any]:
     """Returns the accuracy of a logistic regression on word sets, in per cent.
 
-    The regression is a one-layer network with one weight per word, trained with full
-    batches. The L2 penalty with the best development accuracy is selected.
+    The regression is a one-layer network with one weight per word. Each step uses all
+    training sentences. Of several L2 penalties, the one with the best accuracy on the
+    development sentences is selected.
     """
     texts = [sentence.text for sentence in data.splits["train"]]
     words = sentences.Vocabulary.from_sentences(texts)
@@ -346,7 +354,7 @@ def _do(
 
 
 def table(runs: list[Run]) -> str:
-    """Formats the accuracies of each run and the networks' mean."""
+    """Formats the accuracies of each run, and the mean over the networks."""
     lines = [f"{'accuracy in %':24}{'dev':>8}{'test':>8}{'test, int8':>12}"]
     networks = [r["result"] for r in runs if r["model"] == "network"]
     for one in runs:

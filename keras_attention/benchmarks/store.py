@@ -1,7 +1,7 @@
-"""The results file: one JSON line per run, so that stopped benchmarks can resume.
+"""The results file: one line of JSON per run, so that a stopped benchmark can resume.
 
-If the process dies while writing a run, the incomplete line is dropped, so at most one
-run is lost.
+If the process dies while it writes a run, the next process drops the incomplete line.
+At most one run is lost.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ Run = dict[str, Any]
 
 
 class Store:
-    """Stores runs in a file, or in memory without a file.
+    """Stores runs in a file, or only in memory if there is no file.
 
     Args:
-        path: the file, which may not exist yet; None for memory only.
+        path: the file; it need not exist yet. None stores the runs only in memory.
         needed: the required fields of every run; the first of them begins each line.
 
     Raises:
         UsageError: the file is not a results file, or it is not writable.
 
     Attributes:
-        runs: all runs, the file's runs first.
-        dropped: the dropped incomplete line, or None.
+        runs: all runs. Those read from the file come first.
+        dropped: the incomplete line that was dropped, or None.
     """
 
     def __init__(self, path: pathlib.Path | None, needed: Sequence[str]) -> None:
@@ -78,7 +78,7 @@ class Store:
         return run
 
     def find(self, **wanted: Any) -> list[Run]:
-        """Returns the runs with all these values."""
+        """Returns the runs whose fields have all the values in `wanted`."""
         return [
             run
             for run in self.runs
@@ -86,12 +86,12 @@ class Store:
         ]
 
     def done(self, what: str, settings: dict[str, Any], **wanted: Any) -> Run | None:
-        """Returns the first run with all these values, or None.
+        """Returns the first run whose fields have the values in `wanted`, or None.
 
         Args:
             what: the subject of the runs, for the error message.
             settings: the required settings of the run.
-            **wanted: its values.
+            **wanted: values of fields of the run.
 
         Raises:
             UsageError: the run has other settings.
@@ -114,8 +114,8 @@ class Store:
         return found[0]
 
     def add(self, run: Run) -> Run:
-        """Writes a run to disk before returning it as stored."""
-        # In its stored form: tuples become lists, for example.
+        """Writes a run to the file and returns the run as it is stored."""
+        # The stored form can differ: tuples become lists, for example.
         first = self.needed[0]
         line = json.dumps({first: run[first], **run})
         self.runs.append(json.loads(line))
@@ -126,7 +126,7 @@ class Store:
 
 
 def opened(path: pathlib.Path | None, needed: Sequence[str]) -> Store:
-    """Opens a `Store` and prints a line if an incomplete line was dropped."""
+    """Opens a `Store`. Prints a message if an incomplete line was dropped."""
     store = Store(path, needed)
     if store.dropped is not None:
         print(f"{path}: the last line was half-written and was dropped.")
@@ -134,7 +134,7 @@ def opened(path: pathlib.Path | None, needed: Sequence[str]) -> Store:
 
 
 def _rewrite(path: pathlib.Path, lines: list[str]) -> None:
-    """Rewrites the file atomically, so that a dying process loses nothing."""
+    """Rewrites the file atomically, so that nothing is lost if the process dies."""
     new = path.with_name(path.name + ".new")
     new.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     new.replace(path)

@@ -18,7 +18,7 @@ Every task returns a dictionary of arrays:
 - `"inputs"`: (N, T, D) float32, the input of each step;
 - `"answer_mask"`: (N, T) bool, True at the answer steps;
 - `"targets"`: (N, T, V) float32 zeros and ones, zero outside the answer;
-- `"lengths"`: (N,) int32, the number of steps of each sequence; padding follows them.
+- `"lengths"`: (N,) int32, the number of steps of each sequence; the rest is padding.
 """
 
 import numpy as np
@@ -65,7 +65,7 @@ def copy(
     Example:
         ```python
         data = copy(count=2, length=3, bits=4)
-        data["answer_mask"][0]  # three vectors, the mark, then three to answer at
+        data["answer_mask"][0]  # three vectors, the mark, then three answer steps
         ```
     """
     low, high = span(length, "length")
@@ -262,7 +262,7 @@ def priority_sort(
     data["inputs"][row, place, :bits] = vectors[row, place]
     data["inputs"][row, place, bits] = priority[row, place]
     data["inputs"][np.arange(count), read, bits + 1] = 1
-    order = np.argsort(-priority, axis=1, kind="stable")  # one row an example
+    order = np.argsort(-priority, axis=1, kind="stable")  # one row per example
     row, place = places(written)
     data["targets"][row, read[row] + 1 + place] = vectors[row, order[row, place]]
     data["answer_mask"][row, read[row] + 1 + place] = True
@@ -283,7 +283,7 @@ def _empty(
 
 
 def _equals(item: np.ndarray, asked: np.ndarray) -> np.ndarray:
-    """Returns which items, (row, index), equal the row's `asked` item."""
+    """Returns the (row, index) of the other items that equal the `asked` item."""
     target = item[np.arange(len(item)), asked][:, None]  # (N, 1, L, V)
     same = (item == target).all((2, 3))
     same[np.arange(len(item)), asked] = False

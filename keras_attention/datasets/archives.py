@@ -1,4 +1,4 @@
-"""Reads members of tar archives without unpacking, and rejects unsafe archives."""
+"""Reads files from tar archives without unpacking them, and rejects unsafe archives."""
 
 import gzip
 import os
@@ -35,8 +35,8 @@ def read_members(
 
     Raises:
         DamagedDataError: The file is truncated, altered or not an archive.
-        UnsafeArchiveError: Any member, requested or not, has an absolute path, a `..`,
-            a link that leaves the folder, or is a device.
+        UnsafeArchiveError: A member, requested or not, has a path outside the archive's
+            folder, links to such a path, or is not a file, a folder or a link.
     """
     path = Path(path)
     found: dict[str, bytes] = {}
@@ -88,7 +88,7 @@ def _refuse_unsafe(member: tarfile.TarInfo, path: Path) -> None:
 
 
 def _leaves(name: str) -> bool:
-    """Whether a path relative to a folder may leave that folder."""
+    """Returns whether a path that is relative to a folder may leave the folder."""
     name = name.replace("\\", "/")
     drive = len(name) > 1 and name[1] == ":"
     depth = 0
@@ -100,7 +100,7 @@ def _leaves(name: str) -> bool:
 
 
 def _read_through(path: Path) -> None:
-    """Reads to the end, where gzip verifies its checksum."""
+    """Reads a file to its end, where gzip verifies the checksum."""
     with open_decompressed(path) as stream:
         while stream.read(CHUNK):
             if stream.tell() > ARCHIVE_LIMIT:

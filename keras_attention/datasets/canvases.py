@@ -197,8 +197,8 @@ def share_on_box(
         size: The height and width of the canvas in pixels, or one number for both.
         by: `"touch"` counts a cell fully if it overlaps the box. `"area"` weights a
             cell by the share of its area inside the box. With `"touch"`, a cell may
-            count for two nearby digits. Pass `numpy.ones_like(weights)` for the score
-            of uniform attention.
+            count for two nearby digits. To get the score of uniform attention, pass
+            `numpy.ones_like(weights)` as the weights.
 
     Returns:
         (B, T) float64 from 0 to 1. Tokens that name no digit or have all-zero weights
@@ -236,7 +236,7 @@ def share_on_box(
 
 
 def _covered(low: np.ndarray, high: np.ndarray, cells: int, pixels: int) -> np.ndarray:
-    """Returns the share of each cell between `low` and `high` along one axis."""
+    """Returns the share of each cell that lies between `low` and `high` on one axis."""
     edges = np.arange(cells + 1) * (pixels / cells)
     inside = np.minimum(high[..., None], edges[1:]) - np.maximum(
         low[..., None], edges[:-1]
@@ -250,7 +250,7 @@ def _places(
     size: int,
     relation: str,
 ) -> list[tuple[int, int]]:
-    """Returns the top and left of each digit, in caption order."""
+    """Returns the (top, left) corner of each digit, in caption order."""
     if relation == "alone":
         ((height, width),) = shapes
         top, left = random.integers((size - height + 1, size - width + 1)).tolist()
@@ -274,7 +274,7 @@ def _places(
 
 
 def _ink(image: np.ndarray, index: int) -> np.ndarray:
-    """Crops an image to its ink."""
+    """Crops an image to the bounding box of its ink."""
     rows, columns = np.nonzero(image)
     if not len(rows):
         raise ValueError(

@@ -245,9 +245,9 @@ def vectorize(
         progress: Called with the number of finished pairs and the total.
 
     Returns:
-        `Vectors`: the inputs `"source"`, (N, 36) int32, and `"target"`, (N, 11)
-        int32, which begins with the start token (2), and labels, (N, 11) int32,
-        which end with the end token (3). 0 is padding.
+        `Vectors`. The inputs are `"source"`, (N, 36) int32, and `"target"`, (N, 11)
+        int32. A target begins with the start token (2). The labels, (N, 11) int32, end
+        with the end token (3). Padding is 0.
 
     Raises:
         ValueError: `pairs` is empty, a source is empty, or a text is too long.
@@ -298,7 +298,7 @@ def _check_formats(formats: Iterable[str]) -> tuple[str, ...]:
 
 @functools.cache
 def _days(split: str) -> tuple[datetime.date, ...]:
-    """Returns all dates of a split. A checksum of the ISO form assigns the split."""
+    """Returns all dates of a split. A checksum of the ISO form determines the split."""
     days = (
         datetime.date.fromordinal(ordinal)
         for ordinal in range(FIRST.toordinal(), LAST.toordinal() + 1)

@@ -1,8 +1,9 @@
 """Finds, downloads and reads the files for the loaders.
 
 `find` searches for a file in the folder named by the environment variable
-`KERAS_ATTENTION_DATA`, then in Keras' cache. If it finds none, it downloads the file
-into the cache. `read_members` reads files out of a tar archive without unpacking it.
+`KERAS_ATTENTION_DATA`, then in Keras' cache. If the file is in neither, `find`
+downloads it into the cache. `read_members` reads files out of a tar archive without
+unpacking it.
 """
 
 import gzip
@@ -34,14 +35,14 @@ class DataNotFoundError(FileNotFoundError):
     """The file was not found; the message lists all searched locations.
 
     Attributes:
-        tried: one sentence per attempt, which explains its failure.
+        tried: one sentence per attempt, which explains why the attempt failed.
     """
 
     tried: tuple[str, ...] = ()
 
 
 class DamagedDataError(ValueError):
-    """A file is truncated, altered, or not in the format of its name."""
+    """A file is truncated, altered, or not in the expected format."""
 
 
 class UnsafeArchiveError(ValueError):
@@ -100,15 +101,16 @@ def find(
     """Returns the path of a data file and downloads it if needed.
 
     A file in the folder named by `KERAS_ATTENTION_DATA` belongs to the user and is not
-    checked. A cached or downloaded file must match `sha256` or `size`, or those of a
-    mirror.
+    checked. A cached or downloaded file must match the given `sha256` and `size`, or
+    those of a mirror.
 
     Args:
         relative: The file's path in the data folder, with forward slashes.
         url: The official URL.
         sha256: The hexadecimal SHA-256 of the file at `url`.
-        size: Its size in bytes. At least one of `sha256` and `size` is required.
-        unpacked: Whether both describe the gzip-decompressed content.
+        size: The size in bytes of the file at `url`. At least one of `sha256` and
+            `size` is required.
+        unpacked: Whether `sha256` and `size` describe the gzip-decompressed content.
         mirrors: Further sources, tried in order if `url` fails.
         cache_name: The file's name in Keras' cache. Defaults to the last part of
             `relative`.
@@ -120,7 +122,8 @@ def find(
         DataNotFoundError: The file cannot be found or downloaded: the folder or file is
             missing, the network is down, or the cache is not writable. The message
             lists what was tried and what to try next.
-        DamagedDataError: A downloaded file does not match, and no other source works.
+        DamagedDataError: A downloaded file does not match `sha256` or `size`, and no
+            other source works.
 
     Example:
         ```python
@@ -232,7 +235,7 @@ class _FetchErrors:
 
     `get_file` raises `ValueError` for a wrong checksum and a plain `Exception` for a
     `URLError` from `urllib`. It does not catch errors of stalled or broken connections.
-    It sets no timeout, so this class sets the default socket timeout.
+    `get_file` sets no timeout, so this class sets the default socket timeout.
     """
 
     def __init__(self, source: Source) -> None:
@@ -317,7 +320,7 @@ def _chunks(path: str | os.PathLike[str], unpacked: bool) -> Iterator[bytes]:
 
 
 def open_decompressed(path: Path) -> gzip.GzipFile | io.BufferedReader:
-    """Opens a file for reading bytes, decompressed if its name ends in .gz."""
+    """Opens a file for reading bytes; a gzip file is decompressed."""
     if not path.is_file():
         raise DataNotFoundError(f"There is no file {path}.")
     with open(path, "rb") as file:

@@ -1,8 +1,8 @@
 """Loads the MovieLens film ratings.
 
-The data belong to GroupLens. Their terms forbid redistribution, and commercial use
-without permission. This module therefore downloads nothing: get `ml-latest-small.zip`
-or `ml-100k.zip` from https://grouplens.org/datasets/movielens/, and unpack it into the
+The data belong to GroupLens. Without permission, their terms forbid redistribution and
+commercial use. This module therefore downloads nothing: get `ml-latest-small.zip` or
+`ml-100k.zip` from https://grouplens.org/datasets/movielens/, and unpack it into the
 subfolder `movielens` of the folder named by `KERAS_ATTENTION_DATA`, or into any other
 folder.
 
@@ -55,7 +55,7 @@ def load(path: str | os.PathLike[str] = "ml-latest-small") -> Ratings:
 
     Raises:
         DataNotFoundError: the folder or one of its files is missing; the message says
-            where to get it.
+            where to get the data.
         DamagedDataError: a file has an invalid header, line or rating; the message
             gives the line number.
     """

@@ -31,7 +31,7 @@ def at_least_one(**sizes: int) -> None:
 
 
 def places(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the row and column of each element of concatenated rows."""
+    """Returns the row and the column of each element of rows of the given sizes."""
     row = np.repeat(np.arange(len(sizes)), sizes)
     return row, np.arange(len(row)) - (np.cumsum(sizes) - sizes)[row]
 

@@ -110,9 +110,10 @@ class Ratings:
     def split(self, share: float, seed: int = 0) -> tuple[Ratings, Ratings]:
         """Splits the ratings at random into a training and a test set.
 
-        In random order, the first rating of each user and of each item stays in the
-        training set, so the training set covers all of them. The test set may therefore
-        be smaller than `share`. It is empty if each user has one rating.
+        The ratings are shuffled. The first rating of each user and of each item then
+        stays in the training set, so the training set has all users and all items. The
+        test set may therefore be smaller than `share`. It is empty if each user has one
+        rating.
 
         Args:
             share: the fraction of test ratings, above 0 and below 1.
@@ -249,7 +250,8 @@ def histories(
     Args:
         targets: the ratings to predict.
         known: the known ratings, with the same users and items.
-        size: S, the maximum number of known ratings per user, sampled at random.
+        size: S, the maximum number of known ratings per target. They are sampled at
+            random from the known ratings of the user.
         seed: seed for `numpy.random.default_rng`.
 
     Returns:

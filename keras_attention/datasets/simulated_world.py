@@ -33,7 +33,7 @@ _KINDS = {"actor": ("actor",), "actor+object": ("actor", "object")}
 _STATEMENTS_PER_STORY = 35
 _STATEMENTS, _QUESTIONS = 7, 3  # ratio of statements to questions
 _HARDEST = 10
-_WAITING = 10  # sampled questions that wait until the story allows them
+_WAITING = 10  # number of sampled questions that wait for a fitting story
 
 
 def simulate(
@@ -44,10 +44,10 @@ def simulate(
 ) -> list[Example]:
     """Simulates stories and questions about them.
 
-    Every three questions come with seven statements, by default 3,000 questions and
-    7,000 statements as in the paper. For each question, a number from 1 to `difficulty`
-    is sampled. It gives the age of the last statement that the answer needs; 1 is the
-    latest statement.
+    There are seven statements for every three questions. By default, there are 3,000
+    questions and 7,000 statements, as in the paper. For each question, an age from 1 to
+    `difficulty` is sampled. The newest statement that the answer needs has this age;
+    the last statement of the story has age 1.
 
     The paper uses difficulty 1 and 5, counts from the last mention of a person or
     object, and also asks where someone was before. This module makes three choices of

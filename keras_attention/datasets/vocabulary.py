@@ -60,7 +60,7 @@ class Vocabulary:
     """Tokens and their indices; a token is a word or a character.
 
     Index 0 is padding, 1 the unknown token, 2 the start and 3 the end of a sequence.
-    `encode` adds neither start nor end; the `vectorize` functions do.
+    `encode` does not add the start and the end; the `vectorize` functions add them.
 
     Args:
         tokens: The regular tokens, in the order of their indices, which begin at 4.
@@ -284,7 +284,10 @@ def _is_one(token: str, level: str) -> bool:
 def _checked(
     path: str | os.PathLike[str], lines: list[str], level: str
 ) -> Iterable[str]:
-    """Checks a file's lines and returns the regular tokens; the last line is empty."""
+    """Checks a file's lines and returns the regular tokens.
+
+    The last line must be empty.
+    """
     first = 1 + len(SPECIAL_TOKENS)
     seen = set(SPECIAL_TOKENS)
     for number, token in enumerate(lines[first:-1], first + 1):

@@ -11,46 +11,49 @@ the same functions:
   its `__call__` where possible
 - `word_counts(tokens, weights, size)`: the weighted count of each of `size` words in
   each sentence; (..., L) integers and (..., L) numbers give (..., size)
-- `additive(query, key, scale, exact)`, see :func:`keras_attention.ops.scores.additive`;
-  `precompute_key(key)`: a `key` argument for it that is faster for single queries
-- `lookup(query, table, count)`: softmax(query xᵀ) x of the first `count` rows x of a
-  table, for queries (T, D), without storing all scores; None where
+- `additive(query, key, scale, exact)`, see :func:`keras_attention.ops.scores.additive`
+- `precompute_key(key)`: a value for the argument `key` of `additive` that is faster for
+  single queries
+- `lookup(query, table, count)`: softmax(query xᵀ) x for queries (T, D), where x are the
+  first `count` rows of `table`. It does not store all scores. It returns None where
   :mod:`keras_attention.ops.hopfield.streaming` is as fast
-- `any_left(moving)`: the condition of a loop that runs while any of these booleans is
-  True; always True where an export unrolls the loop. Steps must leave entries unchanged
-  where `moving` is False
+- `any_left(moving)`: the condition of a loop that runs while any of the booleans
+  `moving` is True; always True where an export unrolls the loop. Steps must leave
+  entries unchanged where `moving` is False
 - `stable_argsort(x)`: the indices that sort the last axis; ties keep their order
-- `is_dynamic(length)`: whether an export that unrolls loops must keep this length
-  dynamic
+- `is_dynamic(length)`: whether an export that unrolls loops must keep `length` dynamic
 - `scan(step, state, inputs)`, see :func:`keras_attention.ops.sequence.loop.scan`
-- `segments(step, state, inputs)`: the same over segments, with inputs and outputs of
+- `segments(step, state, inputs)`: a `scan` over segments, with inputs and outputs of
   shape (segments, steps, B, ...). Only the first state of each segment is stored, and
   the rest is recomputed for the gradients. No gradient flows to tensors that `step`
   closes over, except variables
-- `access_memory(interface, memory, mask, options)`: one step of a DNC's memory, a
-  `MemoryState`. Returns the words read (B, R, W) and the next `MemoryState`. With one
-  write head and dense links, the gradient is computed by explicit formulas.
+- `access_memory(interface, memory, mask, options)`: one step of a DNC's memory. It maps
+  a `MemoryState` to the words read (B, R, W) and the next `MemoryState`. With one write
+  head and dense links, the gradient is computed by explicit formulas.
   `memory_step/interface.py` defines the order of the interface. Where `mask` (B, 1) is
   0, nothing is freed or written. `options` are the `MemoryOptions` of the step
-- `trace_memory(interface, memory, mask, options)`: the same in Keras operations, with
-  the intermediate results of the step
-- `fade_links(values, slots, weights)`, `follow_links(values, slots, reads)`: sparse
-  links (G, K, M) after a write, and the weights f and b (G, M, R) for the previous
-  reads; the cost is proportional to the nonzero links; see `links.py`
+- `trace_memory(interface, memory, mask, options)`: the step of `access_memory` in Keras
+  operations. It also returns the intermediate results of the step
+- `fade_links(values, slots, weights)`: the sparse links (G, K, M) after a write. The
+  cost is proportional to the number of nonzero links; see `ops/memory/links.py`
+- `follow_links(values, slots, reads)`: the weights f and b (G, M, R) for the previous
+  reads, at the same cost
 - `generate(step, state, start, stop, done)`, see
   :func:`keras_attention.ops.sequence.decoding.generate`
 - `read(tensor, index)`: the entry at `index` of axis 1, (B, ...)
 - `write(tensor, index, values)`: a tensor (B, T, ...) with the values (B, ...) at
   `index` of axis 1. Do not use the input tensor afterwards, because torch modifies it
   in place. For decoding only, without gradients
-- `compiled(function, variables, jit_compile)`: a compiled version of a function of
-  structures of arrays, numbers and None. It is compiled once per combination of shapes
-  and dtypes. Each call reads the current values of the variables and may assign to
-  them. `jit_compile` determines whether TensorFlow compiles the graph with XLA
-- `uncompiled(function, variables, jit_compile)`: the same without compilation
+- `compiled(function, variables, jit_compile)`: a compiled version of `function`, whose
+  arguments are structures of arrays, numbers and None. It is compiled once per
+  combination of shapes and dtypes. Each call reads the current values of the variables
+  and may assign to them. `jit_compile` determines whether TensorFlow compiles the graph
+  with XLA
+- `uncompiled(function, variables, jit_compile)`: a replacement for `compiled` that does
+  not compile
 - `takes_training(layer)`, `carried_mask(tensor)`: access to private names of Keras
-- `is_traced(tensor)`: whether the values of a tensor are unknown, inside a compiled
-  function or while a graph is being built
+- `is_traced(tensor)`: whether the values of a tensor are unknown, as inside a compiled
+  function or while a graph is built
 
 In each folder, `reference.py` uses Keras operations and runs on every backend; NumPy
 and OpenVINO use it. The other files are named after their backends.
@@ -78,7 +81,7 @@ def _kernel_of(operation: str, *backends: str) -> Any:
 
     Args:
         operation: the folder of the operation.
-        *backends: the backends with a specific module.
+        *backends: the backends that have their own module.
     """
     backend = running_backend()
     name = backend if backend in backends else "reference"

@@ -23,7 +23,7 @@ def takes_training(layer: Any) -> bool:
 
 def carried_mask(x: Any) -> Any:
     """Returns the mask that Keras attached to a tensor, or None."""
-    return getattr(x, "_keras_mask", None)  # Keras passes it only to `call`
+    return getattr(x, "_keras_mask", None)  # Keras passes the mask only to `call`
 
 
 def stable_argsort(x: Tensor) -> Tensor:
@@ -35,7 +35,7 @@ def stable_argsort(x: Tensor) -> Tensor:
 
 
 def is_exporting() -> bool:
-    """Returns whether a Keras export is running, from the call stack."""
+    """Returns whether a Keras export is running, according to the call stack."""
     frame: Any = sys._getframe()
     while frame is not None:
         if frame.f_globals.get("__name__", "").startswith(EXPORTERS):
@@ -48,8 +48,8 @@ def is_exporting() -> bool:
 def without_masks(*tensors: Any) -> Iterator[None]:
     """Temporarily removes the masks that Keras attached to tensors.
 
-    Some Keras layers would use them in addition to their mask arguments, or remove them
-    permanently.
+    Some Keras layers would use these masks in addition to their mask arguments. Others
+    would remove the masks permanently.
     """
     distinct = {id(x): x for x in tensors}.values()  # key and value are often the same
     held = [(x, carried_mask(x)) for x in distinct]

@@ -24,7 +24,7 @@ Axes = tuple[int, ...]
 
 
 def resolve(axes: Sequence[int] | None, rank: int) -> Axes:
-    """Converts the axes of inputs (B, ..., D) to attend over to positive indices.
+    """Converts the attended axes of inputs (B, ..., D) to positive indices.
 
     Args:
         axes: the user's axes; negative axes count from the end. None selects all axes
@@ -102,7 +102,7 @@ def weights_shape(
 
 
 def fold_sequence_mask(mask: Tensor, shape: Sequence[Any], axes: Axes) -> Tensor:
-    """Folds a mask of inputs, (B, ...), to (B, T); for one axis, (1, T) stays as it is.
+    """Folds a mask (B, ...) of inputs to (B, T). A mask of rank-3 inputs is unchanged.
 
     Args:
         mask: booleans, one per position of the input; an axis of size 1 is broadcast.

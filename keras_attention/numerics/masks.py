@@ -67,7 +67,7 @@ def causal(queries: int | Tensor, keys: int | Tensor) -> Tensor:
 
 
 def sliding_window(queries: int | Tensor, keys: int | Tensor, window: int) -> Tensor:
-    """Builds a window mask: keys less than `window` steps away, on both sides.
+    """Builds a mask that allows keys less than `window` steps away, on both sides.
 
     Merged with :func:`causal`, it allows the `window` most recent keys.
 
@@ -85,7 +85,7 @@ def sliding_window(queries: int | Tensor, keys: int | Tensor, window: int) -> Te
 
 
 def near(query_position: Tensor, key_position: Tensor, window: int) -> Tensor:
-    """Builds a window mask from explicit positions of the queries and the keys.
+    """Builds the mask of `sliding_window` from explicit query and key positions.
 
     Args:
         query_position: integers (..., T).

@@ -224,14 +224,15 @@ def hardmax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tenso
 
 
 def linear(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tensor:
-    """Returns the scores, 0 where masked. They do not sum to one.
+    """Returns the scores as weights, 0 where masked. They do not sum to one.
 
-    MemN2N uses it before its softmax is switched on ("linear start").
+    MemN2N uses the scores as weights before its softmax is switched on ("linear
+    start").
 
     Args:
         scores: (..., S) numbers.
         mask: booleans that broadcast to the scores, True = may attend; or None.
-        axis: unused, for the common signature of all normalizers.
+        axis: unused; all normalizers have this argument.
 
     Returns:
         Weights in the shape and dtype of the scores.
@@ -276,7 +277,7 @@ def _beside_nothing(
     z = to_float32(scores)
     if mask is not None:
         z = ops.where(mask, z, mask_value(z.dtype))
-    # A null memory scores 0. The mask value has the dtype of the scores.
+    # A null memory has score 0. The mask value has the dtype of the scores.
     least = ops.where(null > 0, ops.zeros_like(null), mask_value(z.dtype))
     top = ops.stop_gradient(ops.maximum(ops.max(z, axis=axis, keepdims=True), least))
     e = ops.exp(z - top)
@@ -285,7 +286,7 @@ def _beside_nothing(
 
 
 def _softmax_of_one(z: Tensor, axis: int) -> Tensor:
-    """Keras' softmax, without its warning about an axis of size 1.
+    """Calls Keras' softmax without its warning about an axis of size 1.
 
     A memory of one sentence is valid. A special case for size 1 would be wrong: an
     export traced at size 1 would keep it for every size.

@@ -29,7 +29,7 @@ def is_half(x: Tensor) -> bool:
 
 
 def mask_value(dtype: Any) -> float:
-    """Returns half of the lowest finite number, so that differences stay finite.
+    """Returns half of the lowest finite number of `dtype`; differences stay finite.
 
     Args:
         dtype: a floating-point dtype. bfloat16 uses the value of float32, rounded,

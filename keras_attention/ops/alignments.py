@@ -57,12 +57,12 @@ def positions(mask: Tensor | None, size: Any) -> Tensor:
 
 
 def number_of_positions(mask: Tensor | None, size: Any) -> Tensor:
-    """Counts the keys each query may attend to: float32, broadcasts to (B, T)."""
+    """Counts the keys that each query may attend to: float32, broadcasts to (B, T)."""
     return 1 + positions(mask, size)[..., -1]
 
 
 def local_window(centre: Tensor, position: Tensor, window: int) -> Tensor:
-    """Checks whether a position is in [p − D, p + D].
+    """Checks whether each position s is in [p − D, p + D].
 
     Args:
         centre: p, (B, T).
@@ -114,9 +114,9 @@ def monotonic(probability: Tensor, previous: Tensor, mode: str = "parallel") -> 
         previous: a′, (B, S); initially 1 at position 0. In mode "hard", at most one
             position is 1 and all others are 0.
         mode: "parallel", "recursive" or "hard". "parallel" is a closed form that clips
-            divisors to at least 1e-10, so weights come out too small after keys that
-            the scan has almost surely passed. "recursive" is the exact recursion, step
-            by step. "hard" is 1 at the first stop.
+            divisors to at least 1e-10, so weights are too small after keys that the
+            scan has almost surely passed. "recursive" is the exact recursion, step by
+            step. "hard" is 1 at the first stop.
 
     Returns:
         a, (B, S), in float32 or float64.
@@ -149,7 +149,7 @@ def monotonic(probability: Tensor, previous: Tensor, mode: str = "parallel") -> 
 
 
 def _parallel(p: Tensor, previous: Tensor) -> Tensor:
-    """p_s c_s Σ_{r ≤ s} a′_r / c_r, where c_s = Π_{r < s} (1 − p_r)."""
+    """Computes p_s c_s Σ_{r ≤ s} a′_r / c_r, where c_s = Π_{r < s} (1 − p_r)."""
     dtype = keras.backend.standardize_dtype(p.dtype)
     logs = ops.log(ops.clip(1 - p, float(np.finfo(dtype).tiny), 1))
     passed = ops.exp(ops.cumsum(logs, axis=-1) - logs)  # c, (B, S)

@@ -53,8 +53,8 @@ def attend(
         dropout: the fraction of the weights to drop; the remaining weights are scaled
             up.
         seed: an integer or a `keras.random.SeedGenerator`, for the dropout.
-        dropout_mask: (..., T, S), a factor for the weights before they are applied to
-            the values, such as a dropout mask sampled before a loop; or None.
+        dropout_mask: (..., T, S), factors that multiply the weights before the weights
+            multiply the values, such as a dropout mask sampled before a loop; or None.
 
     Returns:
         The output (..., T, V) and the weights (..., T, S). Masked keys get weight 0. A
@@ -108,11 +108,12 @@ def dot_product_attention(
 ) -> Tensor:
     """Computes multi-head softmax(q kᵀ / √E) v with the fastest kernel of the backend.
 
-    Equals :func:`attend` with its default score and normalizer, but does not return the
-    weights. A fused kernel never stores them. On a CPU with large, static T and S, the
-    queries are processed in chunks and recomputed for the gradient, so memory grows
-    with T + S rather than T · S. Second derivatives work on JAX and TensorFlow, where
-    they store the weights; the torch kernel does not support them.
+    Returns the output of :func:`attend` with the default score and normalizer, without
+    the weights. A fused kernel never stores the weights. On a CPU with large, static T
+    and S, the queries are processed in chunks, and the weights are recomputed for the
+    gradient, so memory grows with T + S rather than T · S. Second derivatives work on
+    JAX and TensorFlow, where they store the weights; the torch kernel does not support
+    them.
 
     Args:
         query: (B, T, H, E).
@@ -124,8 +125,8 @@ def dot_product_attention(
         is_causal: whether query t may attend only to keys 0 … t.
         bias: numbers added to the scores, which broadcast to (B, H, T, S); or None.
             Values below a quarter of the lowest number of the dtype, including −∞, are
-            raised to it. Such a key gets weight 0, unless all keys of its row have such
-            a bias. Use `mask` to exclude keys.
+            raised to this quarter. A key with such a bias gets weight 0, unless all
+            keys of its row have such a bias. Use `mask` to exclude keys.
 
     Returns:
         (B, T, H, V), 0 for each query that may attend to no key.
@@ -167,7 +168,7 @@ def attend_heads(
     dropout: Callable | None = None,
     soft_cap: float | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Like :func:`dot_product_attention`, with any normalizer; returns the weights too.
+    """Computes multi-head attention with any normalizer, and returns the weights.
 
     Args:
         query: (B, T, H, E).
@@ -178,8 +179,8 @@ def attend_heads(
         normalizer: the name of a normalizer, or a callable f(scores, mask).
         bias: numbers added to the scores, which broadcast to (B, H, T, S); or None.
             Values below a quarter of the lowest number of the dtype, including −∞, are
-            raised to it. Such a key gets weight 0, unless all keys of its row have such
-            a bias. Use `mask` to exclude keys.
+            raised to this quarter. A key with such a bias gets weight 0, unless all
+            keys of its row have such a bias. Use `mask` to exclude keys.
         dropout: a callable applied to the weights before they multiply the values; or
             None.
         soft_cap: c, the cap: a score z becomes c tanh(z / c) before the bias is added;

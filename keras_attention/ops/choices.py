@@ -1,8 +1,8 @@
 """Random choices among keys, and gradient estimators for them.
 
 A discrete choice has no gradient. :func:`straight_through` uses the gradient of the
-probabilities instead. :func:`reinforce` raises the log-probability of the choices with
-a lower cost than the others.
+probabilities instead. :func:`reinforce` raises the log-probability of choices that cost
+less than others.
 
 Shapes: B batch, T queries, S keys.
 """
@@ -20,7 +20,7 @@ Tensor = Any
 
 
 def choose(probabilities: Tensor, uniforms: Tensor | None = None) -> Tensor:
-    """Samples one key per row, or takes the most probable one.
+    """Samples one key per row, or selects the most probable key.
 
     Args:
         probabilities: p, (..., S), non-negative; they need not sum to one.

@@ -98,7 +98,7 @@ def telling_words(facts: np.ndarray, max_share: float) -> np.ndarray:
 def k_means(
     points: np.ndarray, clusters: int, seed: int = 0, rounds: int = 25
 ) -> np.ndarray:
-    """Lloyd's algorithm with k-means++ initialization.
+    """Clusters points by Lloyd's algorithm with k-means++ initialization.
 
     The first centre is a random point. Each further centre is a point sampled with a
     probability proportional to its squared distance from the nearest centre so far.

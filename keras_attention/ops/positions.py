@@ -1,4 +1,4 @@
-"""Position encodings, for sums and sets that would otherwise lose the order.
+"""Position encodings for sums and sets, which have no order of their own.
 
 Shapes: B batch, T queries, S keys, H heads, E width of a head, M memory slots, L words,
 D width.
@@ -99,11 +99,11 @@ def yarn_rates(
     fast: float = 32.0,
     slow: float = 1.0,
 ) -> Array:
-    """Computes the rates of YaRN: fast pairs are kept, slow pairs scaled linearly.
+    """Computes the rotation rate of each rotary pair by YaRN.
 
     A pair that turns more than `fast` times within the original length keeps its rate.
-    For a pair that turns less than `slow` times, the rate is divided by `factor`. Pairs
-    in between follow a linear ramp over the pair index.
+    For a pair that turns less than `slow` times, the rate is divided by `factor`. For
+    pairs in between, the change follows a linear ramp over the pair index.
 
     Args:
         width: E, the width of a head, even.
@@ -185,8 +185,8 @@ def rotate(
 def alibi_slopes(heads: int) -> Array:
     """Computes the ALiBi slope of each head: 2^(−8h/H) for h = 1 … H.
 
-    If H is not a power of two, let P be the next smaller power of two. The slopes for P
-    heads come first, followed by every other slope for 2P heads.
+    If H is not a power of two, let P be the largest power of two below H. The slopes
+    for P heads come first, followed by every other slope for 2P heads.
 
     Args:
         heads: H.
@@ -260,7 +260,7 @@ def bucket_table(buckets: int, max_distance: int, bidirectional: bool) -> Array:
         bidirectional: as in :func:`relative_buckets`.
 
     Returns:
-        integers (max_distance + 1,), a NumPy array.
+        Integers (max_distance + 1,), a NumPy array.
 
     Raises:
         ValueError: as :func:`relative_buckets` does.

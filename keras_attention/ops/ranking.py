@@ -25,7 +25,7 @@ def margin_ranking(label: Tensor, scores: Tensor, margin: float) -> Tensor:
         margin: γ.
 
     Returns:
-        (...), in the dtype of the scores; 0 if the right class is hidden (`hide`).
+        (...), in the dtype of the scores; 0 if the right class is hidden by `hide`.
 
     Reference:
         Weston, Chopra & Bordes, "Memory networks" (2014), equations 6 to 8.
@@ -53,7 +53,7 @@ def hide(scores: Tensor, is_valid: Tensor) -> Tensor:
 
 
 def time_features(x: Tensor, y: Tensor, other: Tensor) -> Tensor:
-    """Computes Φ_t(x, y, y′): x older than y, x older than y′, y older than y′.
+    """Computes Φ_t(x, y, y′): whether x is older than y, x than y′, and y than y′.
 
     Args:
         x: the time at which the query was written, numbers (...).
@@ -124,12 +124,12 @@ def preference_over(
 def one_pass(
     similar: Tensor, weights: Tensor, x: Tensor, times: Tensor, free: Tensor
 ) -> Tensor:
-    """Finds the best memory in one pass that compares each with the best so far.
+    """Finds the best memory in one pass; compares each memory with the best so far.
 
         t ← m₁;  for i = 2 … M:  if s_Ot(x, mᵢ, t) > 0, t ← mᵢ
 
     The pass runs from the newest memory to the oldest, so mᵢ is always older than t. No
-    gradient flows through it.
+    gradient flows through the pass.
 
     Args:
         similar: s_O(x, mᵢ), (B, M).

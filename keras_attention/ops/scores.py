@@ -1,7 +1,7 @@
 """Scores: the similarity of each query to each key.
 
 Every function takes queries (..., T, D) and keys (..., S, D) and returns scores (...,
-T, S) in their dtype. Trainable weights of a score are passed as arguments.
+T, S) in the same dtype. Trainable weights of a score are passed as arguments.
 
 Shapes: B batch, T queries, S keys, D width, U units of a score.
 """
@@ -40,7 +40,7 @@ def dot(query: Tensor, key: Tensor) -> Tensor:
 
 
 def scaled_dot(query: Tensor, key: Tensor) -> Tensor:
-    """Computes qᵀk / √D. The scale keeps the variance independent of the width.
+    """Computes qᵀk / √D. The scale makes the variance of scores independent of D.
 
     Args:
         query: (..., T, D).
@@ -73,8 +73,9 @@ def cosine(query: Tensor, key: Tensor) -> Tensor:
 def rbf(query: Tensor, key: Tensor, gamma: float | Tensor = 1.0) -> Tensor:
     """Computes −γ ‖q − k‖², the logarithm of the RBF kernel.
 
-    Its softmax is the kernel, normalized over the keys. These are the weights K(q, kᵢ)
-    / Σⱼ K(q, kⱼ) of Nadaraya–Watson regression, with K = exp(−γ ‖q − k‖²).
+    The softmax of these scores is the kernel normalized over the keys. The results are
+    the weights K(q, kᵢ) / Σⱼ K(q, kⱼ) of Nadaraya–Watson regression, with K = exp(−γ ‖q
+    − k‖²).
 
     Args:
         query: (..., T, D).
@@ -131,10 +132,10 @@ def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool = False) -> 
     otherwise tanh(q + k) is ±1 anyway. Use `exact` for such values and for forward-mode
     derivatives, which the default does not support. Second derivatives store all units.
 
-    The plain form is also used for few pairs, where it is faster, on NumPy and
-    OpenVINO, in exports, while torch is being traced, and for unknown sizes on JAX. The
-    plain form also broadcasts leading axes that differ between queries and keys;
-    unknown axes count as equal. For queries that arrive one by one, see
+    The plain form, vᵀ tanh(q + k), is also used for few pairs (where it is faster), on
+    NumPy and OpenVINO, in exports, while torch is being traced, and for unknown sizes
+    on JAX. The plain form also broadcasts leading axes that differ between queries and
+    keys; unknown axes count as equal. For queries that arrive one by one, see
     :func:`precompute_key`.
 
     Args:
@@ -178,7 +179,7 @@ def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool = False) -> 
 
 
 def precompute_key(key: Tensor) -> Any:
-    """Precomputes a key so that :func:`additive` is faster for single queries.
+    """Precomputes terms of a key to make :func:`additive` faster for single queries.
 
     Use it for keys that are scored against many queries one by one, as in a decoder.
 
@@ -243,7 +244,7 @@ def unit(x: Tensor) -> Tensor:
         x: (..., D).
 
     Returns:
-        The same shape and dtype, with norm 1 along the last axis.
+        (..., D) in the dtype of x, with norm 1 along the last axis.
     """
     full = to_float32(x)
     squares = ops.sum(full**2, axis=-1, keepdims=True)

@@ -72,7 +72,7 @@ def parallelogram(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
         c: (..., D), *woman*.
 
     Returns:
-        (..., D): near to *queen*.
+        (..., D), near *queen*.
 
     Reference:
         Mikolov, Yih & Zweig, "Linguistic regularities in continuous space word

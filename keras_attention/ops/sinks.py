@@ -2,9 +2,9 @@
 
     weightᵢ = exp(zᵢ) / (exp(b) + Σⱼ exp(zⱼ))
 
-is the softmax over the scores and one more score b; the weight of b is discarded. This
-equals one more key of zeros with the bias b and a value of zeros, so the softmax
-kernels can compute it.
+is the softmax over the scores and one more score b; the weight of b is discarded. The
+result equals attention with one more key of zeros that has the bias b and a value of
+zeros, so the softmax kernels can compute it.
 
 Shapes: B batch, T queries, S keys, H heads, G heads of keys and values, E width of a
 head, V width of a value.
@@ -91,7 +91,7 @@ def _padded(x: Tensor) -> Tensor:
 
 
 def _with_first(x: Tensor, keys: Any, first: Any) -> Tensor:
-    """Prepends one key to a tensor that broadcasts to (B, H, T, S)."""
+    """Prepends a key with the value `first` to x, which broadcasts to (B, H, T, S)."""
     if x.shape[-1] == 1:
         x = ops.broadcast_to(x, (*ops.shape(x)[:-1], keys))
     return ops.pad(x, ((0, 0), (0, 0), (0, 0), (1, 0)), constant_values=first)

@@ -1,4 +1,4 @@
-"""Samplers that turn next-token scores into sequences, by KerasHub's protocol."""
+"""Samplers that turn next-token scores into sequences, with KerasHub's protocol."""
 
 from __future__ import annotations
 

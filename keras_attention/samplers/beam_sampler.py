@@ -27,7 +27,7 @@ class Beams(NamedTuple):
     tokens: Tensor  # (B·K, T)
     cache: Structure  # (B·K, ...)
     log_probability: Tensor  # (B, K) float32, −∞ for unused beams
-    score: Tensor  # (B, K) float32, once a beam is finished
+    score: Tensor  # (B, K) float32, of finished beams
     finished: Tensor  # (B, K)
     length: Tensor  # (B,), the number of generated tokens
 
@@ -41,16 +41,16 @@ class BeamSampler(Sampler):
     Beams are extended by log-probability. A beam that generates a stop token is
     finished and receives its score s, where |y| is the number of generated tokens
     including the stop token. It keeps its slot among the K beams. Beams that reach the
-    end of the prompt without a stop token are scored the same way. A row is done when
-    no running beam can exceed the best finished beam (with `return_all_beams`, the
+    end of the prompt without a stop token are scored in the same way. A row is done
+    when no running beam can exceed the best finished beam (with `return_all_beams`, the
     worst of K finished beams). Stopping early therefore does not change the result.
 
     The coverage penalty needs the attention weights of `next`. The cache must be a dict
     with `cache["alignment_sum"]`, (B, S), the sum of the weights of each key so far.
-    Initialize it with 0, and with 1 for padding keys, which count as covered. `next`
-    adds its weights and returns the sum with the cache.
+    Initialize it with 1 for padding keys, which count as covered, and with 0 for all
+    other keys. `next` adds the weights of its step and returns the sum with the cache.
 
-    Call arguments: see `Sampler`. The logits' batch in `next` is B·K.
+    Call arguments: see `Sampler`. In `next`, the batch size is B·K.
 
     Args:
         num_beams: K, at most V; 1 is greedy.
@@ -60,8 +60,8 @@ class BeamSampler(Sampler):
         return_all_beams: whether to return all beams and their scores.
 
     Returns:
-        (B, T), see `Sampler`; with `return_all_beams` (B, K, T), best first, and their
-        scores, float32 (B, K), −∞ for unused beams.
+        (B, T), see `Sampler`; with `return_all_beams`, all beams (B, K, T), the best
+        beam first, and their scores, float32 (B, K), −∞ for unused beams.
 
     Raises:
         ValueError: if an argument is out of range, there are more beams than words, or
@@ -131,7 +131,7 @@ class BeamSampler(Sampler):
             parent = ops.where(given, ops.arange(self.num_beams, dtype="int32"), parent)
             log_probability = ops.where(given, beams.log_probability, log_probability)
             more = more - ops.cast(given[:, 0], "int32")
-        # A continuation with probability 0 is an unused beam.
+        # A continuation with probability 0 becomes an unused beam.
         is_valid = log_probability > NONE  # (B, K)
         stays = ops.take_along_axis(beams.finished, parent, axis=1)
         stays = ops.logical_and(stays, is_valid)
@@ -156,7 +156,7 @@ class BeamSampler(Sampler):
         return now._replace(score=ops.where(ends, self._score(now), now.score))
 
     def _extend(self, beams: Beams, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns the beam, token and log-probability of the K best, each (B, K)."""
+        """Returns beams, tokens and log-probabilities of the K best, each (B, K)."""
         k, size = self.num_beams, logits.shape[-1]
         if size is not None and k > size:
             raise ValueError(
@@ -164,7 +164,7 @@ class BeamSampler(Sampler):
                 f"Received: num_beams={k}, logits.shape={tuple(logits.shape)}"
             )
         logits = to_float32(logits)
-        # The K best of all are among the K best of each beam.
+        # The K best of all continuations are among the K best of each beam.
         best, words = ops.top_k(logits, k)  # (B·K, K)
         best = best - ops.logsumexp(logits, axis=-1, keepdims=True)
         each = beams.log_probability[:, :, None] + ops.reshape(best, (-1, k, k))
@@ -191,8 +191,8 @@ class BeamSampler(Sampler):
         return score
 
     def _is_done(self, beams: Beams, longest: Tensor) -> Tensor:
-        """Returns whether no running beam can become better than the kept ones."""
-        # The upper bound: constant probability, maximum length and full coverage.
+        """Returns whether no running beam can become better than the kept beams."""
+        # An upper bound: the probability stays, length and coverage are maximal.
         running = ops.where(beams.finished, NONE, beams.log_probability)
         penalty = decoding.length_penalty(longest, self.length_penalty)
         bound = ops.max(running, axis=1) / penalty
@@ -248,7 +248,7 @@ class BeamSampler(Sampler):
 
 
 def _longest(request: Request) -> Tensor:
-    """Returns the maximum number of tokens each row may generate, (B,)."""
+    """Returns the maximum number of tokens that each row may generate, (B,)."""
     places = ops.arange(ops.shape(request.prompt)[1], dtype="int32")
     open_ = ops.logical_and(places >= request.start, places < request.stop)
     free = ops.broadcast_to(open_, ops.shape(request.prompt))

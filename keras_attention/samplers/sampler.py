@@ -67,13 +67,14 @@ class Sampler(abc.ABC):
             token is given from `index` on.
         stop_token_ids: an integer or a sequence of integers that end a sequence when
             they are generated; or None.
-        hidden_states, model: passed by KerasHub's models; unused.
+        hidden_states, model: unused; KerasHub's models pass them.
         static: inputs of `next` that are the same at every position, such as the
             projected memory of an encoder: a structure of tensors with the batch as
             their first axis, or None. A beam search tiles it once and never gathers it.
-        max_length: stop at this length, at most T; an integer or a scalar tensor. It
-            saves steps for a prompt that is padded to a bucket.
-        draws: (B, T) random numbers from `draw`; sampled in the call by default.
+        max_length: the length at which generation stops, at most T; an integer or a
+            scalar tensor. It saves steps if the prompt is padded to the length of a
+            bucket.
+        draws: random numbers (B, T) from `draw`; by default, the call samples them.
 
     Returns:
         (B, T), in the dtype of the prompt: the prompt with the generated tokens. After
@@ -89,9 +90,9 @@ class Sampler(abc.ABC):
         """Generates the sequences, (B, T)."""
 
     def draw(self, batch: Any, length: Any, seed: int | None = None) -> Tensor | None:
-        """Samples the random numbers of one call, before its loop.
+        """Samples the random numbers of one call before its loop starts.
 
-        Passing them to a compiled function as an input makes its results reproducible.
+        Pass them to a compiled function as an input to make its results reproducible.
 
         Args:
             batch: B.
@@ -111,7 +112,7 @@ class Sampler(abc.ABC):
 
     @property
     def key(self) -> Hashable:
-        """A key without the seed, which is equal for samplers of equal behaviour."""
+        """A key that is equal for samplers that differ in nothing but the seed."""
         config = {k: v for k, v in self.get_config().items() if k != "seed"}
         return type(self), json.dumps(config, sort_keys=True)
 
@@ -175,7 +176,7 @@ class Chance:
         self.generator = keras.random.SeedGenerator(seed)
 
     def draw(self, batch: Any, length: Any, seed: int | None) -> Tensor:
-        """See `Sampler.draw`."""
+        """Samples the random numbers of one call; see `Sampler.draw`."""
         source = self.generator if seed is None else seed
         return keras.random.uniform((batch, length), seed=source, dtype="float32")
 
@@ -239,7 +240,7 @@ def is_one_of(tokens: Tensor, wanted: tuple[int, ...]) -> Tensor:
 
 
 def above_zero(name: str, value: float, most: float = float("inf")) -> float:
-    """Returns a number above 0 and at most `most`; raises a ValueError otherwise."""
+    """Returns `value`; raises a ValueError unless it is above 0 and at most `most`."""
     if not 0 < value <= most:
         rule = "above 0" if most == float("inf") else f"above 0 and at most {most}"
         raise ValueError(f"`{name}` must be {rule}. Received: {name}={value!r}")

@@ -27,18 +27,18 @@ Tensor = Any
 
 @export
 class TopKSampler(Sampler):
-    """Samples the next token from the k most probable ones.
+    """Samples the next token from the k most probable tokens.
 
     The probabilities of these tokens are renormalized. For call arguments and return
     values, see `Sampler`.
 
     Args:
-        k: the number of tokens; the whole vocabulary if it is smaller.
+        k: the number of tokens; if the vocabulary is smaller, all tokens are used.
         temperature: above 0, see `RandomSampler`.
         seed: an integer for reproducible samples, or None.
 
     Raises:
-        ValueError: if k is below 1 or the temperature not above 0.
+        ValueError: if k is below 1, or the temperature is not above 0.
 
     Reference:
         Fan, Lewis & Dauphin, "Hierarchical neural story generation" (2018).

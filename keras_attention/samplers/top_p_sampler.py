@@ -27,7 +27,7 @@ Tensor = Any
 
 @export
 class TopPSampler(Sampler):
-    """Samples the next token from the nucleus, the fewest tokens with probability p.
+    """Samples the next token from the fewest tokens with a total probability of p.
 
     The nucleus contains the most probable tokens, as many as are needed for a total
     probability of p, but at most k. Their probabilities are renormalized.
@@ -42,7 +42,8 @@ class TopPSampler(Sampler):
         seed: an integer for reproducible samples, or None.
 
     Raises:
-        ValueError: if p is not in (0, 1], k below 1 or the temperature not above 0.
+        ValueError: if p is not in (0, 1], k is below 1, or the temperature is not above
+            0.
 
     Reference:
         Holtzman et al., "The curious case of neural text degeneration" (2020).

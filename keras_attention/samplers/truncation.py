@@ -13,5 +13,5 @@ Tensor = Any
 
 
 def word_at(words: Tensor, place: Tensor) -> Tensor:
-    """Returns the word at one position of each row."""
+    """Returns the word at position `place` of each row."""
     return ops.take_along_axis(words, place[:, None], axis=-1)[:, 0]  # (B,)

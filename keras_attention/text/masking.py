@@ -17,9 +17,10 @@ Tensor = Any
 class TokenMasking:
     """Masks some tokens of each sequence to train a `MaskedLM`.
 
-    A fraction `rate` of each sequence's words is selected, rounded up and at most P. Of
-    the selected words, 80 % become the mask token, 10 % become a random word, and 10 %
-    stay unchanged. The model therefore cannot rely on the mask token alone.
+    In each sequence, a fraction `rate` of the words is selected. The number is rounded
+    up and is at most P. Of the selected words, 80 % become the mask token, 10 % become
+    a random word, and 10 % stay unchanged. The model therefore cannot rely on the mask
+    token alone.
 
     Use it in a `tf.data` pipeline, which can feed a model on any backend:
 
@@ -154,7 +155,7 @@ class TokenMasking:
         return tf.nest.map_structure(lambda x: x.numpy(), found)
 
     def _mask(self, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Returns masked tokens, mask positions, labels and weights for (B, T)."""
+        """Returns masked tokens, positions, labels and weights for tokens (B, T)."""
         tf = self._tf
         found = self._generator(tokens - self.special)
         masked, positions, labels, weights = (

@@ -24,15 +24,15 @@ class Subwords:
 
     Before splitting, a text is normalized to Unicode form NFKC, and each run of white
     space becomes one space. With `lowercase`, its case is folded. These rules are part
-    of the vocabulary and of the graph that `export_translator` writes. `encode` adds
-    neither start nor end.
+    of the vocabulary and of the graph that `export_translator` writes. `encode` does
+    not add the start and the end.
 
-    It runs on the CPU, on every backend. `tokenizer` is the underlying KerasHub layer,
-    which can be mapped over a `tf.data.Dataset` of strings.
+    `Subwords` runs on the CPU, with every backend. `tokenizer` is the underlying
+    KerasHub layer, which can be mapped over a `tf.data.Dataset` of strings.
 
     Args:
         proto: a serialized SentencePiece model with the special indices above, such as
-            `from_sentences` creates.
+            one that `from_sentences` created.
 
     Raises:
         ImportError: a package of the extra `text` is missing.
@@ -143,7 +143,7 @@ class Subwords:
         return self.encode_all([text])[0]
 
     def encode_all(self, texts: Iterable[str]) -> list[list[int]]:
-        """Returns the piece indices of each text, all texts at once.
+        """Returns the piece indices of each text; splits all texts in one call.
 
         Raises:
             ValueError: `texts` is a single string or contains a non-string.

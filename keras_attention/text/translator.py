@@ -38,7 +38,7 @@ def translate(
         model: a `keras_attention.models.Seq2Seq`, or another model with the same
             `generate` method.
         source_vocabulary: a `Subwords`, or a vocabulary of words or characters.
-        target_vocabulary: the same for the target.
+        target_vocabulary: such a vocabulary for the target.
         texts: B strings.
         sampler: see `Seq2Seq.generate`.
         max_length: the maximum number of target tokens.
@@ -49,7 +49,7 @@ def translate(
 
     Raises:
         ValueError: `texts` is a single string, the vocabularies do not fit the model,
-            or the sampler returns all beams. Errors from `generate` also apply.
+            or the sampler returns all beams. `generate` may also raise errors.
 
     Example:
 
@@ -118,7 +118,7 @@ def export_translator(
         model: a `keras_attention.models.Seq2Seq`, or another model with the same
             `begin` and `next` methods.
         source_vocabulary: a `Subwords`.
-        target_vocabulary: the same for the target.
+        target_vocabulary: a `Subwords` for the target.
         path: the folder to write to.
         sampler: the name of a sampler of `keras_attention.samplers`, or a sampler. A
             random sampler restarts with the same random numbers in each process that
@@ -208,7 +208,7 @@ def _writer(
 
 
 def _in_graph(sampler: Any) -> samplers.Sampler:
-    """Checks and returns a sampler of this package with one sequence per row."""
+    """Returns the sampler, or raises a ValueError if it is not from this package."""
     found = _of_one(sampler)
     if not isinstance(found, samplers.Sampler):
         raise ValueError(
@@ -219,7 +219,7 @@ def _in_graph(sampler: Any) -> samplers.Sampler:
 
 
 def _of_one(sampler: Any) -> Any:
-    """Checks and returns a sampler with one sequence per row."""
+    """Returns the sampler, or raises a ValueError if it returns all beams of a row."""
     found = samplers.get(sampler)
     if getattr(found, "return_all_beams", False):
         raise ValueError(

@@ -83,7 +83,10 @@ def plot_capacity(
 
 
 def yerror(y: np.ndarray, error: np.ndarray) -> np.ndarray:
-    """Returns the lengths of the lower and upper bars, (2, N); no bar reaches 0."""
+    """Returns the lengths of the lower and upper error bars, (2, N).
+
+    Lower bars are shortened so that they do not reach 0.
+    """
     return np.stack([np.minimum(error, 0.9 * y), error])
 
 

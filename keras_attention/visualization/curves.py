@@ -80,7 +80,7 @@ def plot_curves(
 
 
 def _checked(one: Mapping[str, Any]) -> tuple[np.ndarray, ...]:
-    """Returns x, y, and the bounds of the band, (N,) each."""
+    """Checks a series; returns x, y and the two bounds of the band, each (N,)."""
     x, y = (np.asarray(one[name], float) for name in ("x", "y"))
     low, high = (np.asarray(one.get(name, y), float) for name in ("low", "high"))
     name = one.get("name")

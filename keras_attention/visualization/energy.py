@@ -49,7 +49,7 @@ def plot_energy(
             N).
         names: N strings, the name of each retrieval.
         sizes: Array (N, K + 1), the metastable size of each state, that is, the number
-            of patterns it mixes. A second plot shows it.
+            of patterns that the state mixes. A second plot shows the sizes.
         targets: Array (N, rows, columns), or (rows, columns) for all retrievals: the
             target images, drawn in the last column.
         shown: Indices of the states to draw: 0 is the query, -1 the last state.
@@ -202,7 +202,7 @@ def _draw_curves(
 
 
 def _last_move(values: np.ndarray) -> int:
-    """Returns the last step with a visible change in any line of (N, K + 1)."""
+    """Returns the step after the last visible change in any row of (N, K + 1)."""
     moves = np.abs(np.diff(values)) > _MOVES * np.ptp(values)  # (N, K)
     seen = np.flatnonzero(moves.any(0))
     return min(int(seen[-1]) + 2, values.shape[1] - 1) if seen.size else 1

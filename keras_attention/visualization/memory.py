@@ -51,9 +51,10 @@ def plot_memory(
     The panels are stacked, and time runs from left to right:
 
     - the inputs, if given;
-    - for each read head, the written slots (orange) and the slots it read (blue), in
-      the order of their first write, with their final contents on the right;
-    - for each read head, the step at which the content it reads was written;
+    - for each read head, the slots in the order of their first write: orange marks
+      writes, and blue marks the reads of this head. The final contents of the slots are
+      on the right;
+    - for each read head, the step at which the content that it reads was written;
     - for a DNC, the read modes and the gates;
     - the usage of each slot;
     - the outputs, if given.
@@ -119,7 +120,7 @@ def _check_values(name: str, values: Any) -> np.ndarray:
 
 
 def _check_trace(trace: Any, sample: int, length: int | None) -> _Sample:
-    """Returns the first steps of one sample of a trace, as float64."""
+    """Checks a trace; returns the first `length` steps of one sample, as float64."""
     weights = []
     for name in ("write_weights", "read_weights", "memory"):
         found = np.asarray(getattr(trace, name, ()), dtype="float64")
@@ -143,7 +144,7 @@ def _check_trace(trace: Any, sample: int, length: int | None) -> _Sample:
     one: dict[str, Any] = {}
     for name in _Sample._fields:
         field = getattr(trace, name, None)
-        if field is None or isinstance(field, tuple):  # the cell does not have it
+        if field is None or isinstance(field, tuple):  # the cell has no such array
             one[name] = None
             continue
         found = np.asarray(field, dtype="float64")
@@ -154,7 +155,7 @@ def _check_trace(trace: Any, sample: int, length: int | None) -> _Sample:
 
 
 def _check_shape(name: str, shape: tuple[int, ...], sizes: tuple[int, ...]) -> None:
-    """Checks an array of a trace against the batch, steps and slots of its memory."""
+    """Checks that an array of a trace has the batch, steps and slots of the memory."""
     batch, steps, slots = sizes
     of_slots = name in ("usage", "write_weights", "read_weights")
     dimensions = {"memory": 4, "write_weights": 4, "read_weights": 4, "modes": 4}
@@ -184,7 +185,7 @@ def _check_steps(steps: Any, length: int) -> list[str]:
 
 
 def _choose(seen: _Sample, most: int) -> tuple[np.ndarray, float]:
-    """Returns the slots to draw by first write, and the largest weight left out."""
+    """Returns the slots to draw, by first write, and the largest weight of the rest."""
     writes = seen.write_weights.sum(1)  # (T, M)
     largest = np.maximum(writes.max(0), seen.read_weights.max((0, 1)))  # (M,)
     ranked = np.argsort(-largest, kind="stable")
@@ -225,7 +226,7 @@ def _panels(seen: _Sample, order: np.ndarray, labels: list[str]) -> list[Panel]:
 
 
 def _mixed(writes: np.ndarray, reads: np.ndarray) -> np.ndarray:
-    """Returns both weights as colors on white, (rows, columns, 3)."""
+    """Returns write and read weights as colors on white, (rows, columns, 3)."""
     ink = [
         x[..., None] * (1 - np.array(color))
         for x, color in ((writes, _WRITTEN), (np.clip(reads, 0, 1), _READ))
@@ -234,7 +235,7 @@ def _mixed(writes: np.ndarray, reads: np.ndarray) -> np.ndarray:
 
 
 def origins(write_weights: np.ndarray, read_weights: np.ndarray) -> np.ndarray:
-    """Returns the share of each step's read that was written at each step.
+    """Returns which share of the content read at each step was written at each step.
 
         sₜ[m, ·] = (1 − wₜ[m]) sₜ₋₁[m, ·] + wₜ[m] 1ₜ        shares of slot m
         oₜ = Σₘ rₜ[m] sₜ[m, ·]
@@ -244,7 +245,7 @@ def origins(write_weights: np.ndarray, read_weights: np.ndarray) -> np.ndarray:
         read_weights: Floats (T, M), of one read head.
 
     Returns:
-        Floats (T, T): a row for each reading step, a column for each writing step.
+        Floats (T, T): one row per reading step and one column per writing step.
     """
     length, slots = write_weights.shape
     shares = np.zeros((slots, length))
@@ -269,7 +270,7 @@ def _origins(seen: _Sample, head: int, labels: list[str]) -> list[Panel]:
 
 
 def _modes(seen: _Sample, head: int) -> list[Panel]:
-    """Returns a panel of read modes: backward, content, forward, per write head."""
+    """Returns a panel of read modes; backward and forward have a row per write head."""
     if seen.modes is None:
         return []
     modes = seen.modes[:, head].T  # (1 + 2H, T)

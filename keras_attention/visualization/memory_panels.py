@@ -27,7 +27,7 @@ _VALUE = (0.1, 0.1, 0.1)
 
 
 class Panel(NamedTuple):
-    """Rows over time, or the words of the slots next to them."""
+    """A panel with rows over time, or with the words of slots next to such a panel."""
 
     title: str
     cells: np.ndarray  # rows × columns: floats, or colors with 3 channels
@@ -74,7 +74,7 @@ def draw_panels(
         figure.text(*place, text, va="top", parse_math=False, **style)
 
     def place(panel: Panel, x: float, y: float, width: float) -> Any:
-        """Places a panel's title at a height and its cells below."""
+        """Draws a panel: its title at (x, y) and its cells below."""
         write(x, y, panel.title, size=_TEXT, weight="bold", color=_INK)
         height = len(panel.rows) * _CELL
         bottom = total_height - y - _LINE - height

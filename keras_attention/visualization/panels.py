@@ -28,7 +28,7 @@ _NOTE = "Red: attention, on a scale of each panel's own; below, the largest weig
 def draw_panels(
     image: np.ndarray, maps: np.ndarray, words: list[str], heading: list[str]
 ) -> Figure:
-    """Draws the image alone, then once per word with the word's map.
+    """Draws one panel with the image alone, then one panel per word with its map.
 
     Args:
         image: Floats (rows, columns) in [0, 1].

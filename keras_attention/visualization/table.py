@@ -1,4 +1,4 @@
-"""The common heat map of the plots, with text around it.
+"""The heat map that the plots share, with text around it.
 
 Lengths are in inches, font sizes in points. The figure is a plain
 `matplotlib.figure.Figure`, so pyplot keeps no reference to it.
@@ -55,7 +55,8 @@ def matplotlib_or_error() -> tuple[Any, Any, Any]:
 def _width(text: str, size: float, bold: bool = False) -> float:
     """Returns an upper estimate of the width of `text` in inches.
 
-    The estimate uses glyph outlines. Drawn text is aligned to pixels and may be wider.
+    The estimate adds 4 % to the glyph outlines. Drawn text is aligned to pixels and may
+    be wider than its outlines.
     """
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextToPath

@@ -23,8 +23,8 @@ def plot_vectors(
 ) -> Figure:
     """Draws word vectors in the plane of their first two principal components.
 
-    The plot is an orthogonal projection: distances in the plane are exact, and all
-    other components are dropped.
+    The plot is an orthogonal projection: all other components are dropped, and both
+    axes have the same scale.
 
     Args:
         vectors: (V, D), with V of at least 2.

@@ -152,7 +152,8 @@ def test_rbf_is_never_positive_and_takes_a_tensor():
 @pytest.mark.parametrize("name", NAMES)
 def test_queries_and_keys_of_two_widths(name):
     message = (
-        r"`query` and `key` must have the same width \(last axis\) for this score\. "
+        r"`query` and `key` must have the same width \(last axis\) for this score; "
+        r"'general' and 'additive' scores compare all widths\. "
         r"Received: query\.shape=\(3, 5\), key\.shape=\(7, 4\)"
     )
     with pytest.raises(ValueError, match=message):

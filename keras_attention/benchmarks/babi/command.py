@@ -3,7 +3,8 @@
     python -m keras_attention.benchmarks babi --seeds 0 1 2 --out runs.jsonl
     python -m keras_attention.benchmarks babi --recipe paper-pe --restarts 10 --jobs 2
 
-Each finished run is a line of the file `--out`. Repeat the command to resume.
+Each finished run adds a line to the file given by `--out`. Repeat the command to
+resume.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from keras_attention.benchmarks.errors import UsageError
 from keras_attention.benchmarks.store import Store, opened
 from keras_attention.datasets import DataNotFoundError, babi
 
-# Fields of a line of `--out`.
+# The fields of each line of the runs file.
 NEEDED = (
     *("recipe", "size", "data", "task", "seed", "errors", "train_error"),
     *("train_loss", "fit_seconds", "settings", "backend", "keras"),
@@ -109,10 +110,10 @@ def missing(
     tasks: list[int | None],
     seeds: list[int],
 ) -> list[workers.Job]:
-    """Returns the runs missing from the store, grouped by task.
+    """Returns the runs that are not in the store yet, grouped by task.
 
     Raises:
-        UsageError: the store has one of them with other settings.
+        UsageError: the store has one of the requested runs with other settings.
     """
     settings = recipe.settings()
     jobs = []

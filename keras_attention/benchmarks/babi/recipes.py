@@ -1,8 +1,9 @@
 """Recipes: model, arguments, training and published column.
 
-Recipes with names that begin with "paper" follow the paper, with the position encoding
-of the authors' code. docs/decisions.md explains this choice and how the other recipes
-differ. Learning rates apply to the summed loss, as in that code.
+Recipes whose names begin with "paper" follow the paper, with the position encoding of
+the authors' code. docs/decisions.md explains this choice. It also explains how the
+other recipes differ. As in the authors' code, the loss is summed over a batch, and the
+learning rates are chosen for this sum.
 """
 
 from __future__ import annotations
@@ -15,29 +16,30 @@ QUESTIONS = {"1k": 1_000, "10k": 10_000}  # training questions per task
 
 @dataclass(frozen=True)
 class Recipe:
-    """A model and its training and evaluation settings.
+    """A model with its settings for training and evaluation.
 
     Attributes:
-        name: its name on the command line.
+        name: the name on the command line.
         mode: "joint" for one network on all tasks, "single" for one network per task.
-        column: the published column to compare with.
-        column_10k: the same with 10,000 training questions per task.
+        column: the published column to compare with, for 1,000 training questions.
+        column_10k: the published column for 10,000 training questions per task.
         cls: the model's class in `keras_attention.models`.
         arguments: arguments of the model, except `vocabulary_size` and `memory_size`.
         epochs: the number of training epochs.
         linear_epochs: the number of initial epochs without softmax (linear start).
         optimizer: a class in `keras.optimizers`.
         rate: its learning rate.
-        halve_every: the rate is halved every this many epochs, starting at
-            `linear_epochs`.
+        halve_every: after `linear_epochs`, the rate is halved every `halve_every`
+            epochs.
         memory_size: the maximum number of sentences per story.
-        buckets: story lengths that bound the batches; stories up to the same bound are
-            batched together. If empty, all stories are padded to the same length.
+        buckets: upper bounds of the story lengths in a batch. Stories of one bucket
+            share batches, and leftover stories join the next bucket. If empty, all
+            stories are padded to the same length.
         clipnorm: the maximum norm of each weight's gradient.
         batch_size: the number of questions per step.
         rename: whether to exchange interchangeable words in every epoch; see
             `datasets.babi.interchangeable`.
-        held_out: the fraction of training questions kept for validation.
+        held_out: the fraction of training questions that is held out for validation.
     """
 
     name: str
@@ -59,7 +61,7 @@ class Recipe:
     held_out: float = 0.1
 
     def settings(self) -> dict[str, Any]:
-        """Returns the JSON-compatible settings that determine a result."""
+        """Returns the settings that determine a result, in a form for JSON."""
         names = asdict(self)
         del names["name"], names["column"], names["column_10k"]
         return names
@@ -72,12 +74,13 @@ class Recipe:
         return f"{networks}, beside the column {beside}"
 
     def column_for(self, size: str) -> str:
-        """Returns the published column for "1k" or "10k"."""
+        """Returns the published column for a `size` of "1k" or "10k"."""
         return self.column_10k if size == "10k" else self.column
 
 
-# The authors' code doubles the paper's position encoding. With SGD, linear start and
-# one network per task, task 16 needs the doubled encoding: see docs/decisions.md.
+# The position encoding of the authors' code is twice the paper's. With SGD, linear
+# start and one network per task, task 16 is not learned without the factor of two (see
+# docs/decisions.md).
 _PE = {"encoding": "centered_position"}
 _LS = {"linear_start": True}
 _RN = {"time_noise": 0.1}
@@ -119,7 +122,7 @@ RECIPES: dict[str, Recipe] = {
         _single("paper-pe-ls", "PE_LS", _PE, _LS, **_LINEAR),
         _single("paper-pe-ls-rn", "PE_LS_RN", _PE, _LS, _RN, **_LINEAR),
         _JOINT,
-        # Our variant: exchange interchangeable words in every epoch.
+        # Our variant exchanges interchangeable words in every epoch.
         replace(
             _JOINT,
             name="joint-renamed",
@@ -128,7 +131,7 @@ RECIPES: dict[str, Recipe] = {
             epochs=120,
             halve_every=22,
         ),
-        # The width and the ReLU of the paper's network for 10k.
+        # The width and the ReLU are those of the paper's network for 10k.
         _single(
             "single-renamed",
             "PE_LS_RN",

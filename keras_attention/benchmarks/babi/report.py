@@ -10,18 +10,18 @@ from keras_attention.benchmarks.babi import published
 from keras_attention.benchmarks.babi.recipes import QUESTIONS, Recipe
 from keras_attention.datasets.babi import TASKS
 
-FAILED = 5.0  # a task fails above this error in per cent
+FAILED = 5.0  # a task counts as failed if its error in per cent is larger
 
 Run = dict[str, Any]
 
 
 def best(runs: list[Run]) -> Run:
-    """Selects the run with the lowest training error; the loss breaks ties."""
+    """Selects the run with the lowest training error, or the lowest loss among ties."""
     return min(runs, key=lambda run: (run["train_error"], run["train_loss"]))
 
 
 def errors_of_best(runs: list[Run]) -> dict[int, float]:
-    """Returns each task's test error in the run with the lowest training error."""
+    """Returns the test error of each task in the run with the lowest training error."""
     found: dict[int, float] = {}
     for group in _groups(runs):
         found |= {int(k): error for k, error in best(group)["errors"].items()}
@@ -29,7 +29,7 @@ def errors_of_best(runs: list[Run]) -> dict[int, float]:
 
 
 def errors(runs: list[Run]) -> dict[int, list[float]]:
-    """Returns the test errors of all runs for each task, by seed."""
+    """Returns the test errors of all runs for each task, in the order of the seeds."""
     found: dict[int, list[float]] = {}
     for run in sorted(runs, key=lambda run: run["seed"]):
         for task, error in run["errors"].items():
@@ -38,9 +38,10 @@ def errors(runs: list[Run]) -> dict[int, list[float]]:
 
 
 def table(runs: list[Run], recipe: Recipe, size: str) -> str:
-    """Formats a row per task: best run by training error, mean ± sd, published.
+    """Formats a row per task: error of the best run, mean ± sd, published error.
 
-    Tasks with incomplete training data are listed below the means.
+    The best run has the lowest training error. Tasks with incomplete training data are
+    listed below the means.
     """
     paper = published.columns(size).get(recipe.column_for(size))
     chosen, every = errors_of_best(runs), errors(runs)
@@ -67,7 +68,7 @@ def table(runs: list[Run], recipe: Recipe, size: str) -> str:
 
 
 def summary(runs: list[Run], recipe: Recipe, size: str) -> dict[str, Any]:
-    """Returns the JSON report: the settings once, then the runs.
+    """Returns the JSON report, with the settings once and all runs.
 
     The means cover the tasks with complete training data.
     """
@@ -103,7 +104,7 @@ def summary(runs: list[Run], recipe: Recipe, size: str) -> dict[str, Any]:
 
 
 def incomplete(runs: list[Run], size: str) -> dict[int, int]:
-    """Returns the tasks with incomplete training data, and their sizes."""
+    """Returns the number of training questions of each task with too few of them."""
     found = {}
     for run in runs:
         for task, count in run.get("questions", {}).items():
@@ -118,7 +119,7 @@ def _means(
     tasks: list[int],
     paper: tuple[float, ...] | None,
 ) -> list[str]:
-    """Formats the rows of the mean and the number of failed tasks."""
+    """Formats two rows: the mean error and the number of failed tasks."""
     columns = _by_seed(every, tasks)
     best_of = [chosen[task] for task in tasks]
     theirs = [paper[task - 1] for task in tasks] if paper else [np.nan]
@@ -151,7 +152,7 @@ def _groups(runs: list[Run]) -> list[list[Run]]:
 def _by_seed(
     every: dict[int, list[float]], tasks: list[int]
 ) -> list[tuple[float, ...]]:
-    """Returns the errors of all tasks for each seed with a run of every task."""
+    """Returns the errors of the given tasks, one tuple for each run of all tasks."""
     return list(zip(*(every[task] for task in tasks)))
 
 

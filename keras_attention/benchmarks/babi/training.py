@@ -1,4 +1,4 @@
-"""One run: trains a network from one seed and tests it on each trained task."""
+"""One run: trains a network from one seed and tests it on each of its tasks."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from keras_attention.datasets import DataNotFoundError, babi
 class Trainer:
     """Trains a recipe's network on one task or on all tasks, for any number of runs.
 
-    The network of a single task is compiled once, and each run reinitializes its
-    weights from the seed. The joint network has long runs and is rebuilt for each run.
+    A network for one task is compiled once. Each run initializes the weights again from
+    the seed of the run. The joint network takes long to train and is rebuilt for each
+    run.
 
     Args:
         recipe: the recipe.
         task: a task number; None for all tasks.
         size: "1k" or "10k".
-        data: "real", or "simulated" to train on simulated questions and to test on
-            real ones.
+        data: "real", or "simulated" to train on simulated questions. The test questions
+            are always real.
 
     Raises:
         DataNotFoundError: the archive or the required part is not available.
@@ -66,7 +67,7 @@ class Trainer:
         self.groups = _groups(train) if recipe.rename else {}
 
     def run(self, seed: int, progress: Any = None) -> dict[str, Any]:
-        """Trains from `seed`.
+        """Trains the network from `seed` and tests it.
 
         Args:
             seed: the seed of the weights, the noise and the order of the questions.
@@ -122,8 +123,8 @@ class Trainer:
 
     def _build(self) -> Any:
         cls = getattr(models, self.recipe.cls)
-        # The longest story of training and test sets the number of slots. Null memories
-        # fill up shorter stories.
+        # The longest story in the training or test questions determines the number of
+        # slots. Shorter stories are filled with null memories.
         return cls(
             self.vocabulary_size, memory_size=self.slots, **self.recipe.arguments
         )
@@ -142,7 +143,7 @@ class Trainer:
         return model
 
     def _questions_for_fit(self, used: np.ndarray, seed: int) -> dict[str, Any]:
-        """Returns plain arrays if possible, else batches rebuilt for each epoch."""
+        """Returns plain arrays, or `Batches` for recipes with renaming or buckets."""
         if self.recipe.rename or self.recipe.buckets:
             return {"x": Batches(self, used, seed)}
         inputs = {name: array[used] for name, array in self.train.inputs.items()}
@@ -150,7 +151,7 @@ class Trainer:
         return {"x": inputs, "y": self.train.answers[used], "batch_size": size}
 
     def _begin_anew(self) -> None:
-        """Reinitializes the weights without recompiling."""
+        """Resets the weights and the optimizer without a new compilation."""
         fresh = self._build()
         for layer, source in zip(self.model.layers, fresh.layers, strict=True):
             for variable, value in zip(layer.variables, source.variables, strict=True):
@@ -165,7 +166,7 @@ class Trainer:
         return logits.argmax(-1) != answers
 
     def _error(self, which: np.ndarray) -> float | None:
-        """Returns the error in per cent on some training questions, without noise."""
+        """Returns the error in per cent on training questions, without noise."""
         if not len(which):
             return None
         inputs = {name: array[which] for name, array in self.train.inputs.items()}
@@ -174,7 +175,7 @@ class Trainer:
 
 
 class Batches(keras.utils.PyDataset):
-    """Batches of training questions, reshuffled and renamed in each epoch.
+    """Batches of training questions, with new order and new names in each epoch.
 
     Stories of similar length share a batch, so few slots are empty. The number of slots
     of a batch is the smallest bucket that fits its stories.
@@ -242,14 +243,14 @@ def _questions(task: int, size: str, data: str) -> list[babi.Example]:
     except DataNotFoundError:
         if size != "10k":
             raise
-    # Both are parts of the missing file and may overlap, so duplicate questions are
-    # dropped.
+    # The missing file contains the questions of these two files. The two may overlap,
+    # so duplicate questions are dropped.
     parts = babi.load(task, "train", "1k") + babi.load(task, "valid", "10k")
     return list(dict.fromkeys(parts))
 
 
 def _groups(examples: list[babi.Example]) -> dict[int, tuple[tuple[str, ...], ...]]:
-    """Returns the interchangeable words of each task."""
+    """Returns the groups of interchangeable words of each task."""
     tasks: dict[int, list[babi.Example]] = {}
     for example in examples:
         tasks.setdefault(example.task, []).append(example)

@@ -1,4 +1,4 @@
-"""Distributes runs over processes with one processor each."""
+"""Distributes runs over processes. Each process uses one processor."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def run(
         jobs: the jobs. Jobs with the same network must be adjacent, since a process
             compiles a network once.
         processes: the number of parallel processes.
-        on_epoch: called repeatedly with the number of epochs finished since the last
-            call.
+        on_epoch: a function that is called repeatedly. Its argument is the number of
+            epochs that have ended since the last call.
 
     Yields:
-        Each finished run, in no particular order.
+        Each finished run, in the order in which the runs end.
     """
     with pool_of(processes) as (pool, epochs):
         pending = {pool.submit(_do, job) for job in jobs}
@@ -52,9 +52,10 @@ def run(
 
 @contextlib.contextmanager
 def pool_of(processes: int) -> Iterator[tuple[ProcessPoolExecutor, Any]]:
-    """Creates single-threaded processes on one processor each, and their queue.
+    """Creates processes with one thread and one processor each, and a queue.
 
-    They end when this process ends for any reason.
+    The processes put a number into the queue after each epoch. They end when this
+    process ends, for whatever reason.
     """
     context = multiprocessing.get_context("spawn")
     epochs: Any = context.Queue()
@@ -81,7 +82,7 @@ def _processors() -> list[int]:
 
 @contextlib.contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """Sets environment variables for the processes started inside the context."""
+    """Limits processes that are started in the context to one thread each."""
     names = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
     before = {name: os.environ.get(name) for name in names}
     os.environ.update(dict.fromkeys(names, "1"))
@@ -105,11 +106,11 @@ def _drain(epochs: Any) -> int:
 
 _epochs: Any = None
 _trainer: Any = None
-_last: Any = None  # what it trains
+_last: Any = None  # the first fields of the `Job` that `_trainer` was made for
 
 
 def _begin(processors: Any, epochs: Any) -> None:
-    """Pins a process to a processor before its backend creates threads."""
+    """Pins this process to a processor, before the backend creates threads."""
     global _epochs
     _epochs = epochs
     parent = multiprocessing.parent_process()
@@ -122,7 +123,7 @@ def _begin(processors: Any, epochs: Any) -> None:
 def _end_with(parent: Any) -> None:
     """Waits for the parent process to end, then ends this process.
 
-    A killed parent cannot end its children, and their results are no longer needed.
+    A killed parent process cannot end its children. Their results are no longer needed.
     """
     parent.join()
     os._exit(1)

@@ -3,8 +3,9 @@
     python -m keras_attention.benchmarks bags --data tiger elephant --json bags.json
     python -m keras_attention.benchmarks bags --data bits latch --out runs.jsonl
 
-Tiger and Elephant train many networks at once and need JAX. The others use `model.fit`.
-Each finished repeat is a line of the file `--out`. Repeat the command to resume.
+The runs on Tiger and Elephant train many networks at once and need JAX. The runs on bit
+patterns and latch sequences use `model.fit`. Each finished repeat adds a line to the
+file given by `--out`. Repeat the command to resume.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from keras_attention.benchmarks.store import Run, Store, opened
 from keras_attention.datasets import DataNotFoundError, bags
 
 FILES = ("tiger", "elephant")
-FIRST = 20  # first seed of the repeats; smaller seeds served to tune the settings
+FIRST = 20  # first seed of the repeats; the settings were tuned with smaller seeds
 NEEDED = ("data", "seed", "backend", "keras", "settings", "result")
 MODEL: dict[str, Any] = {"num_heads": 8, "key_dim": 8}
 TRAINING: dict[str, Any] = {
@@ -36,7 +37,7 @@ TRAINING: dict[str, Any] = {
     "bags": 160,
     "bound": 3.0,
 }
-# Candidates for each fold: arguments of the model and of the training.
+# The settings among which each fold selects: arguments of the model and the training.
 SETTINGS: list[dict[str, Any]] = [
     {"dims": [64], "instance_dropout": 0.0, "rate": 1e-3},
     {"dims": [32], "instance_dropout": 0.5, "rate": 3e-3},
@@ -94,7 +95,7 @@ def _settings(name: str, epochs: int | None) -> dict[str, Any]:
 def _runs(
     store: Store, name: str, settings: dict[str, Any], seeds: list[int]
 ) -> list[Run]:
-    """Returns the runs of one data set, loaded or computed."""
+    """Returns the runs of one data set. Missing runs are performed."""
     backend = keras.config.backend()
     # Look up all runs first, so that errors appear immediately.
     found = {
@@ -128,7 +129,8 @@ class Protocol:
 
     Args:
         name: a key of `FILES`.
-        settings: `model`, `training` and `chosen_from`.
+        settings: `model` and `training`, the common arguments; `chosen_from`, the
+            candidate settings.
     """
 
     def __init__(self, name: str, settings: dict[str, Any]) -> None:
@@ -144,7 +146,7 @@ class Protocol:
         ]
 
     def __call__(self, seed: int) -> dict[str, Any]:
-        """Runs one repeat.
+        """Performs one repeat.
 
         Args:
             seed: the seed of the folds and the networks.
@@ -165,7 +167,7 @@ class Protocol:
 def _apart(
     one: dict[str, Any], settings: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns model and training arguments updated by one setting."""
+    """Returns the arguments of the model and the training, updated by setting `one`."""
     model, training = dict(settings["model"]), dict(settings["training"])
     for name, value in one.items():
         (training if name in training else model)[name] = value
@@ -173,6 +175,6 @@ def _apart(
 
 
 def _varying(found: bags.Bags) -> bags.Bags:
-    """Removes constant features from the bags."""
+    """Removes the features that are equal in all instances."""
     varies = np.ptp(found.instances, axis=0) > 0
     return bags.Bags(found.instances[:, varies], found.bag, found.labels)

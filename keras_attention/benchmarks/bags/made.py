@@ -14,7 +14,7 @@ from keras_attention.models import HopfieldClassifier
 
 TRAINED = 0.75  # share of training bags
 
-# The Hopfield settings of the authors' adapted example.
+# Settings of the authors' example for bit patterns, adapted to our model.
 BITS: dict[str, Any] = {
     "model": {
         "dims": [],
@@ -49,8 +49,8 @@ def run(name: str, settings: dict[str, Any], seed: int) -> dict[str, Any]:
         seed: the seed of the bags and of the network.
 
     Returns:
-        `accuracy`, the test accuracy after the last epoch; `accuracies`, after each
-        epoch; and the duration.
+        `accuracy`, the test accuracy after the last epoch; `accuracies`, the test
+        accuracy after each epoch; and the duration.
     """
     keras.utils.set_random_seed(seed)
     made = MAKERS[name](seed=seed)

@@ -1,11 +1,12 @@
 """Nested cross-validation of a few settings with ten folds.
 
-Each of the ten folds selects a setting with the bags of other folds only. Networks are
-trained without two folds, the test fold and one of four validation folds, and scored on
-the validation fold. A network trained without folds i and j serves both of them, so 20
-networks per setting give each fold four validation folds. The first setting is selected
-unless another is better by more than the standard error of the difference. The selected
-setting is trained on nine folds and scored on the tenth.
+For each of the ten folds, a setting is selected with only the bags of the other folds.
+For the selection, networks are trained without two folds i and j. Such a network is
+scored on fold j when fold i is the test fold, and on fold i when fold j is the test
+fold. With 20 networks per setting, each test fold thus has four validation folds. The
+first setting is selected, unless the best setting is better by more than the standard
+error of the difference. A network with the selected setting is then trained on the
+other nine folds and scored on the test fold.
 """
 
 from __future__ import annotations
@@ -16,27 +17,29 @@ from typing import Any
 import numpy as np
 
 FOLDS = 10
-APART = (1, 2)  # circular distances between the folds of a pair
+APART = (1, 2)  # distances between the two folds of a pair, modulo `FOLDS`
 
 Train = Callable[[int, np.ndarray], np.ndarray]
 
 
 def run(labels: np.ndarray, settings: int, train: Train, seed: int) -> dict[str, Any]:
-    """Runs one repeat of the protocol.
+    """Performs one repeat of the protocol.
 
     Args:
         labels: (B,), 0 and 1.
         settings: the number of candidate settings.
-        train: maps the index of a setting and (K, B) bool, the training bags of K
-            networks, to (K, B), their scores of all bags.
+        train: a function of the index of a setting and a (K, B) bool array, which
+            marks the training bags of K networks. Returns the networks' scores of all
+            bags, (K, B).
         seed: the seed of the folds.
 
     Returns:
         `inner`, (settings, folds), the mean validation AUC; `outer`, (settings, folds),
-        the test AUC; `chosen`, the index of the selected setting for each fold; `auc`,
-        its test AUC; `auc_of_five`, the test AUC of the mean of its five networks that
-        did not see the fold, including the four validation networks. AUCs are in per
-        cent.
+        the test AUC; `chosen`, (folds,), the index of the selected setting; `auc`,
+        (folds,), the test AUC of the selected setting; `auc_of_five`, (folds,), the
+        test AUC of the mean score of five networks. These are the four validation
+        networks and the test network of the selected setting. None of the five was
+        trained on the fold. AUCs are in per cent.
     """
     fold = folds(labels, seed)
     parts, pairs = split(fold)
@@ -73,7 +76,7 @@ def run(labels: np.ndarray, settings: int, train: Train, seed: int) -> dict[str,
 
 
 def choose(inner: np.ndarray) -> np.ndarray:
-    """Selects the setting of each fold: the best if clearly better, else the first.
+    """Selects a setting for each fold: the best if clearly better, otherwise the first.
 
     Args:
         inner: (settings, folds, others), the validation AUCs.
@@ -106,8 +109,9 @@ def split(fold: np.ndarray) -> tuple[np.ndarray, list[tuple[int, int]]]:
         fold: (B,), the fold of each bag.
 
     Returns:
-        (K, B) bool, first without pairs of folds, then without single folds; and the
-        pairs.
+        The training bags, (K, B) bool, and the pairs of folds. The first networks each
+        leave out a pair of folds, in the order of the pairs. The other networks each
+        leave out one fold.
     """
     pairs = [(i, (i + apart) % FOLDS) for apart in APART for i in range(FOLDS)]
     without: list[Sequence[int]] = [*pairs, *((i,) for i in range(FOLDS))]
@@ -119,7 +123,7 @@ def auc(labels: np.ndarray, scores: np.ndarray) -> float:
 
     Args:
         labels: (b,), with at least one 0 and one 1.
-        scores: (b,). Ties count one half.
+        scores: (b,). A tie between the two classes counts one half.
     """
     above, below = scores[labels == 1][:, None], scores[labels == 0]
     return 100 * float(np.mean((above > below) + 0.5 * (above == below)))

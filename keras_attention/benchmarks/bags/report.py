@@ -13,9 +13,9 @@ from keras_attention.version import __version__
 
 # AUC in per cent: Ramsauer et al. (2021), table 1.
 PUBLISHED = {"tiger": (91.3, 0.5), "elephant": (94.9, 0.3)}
-# Accuracy, read from the plots of the authors' example notebooks.
+# Accuracy as read from the plots in the authors' example notebooks.
 EXAMPLES = {"bits": 0.85, "latch": 1.0}
-DRAWS = 10_000  # resamples for the interval
+DRAWS = 10_000  # number of bootstrap samples for the interval
 
 
 def line(run: Run) -> str:
@@ -39,10 +39,10 @@ def summary(runs: list[Run]) -> dict[str, Any]:
         runs: the runs of Tiger or of Elephant.
 
     Returns:
-        `mean` over all folds and repeats; `interval`, the 95 % bootstrap interval over
-        repeats and folds; `deviation`, the standard deviation of the repeats' means;
-        `of_five`, the mean with five networks; `each`, the mean of each single setting;
-        `chosen`, how often each setting was selected.
+        `mean`, the mean AUC over all folds and repeats; `interval`, its 95 % bootstrap
+        interval over repeats and folds; `deviation`, the standard deviation of the
+        repeats' means; `of_five`, the mean AUC of five averaged networks; `each`, the
+        mean AUC of each setting; `chosen`, how often each setting was selected.
     """
     folds = np.array([run["result"]["auc"] for run in runs])  # (R, folds)
     random = np.random.default_rng(0)
@@ -75,7 +75,7 @@ def summaries(runs: list[Run]) -> dict[str, Any]:
 
 
 def table(runs: list[Run]) -> str:
-    """Formats our figures next to the published ones."""
+    """Formats our results next to the published results."""
     lines = []
     for name, found in summaries(runs).items():
         mean, deviation = PUBLISHED[name]

@@ -1,8 +1,8 @@
 """Trains many HopfieldClassifiers at once on subsets of one set of bags, with JAX.
 
-Each network is the public model, called by `stateless_call` and updated by Keras'
-AdamW. The networks differ in their training bags and random numbers. One compiled loop
-trains all of them in parallel over all steps and epochs.
+Each network is a `HopfieldClassifier`, called with `stateless_call` and updated with
+Keras' AdamW. The networks differ in their training bags and random numbers. One
+compiled loop trains all of them in parallel over all steps and epochs.
 
 Shapes: B bags, S instances of the largest bag, F features, K networks.
 """
@@ -36,15 +36,14 @@ class Learnt(NamedTuple):
 
 
 class Learner:
-    """Networks with shared training settings, compiled at the first call.
+    """Trains networks with common settings. The first call compiles the training.
 
     Args:
         bags: all bags, labelled 0 and 1.
         model: arguments of `HopfieldClassifier` except `input_dim`.
         training: `rate`, `decay` (factor of the rate after each epoch), `weight_decay`,
             `batch_size`, `epochs`; `bags`, the number of distinct bags per epoch; and
-            `bound`, the limit in standard deviations that squashes standardized
-            features x to bound · tanh(x / bound).
+            `bound`. Standardized features x are replaced by bound · tanh(x / bound).
     """
 
     def __init__(
@@ -67,7 +66,7 @@ class Learner:
         width = self._bags.instances.shape[1]
         network = HopfieldClassifier(width, **self._arguments)
         weights = [variable.value for variable in network.trainable_variables]
-        if self._network is None:  # the traced function
+        if self._network is None:  # the network that the compiled loop traces
             self._network = network
             self._optimizer = self._made_optimizer()
         means, scales = zip(*(standards(self._bags, part) for part in parts))
@@ -111,7 +110,7 @@ class Learner:
         count: Array,
         key: Array,
     ) -> tuple[Array, Array]:
-        """Trains one network and returns its logits of all bags and its losses."""
+        """Trains one network. Returns its logits for all bags and its losses."""
         key, own = jax.random.split(key)
         state = _with_seeds(self._network, own)
         moments = [variable.value for variable in self._optimizer.variables]
@@ -188,7 +187,7 @@ def _loss(labels: Array, logits: Array) -> Array:
 
 
 def _with_seeds(network: keras.Model, key: Array) -> list[Array]:
-    """Returns a network's state with new dropout seeds."""
+    """Returns the state of a network with new dropout seeds."""
     state = []
     for variable in network.non_trainable_variables:
         value = variable.value

@@ -5,9 +5,9 @@
     python -m keras_attention.benchmarks dnc babi --tasks 1 2 4 6 15 --out runs.jsonl
     python -m keras_attention.benchmarks dnc --out runs.jsonl --page dnc.md
 
-Each finished run is a line of the file `--out`. Repeat the command to resume. Without a
-task, the command trains nothing and builds the results and their page from the runs in
-the file.
+Each finished run adds a line to the file given by `--out`. Repeat the command to
+resume. Without a task, the command trains nothing. It writes the results and their page
+from the runs in the file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from keras_attention.benchmarks.errors import UsageError
 from keras_attention.benchmarks.store import Run, Store, opened
 from keras_attention.datasets import DataNotFoundError, babi
 
-# Fields of a line of `--out`.
+# The fields of each line of the runs file.
 NEEDED = ("task", "model", "seed", "backend", "keras", "settings", "result")
 
 
@@ -73,7 +73,7 @@ def main(args: argparse.Namespace) -> int:
     if args.minutes is not None and not args.minutes > 0:
         raise UsageError(f"--minutes must be above 0. Received: {args.minutes}")
     store = opened(args.out, NEEDED)
-    # Look up all runs first, so that errors appear immediately.
+    # Look up all runs first, so that errors appear at once.
     jobs = list(jobs_of(args))
     found = [store.done(job.wanted["task"], job.settings, **job.wanted) for job in jobs]
     for job, run in zip(jobs, found):

@@ -1,4 +1,4 @@
-"""The networks: a DNC, a Neural Turing Machine, or an LSTM of equal size."""
+"""The networks: a DNC, a Neural Turing Machine, or an LSTM with as many weights."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ MODELS = ("dnc", "ntm", "lstm")
 
 @keras.saving.register_keras_serializable(package="keras_attention.benchmarks")
 class GlorotWithGain(keras.initializers.Initializer):
-    """Glorot uniform initializer with the first rows scaled by `gain`.
+    """Glorot uniform initializer that multiplies the first rows by `gain`.
 
     Glorot initialization assumes inputs of variance 1. Sparse one-hot vectors have a
     much lower variance: at most ten of the 97 inputs of a block puzzle step are 1.
 
     Args:
-        rows: the number of scaled rows of a kernel.
-        gain: the scale factor.
+        rows: the number of rows that are multiplied.
+        gain: the factor.
         seed: the random seed.
     """
 
@@ -48,12 +48,13 @@ def network(
     """Creates a network with new weights.
 
     Args:
-        problem: defines the inputs and outputs.
+        problem: the problem. It defines the inputs and outputs.
         model: one of `MODELS`.
         arguments: `units` of the controller, `embedding_dim` for tokens,
             `kernel_gain`, the arguments of `GlorotWithGain` for the controller's
-            kernel, and the memory arguments of `DNCCell` or `NTMCell`. An LSTM gets
-            enough units to match the number of weights of that DNC.
+            kernel, and the memory arguments of `DNCCell` or `NTMCell`. If `model` is
+            the LSTM, these arguments describe a DNC. The LSTM gets as many units as it
+            needs to have at least as many weights as this DNC.
         seed: the seed of the weights.
     """
     keras.utils.set_random_seed(seed)
@@ -75,7 +76,7 @@ def network(
 
 
 def lstm_units(dnc: keras.Model, problem: Problem, reads: dict[str, Any]) -> int:
-    """Returns the fewest units that give an LSTM at least the weights of a DNC."""
+    """Returns the fewest units that give an LSTM at least as many weights as `dnc`."""
     width, embedding = problem.width, 0
     if width is None:
         width = reads["embedding_dim"]
@@ -97,7 +98,7 @@ def _lstm(
         inputs = x = keras.Input((None, problem.width), name="inputs")
     else:
         inputs = keras.Input((None,), dtype="int32", name="inputs")
-        # Padding follows all answer steps and needs no mask.
+        # Padding comes after all answer steps, so it needs no mask.
         x = keras.layers.Embedding(
             problem.vocabulary,
             reads["embedding_dim"],

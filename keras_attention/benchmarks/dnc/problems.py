@@ -19,15 +19,15 @@ class Problem(Protocol):
     """The data of a task and its scores.
 
     Attributes:
-        width: D, the width of input vectors; None for tokens.
-        vocabulary: the number of tokens; None for vectors.
+        width: D, the width of input vectors; None if the inputs are tokens.
+        vocabulary: the number of tokens; None if the inputs are vectors.
         outputs: V, the number of logits.
         lessons: arguments of `draw`, from the easiest lesson to the final one.
-        tests: arguments of `draw` by test name.
-        bars: the scores that end the first lessons, if they differ from `bar` in the
-            settings.
-        beyond: arguments of `draw` for sequences longer than in training, which also
-            count in the last lesson; None to skip.
+        tests: arguments of `draw` for each test, by its name.
+        bars: the scores that end the first lessons. For the other lessons, `bar` and
+            `last_bar` of the settings apply.
+        beyond: arguments of `draw` for sequences longer than in training, or None. If
+            given, the last lesson ends only if the score on them is also high enough.
         loss: the loss of the logits at the answer steps.
     """
 
@@ -45,23 +45,23 @@ class Problem(Protocol):
 
         Returns:
             A dictionary with "inputs" (N, T, D) or (N, T), "answer_mask" (N, T),
-            "targets" (N, T, …), "lengths" (N,), and further entries for `score`.
+            "targets" (N, T, …), "lengths" (N,), and further entries that `score` needs.
         """
 
     def score(
         self, model: keras.Model, data: Any, batch_size: int = 64
     ) -> dict[str, float]:
-        """Returns scores from 0 to 1. The first score decides the end of lessons."""
+        """Returns scores from 0 to 1. The first score decides when a lesson ends."""
 
 
 class Bits:
-    """A task of `datasets.algorithms`, scored by bit.
+    """A task of `datasets.algorithms`. The score is the share of correct bits.
 
     Args:
-        draw: the function that generates it.
-        lessons: its arguments, lesson by lesson.
-        tests: its arguments by test name. Defaults to the last lesson.
-        beyond: its arguments for sequences longer than in training, or None.
+        draw: the function that generates the sequences.
+        lessons: the arguments of `draw`, lesson by lesson.
+        tests: the arguments of `draw` by test name. Defaults to the last lesson.
+        beyond: the arguments of `draw` for sequences longer than in training, or None.
     """
 
     width: int | None
@@ -84,7 +84,7 @@ class Bits:
         self.loss = keras.losses.BinaryCrossentropy(from_logits=True)
 
     def draw(self, lesson: Lesson, count: int, seed: Seed, part: str) -> Arrays:
-        """Generates sequences from a seed, independently for the three parts."""
+        """Generates `count` sequences. Each part has its own random numbers."""
         return self._draw(count, **lesson, seed=seed_of(part, seed))
 
     def score(
@@ -103,18 +103,19 @@ PARTS = ("train", "validation", "test")
 
 
 def seed_of(part: str, seed: Seed) -> Seed:
-    """Returns a different seed for each part.
+    """Returns a seed that differs between the parts.
 
-    The part comes first, because NumPy ignores zeros at the end of a seed.
+    The number of the part comes first, because NumPy ignores zeros at the end of a
+    seed.
     """
     return [1 + PARTS.index(part), *seed]
 
 
-STEPS = 16  # sequences to predict are padded to a multiple of this length
+STEPS = 16  # `predicted` pads the sequences to a multiple of this length
 
 
 def predicted(model: keras.Model, data: Arrays, batch_size: int) -> np.ndarray:
-    """Predicts logits (N, T, V) of any number of sequences of any length."""
+    """Predicts logits (N, T, V) for any number of sequences of any length."""
     count, steps = data["answer_mask"].shape
     padded = -(-steps // STEPS) * STEPS
     rows = np.arange(-(-count // batch_size) * batch_size) % count
@@ -132,5 +133,5 @@ def resized(array: np.ndarray, steps: int) -> np.ndarray:
 
 
 def algorithm(name: str, *args: Any, **kwargs: Any) -> Callable[[], Bits]:
-    """Creates the problem of a function of `datasets.algorithms`."""
+    """Returns a function that creates the `Bits` of a task of `datasets.algorithms`."""
     return lambda: Bits(getattr(algorithms, name), *args, **kwargs)

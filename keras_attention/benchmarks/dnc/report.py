@@ -83,8 +83,8 @@ def page(results: dict[str, Any]) -> str:
     versions = sorted({f"Keras {run['keras']} on {run['backend']}" for run in runs})
     parts.append(
         f"All runs used {', '.join(versions)}. [dnc.json](dnc.json) contains all "
-        "figures of the tables and up to 40 validations per run. It does not contain "
-        "trials that only the text mentions."
+        "figures of the tables and the scores of up to 40 validations per run. The "
+        "file has no results of the trials that are described only in the text."
     )
     return "\n\n".join(parts) + "\n"
 

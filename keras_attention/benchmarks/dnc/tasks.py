@@ -1,10 +1,10 @@
 """The network, training and lessons of each task.
 
-Comments name the papers' networks where known. The training is our own (Adam, batches
-of 4 to 32, lessons), since the papers' training took days. On one processor core, the
-cost of a step grows with its batch size. On bAbI 4 and the shortest path, batches of 4
-and 8 learned twice as fast as batches of 16 and 32. Block puzzles learned faster with
-batches of 32 than of 8.
+Comments name the papers' networks where they are known. The training with Adam, batches
+of 4 to 32 and lessons is our own, since the papers' training took days. On one
+processor core, the cost of a step grows with its batch size. On bAbI 4 and the shortest
+path, networks learned twice as fast with batches of 4 and 8 as with batches of 16 and
+32. On block puzzles, they learned faster with batches of 32 than with batches of 8.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class Task(NamedTuple):
 
     Attributes:
         what: a one-line description.
-        problem: creates its `Problem`.
+        problem: a function that creates the `Problem`.
         model: the default network, "dnc" or "ntm".
-        network: its arguments, see `networks.network`.
-        training: see `training.train`.
+        network: the arguments of the network; see `networks.network`.
+        training: the settings of the training; see `training.train`.
         minutes: the maximum training time.
         larger: a larger number of memory slots for a second test, or None.
     """
@@ -97,8 +97,8 @@ WORLD: dict[str, Any] = {
     "in_a_row": 1,
 }
 LONG: dict[str, Any] = {**WORLD, "earlier": 0.1, "annealed": 0.6}
-# Three blocks have only 60 boards, so a network memorizes all their puzzles. A single
-# goal can be learned without its letter.
+# There are only 60 boards with three blocks, so a network memorizes all puzzles with
+# them. With a single goal, a network need not read the goal's letter.
 PUZZLES: list[dict[str, Any]] = [
     {"goals": (1, 2), "blocks": (3, 6), "constraints": 1, "depth": 1},
     {"goals": (2, 4), "blocks": (3, 6), "constraints": (1, 2), "depth": (1, 2)},
@@ -123,7 +123,7 @@ BABI = Task(
         "batch_size": 4,
         "steps": 400,
         "rounding": 32,
-        "bar": 0.8,  # above this, networks memorize the few first questions
+        "bar": 0.8,  # with a higher bar, networks memorize the few first questions
         "last_bar": 0.995,
         "in_a_row": 1,
         "annealed": 0.6,
@@ -223,5 +223,5 @@ TASKS: dict[str, Task] = {
         minutes=60,
     ),
 }
-# Commands with one network per bAbI task.
+# The commands that train one network per bAbI task.
 STORIES = ("babi", "babi-renamed", "babi-curriculum")

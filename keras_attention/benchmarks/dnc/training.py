@@ -14,12 +14,12 @@ from keras_attention.benchmarks.dnc.networks import network
 from keras_attention.benchmarks.dnc.problems import Problem, resized
 
 NETWORK_INPUTS = ("inputs", "answer_mask", "targets")
-LEAST_RATE = 0.05  # final share of the learning rate of a lesson
-POOL = 8  # batches generated together and sorted by length
+LEAST_RATE = 0.05  # the rate decays to this share of a lesson's learning rate
+POOL = 8  # number of batches that are generated together and sorted by length
 
 
 class Fresh(keras.utils.PyDataset):
-    """Batches of a lesson without repetition.
+    """Batches of new sequences of a lesson.
 
     Sequences are generated for several batches at once and sorted by length. They are
     padded to a multiple of `rounding`, since a backend may compile for each number of
@@ -31,10 +31,11 @@ class Fresh(keras.utils.PyDataset):
         batch_size: B.
         rounding: sequence lengths are padded to a multiple of this number.
         seed: the seed of all random numbers.
-        earlier: the share of batches from a random earlier lesson.
+        earlier: the share of the sequences that come from a random earlier lesson. They
+            are generated for `POOL` batches at once.
 
     Attributes:
-        lesson: the current lesson; it may change between two epochs.
+        lesson: the current lesson, from 0. It may change between two epochs.
     """
 
     def __init__(
@@ -91,12 +92,13 @@ class Lessons(keras.callbacks.Callback):
         batches: the training batches.
         settings: `bar`, the default score that ends a lesson; `last_bar`, the score
             that ends the last lesson; `in_a_row`, the number of successive epochs that
-            must reach it; `validation`, the number of scored sequences; `rate`, and
-            `last_rate` for the last of several lessons; `annealed`, the share of the
-            time after which the rate decays linearly to a twentieth; `late`, the share
-            of the time after which no lesson starts.
+            must reach `last_bar`; `validation`, the number of scored sequences; `rate`,
+            the learning rate; `last_rate`, the learning rate of the last of several
+            lessons; `annealed`, the share of the time after which the rate decays
+            linearly to a twentieth; `late`, the share of the time after which no new
+            lesson starts.
         seed: the seed of the run.
-        minutes: the CPU time after which training ends, whatever the score.
+        minutes: the CPU time after which training ends, even if no lesson is passed.
     """
 
     def __init__(
@@ -162,11 +164,11 @@ class Lessons(keras.callbacks.Callback):
         return float(rate)
 
     def _used(self) -> float:
-        """Returns the elapsed share of the time."""
+        """Returns the share of the CPU time that is used up."""
         return (time.process_time() - self.cpu_start) / self.cpu_seconds
 
     def _scores(self, lesson: Any) -> dict[str, float]:
-        # Fixed sequences, separate from training and test.
+        # The sequences are the same in every epoch, and differ from training and test.
         problem, count = self.batches.problem, self.settings["validation"]
         data = problem.draw(lesson, count, [self.seed], "validation")
         return problem.score(self.model, data)
@@ -188,7 +190,7 @@ def train(
         settings: the training settings of `tasks.py`.
         seed: the seed of all random numbers.
         minutes: the maximum CPU time, including compilation and validation.
-        progress: called with each entry of the history.
+        progress: a function that is called with each entry of the history, or None.
 
     Returns:
         `seconds`, `cpu_seconds`, `steps`, `lesson` (from 1), `of_lessons`, `solved` and
@@ -230,7 +232,7 @@ def run_of(
     larger: int | None = None,
     progress: Any = None,
 ) -> dict[str, Any]:
-    """Creates a network, trains it, and tests it on new sequences.
+    """Creates and trains a network. Tests it on new sequences.
 
     Args:
         problem: the task.
@@ -241,8 +243,8 @@ def run_of(
         progress: see `train`.
 
     Returns:
-        The output of `train`; `weights`, their number; `tests`, the scores of each
-        test; and, if the memory grows, `grown`, the output of each further training.
+        The output of `train`; `weights`, the number of weights; `tests`, the scores of
+        each test; and, if the memory grows, `grown`, the output of `grown`.
     """
     made = network(problem, model, settings["network"], seed)
     training = settings["training"]
@@ -268,7 +270,7 @@ def tested_larger(
     training: dict[str, Any],
     after: str,
 ) -> dict[str, dict[str, float]]:
-    """Returns the scores with another number of memory slots, without training."""
+    """Returns the test scores with another number of memory slots, without training."""
     count = training["tested"] // 4
     scores = tested(problem, model.resized(slots), seed, count, batch_size=8)
     return {f"{name}, {slots} slots{after}": score for name, score in scores.items()}
@@ -287,15 +289,17 @@ def grown(
     Args:
         problem: the training problem.
         model: a trained `DNCNetwork`.
-        training: its training settings, with `grown`, the numbers of slots;
-            `grown_rate`, the learning rate; and `grown_steps`, the steps per epoch.
+        training: the training settings of the model, and three more: `grown`, the
+            numbers of slots; `grown_rate`, the learning rate; and `grown_steps`, the
+            steps per epoch.
         seed: the seed of all random numbers.
         minutes: the remaining CPU time.
         progress: see `train`.
 
     Returns:
         The network with the last number of slots, and the output of `train` for each
-        number. It stops early if the time is over or the network fails a lesson.
+        number. Growing stops early when the time is over or when the network does not
+        pass the lesson.
     """
     last = copy.copy(problem)
     last.lessons, last.bars = problem.lessons[-1:], ()
@@ -307,7 +311,7 @@ def grown(
     results: list[dict[str, Any]] = []
     for slots in training["grown"] if minutes > 0 else ():
         model = model.resized(slots)
-        # A separate seed gives new sequences.
+        # Another seed gives new sequences.
         result = train(last, model, settings, seed + slots, minutes, progress)
         minutes -= result["cpu_seconds"] / 60
         results.append({"slots": slots, **result})
@@ -319,7 +323,7 @@ def grown(
 def tested(
     problem: Problem, model: keras.Model, seed: int, count: int, batch_size: int
 ) -> dict[str, dict[str, float]]:
-    """Returns the scores of each test by name."""
+    """Returns the scores of each test, by the test's name."""
     found = {}
     for name, lesson in problem.tests.items():
         data = problem.draw(lesson, count, [seed], "test")
@@ -332,6 +336,6 @@ def tested(
 
 
 def thinned(history: list[Any], most: int = 40) -> list[Any]:
-    """Selects evenly spaced entries, including the last one."""
+    """Selects at most `most` evenly spaced entries, including the last one."""
     every = -(-len(history) // most)
     return history[::-1][:: max(every, 1)][::-1]

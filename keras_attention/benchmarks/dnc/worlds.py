@@ -19,15 +19,15 @@ from keras_attention.benchmarks.dnc.problems import (
 )
 from keras_attention.datasets import babi, blocks, graphs
 
-BLANKS = 3  # steps between a bAbI question and its answer
-SHORTER = 0.6  # maximum share of a story before its first questions
-FIRST_BAR = 0.95  # score that ends a lesson of the first task
-FRESH = 4  # one of this many training puzzles is new
+BLANKS = 3  # number of steps between a bAbI question and its answer
+SHORTER = 0.6  # maximum length of a lesson of first questions, relative to stories
+FIRST_BAR = 0.95  # score that ends a lesson of the task that is trained first
+FRESH = 4  # one of `FRESH` training puzzles is new
 
 
 @keras.saving.register_keras_serializable(package="keras_attention.benchmarks")
 class Softmaxes(keras.losses.Loss):
-    """Summed cross-entropy of groups of `size` logits with one target each."""
+    """Sum of the cross-entropies of groups of `size` logits, each with one target."""
 
     def __init__(self, size: int, name: str = "softmaxes") -> None:
         super().__init__(name=name)
@@ -43,12 +43,12 @@ class Softmaxes(keras.losses.Loss):
 
 
 class Triples:
-    """A task of `datasets.graphs` with label triples of nine digits as answers.
+    """A task of `datasets.graphs`. Answers are triples of labels, nine digits in all.
 
     Args:
         draw: `graphs.traversal` or `graphs.shortest_path`.
-        lessons: its arguments, lesson by lesson.
-        tested: the tested lessons, from 1.
+        lessons: the arguments of `draw`, lesson by lesson.
+        tested: the numbers of the tested lessons, counted from 1.
     """
 
     width: int | None = 92
@@ -108,7 +108,7 @@ class Triples:
 
 
 class Puzzles:
-    """Block puzzles with the moves that reach the requested goal as answers.
+    """Block puzzles. The answers are the moves that reach the requested goal.
 
     Puzzles are slow to generate, so most training puzzles are reused with new block
     numbers and goal letters.
@@ -134,7 +134,7 @@ class Puzzles:
         self._seen: dict[int, list[blocks.Puzzle]] = {}
 
     def draw(self, lesson: Lesson, count: int, seed: Seed, part: str) -> Any:
-        """Generates puzzles; validation and test puzzles are in no lesson."""
+        """Generates puzzles. Puzzles of validation and test are never in training."""
         seed = seed_of(part, seed)
         if part != "train":
             return self._arrays(
@@ -153,7 +153,7 @@ class Puzzles:
     def score(
         self, model: keras.Model, data: Any, batch_size: int = 64
     ) -> dict[str, float]:
-        """Returns the shares of solved boards and of shortest solutions."""
+        """Returns the share of solved boards, and of those with the fewest moves."""
         played = blocks.play(lambda x: predicted(model, x, batch_size), data["puzzles"])
         return {
             "solved": float(played.verdict.solved.mean()),
@@ -168,10 +168,9 @@ class Stories:
 
     Args:
         task: from 1 to 20.
-        renamed: whether to exchange interchangeable words throughout each training
-            story, at random each time.
-        first: a task to train first, or None. The task itself has the same effect as
-            None.
+        renamed: whether to exchange interchangeable words in each training story. The
+            exchange is random and new each time.
+        first: a task to train before `task`, or None. `task` itself means None.
     """
 
     width: int | None = None
@@ -212,7 +211,7 @@ class Stories:
         )
 
     def draw(self, lesson: Lesson, count: int, seed: Seed, part: str) -> Any:
-        """Generates stories, truncated to the lesson's questions unless tested."""
+        """Generates stories, in training and validation truncated to the lesson."""
         if part == "test":
             return self._test
         number = lesson["task"]
@@ -232,7 +231,7 @@ class Stories:
     def score(
         self, model: keras.Model, data: Any, batch_size: int = 64
     ) -> dict[str, float]:
-        """Returns the share of questions with all answer words correct."""
+        """Returns the share of the questions whose answer words are all correct."""
         words = predicted(model, data, batch_size).argmax(-1)
         asked = data["answer_mask"]
         wrong = data["question"][asked & (words != data["targets"])]
@@ -241,7 +240,7 @@ class Stories:
 
 
 def _retold(puzzle: blocks.Puzzle, random: np.random.Generator) -> blocks.Puzzle:
-    """Rewords a training puzzle so that it is not in the test split."""
+    """Renames a training puzzle so that the result is not in the test split."""
     while True:
         told = blocks.renamed(puzzle, random)
         if not blocks.is_of_the_test(told):
@@ -249,7 +248,10 @@ def _retold(puzzle: blocks.Puzzle, random: np.random.Generator) -> blocks.Puzzle
 
 
 def _lessons(data: Arrays) -> list[Lesson]:
-    """Returns lessons with only one or two questions, if these are much shorter."""
+    """Returns the lessons, from few questions to all questions.
+
+    Lessons with one and two questions are included if they are much shorter.
+    """
     most = int(_place(data).max())
     longest = SHORTER * data["lengths"].mean()
     lessons: list[Lesson] = [
@@ -261,14 +263,14 @@ def _lessons(data: Arrays) -> list[Lesson]:
 
 
 def _place(data: Arrays) -> np.ndarray:
-    """Returns the one-based question number at each answer step, (N, T)."""
+    """Returns the number of the question at each answer step, from 1, (N, T)."""
     question = data["question"]
     before = np.pad(question, [(0, 0), (1, 0)], constant_values=-1)[:, :-1]
     return np.cumsum((question >= 0) & (question != before), axis=1)
 
 
 def up_to(data: Arrays, questions: int) -> Arrays:
-    """Truncates stories of `datasets.babi.sequences` after a number of answers."""
+    """Truncates stories of `datasets.babi.sequences` after `questions` questions."""
     asked = data["answer_mask"] & (_place(data) <= questions)  # (N, T)
     times = np.arange(asked.shape[1])
     lengths = np.where(asked, times + 1, 0).max(1)
@@ -284,10 +286,10 @@ def up_to(data: Arrays, questions: int) -> Arrays:
 def walks(
     name: str, lessons: Sequence[graphs.Lesson], tested: Sequence[int]
 ) -> Callable[[], Triples]:
-    """Creates the problem of a function of `datasets.graphs`."""
+    """Returns a function that creates the `Triples` of a task of `datasets.graphs`."""
     return functools.partial(Triples, getattr(graphs, name), lessons, tested)
 
 
 def puzzles(lessons: Sequence[Lesson]) -> Callable[[], Puzzles]:
-    """Creates the problem of the block puzzles."""
+    """Returns a function that creates the block puzzles."""
     return functools.partial(Puzzles, lessons)

@@ -5,8 +5,8 @@
     python -m keras_attention.benchmarks memnn --parts world --out runs.jsonl
 
 Each bAbI task has one network. It is trained on 1,000 questions with their supporting
-facts and tested on 1,000 questions with the facts that it retrieves. Each finished run
-is a line of the file `--out`. Repeat the command to resume.
+facts. It is tested on 1,000 questions with the facts that it retrieves itself. Each
+finished run adds a line to the file given by `--out`. Repeat the command to resume.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from keras_attention.benchmarks.store import Run, Store, opened
 from keras_attention.datasets import DataNotFoundError, babi
 
 PARTS = ("babi", "world", "hashing")
-# Fields of a line of `--out`.
+# The fields of each line of the runs file.
 NEEDED = ("part", "seed", "backend", "keras", "settings", "result")
 
 
@@ -37,9 +37,9 @@ class Job(NamedTuple):
 
     Attributes:
         wanted: the key that identifies the run in the store.
-        settings: the other settings that determine its result.
-        run: runs it and returns a row of results.
-        line: formats a row as a line of text; None if the run prints by itself.
+        settings: the other settings that determine the result.
+        run: performs the run and returns a row of results.
+        line: formats a row as a line of text; None if `run` prints its results.
     """
 
     wanted: dict[str, Any]

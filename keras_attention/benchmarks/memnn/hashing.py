@@ -1,4 +1,4 @@
-"""Hashing of very large memories: number of scored facts and speed.
+"""Hashing of very large memories: the number of scored facts, and the speed.
 
 Hundreds of people go to rooms and take objects. The questions ask for the place of an
 object. The network learns from short stories and then answers questions about one long
@@ -23,7 +23,8 @@ FIRST_ROOM = 7
 FIRST_PERSON = FIRST_ROOM + ROOMS
 FIRST_OBJECT = FIRST_PERSON + PEOPLE
 VOCABULARY = FIRST_OBJECT + OBJECTS
-STORIES, STORY, CAST = 15_000, 100, 30  # training stories; facts and names in each
+# number of training stories; number of facts, and of people and objects, in each story
+STORIES, STORY, CAST = 15_000, 100, 30
 QUESTIONS = 200
 CLUSTERS = 300
 EPOCHS, BATCH, RATE, MARGIN, WIDTH = 10, 64, 0.01, 3.0, 128
@@ -37,12 +38,12 @@ SETTINGS = {
 
 
 class World(NamedTuple):
-    """A story (N, 5) of words and its possible questions."""
+    """A story of N facts and the objects that questions can ask for."""
 
     facts: np.ndarray
-    objects: np.ndarray  # objects with a known place
-    took: np.ndarray  # for each object, the fact of its carrier
-    went: np.ndarray  # and the fact of the carrier's place
+    objects: np.ndarray  # objects whose place is known
+    took: np.ndarray  # index of the last fact in which each object is taken
+    went: np.ndarray  # index of the last move of each object's carrier
 
 
 def world(
@@ -69,12 +70,12 @@ def world(
 
 
 def asked(objects: np.ndarray) -> np.ndarray:
-    """Encodes the questions for objects, (B, 4), or for one object, (4,)."""
+    """Encodes the questions for B objects as (B, 4), or for one object as (4,)."""
     return np.stack(np.broadcast_arrays(WHERE, IS, THE, objects), axis=-1)
 
 
 def trained(seed: int) -> MemNN:
-    """Trains a network on all names with short stories."""
+    """Trains a network on short stories that together contain all names."""
     rng = np.random.default_rng(seed)
     keras.utils.set_random_seed(seed)
     stories: list[Any] = []
@@ -104,7 +105,7 @@ def trained(seed: int) -> MemNN:
 
 
 def hashing(seed: int, size: int) -> dict[str, Any]:
-    """Queries a memory of `size` facts without a hash and with each of two hashes."""
+    """Asks a memory of `size` facts, without a hash and with each of two hashes."""
     start = time.perf_counter()
     model = trained(seed)
     print(f"hashing: trained in {time.perf_counter() - start:.0f} s", flush=True)
@@ -149,7 +150,7 @@ def ask(
     right: np.ndarray,
     first: np.ndarray | None,
 ) -> dict[str, Any]:
-    """Answers the questions one by one and measures scored facts and speed."""
+    """Answers the questions one by one. Measures the speed and the scored facts."""
     memory.answer(questions[:1])  # compiles
     found, times = [], []
     for question in questions:

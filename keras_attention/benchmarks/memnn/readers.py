@@ -36,7 +36,7 @@ def read(
     seed: int,
     recipe: dict[str, Any],
 ) -> dict[str, Any]:
-    """Trains on some examples, tests on others, and returns the errors in per cent.
+    """Trains on `train`, tests on `test` and returns the errors in per cent.
 
     Args:
         train: the training examples.
@@ -82,7 +82,7 @@ def reader(vocabulary_size: int, recipe: dict[str, Any]) -> keras.Model:
 def sequences(
     examples: Sequence[babi.Example], vocabulary: babi.Vocabulary
 ) -> tuple[Arrays, Arrays]:
-    """Returns the untruncated words of story and question, and the answers."""
+    """Returns all words of the story and then of the question, and the answers."""
     slots = max(len(example.story) for example in examples)
     vectors = babi.vectorize(examples, vocabulary, slots)
     story, question = (vectors.inputs[name] for name in ("story", "question"))
@@ -95,6 +95,6 @@ def sequences(
 
 
 def wrong(model: keras.Model, x: Arrays, y: Arrays) -> float:
-    """Returns the error rate in per cent."""
+    """Returns the error rate of `model` in per cent."""
     logits = model.predict(x, batch_size=250, verbose=0)["answer"]
     return 100 * float((logits.argmax(-1) != y["answer"]).mean())

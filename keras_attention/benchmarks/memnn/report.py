@@ -22,8 +22,9 @@ NAMES = {
     "rnn": "RNN",
     "lstm": "LSTM",
 }
-# Weston et al. (2014), section 5.2: accuracy in per cent at difficulty 5, actor and
-# object. Their world differs from ours in details (see `datasets.simulated_world`).
+# Weston et al. (2014), section 5.2: accuracy in per cent at difficulty 5 for questions
+# about actors and objects. Their world differs from ours in details (see
+# `datasets.simulated_world`).
 # Quoted from memory; the value of MemNN is approximate.
 PAPERS_WORLD = {"memnn": 100.0, "rnn": 17.8, "lstm": 29.0}
 PAPERS_COLUMN = (5, "actor+object")
@@ -65,7 +66,7 @@ def mean_of(rows: list[Row]) -> str:
 
 
 def world_table(rows: list[Row]) -> str:
-    """Formats one line per model, one column per world, then the paper's results."""
+    """Formats one line per model and one column per world, then the paper's results."""
     seeds = sorted({row["seed"] for row in rows})
     head = f"right in %, seed{'s' * (len(seeds) > 1)} {' '.join(map(str, seeds))}"
     titles = "".join(f"{f'{d} {kind}':>16s}" for d, kind in WORLDS)
@@ -93,11 +94,11 @@ def _right(rows: list[Row], model: str, difficulty: int, kind: str) -> str:
 
 
 def report(runs: dict[str, list[Run]]) -> dict[str, Any]:
-    """Returns the JSON report: the settings once, then the results.
+    """Returns the JSON report, with the settings once and all results.
 
     Args:
-        runs: the stored runs of each part. Their settings come from the runs
-            themselves, since another process may have written them.
+        runs: the stored runs of each part. The settings are read from these runs, since
+            another process may have written them.
     """
     every = [run for part in runs.values() for run in part]
     done = [WHAT[part] for part in WHAT if runs.get(part)]
@@ -128,7 +129,7 @@ def report(runs: dict[str, list[Run]]) -> dict[str, Any]:
 
 
 def _settings(runs: list[Run]) -> dict[str, Any]:
-    """Returns the settings of a part; with several models, by model name."""
+    """Returns the settings of a part, by model name if its runs name a model."""
     if any("model" in run for run in runs):
         return {run["model"]: run["settings"] for run in runs}
     return runs[0]["settings"] if runs else {}

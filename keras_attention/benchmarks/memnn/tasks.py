@@ -11,12 +11,12 @@ from keras_attention.benchmarks.memnn.readers import READERS, read
 from keras_attention.benchmarks.memnn.training import PLAIN, RECIPES, TRAINING, learn
 from keras_attention.datasets import babi, simulated_world
 
-# Weston et al. (2015), MemNN with adaptive memory, n-grams and nonlinearity, strongly
-# supervised. Test error in per cent, tasks 1 … 20.
+# Weston et al. (2015): test errors in per cent on tasks 1 … 20 of a MemNN with adaptive
+# memory, n-grams and nonlinearity, trained with supporting facts.
 PAPER = published.columns("1k")["MemNN_strong"]
 
 WORLDS = [(d, kind) for d in (1, 5) for kind in ("actor", "actor+object")]
-# Maximum number of retrieved facts, and the arguments.
+# Maximum number of retrieved facts, and the arguments of the MemNN.
 FINDERS: dict[str, tuple[int, dict[str, Any]]] = {
     "memnn": (2, PLAIN),
     "memnn-k1": (1, PLAIN),
@@ -26,7 +26,7 @@ MODELS = (*FINDERS, *READERS)
 
 
 def babi_settings(recipe: str, epochs: int | None) -> dict[str, Any]:
-    """Returns the settings of a bAbI run: the training and the candidate recipes."""
+    """Returns the settings of a bAbI run: the training settings and the recipes."""
     names = list(RECIPES) if recipe == "chosen" else [recipe]
     return {
         "training": with_epochs(TRAINING, epochs),
@@ -35,7 +35,7 @@ def babi_settings(recipe: str, epochs: int | None) -> dict[str, Any]:
 
 
 def world_settings(model: str, epochs: int | None) -> dict[str, Any]:
-    """Returns the settings of a run of one of the `MODELS` in a world."""
+    """Returns the settings of a run of `model` (one of `MODELS`) in a world."""
     if model in READERS:
         return {"reader": with_epochs(READERS[model], epochs)}
     most, arguments = FINDERS[model]
@@ -44,7 +44,7 @@ def world_settings(model: str, epochs: int | None) -> dict[str, Any]:
 
 
 def with_epochs(training: dict[str, Any], epochs: int | None) -> dict[str, Any]:
-    """Replaces the epochs of the training unless they are None."""
+    """Returns the settings with `epochs`, or unchanged if `epochs` is None."""
     return training if epochs is None else {**training, "epochs": epochs}
 
 
@@ -53,9 +53,9 @@ def on_babi(
 ) -> dict[str, Any]:
     """Trains a network on one task and returns its errors in per cent.
 
-    With the recipe "chosen", a tenth of the training questions is held out and each
-    recipe is tried. The recipe with the lower validation error is reported, or the
-    plain recipe for equal errors.
+    With the recipe "chosen", a tenth of the training questions is held out for
+    validation, and each recipe is tried. The result is that of the recipe with the
+    lowest validation error. If errors are equal, it is that of the first recipe.
     """
     train, test = babi.load(task, "train"), babi.load(task, "test")
     about = {"task": task, "name": babi.TASKS[task], "paper": PAPER[task - 1]}
@@ -78,7 +78,8 @@ def in_world(
 ) -> dict[str, Any]:
     """Trains a model in the simulated world of Weston et al. (2014).
 
-    Training uses 3,000 questions. All models share the questions of a seed.
+    There are 3,000 training questions and 1,000 test questions. All models with the
+    same seed have the same questions.
     """
     train, test = (
         simulated_world.simulate(count, difficulty, kind, seed=[seed, part])

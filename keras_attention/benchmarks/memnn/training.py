@@ -45,12 +45,12 @@ def learn(
     recipe: dict[str, Any],
     most: int | None = None,
 ) -> dict[str, Any]:
-    """Trains on some examples, tests on others, and returns the errors in per cent.
+    """Trains on `train`, tests on `test` and returns the errors in per cent.
 
     Args:
         train: the training examples.
         test: the test examples.
-        held: further test examples, possibly empty.
+        held: validation examples. They may be empty.
         seed: the seed of the network and of the batches.
         training: settings in the format of `TRAINING`.
         recipe: arguments of the MemNN.
@@ -91,7 +91,7 @@ def learn(
 def arrays(
     examples: Sequence[babi.Example], vocabulary: babi.Vocabulary, supports: int
 ) -> tuple[Arrays, Arrays]:
-    """Returns inputs and targets with at most the first `supports` facts."""
+    """Returns inputs and targets with at most the first `supports` supporting facts."""
     slots = max(len(example.story) for example in examples)
     vectors = babi.vectorize(examples, vocabulary, slots)
     facts = np.full((len(examples), supports), -1, "int32")
@@ -103,7 +103,7 @@ def arrays(
 
 
 def errors(model: MemNN, x: Arrays, y: Arrays) -> tuple[float, float]:
-    """Returns the error rates of answers and of retrieved facts, in per cent."""
+    """Returns the error rates of the answers and the retrieved facts, in per cent."""
     given = {name: x[name] for name in ("story", "question")}
     found = model.predict(given, batch_size=250, verbose=0)
     answers = found["answer"].argmax(-1) != y["answer"]
@@ -112,15 +112,15 @@ def errors(model: MemNN, x: Arrays, y: Arrays) -> tuple[float, float]:
 
 
 class Batches(keras.utils.PyDataset):
-    """Batches of inputs of similar length with little padding.
+    """Batches of examples with stories of similar length, so that padding is short.
 
     Args:
         x: inputs, one example per row.
         y: targets.
         batch_size: the maximum number of examples per batch.
         seed: the seed of the order, which changes in each epoch.
-        cut: the input to truncate after its longest row, (N, M) or (N, M, L), padded
-            with 0.
+        cut: the name of the input that is truncated, (N, M) or (N, M, L). Its padding
+            is 0. In each batch, it is truncated to a size that fits its longest row.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Batches(keras.utils.PyDataset):
         self.rng = np.random.default_rng(seed)
         filled = x[cut] != 0
         length = filled.any(tuple(range(2, filled.ndim))).sum(-1)  # (N,)
-        # 16, 32, 64, …: few sizes, since a backend may compile for each size.
+        # A backend may compile for each size, so there are few sizes: 16, 32, 64, …
         size = 2 ** np.ceil(np.log2(np.maximum(length, 16))).astype(int)
         self.sizes = np.minimum(size, filled.shape[1])
         self.on_epoch_end()

@@ -49,7 +49,7 @@ def select(
 
     Args:
         names: Names of cases. Defaults to all cases.
-        sizes: Strings "KEY=VALUE". Cases with another value for the key are left out.
+        sizes: Strings "KEY=VALUE". Cases whose value for KEY is not VALUE are left out.
         quick: Whether to select only the cases of a quick run.
         known: Cases by name. Defaults to `CASES`.
 

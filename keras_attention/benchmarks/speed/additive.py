@@ -1,12 +1,12 @@
 """Attention with the additive score, compared with Keras' layer.
 
-Both take projected queries and keys and the same score vector; the values are the keys.
-The peer is `keras.layers.AdditiveAttention` ("keras.layers") with its variable replaced
-by that vector. TensorFlow also runs with XLA, an option for Keras users.
+Both get projected queries and keys and the same score vector. The keys are also the
+values. The peer is `keras.layers.AdditiveAttention` ("keras.layers"), whose variable is
+replaced with the score vector. TensorFlow also runs with XLA, an option of Keras.
 
 `additive_long` measures memory. Keras' layer would need 17 GB for all pairs and cannot
-run. The peer is scaled dot-product attention, which stores the scores ("dot product")
-and computes a different result.
+run. The peer is scaled dot-product attention that stores the scores ("dot product").
+Its result is different.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ FLOAT = 4  # bytes
 
 
 def cases() -> tuple[Case, ...]:
-    """Returns cases with T queries and T keys; gradients cover all three tensors."""
+    """Returns cases with T queries and T keys, with and without gradients.
+
+    The gradients are with respect to the queries, the keys and the score vector.
+    """
     every = [{**sizes, "mode": mode} for mode in MODES for sizes in SIZES]
     compiled = [{**sizes, "compiler": "xla"} for sizes in every]
     return (
@@ -65,9 +68,9 @@ def _case(
 def _steps(sizes: dict[str, Any]) -> tuple[Step, ...]:
     """Counts the scores of all pairs and the products with the values.
 
-    Only matrix products count their operations. The tanh of each pair is not a product
-    and counts only the bytes of queries, keys and scores. The floor is therefore far
-    below any reachable time.
+    The floor uses operations only for matrix products. The tanh of each pair is no
+    matrix product, so only the bytes of queries, keys and scores count for it. The
+    floor is therefore far below any time that can be reached.
     """
     batch, length, width = (sizes[name] for name in "BTU")
     tensor, scores = FLOAT * batch * length * width, FLOAT * batch * length * length

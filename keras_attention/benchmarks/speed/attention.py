@@ -42,10 +42,11 @@ def _case(sizes: dict[str, Any]) -> Case:
 
 
 def steps(sizes: dict[str, Any]) -> tuple[Step, ...]:
-    """Counts two forward products and four backward products: dV, dP, dQ, dK.
+    """Counts two forward products and four backward products (dV, dP, dQ, dK).
 
-    Query, key, value, output and their gradients move once each. An explicit form also
-    writes the weights and reads them once in the backward pass.
+    Query, key, value, output and their gradients are each read or written once. A
+    function that returns the weights also writes them once, and reads them once in the
+    backward pass.
     """
     length, width = sizes["T"], sizes["E" if "E" in sizes else "D"]
     batch = sizes["B"] * sizes.get("H", 1)
@@ -73,7 +74,7 @@ def _contestants(
     sizes: dict[str, Any],
     backend: str,
 ) -> Contestants:
-    """Compiles each function with the same query, key and value."""
+    """Compiles every function for the same query, key and value."""
     from keras import ops
 
     generator = np.random.default_rng(SEED)

@@ -4,9 +4,9 @@ The peers are `keras.ops.dot_product_attention` ("keras.ops") and, on torch,
 `torch.nn.functional.scaled_dot_product_attention` ("torch"). TensorFlow also runs with
 XLA.
 
-`attention_long` measures memory, forward and backward, at T = 4,096. The peer would run
-out of memory for longer sequences. To measure one call of ours alone at T = 16,384 (or
-another `--length`), run
+`attention_long` measures the memory of a forward and backward pass at T = 4,096. With
+longer sequences, the peer would run out of memory. The following command measures one
+call of our core alone, at T = 16,384 or another `--length`:
 
     python -m keras_attention.benchmarks.speed.attention_core --backend jax
 """
@@ -71,7 +71,7 @@ def _case(name: str, sizes: dict[str, Any], only: tuple[str, ...] = EVERY) -> Ca
 
 
 def padding(batch: int, length: int) -> np.ndarray:
-    """Returns a mask (B, T): the last quarter of every second sequence is padding."""
+    """Returns a mask (B, T). Every second sequence ends with a quarter of padding."""
     lengths = np.where(np.arange(batch) % 2, length - length // 4, length)
     return np.arange(length) < lengths[:, None]
 
@@ -116,7 +116,7 @@ def _functions(sizes: dict[str, Any], backend: str) -> dict[str, Callable[..., A
 
     def theirs(query: Any, key: Any, value: Any) -> Any:
         seen = mask
-        if mask is not None:  # the size in Keras' layer
+        if mask is not None:  # the size of the mask in Keras' layer
             shape = (sizes["B"], 1, sizes["T"], sizes["T"])
             seen = keras_ops.broadcast_to(mask, shape)
         out = keras_ops.dot_product_attention(
@@ -138,7 +138,7 @@ def _functions(sizes: dict[str, Any], backend: str) -> dict[str, Callable[..., A
 
 
 def main() -> None:
-    """Prints the memory of one forward and backward call, without its inputs."""
+    """Prints the memory of one forward and backward call, not counting its inputs."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--backend", choices=EVERY, required=True)
     parser.add_argument("--length", type=int, default=16384)

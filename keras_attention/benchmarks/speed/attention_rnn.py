@@ -1,8 +1,8 @@
-"""One training step of AttentionRNN, compared with keras.layers.RNN over a custom cell.
+"""One training step of AttentionRNN, compared with keras.layers.RNN of a custom cell.
 
-Both call Keras' LSTMCell after attention with Bahdanau's score, and have the same
-weights. "cell alone" runs that cell in the loop of AttentionRNN without attention. Its
-ratio is the cell's share of the step.
+Both compute attention with Bahdanau's score and then call Keras' LSTMCell. They have
+the same weights. The peer "cell alone" runs the LSTMCell in the loop of AttentionRNN
+without attention. Its ratio is the LSTMCell's share of the step.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ COMPILERS = {
 
 
 def cases() -> tuple[Case, ...]:
-    """Returns the cases; TensorFlow runs a graph without XLA and one with XLA."""
+    """Returns the cases. TensorFlow has one case without XLA and one with XLA."""
     return tuple(
         _case({**SIZES, "compiler": compiler}, backends)
         for compiler, backends in COMPILERS.items()
@@ -54,7 +54,7 @@ def _case(sizes: dict[str, Any], backends: tuple[str, ...]) -> Case:
 
 
 def _steps(sizes: dict[str, Any]) -> tuple[Step, ...]:
-    """Counts each step's products three times: forward and two gradients."""
+    """Counts the products of each step three times: forward, and for two gradients."""
     batch, steps, keys, units = (sizes[name] for name in "BTSU")
     cell = (1, batch, 3 * units, GATES * units)  # [x; c; h] and a kernel
     asked = (1, batch, units, units)
@@ -93,7 +93,7 @@ def _make(sizes: dict[str, Any], backend: str) -> Contestants:
     _share_weights(found["ours"].model, found[PEER].model)
 
     def check() -> dict[str, float]:
-        """Checks equal outputs before and after a step, except for the cell alone."""
+        """Compares the outputs of ours and theirs, before and after a step."""
         worst = 0.0
         try:
             for stepped in (False, True):

@@ -1,6 +1,6 @@
-"""The plain Keras solution: `keras.layers.RNN` over a cell with a memory.
+"""The plain Keras solution: `keras.layers.RNN` of a cell with a memory.
 
-The cell stores the memory, its projected keys and its mask. The outer layer sets them
+The cell has the memory and the projected keys as attributes. The outer layer sets them
 before the loop. Import this module only after the backend is chosen.
 
 Shapes: B batch, T steps, S keys, D width of an input, U units, V width of a value.
@@ -15,7 +15,7 @@ from keras import ops
 
 
 class MemoryCell(keras.layers.Layer):
-    """An LSTM cell that reads [xₜ; cₜ]; its last output is the query for cₜ."""
+    """An LSTM cell with input [xₜ; cₜ]. The query for cₜ is the cell's last output."""
 
     def __init__(self, units: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -26,7 +26,7 @@ class MemoryCell(keras.layers.Layer):
         self.memory = self.keys = None
 
     def build(self, input_shape: Any) -> None:
-        """Builds for inputs (B, D); the memory width equals the units."""
+        """Builds for inputs (B, D). The width of the memory equals `units`."""
         self.project_query.build((None, self.units))
         self.lstm.build((None, input_shape[-1] + self.units))
         self.scale = self.add_weight(shape=(self.units,), name="scale")
@@ -43,7 +43,7 @@ class MemoryCell(keras.layers.Layer):
 
 
 class MemoryRNN(keras.layers.Layer):
-    """Runs a loop over `MemoryCell` and projects the memory's keys once."""
+    """Projects the keys of the memory once and then runs `MemoryCell` in a loop."""
 
     def __init__(self, units: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -70,7 +70,7 @@ class MemoryRNN(keras.layers.Layer):
 class CellAlone(keras.layers.Layer):
     """Runs only the LSTM cell of AttentionRNN, in the same loop.
 
-    Its input is doubled to the width of [xₜ; cₜ].
+    The inputs xₜ are replaced with [xₜ; xₜ], which has the width of [xₜ; cₜ].
     """
 
     def __init__(self, units: int, **kwargs: Any) -> None:
@@ -78,7 +78,7 @@ class CellAlone(keras.layers.Layer):
         self.cell = keras.layers.LSTMCell(units)
 
     def build(self, inputs_shape: Any, memory_shape: Any) -> None:
-        """Builds for inputs (B, T, D) and memory (B, S, V); only its width matters."""
+        """Builds for inputs (B, T, D) and the width V of the memory (B, S, V)."""
         self.cell.build((None, inputs_shape[-1] + memory_shape[-1]))
 
     def call(self, inputs: Any, memory: Any) -> Any:

@@ -1,7 +1,7 @@
 """Backend functions of the speed cases: compile, differentiate, wait, measure.
 
-"Compiled" is the common practice of each backend: `jax.jit` on JAX, `tf.function`
-without XLA by default on TensorFlow, and eager mode on torch.
+"Compiled" means what is usual on each backend: `jax.jit` on JAX, `tf.function` on
+TensorFlow (by default without XLA), and eager mode on torch.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Any
 
 import numpy as np
 
-NAMES = ("query", "key", "value")  # arguments with gradients
+NAMES = ("query", "key", "value")  # arguments that have gradients
 Compiled = tuple[Callable[[], Any], Callable[[], Any] | None]
 PEAK_PRODUCT = (1, 1024, 1024, 1024)
-LEAST_FLOPS = 2e7  # of one timed product
-MOST_NUMBERS = 2**25  # limit for the factors of products measured together
+LEAST_FLOPS = 2e7  # least number of operations in one timed call
+MOST_NUMBERS = 2**25  # maximum size of the factors in one timed call
 
 
 def compiled(
     function: Callable[..., Any], arguments: Any, backend: str, xla: bool = False
 ) -> Compiled:
-    """Returns a function without arguments that calls `function` as users would.
+    """Returns a function without arguments that calls `function`, compiled as usual.
 
     Args:
         function: A differentiable function from tensors to a dict of tensors.
@@ -34,8 +34,8 @@ def compiled(
         xla: Whether TensorFlow compiles with XLA.
 
     Returns:
-        The function, and a function that returns the scratch bytes of its compiled
-        form, or None.
+        The function, and another function that returns the scratch bytes of the
+        compiled form. The other function is None if the backend does not report them.
     """
     if backend == "jax":
         jitted = importlib.import_module("jax").jit(function)
@@ -66,8 +66,8 @@ def compiled_with_gradients(
     Args:
         function: A function from query, key and value to a dict with the key "output".
         arguments: The three tensors.
-        cotangent: A tensor with the output's shape. The gradients are of the sum of
-            output times cotangent.
+        cotangent: A tensor with the output's shape. The function whose gradients are
+            returned is the sum of output times cotangent.
         backend: "jax", "tensorflow" or "torch".
         xla: Same as in `compiled`.
 
@@ -145,7 +145,7 @@ def _leaves(result: Any) -> list[Any]:
 
 
 def wait(result: Any) -> None:
-    """Waits until all tensors of `result` are computed."""
+    """Waits until all tensors in `result` are computed."""
     for leaf in _leaves(result):
         if hasattr(leaf, "block_until_ready"):  # jax
             leaf.block_until_ready()
@@ -176,10 +176,10 @@ def blocking(call: Callable[[], Any]) -> Callable[[], Any]:
 
 
 class Rates:
-    """Rates of this machine, measured on first use.
+    """Rates of this machine. Each rate is measured when it is first used.
 
     Args:
-        backend: The backend of the measured matrix product.
+        backend: The backend that computes the measured matrix products.
         threads: The number of copy threads.
         clock: Returns the time in seconds.
     """
@@ -194,8 +194,8 @@ class Rates:
     def product(self, shape: tuple[int, int, int, int]) -> float:
         """Returns operations per second of a product of (batch, rows, inner, columns).
 
-        Small products are measured in groups of up to MOST_NUMBERS numbers, so that the
-        call overhead does not dominate.
+        Small products are measured in groups, whose factors have up to MOST_NUMBERS
+        numbers. The overhead of a call thus has little effect.
         """
         if shape not in self._products:
             from keras import ops
@@ -215,7 +215,7 @@ class Rates:
         return self._products[shape]
 
     def copy(self, size: float) -> float:
-        """Returns bytes per second, read and written, of a copy of `size` bytes."""
+        """Returns bytes per second of a copy that reads and writes `size` bytes."""
         count = max(int(size) // 8, 64)  # float32 numbers, each read and written
         if count not in self._copies:
             source, target = np.ones(count, "float32"), np.empty(count, "float32")
@@ -239,7 +239,7 @@ class Rates:
     def _best(
         self, call: Callable[[], Any], repeats: int = 7, at_least: float = 0.005
     ) -> float:
-        """Returns the best time of one call in seconds, after a warm-up."""
+        """Returns the shortest time of one call after a warm-up, in seconds."""
         for _ in range(2):
             call()
         start = self._clock()

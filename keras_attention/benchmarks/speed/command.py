@@ -16,8 +16,8 @@ from keras_attention.benchmarks.harness import MIN_PAIRS
 from keras_attention.benchmarks.speed import BACKENDS, CASES, report, select
 
 QUICK_PAIRS = 5
-# Processors are pinned before any import, since thread pools read their number at
-# import. torch must be imported before tensorflow.
+# Processes are pinned to processors before any import, since thread pools read the
+# number of processors when they are imported. torch must be imported before tensorflow.
 BOOTSTRAP = """
 import importlib, json, os, sys
 arguments = json.loads(sys.argv[1])
@@ -70,8 +70,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Runs the benchmark and returns 1 after a failure or a wrong result."""
-    select(args.case, args.size, args.quick)  # fails early for unknown names
+    """Runs the benchmark. Returns 1 if a backend failed or a result was wrong."""
+    select(args.case, args.size, args.quick)  # unknown names raise an error here
     options = _options(args)
     facts = report.machine(options["threads"])
     print(report.idle_line(facts), file=sys.stderr)
@@ -115,7 +115,7 @@ def _processors() -> int:
 
 
 def _run_backend(backend: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Runs the worker and collects its results, even if it ended early."""
+    """Runs the worker and collects its results, even if the worker fails."""
     run = {"backend": backend, "status": "measured", "results": []}
     if importlib.util.find_spec(backend) is None:
         reason = f"install it with: pip install {backend}"

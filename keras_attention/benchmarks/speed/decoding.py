@@ -1,8 +1,9 @@
 """Generation of 64 tokens by a Seq2Seq, with our samplers and KerasHub's.
 
-Both use the same model without a stop token, so each takes 64 steps. KerasHub's code
-compiles the peer like its language models: `jax.jit`, `tf.function` with XLA, and only
-`no_grad` on torch. Inputs and outputs are NumPy arrays.
+Both use the same model without a stop token, so both take 64 steps. KerasHub's code
+compiles the peer in the same way as KerasHub's language models: with `jax.jit`, with
+`tf.function` and XLA, or on torch only with `no_grad`. Inputs and outputs are NumPy
+arrays.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ SIZES = (
 
 
 def cases() -> tuple[Case, ...]:
-    """Returns each sampler with a small and a larger model; U equals D."""
+    """Returns a case for each sampler with a small and a larger model (U equals D)."""
     return tuple(_case({"sampler": n, **sizes}) for sizes in SIZES for n in SAMPLERS)
 
 
@@ -69,7 +70,7 @@ def _steps(sizes: dict[str, Any]) -> tuple[Step, ...]:
 
 
 class _Race:
-    """A model with the generation functions of both sides."""
+    """A model with our generation function and KerasHub's."""
 
     def __init__(self, sizes: dict[str, Any], backend: str) -> None:
         import keras
@@ -82,7 +83,7 @@ class _Race:
         units, size = sizes["U"], sizes["V"]
         keras.utils.set_random_seed(SEED)
         self.model = Seq2Seq(size, size, embedding_dim=units, units=units)
-        for weight in self.model.weights:  # sharper: sequences differ
+        for weight in self.model.weights:  # so that sequences differ more
             weight.assign(2 * keras.ops.convert_to_tensor(weight))
         generator = np.random.default_rng(SEED)
         shape = (sizes["B"], sizes["S"])
@@ -100,7 +101,7 @@ class _Race:
         self.greedy_peer = _Peer(self.model, theirs["greedy"]())
 
     def contestants(self) -> Contestants:
-        """Returns ours, the full `generate` call, and theirs."""
+        """Returns our full `generate` call and the peer's."""
         return Contestants({"ours": self.ours, PEER: self.theirs}, check=self.check)
 
     def ours(self) -> np.ndarray:
@@ -112,7 +113,7 @@ class _Race:
         return self.peer(self.source, self.sizes["T"])
 
     def check(self) -> dict[str, float]:
-        """Checks equal tokens of deterministic samplers, and no recompilation."""
+        """Checks that deterministic samplers agree and nothing is compiled again."""
         greedy = self.model.generate(
             self.source, self.sizes["T"], self.greedy, START, stop_token_ids=None
         )
@@ -128,7 +129,7 @@ class _Race:
         return {PEER: 0.0}
 
     def _check_compilations(self) -> None:
-        """Checks that other lengths in the same buckets cause no retracing."""
+        """Checks that other lengths in the same buckets cause no new tracing."""
         traced: list[int] = []
         begin = self.model.begin
 

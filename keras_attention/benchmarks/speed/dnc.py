@@ -1,10 +1,11 @@
 """One training step of the DNC, compared with two torch implementations.
 
-A second case compares many slots and sparse links with the same model without links.
+A second case has many slots and sparse links. The peer is the same model without links.
 
 `torch, plain` implements the paper's equations directly, with the same weights. `dnc`
-is the package of that name, if installed. It differs from the paper (tanh of the keys,
-strengths of at least 0 instead of 1), so its numbers are not compared.
+is the package of that name, if it is installed. The package differs from the paper (it
+applies tanh to the keys, and strengths are at least 0 instead of 1), so its results are
+not compared with ours.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ TOLERANCE = 1e-4
 SIZES = {"B": 16, "T": 64, "M": 64, "W": 32, "R": 4, "U": 128, "D": 16}
 SLOTS = {**SIZES, "T": 16, "M": 4096, "K": 8}
 FEW = 256  # slots in a quick run
-DECIDED = 4.0  # added to the logits of the write gates, which become 0.98
+DECIDED = 4.0  # added to the logits of the write gates, so that the gates become 0.98
 PLAIN, PACKAGE, UNLINKED = "torch, plain", "dnc", "links=False"
 COMPILERS = {
     "graph": ("tensorflow",),
@@ -41,7 +42,7 @@ COMPILERS = {
 
 
 def cases() -> tuple[Case, ...]:
-    """Returns the cases; TensorFlow runs a graph without XLA and one with XLA."""
+    """Returns the cases. TensorFlow has one case without XLA and one with XLA."""
     return tuple(
         _case({**SIZES, "compiler": compiler}, backends)
         for compiler, backends in COMPILERS.items()
@@ -79,10 +80,11 @@ def _case(sizes: dict[str, Any], backends: tuple[str, ...]) -> Case:
 
 
 def _steps(sizes: dict[str, Any], dense: bool = True) -> tuple[Step, ...]:
-    """Counts each step's products three times, and link reads and writes twice.
+    """Counts the products of each step three times, and memory and links four times.
 
-    Without dense links, only the memory counts, since the cost of sparse links depends
-    on their number.
+    The gradients of a product cost twice as much as the product. The memory and the
+    links are each read and written forward and backward. Sparse links are not counted,
+    since their cost depends on their number.
     """
     batch, slots, width, heads, units = (sizes[name] for name in "BMWRU")
     read = sizes["D"] + heads * width + units
@@ -111,7 +113,7 @@ def _make(sizes: dict[str, Any], backend: str) -> Contestants:
         calls[PACKAGE] = _Torch(_package(sizes), inputs, targets).step
 
     def check() -> dict[str, float]:
-        """Checks equal outputs before and after a step."""
+        """Compares the outputs of ours and the plain form before and after a step."""
         worst = 0.0
         try:
             for stepped in (False, True):
@@ -132,7 +134,7 @@ def _make(sizes: dict[str, Any], backend: str) -> Contestants:
 
 
 def _make_slots(sizes: dict[str, Any], backend: str) -> Contestants:
-    """Skips the comparison, since links change the result."""
+    """Builds both models. Results are not compared, since links change them."""
     generator = np.random.default_rng(SEED)
     shape = (sizes["B"], sizes["T"], sizes["D"])
     inputs, targets = (generator.standard_normal(shape, "float32") for _ in range(2))
@@ -144,7 +146,7 @@ def _make_slots(sizes: dict[str, Any], backend: str) -> Contestants:
 
 
 def _decide(cell: Any, sizes: dict[str, Any]) -> None:
-    """Opens the write and allocation gates, so that each step creates links."""
+    """Opens the write and allocation gates so that each step creates links."""
     width, heads = sizes["W"], sizes["R"]
     start = heads * width + 3 * width + heads + 1 + heads  # from keys to free gates
     bias = cell.interface.bias
@@ -184,7 +186,7 @@ def _ours(
 
 
 def _plain(model: Any, sizes: dict[str, Any]) -> Any:
-    """Creates the plain form with our weights, in the paper's interface order."""
+    """Creates the plain form with our weights. Orders the interface as in the paper."""
     from keras_attention.benchmarks.speed.dnc_torch import PlainDNC
 
     slots, width, heads = sizes["M"], sizes["W"], sizes["R"]
@@ -221,7 +223,7 @@ def _package(sizes: dict[str, Any]) -> Any:
     )
 
     class Outputs(torch.nn.Module):
-        """Returns only the outputs, from an empty memory."""
+        """Runs the package from an empty memory and returns only the outputs."""
 
         def __init__(self) -> None:
             super().__init__()

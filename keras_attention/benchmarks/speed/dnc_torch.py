@@ -21,7 +21,7 @@ SMALL = 1e-6
 
 
 class State(NamedTuple):
-    """The state between two steps."""
+    """The state after a step."""
 
     hidden: Tensor  # (B, U)
     carry: Tensor  # (B, U)
@@ -41,8 +41,8 @@ class PlainDNC(nn.Module):
         slots: M.
         width: W.
         heads: R.
-        lstm: kernel (D + R·W, 4U), recurrent kernel (U, 4U) and bias (4U), the gates
-            in the order input, forget, candidate, output.
+        lstm: kernel (D + R·W, 4U), recurrent kernel (U, 4U) and bias (4U). The order of
+            the gates is input, forget, candidate, output.
         interface: kernel (U, ·) and bias of ξ.
         output: kernel (U + R·W, V) and bias.
     """
@@ -75,7 +75,7 @@ class PlainDNC(nn.Module):
         return State(*(torch.zeros(batch, *shape) for shape in shapes))
 
     def step(self, x: Tensor, s: State) -> State:
-        """Runs the controller, then the memory."""
+        """Runs the controller and then the memory. Returns the new state."""
         slots, width, heads = self.sizes
         kernel, recurrent, bias = self.lstm
         z = torch.cat([x, s.read.flatten(1)], 1) @ kernel + s.hidden @ recurrent + bias
@@ -121,7 +121,7 @@ class PlainDNC(nn.Module):
 
 
 def allocate(usage: Tensor) -> Tensor:
-    """Returns the free list, a[φⱼ] = (1 − u[φⱼ]) ∏ᵢ₍ᵢ₌₁…ⱼ₋₁₎ u[φᵢ], (B, M)."""
+    """Returns the allocation a[φⱼ] = (1 − u[φⱼ]) ∏ᵢ₍ᵢ₌₁…ⱼ₋₁₎ u[φᵢ], (B, M)."""
     usage = SMALL + (1 - SMALL) * usage
     ordered, order = usage.sort(dim=1, stable=True)
     before = functional.pad(ordered, (1, 0), value=1.0).cumprod(1)[:, :-1]

@@ -1,9 +1,10 @@
 """Text generation by CausalLM, compared with GPT-2 of KerasHub and Hugging Face.
 
-All have the same weights: pre-norm, learned positions, tied embeddings. Each greedily
-generates 128 tokens with its `generate` method. KerasHub compiles with `jax.jit` or
-`tf.function` with XLA, and not on torch. Hugging Face runs eagerly on torch with its
-default cache. Inputs and outputs are NumPy arrays.
+All models have the same weights, with pre-normalization, learned positions and tied
+embeddings. Each generates 128 tokens greedily with its `generate` method. KerasHub
+compiles with `jax.jit` on JAX and with `tf.function` and XLA on TensorFlow. It does not
+compile on torch. Hugging Face's model runs eagerly on torch with its default cache.
+Inputs and outputs are NumPy arrays.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from keras_attention.benchmarks.harness import (
 FLOAT, FIRST = 4, 4
 SIZES = {"B": 8, "T": 128, "S": 16, "D": 256, "L": 4, "H": 4, "V": 8192}
 BACKENDS = {"keras_hub": ("jax", "torch", "tensorflow"), "transformers": ("torch",)}
-TOLERANCE = 1e-3  # tolerance of logits with magnitudes around 10
+TOLERANCE = 1e-3  # tolerance for logits, whose magnitudes are around 10
 
 
 def cases() -> tuple[Case, ...]:
-    """Returns a case per peer; S is the prompt length, T the number of new tokens."""
+    """Returns a case per peer. S is the prompt length, T the number of new tokens."""
     return tuple(
         Case(
             name="generation",
@@ -88,7 +89,7 @@ class _Race:
             max_length=SIZES["S"] + SIZES["T"],
             block={"activation": _gelu},
         )
-        for weight in self.model.weights:  # sharper: sequences differ
+        for weight in self.model.weights:  # so that sequences differ more
             weight.assign(2 * keras.ops.convert_to_tensor(weight))
         generator = np.random.default_rng(SEED)
         shape = (SIZES["B"], SIZES["S"])
@@ -97,7 +98,7 @@ class _Race:
         self.theirs, self.logits = make(self.model, self.prompts)
 
     def contestants(self) -> Contestants:
-        """Returns the full `generate` calls of both."""
+        """Returns the full `generate` call of the model and of the peer."""
         calls = {"ours": self.ours, self.peer: self.theirs}
         return Contestants(calls, check=self.check)
 
@@ -105,7 +106,7 @@ class _Race:
         return self.model.generate(self.prompts, SIZES["T"])
 
     def check(self) -> dict[str, float]:
-        """Checks that both outputs are the most likely tokens under the peer."""
+        """Checks that the peer's logits are highest for the tokens of both."""
         worst = 0.0
         for name, written in (("ours", self.ours()), (self.peer, self.theirs())):
             whole = np.concatenate([self.prompts, written], 1)
@@ -129,7 +130,7 @@ def _gelu(x: Any) -> Any:
 
 
 def _weights(model: Any) -> list[Any]:
-    """Returns NumPy weights in GPT-2 order: embeddings, blocks, final norm."""
+    """Returns arrays in the order of GPT-2: embeddings, blocks, final norm."""
     from keras import ops
 
     def arrays(*layers: Any) -> list[np.ndarray]:
@@ -152,7 +153,7 @@ def _weights(model: Any) -> list[Any]:
 
 
 def _keras_hub(model: Any, prompts: np.ndarray) -> tuple[Callable, Callable]:
-    """Returns a generate and a logits function of KerasHub's GPT-2."""
+    """Returns two functions of KerasHub's GPT-2: for generation and for logits."""
     import keras_hub
     from keras import ops
 
@@ -198,7 +199,7 @@ def _keras_hub(model: Any, prompts: np.ndarray) -> tuple[Callable, Callable]:
 
 
 def _transformers(model: Any, prompts: np.ndarray) -> tuple[Callable, Callable]:
-    """Returns a generate and a logits function of Hugging Face's GPT-2."""
+    """Returns two functions of Hugging Face's GPT-2: for generation and for logits."""
     import torch
     import transformers
 
@@ -208,7 +209,7 @@ def _transformers(model: Any, prompts: np.ndarray) -> tuple[Callable, Callable]:
         n_embd=SIZES["D"],
         n_layer=SIZES["L"],
         n_head=SIZES["H"],
-        activation_function="gelu_pytorch_tanh",  # equal to "gelu_new", but faster
+        activation_function="gelu_pytorch_tanh",  # the same as "gelu_new", but faster
         bos_token_id=None,
         eos_token_id=None,
     )

@@ -4,12 +4,12 @@
 - `of=layer`: with projections to and from the heads, D = H · E.
 - `of=lookup`: B lookups among S trainable patterns, with projections.
 
-One peer is a single step of our attention ("attention"; a lookup attends to patterns
-expanded to the batch). On torch, another peer is the plain update rule of the authors'
-layer. It stores the weights of each step and expands constants to the batch before
-projection. It tests between steps whether a head has converged ("torch"), or skips the
-test ("torch, no test"). With three steps, the attention peer computes a different
-result, so its numbers are not compared.
+One peer is a single step of our attention ("attention"). In a lookup, it attends to
+patterns that are expanded to the batch. On torch, another peer is the plain update rule
+of the authors' layer. This peer stores the weights of each step and expands constants
+to the batch before the projection. Between steps, it tests whether a head has converged
+("torch"), or it omits the test ("torch, no test"). With three steps, the result of the
+attention peer differs from ours and is not compared.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from keras_attention.benchmarks.speed import attention, backends
 HEADS = {"of": "heads", "B": 2, "T": 512, "H": 8, "E": 64}
 LAYER = {**HEADS, "of": "layer"}
 LOOKUP = {"of": "lookup", "B": 256, "T": 1, "S": 1000, "H": 8, "E": 8}
-FEW = {**LOOKUP, "B": 32}  # in a quick run
+FEW = {**LOOKUP, "B": 32}  # the case of a quick run
 STEPS = (1, 3)
 TOLERANCE = 1e-4
 
 
 class Contestant(NamedTuple):
-    """A timed function of the inputs, and its weights."""
+    """A timed function of the inputs, and the weights of the function."""
 
     call: Callable[[Any], Any]
     weights: list[Any]  # Keras variables or torch tensors
 
 
 def cases() -> tuple[Case, ...]:
-    """Returns each kind with one and three steps, forward and with gradients."""
+    """Returns cases for each kind, number of steps (one or three) and mode."""
     return tuple(
         _case({**sizes, "steps": steps, "mode": mode})
         for mode in attention.MODES
@@ -111,7 +111,7 @@ def _make(sizes: dict[str, Any], backend: str) -> Contestants:
 
 
 def _check(calls: dict[str, Callable[[], Any]], steps: int) -> dict[str, float]:
-    """Returns the difference from each equivalent peer."""
+    """Returns the difference from each peer, and 0 for a peer that is not compared."""
     arrays = {name: backends.to_numpy(call()) for name, call in calls.items()}
     ours = arrays.pop("ours")
     return {
@@ -123,7 +123,7 @@ def _check(calls: dict[str, Callable[[], Any]], steps: int) -> dict[str, float]:
 
 
 def _plain(sizes: dict[str, Any]) -> dict[str, bool]:
-    """Returns the plain torch forms, with and without the test between steps."""
+    """Returns the names of the plain torch forms, and whether they test convergence."""
     if sizes["steps"] == 1:
         return {"torch": False}  # a single step needs no test
     return {"torch": True, "torch, no test": False}
@@ -289,6 +289,9 @@ def _of_torch(contestant: Contestant, mode: str, inputs: Any, cotangent: Any) ->
 
 
 def _named(output: Any, slope: Any, slopes: Any) -> dict[str, Any]:
-    """Returns outputs and gradients by name, and waits for weight gradients."""
+    """Returns the output and all gradients by name.
+
+    The timing waits for everything that is returned.
+    """
     named = {f"dweight{i}": found for i, found in enumerate(slopes)}
     return {"output": output, "dinput": slope, **named}

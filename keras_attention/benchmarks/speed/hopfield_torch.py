@@ -1,8 +1,9 @@
 """A plain torch form of the update rule of the authors' Hopfield layer.
 
-Each step stores the weights (B, H, T, S). With `stops`, a test between steps freezes
-heads with unchanged weights in all samples, as in the authors' layer and with its
-threshold. Without `stops`, the test is skipped.
+Each step stores the weights (B, H, T, S). With `stops`, there is a test between steps:
+If the weights of a head have converged in all samples, they do not change any more. The
+authors' layer has the same test with the same threshold. Without `stops`, there is no
+test.
 """
 
 from __future__ import annotations
@@ -36,18 +37,18 @@ def associate(
 
 
 def leaf(variable: Any) -> Tensor:
-    """Copies a Keras variable to a separate tensor with gradients."""
+    """Copies a Keras variable to a new torch tensor that requires gradients."""
     return variable.value.detach().clone().requires_grad_()
 
 
 class Form:
-    """Input projections, association and output projection with a layer's weights.
+    """The plain form of a layer: input projections, association, output projection.
 
     Args:
         layer: a built `Hopfield` layer.
         beta: β.
         steps: the number of softmax steps.
-        stops: whether to freeze converged heads.
+        stops: whether to test between steps which heads have converged.
     """
 
     def __init__(self, layer: Any, beta: float, steps: int, stops: bool) -> None:

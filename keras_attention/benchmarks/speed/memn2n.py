@@ -30,7 +30,7 @@ PEER = "torch, plain"
 
 
 def cases() -> tuple[Case, ...]:
-    """Returns the bAbI settings, each with the compiled step and the full Keras call.
+    """Returns two cases for each bAbI setting: the compiled step, and Keras' full call.
 
     `call=train_function` is the compiled step on prepared tensors;
     `call=train_on_batch` adds Keras' processing of NumPy arrays.
@@ -55,9 +55,9 @@ def _case(sizes: dict[str, Any]) -> Case:
 
 
 def _steps(sizes: dict[str, Any]) -> tuple[Step, ...]:
-    """Counts lookups twice, the products of the hops three times, and the update.
+    """Counts lookups twice, products three times, and the update of the parameters.
 
-    The gradient of each factor costs as much as the product.
+    The gradient with respect to one factor costs as much as the product.
     """
     batch, vocabulary, width, slots, words = (sizes[k] for k in "BVdML")
     lookups = FLOAT * (HOPS + 1) * batch * slots * words * width
@@ -77,8 +77,8 @@ def _steps(sizes: dict[str, Any]) -> tuple[Step, ...]:
 def batch_of(sizes: dict[str, Any], seed: int = SEED) -> tuple[np.ndarray, ...]:
     """Samples stories of unequal lengths: story, question and answer, all int32.
 
-    Every sentence has L words, so the plain model can use one table of the position
-    encoding, its fastest method.
+    All sentences have L words. The plain model can thus use one table of the position
+    encoding, which is the fastest method.
     """
     generator = np.random.default_rng(seed)
     batch, vocabulary, slots, words = (sizes[k] for k in "BVML")
@@ -95,7 +95,7 @@ def _make(sizes: dict[str, Any], backend: str) -> Contestants:
     peer = _Peer(ours.tables(), story, question, answer)
 
     def check() -> dict[str, float]:
-        """Checks equal logits before and after a step."""
+        """Compares the logits of both models before and after a training step."""
         worst = 0.0
         try:
             for stepped in (False, True):
@@ -112,7 +112,7 @@ def _make(sizes: dict[str, Any], backend: str) -> Contestants:
 
 
 class _Ours(TrainingStep):
-    """Our model, compiled as users would, with a callable step."""
+    """Our model, compiled as users compile it, with its training step."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class _Ours(TrainingStep):
         super().__init__(model, inputs, answer, backend, sizes["call"])
 
     def tables(self) -> tuple[list[np.ndarray], ...]:
-        """Returns word tables and time tables as arrays."""
+        """Returns the word tables and the time tables as arrays."""
         layers = [self.model.get_layer(f"encoder_{k}") for k in range(HOPS + 1)]
         times = [self.model.get_layer(f"encoder_{k}_time") for k in range(HOPS + 1)]
         return tuple(
@@ -150,7 +150,7 @@ class _Ours(TrainingStep):
 
 
 class _Peer:
-    """The plain model with the same weights."""
+    """The plain model with the same weights as ours."""
 
     def __init__(
         self,

@@ -1,7 +1,9 @@
 """A plain torch implementation of MemN2N, without Keras and this package.
 
-Sukhbaatar et al., "End-to-end memory networks" (2015), with adjacent tying and null
-memories: an empty slot holds 0, scores 0 and takes part in the softmax, unmasked.
+The model of Sukhbaatar et al., "End-to-end memory networks" (2015), with adjacent tying
+and null memories: The memory of an empty slot is 0, its score is 0, and it is not
+excluded from the softmax.
+
 Shapes: B batch, M memory slots, L words, D width, V vocabulary.
 """
 
@@ -19,8 +21,8 @@ class PlainMemN2N(nn.Module):
     """The model for integer stories (B, M, L) and questions (B, L).
 
     Args:
-        word_tables: K + 1 arrays (V, D): A of the first hop, then C of each.
-        time_tables: K + 1 arrays (memory_size + 1, D); row 0, for empty slots, is
+        word_tables: K + 1 arrays (V, D): A of the first hop, then C of each hop.
+        time_tables: K + 1 arrays (memory_size + 1, D). Row 0 is for empty slots and is
             always 0.
         words: L, the sentence length of the position encoding.
     """
@@ -44,13 +46,13 @@ class PlainMemN2N(nn.Module):
         in_story = self.position * is_valid[..., None]  # (B, M, L, D)
         in_question = self.position * (question != 0)[..., None]  # (B, L, D)
         memories = [
-            (words(story) * in_story).sum(2) + times(age)  # (B, M, D), empty: 0
+            (words(story) * in_story).sum(2) + times(age)  # (B, M, D), 0 if empty
             for words, times in zip(self.words, self.times, strict=True)
         ]
         state = (self.words[0](question) * in_question).sum(1)  # (B, D)
         for key, value in itertools.pairwise(memories):
             scores = (key @ state[:, :, None])[:, :, 0]  # (B, M)
-            weights = scores.softmax(-1)  # null memory: exp(0) before the sum
+            weights = scores.softmax(-1)  # each empty slot adds exp(0) to the sum
             state = state + (weights[:, None, :] @ value)[:, 0]  # (B, D)
         return state @ self.words[-1].weight.T  # (B, V)
 
@@ -62,7 +64,7 @@ def train_step(
     answer: torch.Tensor,
     clip: float,
 ) -> torch.Tensor:
-    """Runs one update on the summed loss; each matrix is clipped separately."""
+    """Runs one update on the summed loss. Clips each matrix's gradient separately."""
     optimizer.zero_grad()
     loss = functional.cross_entropy(model(*inputs), answer, reduction="sum")
     loss.backward()
@@ -77,7 +79,7 @@ def _table(array: Any) -> nn.Embedding:
 
 
 def _time_table(array: Any) -> nn.Embedding:
-    """Returns the time table with row 0 fixed to 0, without a gradient."""
+    """Returns the table of time embeddings. Row 0 is 0 and gets no gradient."""
     table = torch.tensor(array)
     table[0] = 0
     return nn.Embedding.from_pretrained(table, freeze=False, padding_idx=0)

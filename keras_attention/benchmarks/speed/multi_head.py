@@ -1,8 +1,9 @@
 """Multi-head self-attention, including its projections.
 
-The peers have the same weights: `keras.layers.MultiHeadAttention` ("keras.layers") and,
-on torch, `torch.nn.MultiheadAttention` ("torch"). Gradients cover input and weights.
-With `extra=dropout`, a dropout rate is set but not applied, as in inference.
+The peers are `keras.layers.MultiHeadAttention` ("keras.layers") and, on torch,
+`torch.nn.MultiheadAttention` ("torch"). They have the same weights as our layer. The
+gradients are with respect to the input and the weights. With `extra=dropout`, a dropout
+rate is set, but dropout is not applied, as in inference.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ EXTRAS = ("none", "padding", "causal", "dropout")
 
 
 def cases() -> tuple[Case, ...]:
-    """Returns each length and mask, and one tiny case where overhead dominates."""
+    """Returns cases for each length and mask, and a tiny case with mostly overhead."""
     every = [
         {**SIZES, "T": length, "extra": extra, "mode": mode}
         for mode in attention.MODES
@@ -50,7 +51,7 @@ def _case(sizes: dict[str, Any], only: tuple[str, ...] = EVERY) -> Case:
 
 
 def _steps(sizes: dict[str, Any]) -> tuple[Step, ...]:
-    """Counts four projections, with two backward products each, and the core."""
+    """Counts four projections, each with two backward products, and the core."""
     width, rows = sizes["D"], sizes["B"] * sizes["T"]
     moved = attention.FLOAT * (2 * rows * width + width * width)
     forward = Step(2 * rows * width * width, moved, (1, rows, width, width))
@@ -202,6 +203,7 @@ def _named(result: Any, sizes: dict[str, Any]) -> dict[str, Any]:
     if sizes["mode"] == "fwd":
         return {"output": result}
     (_, output), (slope, weights) = result
-    # Wait for the weight gradients; ours and theirs have the same order.
+    # The result includes the gradients of the weights, so that the timing waits for
+    # them. Our layer and its peers have the same order of weights.
     named = {f"dweight{i}": g for i, g in enumerate(weights)}
     return {"output": output, "dinput": slope, **named}

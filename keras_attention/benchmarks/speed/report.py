@@ -10,7 +10,7 @@ from typing import Any
 from keras_attention.benchmarks.harness import SEED
 
 SCHEMA = 1
-IDLE_LOAD = 0.25  # load of the processors over the last minute
+IDLE_LOAD = 0.25  # mean load of the processors over the last minute
 HEADINGS = (
     "case",
     "backend",
@@ -90,7 +90,7 @@ def build(
 
 
 def table(runs: list[dict[str, Any]]) -> str:
-    """Formats all results as aligned text, with failed measurements below."""
+    """Formats all results as aligned text. Failed measurements come last."""
     rows: list[tuple[str, ...]] = [HEADINGS]
     remarks = []
     for run in runs:

@@ -1,9 +1,9 @@
 """One step of an `AssociativeMemory` with very many patterns, and its floor.
 
-The peer ("two products") is a lower bound of the work: the two matrix products of
-queries and patterns. It computes all scores, and a sum of patterns with given weights,
-but not the weights. Ours reads the patterns in chunks. The report's "memory" is its
-additional memory.
+The peer ("two products") is a lower bound of the work. It computes two matrix products:
+all scores, and a sum of patterns with given weights. It does not compute the weights.
+Our function reads the patterns in chunks. In the report, "memory" is the additional
+memory of a call.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _make(sizes: dict[str, Any], backend: str) -> Contestants:
         return {"output": memory.retrieve(asked, steps=1)}
 
     def check() -> dict[str, float]:
-        """Compares ours with NumPy in float64, in chunks of queries."""
+        """Compares our result with NumPy's in float64, in chunks of queries."""
         found = backends.to_numpy(ours())["output"]
         worst = 0.0
         for n in range(0, queries, 16):

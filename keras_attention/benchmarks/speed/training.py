@@ -13,7 +13,7 @@ CALLS = ("train_function", "train_on_batch")
 class TrainingStep:
     """Calls the compiled training step of a Keras model.
 
-    Creating and compiling the step leaves the weights unchanged.
+    The weights are the same before and after the step is created and compiled.
 
     Args:
         model: a compiled model.
@@ -37,7 +37,7 @@ class TrainingStep:
         self.model = model
         self.inputs, self.targets = inputs, targets
         weights = [array_of(weight) for weight in model.weights]
-        model.train_on_batch(inputs, targets)  # makes and compiles the step
+        model.train_on_batch(inputs, targets)  # creates and compiles the step
         model.set_weights(weights)
         self._state: Any = None
         convert = keras.ops.convert_to_tensor
@@ -53,7 +53,7 @@ class TrainingStep:
             self.step = lambda: model.train_on_batch(inputs, targets)
 
     def __call__(self) -> Any:
-        """Runs one step; its result is available once the step is done."""
+        """Runs one step. Its result is complete when the step is done."""
         return self.step()
 
     def predict(self) -> np.ndarray:
@@ -66,14 +66,14 @@ class TrainingStep:
         return self.model.predict_on_batch(self.inputs)
 
     def _jax_step(self) -> Any:
-        """Returns Keras' stateless JAX step with carried state."""
+        """Runs Keras' stateless step on JAX and stores the new state."""
         if self._state is None:
             self._state = self._jax_state()
         logs, self._state = self.model.train_function(self._state, iter([self.data]))
         return logs, self._state[0]
 
     def _jax_state(self) -> Any:
-        """Copies the state, since the compiled step donates its arguments' memory."""
+        """Copies the state, because the compiled step reuses its arguments' memory."""
         import jax.numpy as jnp
 
         model = self.model

@@ -1,7 +1,7 @@
 """Runs cases on one backend in a separate process.
 
-Each finished result is written as one line of JSON, so results survive if a later case
-ends the process.
+Each result is written as one line of JSON when it is finished. Results are thus not
+lost if a later case ends the process.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def run_case(case: Case, options: Options, rates: Any) -> list[dict[str, Any]]:
         rates: The `backends.Rates` for the floor.
 
     Returns:
-        A list with one dict per peer. If the case cannot be measured, one dict with the
-        reason.
+        A list with one dict per peer, or with a single dict that gives the reason if
+        the case cannot be measured.
     """
     common: dict[str, Any] = {"case": case.name, "backend": options.backend}
     common["sizes"] = dict(case.sizes)
@@ -109,7 +109,7 @@ def _check(
     calls: Calls,
     clock: Callable[[], float],
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Calls each function once to compile it, and compares the results."""
+    """Calls each function once, which compiles it, and compares the results."""
     seconds, found = {}, {}
     for name, call in calls.items():
         start = clock()
@@ -129,7 +129,7 @@ def _check(
 
 
 def _warm_up(calls: Calls, options: Options) -> dict[str, int]:
-    """Warms up each function and returns the number of calls per timing."""
+    """Warms up each function. Returns the number of calls per timing for each."""
     counts = {}
     for name, call in calls.items():
         best = float("inf")
@@ -148,7 +148,7 @@ def _pairs(
     options: Options,
 ) -> np.ndarray:
     gc.disable()
-    try:  # Reference cycles would pile up: some peers leave hundreds of MB per call.
+    try:  # Calls of some peers leave reference cycles with hundreds of MB.
         return harness.time_pairs(
             ours, theirs, options.pairs, calls, options.clock, between=gc.collect
         )
@@ -173,7 +173,7 @@ def _compare(seconds: np.ndarray, null: harness.Spread) -> dict[str, Any]:
 def _memory(
     contestants: harness.Contestants, ours: Callable[[], Any], theirs: Calls
 ) -> dict[str, dict[str, int | None]]:
-    """Measures bytes per contestant: resident set growth and XLA scratch."""
+    """Measures bytes per contestant: growth of the resident set, and XLA's scratch."""
     calls = {"ours": ours, **theirs}
     scratch: dict[str, int | None] = {
         name: ask() for name, ask in contestants.memory.items()
@@ -187,8 +187,8 @@ def _memory(
 def resident_growth(call: Callable[[], Any]) -> int | None:
     """Returns the peak growth of the resident set during a call, in bytes.
 
-    It needs the resettable peak of Linux and returns None on other systems. Reused
-    memory of the process does not count.
+    This needs a peak that can be reset, as on Linux. On other systems, the function
+    returns None. Memory that the process already has and reuses does not count.
     """
     try:
         with open("/proc/self/clear_refs", "w") as file:
@@ -220,7 +220,7 @@ def versions() -> dict[str, str]:
 
 
 def device(backend: str) -> str:
-    """Returns the kind of the compute device: "cpu", "gpu", …"""
+    """Returns the kind of device that `backend` computes on: "cpu", "gpu", …"""
     module = importlib.import_module(backend)
     if backend == "jax":
         return module.default_backend()
@@ -271,6 +271,9 @@ def main(
 
 
 def _peak_resident() -> int:
-    """Returns the peak resident set of this process; macOS reports bytes, not KiB."""
+    """Returns the peak resident set of this process in bytes.
+
+    The system reports it in bytes on macOS and in KiB elsewhere.
+    """
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak

@@ -1,1 +1,1 @@
-"""Multi30k: recurrent translators and a Transformer, their peers, and their BLEU."""
+"""Multi30k: BLEU of recurrent translators and a Transformer, and of their peers."""

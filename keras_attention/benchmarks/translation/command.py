@@ -9,13 +9,13 @@
 
 The peer of a recurrent translator is the same model without attention. The peer of the
 Transformer is torch.nn.Transformer (`--model torch`) with the same initial weights from
-NumPy, the same batches and the same number of steps. `--model times` alternately times
-training steps of both on the torch backend.
+NumPy, the same batches and the same number of steps. `--model times` measures the
+time of training steps of both in turn, on the torch backend.
 
 Each network is trained on the 29,000 training pairs. Its final weights are tested on
 the 1,000 test pairs of 2016 with greedy decoding and a beam of five. Each finished run
-is a line of the file `--out`. Repeat the command to resume. The command needs the
-extras `text` (subwords) and `bench` (sacrebleu).
+adds a line to the file given by `--out`. Repeat the command to resume. The command
+needs the extras `text` (subwords) and `bench` (sacrebleu).
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from keras_attention.version import __version__
 ATTENTIONS = ("bahdanau", "luong", "none")
 TRANSFORMERS = ("transformer", "torch")
 ORDERS = ("forward", "reversed", "doubled")
-# test2016, German to English, with BLEU as computed by their authors (each in a
-# different way): https://github.com/bentrevett/pytorch-seq2seq, notebooks 2 and 3; 512
-# units.
+# Published BLEU on test2016, German to English, with 512 units:
+# https://github.com/bentrevett/pytorch-seq2seq, notebooks 2 and 3. The authors of these
+# models computed BLEU, each in a different way.
 PUBLISHED = (("GRU, no attention", 20.6), ("GRU and Bahdanau's attention", 28.3))
 NEEDED_MODULES = ("sacrebleu", "tensorflow_text", "keras_hub", "sentencepiece")
 NEEDED = ("attention", "order", "seed", "backend", "keras", "settings", "result")
@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Trains the requested models and prints their BLEU next to published values."""
+    """Trains the requested models. Prints their BLEU next to published values."""
     if missing():
         raise UsageError(
             f"`translation` needs {', '.join(missing())}. Next: "
@@ -87,7 +87,7 @@ def main(args: argparse.Namespace) -> int:
     kinds = [args.model] if args.model in TRANSFORMERS else args.attention
     wanted = [
         {
-            "attention": kind,  # attention of a recurrent model, or the Transformer
+            "attention": kind,  # or a name of a Transformer
             "order": args.order,
             "seed": seed,
             "backend": keras.config.backend(),
@@ -163,7 +163,7 @@ def _do(
 
 
 def _times(args: argparse.Namespace, settings: dict[str, Any]) -> int:
-    """Times training steps of ours and of torch's."""
+    """Measures the time of training steps of our Transformer and of torch's."""
     if keras.config.backend() != "torch":
         raise UsageError(
             "--model times compares on the torch backend. Next: KERAS_BACKEND=torch"

@@ -18,15 +18,15 @@ Array = np.ndarray
 
 
 def make(model: Any, dropout: float, everywhere: bool = False) -> Module:
-    """Creates a module equivalent to our model, with the same weights.
+    """Creates a torch module that computes the same as `model`, with the same weights.
 
     Args:
         model: a `keras_attention.models.Transformer` with sine positions, layer
             normalization, an ungated ReLU MLP, and logits tied to the target embedding.
         dropout: dropout rate of the embeddings and of each sublayer's output, as in the
             paper and in our blocks.
-        everywhere: whether to apply dropout also to attention weights and inside the
-            MLP, the default of torch's layers.
+        everywhere: whether dropout is also applied to the attention weights and inside
+            the MLP, as torch's layers do by default.
     """
     import torch
 
@@ -74,7 +74,7 @@ def _module(core: Module, model: Any, dropout: float) -> Module:
     import torch
 
     class Translator(torch.nn.Module):
-        """Embeddings, `torch.nn.Transformer`, tied logits."""
+        """Embeddings, a `torch.nn.Transformer` and tied logits."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -111,7 +111,7 @@ def _module(core: Module, model: Any, dropout: float) -> Module:
 
         @torch.no_grad()
         def generate(self, batch: Array, max_length: int, sampler: str) -> Array:
-            """Decodes greedily and recomputes the whole target for each token."""
+            """Decodes greedily. Computes the whole target anew for each token."""
             if sampler != "greedy":
                 raise ValueError(f"torch.nn has no such sampler: {sampler!r}")
             self.eval()
@@ -143,7 +143,7 @@ def step(
 
 
 def loss(module: Module, batches: Any, smooth: float) -> float:
-    """Returns the mean over batches, as computed by Keras."""
+    """Returns the mean loss over batches, computed as in Keras."""
     import torch
 
     module.eval()
@@ -175,7 +175,7 @@ def _waves(length: int, dim: int) -> Array:
 
 
 def _take(module: Module, model: Any) -> None:
-    """Copies the weights of our model to a module."""
+    """Copies the weights of our model to the module."""
     _put(module.source.weight, model.get_layer("source_embedding").embeddings)
     _put(module.target.weight, model.get_layer("target_embedding").embeddings)
     for name, stack in (

@@ -1,4 +1,4 @@
-"""Trains one translator on Multi30k, translates the test sentences and scores them.
+"""Trains one translator on Multi30k, translates the test set and computes BLEU.
 
 Shapes: N pairs, B batch, S source subwords, T target subwords.
 """
@@ -34,7 +34,7 @@ TRAINING: dict[str, Any] = {
     "subwords": 4000,
     "longest": 40,  # maximum number of subwords of a training pair
 }
-WIDTHS = (12, 16, 20, 28)  # of padded batches, besides the maximum
+WIDTHS = (12, 16, 20, 28)  # widths of padded batches, besides the maximum
 GENERATED: dict[str, Any] = {
     "together": 100,
     "max_length": 64,
@@ -44,14 +44,14 @@ GENERATED: dict[str, Any] = {
 
 
 class Data(NamedTuple):
-    """The pairs of each split, and the vocabularies of the training pairs."""
+    """The pairs of each split, and the subword vocabularies of both languages."""
 
     pairs: dict[str, list[translation.Pair]]
     source: Any  # a `text.Subwords`
     target: Any
 
     def texts(self, split: str) -> tuple[list[str], list[str]]:
-        """Returns the sources and the targets."""
+        """Returns the source texts and the target texts of a split."""
         pairs = self.pairs[split]
         return [pair.source for pair in pairs], [pair.target for pair in pairs]
 
@@ -64,7 +64,7 @@ def data(languages: Sequence[str], subwords: int, most: int | None = None) -> Da
         subwords: the number of subwords per language.
         most: the maximum number of training pairs.
     """
-    from keras_attention.text import Subwords  # imports TensorFlow Text only if needed
+    from keras_attention.text import Subwords  # imports TensorFlow Text only here
 
     source, target = languages
     pairs = {
@@ -80,7 +80,7 @@ def data(languages: Sequence[str], subwords: int, most: int | None = None) -> Da
 
 
 class Batches(keras.utils.PyDataset):
-    """Buckets of a split as a data set for `fit`, reshuffled for each epoch."""
+    """The buckets of a split as a data set for `fit`. Each epoch has a new order."""
 
     def __init__(self, buckets: translation.Buckets) -> None:
         super().__init__()
@@ -105,14 +105,14 @@ class Batches(keras.utils.PyDataset):
 def learn(
     data: Data, attention: str | None, seed: int, settings: dict[str, Any]
 ) -> tuple[Seq2Seq, dict[str, Any]]:
-    """Trains a translator and returns it with its training statistics.
+    """Trains a translator. Returns the translator and statistics of its training.
 
     Args:
         data: the training data.
         attention: "bahdanau", "luong" or None.
         seed: the seed of the network and of the batches.
-        settings: `MODEL`, `TRAINING`, and "source", the order of the source: "forward",
-            "reversed" or "doubled".
+        settings: `MODEL` and `TRAINING`, and "source", the order of the source words:
+            "forward", "reversed" or "doubled".
     """
     keras.utils.set_random_seed(seed)
     model = Seq2Seq(
@@ -144,7 +144,7 @@ def learn(
 def translate(
     model: Any, data: Data, texts: Sequence[str], sampler: str, order: str
 ) -> list[str]:
-    """Translates texts in batches of similar length."""
+    """Translates texts in batches of texts with similar lengths."""
     if sampler == "beam":
         chosen: Any = BeamSampler(
             GENERATED["num_beams"], length_penalty=GENERATED["length_penalty"]
@@ -168,7 +168,7 @@ def translate(
 
 
 def bleu(written: Sequence[str], wanted: Sequence[str]) -> tuple[float, str]:
-    """Returns corpus BLEU in per cent and sacrebleu's signature."""
+    """Returns the corpus BLEU in per cent, and sacrebleu's signature."""
     from sacrebleu.metrics.bleu import BLEU
 
     metric = BLEU()
@@ -183,7 +183,7 @@ def scores(
     order: str,
     samplers: Sequence[str] = SAMPLERS,
 ) -> tuple[dict[str, float], dict[str, Any]]:
-    """Returns the BLEU, signature and run time of each sampler."""
+    """Returns the BLEU of each sampler, and its run times with the signature."""
     sources, wanted = data.texts(split)
     found: dict[str, float] = {}
     about: dict[str, Any] = {}
@@ -198,7 +198,7 @@ def scores(
 
 
 def batches(data: Data, split: str, settings: dict[str, Any], seed: int) -> Batches:
-    """Returns the buckets of a split without overlong pairs."""
+    """Returns the buckets of a split, without pairs that are too long."""
     order, longest = settings["source"], settings["longest"]
     inputs, labels = translation.vectorize(
         data.pairs[split],
@@ -220,5 +220,5 @@ def batches(data: Data, split: str, settings: dict[str, Any], seed: int) -> Batc
 
 
 def _entered(ids: list[int], order: str) -> list[int]:
-    """Reverses or doubles the source if the model was trained this way."""
+    """Returns the ids of a source text in the order used in training."""
     return ids[::-1] if order == "reversed" else ids * (1 + (order == "doubled"))

@@ -1,4 +1,4 @@
-"""Trains our Transformer and torch's on Multi30k with equal weights and batches.
+"""Trains our Transformer and torch's on Multi30k, with equal weights and batches.
 
 Shapes: N pairs, B batch, S source subwords, T target subwords.
 """
@@ -43,9 +43,9 @@ PAIRS = 15  # pairs of timings
 
 
 class Batches(training.Batches):
-    """The same batches, but each label of weight 0 is replaced by padding."""
+    """The batches of `training.Batches`, with labels of weight 0 set to padding."""
 
-    last = -1  # tokens of the batches read so far
+    last = -1  # index of the batch that was read last
 
     def __getitem__(self, index: int) -> Any:
         self.last = index
@@ -53,13 +53,13 @@ class Batches(training.Batches):
         return inputs, np.where(weight > 0, labels, 0)
 
     def on_epoch_end(self) -> None:
-        # Keras also calls this before the first epoch, after reading one batch.
+        # Keras also calls this method before the first epoch, after it reads a batch.
         if self.last == len(self) - 1:
             super().on_epoch_end()
 
 
 def new(data: training.Data, seed: int, settings: dict[str, Any]) -> Transformer:
-    """Creates a model with NumPy initial weights, equal on every backend."""
+    """Creates a model. Its initial weights are from NumPy, so backends agree."""
     model = Transformer(
         len(data.source),
         len(data.target),
@@ -70,7 +70,7 @@ def new(data: training.Data, seed: int, settings: dict[str, Any]) -> Transformer
         shape = tuple(weight.shape)
         if "embedding" in weight.path:
             weight.assign(rng.normal(scale=shape[-1] ** -0.5, size=shape))
-        elif len(shape) > 1:  # Glorot's limit from fan-in and fan-out
+        elif len(shape) > 1:  # Glorot's limit, from the fan-in and the fan-out
             split = -1 if "attention_output" in weight.path else 1
             reach = (6 / (np.prod(shape[:split]) + np.prod(shape[split:]))) ** 0.5
             weight.assign(rng.uniform(-reach, reach, size=shape))
@@ -80,13 +80,13 @@ def new(data: training.Data, seed: int, settings: dict[str, Any]) -> Transformer
 def learn(
     data: training.Data, seed: int, settings: dict[str, Any], peer: bool = False
 ) -> tuple[Any, dict[str, Any]]:
-    """Trains a translator and returns it with its training statistics.
+    """Trains a translator. Returns the translator and statistics of its training.
 
     Args:
         data: the training data.
         seed: the seed of the network, the batches and the dropout.
         settings: `MODEL` and `TRAINING`, and "source": "forward".
-        peer: whether to train torch's model.
+        peer: whether to train torch's model instead of ours.
     """
     keras.utils.set_random_seed(seed)
     model = new(data, seed, settings)
@@ -111,14 +111,16 @@ def learn(
 
 
 def step_times(data: training.Data, seed: int, settings: dict[str, Any]) -> dict:
-    """Alternately times training steps of ours and torch's, on the torch backend.
+    """Measures the times of training steps of ours and torch's, on the torch backend.
 
-    The unit is CPU seconds of the process, which reduces the effect of other processes.
+    The two are timed in turn. Times are CPU seconds of the process, which are little
+    affected by other processes.
 
     Returns:
-        For each width of a batch and each peer, median times in seconds and our
-        speedup: median, 95 % interval, and the same for ours against itself. The peer
-        "as it comes" also applies dropout to attention weights and inside the MLP.
+        For each width of a batch and each peer, the median times in seconds and our
+        speedup (its median and 95 % interval). The same figures follow for ours against
+        itself. The peer "as it comes" also applies dropout to attention weights and
+        inside the MLP.
     """
     import torch
 
@@ -140,7 +142,7 @@ def step_times(data: training.Data, seed: int, settings: dict[str, Any]) -> dict
 
 
 def _compared(ours: Any, theirs: Any) -> dict[str, Any]:
-    """Alternately times two functions in CPU seconds, and ours against itself."""
+    """Measures CPU seconds of two functions in alternation, and of ours alone."""
     for _ in range(harness.WARM_UPS):
         ours(), theirs()
     seconds = harness.time_pairs(ours, theirs, PAIRS, clock=time.process_time)
@@ -170,7 +172,7 @@ def _compile(model: Transformer, settings: dict[str, Any], steps: int) -> None:
 
 
 def _optimizer(module: Any, settings: dict[str, Any], steps: int) -> tuple[Any, Any]:
-    """Returns torch's Adam and its learning rate schedule, equal to ours."""
+    """Returns torch's Adam and a schedule of its learning rate, equal to ours."""
     import torch
 
     optimizer = torch.optim.Adam(
@@ -221,6 +223,6 @@ def _fit_torch(
 
 
 def _one_of(batches: Batches, width: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Returns the first batch of a width."""
+    """Returns the first batch whose targets have the given width."""
     every = (batches[i] for i in range(len(batches)))
     return next(batch for batch in every if batch[1].shape[1] == width)

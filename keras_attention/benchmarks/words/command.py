@@ -2,10 +2,10 @@
 
     python -m keras_attention.benchmarks words --seeds 0 1 2 --json results.json
 
-Both learn from the 29,000 training captions with the same settings and epochs. Both
-answer the questions of pairs.txt and analogies.txt in this folder, which were fixed
-before any training. Each finished run is a line of the file `--out`. Repeat the command
-to resume.
+Both learn from the 29,000 training captions with the same settings and epochs. They are
+compared on the questions of pairs.txt and analogies.txt in this folder. These questions
+were fixed before any training. Each finished run adds a line to the file given by
+`--out`. Repeat the command to resume.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def do(
     texts: list[str],
     asked: questions.Questions,
 ) -> Run:
-    """Learns vectors and tests them."""
+    """Trains word vectors and tests them."""
     learnt = SYSTEMS[system][0](texts, settings, seed)
     known = questions.ask(learnt.words, learnt.vectors, asked)
     return {
@@ -94,7 +94,7 @@ def do(
 
 
 def summary(runs: list[Run]) -> dict[str, dict[str, Any]]:
-    """Returns the means with intervals of each system, and their difference."""
+    """Returns the mean scores and intervals of both systems and of their difference."""
     tables = {
         system: [
             questions.unpacked(r["result"]["known"]) for r in runs_of(runs, system)
@@ -125,7 +125,7 @@ def runs_of(runs: list[Run], system: str) -> list[Run]:
 
 
 def _difference(tables: dict[str, list[questions.Known]], name: str) -> np.ndarray:
-    """Returns our mean over runs minus gensim's, (1, Q, ·)."""
+    """Returns our answers minus gensim's, averaged over the runs, (1, Q, ·)."""
     ours, theirs = (
         np.mean([getattr(one, name).astype(float) for one in tables[system]], axis=0)
         for system in SYSTEMS
@@ -134,7 +134,7 @@ def _difference(tables: dict[str, list[questions.Known]], name: str) -> np.ndarr
 
 
 def table(runs: list[Run]) -> str:
-    """Formats the share of known questions with its interval, and words per second."""
+    """Formats the share of correct answers with its interval, and words per second."""
     lines = [f"{'':12}{'pairs':>22}{'analogies':>22}{'words/s':>10}"]
     for system, row in summary(runs).items():
         cells = "".join(

@@ -14,7 +14,7 @@ from keras import ops
 from keras_attention.ops import similarity
 
 FOLDER = pathlib.Path(__file__).parent
-NEAREST = 10  # number of nearest words that count for a pair
+NEAREST = 10  # A pair is known if one word is among so many nearest words of the other.
 RESAMPLES = 10_000
 
 
@@ -31,12 +31,13 @@ class Questions(NamedTuple):
 
 
 class Known(NamedTuple):
-    """Booleans for the correctly answered questions.
+    """Which questions were answered correctly, as booleans.
 
     Attributes:
-        pairs: (Q, 2), whether the second word is among the 10 nearest of the first, and
-            vice versa.
-        analogies: (Q,), whether the fourth word is the nearest.
+        pairs: (Q, 2), whether the second word is among the 10 nearest words of the
+            first, and whether the first is among the 10 nearest of the second.
+        analogies: (Q,), whether the fourth word is the nearest word to the point that
+            the other three words give.
     """
 
     pairs: np.ndarray
@@ -59,10 +60,10 @@ def ask(words: list[str], vectors: np.ndarray, questions: Questions) -> Known:
     Args:
         words: V words.
         vectors: (V, D).
-        questions: questions with these words.
+        questions: questions that contain only these words.
 
     Raises:
-        KeyError: a question has an unknown word.
+        KeyError: a question has a word that is not in `words`.
     """
     place = {word: i for i, word in enumerate(words)}
     first, second = np.array([[place[w] for w in pair] for pair in questions.pairs]).T
@@ -84,10 +85,10 @@ def ask(words: list[str], vectors: np.ndarray, questions: Questions) -> Known:
 def _nearest(
     queries: np.ndarray, table: np.ndarray, count: int, given: np.ndarray
 ) -> np.ndarray:
-    """Returns the nearest rows of each query, without the given rows.
+    """Returns the rows of `table` nearest to each query, except the rows `given`.
 
-    The result is (Q, count), or (Q, V) with the given rows last if the table has fewer
-    rows.
+    The result is (Q, count). If the table has fewer than `count` rows, it is (Q, V).
+    If too few rows are left, the rows `given` come last.
     """
     count = min(count, len(table))
     hidden = np.zeros((len(queries), len(table)), bool)
@@ -98,13 +99,14 @@ def _nearest(
 
 
 def interval(known: np.ndarray, seed: int = 0) -> tuple[float, float, float]:
-    """Returns the mean over all questions and its 95 % interval.
+    """Returns the mean over all questions and the bounds of its 95 % interval.
 
-    The interval comes from 10,000 bootstrap samples of questions. Each question keeps
-    its answers from all runs.
+    The interval comes from 10,000 bootstrap samples of the questions. A question is
+    sampled together with its answers from all runs.
 
     Args:
-        known: (R, Q) or (R, Q, 2), correctness as numbers, or differences of them.
+        known: (R, Q) or (R, Q, 2). 1 for correct answers and 0 for others, or
+            differences between two such arrays.
         seed: the seed of the resampling.
     """
     each = known.reshape(*known.shape[:2], -1).mean((0, 2))  # (Q,)
@@ -115,7 +117,7 @@ def interval(known: np.ndarray, seed: int = 0) -> tuple[float, float, float]:
 
 
 def packed(known: Known) -> dict[str, str]:
-    """Packs answers for JSON, one digit per answer."""
+    """Packs the answers for JSON, with one digit per answer."""
     return {
         name: "".join("01"[int(one)] for one in table.ravel())
         for name, table in known._asdict().items()
@@ -123,7 +125,7 @@ def packed(known: Known) -> dict[str, str]:
 
 
 def unpacked(kept: dict[str, Any]) -> Known:
-    """Inverts `packed`."""
+    """Returns the `Known` that `packed` turned into `kept`."""
     pairs, analogies = (
         np.array([one == "1" for one in kept[name]]) for name in Known._fields
     )

@@ -23,7 +23,7 @@ SHARED: dict[str, Any] = {
     "min_count": 5,
     "epochs": 10,
 }
-# Single pairs, gensim's default, need another learning rate than batches.
+# gensim trains on single pairs. They need another learning rate than batches.
 OURS: dict[str, Any] = {"optimizer": "Adam", "rate": 0.005, "batch_size": 1024}
 GENSIM: dict[str, Any] = {"optimizer": "SGD", "rate": 0.025}
 
@@ -36,7 +36,7 @@ class Learnt(NamedTuple):
         vectors: (V, D) float32.
         seconds: wall-clock time of the training.
         cpu_seconds: CPU time of all threads.
-        passed: the number of processed words, including dropped words.
+        passed: the number of processed words, including those dropped by subsampling.
     """
 
     words: list[str]
@@ -55,7 +55,7 @@ def sentences() -> list[str]:
 
 
 def ours(texts: list[str], settings: dict[str, Any], seed: int) -> Learnt:
-    """Trains `SkipGram` with `fit` and Adam; the learning rate decays linearly to 0."""
+    """Trains `SkipGram` with Adam. The learning rate decays linearly to 0."""
     keras.utils.set_random_seed(seed)
     count = settings["min_count"]
     vocabulary = words.Vocabulary.from_sentences(texts, min_count=count)
@@ -82,7 +82,7 @@ def ours(texts: list[str], settings: dict[str, Any], seed: int) -> Learnt:
         verbose=0,
     )
     took = time.perf_counter() - start, time.process_time() - cpu
-    first = len(translation.Vocabulary(()))  # after the special tokens
+    first = len(translation.Vocabulary(()))  # without the special tokens
     names = list(vocabulary.tokens[first:])
     passed = settings["epochs"] * pairs.words
     return Learnt(names, model.vectors()[first:], *took, passed)

@@ -46,7 +46,7 @@ _MIRROR = files.Source(
     "https://s3.amazonaws.com/text-datasets/babi_tasks_1-20_v1-2.tar.gz",
     size=11_745_123,
 )
-# The name under which Keras' old examples keep the archive in the same cache.
+# The name under which Keras' old examples keep the archive in Keras' cache.
 _CACHE_NAME = "babi-tasks-v1-2.tar.gz"
 
 
@@ -59,7 +59,7 @@ class Example:
         story: The facts in reading order, each a tuple of lower-case words.
         question: The question's words.
         answer: One word. A list is also one word, for example `"apple,milk"`. None if
-            unknown, for example for a user's own question.
+            the answer is unknown, for example for a user's own question.
         supporting_facts: Zero-based indices into `story`, in the order of the file;
             empty if the file names none.
     """
@@ -86,7 +86,7 @@ def tokenize(text: str) -> tuple[str, ...]:
     return tuple(word for word in words if word)
 
 
-# Sentences repeat often: tokenize each once and share the result.
+# Sentences repeat often, so each one is tokenized once and the result is shared.
 _tokenize = functools.lru_cache(maxsize=2**14)(tokenize)
 
 
@@ -106,11 +106,11 @@ def load(
         task: A number from 1 to 20, several of them, or `"all"`.
         split: `"train"`, `"valid"` or `"test"`. `"train"` is the full training file
             (folder `en`). `"valid"` is a tenth of it (folder `en-valid`).
-        size: `"1k"` or `"10k"` training questions per task. Both share the same test
-            questions.
+        size: `"1k"` or `"10k"` training questions per task. The test questions are the
+            same for both sizes.
         path: An archive, or a folder with its unpacked contents.
         holdout: With `split="train"`, leave out the questions of `split="valid"` by
-            reading the training file of `en-valid`. Other splits ignore it.
+            reading the training file of `en-valid`. Other splits ignore `holdout`.
 
     Returns:
         A list of `Example`, in the order of the tasks and of the files.

@@ -40,7 +40,7 @@ def interchangeable(
         seed: Seed for the random exchanges.
 
     Returns:
-        Groups of two or more words, each sorted.
+        Groups of two or more words. The words of each group are sorted.
 
     Raises:
         ValueError: The examples come from several tasks.
@@ -130,7 +130,10 @@ class Renamer:
         vocabulary: Vocabulary,
         variants: int,
     ) -> np.ndarray:
-        """Returns rows of new indices, (variants, V); the first changes nothing."""
+        """Returns up to `variants` rows of new indices, (·, V); row 0 is the identity.
+
+        Each row maps the index of a word to the index of the word that replaces it.
+        """
         rows = [np.arange(len(vocabulary), dtype=np.int32)]
         for _ in range(variants - 1):
             new = dict(
@@ -140,7 +143,8 @@ class Renamer:
                 )
             )
             row = [self._exchange(word, new) for word in vocabulary.words[2:]]
-            # A list such as "apple,milk" is one word; some orders may be unknown.
+            # A list such as "apple,milk" is one word. An exchange is dropped if it
+            # gives a list that is not in the vocabulary.
             if all(word in vocabulary for word in row):
                 rows.append(np.array([0, 1, *vocabulary.encode(row)], np.int32))
         return np.stack(rows)
@@ -163,7 +167,7 @@ def _by_story(examples: Sequence[Example]) -> list[list[Example]]:
 
 
 def _contexts(stories: list[list[Example]]) -> dict[str, set[Hashable]]:
-    """Returns the sentences that contain each word, without the word itself."""
+    """Returns for each word the sentences that contain it, with the word left blank."""
     found: dict[str, set[Hashable]] = defaultdict(set)
     for story in stories:
         sentences = {*story[-1].story, *(example.question for example in story)}
@@ -262,7 +266,7 @@ def _same(
 def _difference(
     words: dict[str, Features], one: str, other: str
 ) -> Iterator[tuple[Hashable, int]]:
-    """Returns the difference of two words' features in one story."""
+    """Yields the features whose counts differ between two words in one story."""
     exchanged = {one: other, other: one}
     mine, theirs = words.get(one, Counter()), words.get(other, Counter())
     # Exchange the two words inside the features, too.

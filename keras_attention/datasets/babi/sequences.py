@@ -2,9 +2,9 @@
 
 Graves et al., 2016, *Hybrid computing using a neural network with dynamic external
 memory*, Nature 538, Methods, "bAbI task descriptions". Each step reads a word or a
-mark. `.` ends a fact and `?` ends a question. A `-` then stands for each word of the
-answer, which the network predicts there. A sequence holds all facts and questions of a
-story in their original order.
+mark. `.` ends a fact and `?` ends a question. After a question, one `-` stands for each
+word of the answer. At each `-`, the network predicts the word. A sequence holds all
+facts and questions of a story in their original order.
 """
 
 from collections.abc import Iterable, Sequence
@@ -47,7 +47,7 @@ def sequences(
         blanks: Number of blank steps between a question and its answer; 3 in Csordás
             and Schmidhuber, 2019.
         whole_stories: Whether all questions of a story share one sequence. Otherwise
-            each question gets its own sequence, after all earlier facts.
+            each question gets its own sequence, which begins with all earlier facts.
         steps: T. Defaults to the length of the longest sequence.
 
     Returns:
@@ -95,7 +95,7 @@ def sequences(
 
 
 def answered(data: dict[str, np.ndarray], predicted: np.ndarray) -> np.ndarray:
-    """Returns which questions have every answer word predicted correctly.
+    """Returns for which questions all answer words are predicted correctly.
 
     Args:
         data: The output of `sequences`.
@@ -118,14 +118,14 @@ def answered(data: dict[str, np.ndarray], predicted: np.ndarray) -> np.ndarray:
 
 
 def _answer_words(example: Example) -> list[str]:
-    """Returns the words of an answer; a list has several."""
+    """Returns the words of an answer; a list has several words."""
     return example.answer.split(",") if example.answer else []
 
 
 def _goes_on(
     told: tuple[tuple[str, ...], ...], story: tuple[tuple[str, ...], ...]
 ) -> bool:
-    """Whether a story continues the previous story."""
+    """Returns whether `story` continues the story `told`."""
     return len(told) > 0 and story[: len(told)] == told
 
 

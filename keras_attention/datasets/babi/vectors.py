@@ -15,7 +15,7 @@ UNKNOWN = "<unk>"
 
 
 class Vocabulary:
-    """Words and their indices. Index 0 is padding, index 1 the unknown word.
+    """Words and their indices. Index 0 is padding, and index 1 is the unknown word.
 
     Args:
         words: The words, in the order of their indices, which begin at 2.
@@ -47,8 +47,9 @@ class Vocabulary:
     def from_examples(cls, examples: Iterable[Example]) -> "Vocabulary":
         """Builds a sorted vocabulary of all stories, questions and answers.
 
-        Include the test questions: one test answer of the 1k tasks (a list in task 8)
-        does not occur in training, and `vectorize` rejects unknown answers.
+        The examples should include the test questions. In the 1k tasks, one test answer
+        (a list in task 8) does not occur in training, and `vectorize` rejects unknown
+        answers.
         """
         words: set[str] = set()
         sentences: set[tuple[str, ...]] = set()
@@ -168,8 +169,8 @@ def vectorize(
 
     Each story fills the slots in reading order from slot 0. Padding (0) follows the
     story and each sentence. A story with more than M sentences keeps the most recent M,
-    and a `UserWarning` gives the number of truncated stories. Truncated supporting
-    facts are not marked. Unknown words become 1.
+    and a `UserWarning` gives the number of truncated stories. Supporting facts that are
+    cut off are not marked. Unknown words become 1.
 
     Args:
         examples: The examples.

@@ -1,9 +1,9 @@
 """Bags of instances with one label per bag, for multiple-instance learning.
 
-A bag is a set of instances of any size. It is positive if one of its instances is.
-Tiger and Elephant (images as bags of regions) and Musk1 (molecules as bags of
-conformations) are read from files. Bit patterns, latch sequences and bags of digits are
-generated.
+A bag is a set of any number of instances. It is positive if at least one of its
+instances is positive. Tiger and Elephant (images as bags of regions) and Musk1
+(molecules as bags of conformations) are read from files. Bit patterns, latch sequences
+and bags of digits are generated.
 
 ```python
 from keras_attention.datasets import bags

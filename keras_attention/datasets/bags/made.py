@@ -70,7 +70,7 @@ def latch_sequences(
     Args:
         count: B, the number of sequences.
         length: S, the number of characters per sequence.
-        characters: F, the alphabet size; an instance is one one-hot character.
+        characters: F, the size of the alphabet. An instance is a one-hot character.
         seed: Seed for `numpy.random.default_rng`.
 
     Returns:
@@ -165,7 +165,7 @@ def _handful(
     targets: np.ndarray,
     others: np.ndarray,
 ) -> np.ndarray:
-    """Samples the indices of a bag's images; a required target image comes first."""
+    """Samples the image indices of a bag. A positive bag begins with a target image."""
     if not label:
         return random.choice(others, size)
     return np.concatenate([random.choice(targets, 1), random.choice(mine, size - 1)])

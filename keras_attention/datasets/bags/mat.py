@@ -1,6 +1,6 @@
 """Reads numeric and sparse arrays from MATLAB version 5 files.
 
-This reader exists because SciPy's crashes the process on some damaged files.
+This reader exists because SciPy's reader crashes the process on some damaged files.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class BrokenMatError(ValueError):
 
 
 def arrays(content: bytes) -> dict[str, np.ndarray]:
-    """Reads the real numeric arrays of a file by name, and densifies sparse ones.
+    """Returns the real numeric arrays of a file by name. Sparse arrays become dense.
 
     Args:
-        content: The file's bytes. Other kinds of variables are skipped.
+        content: The file's bytes. Variables of other kinds are skipped.
 
     Raises:
         BrokenMatError: The bytes do not follow the format, or they end too early.
@@ -85,7 +85,7 @@ def _decompressed(data: bytes) -> bytes:
 
 
 def _matrix(data: bytes, order: str) -> tuple[str, np.ndarray] | None:
-    """Returns a variable's name and array; None unless it holds real numbers."""
+    """Returns a variable's name and array, or None if its numbers are not real."""
     parts = list(_elements(data, order))
     if len(parts) < 3:
         raise BrokenMatError("a variable has no flags, shape or name")

@@ -74,7 +74,7 @@ class Bags:
             labels: (B,).
 
         Raises:
-            ValueError: Same as the class. Also if a bag is not (S, F), if the widths
+            ValueError: As for the class, or if a bag is not (S, F), if the widths
                 differ, or if the numbers of labels and bags differ.
         """
         arrays = [np.asarray(one, np.float32) for one in sets]

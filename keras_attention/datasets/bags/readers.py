@@ -28,8 +28,9 @@ def load(name: str, path: str | os.PathLike[str] | None = None) -> Bags:
     downloaded, since these files have no stable URL.
 
     Args:
-        name: `"tiger"` (200 bags, 1,220 instances of 230 features), `"elephant"` (200,
-            1,391, 230) or `"musk1"` (92, 476, 166).
+        name: `"tiger"` (200 bags, 1,220 instances of 230 features), `"elephant"` (200
+            bags, 1,391 instances of 230 features) or `"musk1"` (92 bags, 476 instances
+            of 166 features).
         path: Path of the file.
 
     Returns:
@@ -63,7 +64,7 @@ def read_mat(path: str | os.PathLike[str]) -> Bags:
     Raises:
         DataNotFoundError: The file is missing.
         DamagedDataError: The file is truncated, has another format, lacks one of the
-            three arrays, or their shapes do not match.
+            three arrays, or has arrays whose shapes do not match.
     """
     path = _existing(path)
     try:

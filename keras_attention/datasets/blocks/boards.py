@@ -1,8 +1,8 @@
 """Boards of three columns with three squares, and the result of each move.
 
-A board lists its columns from left to right, and each column its blocks from the
-bottom. Blocks are numbered from 1. The number of boards is small, so all of them are
-listed once with the result of every move.
+A board lists its columns from left to right, and each column lists its blocks from
+bottom to top. Blocks are numbered from 1. The number of boards is small, so all of them
+are listed once with the result of every move.
 """
 
 import functools

@@ -20,7 +20,7 @@ from keras_attention.datasets.blocks.boards import (
 from keras_attention.datasets.ragged import Range, Seed, at_least_one, span
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-_TRIES = 2000  # attempts to sample a puzzle of the split that has goals
+_TRIES = 2000  # attempts to sample a valid puzzle of the split
 _TEST_SHARE = 10  # one puzzle in ten belongs to the test split
 
 Constraint = tuple[int, str, int]  # block, relation, block
@@ -65,7 +65,7 @@ def draw_puzzles(
         goals: Number of goals, or a (minimum, maximum) range; at most 26.
         blocks: Number of blocks; at most 6.
         constraints: Number of constraints per goal.
-        depth: Distance in moves from the board to the goal's source board.
+        depth: Distance in moves from the board to the board that a goal describes.
         split: `"train"`, `"test"` or `"all"`. The first two are disjoint. The split
             depends on the board and the constraints of the requested goal, not on their
             wording. One puzzle in ten belongs to `"test"`.
@@ -106,8 +106,8 @@ def renamed(puzzle: Puzzle, seed: Seed = 0) -> Puzzle:
     """Rewords a puzzle; the solution stays the same.
 
     Blocks get new numbers, goals get new letters and a new order, and each constraint
-    is stated from a random one of its two blocks. A training puzzle may become a test
-    puzzle; see `is_of_the_test`.
+    is stated from the perspective of one of its two blocks, chosen at random. A
+    training puzzle may become a test puzzle; see `is_of_the_test`.
 
     Args:
         puzzle: The puzzle.
@@ -216,7 +216,7 @@ def _draw(
 def _goal(
     boards: Boards, start: int, depth: int, size: int, random: np.random.Generator
 ) -> list[Fact] | None:
-    """Samples facts of a board at the given distance; None if too few are new."""
+    """Returns `size` new facts of a board `depth` moves away; None if it has fewer."""
     away = np.flatnonzero(_moves_from(boards.blocks, start) == depth)
     if not len(away):
         return None
@@ -230,7 +230,7 @@ def _goal(
 def _puzzle(
     boards: Boards, board: Board, goals: list[list[Fact]], random: np.random.Generator
 ) -> Puzzle:
-    """Names the goals in random order and solves for the first of `goals`."""
+    """Builds a puzzle with shuffled goals and a solution for the first of `goals`."""
     letters = [LETTERS[i] for i in random.choice(len(LETTERS), len(goals), False)]
     order = random.permutation(len(goals))
     named = {

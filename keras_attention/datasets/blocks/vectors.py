@@ -40,7 +40,7 @@ class Verdict(NamedTuple):
 
     Attributes:
         solved: (N,) bool, True if the last board satisfies the requested goal.
-        fewest: (N,) bool, True if solved in the minimum number of moves.
+        fewest: (N,) bool, True if the puzzle is solved in the minimum number of moves.
     """
 
     solved: np.ndarray
@@ -70,7 +70,7 @@ def vectorize(
     Each constraint takes one step: goal letter, block, relation, block. The next step
     contains the go cue and the letter of the requested goal. The answer steps contain
     only the go cue: one step per move, and a final pass. Every step also shows the
-    board; during the answer, it reflects the previous moves.
+    board. During the answer, this is the board after the previous moves.
 
     Args:
         puzzles: The puzzles.
@@ -169,7 +169,7 @@ def play(
             logits, for example a model's `predict`. It must be causal. It is called
             once per answer step, always with the same T.
         puzzles: N puzzles.
-        extra: Number of additional moves allowed beyond the minimum, before the last
+        extra: Number of moves allowed beyond the minimum, not counting the final
             action; 6 in the paper.
         steps: T. Defaults to the number of steps that may be needed.
 

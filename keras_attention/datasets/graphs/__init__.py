@@ -19,7 +19,7 @@ Every task returns a dictionary:
 - `"answer_mask"`: (N, T) bool, True at the answer steps;
 - `"targets"`: (N, T, 90) float32: nine one-hot digits of the target triple, for nine
   softmaxes; zero outside the answer;
-- `"lengths"`: (N,) int32, the number of steps of each sequence; padding follows them;
+- `"lengths"`: (N,) int32, the number of steps of each sequence; the rest is padding;
 - `"graphs"`: the `Graphs`, used to check answers.
 
 The paper's networks also end each answer with a termination mark that the paper does

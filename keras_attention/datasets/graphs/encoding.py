@@ -66,7 +66,7 @@ class Sequences:
         is_edge = ends != NONE
         described = is_edge.sum(1)
         samples = random.random(ends.shape, np.float32)
-        samples[~is_edge] = 2  # last among the edges
+        samples[~is_edge] = 2  # sorts missing edges last
         order = np.argsort(samples, 1)
         row, place = places(described)
         edge = order[row, place]
@@ -90,7 +90,7 @@ class Sequences:
         read: np.ndarray | None = None,
         answers: np.ndarray | None = None,
     ) -> None:
-        """Adds a phase to every sequence; its length may differ between sequences.
+        """Adds a phase to every sequence. The length of the phase may vary.
 
         Args:
             sizes: (N,) number of steps of the phase. The first step is marked as the

@@ -121,8 +121,8 @@ def lesson_data(
         earlier: Probability that an example comes from an earlier lesson, chosen
             uniformly. The paper uses 0.1. Use 0 for shortest paths, since each of those
             lessons already covers the earlier ones.
-        lessons: Defaults to the lessons of the paper: `TRAVERSAL`, `SHORTEST_PATH`,
-            `INFERENCE`.
+        lessons: The lessons of the task. Defaults to those of the paper: `TRAVERSAL`,
+            `SHORTEST_PATH` or `INFERENCE`.
         seed: Seed for `numpy.random.default_rng`.
         steps: T. Defaults to the length of the longest sequence.
 

@@ -120,7 +120,7 @@ class Network:
 
     Attributes:
         stations: The names of the nodes.
-        lines: The edge names.
+        lines: The names of the edges.
         links: (E, 3) int, one row per edge: start station, line and end station, as
             indices into `stations` and `lines`.
     """
@@ -154,9 +154,9 @@ class Network:
 def read_network(path: str | os.PathLike[str], both_ways: bool = False) -> Network:
     """Reads a network from a file of comma-separated values.
 
-    The first row is `from,to,line`. Every other row is a connection in that direction.
-    Traversal follows lines by name, so include the direction in the name:
-    `Bank,Liverpool Street,Central east`.
+    The first row is `from,to,line`. Every other row is a connection from one station to
+    another. Traversal follows lines by name, so the name of a line should include the
+    direction: `Bank,Liverpool Street,Central east`.
 
     Args:
         path: Path of a UTF-8 file.
@@ -167,8 +167,8 @@ def read_network(path: str | os.PathLike[str], both_ways: bool = False) -> Netwo
 
     Raises:
         ValueError: the first row differs, a row does not have three names (the message
-            gives its number), there are no connections, or there are more stations or
-            lines than the 1,000 labels.
+            gives the line number), there are no connections, or there are more stations
+            or lines than the 1,000 labels.
 
     Example:
         ```python
@@ -228,7 +228,10 @@ def _numbers_of_edges(start: np.ndarray, line: np.ndarray, lines: int) -> np.nda
 
 
 def _nearest(point: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns indices of the nearest other points and their validity, (N, P, K)."""
+    """Returns the indices of the nearest other points, and whether they exist.
+
+    Both results are (N, P, K).
+    """
     here = np.isfinite(point[..., 0])
     point = np.where(here[..., None], point, 0)
     apart = ((point[:, :, None] - point[:, None]) ** 2).sum(-1)  # (N, P, P)
@@ -242,7 +245,7 @@ def _nearest(point: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
 def _distinct(
     random: np.random.Generator, shape: tuple[int, int], labels: int
 ) -> np.ndarray:
-    """Samples rows of distinct numbers below `labels`, uniformly in random order."""
+    """Samples rows of distinct numbers below `labels`, uniformly, in random order."""
     samples = np.argpartition(
         random.random((shape[0], labels), np.float32), shape[1] - 1, axis=1
     )[:, : shape[1]]
@@ -254,7 +257,7 @@ def _order(
     shape: tuple[int, ...],
     allowed: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Returns random permutations of the last axis, disallowed indices last."""
+    """Returns random permutations of the last axis. Disallowed indices come last."""
     samples = random.random(shape, np.float32)
     if allowed is not None:
         samples = np.where(allowed, samples, np.float32(np.inf))

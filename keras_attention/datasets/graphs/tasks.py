@@ -102,10 +102,10 @@ def shortest_path(
     """Shortest path: go from one node to another over the fewest edges.
 
     A sequence has four phases. The description lists the graph's triples in random
-    order. The question is (source, _, destination). Then follow `planning` steps
-    without input. The answer has one triple per step. During the answer, the network
-    reads the previous triple: here the true triple, blank at the first step. `play`
-    feeds the network's own choices instead.
+    order. The question is (source, _, destination). Next, `planning` steps have no
+    input. The answer has one triple per step. At each answer step, the network reads
+    the previous triple of the true path. At the first answer step, it reads a blank.
+    `play` feeds the network's own choices instead.
 
     Args:
         count: N, the number of examples, each with its own graph.
@@ -238,10 +238,10 @@ def inference(
 
 @functools.cache
 def relations() -> dict[int, tuple[int, ...]]:
-    """Returns the relations of the inference task: the edges of each label 10 to 409.
+    """Returns the edges of each relation of the inference task, by label (10 to 409).
 
-    Each length from 2 to 5 has 100 distinct sequences of the edges 0 to 9. All examples
-    share them.
+    Each length from 2 to 5 has 100 distinct sequences of the edges 0 to 9. The
+    relations are the same in all examples.
     """
     random = np.random.default_rng(2016)
     found: dict[int, tuple[int, ...]] = {}
@@ -288,7 +288,7 @@ def _until_all_fit(
 def _random_walk(
     graphs: Graphs, steps: np.ndarray, most: int, random: np.random.Generator
 ) -> _Chosen:
-    """Samples a walk of the given length in each graph, without dead ends."""
+    """Samples in each graph a random walk of exactly `steps` edges."""
     nodes, edges, ends = graphs
     every = np.arange(len(nodes))
     is_edge, onward = (
@@ -358,7 +358,7 @@ def _random_relations(
             (count, width, len(alike)),
         )
         each = np.arange(count)[:, None, None]
-        for step in path.T:  # a missing node, -1, is the last row
+        for step in path.T:  # -1, a missing node, selects the last row
             here = leads[each, here, step]
         followed.append(here)
     led = np.stack(followed, 1).reshape(count, len(by_length), -1)  # (N, lengths, P R)

@@ -36,8 +36,9 @@ class Played(NamedTuple):
             -1.
         verdict: Whether the paths are valid and shortest.
         data: The played examples. The inputs hold the chosen triples. Each target is
-            the first edge of a shortest path from the current node; among ties, the
-            chosen edge. Training on these examples is the paper's form of DAgger.
+            the first edge of a shortest path from the current node. If several paths
+            are shortest, the chosen edge has priority. Training on these examples is
+            the paper's form of DAgger.
     """
 
     paths: np.ndarray
@@ -53,7 +54,8 @@ def distances(graphs: Graphs, most: int | None = None) -> np.ndarray:
         most: Maximum search distance. Defaults to the number of nodes.
 
     Returns:
-        The distances; 0 from a node to itself, and the largest int16 without a path.
+        The distances. The distance is 0 from a node to itself, and the largest int16
+        if there is no path.
     """
     joined = graphs.adjacent().astype(np.float32)  # (N, P, P)
     width = joined.shape[1]
@@ -243,7 +245,7 @@ def play(
         if step + 1 < most:
             inputs[rows, at[going] + 1, :TRIPLE] = encode(taken)[going]
         here = np.where(going, target, here)
-    # Inputs after the last answer belong to no phase.
+    # Clear the inputs after the last answer step.
     inputs[..., :TRIPLE] *= (np.arange(mask.shape[1]) < begin[:, None])[..., None] | (
         mask[..., None]
     )
@@ -261,7 +263,7 @@ def play(
 def _emptied(
     data: dict[str, Any], begin: np.ndarray, most: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns inputs, mask and targets with empty answers of the new length."""
+    """Returns inputs, mask and targets with empty answers of at most `most` steps."""
     count, steps = data["answer_mask"].shape
     steps = max(steps, int(begin.max()) + most)
     described = np.arange(data["inputs"].shape[1]) < begin[:, None]  # (N, T)
@@ -279,7 +281,7 @@ def _best_edge(
     random: np.random.Generator,
     preferred: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Returns an edge on a shortest path: the preferred one, or a random one."""
+    """Returns an edge on a shortest path: `preferred` if possible, or a random edge."""
     every = np.arange(len(here))
     leads = graphs.ends[every, here]  # (N, K)
     after = np.where(leads != NONE, left[every[:, None], leads].astype(float), np.inf)

@@ -163,7 +163,7 @@ def _check_arrays(
 
 
 def _lengths(*arrays: np.ndarray) -> np.ndarray:
-    """Returns the longest unpadded sequence length of each example, (N,)."""
+    """Returns the unpadded length of the longest sequence of each example, (N,)."""
     lengths = []
     for array in arrays:
         places = np.arange(1, array.shape[1] + 1)

@@ -91,7 +91,7 @@ def load(
     redistribute them. The corpus has no official split. A checksum assigns about 90 %
     to `"train"` and 5 % each to `"valid"` and `"test"`. Pairs that share a sentence,
     directly or through other pairs, stay in one split, so no sentence occurs in two
-    splits. `"all"` is everything.
+    splits. `"all"` selects all pairs.
 
     Without a `path`, `load` searches for the files in the folder named by
     `KERAS_ATTENTION_DATA` (`multi30k/train.en.gz`, …; `tatoeba/nld-eng.zip`), then in
@@ -255,7 +255,7 @@ def _groups(pairs: Sequence[Pair]) -> list[int]:
             i = above[i]
         return i
 
-    holders: dict[tuple[int, str], int] = {}  # side and sentence: first pair with it
+    holders: dict[tuple[int, str], int] = {}  # first pair by side and sentence
     for i, pair in enumerate(pairs):
         for sentence in enumerate(pair[:2]):
             first, second = sorted((top(i), top(holders.setdefault(sentence, i))))

@@ -62,7 +62,7 @@ def vectorize(
     Args:
         pairs: Pairs of source and target text. Further tuple items are ignored.
         source_vocabulary: An object with `encode(text)` that returns positive integers.
-        target_vocabulary: The same for the target.
+        target_vocabulary: Such an object for the target.
         reverse_source: Whether to reverse the source tokens.
         double_source: Whether to repeat the source tokens.
         source_length: S. Defaults to the length of the longest source.

@@ -14,7 +14,7 @@ INVERSE = "!"  # prefix of an inverse relation, from object to subject
 
 
 class Fact(NamedTuple):
-    """A triple, in the direction of the file.
+    """A triple of subject, relation and object, as in the file.
 
     Attributes:
         subject: The subject entity.
@@ -56,7 +56,8 @@ class KnowledgeBase:
             their inverses with a `!` prefix.
 
     Raises:
-        ValueError: There are no facts, or a relation has the name of another's inverse.
+        ValueError: There are no facts, or the name of a relation is also the name of an
+            inverse relation.
 
     Example:
         ```python
@@ -117,7 +118,7 @@ class KnowledgeBase:
         return self._index[entity]
 
     def facts_about(self, entity: str) -> list[Fact]:
-        """Returns all facts about an entity, read in the direction away from it."""
+        """Returns all facts about an entity. The entity is the subject of each fact."""
         return [
             Fact(entity, self.relations[relation], self.entities[value])
             for relation, value in self._about[self.index(entity)]
@@ -159,7 +160,7 @@ class KnowledgeBase:
             reached: list[int] = []
             for key in sorted(edge, key=lambda e: len(self._about[e])):
                 room = size - len(picked)
-                if room == 0:  # some have thousands of facts
+                if room == 0:  # some entities have thousands of facts
                     cut += len(self._about[key]) - back[key]
                     continue
                 onward = self._about[key]

@@ -45,7 +45,8 @@ class Link(NamedTuple):
         words: The question's words in lower case, with `"<entity>"` in place of the
             entity.
         by: `"brackets"` if the question marks its entity, otherwise `"name"`.
-        others: Other entities with the same words in their names; empty with brackets.
+        others: Other entities with the same words in their names; empty if brackets
+            mark the entity.
     """
 
     entity: str
@@ -140,7 +141,7 @@ class EntityLinker:
     def _spelling(
         self, words: tuple[str, ...], spelt: list[str], text: str
     ) -> tuple[str, bool]:
-        """Returns the name with these words and whether it matches as a proper name."""
+        """Returns the name with `words`, and whether it matches as a proper name."""
         names = self._names.get(words, [])
         same = [n for n in names if [w.strip(_MARKS) for w in n.split()] == spelt]
         if not same:
@@ -236,8 +237,8 @@ def load_metaqa_facts() -> list[Fact]:
     """Loads the WikiMovies knowledge base, which MetaQA's questions use.
 
     The loader searches the same folders as `load_metaqa` for the authors' `kb.txt`
-    (134,741 facts), then for `kb_reconstructed.txt.gz`, which holds the facts available
-    elsewhere.
+    (134,741 facts), then for `kb_reconstructed.txt.gz`, which holds the facts that are
+    available elsewhere.
 
     Returns:
         A list of `Fact`.
@@ -251,7 +252,7 @@ def load_metaqa_facts() -> list[Fact]:
 
 
 def _at_hand(names: tuple[str, ...]) -> Path:
-    """Returns the first of these files in the data folder or in Keras' cache."""
+    """Returns the first file of `names` in the data folder or in Keras' cache."""
     home = os.environ.get("KERAS_HOME") or os.path.join("~", ".keras")
     folders = [Path(home).expanduser() / "datasets" / "metaqa"]
     data = os.environ.get(files.DATA_VARIABLE)

@@ -52,7 +52,7 @@ class SkipGrams:
         subsample: t; 0 or None keeps every word.
         power: p, the exponent of the noise distribution.
         batch_size: B.
-        seed: Seed for all random numbers. Each iterator restarts from it.
+        seed: Seed for all random numbers. Each iterator starts again from this seed.
 
     Attributes:
         counts: (V,) int64, the count of each word in the sentences.
@@ -60,8 +60,8 @@ class SkipGrams:
 
     Raises:
         ValueError: The sentences have fewer than two different known words, or no
-            sentence has two of them. Also if `sentences` is a single string, a size is
-            below 1, or `subsample` or `power` is below 0.
+            sentence has two known words. Also if `sentences` is a single string, a size
+            is below 1, or `subsample` or `power` is below 0.
 
     Yields:
         `(inputs, labels)`: `"center"`, (B,) int32, and `"context"`, (B, 1 + K) int32,

@@ -84,11 +84,11 @@ def load_vectors(
                 str(path), binary=binary, no_header=format == "glove", limit=limit
             )
         except (ValueError, EOFError, AssertionError, MemoryError) as error:
-            traceback.clear_frames(error.__traceback__)  # and closes the file
+            traceback.clear_frames(error.__traceback__)  # also closes the file
             raise DamagedDataError(
                 f"{path} is not of the format {format!r}, or is damaged ({error})."
             ) from error
-    count = len(found.key_to_index)  # unused rows follow
+    count = len(found.key_to_index)  # the further rows are unused
     names = tuple(found.index_to_key[:count])
     vectors = np.array(found.vectors[:count], np.float32)  # (V, D)
     wrong = np.flatnonzero(~np.isfinite(vectors).all(1))
@@ -109,7 +109,7 @@ def save_vectors(
     Special tokens such as `"<pad>"` are left out.
 
     Args:
-        path: Path of the file. A name that ends in `.gz` compresses it.
+        path: Path of the file. If it ends in `.gz`, the file is compressed.
         vectors: Words, for example `Vocabulary.tokens`, and an array (V, D), for
             example from `SkipGram.vectors()`.
         format: Same as in `load_vectors`.
@@ -242,8 +242,8 @@ def _check_format(format: str) -> None:
 def _check_text(path: Path, format: str, limit: int | None) -> None:
     """Raises a DamagedDataError that names the first invalid line.
 
-    gensim ignores extra lines if the header's count is too low, and fills a row with
-    one number if a line has only one.
+    gensim ignores extra lines if the header's count is too low. If a line has only one
+    number, gensim fills the row with this number.
     """
     lines = _lines(path)
     try:
@@ -273,7 +273,7 @@ def _check_text(path: Path, format: str, limit: int | None) -> None:
 
 
 def _sizes(path: Path, first: bytes, format: str) -> tuple[int | None, int]:
-    """Returns the header's number of words, if any, and the width."""
+    """Returns the number of words, or None if there is no header, and the width."""
     parts = first.split()
     numbers = len(parts) == 2 and all(part.isdigit() for part in parts)
     if format == "word2vec":

@@ -22,7 +22,7 @@ GPU_CHUNK = 2**24
 
 
 def precompute_key(key: Tensor) -> Tensor | PrecomputedKey:
-    """Returns keys (B, S, U) with their exponentials; unchanged keys in exports."""
+    """Returns the keys (B, S, U) with their exponentials; in exports, only the keys."""
     if is_exporting():
         return key
     return PrecomputedKey(key, lax.stop_gradient(exponential(key)))
@@ -63,7 +63,7 @@ def _factored(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
 
     def one(at: Tensor) -> Tensor:
         def step(scores: Tensor, group: Any) -> tuple[Tensor, None]:
-            a, b, w = group  # 16 units of the tile, of all keys and of v
+            a, b, w = group  # 16 units of the queries, the keys and v
             for u in range(UNROLLED):
                 scores += w[u] / (1 + a[u][:, None] * b[u])
             return scores, None
@@ -71,7 +71,7 @@ def _factored(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
         zeros = jnp.zeros((tile, keys), query.dtype)
         return lax.scan(step, zeros, (q[at], k[at // tiles], weight))[0]
 
-    scores = lax.map(one, jnp.arange(samples * tiles))  # one tile of queries each
+    scores = lax.map(one, jnp.arange(samples * tiles))  # tile by tile
     scores = scores.reshape(samples, tiles * tile, keys)[:, :queries]
     return scores + jnp.sum(scale)
 
@@ -176,7 +176,7 @@ def _one_gradients_forward(*saved: Tensor) -> tuple[Any, Any]:
 
 
 def _one_gradients_backward(saved: Any, slopes: Any) -> tuple[Tensor, ...]:
-    """Uses the plain form: the exponentials pass no gradient to the keys."""
+    """Differentiates the plain form; exponentials pass no gradient to the keys."""
     query, key, exp_key, scale, slope = saved
     plain_gradients = jax.vjp(plain.gradients, query, key, scale, slope)[1]
     dquery, dkey, dscale, dslope = plain_gradients(slopes)
@@ -187,7 +187,7 @@ _one_gradients.defvjp(_one_gradients_forward, _one_gradients_backward)
 
 
 def _padded(x: Tensor, axis: int, multiple: int) -> Tensor:
-    """Pads an axis with zeros at its end to a multiple of a length."""
+    """Pads the end of an axis with zeros to a length divisible by `multiple`."""
     missing = -x.shape[axis] % multiple
     widths = [(0, missing if i == axis else 0) for i in range(x.ndim)]
     return jnp.pad(x, widths) if missing else x

@@ -1,13 +1,13 @@
-"""The additive score vᵀ tanh(q + k): its plain form, and when to use another.
+"""The additive score vᵀ tanh(q + k): its plain form, and when to use its factored form.
 
 The plain form computes and stores a tanh for each unit of each pair, (B, T, S, U). The
-other kernels in this folder compute the equal expression
+other kernels in this folder compute the equal factored form
 
     vᵀ tanh(q + k) = Σ v − 2 Σ v r,    r = 1 / (1 + e^{2q} e^{2k})
 
-which needs exponentials only of queries and keys. They define a custom gradient with d
-tanh = 4 r (1 − r). Many queries are processed chunk by chunk, and the gradient
-recomputes each chunk. A decoder scores single queries against the same keys:
+which needs exponentials only of queries and keys. These kernels define a custom
+gradient with d tanh = 4 r (1 − r). Many queries are processed chunk by chunk, and the
+gradient recomputes each chunk. A decoder scores single queries against the same keys:
 `precompute_key` then computes e^{2k} once for all steps.
 
 Shapes: B batch, T queries, S keys, U units.
@@ -34,7 +34,7 @@ UNKNOWN = 64  # the assumed value of an unknown size
 
 
 class PrecomputedKey(namedtuple("PrecomputedKey", ["key", "exp_key"])):
-    """Keys (B, S, U) and e^{2k}, with the shape and the dtype of keys.
+    """Keys (B, S, U) and their e^{2k}. The shape and the dtype are those of the keys.
 
     The gradient flows to the keys, not through the exponentials.
     """

@@ -1,11 +1,11 @@
 """The additive score on TensorFlow, chunk by chunk; see `reference.py`.
 
-XLA fuses operations that TensorFlow runs one by one. Chunks are therefore compiled by
-XLA even if the surrounding graph is not, provided that the numbers of queries and keys
-are static. Other numbers need another graph anyway. Otherwise TensorFlow operations are
-used, which expect the units on another axis.
+XLA fuses operations that TensorFlow runs one by one. XLA therefore compiles the chunks
+even if it does not compile the surrounding graph. This requires static numbers of
+queries and keys; other numbers need another graph anyway. With dynamic numbers, the
+chunks use TensorFlow operations, which expect the units on another axis.
 
-Shapes: C queries of a chunk; the others as in `reference.py`.
+Shapes: C queries per chunk; the other letters are as in `reference.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-# No public API tells whether XLA will compile a graph.
+# There is no public API that tells whether XLA will compile a graph.
 from tensorflow.python.ops import control_flow_util
 
 from keras_attention.kernels.additive import reference as plain
@@ -29,8 +29,8 @@ Tensor = Any
 # For single queries, the tanh of TensorFlow and XLA is as fast as the factored form.
 precompute_key = plain.precompute_key
 
-CHUNK = 2**20  # units of pairs stored at a time
-TILE = 2**14  # scores in an accumulator of XLA
+CHUNK = 2**20  # largest queries · keys · units stored at a time
+TILE = 2**14  # scores that XLA accumulates at a time
 UNROLLED = 16  # units that XLA adds per step
 
 
@@ -57,7 +57,7 @@ def _factored(query: Tensor, key: Tensor, scale: Tensor) -> tuple[Tensor, Any]:
     forward: Callable = _by_xla(_forward) if alone else _forward
     back: Callable = _by_xla(_backward) if alone else _backward
 
-    # stop_gradient keeps the tape from recording XLA's loops, which would fail.
+    # The tape cannot record XLA's loops; stop_gradient keeps it from trying.
     @tf.custom_gradient
     def gradients(*given: Tensor) -> tuple[Any, Any]:
         def again(*slopes: Tensor) -> Any:
@@ -87,7 +87,10 @@ def _backward(
 
 
 def _again(given: tuple[Tensor, ...], slopes: tuple[Tensor, ...]) -> Any:
-    """Computes the gradients of `_backward`; XLA cannot differentiate its loops."""
+    """Computes the gradients of `_backward` from the plain form.
+
+    XLA cannot differentiate the loops of `_backward`.
+    """
     with tf.GradientTape() as tape:
         tape.watch(given)
         found = plain.gradients(*given)
@@ -101,7 +104,10 @@ def _by_xla(function: Callable) -> Callable:
 
 @cache
 def _has_xla() -> bool:
-    """Returns whether XLA can compile for the CPU; on a GPU its loops are slower."""
+    """Returns whether to use XLA: on a CPU, if XLA can compile for it.
+
+    On a GPU, the loops of XLA are slower.
+    """
     if tf.config.list_physical_devices("GPU"):
         return False
     try:
@@ -129,7 +135,7 @@ def _scores(q: Tensor, k: Tensor, weight: Tensor) -> Tensor:
 
 
 def _compiled_scores(q: Tensor, k: Tensor, weight: Tensor) -> Tensor:
-    """Computes the same for XLA, which fuses the additions to a tile of scores."""
+    """Computes Σ weight · r for XLA, which fuses the additions to a tile of scores."""
     (samples, queries), keys = _sizes(q), _size(k, 1)
     count, chunks = _split(queries, TILE, keys)
     more = -q.shape[2] % UNROLLED  # padding units with weight 0
@@ -210,7 +216,7 @@ def _key_pairs(k: Tensor) -> Tensor:
 
 
 def _loop(step: Any, times: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Runs a step with a counter and a state a number of times."""
+    """Runs step(counter, *state) `times` times and returns the last state."""
     return tf.while_loop(
         lambda i, *_: i < times,
         step,
@@ -221,7 +227,7 @@ def _loop(step: Any, times: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _split(queries: Any, size: int, keys: Any) -> tuple[Any, Any]:
-    """Returns the queries per chunk of at most `size` pairs, and the chunk count."""
+    """Returns the number of queries per chunk (at most `size` pairs) and of chunks."""
     known = isinstance(queries, int) and isinstance(keys, int)
     least, most = (min, max) if known else (tf.minimum, tf.maximum)
     count = most(1, least(queries, size // most(1, keys)))
@@ -229,7 +235,7 @@ def _split(queries: Any, size: int, keys: Any) -> tuple[Any, Any]:
 
 
 def _filled(x: Tensor, missing: Any) -> Tensor:
-    """Pads the rows (axis 1) with zeros at the end."""
+    """Appends `missing` rows of zeros on axis 1."""
     return tf.pad(x, [[0, 0], [0, missing], [0, 0]])
 
 
@@ -238,7 +244,7 @@ def _sizes(x: Tensor) -> tuple[Any, Any]:
 
 
 def _size(x: Tensor, axis: int) -> Any:
-    """Returns a size as an integer, or as a tensor if it is unknown."""
+    """Returns the size of an axis: an integer, or a tensor if the size is dynamic."""
     known = x.shape[axis]
     return tf.shape(x)[axis] if known is None else known
 

@@ -18,11 +18,11 @@ from keras_attention.kernels.tracing.torch import is_traced
 
 Tensor = Any
 
-CPU_CHUNK, GPU_CHUNK = 2**19, 2**25  # units of pairs stored at a time
+CPU_CHUNK, GPU_CHUNK = 2**19, 2**25  # largest queries · keys · units stored
 
 
 def precompute_key(key: Tensor) -> Tensor | PrecomputedKey:
-    """Returns keys (B, S, U) with their exponentials; unchanged keys while traced."""
+    """Returns the keys (B, S, U) with their exponentials; in traces, only the keys."""
     if is_traced(key):
         return key
     exp_key = key.detach().clamp(-RANGE, RANGE).mul_(2).exp_()
@@ -32,7 +32,7 @@ def precompute_key(key: Tensor) -> Tensor | PrecomputedKey:
 def additive(
     query: Tensor, key: Tensor | PrecomputedKey, scale: Tensor, exact: bool
 ) -> Tensor:
-    """Computes the factored form, or the plain form while traced or exported."""
+    """Computes the factored form; in traces and exports, the plain form."""
     if isinstance(key, PrecomputedKey):
         if query.shape[1] == 1 and not exact:
             query, scale = (keras.ops.convert_to_tensor(x) for x in (query, scale))
@@ -100,7 +100,7 @@ class _Additive(torch.autograd.Function):
 def _gradients(
     query: Tensor, key: Tensor, scale: Tensor, slope: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Multiplies the score gradients by their derivatives, by chunks and in place."""
+    """Computes the gradients with respect to `query`, `key` and `scale`, by chunks."""
     sums, dq = torch.empty_like(query), torch.empty_like(query)  # (B, T, U)
     dk = torch.zeros_like(key)  # (B, S, U)
     for sample, rows, r in _chunks(query, key):
@@ -114,7 +114,7 @@ def _gradients(
 
 
 def _chunks(query: Tensor, key: Tensor) -> Iterator[tuple[int, slice, Tensor]]:
-    """Yields for each chunk: the sample, its query rows, and r (rows, S, U)."""
+    """Yields the sample, the query rows and r (rows, S, U) of each chunk."""
     q, k = exponential(query), exponential(key)
     (samples, queries, width), keys = query.shape, key.shape[1]
     size = CPU_CHUNK if query.device.type == "cpu" else GPU_CHUNK

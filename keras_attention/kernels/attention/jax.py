@@ -26,9 +26,10 @@ def dot_product_attention(
     is_causal: bool,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """Uses cuDNN's attention on a GPU in half precision, else matrix products.
+    """Computes attention by cuDNN, in tiles or by matrix products.
 
-    Long sequences on a CPU are computed tile by tile.
+    cuDNN is used on a GPU in half precision, if E = V and there is no mask or bias.
+    Tiles are used for long sequences on a CPU.
     """
     fused = (
         jax.default_backend() == "gpu"

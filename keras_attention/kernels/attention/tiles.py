@@ -1,13 +1,13 @@
 """Tiling of attention on a CPU: when to use tiles, and their sizes.
 
-A tile consists of some queries of one head and all keys they may attend to. Its scores
-fit into the CPU cache and are recomputed for the gradient, so memory grows linearly
-with the length instead of quadratically. Under a causal mask, the first queries attend
-to few keys. The queries are therefore split into segments, and keys after a whole
-segment are skipped.
+A tile consists of some queries of one head and all keys that they may attend to. Its
+scores fit into the CPU cache and are recomputed for the gradient, so memory grows
+linearly with the length instead of quadratically. Under a causal mask, the first
+queries attend to few keys. The queries are therefore split into segments. A segment
+skips the keys after its last query.
 
 Shapes: B batch, T queries, S keys, H heads, G heads of keys and values, E width of a
-head, V width of a value; C queries of a tile, N tiles.
+head, V width of a value, C queries per tile, N tiles.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SEGMENTS = 4
 
 
 class Segment(NamedTuple):
-    """Queries start … stop − 1 in `tiles` tiles, for the first `keys` keys."""
+    """Queries `start` to `stop` − 1 in `tiles` tiles, with the first `keys` keys."""
 
     start: int
     stop: int
@@ -37,7 +37,10 @@ class Segment(NamedTuple):
 
 
 def pays(query: Tensor, key: Tensor, value: Tensor) -> bool:
-    """Returns whether all sizes except the batch are static and large enough."""
+    """Returns whether tiles save time or memory.
+
+    All sizes except the batch must be static, and no export may be running.
+    """
     sizes = (*query.shape[1:], *key.shape[1:], *value.shape[1:])
     if not all(isinstance(n, int) for n in sizes):
         return False
@@ -45,7 +48,7 @@ def pays(query: Tensor, key: Tensor, value: Tensor) -> bool:
 
 
 def segments(queries: int, keys: int, is_causal: bool) -> Iterator[Segment]:
-    """Splits the queries into segments; only one segment if not causal."""
+    """Splits the queries into segments. Without a causal mask, there is one segment."""
     size = max(FEWEST, min(MOST, TILE // keys))
     count = min(SEGMENTS, math.ceil(queries / size)) if is_causal else 1
     length = math.ceil(queries / count)
@@ -56,7 +59,7 @@ def segments(queries: int, keys: int, is_causal: bool) -> Iterator[Segment]:
 
 
 def part(x: Tensor | None, segment: Segment) -> Tensor | None:
-    """Slices a mask or bias that broadcasts to (B, H, T, S) to a segment."""
+    """Returns a segment of a mask or bias `x` that broadcasts to (B, H, T, S)."""
     if x is None:
         return None
     x = x[:, :, segment.start : segment.stop] if x.shape[2] != 1 else x

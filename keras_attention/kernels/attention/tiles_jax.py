@@ -27,7 +27,7 @@ def attention(
     is_causal: bool,
     bias: Tensor | None,
 ) -> Tensor:
-    """See `ops.dot_product_attention`; all sizes are static."""
+    """Computes `ops.dot_product_attention` in tiles; all sizes must be static."""
     groups = key.shape[2]
     # With 4 leading axes, (B, G, H/G, N); axes of size 1 are broadcast.
     q = _in_groups(jnp.swapaxes(query * scale, 1, 2), groups)
@@ -71,7 +71,7 @@ def _in_tiles(x: Tensor, tiles: int) -> Tensor:
 
 
 def _each(axes: int, *tensors: Tensor | None) -> Tensor:
-    """Maps `_tile` sequentially over the leading axes."""
+    """Maps `_tile` sequentially over the first `axes` axes."""
     if not axes:
         return _tile(*tensors)
     length = max(x.shape[0] for x in tensors if x is not None)

@@ -27,7 +27,10 @@ def attention(
     is_causal: bool,
     bias: Tensor | None,
 ) -> Tensor:
-    """See `ops.dot_product_attention`; all sizes except the batch are static."""
+    """Computes `ops.dot_product_attention` in tiles.
+
+    All sizes except the batch must be static.
+    """
     query *= scale
     found = []
     for segment in tiles.segments(query.shape[1], key.shape[1], is_causal):
@@ -46,7 +49,7 @@ class _SegmentOptions(NamedTuple):
     """The static description of a segment."""
 
     mask: Tensor | None
-    start: int | None  # its first query if causal, else None
+    start: int | None  # the first query if causal, else None
     tiles: int  # N
 
 
@@ -60,13 +63,13 @@ class _Tiles(NamedTuple):
     key: Tensor  # (B G, E, S)
     value: Tensor  # (B G, S, V)
     bias: Tensor | None  # (B, H, N, C, S); axes of size 1 are broadcast
-    mask: Tensor | None  # the same
+    mask: Tensor | None  # as `bias`
     start: int | None
     sizes: tuple[Any, int, int, int]  # B, G, H/G, N
 
 
 def _segment(options: _SegmentOptions, *tensors: Tensor) -> Tensor:
-    """Computes the output (B, T, H, V) of query, key, value and an optional bias."""
+    """Computes the output (B, T, H, V) from query, key, value and an optional bias."""
 
     @tf.custom_gradient
     def run(*tensors: Tensor) -> tuple[Tensor, Callable]:
@@ -108,7 +111,7 @@ def _output(options: _SegmentOptions, *tensors: Tensor) -> Tensor:
 def _gradients(
     options: _SegmentOptions, slope: Tensor, *tensors: Tensor
 ) -> list[Tensor]:
-    """Computes the gradients of query, key, value and bias; recomputes each tile."""
+    """Recomputes each tile; returns the gradients with respect to `tensors`."""
     tiles = _cut(options, *tensors)
     slope = _rows(slope, options.tiles)
     batch, groups, shared, count = tiles.sizes
@@ -146,7 +149,7 @@ def _gradients(
 
 
 def _bias_gradient(tiles: _Tiles, slope: Tensor, bias: Tensor) -> Tensor:
-    """Computes the gradient of the bias in a separate loop, which graphs can prune.
+    """Computes the gradient with respect to the bias in a loop that graphs can prune.
 
     The `inner` loop sums over the axes (b, h, n) along which the bias is broadcast.
     Only one row of tiles is stored at a time.
@@ -179,8 +182,8 @@ def _bias_gradient(tiles: _Tiles, slope: Tensor, bias: Tensor) -> Tensor:
 def _weights(tiles: _Tiles, i: Tensor) -> tuple[Tensor, Tensor | None]:
     """Returns the float32 weights of tile i, (C, S), and its valid queries, (C, 1).
 
-    A query is valid if it may attend to a key; the weights of others are undefined. The
-    second value is None if all queries are valid.
+    A query is valid if it may attend to a key. The weights of other queries are
+    undefined. The second value is None if all queries are valid.
     """
     _, groups, shared, count = tiles.sizes
     b, h, n = _split(i, None, groups * shared, count)
@@ -201,7 +204,7 @@ def _weights(tiles: _Tiles, i: Tensor) -> tuple[Tensor, Tensor | None]:
 def _slopes(tiles: _Tiles, slope: Tensor, i: Tensor) -> tuple[Tensor, ...]:
     """Returns the weights and the score gradients of tile i, (C, S) in float32.
 
-    Also returns the output gradient, 0 for queries without a key.
+    The third value is the gradient of the output, with 0 for queries without a key.
     """
     weights, alive = _weights(tiles, i)
     j = i // (tiles.sizes[2] * tiles.sizes[3])
@@ -298,7 +301,7 @@ def _split(i: Tensor, _: Any, heads: Any, count: Any) -> tuple[Tensor, Tensor, T
 
 
 def _loop(step: Callable, times: Any, *state: Any) -> tuple[Any, ...]:
-    """Runs a step with a counter and a state a number of times."""
+    """Runs step(counter, *state) `times` times and returns the last state."""
     return tf.while_loop(
         lambda i, *_: i < times,
         step,

@@ -21,7 +21,7 @@ Tensor = Any
 
 
 CHUNKED = 2**20  # smallest T · S for which causal attention with another mask is split
-CHUNK = 512  # queries
+CHUNK = 512  # queries per chunk
 
 
 def dot_product_attention(

@@ -49,7 +49,7 @@ def write(tensor: Tensor, index: Any, values: Tensor) -> Tensor:
 def compiled(
     function: Callable[..., Structure], variables: Sequence[Any], jit_compile: bool
 ) -> Callable[..., Structure]:
-    """Compiles a function of the weights and the arguments by `jax.jit`.
+    """Compiles a function with `jax.jit`; the weights become arguments.
 
     A weight that the function closes over would become a constant. Assignments to
     variables, such as the state of a seed generator, are applied after the call.

@@ -42,7 +42,7 @@ def write(tensor: Tensor, index: Any, values: Tensor) -> Tensor:
 def uncompiled(
     function: Callable[..., Structure], variables: Sequence[Any], jit_compile: bool
 ) -> Callable[..., Structure]:
-    """Wraps the function to receive tensors, without compilation."""
+    """Returns a function that converts its arguments to tensors; compiles nothing."""
 
     def run(*args: Structure) -> Structure:
         return function(*tensors(args))

@@ -63,7 +63,7 @@ def write(tensor: Tensor, index: Any, values: Tensor) -> Tensor:
 def compiled(
     function: Callable[..., Structure], variables: Sequence[Any], jit_compile: bool
 ) -> Callable[..., Structure]:
-    """Compiles by `tf.function`, which references the variables; traces each shape."""
+    """Compiles with `tf.function`, which captures variables and traces each shape."""
     call = tf.function(function, jit_compile=jit_compile, autograph=False)
 
     def run(*args: Structure) -> Structure:

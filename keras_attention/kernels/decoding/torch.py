@@ -1,6 +1,6 @@
 """Decoding on torch: a Python loop with in-place updates and few device syncs.
 
-Inside a compiled function, the steps of the loop are recorded, see `torch_steps.py`.
+Inside a compiled function, the steps of the loop are recorded; see `torch_steps.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Tensor = Any
 Structure = Any
 
 # An accelerator runs asynchronously, and each check for the end makes Python wait.
-# Extra steps change nothing and cost less than a check after every step.
+# Extra steps after the end change nothing and cost less than a check after each step.
 PATIENCE = 8
 
 
@@ -31,7 +31,7 @@ def generate(
 ) -> Structure:
     """Runs a Python loop, which replays the recorded step if there is one.
 
-    The index is a number, or a tensor in a recorded step.
+    `step` receives the index as a number. A recorded step receives it as a tensor.
     """
     start, stop = int(start), int(stop)
     if start >= stop or (done is not None and done(state)):
@@ -57,7 +57,7 @@ def generate(
 
 
 def read(tensor: Tensor, index: Any) -> Tensor:
-    """Returns a view, or a copy without a device sync if the index is a tensor."""
+    """Returns a view; if the index is a tensor, a copy without a device sync."""
     if not isinstance(index, torch.Tensor):
         return tensor[:, index]
     return tensor.index_select(1, index.reshape(1)).squeeze(1)
@@ -83,7 +83,7 @@ def compiled(
     def run(*args: Structure) -> Structure:
         with torch.inference_mode(), recorder.recording(args):
             output = function(*tensors(args))
-        # Outside inference mode, copies are regular tensors.
+        # Copies that are made outside inference mode are regular tensors.
         return keras.tree.map_structure(
             lambda x: x.clone() if isinstance(x, torch.Tensor) else x, output
         )

@@ -1,4 +1,4 @@
-"""Optimizes the operations of a recorded step, see `torch_steps.py`.
+"""Optimizes the operations of a recorded step; see `torch_steps.py`.
 
 A step is recorded with fixed shapes. Chains of views become one view, constant
 expressions such as views of weights are computed once, and duplicate operations are
@@ -32,15 +32,16 @@ VIEWS = {
 
 
 def shortened(graph: Any, inputs: Sequence[Tensor]) -> Callable[..., list[Tensor]]:
-    """Returns the same function with fewer operations.
+    """Returns a function that computes `graph` with fewer operations.
 
     Args:
         graph: a recorded `torch.fx.GraphModule`. Its attributes are weights, which may
             change in place, and constants, which do not change.
-        inputs: example tensors to run it on; it may modify them.
+        inputs: example tensors. The graph runs on them and may modify them.
 
     Returns:
-        f(*inputs), for inputs of the same shapes and dtypes that are contiguous.
+        A function f(*inputs). Its inputs must be contiguous and have the shapes and
+        dtypes of the example tensors.
     """
     return _Shortening(graph, inputs).result()
 
@@ -51,10 +52,10 @@ class _Shortening(torch.fx.Interpreter):
     def __init__(self, graph: Any, inputs: Sequence[Tensor]) -> None:
         super().__init__(graph, garbage_collect_values=False)
         self.nodes = graph.graph
-        self.values: dict[Any, Any] = {}  # stored, so that no memory is reused
+        self.values: dict[Any, Any] = {}  # kept, so that no memory is reused
         self.run(*inputs)
         (output,) = (node for node in self.nodes.nodes if node.op == "output")
-        # Operations on memory that is written to, now or in the next step, are kept.
+        # Keep operations on memory that this step or the next step writes to.
         self.kept = {p for node in output.all_input_nodes for p in self._places(node)}
         for node in self.nodes.nodes:
             for argument in _written(node):
@@ -127,7 +128,7 @@ class _Shortening(torch.fx.Interpreter):
                 node.kwargs = {}
 
     def _merge_equal(self) -> None:
-        """Replaces equal operations by the first one."""
+        """Replaces each operation by the first operation that equals it."""
         first: dict[Any, Any] = {}
         for node in list(self.nodes.nodes):
             if self._is_free(node):
@@ -136,7 +137,7 @@ class _Shortening(torch.fx.Interpreter):
                     node.replace_all_uses_with(first[key])
 
     def _closed(self, known: dict[Any, Tensor]) -> Callable[..., list[Tensor]]:
-        """Builds the function, with the constants as its first arguments."""
+        """Builds the function and binds the constants `known` to it."""
         self.nodes.eliminate_dead_code()
         start = next(iter(self.nodes.nodes))
         constants: list[Tensor] = []
@@ -154,7 +155,7 @@ class _Shortening(torch.fx.Interpreter):
 
 
 def _is_weight(node: Any) -> bool:
-    """Returns whether a node is a weight and not a constant lifted in each step."""
+    """Returns whether a node is a weight, not a constant that each step lifts."""
     return any("lift_fresh" not in str(user.target) for user in node.users)
 
 

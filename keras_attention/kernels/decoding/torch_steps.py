@@ -1,9 +1,10 @@
 """Recording and replay of loop steps on torch.
 
-A step of a Keras model runs about sixty torch operations and spends more time than that
-in Python: layers inspect arguments, open scopes and check shapes. The results are equal
-in every step. The first step of each loop inside a compiled function is therefore
-recorded. Later steps only replay its operations, optimized by `torch_graph.py`.
+A step of a Keras model runs about sixty torch operations, but spends more time in
+Python: layers inspect arguments, open scopes and check shapes. This work has the same
+result in every step. The first step of each loop inside a compiled function is
+therefore recorded. Later steps only replay its operations, optimized by
+`torch_graph.py`.
 
 Tensors that a step closes over become constants of the recording. Weights are allowed:
 they change in place, and replaced weights are detected. A step runs unrecorded if it
@@ -35,11 +36,11 @@ FRESH = (torch.ops.aten.lift_fresh_copy.default, torch.ops.aten.lift_fresh.defau
 
 
 class Program(NamedTuple):
-    """A recorded step on the flat tensors of a state, without None."""
+    """A recorded step, which works on the flat list of the tensors in a state."""
 
     run: Callable[..., list[Tensor]]  # f(index, *tensors): [done,] tensors
     tensors: list[Tensor]  # the tensors of the first state
-    pack: Callable[[Sequence[Tensor]], Structure]  # tensors to the state's structure
+    pack: Callable[[Sequence[Tensor]], Structure]  # restores the state's structure
 
 
 class Recorder:
@@ -58,7 +59,7 @@ class Recorder:
 
     @contextmanager
     def recording(self, args: Structure) -> Iterator[None]:
-        """Context of one call with these arguments; loop steps in it are recorded."""
+        """Context manager for one call with `args`; records the steps of its loops."""
         weights = [v.value for v in self.variables]
         if [id(w) for w in weights] != [id(w) for w in self._weights]:
             self._kept, self._weights = {}, weights
@@ -101,7 +102,7 @@ class Recorder:
         return None if run is None else Program(run, tensors, pack)
 
     def _record(self, function: Callable, tensors: list[Tensor]) -> Callable | None:
-        """Records one step on copies of the tensors, without assignments."""
+        """Records one step on copies of the tensors, or returns None if this fails."""
         place = torch.ones((), dtype=torch.int64, device=tensors[0].device)
 
         def copies() -> list[Tensor]:
@@ -114,7 +115,7 @@ class Recorder:
         try:
             with scope:
                 graph = make_fx(function)(place, *copies())
-        except (RuntimeError, _Unrecordable):  # torch raises RuntimeError
+        except (RuntimeError, _Unrecordable):  # torch raises RuntimeErrors
             return None
         finally:
             _active.reset(token)
@@ -133,7 +134,7 @@ class Recorder:
                 continue
             held = getattr(graph, node.target)
             if any(user.op != "call_function" for user in node.users):
-                return False  # the step returns it in the state
+                return False  # the step returns the held tensor in its state
             fresh = all(user.target in FRESH for user in node.users)
             weight = held.untyped_storage().data_ptr() in weights
             written = any(user.target._schema.is_mutable for user in node.users)
@@ -150,7 +151,10 @@ _active: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
 
 
 def program(step: Step, done: Done, state: Structure) -> Program | None:
-    """Returns the recorded step of a loop; None also outside compiled functions."""
+    """Returns the recorded step of a loop, or None if there is none.
+
+    There is none outside compiled functions or if recording fails.
+    """
     recorder = _active.get()
     return None if recorder is None else recorder.program(step, done, state)
 

@@ -20,7 +20,7 @@ _PLAIN = {
 
 
 def dense(layer: Any, x: Tensor, mapped: int) -> Tensor:
-    """Computes only the product and the sum, if the layer does nothing else.
+    """Computes the product and the sum directly if the layer does nothing else.
 
     For short inputs, the overhead of Keras dominates.
     """
@@ -35,7 +35,7 @@ def dense(layer: Any, x: Tensor, mapped: int) -> Tensor:
         and not (layer._backward_hooks or layer._backward_pre_hooks)
         and not torch.nn.modules.module._has_any_global_hook()
     )
-    # `layer.kernel` returns the same, but first checks for each quantization mode.
+    # `layer.kernel` returns the same tensor, but first checks each quantization mode.
     kernel = layer._kernel.value if plain else None
     if kernel is None or kernel.dtype != x.dtype:
         return layer(x)

@@ -15,7 +15,7 @@ def lookup(query: Tensor, table: Tensor, count: Any) -> Tensor | None:
     if not isinstance(table, torch.Tensor) or table.dtype != query.dtype:
         return None
     if query.is_cuda and (query.dtype != torch.float32 or query.shape[-1] % 4):
-        return None  # the other kernels store all scores
+        return None  # torch would use kernels that store all scores
     patterns = table[: int(count)][None, None]
     found = F.scaled_dot_product_attention(
         query[None, None], patterns, patterns, scale=1.0

@@ -121,7 +121,10 @@ def content_gradient(
     saved: Content,
     d_weights: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Computes the gradients of keys, strengths (B, R), memory and masks (B, R, W)."""
+    """Computes the gradients with respect to keys, strengths, memory and masks.
+
+    Keys and masks are (B, R, W), strengths are (B, R), and the memory is (B, M, W).
+    """
     d_scores = d_weights * saved.weights
     d_scores = d_scores - saved.weights * ops.sum(d_scores, axis=-1, keepdims=True)
     d_strengths = ops.sum(d_scores * saved.cosine, axis=-1)
@@ -135,7 +138,7 @@ def content_gradient(
         d_memory = ops.matmul(_transpose(d_cosine), keys)
         return d_keys, d_strengths, d_memory - memory * _transpose(of_slots), None
     masked = keys * masks
-    of_slots = along * ops.square(saved.slot_scale)  # (B, R, M): of each norm, twice
+    of_slots = along * ops.square(saved.slot_scale)  # −2 d_(norm²), (B, R, M)
     d_product = ops.matmul(d_cosine, memory)  # gradient of k ∘ z ∘ z
     d_masked = d_product * masks - masked * of_keys
     d_squares = ops.matmul(of_slots, ops.square(memory))
@@ -148,7 +151,10 @@ def content_gradient(
 def links_gradient(
     old: MemoryState, new: MemoryState, d: MemoryState, d_ahead: Tensor, d_back: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Computes the gradients of w, wʳ, L and p through the links."""
+    """Computes the gradients with respect to w and the previous wʳ, L and p.
+
+    For w, the part through M is missing. For wʳ, this is only the part through f and b.
+    """
     w, links = new.write_weights[:, 0], new.links[:, 0]
     p0, l0, r0 = old.precedence[:, 0], old.links[:, 0], old.read_weights
     d_precedence = d.precedence[:, 0]
@@ -171,7 +177,10 @@ def links_gradient(
 def allocation_gradient(
     free_list: SortedSlots | ComparedSlots | None, d_allocation: Tensor
 ) -> Tensor:
-    """Computes the gradient of the usage, (B, M); the order of slots is constant."""
+    """Computes the gradient with respect to the usage, (B, M).
+
+    The order of the slots counts as constant.
+    """
     if isinstance(free_list, ComparedSlots):
         direct = d_allocation * free_list.before
         reached = direct - direct * free_list.used
@@ -191,13 +200,15 @@ def allocation_gradient(
 def usage_gradient(
     old: MemoryState, saved: Residuals, d_usage: Tensor, d_retention: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Computes the gradients of the previous u and w, of f, and of wʳ through ψ.
+    """Computes the gradients with respect to u, w, f and wʳ.
+
+    u, w and wʳ are those of the previous step. For wʳ, this is only the part through ψ.
 
     Args:
         old: the previous memory.
         saved: the residuals of the step.
-        d_usage: the gradient of u.
-        d_retention: the gradient of ψ through deallocation.
+        d_usage: the gradient with respect to u.
+        d_retention: the part of the gradient with respect to ψ through deallocation.
     """
     w0, free = old.write_weights[:, 0], saved.interface.free_gates[:, :, None]
     through_usage = d_usage * (old.usage + (1 - old.usage) * w0)

@@ -36,7 +36,8 @@ class MemoryOptions(NamedTuple):
         sharp_links: whether forward and backward weights are sharpened.
         soft_allocation: whether allocation is a softmax instead of a sorted list.
         compare_slots: whether the free list compares all pairs of slots instead of
-            sorting. The result is equal; it is faster for few slots on some backends.
+            sorting. The result is equal. Comparing is faster for few slots on some
+            backends.
     """
 
     linkage: Linkage | None
@@ -91,7 +92,7 @@ def interface_widths(
 
 @functools.lru_cache
 def _slices(*sizes: Any) -> tuple[Any, Interface]:
-    """Returns the slices of ξ for groups of parts, and of each part in its group.
+    """Returns the slices of groups in ξ, and the slice of each part in its group.
 
     Args:
         *sizes: the arguments of `interface_widths`.
@@ -119,7 +120,7 @@ def split_interface(
         interface: ξ, (B, ·).
         sizes: W, R and H.
         options: the options of the step.
-        mask: numbers (B, 1); 0 closes all gates. None for 1.
+        mask: numbers (B, 1); 0 closes all gates. None means 1.
         library: a module with `reshape`, `softplus`, `sigmoid` and `softmax` like
             `keras.ops`. Backend functions avoid the overhead of Keras.
     """

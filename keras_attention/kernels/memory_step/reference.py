@@ -1,9 +1,9 @@
 """The equations of a DNC's memory and its step, in Keras operations.
 
 :func:`step` defines the step for any number of write heads, for dense, sparse or no
-links, and for all refinements. The functions above it are its equations;
-:mod:`keras_attention.ops.memory` documents and calls them. Some functions also return
-residuals for the gradient in `gradient.py`.
+links, and for all refinements. The functions above :func:`step` are its equations;
+:mod:`keras_attention.ops.memory` documents and calls these functions. Some of them also
+return residuals for the gradient in `gradient.py`.
 
 Shapes: B batch, M memory slots, W word width, R read heads, H write heads.
 
@@ -57,7 +57,7 @@ class Content(NamedTuple):
 
 
 class SortedSlots(NamedTuple):
-    """The free list: the slots by ascending usage, each (B, M)."""
+    """The free list: the slots in order of ascending usage. Each field is (B, M)."""
 
     order: Tensor  # φ
     rank: Tensor  # the rank of each slot in φ
@@ -113,7 +113,7 @@ def allocation_weights(
         return (1 - usage) * before, ComparedSlots(earlier, usage, before)
     order = stable_argsort(ops.stop_gradient(usage))  # φ, (B, M)
     rank = ops.argsort(order, axis=-1)
-    used = ops.take_along_axis(usage, order, axis=-1)  # rising
+    used = ops.take_along_axis(usage, order, axis=-1)  # ascending
     # An exclusive sum by a shift: subtracting would lose a slot of usage 1e-6 next to
     # 1.
     logs = ops.pad(ops.log(used)[:, :-1], ((0, 0), (1, 0)))
@@ -261,7 +261,7 @@ def step(
     Args:
         interface: ξ, (B, ·), see `interface.py`.
         old: the memory after the previous step.
-        mask: numbers (B, 1); 0 means that nothing is freed or written. None for 1.
+        mask: numbers (B, 1); 0 means that nothing is freed or written. None means 1.
         options: the kind of links and the refinements.
 
     Returns:
@@ -316,7 +316,7 @@ def access_memory(
     mask: Tensor | None = None,
     options: MemoryOptions = GRAVES,
 ) -> tuple[Tensor, MemoryState]:
-    """Runs :func:`step` without its residuals. Backends may replace this function."""
+    """Runs :func:`step` and drops the residuals. Backends may replace this function."""
     return step(interface, old, mask, options)[:2]
 
 

@@ -1,7 +1,7 @@
 """One step of a DNC's memory on TensorFlow, with an explicit gradient.
 
 A loop in a graph pushes every residual of each step to a stack and pops it for the
-gradient. Fewer residuals make it faster.
+gradient. Fewer residuals make the loop faster.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """One step of a DNC's memory on torch, with an explicit gradient.
 
-It computes the same equations with torch operations, in place where possible. For a
-memory of usual size, the overhead of a call is as large as its computation.
+This module computes the equations of `reference.py` and `gradient.py` with torch
+operations, in place where possible. For a memory of usual size, the overhead of a call
+takes as long as its computation.
 """
 
 from __future__ import annotations
@@ -74,7 +75,10 @@ def own_gradients() -> bool:
 def gradients_again(
     outputs: Sequence[Tensor], given: Sequence[Tensor], slopes: Sequence[Tensor]
 ) -> list[Tensor | None]:
-    """Computes differentiable gradients; None for constants."""
+    """Computes the gradients of `outputs` with respect to `given`; None for constants.
+
+    The gradients are themselves differentiable.
+    """
     pairs = [(y, d) for y, d in zip(outputs, slopes) if y.requires_grad]
     wanted = [x for x in given if x.requires_grad]
     gradients = torch.autograd.grad(
@@ -225,7 +229,10 @@ def _backward(
 def _links_gradient(
     old: MemoryState, new: MemoryState, d: MemoryState, d_ahead: Tensor, d_back: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Computes the gradients of w, wʳ, L and p through the links."""
+    """Computes the gradients with respect to w and the previous wʳ, L and p.
+
+    For w, the part through M is missing. For wʳ, this is only the part through f and b.
+    """
     w, links = new.write_weights[:, 0], new.links[:, 0]
     p0, l0, r0 = old.precedence[:, 0], old.links[:, 0], old.read_weights
     d_p = d.precedence[:, 0]
@@ -246,7 +253,7 @@ def _links_gradient(
 
 
 def _allocation_gradient(free_list: Any, d_allocation: Tensor) -> Tensor:
-    """Computes the gradient of the usage; the order of the slots is constant."""
+    """Computes the gradient with respect to the usage; the slot order is constant."""
     direct = d_allocation.gather(1, free_list.order).mul_(free_list.before)
     reached = torch.addcmul(direct, direct, free_list.used, value=-1)
     # Σ_{i>j}, summed from the end; subtracting from the total would lose precision.
@@ -258,7 +265,10 @@ def _allocation_gradient(free_list: Any, d_allocation: Tensor) -> Tensor:
 def _usage_gradient(
     old: MemoryState, saved: Residuals, d_usage: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Computes the gradients of the previous u and w, of f, and of wʳ through ψ."""
+    """Computes the gradients with respect to u, w, f and wʳ.
+
+    u, w and wʳ are those of the previous step. For wʳ, this is only the part through ψ.
+    """
     w0, free = old.write_weights[:, 0], saved.interface.free_gates[:, :, None]
     room = 1 - old.usage
     factors = torch.mul(free, old.read_weights).neg_().add_(1).unbind(1)
@@ -291,7 +301,7 @@ def _content(memory: Tensor, keys: Tensor, strengths: Tensor) -> Content:
 def _content_gradient(
     memory: Tensor, keys: Tensor, strengths: Tensor, saved: Content, d_weights: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Computes the gradients of keys (B, R, W), strengths (B, R) and memory."""
+    """Computes the gradients with respect to keys, strengths and memory."""
     d_scores = d_weights * saved.weights
     d_scores.addcmul_(saved.weights, d_scores.sum(2, keepdim=True), value=-1)
     d_cosine = d_scores * strengths[:, :, None]

@@ -18,7 +18,7 @@ def scan(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
 
 
 def segments(step: Callable, state: Any, inputs: Any) -> tuple[Any, Any]:
-    """Scans over segments; each is a scan in `jax.checkpoint`."""
+    """Scans over segments. Each segment is itself a scan, in `jax.checkpoint`."""
 
     def segment(state: Any, now: Any) -> tuple[Any, Any]:
         return jax.lax.scan(step, state, now)

@@ -118,10 +118,11 @@ def _segments_gradient(
     count: int,
     variables: list,
 ) -> tuple[list[Tensor | None], list[Tensor]]:
-    """Computes the gradients of the first states, the inputs and the variables.
+    """Computes the gradients with respect to first states, inputs and variables.
 
     Args:
-        segment: f(states, inputs) that returns the next states and the outputs.
+        segment: a function (states, inputs) that returns the next states and the
+            outputs.
         given: the first states and the inputs of all segments.
         slopes: the gradients of the `count` last states and of the outputs.
         count: the number of state tensors.

@@ -62,7 +62,7 @@ def _map(function: Callable, *structures: Any) -> Any:
 
 
 def is_dynamic(length: Any) -> bool:
-    """Returns True while an export with a symbolic length, or length 1, is traced.
+    """Returns whether an export is being traced and `length` is symbolic or 1.
 
     Keras traces an export of dynamic length with an example of length 1.
     """

@@ -21,7 +21,7 @@ def fade(values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
 
 
 def follow(values: Tensor, slots: Tensor, reads: Tensor) -> tuple[Tensor, Tensor]:
-    """Computes the forward and backward weights of reads, (G, M, R)."""
+    """Computes the forward and backward weights, each (G, M, R)."""
     if isinstance(values, keras.KerasTensor) or is_exporting():
         return reference.follow(values, slots, reads)
     return _follow(values, slots, reads)

@@ -2,9 +2,9 @@
 
 A memory of many slots can store M K links, but most of them are 0: all links in a new
 memory, and all but one or two links of a slot after a sharp write. A link of 0 has no
-effect and no gradient. The array is split into pieces of some slots and one of the K
-links. The loops visit only pieces with nonzero links, forward and backward. The cost
-grows with the number of nonzero links.
+effect and no gradient. The array is split into pieces. A piece holds one of the K links
+of some adjacent slots. The loops for the result and for its gradient visit only pieces
+with nonzero links. The cost grows with the number of nonzero links.
 
 `fade` and `follow` are the equations. The backends compute the same values differently:
 JAX and TensorFlow by a loop over pieces, torch by a list of the nonzero links.
@@ -37,11 +37,13 @@ class Piece(NamedTuple):
 def in_whole_pieces(
     inputs: tuple[int, ...], outputs: tuple[int, ...]
 ) -> Callable[[Callable], Callable]:
-    """Pads the slots to a multiple of the piece size with slots without links.
+    """Decorates a function so that it receives a whole number of pieces.
+
+    The decorator appends slots without links and cuts them off the results.
 
     Args:
         inputs: the slot axis of each argument.
-        outputs: the slot axis of each result; an integer for a single result.
+        outputs: the slot axis of each result.
     """
 
     def decorator(function: Callable) -> Callable:
@@ -71,7 +73,7 @@ def fade(values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
     """Computes the links after a write, (1 − w[i] − w[j]) L[i, j].
 
     Args:
-        values: L, (G, K, M), for slot i.
+        values: L, (G, K, M). The last axis is slot i.
         slots: j, integers (G, K, M).
         weights: w, (G, M).
 
@@ -128,7 +130,7 @@ def fade_pieces(values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
 def fade_gradient(
     values: Tensor, slots: Tensor, weights: Tensor, slope: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Computes the gradients of L (G, K, M) and w (G, M)."""
+    """Computes the gradients with respect to L (G, K, M) and w (G, M)."""
     table = weights[..., None]
 
     def step(piece: Piece, of_values: Tensor, of_weights: Tensor) -> tuple:
@@ -171,9 +173,12 @@ def follow_pieces(
 def follow_gradient(
     values: Tensor, slots: Tensor, reads: Tensor, ahead: Tensor, back: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Computes the gradients of L (G, K, M) and wʳ (G, M, R) from f's and b's."""
+    """Computes the gradients with respect to L (G, K, M) and wʳ (G, M, R).
+
+    `ahead` and `back` are the gradients with respect to f and b.
+    """
     heads = reads.shape[-1]
-    both = ops.concatenate([reads, back], axis=-1)  # gathered together
+    both = ops.concatenate([reads, back], axis=-1)  # one gather for both
 
     def step(piece: Piece, of_values: Tensor, of_reads: Tensor) -> tuple:
         targets, value = (
@@ -199,7 +204,7 @@ def follow_gradient(
 def _for_each_piece(
     values: Tensor, step: Callable[..., tuple[Tensor, ...]], *results: Tensor
 ) -> tuple[Tensor, ...]:
-    """Applies `step` to tensors for each piece with a nonzero link."""
+    """Updates `results` by step(piece, *results) for each piece with a nonzero link."""
     _, links, number = values.shape
     size = _size(number)
     pieces = number // size
@@ -220,19 +225,19 @@ def _for_each_piece(
 
 
 def _size(number: int) -> int:
-    """Returns S for the fewest pieces of equal size up to `LONGEST`."""
+    """Returns S for the smallest number of equal pieces of at most `LONGEST` slots."""
     pieces = -(-number // LONGEST)
     return -(-number // pieces)
 
 
 def _slice_piece(x: Tensor, piece: Piece) -> Tensor:
-    """Slices (G, K, M) to (G, S)."""
+    """Returns the part (G, S) of x (G, K, M) in a piece."""
     shape = (ops.shape(x)[0], 1, piece.size)
     return ops.slice(x, _start(0, piece.rank, piece.start), shape)[:, 0]
 
 
 def _rows(x: Tensor, piece: Piece) -> Tensor:
-    """Slices (G, M, R) to (G, S, R)."""
+    """Returns the rows (G, S, R) of x (G, M, R) in a piece."""
     shape = (ops.shape(x)[0], piece.size, x.shape[-1])
     return ops.slice(x, _start(0, piece.start, 0), shape)
 
@@ -242,13 +247,13 @@ def _start(*indices: Any) -> Tensor:
 
 
 def _gather_rows(x: Tensor, slots: Tensor) -> Tensor:
-    """Gathers the rows of slots (G, S): (G, M, R) to (G, S, R)."""
+    """Gathers the rows `slots` (G, S) of x (G, M, R). Returns (G, S, R)."""
     flat = ops.reshape(x, (-1, x.shape[-1]))
     return ops.take(flat, _flat(slots, x.shape[1]), axis=0)
 
 
 def _add_to_links(x: Tensor, piece: Piece, block: Tensor) -> Tensor:
-    """Adds a block (G, S) to (G, K, M)."""
+    """Adds a block (G, S) to the part of x (G, K, M) in a piece."""
     _, links, number = x.shape
     here = piece.start + ops.arange(piece.size, dtype="int32") + piece.rank * number
     index = _flat(ops.broadcast_to(here, ops.shape(block)), links * number)
@@ -256,13 +261,13 @@ def _add_to_links(x: Tensor, piece: Piece, block: Tensor) -> Tensor:
 
 
 def _add_to_piece(x: Tensor, piece: Piece, block: Tensor) -> Tensor:
-    """Adds a block (G, S, R) to (G, M, R)."""
+    """Adds a block (G, S, R) to the rows of x (G, M, R) in a piece."""
     here = piece.start + ops.arange(piece.size, dtype="int32")
     return _add_to_rows(x, ops.broadcast_to(here, ops.shape(block)[:2]), block)
 
 
 def _add_to_rows(x: Tensor, slots: Tensor, block: Tensor) -> Tensor:
-    """Adds a block (G, S, R) to the rows of slots (G, S) in (G, M, R)."""
+    """Adds a block (G, S, R) to the rows `slots` (G, S) of x (G, M, R)."""
     width = x.shape[-1]
     index = _flat(slots, x.shape[1])
     return _scatter(x, (-1, width), index, ops.reshape(block, (-1, width)))
@@ -276,6 +281,6 @@ def _scatter(x: Tensor, shape: Any, index: Tensor, numbers: Tensor) -> Tensor:
 
 
 def _flat(slots: Tensor, number: int) -> Tensor:
-    """Returns flat indices into G × `number` entries."""
+    """Converts indices of `number` entries per group to flat indices of all entries."""
     first = ops.arange(ops.shape(slots)[0], dtype="int32") * number
     return first[:, None] + slots

@@ -16,9 +16,9 @@ Tensor = Any
 class NonzeroLinks(NamedTuple):
     """The N nonzero links."""
 
-    index: Tensor  # index among all G K M
-    after: Tensor  # slot i, index among all G M
-    before: Tensor  # slot j, index among all G M
+    index: Tensor  # index among all G K M links
+    after: Tensor  # index of slot i among all G M slots
+    before: Tensor  # index of slot j among all G M slots
     values: Tensor  # L[i, j]
 
 
@@ -30,14 +30,14 @@ def fade(values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
 
 
 def follow(values: Tensor, slots: Tensor, reads: Tensor) -> tuple[Tensor, Tensor]:
-    """Computes the forward and backward weights of reads, (G, M, R)."""
+    """Computes the forward and backward weights, each (G, M, R)."""
     if not _applies(values, reads):
         return reference.follow(values, slots, reads)
     return _Follow.apply(values, slots, reads)
 
 
 def _applies(values: Tensor, weights: Tensor) -> bool:
-    """Returns whether no tracing, transform or autocast is active."""
+    """Returns whether to use custom gradients: no tracing, transform or autocast."""
     if is_traced(values) or is_traced(weights) or not own_gradients():
         return False
     cast = torch.is_autocast_enabled(values.device.type)

@@ -10,7 +10,7 @@ Tensor = Any
 
 
 def word_counts(tokens: Tensor, weights: Tensor, size: int) -> Tensor:
-    """Compares word by word, which XLA fuses into a single pass; L must be static."""
+    """Compares position by position; XLA fuses the passes. L must be static."""
     words = ops.arange(size, dtype=tokens.dtype)
     return sum(
         ops.where(tokens[..., i, None] == words, weights[..., i, None], 0)

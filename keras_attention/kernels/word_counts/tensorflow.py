@@ -16,8 +16,8 @@ def word_counts(tokens: Tensor, weights: Tensor, size: int) -> Tensor:
     sentences = tf.size(tokens) // shape[-1]
     rows = tf.reshape(tokens, (sentences, -1))
     places = rows + size * tf.range(sentences, dtype=rows.dtype)[:, None]
-    # A negative index is ignored. Without this, the word would count for another
-    # sentence.
+    # Invalid words get a negative index, which is ignored. Otherwise they would count
+    # for another sentence.
     places = tf.where((rows >= 0) & (rows < size), places, -1)
     counts = tf.math.unsorted_segment_sum(
         tf.reshape(weights, [-1]), tf.reshape(places, [-1]), sentences * size

@@ -23,14 +23,14 @@ class CarryChoices(keras.layers.Layer):
         output = log softmax(logits) + z,    z = Σ log p(choice)
 
     z contributes only its gradient; its value is 0. A constant added to all logits
-    changes neither the softmax nor its gradient, so other losses and metrics of logits
-    do not change. `ReinforceLoss` recovers z as log Σ exp(output).
+    changes neither the softmax nor its gradient, so other losses and metrics do not
+    change. `ReinforceLoss` recovers z as log Σ exp(output).
 
     Call arguments:
         logits: (B, V), or (B, ..., V), for example one row per word.
         weights: the weights (B, T, S) or (B, S) returned by a `HardAttention` with
-            `estimator="reinforce"`, or a list of them. All choices of a sample apply
-            to all its logits.
+            `estimator="reinforce"`, or a list of such weights. All choices of a sample
+            apply to all logits of the sample.
 
     Returns:
         A tensor with the shape of the logits, in the compute dtype. It carries no mask:

@@ -27,7 +27,7 @@ ESTIMATORS = ("straight_through", "reinforce")
 
 @export
 class HardAttention(ScoredAttention):
-    """Selects one key per query, sampled during training, and returns its value.
+    """Selects one key per query, at random during training, and returns its value.
 
         p      = softmax(score(query, key))          (B, T, S)
         a_t    ~ p_t, one-hot; at inference, one-hot at the maximum of p_t
@@ -39,7 +39,8 @@ class HardAttention(ScoredAttention):
       model needs no other change.
     - "reinforce": the output has no gradient with respect to the score. The returned
       weights are a, with the gradient of log p of the sampled key. `CarryChoices` and
-      the loss `ReinforceLoss` turn it into an unbiased gradient of the expected loss.
+      the loss `ReinforceLoss` turn this gradient into an unbiased gradient of the
+      expected loss.
 
     Args:
         score: "dot", "scaled_dot", "cosine", "rbf" or "general", or a score such as
@@ -123,7 +124,7 @@ class HardAttention(ScoredAttention):
         super().build(query_shape, value_shape, key_shape)
 
     def sample(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
-        """Returns a uniform number in [0, 1) per query, (B, T, 1), or None."""
+        """Returns uniform numbers (B, T, 1) in [0, 1), or None outside training."""
         if not training:
             return None
         shape = (*shape[:2], 1)

@@ -223,7 +223,7 @@ def _count_queries(
 def _score(
     score: Any, sizes: dict[str, int | None], initializer: Any, dtype: Any
 ) -> scores.Score:
-    """Creates a score from its name and size, or returns a given score."""
+    """Creates the score with the name `score`, or returns `score` if it is a layer."""
     sized = {
         "concat": (scores.ConcatScore, "units"),
         "location": (LocationScore, "max_length"),

@@ -24,7 +24,7 @@ Tensor = Any
 
 @export
 class MonotonicAttention(ScoredAttention):
-    """Each query scans the keys from the last query's position until it stops.
+    """Each query scans the keys, starting at the key where the last query stopped.
 
         p_ts = sigmoid(score(q_t, k_s) + r + noise)
         a_ts = p_ts Σ_{i ≤ s} a_{t−1,i} Π_{i ≤ j < s} (1 − p_tj)
@@ -47,9 +47,10 @@ class MonotonicAttention(ScoredAttention):
             query's width.
         mode: how to compute a: "parallel", "recursive" or "hard"; see
             `keras_attention.ops.alignments.monotonic`.
-        inference_mode: the mode at inference; None for the same as `mode`. `attend`
-            has no argument `training`. It uses `mode` if it receives the tensor that
-            `sample` returns during training (zeros if there is no noise).
+        inference_mode: the mode at inference; None for the same as `mode`. The method
+            `attend` has no argument `training`. It uses `mode` if its argument `random`
+            is the tensor that `sample` returns during training (zeros if there is no
+            noise), and `inference_mode` if `random` is None.
         sigmoid_noise: the standard deviation of the noise added during training.
         score_bias: the initial value of the learned scalar r. A negative value makes
             the first scans longer.
@@ -194,6 +195,6 @@ class MonotonicAttention(ScoredAttention):
         if mask is None:
             return ops.sigmoid(similarity)
         zeros = ops.zeros_like(similarity)
-        # Masked scores may be NaN or infinite: the inner `where` hides them from the
-        # sigmoid and its gradient.
+        # Masked scores may be NaN or infinite. The inner `where` hides these scores
+        # from the sigmoid and its gradient.
         return ops.where(mask, ops.sigmoid(ops.where(mask, similarity, zeros)), zeros)

@@ -27,8 +27,8 @@ Tensor = Any
 class NormalizedAttention(ScoredAttention):
     """Attention with normalized scores as weights, and optional dropout.
 
-    Abstract: a subclass defines `attend_from_state`. It can call `attend_to_all` if
-    each query attends to all keys.
+    Abstract: a subclass defines `attend_from_state`. This method can call
+    `attend_to_all` if each query attends to all keys.
 
     Args:
         score: a name, a config, or a `Score`.
@@ -70,7 +70,7 @@ class NormalizedAttention(ScoredAttention):
         dropout_mask: Tensor | None,
         return_weights: bool,
     ) -> tuple[Tensor, Tensor | None]:
-        """Returns the output and the weights, which are None from the fused kernel.
+        """Returns the output, and the weights (None if a fused kernel is used).
 
         weights = normalize(score(query, key))      (B, T, S)
         output  = weights · value                   (B, T, V)

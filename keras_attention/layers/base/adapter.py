@@ -1,4 +1,4 @@
-"""Adapts Keras' attention layers, and user layers with their call, to the protocol.
+"""Adapts attention layers of Keras, and user layers with the same call.
 
 Shapes: B batch, T queries, S keys, H heads, Dq, Dk widths, V width of a value.
 """
@@ -34,7 +34,7 @@ Attention = Any  # an `AttentionLayer`, or a `KerasAttention` around another lay
 
 
 def as_attention(layer: Any, name: str = "attention") -> Attention:
-    """Returns an `AttentionLayer` unchanged; wraps other layers with Keras' call.
+    """Returns an `AttentionLayer` unchanged, and wraps any other attention layer.
 
     The adapter tracks and saves nothing. An outer layer stores the layer itself and
     calls this function each time it uses the layer.
@@ -65,7 +65,7 @@ def as_attention(layer: Any, name: str = "attention") -> Attention:
 
 
 class KerasAttention:
-    """Gives a layer with Keras' call the protocol of `AttentionLayer`.
+    """Wraps a layer with Keras' call, and adds the methods of `AttentionLayer`.
 
     A fully masked query gets output and weights 0. The masks that the tensors carry
     stay unchanged, even if the layer would modify them.
@@ -111,7 +111,7 @@ class KerasAttention:
             self._call(*(keras.KerasTensor(s, self.compute_dtype) for s in shapes))
 
     def check_widths(self, query: Tensor, value: Tensor, key: Tensor) -> None:
-        """Raises a ValueError if an attention of Keras cannot compare these widths."""
+        """Raises a ValueError if Keras' `Attention` cannot compare these widths."""
         if isinstance(self.layer, keras.layers.Attention):
             check_widths(query, key)
 
@@ -208,7 +208,7 @@ class KerasAttention:
         return []
 
     def sample(self, shape: tuple[Any, Any, Any], training: bool | None) -> None:
-        """Returns None; random layers are rejected during training.
+        """Returns None, or raises an error for a random layer during training.
 
         Raises:
             ValueError: during training, if the layer has dropout. In a compiled loop,
@@ -238,7 +238,7 @@ class KerasAttention:
     def initial_cache(
         self, batch: Any, length: int, width: int | None = None
     ) -> Prepared:
-        """Returns an empty cache for `step`, which stores the inputs themselves."""
+        """Returns an empty cache for `step`. The cache stores the inputs themselves."""
         check_usable(self, "initial_cache", None)
         shape = (batch, positive("length", length))
         empty = ops.zeros((*shape, positive("width", width or 0)), self.compute_dtype)
@@ -262,7 +262,7 @@ class KerasAttention:
         t = masks.positions(inputs.shape[1], index)
         s = ops.arange(value.shape[1])
         seen = ops.logical_and(filled[:, None], s[None] <= t[:, None])  # (B, T, P)
-        # A layer that only takes masks of keys gets one query at a time.
+        # A layer that accepts only masks of keys gets one query at a time.
         parts = (
             [slice(n, n + 1) for n in range(len(t))] if self._list else [slice(None)]
         )
@@ -296,7 +296,7 @@ class KerasAttention:
             mask: all masks merged, booleans that broadcast to (B, T, S), or None.
             causal: whether `mask` includes a causal mask.
             return_weights: whether to return the weights.
-            training: passed to the layer.
+            training: the argument `training` of the layer.
         """
         key, value, of_keys = prepared
         if of_keys is not None:

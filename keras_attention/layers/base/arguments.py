@@ -11,7 +11,7 @@ from keras_attention.numerics import normalizers
 
 
 def positive(name: str, value: int) -> int:
-    """Returns an integer if it is at least 1, or raises a ValueError."""
+    """Returns `value` as an integer of at least 1, or raises a ValueError."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not whole or value < 1:
         rule = "at least 1" if whole else "a whole number"
@@ -22,7 +22,7 @@ def positive(name: str, value: int) -> int:
 
 
 def above_one(name: str, value: float) -> float:
-    """Returns a number if it is above 1, or raises a ValueError."""
+    """Returns `value` if it is above 1, or raises a ValueError."""
     if value <= 1:
         raise ValueError(f"`{name}` must be above 1. Received: {name}={value}")
     return value
@@ -42,7 +42,7 @@ def fraction(name: str, value: float) -> float:
 
 
 def check_model_keywords(name: str, keywords: dict[str, Any]) -> dict[str, Any]:
-    """Returns the extra keywords of a model; raises for any that Keras would ignore."""
+    """Returns the extra keywords of a model; raises a ValueError for unknown ones."""
     unknown = sorted(set(keywords) - {"name", "trainable"})
     if unknown:
         raise ValueError(
@@ -53,14 +53,14 @@ def check_model_keywords(name: str, keywords: dict[str, Any]) -> dict[str, Any]:
 
 
 def clone_initializer(initializer: Any) -> Any:
-    """Clones an initializer, since reusing one gives two weights the same values."""
+    """Clones an initializer; a reused one would give two weights the same values."""
     if isinstance(initializer, keras.initializers.Initializer):
         return initializer.clone()
     return initializer
 
 
 def resolve_normalizer(identifier: Any) -> Any:
-    """Returns a normalizer as its name or callable, from a name, callable or config."""
+    """Returns the name or the callable of a normalizer; deserializes a config."""
     if isinstance(identifier, dict):
         identifier = keras.saving.deserialize_keras_object(identifier)
     normalizers.get(identifier)
@@ -75,11 +75,11 @@ def serialize_normalizer(normalizer: Any) -> Any:
 
 
 def policy_config(layer: keras.layers.Layer) -> dict[str, Any]:
-    """Returns the config of a layer's dtype policy, including changed sublayers.
+    """Returns the config of a layer's dtype policy, with changed policies of sublayers.
 
-    `quantize` changes the policies of sublayers. The config must contain them, or a
-    layer created from it could not load the weights. The paths of the sublayers are
-    relative to the layer, because the layer may get another name.
+    `quantize` changes the policies of sublayers. The config must contain the changed
+    policies, or a layer created from the config could not load the weights. The paths
+    of the sublayers are relative to the layer, because the layer may get another name.
     """
     policies = keras.dtype_policies
     policy, changed = layer.dtype_policy, {}
@@ -97,7 +97,7 @@ def policy_config(layer: keras.layers.Layer) -> dict[str, Any]:
 
 
 def policy_of(layer: keras.layers.Layer, name: str) -> Any:
-    """Returns the dtype policy of a sublayer by name, for a layer being built.
+    """Returns the dtype policy for the sublayer `name` of a layer that is being built.
 
     A `DTypePolicyMap` is searched for the path of the sublayer. The path may start at
     this layer or, as in Keras, at the outermost layer.

@@ -43,7 +43,7 @@ class AttentionLayer(Configured, keras.layers.Layer, abc.ABC):
     random numbers, it also defines `sample`.
     """
 
-    returns_weights = True  # an adapted layer may be unable to
+    returns_weights = True  # some adapted layers cannot return weights
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -189,7 +189,7 @@ class AttentionLayer(Configured, keras.layers.Layer, abc.ABC):
         return ()
 
     def state_shapes(self, shape: tuple[Any, Any]) -> list[tuple]:
-        """Returns the flat list of the shapes of `initial_state`, from (B, S)."""
+        """Returns the shapes of the tensors of `initial_state` for `shape` (B, S)."""
         return []
 
     def sample(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
@@ -234,7 +234,7 @@ class AttentionLayer(Configured, keras.layers.Layer, abc.ABC):
     def step(
         self, inputs: Tensor, cache: Any, index: Any, mask: Tensor | None = None
     ) -> tuple[Tensor, Any]:
-        """Computes causal self-attention of new inputs over all inputs so far.
+        """Computes causal self-attention of new inputs to all inputs so far.
 
         The output equals `layer(x, x, use_causal_mask=True)` at these positions of x.
         Use it inside the `call` of another layer, after this layer is built, and
@@ -296,7 +296,7 @@ class AttentionLayer(Configured, keras.layers.Layer, abc.ABC):
 
 
 def hide_queries(prepared: Prepared, query_mask: Tensor | None) -> Prepared:
-    """Hides a memory from masked queries, which then do not change the state either.
+    """Hides a memory from masked queries, so they do not change the state either.
 
     Args:
         prepared: the result of `prepare`.
@@ -330,7 +330,7 @@ def check_room(inputs: Tensor, cache: Prepared, index: Any) -> None:
 
 
 def write_steps(old: Tensor, new: Tensor, index: Any) -> Tensor:
-    """Writes a tensor (B, T, ...) to a cache (B, P, ...) from position `index` on."""
+    """Writes `new` (B, T, ...) to the cache `old` (B, P, ...) from `index` on."""
     if new.shape[1] == 1:
         return kernels.write(old, index, new[:, 0])
     return ops.slice_update(old, (0, index, *[0] * (len(old.shape) - 2)), new)

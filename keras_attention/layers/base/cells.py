@@ -53,8 +53,8 @@ def state_widths(cell: Any, whole: bool = False) -> list[int]:
 
     Args:
         cell: a cell or a stack.
-        whole: for a stack, True returns the widths of all states in order, and False
-            those of the last cell.
+        whole: whether to return the widths of all states of a stack, in order, instead
+            of only those of its last cell.
     """
     size = cell.state_size
     if isinstance(cell, keras.layers.StackedRNNCells) and not whole:
@@ -77,7 +77,7 @@ def output_of(state: Any) -> Tensor:
 
 
 def initial_state(cell: Any, batch: Any, dtype: str) -> Any:
-    """Returns the cell's own initial state or zeros, as lists."""
+    """Returns the cell's own initial state, or zeros if it has none, as a list."""
     if hasattr(cell, "get_initial_state"):
         state = cell.get_initial_state(batch_size=batch)
     else:
@@ -102,7 +102,7 @@ def step_cell(
     """Runs one step of a cell on several concatenated tensors (B, ·).
 
     Returns:
-        The output (B, U), and the new state in the structure and dtypes of the old.
+        The output (B, U), and the new state in the structure and dtypes of `state`.
     """
     inputs = read[0] if len(read) == 1 else ops.concatenate(read, axis=-1)
     more = {"training": training} if kernels.takes_training(cell) else {}
@@ -111,7 +111,7 @@ def step_cell(
 
 
 def has_dropout(cell: Any) -> bool:
-    """Returns whether a cell, or one cell of a stack, has dropout."""
+    """Returns whether a cell, or any cell of a stack, has dropout."""
     if isinstance(cell, keras.layers.StackedRNNCells):
         return any(map(has_dropout, cell.cells))
     rates = "dropout", "recurrent_dropout"

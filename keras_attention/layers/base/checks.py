@@ -85,7 +85,7 @@ def check_call(
         attention_mask = masks.check("attention_mask", attention_mask, shape)
         if missing is not None:
             attention_mask = ops.expand_dims(attention_mask, missing)
-        found.append(attention_mask)  # (B, T, S), 1 where it is repeated
+        found.append(attention_mask)  # (B, T, S), with size 1 for a missing axis
     if use_causal_mask:
         causal = masks.causal(ops.shape(query)[1], ops.shape(key)[1])
         found.append(ops.expand_dims(causal, 0))  # (1, T, S)
@@ -93,7 +93,7 @@ def check_call(
 
 
 def check_memory(query: Tensor, value: Tensor, key: Tensor) -> None:
-    """Checks that query, value and key have rank 3, and value and key one length."""
+    """Checks that the ranks, batch sizes and lengths of query, value and key fit."""
     for name, tensor in (("query", query), ("value", value), ("key", key)):
         if len(tensor.shape) != 3:
             raise ValueError(
@@ -122,12 +122,12 @@ def check_memory(query: Tensor, value: Tensor, key: Tensor) -> None:
 
 
 def check_learns_by_output(attention: Any, name: str = "attention") -> None:
-    """Raises a ValueError for an attention that learns by the weights it returns.
+    """Raises a ValueError if an attention layer learns only by its returned weights.
 
     Models that do not use these weights call this function.
 
     Args:
-        attention: an attention, as returned by `as_attention`.
+        attention: an attention layer, as returned by `as_attention`.
         name: the name of the argument, for the error message.
     """
     if attention.learns_by_weights:

@@ -1,4 +1,4 @@
-"""Recognizes the calls of attention layers of Keras and of users."""
+"""Recognizes attention layers of Keras and of users by their calls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ def takes_list(layer: Any) -> bool:
 
 
 def _may_be_attention(layer: Any) -> bool:
-    """Returns whether it is a Keras layer; `Configured` marks this package's layers."""
+    """Returns whether `layer` is a Keras layer from outside this package.
+
+    All layers of this package are subclasses of `Configured`.
+    """
     return isinstance(layer, keras.layers.Layer) and not isinstance(layer, Configured)
 
 

@@ -21,8 +21,9 @@ Tensor = Any
 class OneHeadAttention(AttentionLayer):
     """Abstract base class of one-head attention over unprojected values.
 
-    The weights have shape (B, T, S). A subclass defines `attend_from_state`. It also
-    defines `project_key` to project keys, and `check_widths` to check widths.
+    The weights have shape (B, T, S). A subclass defines `attend_from_state`. A subclass
+    that projects keys also defines `project_key`, and a subclass that checks widths
+    also defines `check_widths`.
 
     Call arguments:
         query: (B, T, Dq), or (B, Dq) for one query. With one query, the outputs have

@@ -16,7 +16,7 @@ _NESTED = (list, tuple, dict)
 
 
 def packed(structure: Any, flat: list[Tensor]) -> Any:
-    """Packs tensors into the structure and dtypes of another structure."""
+    """Packs the tensors `flat` into the structure and dtypes of `structure`."""
     like = keras.tree.flatten(structure)
     flat = [ops.cast(x, y.dtype) for x, y in zip(flat, like)]
     return keras.tree.pack_sequence_as(structure, flat)
@@ -25,8 +25,8 @@ def packed(structure: Any, flat: list[Tensor]) -> Any:
 def as_before(new: Any, old: Any) -> Any:
     """Returns a cell's new state in the structure and dtypes of the old state.
 
-    This runs at every step in plain Python, because `keras.tree` would take as long as
-    the arithmetic.
+    This function runs at every step. It is plain Python, because `keras.tree` would
+    take as long as the arithmetic.
     """
     if type(old) not in (list, tuple):
         return packed(old, keras.tree.flatten(new))
@@ -42,7 +42,7 @@ def as_before(new: Any, old: Any) -> Any:
 
 
 def time_swapped(structure: Any) -> Any:
-    """Swaps the first two axes of each tensor, batch and time."""
+    """Swaps the first two axes, batch and time, of each tensor."""
     return keras.tree.map_structure(lambda x: ops.swapaxes(x, 0, 1), structure)
 
 

@@ -67,11 +67,11 @@ def argument_names(cls: type) -> list[str]:
 def _added_arguments(layer: Any, names: list[str]) -> dict[str, Any]:
     """Returns the config entries of the arguments that a user's subclass adds.
 
-    A subclass that defines `get_config` adds them itself. Otherwise they come from the
-    plain values that Keras records, or from attributes of the same name.
+    A subclass that defines `get_config` adds its entries itself. Otherwise, the entries
+    come from the plain values that Keras records, or from attributes of the same name.
 
     Raises:
-        TypeError: if an argument is in neither.
+        TypeError: if Keras did not record an argument and there is no such attribute.
     """
     cls = type(layer)
     own = cls.__mro__[: next(n for n, c in enumerate(cls.__mro__) if _is_ours(c))]

@@ -25,10 +25,12 @@ def scan_queries(
     """Runs a step for each query; fully masked queries do not change the state.
 
     Args:
-        step: f(state, (*inputs of one query, its mask (B, S) or None)), which returns
-            the next state and an output.
+        step: a function f(state, arguments) that returns the next state and an output.
+            `arguments` is a tuple: the inputs of one query, then the mask (B, S) of
+            this query, or None.
         state: the initial state.
-        inputs: tensors (B, T, ...), structures of them, or None.
+        inputs: a tuple whose items are tensors (B, T, ...), structures of such tensors,
+            or None.
         mask: booleans (B, T, S), or None.
 
     Returns:
@@ -60,7 +62,7 @@ def full_mask(mask: Tensor | None, query: Tensor, keys: Any) -> Tensor | None:
     Args:
         mask: booleans, or None.
         query: (B, T, Dq).
-        keys: S.
+        keys: S, an integer or a tensor.
     """
     if mask is None:
         return None

@@ -1,4 +1,4 @@
-"""Cells with a memory they read and write: the DNC, the Neural Turing Machine."""
+"""Cells that read and write a memory: the DNC and the Neural Turing Machine."""
 
 from keras_attention.layers.external_memory.dnc import DNC
 from keras_attention.layers.external_memory.dnc_cell import DNCCell

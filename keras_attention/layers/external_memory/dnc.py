@@ -35,7 +35,7 @@ class DNC(Configured, keras.layers.Layer):
     """Runs a `DNCCell` or `NTMCell` over a sequence (Differentiable Neural Computer).
 
     The memory is empty at the start of a sequence. `keras.layers.RNN(cell)` returns the
-    same outputs. This layer has further advantages: masks are correct for all shapes,
+    same outputs, but this layer has advantages: masks are correct for all shapes,
     dropout is sampled before the loop, the output projection is applied to all steps at
     once, the state keeps its shapes, and `checkpoint_steps` makes long sequences fit
     into device memory.
@@ -45,9 +45,9 @@ class DNC(Configured, keras.layers.Layer):
         return_sequences: whether to return the outputs of all steps.
         return_state: whether to return the last state as well.
         checkpoint_steps: the number of steps that are recomputed together for the
-            gradients: an integer, or "auto" for √T. Memory use then grows with the
-            number of such groups instead of T; the gradients are the same. None stores
-            all steps. A controller with dropout can only train with None.
+            gradients: an integer, or "auto" for √T. The memory use then grows with the
+            number of such groups of steps instead of T. The gradients are the same.
+            None stores all steps. A controller with dropout can only train with None.
 
     Call arguments:
         inputs: (B, T, D).
@@ -55,7 +55,7 @@ class DNC(Configured, keras.layers.Layer):
             controller, as a list of tensors. Defaults to an empty memory and zeros.
         mask: booleans (B, T). A step with False does not change the state, and its
             output is 0. Defaults to the mask that the inputs carry.
-        inputs_mask: the same mask, under the name that Keras uses if there is an
+        inputs_mask: another name of `mask`. Keras uses this name if there is an
             initial state.
         training: whether to apply dropout.
 
@@ -64,13 +64,13 @@ class DNC(Configured, keras.layers.Layer):
         unmasked step, (B, V). With `return_state`, the tensors of the state follow. For
         a `DNCCell`, they are the states of the controller (B, U), r (B, R W), M (B, M,
         W), u (B, M), wʷ (B, H, M), wʳ (B, R, M) and, with links, p (B, H, M) and L (B,
-        H, M, M). Sparse links are slots and values (B, H, K, M). (B batch, T steps, U
-        units of the controller, M slots of W numbers, R read heads and H write heads, K
-        links of a slot.)
+        H, M, M). Sparse links are two tensors (B, H, K, M), slots and values. (B batch,
+        T steps, U units of the controller, M slots of W numbers, R read heads and H
+        write heads, K links of a slot.)
 
     Raises:
         ValueError: for a cell without a memory; `checkpoint_steps` below 1, or set
-            while a controller with dropout trains; an initial state with other sizes;
+            while a controller with dropout trains; an initial state with wrong sizes;
             or a mask that does not fit.
 
     Example:
@@ -168,7 +168,7 @@ class DNC(Configured, keras.layers.Layer):
         return type(state)(*packed(tuple(state), flat))
 
     def _check_state(self, initial_state: Any, batch: int | None) -> list[Tensor]:
-        """Returns an initial state, flat, after checking its sizes."""
+        """Checks the sizes of an initial state, and returns it as a flat list."""
         flat = keras.tree.flatten(initial_state)
         controller = len(state_widths(self.cell.cell, whole=True))
         specs = self.cell.state_specs()
@@ -237,7 +237,7 @@ class DNC(Configured, keras.layers.Layer):
         training: bool | None,
         traced: bool,
     ) -> tuple[Tensor, Any, Any]:
-        """Runs all steps; returns outputs (B, T, V), last state and trace (or `()`)."""
+        """Returns the outputs (B, T, V), the last state, and the trace or `()`."""
         cell = self.cell
         if training and self.checkpoint_steps is not None and has_dropout(cell.cell):
             raise ValueError(
@@ -265,12 +265,12 @@ class DNC(Configured, keras.layers.Layer):
             return state, (hidden, trace)
 
         dropout_mask = None
-        if training:  # random numbers are sampled before the loop
+        if training:  # sample random numbers before the loop
             dropout_mask = cell.sample((batch, steps), training)
             width = inputs.shape[-1] + cell.read_width
             prepare_dropout(cell.cell, width, state.cell)
         try:
-            if inputs.shape[1] == 1 and not kernels.is_dynamic(1):  # no loop
+            if inputs.shape[1] == 1 and not kernels.is_dynamic(1):  # needs no loop
                 state, outputs = step(state, {k: x[:, 0] for k, x in sequence.items()})
                 outputs = keras.tree.map_structure(lambda y: y[:, None], outputs)
             else:

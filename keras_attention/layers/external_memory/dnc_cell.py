@@ -49,11 +49,11 @@ class DNCState(NamedTuple):
 
 @export
 class DNCCell(MemoryCell):
-    """A Differentiable Neural Computer: any Keras cell with a memory it learns to use.
+    """A Differentiable Neural Computer: a Keras cell that learns to use a memory.
 
     At each step, the controller reads the input and the previous read vectors. Its
-    output determines the parameters ξ for searching, writing and reading. The memory
-    then computes:
+    output determines the parameters ξ for searching, writing and reading. One step
+    computes:
 
         h    = controller([x; r]),  ξ = W_ξ h
         u    = usage(u, wʷ, ψ),     ψ = retention(f, wʳ)
@@ -66,8 +66,8 @@ class DNCCell(MemoryCell):
 
     These are the functions of `keras_attention.ops.memory`. No weight depends on the
     number of slots, so a weights file also loads into a cell with more or fewer slots.
-    `DNC` runs the cell over a sequence. `keras.layers.RNN` does the same, without
-    dropout.
+    `DNC` runs the cell over a sequence. `keras.layers.RNN` can also run the cell, but
+    without dropout.
 
     Args:
         cell: the controller: a Keras cell such as `keras.layers.LSTMCell(units)`, or a
@@ -75,18 +75,18 @@ class DNCCell(MemoryCell):
         memory_slots: M, the number of slots.
         word_width: W, the width of a slot.
         read_heads: R, the number of read heads.
-        write_heads: H, the number of write heads; all erase, then all write. Free slots
-            are allocated to one head after another.
+        write_heads: H, the number of write heads. All heads erase before any head
+            writes. Free slots are allocated to one head after another.
         output_units: V; None for the output [h; r], of width U + R W.
-        links: True for temporal links between all pairs of slots. An integer K, at
-            least 2, for the K strongest links of each slot that are at least 1 / K; a
-            step then takes O(M K) instead of O(M²). False for no links; read heads then
-            only use content.
-        refinements: names among "masked_keys" (keys can ignore parts of a word),
-            "deallocation" (freed slots are erased as well) and "sharp_links", all three
-            by Csordás and Schmidhuber; "layer_normalization" of the interface, by
-            Franke et al.; and "soft_allocation", with a softmax instead of sorting, by
-            Ben-Ari and Bekker.
+        links: True keeps temporal links between all pairs of slots. An integer K, at
+            least 2, keeps the K strongest links of each slot, but only links of at
+            least 1 / K; a step then takes O(M K) instead of O(M²). False keeps no
+            links; read heads then only use content.
+        refinements: a list of names. By Csordás and Schmidhuber: "masked_keys" (keys
+            can ignore parts of a word), "deallocation" (freed slots are erased as well)
+            and "sharp_links". By Franke et al.: "layer_normalization" (the parameters ξ
+            are normalized). By Ben-Ari and Bekker: "soft_allocation" (a softmax
+            replaces sorting).
         bypass_dropout: the fraction of h dropped before the output projection, which
             forces the cell to use the memory (Franke et al.).
         clip: the largest absolute value of the controller's output and state, and of y,
@@ -95,17 +95,18 @@ class DNCCell(MemoryCell):
     Call arguments:
         inputs: (B, D).
         states: the list returned by `get_initial_state` or by the previous call.
-        training: whether to apply dropout; only in `DNC`.
+        training: whether to apply dropout. Only `DNC` supports dropout.
 
     Returns:
-        The output (B, V) and the new states (B, ·); the first of them is the output. In
+        The output (B, V) and the new states (B, ·). The first state is the output. In
         mixed precision, everything except the controller and the two dense layers is
-        float32, but not between the steps of `keras.layers.RNN`.
+        computed in float32, but `keras.layers.RNN` stores the states between steps in
+        half precision.
 
     Raises:
         ValueError: for a controller that is not a cell or has no state; slots, heads or
-            widths below 1; refinements that are unknown or require links; or weights of
-            a cell with other heads.
+            widths below 1; refinements that are unknown, or that require links if there
+            are none; or loaded weights of a cell with other heads.
 
     Example:
 
@@ -181,7 +182,7 @@ class DNCCell(MemoryCell):
                 dtype=self.memory_dtype, name="normalization"
             )
 
-    @functools.cached_property  # not wrapped by Keras and TensorFlow
+    @functools.cached_property  # Keras and TensorFlow do not wrap it
     def options(self) -> kernels.MemoryOptions:
         """The options of a memory step, without its tensors."""
         return kernels.MemoryOptions(
@@ -264,7 +265,7 @@ class DNCCell(MemoryCell):
         )
 
     def untouched(self, new: DNCState, old: DNCState, mask: Tensor) -> DNCState:
-        # The masked gates already keep memory, dense links and precedence unchanged.
+        # Masked gates already keep the memory, dense links and precedence unchanged.
         names = ["cell", "read", "usage", "write_weights", "read_weights"]
         if self.links and self.links is not True:
             names.append("links")

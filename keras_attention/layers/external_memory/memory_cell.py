@@ -31,7 +31,7 @@ Tensor = Any
 
 
 class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
-    """Abstract base class of cells with a Keras cell as controller of a memory.
+    """Abstract base class of cells in which a Keras cell controls a memory.
 
     A subclass defines the width of the interface (`interface_width`), the state
     (`state_specs` and `start`) and one step of the memory (`access`). This class calls
@@ -90,7 +90,7 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
         self.read_width = self.read_heads * self.word_width  # R W
 
     def make_layers(self) -> None:
-        """Creates the two dense layers; requires the width of the interface."""
+        """Creates the two dense layers. `interface_width` must be known."""
         dense, policy = keras.layers.Dense, self.dtype_policy
         self.interface = dense(self.interface_width, dtype=policy, name="interface")
         self.output_layer = None
@@ -119,7 +119,7 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
         return [self.output_size] + [math.prod(s) for s, _ in self.state_specs()]
 
     def state_specs(self) -> list[tuple[tuple[int, ...], str]]:
-        """Returns the shapes, without the batch, and dtypes of the flat state."""
+        """Returns the flat state's shapes, without the batch axis, and its dtypes."""
         widths = state_widths(self.cell, whole=True)
         return [((n,), self.compute_dtype) for n in (*widths, self.read_width)]
 
@@ -144,15 +144,15 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
             traced: whether to return the trace.
 
         Returns:
-            The state with the old `cell`, and the trace, which may be `()` with
-            `traced=False`.
+            The new state, in which only `cell` is still old, and the trace. With
+            `traced=False`, the trace may be `()`.
         """
 
     @abc.abstractmethod
     def untouched(self, new: Any, old: Any, mask: Tensor) -> Any:
-        """Returns the new state where the mask (B,) is True, and else the old state.
+        """Returns `new` where the mask (B,) is True, and `old` elsewhere.
 
-        Parts that a masked `access` already keeps unchanged need no selection.
+        Parts of the state that a masked `access` keeps unchanged need no selection.
         """
 
     def build(self, input_shape: Any) -> None:
@@ -209,7 +209,8 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
             traced: whether to return the trace.
 
         Returns:
-            h (B, U) and r (B, R W), for `read_out`; the state; the trace, or `()`.
+            A pair of h (B, U) and r (B, R W), for `read_out`; the new state; and the
+            trace, or `()`.
         """
         x = ops.concatenate([inputs, state.read], axis=-1)  # (B, D + R W)
         h, cell = call_cell(self.cell, x, state.cell, training)
@@ -230,21 +231,21 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
         return (h, new.read), new, trace if traced else ()
 
     def sample(self, shape: tuple[Any, ...], training: bool | None) -> Tensor | None:
-        """Samples the dropout mask of the output before the loop; None without dropout.
+        """Samples the dropout mask of h for all steps, before the loop.
 
         Args:
             shape: (B, T), or (B,) for one step.
             training: whether to apply dropout.
 
         Returns:
-            The factors (..., U) of h before the output projection, or None.
+            The factors (..., U) of h, or None without dropout.
         """
         return None
 
     def read_out(
         self, h: Tensor, read: Tensor, dropout_mask: Tensor | None = None
     ) -> Tensor:
-        """Returns y = W_y [h; r] from h (..., U) and r (..., R W): (..., V)."""
+        """Returns y = W_y [h; r], (..., V), for h (..., U) and `read`, r (..., R W)."""
         if dropout_mask is not None:
             h = h * ops.cast(dropout_mask, h.dtype)
         output = ops.concatenate([ops.cast(h, read.dtype), read], axis=-1)

@@ -39,8 +39,8 @@ class NTMCell(MemoryCell):
     """A Neural Turing Machine: its heads search a memory, move, read and write.
 
     Each head has a key k with strength β, a gate g, a shift distribution s and a
-    sharpness γ. All heads address the memory of the previous step. The cell then
-    writes, and then reads:
+    sharpness γ. All heads address the memory of the previous step. The cell then writes
+    to the memory, and reads from the new memory:
 
         w  = w + g (content(M, k, β) − w)      search, or stay
         w  = s ∗ w                             move by up to `shifts` slots
@@ -50,11 +50,11 @@ class NTMCell(MemoryCell):
         y  = W_y [h; r]
 
     These are functions of `keras_attention.ops.memory.addressing`. The cell has no
-    usage and no links: heads find the place to write and the order to read by moving.
+    usage and no links: heads move to find the place to write and the order to read.
     The initial memory is the constant 1e-6, which makes training more stable than
     random or learned initial values (Collier and Beel). All heads start at slot 0. No
     weight depends on the number of slots. `DNC` runs the cell over a sequence.
-    `keras.layers.RNN` does the same, without dropout.
+    `keras.layers.RNN` can also run the cell, but without dropout.
 
     Args:
         cell: the controller: a Keras cell such as `keras.layers.LSTMCell(units)`, or a
@@ -62,7 +62,8 @@ class NTMCell(MemoryCell):
         memory_slots: M, the number of slots.
         word_width: W, the width of a slot.
         read_heads: R, the number of read heads.
-        write_heads: H, the number of write heads; all erase, then all write.
+        write_heads: H, the number of write heads. All heads erase before any head
+            writes.
         shifts: the largest number of slots that a head can move in one step, in each
             direction.
         output_units: V; None for the output [h; r], of width U + R W.
@@ -72,17 +73,19 @@ class NTMCell(MemoryCell):
     Call arguments:
         inputs: (B, D).
         states: the list returned by `get_initial_state` or by the previous call.
-        training: whether to apply the dropout of the controller; only in `DNC`.
+        training: whether to apply the dropout of the controller. Only `DNC` supports
+            dropout.
 
     Returns:
-        The output (B, V) and the new states (B, ·); the first of them is the output. In
+        The output (B, V) and the new states (B, ·). The first state is the output. In
         mixed precision, everything except the controller and the two dense layers is
-        float32, but not between the steps of `keras.layers.RNN`.
+        computed in float32, but `keras.layers.RNN` stores the states between steps in
+        half precision.
 
     Raises:
         ValueError: for a controller that is not a cell or has no state; slots, heads or
-            widths below 1; fewer slots than 2 `shifts` + 1; or weights of a cell with
-            other heads.
+            widths below 1; fewer slots than 2 `shifts` + 1; or loaded weights of a cell
+            with other heads.
 
     Example:
 

@@ -15,7 +15,7 @@ Tensor = Any
 
 
 class Trace(NamedTuple):
-    """The activity of a memory: (B, ...) for a step, (B, T, ...) for a sequence.
+    """The activity of a memory at one step, (B, ...), or over a sequence, (B, T, ...).
 
     A field that the cell does not have is None in the trace of a sequence, and `()` in
     the trace of one step. The same holds for `links` if the links are sparse. At a
@@ -50,7 +50,7 @@ def mask_trace(trace: Trace, state: Any, mask: Tensor) -> Trace:
 
     Args:
         trace: the trace of the step.
-        state: the state after the step, which is unchanged for padded examples.
+        state: the state after the step, not changed for padded examples.
         mask: booleans (B,).
     """
 

@@ -59,7 +59,7 @@ def check_sizes(
 
 
 def check_steps(steps: Any) -> int | None:
-    """Returns the number of update steps, at least 1, or None for convergence."""
+    """Returns the number of update steps, or None to iterate until convergence."""
     whole = isinstance(steps, Integral) and not isinstance(steps, bool)
     if steps is None or (whole and steps >= 1):
         return None if steps is None else int(steps)
@@ -100,7 +100,7 @@ def check_normalizer(normalizer: Any) -> str:
 
 
 def check_projections(projections: Any) -> tuple[Any, dict[str, Any]]:
-    """Returns the config of `projections`, and its arguments with defaults."""
+    """Returns the config of `projections`, and all arguments of the projections."""
     if isinstance(projections, bool):
         return projections, dict(PROJECTIONS)
     given = projections if isinstance(projections, dict) else {"": projections}
@@ -126,7 +126,10 @@ def refuse_projected(keywords: dict[str, Any]) -> None:
 
 
 def check_static(query: Sequence, value: Sequence, key: Sequence) -> None:
-    """Checks shapes without projections: rank 3, and query and key of equal width."""
+    """Checks the shapes of a call of a layer without projections.
+
+    All shapes must have rank 3, and query and key must have the same width.
+    """
     for name, shape in (("value", value), ("key", key)):
         if len(shape) != 3:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Converts multi-head attention to a Hopfield layer and back, with the weights."""
+"""Converts a multi-head attention layer to a Hopfield layer and back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from keras import ops
 from keras_attention.layers.hopfield.arguments import NORMALIZERS, PROJECTIONS
 from keras_attention.layers.multi_head.multi_head_attention import MultiHeadAttention
 
-# Options that a Hopfield layer lacks, with their neutral values.
+# Options of attention, and the values that a Hopfield layer supports.
 ABSENT: dict[str, tuple] = {
     "use_gate": (False,),
     "sliding_window": (None,),
@@ -26,13 +26,13 @@ ABSENT: dict[str, tuple] = {
 
 
 def checked(layer: Any) -> MultiHeadAttention:
-    """Returns our `MultiHeadAttention` for a layer that a Hopfield layer can replace.
+    """Returns `layer` as our `MultiHeadAttention` if a Hopfield layer can replace it.
 
     Args:
         layer: a `MultiHeadAttention` of this package or of Keras.
 
     Raises:
-        ValueError: for another layer, or options that a Hopfield layer lacks.
+        ValueError: for another layer, or for options that a Hopfield layer lacks.
     """
     if isinstance(layer, keras.layers.MultiHeadAttention):
         layer = MultiHeadAttention.from_keras(layer)
@@ -68,7 +68,7 @@ def arguments_of(layer: MultiHeadAttention) -> dict[str, Any]:
 
 
 def take_weights(made: Any, layer: MultiHeadAttention) -> None:
-    """Builds a Hopfield layer like an attention layer, and copies the weights."""
+    """Builds the Hopfield layer `made`, and copies the weights of a built `layer`."""
     if not layer.built:
         return
     made.build(**layer.get_build_config()["shapes_dict"])
@@ -76,8 +76,8 @@ def take_weights(made: Any, layer: MultiHeadAttention) -> None:
 
 
 def attention_of(layer: Any, **kwargs: Any) -> MultiHeadAttention:
-    """Converts a Hopfield layer with one step to attention; see `to_multi_head`."""
-    sharpness = layer.betas * layer.key_dim**0.5  # relative to 1/√E, (H,)
+    """Converts a Hopfield layer to multi-head attention; see `to_multi_head`."""
+    sharpness = layer.betas * layer.key_dim**0.5  # β relative to 1/√E, (H,)
     folds = not np.allclose(sharpness, 1, 0, 1e-12)
     if layer.update_steps != 1:
         raise ValueError(

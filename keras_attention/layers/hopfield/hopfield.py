@@ -34,17 +34,18 @@ Tensor = Any
 
 @export
 class Hopfield(HeadsAttention):
-    """A modern Hopfield network: updates states towards the patterns they resemble.
+    """A modern Hopfield network: moves states towards the patterns that they resemble.
 
         ξ ← Σₛ pₛ kₛ,  p = softmax(β K ξ)     at each step but the last, K fixed
         o = Σₛ pₛ vₛ,  p = softmax(β K ξ)     at the last step
         output = W_o [o₁, …, o_H]
 
-    The initial states ξ are the projected queries of each head. One step is multi-head
-    attention with the scale β, and the weights convert in both directions. Each
-    further step adds a softmax (`update_steps=n` is `update_steps_max=n-1` in the
-    authors' layer). With "softmax", the layer does not store the weights between states
-    and patterns, unless they are returned or dropout is active.
+    The initial states ξ are the projected queries of each head. With one step, the
+    layer is multi-head attention with the scale β; `from_multi_head` and
+    `to_multi_head` convert the weights. Each further step adds a softmax
+    (`update_steps=n` is `update_steps_max=n-1` in the authors' layer). With "softmax",
+    the layer does not store the weights between states and patterns, unless it returns
+    the weights or applies dropout.
 
     With `projections=False`, the layer has no projections and retrieves directly from
     the stored patterns: `Hopfield(projections=False)(query, stored)`.
@@ -161,7 +162,7 @@ class Hopfield(HeadsAttention):
                 lambda shape, dtype: ops.cast(np.log(first), dtype),
                 name="log_beta",
             )
-        # β relative to 1/√E, the scale of attention; often 1.
+        # β relative to 1/√E, the scale of attention. This ratio is often 1.
         sharpness = first * self.key_dim**0.5
         self._fixed = None if np.allclose(sharpness, 1, 0, 1e-12) else sharpness
 
@@ -187,7 +188,9 @@ class Hopfield(HeadsAttention):
         return [weight for weight in self.weights if weight is not self._log_beta]
 
     def states(self, query: Tensor) -> Tensor:
-        """Projects queries to initial states, for an outer layer; needs a built layer.
+        """Projects queries to initial states.
+
+        This method is for an outer layer. The Hopfield layer must be built.
 
         Args:
             query: (B, T, Dq).
@@ -208,7 +211,7 @@ class Hopfield(HeadsAttention):
     ) -> tuple[Tensor, Tensor | None]:
         """Runs all update steps on projected states and a projected memory.
 
-        This method is for an outer layer. It needs a built layer.
+        This method is for an outer layer. The Hopfield layer must be built.
 
         Args:
             states: the result of `states`, (B, T, H, E).
@@ -271,7 +274,7 @@ class Hopfield(HeadsAttention):
     def to_multi_head(self, **kwargs: Any) -> Any:
         """Converts this layer with one update step to `MultiHeadAttention`.
 
-        The attention has the scale 1/√E, so β is merged into the query projection.
+        The new layer has the scale 1/√E, so β is merged into its query projection.
 
         Args:
             **kwargs: arguments of the layer, such as its name.
@@ -281,8 +284,9 @@ class Hopfield(HeadsAttention):
 
         Raises:
             RuntimeError: if this layer is not built.
-            ValueError: without projections, with more than one step, or if the queries
-                are normalized after the projection, so β cannot be merged.
+            ValueError: for a layer without projections or with more than one step; or
+                if β cannot be merged because queries are normalized after the
+                projection.
         """
         check_usable(self, "to_multi_head", None)
         return from_multi_head.attention_of(self, **kwargs)
@@ -324,11 +328,11 @@ class Hopfield(HeadsAttention):
             return super()._projection(rank, width, name, *given, **more)
         # Reshape to one head, (B, ·, 1, E), and back to (B, ·, V).
         through = keras.layers.Reshape((-1, *width), dtype=self.dtype_policy, name=name)
-        through.supports_masking = True  # avoids a warning about input masks
+        through.supports_masking = True  # prevents a warning about input masks
         return through
 
     def _sharpness(self, dtype: str) -> Tensor | None:
-        """Returns the factor of the states, β √E of each head, (H, 1); None for 1."""
+        """Returns the factors β √E of the states, (H, 1), or None if all are 1."""
         if self._log_beta is not None:
             beta = ops.exp(ops.cast(self._log_beta, "float32"))
             found = beta * self._key_dim**0.5
@@ -350,7 +354,7 @@ class Hopfield(HeadsAttention):
         bias: Tensor | None = None,
         dropout_mask: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Runs all steps on projected heads (B, ·, H, ·); returns the last weights."""
+        """Runs all steps on heads (B, ·, H, ·); returns the output and last weights."""
         attend = super()._compute_attention
         sharpness = self._sharpness(query.dtype)
         last = (training, return_attention_scores, use_causal_mask, bias, dropout_mask)

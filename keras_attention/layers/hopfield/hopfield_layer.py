@@ -31,9 +31,9 @@ class HopfieldLayer(TrainablePatterns):
 
     After the layer is built, `layer.patterns.assign(stored)` sets the patterns (S, D),
     for example to training samples. `layer.patterns.trainable = False` then freezes the
-    patterns, but not the projections and separate values. This flag is not saved with
-    the model: set it again after loading. `layer.trainable = False` freezes the whole
-    layer, including the projections.
+    patterns, but not the projections or the separate values. This flag is not saved
+    with the model: set the flag again after loading. `layer.trainable = False` freezes
+    the whole layer, including the projections.
 
     Args:
         num_patterns: S, the number of patterns.
@@ -46,8 +46,8 @@ class HopfieldLayer(TrainablePatterns):
         beta: β, a number or a list with one number per head; defaults to 1/√E.
         trainable_beta: whether each head learns its β.
         normalizer: "softmax", "softmax1", "sparsemax", "entmax15" or "hardmax".
-        projections: True, False or a dict, as in `Hopfield`. Its `output_shape` is the
-            width of the output and defaults to D.
+        projections: True, False or a dict, as in `Hopfield`. In the dict,
+            `output_shape` is the width of the output and defaults to D.
         dropout: the fraction of attention weights dropped during training.
 
     Call arguments:
@@ -68,7 +68,7 @@ class HopfieldLayer(TrainablePatterns):
         projection.
 
     Raises:
-        ValueError: for a num_patterns below 1, and as in `Hopfield`.
+        ValueError: if `num_patterns` is below 1, and as in `Hopfield`.
         RuntimeError: if `patterns` or `values` is read before the layer is built.
 
     Example:
@@ -142,7 +142,7 @@ class HopfieldLayer(TrainablePatterns):
     ) -> tuple[Tensor, Tensor | None]:
         key, value = (ops.expand_dims(x, 0) for x in (self._patterns, self._values))
         prepared = self.hopfield.prepare(value, key)  # (1, S, H, E)
-        # All inputs share the patterns, so treat them as the queries of one sample.
+        # All inputs share the patterns, so treat the inputs as queries of one sample.
         together = ops.reshape(inputs, (1, -1, inputs.shape[-1]))  # (1, B·T, D)
         output, weights = self.hopfield.associate(
             self.hopfield.states(together),

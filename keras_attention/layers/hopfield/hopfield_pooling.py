@@ -21,13 +21,13 @@ Tensor = Any
 
 @export
 class HopfieldPooling(TrainablePatterns):
-    """Pools a set into a few vectors: learned states retrieve one vector each.
+    """Pools a set into a few vectors: each learned state retrieves one vector.
 
         ξ ← Σₛ pₛ kₛ,  p = softmax(β K ξ);   o = Σₛ pₛ vₛ
 
     These are the equations of `Hopfield`. The members of the set are the stored
-    patterns. The initial states ξ are projections of a learned weight, which is
-    projected once, not once per sample.
+    patterns. The initial states ξ are projections of learned vectors. The layer
+    computes these projections once, not once per sample.
 
     Args:
         num_patterns: T, the number of learned states and of returned vectors.
@@ -39,8 +39,8 @@ class HopfieldPooling(TrainablePatterns):
         beta: β, a number or a list with one number per head; defaults to 1/√E.
         trainable_beta: whether each head learns its β.
         normalizer: "softmax", "softmax1", "sparsemax", "entmax15" or "hardmax".
-        projections: True, False or a dict, as in `Hopfield`. Its `output_shape` is the
-            width of the output and defaults to D.
+        projections: True, False or a dict, as in `Hopfield`. In the dict,
+            `output_shape` is the width of the output and defaults to D.
         dropout: the fraction of attention weights dropped during training.
 
     Call arguments:
@@ -60,7 +60,7 @@ class HopfieldPooling(TrainablePatterns):
         projection.
 
     Raises:
-        ValueError: for a num_patterns below 1, and as in `Hopfield`.
+        ValueError: if `num_patterns` is below 1, and as in `Hopfield`.
 
     Example:
 

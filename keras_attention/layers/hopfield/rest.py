@@ -1,4 +1,4 @@
-"""Updates states until each one converges.
+"""Updates states until each state converges.
 
 Shapes: B batch, T states, H heads, E width of a head.
 """
@@ -14,17 +14,17 @@ from keras_attention import kernels
 
 Tensor = Any
 
-MAX_STEPS = 100  # for states that do not converge
+MAX_STEPS = 100  # the limit for states that do not converge
 
 
 def iterate_until_rest(
     update: Callable[[Tensor], Tensor], state: Tensor, tolerance: float
 ) -> Tensor:
-    """Returns the converged states (B, T, H, E); no gradient flows.
+    """Updates the states until convergence, and returns them without a gradient.
 
     Args:
-        update: computes one step of all states.
-        state: the initial states.
+        update: a function that computes one step of all states.
+        state: the initial states, (B, T, H, E).
         tolerance: the largest distance that a converged state moves in one step.
     """
 

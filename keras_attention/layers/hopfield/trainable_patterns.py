@@ -36,14 +36,14 @@ SHARED = (
 
 
 class TrainablePatterns(Configured, keras.layers.Layer, abc.ABC):
-    """Abstract base class: a `Hopfield` sublayer with learned vectors.
+    """Abstract base class of layers that call a `Hopfield` with learned vectors.
 
     Subclasses define `build`, `_retrieve` and `_shapes_of`.
 
     Args:
         num_patterns: the number of learned vectors.
         shared: the values of the `Hopfield` arguments listed in `SHARED`.
-        more: further arguments of the `Hopfield`, by name.
+        more: a dict of further arguments of the `Hopfield` sublayer.
         **kwargs: arguments of the layer.
     """
 
@@ -118,7 +118,7 @@ class TrainablePatterns(Configured, keras.layers.Layer, abc.ABC):
 
     @abc.abstractmethod
     def _shapes_of(self, shape: tuple) -> tuple[tuple, tuple]:
-        """Returns the shapes of output and weights for a shape of the inputs."""
+        """Returns the shapes of the output and the weights for inputs of this shape."""
 
     def _add_patterns(self, name: str, width: int) -> Any:
         """Adds a weight (num_patterns, D), initialized to vectors of length about 1."""
@@ -126,7 +126,7 @@ class TrainablePatterns(Configured, keras.layers.Layer, abc.ABC):
         return self.add_weight((self.num_patterns, width), samples, name=name)
 
     def _take_arguments(self) -> None:
-        """Copies the arguments of the `Hopfield`; after its build, also its widths."""
+        """Copies the arguments of the `Hopfield`, and its widths once it is built."""
         for name in self._arguments:
             setattr(self, name, getattr(self.hopfield, name))
 
@@ -135,8 +135,8 @@ class TrainablePatterns(Configured, keras.layers.Layer, abc.ABC):
         self.built = True
         layer: Any = self
         if not layer.trainable:
-            # Freeze the weights that `build` has created, too. Toggle the flag, because
-            # TensorFlow ignores setting an attribute to its current value.
+            # Also freeze the weights that `build` has created. Toggle the flag, because
+            # TensorFlow ignores an assignment that does not change an attribute.
             layer.trainable = True
             layer.trainable = False
 

@@ -68,8 +68,8 @@ class FactFinder(Configured, keras.layers.Layer):
 
     Returns:
         A dict with
-        "facts" (B, K, M): the score of each memory at each hop, relative to the chosen
-            memory, which has 0;
+        "facts" (B, K, M): the score of each memory at each hop, in comparison with the
+            chosen memory, whose score is 0;
         "found" int32 (B, K): the chosen slots, −1 after the last fact.
 
     Masking:
@@ -139,7 +139,7 @@ class FactFinder(Configured, keras.layers.Layer):
         self.built = True
 
     def embed(self, state: Tensor) -> Tensor:
-        """Maps sums of embeddings (..., D) to the vectors to compare (..., D)."""
+        """Maps sums of embeddings (..., D) to vectors for comparison, (..., D)."""
         return state if self.map is None else self.map(ops.tanh(state))
 
     def weights_of_time(self, query: Tensor) -> Tensor:
@@ -179,7 +179,7 @@ class FactFinder(Configured, keras.layers.Layer):
             score = ranking.preference_over(taken, similar, weights, x, times)
             shown = is_valid
             if training and supporting_facts is not None:
-                # Without a record "nothing more", no memory matches the label −1.
+                # If there is no record "nothing more", no memory matches the label −1.
                 named = ops.logical_or(supporting_facts[:, hop] >= 0, times[:, -1] == 0)
                 shown = ops.logical_and(is_valid, named[:, None])
             facts.append(ranking.hide(score, shown))

@@ -40,8 +40,8 @@ class KeyValueHop(OneHeadAttention):
             matrix; R multiplies the other entries by one scalar. A vector may then end
             in an entity code, and R does not mix entities. Defaults to D.
         normalizer: "softmax", or another normalizer of `Attention`.
-        kernel_initializer: the initializer of R's matrix. Defaults to the identity,
-            with which q′ = q + o.
+        kernel_initializer: the initializer of R's matrix. Defaults to the identity, so
+            q′ = q + o before training.
 
     Call arguments:
         query: q, (B, D) or (B, T, D).
@@ -63,7 +63,7 @@ class KeyValueHop(OneHeadAttention):
         Boolean, True = may attend. If all memories are masked, o is 0 and q′ = R q.
 
     Raises:
-        ValueError: if keys or values have another width than the query.
+        ValueError: if keys or values do not have the width of the query.
 
     Example:
 
@@ -135,7 +135,7 @@ class KeyValueHop(OneHeadAttention):
         return self._map(query + found), weights, ()  # q′ = R (q + o)
 
     def _map(self, query: Tensor) -> Tensor:
-        """Returns R q: a matrix times the features, a scalar times the rest."""
+        """Returns R q: R multiplies features by a matrix, other entries by a scalar."""
         features = self.query_dense.units
         if features == query.shape[-1]:
             return self.query_dense(query)

@@ -19,7 +19,7 @@ Tensor = Any
 
 
 def block(layer: Any, name: str) -> SentenceEncoder:
-    """Returns one block of U, which embeds a sentence as a sum over its features."""
+    """Returns one block of U. A block embeds a sentence as a sum over its features."""
     return SentenceEncoder(
         layer.features,
         layer.embedding_dim,
@@ -46,6 +46,6 @@ def hidden_layer(layer: Any) -> keras.layers.Dense:
 
 
 def sentences(memory: Tensor, slots: Tensor) -> Tensor:
-    """Returns the features (B, K, ·) in the slots (B, K) of the memory."""
+    """Returns the features (B, K, ·) in the slots `slots` (B, K) of `memory`."""
     records = ops.take_along_axis(memory, slots[:, :, None], axis=1)
     return records[:, :, 1:]  # (B, K, ·)

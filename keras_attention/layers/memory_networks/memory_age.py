@@ -30,7 +30,7 @@ class MemoryAge(Configured, keras.layers.Layer):
     learns "before" and "after" instead of exact ages.
 
     Args:
-        memory_size: the largest age; older sentences get this age.
+        memory_size: the largest age. All older sentences get this age.
         noise: the largest number of inserted empty memories, as a fraction of the
             story's length. The paper uses 0.1.
         seed: the random seed of the noise.

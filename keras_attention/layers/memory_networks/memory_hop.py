@@ -27,7 +27,7 @@ Tensor = Any
 
 @export
 class MemoryHop(OneHeadAttention):
-    """One hop over a memory with an input side and an output side.
+    """One hop over a memory with an input vector and an output vector in each slot.
 
         pᵢ = softmax(uᵀ mᵢ)         the relevance of memory i to the state u
         o  = Σᵢ pᵢ cᵢ
@@ -44,7 +44,7 @@ class MemoryHop(OneHeadAttention):
             hop may also attend to nothing.
         slots: the total number of memories. Empty memories have score 0 and value 0,
             as in the paper, so a hop may attend to nothing. Masked memories count as
-            empty. Requires the softmax. None if no memory is empty.
+            empty. Requires the softmax. None means that no memory is empty.
         linear_start: whether training starts without the normalizer, p = uᵀm. The
             non-trainable variable `linear` stores the current mode. Set it to False, as
             the callback `LinearStart` does, to use the normalizer.

@@ -24,8 +24,8 @@ class MemoryWriter(Configured, keras.layers.Layer):
 
     The memory is a table of records. A record holds the time and the features of a
     sentence. An extra last slot may hold m_∅, "nothing more". A network chooses m_∅ to
-    signal that it has found all facts it needs. The time of m_∅ is before all
-    sentences. The layer has no weights.
+    signal that it has found all facts that it needs. The time of m_∅ is earlier than
+    the times of all sentences. The layer has no weights.
 
     Args:
         nothing: the single feature of m_∅; None for a memory without m_∅.
@@ -82,6 +82,6 @@ class MemoryWriter(Configured, keras.layers.Layer):
 
 
 def shifted(x: Tensor) -> Tensor:
-    """Shifts each row right by one position, with 0 in front; the length stays."""
+    """Shifts each row right by one position: puts 0 in front, drops the last entry."""
     front = ((0, 0),) * (len(x.shape) - 1)
     return ops.pad(x, (*front, (1, 0)))[..., :-1]

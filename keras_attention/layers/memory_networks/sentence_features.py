@@ -25,7 +25,8 @@ class SentenceFeatures(Configured, keras.layers.Layer):
     """I, the input feature map: represents a sentence by its words and n-grams.
 
     The feature of a word is its token. The features of n-grams of two or more words
-    follow those of the words. A hash maps each n-gram to one of `buckets` features:
+    come after the features of words. A hash maps each n-gram to one of `buckets`
+    features:
 
         h(w₁ … wₙ) = (h(w₁ … wₙ₋₁) · p + wₙ) mod buckets,  h(w₁) = w₁ mod buckets
 
@@ -45,7 +46,7 @@ class SentenceFeatures(Configured, keras.layers.Layer):
         int32 (..., L · ngrams), feature indices below `size`; 0 is padding.
 
     Raises:
-        ValueError: if a size is below 1, or V · buckets does not fit int32.
+        ValueError: if a size is below 1, or V · buckets does not fit into int32.
 
     Example:
 
@@ -93,7 +94,7 @@ class SentenceFeatures(Configured, keras.layers.Layer):
         is_valid = masks.padding(word)  # (..., L)
         parts, hashed, whole = [word], word % self.buckets, is_valid
         for _ in range(1, self.ngrams):
-            # Extend the n-gram that ends at the previous word by this word.
+            # Append this word to the n-gram that ends at the previous word.
             hashed = (shifted(hashed) * self.factor + word) % self.buckets
             whole = ops.logical_and(is_valid, shifted(whole))
             parts.append(ops.where(whole, self.vocabulary_size + hashed, 0))

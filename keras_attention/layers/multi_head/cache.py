@@ -1,4 +1,4 @@
-"""The cache of step-by-step self-attention, a ring buffer under a sliding window.
+"""The cache of step-by-step self-attention; with a window, it is a ring buffer.
 
 Shapes: B batch, T steps, P positions of a cache, G heads of keys and values, E width of
 a head, V width of a value.
@@ -52,7 +52,7 @@ def write_cache(
 
 
 def _ring_positions(last: Tensor, size: int) -> Tensor:
-    """Returns the positions in a ring buffer after position `last` is written, (P,).
+    """Returns the positions (P,) in a ring buffer after position `last` is written.
 
     Slot j holds the largest p ≤ last with p mod P = j. If p < 0, the slot is empty.
     """

@@ -14,7 +14,7 @@ GROUPED = {
 
 
 def arguments_of(layer: Any) -> dict[str, Any]:
-    """Returns the arguments of our `MultiHeadAttention` for a layer of Keras.
+    """Returns the arguments that make our `MultiHeadAttention` equal to `layer`.
 
     Args:
         layer: a `keras.layers.MultiHeadAttention` or
@@ -40,7 +40,7 @@ def arguments_of(layer: Any) -> dict[str, Any]:
 
 
 def take_weights(made: Any, layer: Any) -> None:
-    """Builds our layer like a layer of Keras, and copies the weights.
+    """Builds our layer for the shapes of a Keras layer, and copies the weights.
 
     Args:
         made: our layer, created with the result of `arguments_of`.

@@ -13,7 +13,7 @@ Array = np.ndarray
 
 
 def arguments_of(module: Any) -> dict[str, Any]:
-    """Returns the arguments of our `MultiHeadAttention` for a module of torch.
+    """Returns the arguments that make our `MultiHeadAttention` equal to `module`.
 
     Args:
         module: a `torch.nn.MultiheadAttention`.

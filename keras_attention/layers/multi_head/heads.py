@@ -26,12 +26,12 @@ Shape = Sequence[Any]
 class Call(NamedTuple):
     """A checked call: all tensors and masks fit, and the masks are booleans."""
 
-    query: Tensor  # (B, ..., D); a single query has its T axis
+    query: Tensor  # (B, ..., D); a single query gets a T axis
     query_mask: Tensor | None  # (B, ...)
     value_mask: Tensor | None  # (B, ...)
     key_mask: Tensor | None  # (B, ...)
     attention_mask: Tensor | None  # see `axes.fold_mask`
-    bias: Tensor | None  # with all axes of the weights
+    bias: Tensor | None  # has all axes of the weights
     single: bool  # whether the query had no T axis
 
 
@@ -126,8 +126,8 @@ def check_inputs(query: Shape, value: Shape, key: Shape, axes: Any) -> folding.A
         The attention axes as non-negative indices.
 
     Raises:
-        ValueError: if ranks, batches, lengths of value and key, or the other axes
-            differ, or if there is nothing to attend to.
+        ValueError: if the ranks, the batch sizes, the lengths of value and key, or the
+            sizes of other axes differ, or if there is nothing to attend to.
     """
     received = (
         f"Received: query_shape={tuple(query)}, value_shape={tuple(value)}, "
@@ -270,7 +270,7 @@ def fold_call(call: Call, key: Tensor, axes: folding.Axes) -> Call:
 
 
 def with_time(query: Any, value: Any, key: Any) -> tuple[tuple, tuple, tuple]:
-    """Returns the shapes, with a T axis added for a single query."""
+    """Returns the three shapes; a single query gets a T axis."""
     query, value = tuple(query), tuple(value)
     key = value if key is None else tuple(key)
     if len(query) == 2 and len(value) == 3:
@@ -299,7 +299,7 @@ def attention_equations(rank: int, axes: folding.Axes) -> tuple[str, str]:
 
 
 def check_order(layer: Any, axes: folding.Axes, causal: bool) -> None:
-    """Raises a ValueError for options that require a single attention axis."""
+    """Raises a ValueError for options that need one axis if there are several axes."""
     ordered = {
         "use_causal_mask": causal,
         "sliding_window": getattr(layer, "sliding_window", None),
@@ -319,7 +319,7 @@ def check_kept(layer: Any, name: str, inputs: Tensor, kept: Any) -> None:
     """Checks that projected keys and values fit a layer and the batch of its inputs.
 
     Raises:
-        ValueError: if they belong to another layer or batch.
+        ValueError: if the keys and values belong to another layer or batch.
     """
     for part, width in (("key", layer.key_dim), ("value", layer.value_dim)):
         found = tuple(getattr(kept, part).shape)

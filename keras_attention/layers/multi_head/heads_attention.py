@@ -118,7 +118,7 @@ class HeadsAttention(ProjectedHeads):
         return_weights: bool,
         causal: bool,
     ) -> tuple[Tensor, Tensor | None]:
-        """Applies all masks; returns the heads' output (B, T, H, V) and the weights."""
+        """Returns the heads' outputs (B, T, H, V) and the weights, with all masks."""
         own = causal and not self._takes_causal
         mask = self._compute_attention_mask(
             query,
@@ -212,7 +212,7 @@ class HeadsAttention(ProjectedHeads):
         bias: Tensor | None = None,
         dropout_mask: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Returns softmax(q kᵀ / √E) v of projected heads, and the weights on request.
+        """Returns softmax(q kᵀ / √E) v of projected heads, and the weights or None.
 
         Args:
             query: (B, T, H, E).
@@ -263,7 +263,8 @@ class HeadsAttention(ProjectedHeads):
         if type(self)._masked_softmax is not HeadsAttention._masked_softmax:
             return False
         if self.normalizer == "softmax1" or self._sinks is not None:
-            return queries != 1  # for one query, weights cost less than an extra key
+            # The kernel needs an extra key, which is slower for a single query.
+            return queries != 1
         return self.normalizer == "softmax"
 
     def _fused(

@@ -1,4 +1,4 @@
-"""Calls of the hooks of Keras' layer, which subclasses override.
+"""Calls the methods of Keras' layer that a subclass may override.
 
 An override of `_compute_attention` may have the signature of an older Keras.
 

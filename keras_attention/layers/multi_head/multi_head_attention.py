@@ -62,8 +62,8 @@ class MultiHeadAttention(OrderedHeads):
             of the query.
         seed: the random seed of the dropout.
         num_key_value_heads: G, the number of key and value heads, which must divide H.
-            Fewer than H gives grouped-query attention, 1 gives multi-query attention.
-            Defaults to H.
+            A number below H gives grouped-query attention, and 1 gives multi-query
+            attention. Defaults to H.
         normalizer: "softmax", "softmax1", "sparsemax", "entmax15", "hardmax" or
             "linear"; or a registered callable f(scores, mask).
         position: "rotary", "alibi", "relative", or a layer `RotaryEmbedding`,
@@ -97,9 +97,10 @@ class MultiHeadAttention(OrderedHeads):
 
     Masking:
         Boolean, True = may attend; numbers 0 and 1 are accepted. If a mask is not
-        given, the mask that the tensor carries is used; it is not modified. A fully
-        masked query gets weights 0 and output 0 from each head, so the output is the
-        bias of the output projection. The output carries the mask of the query tensor.
+        given, the mask that the tensor carries is used, and the layer does not modify
+        it. A fully masked query gets weights 0 and output 0 from each head, so the
+        output is the bias of the output projection. The output carries the mask of the
+        query tensor.
 
     Raises:
         ValueError: for sizes that are not positive; a `num_key_value_heads` that does

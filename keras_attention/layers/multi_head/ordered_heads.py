@@ -51,7 +51,7 @@ class OrderedHeads(HeadsAttention):
             inputs, mask = ops.expand_dims(inputs, 1), ops.expand_dims(mask, 1)
         window = self.sliding_window
         check_kept(self, "cache", inputs, cache)
-        if cache.key.shape[1] != window:  # else a ring buffer
+        if cache.key.shape[1] != window:  # a ring buffer always has room
             check_room(inputs, cache, index)
         t = masks.positions(inputs.shape[1], index)
         value = kernels.dense(self._value_dense, inputs, 1)
@@ -171,7 +171,7 @@ class OrderedHeads(HeadsAttention):
         """Rotates queries or keys (B, T, H, E) at positions (T,) or (B, T)."""
         if self.position is None:
             return x
-        # A position given as a layer may have another compute dtype.
+        # A position layer may have another compute dtype than this layer.
         return ops.cast(self.position.rotate(x, position), x.dtype)
 
     def _own_bias(self, t: Tensor, s: Tensor) -> Tensor | None:

@@ -49,7 +49,7 @@ class ProjectedHeads(AttentionLayer):
         seed: the random seed of the dropout.
     """
 
-    # Options of `MultiHeadAttention` only.
+    # Only `MultiHeadAttention` has these options.
     attention_axes: tuple[int, ...] | None = None
     sliding_window: int | None = None
     flash_attention: bool | None = None
@@ -107,7 +107,8 @@ class ProjectedHeads(AttentionLayer):
         self._bias_regularizer = self.bias_regularizer = keras.regularizers.get(
             bias_regularizer
         )
-        # For the projections; Keras applies `activity_regularizer` to layer outputs.
+        # Only the projections use it. Keras would apply an attribute
+        # `activity_regularizer` to the output of this layer.
         self._activity_regularizer = keras.regularizers.get(activity_regularizer)
         self._kernel_constraint = self.kernel_constraint = keras.constraints.get(
             kernel_constraint
@@ -171,7 +172,7 @@ class ProjectedHeads(AttentionLayer):
         query, value, key = with_time(query_shape, value_shape, key_shape)
         check_inputs(query, value, key, self.attention_axes)
         rank, heads, groups = len(query), self._num_heads, self.num_key_value_heads
-        # Names and order match Keras' layer, so its weights fit.
+        # The names and the order match Keras' layer, so weights of that layer fit.
         self._query_dense = self._projection(rank, (heads, self._key_dim), "query")
         self._query_dense.build(query)
         self._key_dense = self._projection(rank, (groups, self._key_dim), "key")
@@ -189,7 +190,7 @@ class ProjectedHeads(AttentionLayer):
         self.built = True
 
     def _build_gate(self, query_shape: tuple) -> None:
-        """Builds the gate at this point to keep Keras' order of weights."""
+        """Builds the gate after the keys, to keep the order of weights in Keras."""
 
     def _build_attention(self, rank: int) -> None:
         """Sets the attributes that Keras' layer has for projections of this rank."""

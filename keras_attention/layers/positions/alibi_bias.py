@@ -21,7 +21,8 @@ class AlibiBias(ScoreBias):
     """Attention with linear biases: adds −m |t − s| to the scores.
 
     Each head has a fixed slope m. With a causal mask, this is the bias of the paper.
-    Without one, the bias is symmetric in future and past keys.
+    Without a causal mask, future keys get the same bias as past keys at the same
+    distance.
 
     Call arguments:
         scores: (B, H, T, S).

@@ -22,7 +22,7 @@ NAMES: dict[str, type[Position]] = {
 
 
 def get(identifier: Any, dtype: Any = None) -> Position | None:
-    """Returns the position for a name, a config or an instance, and None for None.
+    """Returns the position for a name, a config or an instance, or None for None.
 
     Args:
         identifier: "rotary", "alibi", "relative", a config, or a `Position`.

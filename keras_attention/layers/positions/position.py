@@ -29,12 +29,12 @@ class Position(Configured, keras.layers.Layer):
         self.supports_masking = True
 
     def build_for(self, heads: int, width: int) -> None:
-        """Builds the layer for a number of heads and a width per head."""
+        """Builds the layer for `heads` heads of width `width`."""
         if not self.built:
             self.build((None, None, heads, width))
 
     def check_same_size(self, name: str, built: int, wanted: int) -> None:
-        """Raises a ValueError for an attention of another size than at build time."""
+        """Raises a ValueError if the size `built` is not the size `wanted`."""
         if built != wanted:
             raise ValueError(
                 f"`position` is shared, and was built for {name}={built}: attention "
@@ -47,9 +47,9 @@ class Position(Configured, keras.layers.Layer):
         return x
 
     def bias(self, query_position: Tensor, key_position: Tensor) -> Tensor | None:
-        """Returns the bias (H, T, S) of queries at positions (T,) and keys at (S,).
+        """Returns the bias (H, T, S) for query positions (T,) and key positions (S,).
 
-        Positions (B, T) or (B, S) give a bias (B, H, T, S).
+        With positions (B, T) or (B, S), the bias is (B, H, T, S).
         """
         return None
 

@@ -25,7 +25,7 @@ class RelativePositionBias(ScoreBias):
     Args:
         buckets: the number of buckets; each direction gets half of them if
             `bidirectional` is True.
-        max_distance: distances from this one on share the last bucket.
+        max_distance: all distances of at least this number share the last bucket.
         bidirectional: whether future and past keys have different buckets.
         embeddings_initializer: the initializer of the numbers.
 
@@ -36,8 +36,8 @@ class RelativePositionBias(ScoreBias):
         (B, H, T, S).
 
     Raises:
-        ValueError: for too few buckets for `max_distance`, or scores that are not of
-            rank 4.
+        ValueError: if `buckets` is too small for `max_distance`, or the scores are not
+            of rank 4.
 
     Example:
 
@@ -65,7 +65,7 @@ class RelativePositionBias(ScoreBias):
         self.max_distance = positive("max_distance", max_distance)
         self.bidirectional = bidirectional
         self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
-        positions.bucket_table(buckets, max_distance, bidirectional)  # validates
+        positions.bucket_table(buckets, max_distance, bidirectional)  # checks the sizes
 
     def build_heads(self) -> None:
         self.embedding = keras.layers.Embedding(

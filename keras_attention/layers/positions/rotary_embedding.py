@@ -22,7 +22,7 @@ Tensor = Any
 
 @export
 class RotaryEmbedding(Position):
-    """Rotates queries and keys by position, so scores depend on their distance.
+    """Rotates queries and keys, so that scores depend on relative positions.
 
     Args:
         max_wavelength: m; pair i rotates by the angle m^(−2i/E) per position.
@@ -30,10 +30,10 @@ class RotaryEmbedding(Position):
             and slightly increases the scores.
         factor: the ratio of the target length to the training length.
         original_length: the training length, for "yarn".
-        fast: pairs with more rotations than this within `original_length` keep their
-            rate, for "yarn".
-        slow: the rate of pairs with fewer rotations than this is divided by `factor`,
-            for "yarn".
+        fast: for "yarn"; pairs that make more than `fast` rotations within
+            `original_length` keep their rates.
+        slow: for "yarn"; the rates of pairs that make fewer than `slow` rotations are
+            divided by `factor`.
         interleaved: True pairs neighbouring entries, as in the paper. False pairs entry
             i with entry i + E/2, as in most published weights.
 

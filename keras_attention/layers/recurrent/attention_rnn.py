@@ -72,20 +72,20 @@ class AttentionRNN(Configured, keras.layers.Layer):
             cells. Its dropout and recurrent dropout are sampled once per sequence, as
             in `keras.layers.RNN`.
         attention: an attention layer such as `BahdanauAttention(units)` or
-            `MultiHeadAttention(num_heads, key_dim)`, one of Keras, or a custom layer
-            with the call of Keras' attention layers; or a list of layers, whose outputs
-            are concatenated. A Keras layer with dropout raises an error during
-            training, because it would sample inside the loop.
+            `MultiHeadAttention(num_heads, key_dim)`, an attention layer of Keras, or a
+            custom layer with the call of Keras' attention layers. With a list of
+            layers, their outputs are concatenated. A Keras layer with dropout raises an
+            error during training, because it would sample inside the loop.
         order: "before" or "after".
         attention_units: A, the width of the attentional vector; None for [s; c].
-        input_feeding: whether the cell also reads the previous attentional vector, or
-            the previous cₜ without `attention_units`. It requires `order="after"`.
+        input_feeding: whether the cell also reads the previous attentional vector
+            h̃ₜ₋₁ (or cₜ₋₁ if `attention_units` is None). It requires `order="after"`.
         return_sequences: whether to return the outputs of all steps.
         return_state: whether to return the last state as well.
 
     Call arguments:
         inputs: (B, T, D).
-        memory: (B, S, V); or a list with one memory for each attention.
+        memory: (B, S, V); or a list with one memory for each attention layer.
         key: (B, S, ·), defaults to the memory; a list if `memory` is a list.
         initial_state: the states of the cell, for instance from an encoder, as a list
             of tensors (B, U); or the whole state returned with `return_state`. Defaults
@@ -101,8 +101,8 @@ class AttentionRNN(Configured, keras.layers.Layer):
         `return_sequences`, only the output of the last unmasked step. With
         `return_state`, the tensors of the state follow: the states of the cell, the fed
         vector and the states of the attention. With `return_attention_scores`, the
-        weights follow last: (B, T, S), or (B, H, T, S) for an attention with heads; a
-        list of them if `attention` is a list.
+        weights are last: (B, T, S), or (B, H, T, S) for an attention layer with heads.
+        If `attention` is a list, the weights are a list.
 
     Masking:
         Boolean, True = valid. If a mask is not given, the mask that the tensor carries
@@ -178,7 +178,7 @@ class AttentionRNN(Configured, keras.layers.Layer):
         batch = inputs_shape[0]
         query = (batch, 1, state_widths(self.cell)[0])
         shapes = split_shapes(len(self.attentions), memory_shape, key_shape)
-        # Not tracked or saved by Keras, which tracks the layers in `attentions`.
+        # Keras tracks and saves `attentions`, but not `protocol`.
         found = [as_attention(one) for one in self.attentions]
         self.protocol = SimpleNamespace(attentions=found)
         self.context_width = 0
@@ -246,7 +246,7 @@ class AttentionRNN(Configured, keras.layers.Layer):
         return tuple(returned) if len(returned) > 1 else output
 
     def record(self, weights: tuple) -> None:
-        """Records the weights of each attention, (B, T, S) or (B, H, T, S)."""
+        """Records the weights of each attention layer, (B, T, S) or (B, H, T, S)."""
         for one, array in zip(self.attentions, weights):
             record(f"{self.path}/{one.name}" if self.is_list else self.path, array)
 
@@ -254,7 +254,7 @@ class AttentionRNN(Configured, keras.layers.Layer):
         """Projects the keys of the memory once, for all steps; see `Attention.prepare`.
 
         Args:
-            memory: (B, S, V), or a list with one memory for each attention.
+            memory: (B, S, V), or a list with one memory for each attention layer.
             key: (B, S, ·), defaults to the memory.
             mask: booleans (B, S), or a list.
 
@@ -301,8 +301,8 @@ class AttentionRNN(Configured, keras.layers.Layer):
             training: whether the layer is in training mode.
 
         Returns:
-            For each attention, a structure of tensors (B, T, ·), or `()` if it is not
-            random. None if no attention is random.
+            A tuple with a structure of tensors (B, T, ·) for each attention layer, or
+            `()` for a layer that is not random. None if no layer is random.
         """
         found = [
             one.sample((*shape, ops.shape(memory.value)[1]), training)
@@ -323,7 +323,8 @@ class AttentionRNN(Configured, keras.layers.Layer):
     ) -> tuple[State, StepOutput]:
         """Computes one step.
 
-        `read_out` computes the attentional vector, unless it is fed.
+        With input feeding, this method also computes the attentional vector.
+        Otherwise, `read_out` computes it.
 
         Args:
             inputs: xₜ, (B, D).

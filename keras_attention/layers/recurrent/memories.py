@@ -28,16 +28,17 @@ def attention_list(attention: Any) -> list[Any]:
 
 
 def split_memory(count: int, memory: Any, key: Any, mask: Any) -> list[tuple]:
-    """Returns value, key and mask of each attention, from a call's arguments.
+    """Returns a list with the value, key and mask of each attention layer.
 
     Args:
         count: the number of attention layers.
         memory: (B, S, V), or a list.
-        key: (B, S, ·), a list, or None for the memory.
+        key: (B, S, ·), a list, or None to use `memory`.
         mask: booleans (B, S), a list, or None.
 
     Raises:
-        ValueError: if a list has another length, or values and keys do not fit.
+        ValueError: if a list does not have `count` entries, or values, keys and masks
+            do not fit each other.
     """
     given = {"memory": memory, "key": memory if key is None else key}
     given["memory_mask"] = mask
@@ -62,7 +63,7 @@ def split_memory(count: int, memory: Any, key: Any, mask: Any) -> list[tuple]:
 
 
 def split_shapes(count: int, memory: Any, key: Any) -> list[tuple]:
-    """Returns the shapes of value and key of each attention; see `split_memory`."""
+    """Returns the shapes of the value and key of each layer; see `split_memory`."""
     key = memory if key is None else key
     both = [
         list(given) if isinstance(given[0], (list, tuple)) else [given] * count
@@ -80,15 +81,16 @@ def attend_each(
     return_weights: bool,
     dtype: str,
 ) -> tuple[Tensor, tuple, tuple]:
-    """Computes c, α and the state of each attention, for queries (B, U) or (B, T, U).
+    """Calls each attention layer; returns c of all layers, and their α and states.
 
     Args:
         attentions: the attention layers, as returned by `as_attention`.
-        query: the queries.
+        query: the queries, (B, U) or (B, T, U).
         states: the states of the attention layers.
         prepared: the prepared memories.
-        random: the results of `sample`, `()` for layers that are not random; or None.
-        return_weights: whether to return α; otherwise it is `()`.
+        random: the results of `sample`, with `()` for layers that are not random; or
+            None.
+        return_weights: whether to return α. If False, `()` is returned instead.
         dtype: the dtype of c and α, the compute dtype of the outer layer.
     """
     contexts, weights, new = [], [], []

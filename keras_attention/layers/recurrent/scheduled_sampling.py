@@ -33,12 +33,12 @@ class ScheduledSampling(Configured, keras.layers.Layer):
         ŷₜ     ~ softmax(logits), or its arg max
 
     With teacher forcing only, a decoder never sees its own mistakes during training. ε
-    usually starts at 0 and grows, see
-    `keras_attention.callbacks.ScheduledSamplingDecay`. It is a variable named
-    "sampling_probability". It can therefore change between the steps of a compiled
-    `fit`, and it is saved. No gradient flows through the choice of a word. Outside
-    training, the decoder reads all words of the target, and only the decoder itself
-    runs in a loop.
+    usually starts at 0 and grows; see
+    `keras_attention.callbacks.ScheduledSamplingDecay`. ε is stored in a variable named
+    "sampling_probability". The variable can change between the steps of a compiled
+    `fit`, and it is saved with the layer. No gradient flows through the choice of a
+    word. Outside training, the decoder reads only words of the target, and only the
+    decoder itself runs in a loop.
 
     Args:
         decoder: an `AttentionRNN` that returns sequences and no state.
@@ -47,7 +47,7 @@ class ScheduledSampling(Configured, keras.layers.Layer):
         logits: a layer that maps the decoder's output to logits, such as
             `keras.layers.Dense(V)`.
         sampling_probability: the initial ε, from 0 to 1.
-        choice: "sample" or "argmax", the choice of ŷ.
+        choice: "sample" or "argmax", how the layer chooses ŷ.
         dropout: the fraction of the decoder's inputs and outputs dropped during
             training.
         seed: the random seed of this layer.
@@ -64,7 +64,7 @@ class ScheduledSampling(Configured, keras.layers.Layer):
         Logits (B, T, V).
 
     Masking:
-        Boolean, True = may attend; for the memory only.
+        Only the memory has a mask. It is boolean, True = may attend.
 
     Raises:
         ValueError: for a decoder that is not an `AttentionRNN` or does not return only
@@ -101,7 +101,7 @@ class ScheduledSampling(Configured, keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.supports_masking = True  # the mask of the memory
+        self.supports_masking = True  # for the mask of the memory
         check_decoder(decoder)
         if getattr(embedding, "mask_zero", False):
             raise ValueError(
@@ -198,7 +198,7 @@ class ScheduledSampling(Configured, keras.layers.Layer):
     def _sample(
         self, target: Tensor, shape: tuple[Any, Any], prepared: tuple
     ) -> dict[str, Any]:
-        """Samples the random numbers of all steps, each (B, T, ·)."""
+        """Samples the random numbers of all steps: a dict of tensors (B, T, ...)."""
 
         def uniforms() -> Tensor:
             return keras.random.uniform(
@@ -210,7 +210,8 @@ class ScheduledSampling(Configured, keras.layers.Layer):
             return keras.random.dropout(ones, self.dropout, seed=self.seed_generator)
 
         own = uniforms() < ops.cast(self.probability, "float32")
-        own = ops.logical_and(own, ops.arange(shape[1]) > 0)  # (B, T): not the first
+        # The first word, the start token, is never replaced.
+        own = ops.logical_and(own, ops.arange(shape[1]) > 0)  # (B, T)
         samples = {"own": own}
         attention = self.decoder.sample(prepared, shape, True)
         if attention is not None:
@@ -246,7 +247,7 @@ class ScheduledSampling(Configured, keras.layers.Layer):
 
 
 def check_decoder(decoder: Any) -> None:
-    """Raises a ValueError unless it is an `AttentionRNN` that returns sequences."""
+    """Raises a ValueError unless `decoder` is an `AttentionRNN` that fits."""
     if not isinstance(decoder, AttentionRNN):
         raise ValueError(
             f"`decoder` must be an `AttentionRNN`. Received: decoder={decoder!r}"

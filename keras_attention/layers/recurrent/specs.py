@@ -22,7 +22,7 @@ def output_spec(
     """Returns the shapes and dtypes of a call's outputs; see `AttentionRNN`.
 
     Raises:
-        ValueError: if inputs or memory have another rank.
+        ValueError: if the inputs or a memory do not have rank 3.
     """
     if inputs.shape[-1] is None or len(inputs.shape) != 3:
         raise ValueError(
@@ -65,16 +65,16 @@ def _state_specs(
     batch: Any,
     dtype: str,
 ) -> list[keras.KerasTensor]:
-    """Returns the symbolic tensors of a `State`, flat.
+    """Returns the symbolic tensors of a `State` as a flat list.
 
     Args:
         cell: the cell.
         feedback: the width of the fed vector, or None.
         attentions: the attention layers.
-        values: the memory of each attention, (B, S, V).
+        values: the memory of each attention layer, (B, S, V).
         batch: B.
-        dtype: the dtype of all tensors except the states of the attention, which are
-            float32.
+        dtype: the dtype of all tensors except the states of the attention layers. These
+            states are float32.
     """
     widths = state_widths(cell, True) + ([] if feedback is None else [feedback])
     found = [keras.KerasTensor((batch, width), dtype) for width in widths]

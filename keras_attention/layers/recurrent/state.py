@@ -20,8 +20,8 @@ class State(NamedTuple):
     """The state between two steps of an `AttentionRNN`."""
 
     cell: Any  # s, the state of the cell: a structure of (B, U)
-    feedback: Any  # h̃ (B, A) or c (B, V) with input feeding, or `()`
-    attention: Any  # the state of each attention, `()` if it has none
+    feedback: Any  # with input feeding h̃ (B, A) or c (B, V), else `()`
+    attention: Any  # the state of each layer, `()` if it has none
 
 
 class StepOutput(NamedTuple):
@@ -29,7 +29,7 @@ class StepOutput(NamedTuple):
 
     output: Tensor  # the cell's output (B, U), or with input feeding h̃ (B, A)
     context: Tensor  # c (B, V)
-    weights: Any  # α of each attention, (B, S) or (B, H, S); `()` if not requested
+    weights: Any  # α of each layer, (B, S) or (B, H, S); `()` if not requested
 
 
 def replace_state(cell: Any, state: State, given: Any) -> State:

@@ -39,8 +39,8 @@ def unroll(
         training: the training mode of the cell.
 
     Returns:
-        The last state, and the outputs of all steps: (B, T, ·), with weights (B, T, S)
-        or (B, H, T, S).
+        The last state, and a `StepOutput` of all steps, with tensors (B, T, ·) and
+        weights (B, T, S) or (B, H, T, S).
     """
     shape = ops.shape(inputs)[:2]
     random = rnn.sample(prepared, shape, training)
@@ -71,7 +71,7 @@ def unroll(
 
     state, found = loop.scan(step, state, sequence)
     output, context = (ops.swapaxes(x, 0, 1) for x in found[:2])  # (B, T, ·)
-    if at_once:  # `context` contains the queries
+    if at_once:  # `context` still contains the queries
         attentions, states = rnn.protocol.attentions, state.attention
         context, weights, _ = attend_each(
             attentions,
@@ -88,7 +88,7 @@ def unroll(
 
 
 def hide_steps(mask: Tensor, output: Tensor, weights: tuple) -> tuple[Tensor, tuple]:
-    """Sets the outputs and weights of masked steps to 0, for a mask (B, T)."""
+    """Sets outputs and weights to 0 at the steps where the mask (B, T) is False."""
     is_valid = mask[..., None]  # (B, T, 1)
     output = ops.where(is_valid, output, ops.zeros_like(output))
     found = []

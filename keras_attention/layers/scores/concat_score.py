@@ -23,8 +23,8 @@ Tensor = Any
 class ConcatScore(Score):
     """vᵀ tanh(W [q; k]), Luong's "concat" score.
 
-    W is one matrix for the pair [q; k], as in the paper. The layer applies one half of
-    W to each query and the other half to each key, not W to each pair.
+    W is one matrix for the pair [q; k], as in the paper. The layer does not apply W to
+    each pair: it applies one part of W to each query and the other part to each key.
 
     Args:
         units: U, the width of the hidden layer.

@@ -21,8 +21,8 @@ class CosineScore(Score):
     """qᵀk / (‖q‖ ‖k‖), between −1 and 1.
 
     Args:
-        scale: the factor of the cosine. Without it, the scores lie between −1 and 1,
-            and their softmax is nearly uniform.
+        scale: the factor of the cosine. Without a factor, the scores lie between −1
+            and 1, and their softmax is nearly uniform.
 
     Example:
 

@@ -25,11 +25,11 @@ NAMED: dict[str, tuple[type[Score], dict[str, Any]]] = {
 
 
 def get(identifier: Any, dtype: Any = None) -> Score:
-    """Returns a score from its name, its config, or a `Score` instance.
+    """Returns the score for a name, a config or a `Score` instance.
 
     Args:
         identifier: "dot", "scaled_dot", "cosine", "rbf" or "general"; a `Score`; or
-            the config of one from `keras.saving.serialize_keras_object`.
+            the config of a `Score` from `keras.saving.serialize_keras_object`.
         dtype: the dtype policy of a score created from a name.
 
     Raises:

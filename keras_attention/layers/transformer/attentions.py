@@ -15,20 +15,21 @@ BY_BLOCK = ("self", "num_heads", "output_shape", "attention_axes", "kwargs")
 KNOWN = [
     n for n in signature(MultiHeadAttention.__init__).parameters if n not in BY_BLOCK
 ]
-# For self-attention only: positions of a memory are not positions of the inputs.
+# Only for self-attention: positions of a memory are not positions of the inputs.
 ORDERED = ("position", "sliding_window")
 
 
 def is_layer(attention: Any) -> bool:
-    """Returns whether an `attention` is a layer, not arguments for a layer."""
+    """Returns whether `attention` is a layer, not a dict of arguments or None."""
     return not (attention is None or isinstance(attention, dict))
 
 
 def check_num_heads(num_heads: Any, attention: Any) -> int | None:
-    """Returns the number of heads of a block's multi-head attention; None for a layer.
+    """Returns the checked `num_heads` of a block, None if `attention` is a layer.
 
     Raises:
-        ValueError: if `num_heads` is missing for arguments, or given for a layer.
+        ValueError: if `num_heads` is given although `attention` is a layer, or missing
+            although `attention` is not a layer.
     """
     if is_layer(attention):
         as_attention(attention)
@@ -64,7 +65,7 @@ def check_arguments(name: str, arguments: dict[str, Any] | None) -> dict[str, An
             f"the block's `MultiHeadAttention`, among {KNOWN}. Received: {name} with "
             f"{unknown}"
         )
-    # Each attention creates separate objects from these configs.
+    # Each attention layer creates separate objects from these configs.
     return {k: as_config(v) for k, v in (arguments or {}).items()}
 
 
@@ -106,7 +107,7 @@ def copy_layer(layer: Any, name: str, without: tuple[str, ...] = ()) -> Any:
     Args:
         layer: the layer to copy.
         name: the name of the copy.
-        without: the arguments that the copy does not get.
+        without: the names of arguments that are None in the copy.
     """
     config = layer.get_config()
     changes: dict[str, Any] = dict.fromkeys(without)
@@ -127,7 +128,7 @@ def build_attention(
         memory_shape: (B, S, ·).
 
     Raises:
-        ValueError: if the output does not have the width D of the residual.
+        ValueError: if the output does not have the width D of the queries.
     """
     layer = as_attention(attention, name)
     if not layer.built:

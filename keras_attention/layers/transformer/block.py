@@ -74,7 +74,7 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
         self.norm_first = norm_first
         self.normalization = normalization
         self.epsilon = epsilon
-        self.attention: Any = None  # arguments, unless it is a layer
+        self.attention: Any = None  # a dict; None if a layer is given
         if is_layer(attention):
             self.self_attention = attention
         else:
@@ -110,7 +110,7 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
         self.feedforward_out = self._dense("feedforward_out", inside, shape[-1])
 
     def _check_shape(self, shape: Any) -> tuple:
-        """Returns the shape of the inputs after checking rank and heads."""
+        """Checks the shape of the inputs against `num_heads`, and returns it."""
         shape = tuple(shape)
         if len(shape) != 3:
             raise ValueError(
@@ -156,17 +156,17 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
         return dense
 
     def _check_mask(self, name: str, mask: Any, inputs: Tensor) -> Tensor | None:
-        """Returns a mask of the block as booleans, after checking its shape."""
+        """Checks the shape of a mask, and returns the mask as booleans."""
         return masks.check(name, as_boolean(name, mask), tuple(inputs.shape[:-1]))
 
     def _sublayer_input(self, norm: Any, x: Tensor) -> Tensor:
-        """Returns the input of a sublayer, normalized in the pre-norm form."""
+        """Returns the input of a sublayer: norm(x) in the pre-norm form, else x."""
         return norm(x) if self.norm_first else x
 
     def _add_residual(
         self, norm: Any, x: Tensor, output: Tensor, training: bool | None
     ) -> Tensor:
-        """Adds the residual to a sublayer's output, which may have another dtype."""
+        """Adds a sublayer's output, of any dtype, to the residual x."""
         output = ops.cast(output, self.compute_dtype)
         x = x + self._dropout_layer(output, training=training)
         return x if self.norm_first else norm(x)
@@ -180,7 +180,7 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
         return_weights: bool,
         training: bool | None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Returns self-attention plus residual (B, T, D), and the weights or None."""
+        """Returns self-attention with its residual (B, T, D), and weights or None."""
         read = self._sublayer_input(self.self_attention_norm, inputs)
         found = as_attention(self.self_attention)(
             read,
@@ -199,7 +199,7 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
     def _step_over_inputs(
         self, inputs: Tensor, cache: Any, index: Any, mask: Tensor | None
     ) -> tuple[Tensor, Any]:
-        """Computes the same for the next positions, with a cache of earlier ones."""
+        """Computes self-attention with its residual for new inputs, using a cache."""
         inputs = ops.cast(inputs, self.compute_dtype)
         read = self._sublayer_input(self.self_attention_norm, inputs)
         attention = as_attention(self.self_attention)
@@ -208,7 +208,7 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
         return x, cache
 
     def _feed_forward(self, x: Tensor, training: bool | None = None) -> Tensor:
-        """Returns W₂ f(W₁ x) or W₂ (f(W₁ x) ⊙ W₃ x), with its residual: (B, T, D)."""
+        """Applies the MLP, W₂ f(W₁ x) or W₂ (f(W₁ x) ⊙ W₃ x), and its residual."""
         read = self._sublayer_input(self.feedforward_norm, x)
         inside = self.feedforward_in(read)  # (B, T, F)
         if self.feedforward_gate is not None:
@@ -219,7 +219,7 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
     def _weights_spec(
         self, name: str, batch: Any, queries: Any, keys: Any
     ) -> keras.KerasTensor:
-        """Returns the spec of an attention's weights, even before it is built."""
+        """Returns the spec of the weights of an attention layer, built or not."""
         layer = getattr(self, name, None)
         if layer is None:
             shape = (batch, self.num_heads, queries, keys)
@@ -242,9 +242,9 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
 
 
 def norm_like(block: Block, name: str) -> keras.layers.Layer:
-    """Returns a new normalization of the same kind as in a block, not built yet."""
+    """Returns a new normalization layer, not built, of the kind that a block uses."""
     norm = NORMALIZATIONS[block.normalization](
         epsilon=block.epsilon, dtype=block.dtype_policy, name=name
     )
-    norm.supports_masking = True  # avoids a warning of RMSNormalization
+    norm.supports_masking = True  # prevents a warning of RMSNormalization
     return norm

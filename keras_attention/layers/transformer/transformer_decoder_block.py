@@ -73,7 +73,7 @@ class TransformerDecoderBlock(Block):
     Returns:
         (B, T, D) in the compute dtype. With `return_attention_scores=True`, also a
         tuple of the weights of the self-attention (B, H, T, T) and of the attention to
-        the memory (B, H, T, S), without the H axis for an attention without heads. The
+        the memory (B, H, T, S), without the H axis for a layer without heads. The
         output carries the mask of the inputs.
 
     Raises:
@@ -129,7 +129,7 @@ class TransformerDecoderBlock(Block):
             **kwargs,
         )
         check_cross_attention(attention, cross_attention)
-        self._cross_arguments: Any = None  # if they differ from `attention`
+        self._cross_arguments: Any = None  # only if they differ from `attention`
         self._makes_cross_attention = False
         self.cross_attention: Any = None
         if is_layer(cross_attention):
@@ -261,7 +261,7 @@ class TransformerDecoderBlock(Block):
         prepared: Prepared,
         mask: Tensor | None = None,
     ) -> tuple[Tensor, DecoderCache]:
-        """Computes the next positions, with self-attention over all inputs so far.
+        """Computes the outputs for new inputs, which attend to all inputs so far.
 
         The output equals `block(x, memory)` at these positions of x. Use it inside the
         `call` of another layer, after this layer is built, and without gradients.

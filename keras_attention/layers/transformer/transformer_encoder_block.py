@@ -27,7 +27,7 @@ class TransformerEncoderBlock(Block):
     This is the form of the paper, "post-norm". With `norm_first=True`, each sublayer
     reads norm(x), and x itself is never normalized ("pre-norm"). With
     `use_causal_mask=True`, it is the block of a decoder without an encoder, as in GPT.
-    This decoder can also run step by step, see `step`.
+    This decoder can also run step by step; see `step`.
 
     Args:
         num_heads: H, the number of heads of the block's `MultiHeadAttention`. Must be
@@ -40,25 +40,25 @@ class TransformerEncoderBlock(Block):
         norm_first: whether to normalize before each sublayer instead of after it.
         normalization: "layer" or "rms".
         epsilon: the ε of the normalization.
-        attention: an attention layer, which becomes the block's `self_attention`: any
-            layer of this package, or a Keras layer with the call of Keras' attention
-            layers. Its output must have the width D of its queries. Or a dict of
-            further arguments of the `MultiHeadAttention` with `num_heads` heads, such
-            as {"position": "rotary", "num_key_value_heads": 2, "dropout": 0.1}. Its
-            `key_dim` defaults to D / H, and a position layer is copied.
+        attention: the block's `self_attention`, a layer or a dict. A layer is an
+            attention layer of this package, or a Keras layer with the call of Keras'
+            attention layers. Its output must have the width D of its queries. A dict
+            contains further arguments of the `MultiHeadAttention` with `num_heads`
+            heads, such as {"position": "rotary", "num_key_value_heads": 2, "dropout":
+            0.1}. The `key_dim` defaults to D / H, and a position layer is copied.
 
     Call arguments:
         inputs: (B, T, D).
         mask: booleans (B, T), True = may attend; defaults to the mask that the inputs
             carry.
         attention_mask: booleans (T, T) or (B, T, T); with heads also (B, H, T, T).
-        use_causal_mask: whether position t may attend only to 0 … t.
+        use_causal_mask: whether position t may attend only to inputs 0 … t.
         return_attention_scores: whether to return the weights as well.
         training: whether to apply dropout.
 
     Returns:
         (B, T, D) in the compute dtype. With `return_attention_scores=True`, also the
-        weights (B, H, T, T), or (B, T, T) for an attention without heads. The output
+        weights (B, H, T, T), or (B, T, T) for a layer without heads. The output
         carries the mask of the inputs.
 
     Raises:
@@ -132,7 +132,7 @@ class TransformerEncoderBlock(Block):
         return output, self._weights_spec("self_attention", batch, length, length)
 
     def initial_cache(self, batch: Any, length: int) -> Any:
-        """Returns an empty cache for `step`, the cache of the attention.
+        """Returns an empty cache for `step`: the cache of the self-attention.
 
         Args:
             batch: B, an integer or a tensor.
@@ -149,7 +149,7 @@ class TransformerEncoderBlock(Block):
     def step(
         self, inputs: Tensor, cache: Any, index: Any, mask: Tensor | None = None
     ) -> tuple[Tensor, Any]:
-        """Computes the next positions, with self-attention over all inputs so far.
+        """Computes the outputs for new inputs, which attend to all inputs so far.
 
         The output equals `block(x, use_causal_mask=True)` at these positions of x. Use
         it inside the `call` of another layer, after this layer is built, and without

@@ -16,16 +16,16 @@ from keras_attention.models.base import quantization
 
 
 class ConfiguredModel(keras.Model):
-    """Base class of functional models, which saves the constructor's arguments.
+    """Base class of functional models that saves the arguments of the constructor.
 
     Args:
         inputs: the symbolic inputs of the graph.
-        outputs: its outputs.
-        arguments: `locals()` of the constructor. The constructor's arguments among them
-            become attributes and entries of the config. A layer of which the graph
-            contains copies is stored as its config.
+        outputs: the symbolic outputs of the graph.
+        arguments: `locals()` of the constructor. Its entries that are arguments of the
+            constructor become attributes and entries of the config. If the graph
+            contains only copies of a layer, the config of the layer is stored instead.
 
-    The config of a layer is taken before training, since `quantize` changes it.
+    The config of each layer is taken before training, because `quantize` changes it.
     """
 
     def __init__(self, inputs: Any, outputs: Any, arguments: dict[str, Any]) -> None:

@@ -22,15 +22,15 @@ from keras_attention.ops.sequence import decoding
 
 
 class Continuation:
-    """Runs a model's compiled `begin` and `next` after prompts.
+    """Continues prompts with a model's compiled `begin` and `next`.
 
     Prompts are aligned to end at the same position P, so that every row writes at the
     same index. Positions before a shorter prompt are masked.
 
     Args:
-        model: with `begin(inputs, length) -> (cache, static)`, KerasHub's `next(prompt,
-            cache, index, static)`, `vocabulary_size` and `positions`, the maximum
-            number of positions, or None.
+        model: a model with `begin(inputs, length) -> (cache, static)`, KerasHub's
+            `next(prompt, cache, index, static)`, `vocabulary_size` and `positions`.
+            `positions` is the maximum number of positions; None for no limit.
     """
 
     def __init__(self, model: Any) -> None:
@@ -46,7 +46,7 @@ class Continuation:
         seed: int | None,
         count: int,
     ) -> Any:
-        """See `CausalLM.generate`."""
+        """Generates tokens after each prompt; see `CausalLM.generate`."""
         positive("max_length", max_length)
         positive("num_sequences", count)
         stops = stop_tokens(stop_token_ids, self.model.vocabulary_size)

@@ -1,4 +1,4 @@
-"""Generation of sequences: model steps, a sampler, one compiled program per bucket.
+"""Generation of sequences by a model and a sampler, compiled once per bucket.
 
 Shapes: B batch, S words of a source, T words of a target, R rows of a prompt.
 """
@@ -21,10 +21,10 @@ Begin = Callable[[Any, int], tuple[Any, Any, int]]
 
 
 class Writer:
-    """Runs a model's compiled `next` with any sampler; all `generate` methods use it.
+    """Runs a model's compiled `next` with any sampler, for all `generate` methods.
 
     Args:
-        model: with KerasHub's `next(prompt, cache, index, static)`.
+        model: a model with KerasHub's `next(prompt, cache, index, static)`.
     """
 
     def __init__(self, model: Any) -> None:
@@ -60,8 +60,8 @@ class Writer:
                 functions.
 
         Returns:
-            int32 (R, max_length), 0 after a stop token; with the further outputs of the
-            sampler, if any.
+            The tokens, int32 (R, max_length), with 0 after a stop token. If the sampler
+            has further outputs, a tuple of the tokens and these outputs.
         """
         sampler = samplers.get(sampler)
         end = index + max_length
@@ -88,7 +88,7 @@ class Writer:
         return (tokens, *found[1:]) if isinstance(found, tuple) else tokens
 
     def _run(self, begin: Begin, sampler: Any, stops: Any) -> Callable:
-        """Builds the program for a sampler of this package; `end` sets the length."""
+        """Builds the program for a sampler of this package, which stops at `end`."""
 
         def run(inputs: Any, prompt: Tensor, end: Any, draws: Any) -> Any:
             cache, static, index = begin(inputs, prompt.shape[1])
@@ -106,7 +106,7 @@ class Writer:
         return run
 
     def _run_hub(self, begin: Begin, sampler: Any, stops: Any) -> Callable:
-        """Builds the program for a KerasHub sampler; the prompt sets the length."""
+        """Builds the program for a KerasHub sampler, which fills the whole prompt."""
 
         def run(inputs: Any, prompt: Tensor) -> Any:
             cache, static, index = begin(inputs, prompt.shape[1])
@@ -129,13 +129,14 @@ class Generator:
     """Generates a sequence for each input of a model, from a start token.
 
     Args:
-        model: with `begin(inputs) -> (cache, static)`, KerasHub's
-            `next(prompt, cache, index, static)` and `target_vocabulary_size`.
-        sequences: the names of the inputs that are integers (B, S), 0 for padding; they
-            are padded to the length of a bucket. All other inputs, such as images, are
-            passed to `begin` unchanged.
-        cached: whether the model caches values per position. If so, it is called as
-            `begin(inputs, length)`, with the length of the prompt including padding.
+        model: a model with `begin(inputs) -> (cache, static)`, KerasHub's `next(prompt,
+            cache, index, static)` and `target_vocabulary_size`.
+        sequences: the names of the inputs that are sequences, integers (B, S) with 0
+            for padding. These inputs are padded to the length of a bucket. All other
+            inputs, such as images, are passed to `begin` unchanged.
+        cached: whether the model caches values per position. If so, `begin` is called
+            as `begin(inputs, length)`, where `length` is the length of the prompt
+            including padding.
     """
 
     def __init__(
@@ -159,7 +160,7 @@ class Generator:
         seed: int | None,
         positions: int | None = None,
     ) -> Any:
-        """See `Seq2Seq.generate`; `positions` limits the length of a sequence."""
+        """Generates sequences of at most `positions` tokens; see `Seq2Seq.generate`."""
         positive("max_length", max_length)
         size = self.model.target_vocabulary_size
         decoding.check_tokens("start_token_id", start_token_id, size)
@@ -182,10 +183,10 @@ class Generator:
 
 
 def named_input(name: str, inputs: Any) -> Any:
-    """Returns one input of a model, from a dict or as given.
+    """Returns the entry `name` if the inputs are a dict; else returns the inputs.
 
     Raises:
-        ValueError: if a dict does not contain it.
+        ValueError: if the dict does not contain the entry.
     """
     if not isinstance(inputs, dict):
         return inputs
@@ -198,11 +199,11 @@ def stop_tokens(given: Any, size: int) -> tuple[int, ...] | None:
     """Validates stop tokens and returns them as a tuple; None for no stop tokens.
 
     Args:
-        given: a token, tokens, or None.
+        given: an integer, several integers, or None.
         size: the size of the vocabulary.
 
     Raises:
-        ValueError: if one is outside the vocabulary.
+        ValueError: if a token is outside the vocabulary.
     """
     if given is None:
         return None
@@ -220,7 +221,7 @@ def as_tokens(name: str, given: Any, vocabulary: int | None = None) -> np.ndarra
         vocabulary: the number of tokens in the vocabulary; None if unknown.
 
     Raises:
-        ValueError: if they are not integers (B, T), are empty, or are outside the
+        ValueError: if the tokens are not integers (B, T), are empty, or are outside the
             vocabulary.
     """
     tokens = np.asarray(ops.convert_to_numpy(given))
@@ -244,7 +245,7 @@ def padded(tokens: np.ndarray, positions: int | None = None) -> np.ndarray:
     """Pads tokens (B, T) with 0 at the end to the length of a bucket.
 
     Args:
-        tokens: integers.
+        tokens: integers (B, T).
         positions: the maximum number of positions, at least T; None for no limit.
     """
     length = tokens.shape[1]
@@ -264,7 +265,8 @@ def as_hub(call: Callable, cache: Any, static: Any) -> tuple[Callable, list]:
         static: the read-only arguments of `next`.
 
     Returns:
-        f(prompt, cache, index), and the first cache.
+        The function f(prompt, cache, index) for KerasHub's samplers, and the first
+        cache as a list of tensors.
     """
     both = (cache, static)
     leaves = keras.tree.flatten(both)
@@ -285,7 +287,7 @@ def tensors(structure: Any) -> list:
 
 
 def zero_after_stop(tokens: np.ndarray, stops: tuple[int, ...] | None) -> np.ndarray:
-    """Sets tokens after the first stop token to 0; KerasHub's samplers do not."""
+    """Sets the tokens after the first stop token to 0, unlike KerasHub's samplers."""
     ends = np.isin(tokens, stops or ())
     is_after_stop = np.cumsum(ends, axis=-1) > ends
     return np.where(is_after_stop, 0, tokens)

@@ -21,12 +21,12 @@ def write(model: keras.Model, config: dict[str, Any]) -> dict[str, Any]:
 
     Args:
         model: a built model.
-        config: the arguments of its constructor.
+        config: the arguments of the model's constructor.
     """
     found = {
         layer.path: {
             "mode": layer.quantization_mode,
-            # Keras before 3.13 supports only the mode.
+            # Before version 3.13, Keras supports only the mode.
             "config": keras.saving.serialize_keras_object(
                 getattr(layer, "quantization_config", None)
             ),

@@ -34,21 +34,21 @@ class DNCNetwork(ConfiguredModel):
 
     Inputs after the last answer step have no effect, so vectors may have any padding.
     For tokens, 0 is padding: the memory does not change there, and these steps cannot
-    be answer steps. An answer step without an input therefore requires a separate
-    token.
+    be answer steps. If a step without an input is an answer step, use a separate token
+    there.
 
     Args:
-        cell: a `DNCCell` or an `NTMCell`, which keeps its dtype. A cell without
+        cell: a `DNCCell` or an `NTMCell`. The cell keeps its dtype. A cell without
             `output_units` returns the controller's output and the read vectors; W then
             computes the answers of all steps at once.
         output_units: V, the number of logits per step.
         input_dim: D, for vectors; None for tokens. The initial kernels of Keras' cells
-            fit inputs of variance 1: vectors that are almost all zeros have a weak
-            effect at first.
+            are scaled for inputs of variance 1. Vectors that are almost all zeros
+            therefore have a weak effect at first.
         vocabulary_size: the number of tokens, including padding 0; None for vectors.
         embedding_dim: the width of the token embedding, whose initial values have
             variance 1; None for one-hot vectors.
-        checkpoint_steps: the number of steps recomputed together during training, see
+        checkpoint_steps: the number of steps that training recomputes together, see
             `DNC`.
 
     Inputs: a dict of
@@ -66,8 +66,8 @@ class DNCNetwork(ConfiguredModel):
             `vocabulary_size`; a cell that is neither a `DNCCell` nor an `NTMCell`; or,
             in `fit`, `evaluate`, `train_on_batch` and `test_on_batch` of arrays, a
             sequence without an answer step, or with an answer step at a token 0. Data
-            sets and generators are not checked: their sequences without an answer step
-            do not count.
+            sets and generators are not checked. Their sequences without an answer step
+            are not counted.
 
     Example:
 
@@ -244,7 +244,7 @@ def check_answers(inputs: Any, padding: bool = False) -> None:
 
 
 def _array(inputs: Any, name: str) -> np.ndarray | None:
-    """Returns an input of `fit` if it is an array (NumPy or backend), else None."""
+    """Returns the input `name` if it is a NumPy or backend array, else None."""
     array = inputs.get(name) if isinstance(inputs, dict) else None
     if isinstance(array, np.ndarray):
         return array
@@ -281,9 +281,10 @@ def _features(
     embedding: Any,
     memory: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """Returns vectors (B, T, ·) for vectors or tokens, and the mask of valid steps.
+    """Returns the vectors (B, T, ·) that the memory reads, and their mask.
 
-    Vectors after the last answer step become 0. Otherwise a NaN there would reach the
+    The mask (B, T) is False at padding tokens. For an input of vectors, it is None, and
+    vectors after the last answer step become 0. Otherwise a NaN there would reach the
     gradients.
     """
     if vocabulary_size is None:

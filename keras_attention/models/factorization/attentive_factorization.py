@@ -30,8 +30,8 @@ class AttentiveFactorization(ConfiguredModel):
         r̂ᵤᵢ = μ + bᵢ + pᵤ · qᵢ
 
     Users have no trained vectors, so a new user needs only ratings and no training. The
-    target item is the query, so the vector of a user differs between items. For a
-    comedy, for example, attention can select the ratings of other comedies.
+    target item is the query, so the vector of a user differs between target items. For
+    a comedy, for example, attention can select the ratings of other comedies.
 
     Args:
         num_items: the number of items.

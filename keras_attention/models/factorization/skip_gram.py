@@ -40,8 +40,8 @@ class SkipGram(ConfiguredModel):
     negative samples. The vectors v are the final word vectors.
 
     word2vec takes one SGD step per pair of words. Here a step uses a batch of pairs.
-    Adam with a learning rate that decays from about 0.005 to 0 does as well in as few
-    epochs.
+    Adam with a learning rate that decays from about 0.005 to 0 gives equally good
+    vectors in the same number of epochs.
 
     Args:
         vocabulary_size: V.

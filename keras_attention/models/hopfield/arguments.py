@@ -72,7 +72,7 @@ def neurons(name: str, array: np.ndarray, kind: str) -> None:
 
 
 def table(patterns: Any, width: int | None) -> Tensor:
-    """Validates new patterns (S, D) and converts them by `rows`.
+    """Validates new patterns (S, D) and converts them with `rows`.
 
     Args:
         patterns: the user's patterns.

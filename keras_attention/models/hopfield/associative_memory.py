@@ -54,21 +54,23 @@ class AssociativeMemory(MemoryTheory):
     Args:
         kind: "modern" for real-valued patterns (`ops.energy.hopfield_update`);
             "classical", "polynomial" or "exponential" for patterns of −1 and 1
-            (`ops.binary_energy`), which use only `degree` and `order`.
+            (`ops.binary_energy`). Of the other arguments, these kinds use only `degree`
+            and `order`.
         beta: β, the inverse temperature, positive. A larger β mixes fewer patterns.
         normalizer: "softmax", "softmax1", "sparsemax", "entmax15" or "hardmax".
         similarity: "dot", xᵢᵀξ, favours long patterns. "distance", −½‖ξ − xᵢ‖², favours
-            no length. "cosine" compares directions only and returns normalized patterns
-            xᵢ/‖xᵢ‖.
+            neither long nor short patterns. "cosine" compares directions only and
+            returns normalized patterns xᵢ/‖xᵢ‖.
         degree: n, for the polynomial memory.
-        order: "asynchronous" updates neuron after neuron, "synchronous" all at once.
-        chunk_size: the number of patterns per chunk, for the normalizers that read
-            chunks.
+        order: "asynchronous" updates one neuron after another; "synchronous" updates
+            all neurons at once.
+        chunk_size: the number of patterns per chunk, for the normalizers that read the
+            patterns in chunks.
 
     Call arguments:
         queries: ξ, (..., T, D). The call is equal to `retrieve(queries)`. A larger
-            model that contains a memory keeps the patterns from the time of its
-            compilation. `keras.models.clone_model` copies such a model with an empty
+            model that contains a memory keeps the patterns that were stored when it was
+            compiled. `keras.models.clone_model` copies such a model with an empty
             memory.
 
     Returns:
@@ -91,7 +93,7 @@ class AssociativeMemory(MemoryTheory):
     >>> np.round(np.asarray(found), 2).tolist()
     [[1.0, 1.0, 1.0, 1.0]]
 
-    The index of each retrieved pattern, if all patterns have the same norm:
+    This gives the index of each retrieved pattern if all patterns have the same norm:
 
     >>> np.argmax(np.asarray(found) @ np.asarray(memory.patterns).T, -1).tolist()
     [0]
@@ -272,9 +274,10 @@ class AssociativeMemory(MemoryTheory):
         return keras.KerasTensor(queries.shape, self.compute_dtype)
 
     def energy(self, states: Any) -> Tensor:
-        """Computes the energy of each state. No step increases it; see `ops.energy`.
+        """Computes the energy of each state; see `ops.energy`.
 
-        Only binary memories with synchronous updates may increase it.
+        No step increases the energy, except that a synchronous update of a binary
+        memory may increase it.
 
         Args:
             states: (..., T, D).
@@ -307,7 +310,7 @@ class AssociativeMemory(MemoryTheory):
         return array
 
     def _fill(self, patterns: np.ndarray) -> None:
-        """Rebuilds the table from these patterns (S, D) only."""
+        """Rebuilds the table from `patterns` (S, D) only."""
         count = len(patterns)
         size = count
         if self.kind == "modern":
@@ -328,7 +331,7 @@ class AssociativeMemory(MemoryTheory):
         return self.patterns
 
     def _states(self, name: str, x: Any) -> tuple[tuple[Any, ...], Tensor]:
-        """Returns the shape of x and its rows as (T, D) in the dtype of the table.
+        """Returns the shape of x, and its rows (T, D) in the dtype of the table.
 
         The rows are in float32 if the table is in half precision.
         """

@@ -36,7 +36,7 @@ class HopfieldClassifier(ConfiguredModel):
     `keras.metrics.AUC(from_logits=True)` and
     `keras.metrics.BinaryAccuracy(threshold=0.0)`, and `keras.ops.sigmoid(logits)` gives
     probabilities. With C > 1 logits, labels are 0 … C − 1, (B,); the loss is
-    `keras.losses.SparseCategoricalCrossentropy(from_logits=True)`, the metric
+    `keras.losses.SparseCategoricalCrossentropy(from_logits=True)`, the metric is
     `keras.metrics.SparseCategoricalAccuracy()`.
 
     Args:
@@ -50,8 +50,8 @@ class HopfieldClassifier(ConfiguredModel):
         beta: β of the pooling, a number or a list with one number per head; 1/√key_dim
             by default.
         dropout: the dropout rate of the pooling weights.
-        instance_dropout: the fraction of a bag's instances to drop during training,
-            sampled in every step; at least one instance is kept.
+        instance_dropout: the fraction of a bag's instances to drop during training.
+            Each step samples the instances to drop, and at least one instance is kept.
         pooling: a dict of further arguments of `HopfieldPooling`, such as
             `num_patterns`, `value_dim`, `trainable_beta`, `normalizer` and
             `projections`. `{"projections": False}` requires `num_heads=1` and
@@ -61,8 +61,8 @@ class HopfieldClassifier(ConfiguredModel):
         instances: floats (B, S, F).
         instances_mask: booleans (B, S), False for padding.
 
-    `keras_attention.datasets.bags.Bags.of(sets, labels).padded()` builds both from a
-    list of arrays (S, F), one per bag, with any S.
+    `keras_attention.datasets.bags.Bags.of(sets, labels).padded()` builds both inputs
+    from a list of arrays (S, F), one per bag. S may differ between bags.
 
     Returns:
         Logits (B, C).
@@ -138,7 +138,7 @@ def _graph(
     pool: HopfieldPooling,
     dtype: Any,
 ) -> tuple[dict[str, Any], Any]:
-    """Builds the graph: symbolic inputs by name, and the logits (B, C)."""
+    """Builds the graph. Returns its inputs by name, and the logits (B, C)."""
     instances = keras.Input((None, input_dim), name="instances")  # (B, S, F)
     is_valid = keras.Input((None,), dtype="bool", name="instances_mask")  # (B, S)
     x = instances

@@ -42,7 +42,7 @@ class Settings(NamedTuple):
 
 
 class Equations:
-    """The functions for one `Settings`, compiled once for all memories that share it.
+    """The compiled functions for one `Settings`, shared by all memories that use it.
 
     Each function takes states (T, D) and the table. The first `count` rows of the table
     are patterns.
@@ -57,7 +57,7 @@ class Equations:
         self._compiled: dict[str, Callable] = {}
 
     def rows(self, places: int, streams: bool = False) -> int:
-        """Returns the number of states per block, given the size of the table."""
+        """Returns the number of states per block for a table of `places` rows."""
         if streams:
             return BLOCK
         return max(1, min(BLOCK, _below(streaming.SCORES // places)))
@@ -65,7 +65,7 @@ class Equations:
     def step(
         self, states: Tensor, moving: Tensor, table: Tensor, count: Any, beta: Any
     ) -> tuple[Tensor, Tensor]:
-        """Returns the next states (T, D) and the distance that each moved, (T,).
+        """Returns the next states (T, D) and the distances that they moved, (T,).
 
         Only the states that are `moving`, booleans (T,), are updated.
         """
@@ -127,7 +127,7 @@ class Equations:
     def separation(
         self, states: Tensor, first_row: Any, table: Tensor, count: Any, beta: Any
     ) -> Tensor:
-        """Computes Δ (T,) for the patterns from index `place` on."""
+        """Computes Δ (T,) of `states`, the patterns from row `first_row` on."""
         similar = scores.dot(states, ops.cast(table, states.dtype))  # (T, P)
         column = ops.expand_dims(masks.positions(table.shape[0]), 0)
         row = masks.positions(states.shape[0]) + ops.cast(first_row, "int32")
@@ -138,7 +138,7 @@ class Equations:
         return ops.sum(states**2, axis=-1) - nearest
 
     def by_blocks(self, name: str, states: Tensor, *given: Any) -> Tensor:
-        """Applies a function by name to all states (T, D), by blocks; returns (T,).
+        """Applies the function `name` to all states block by block; returns (T,).
 
         Args:
             name: "energy", "size" or "separation".
@@ -164,7 +164,7 @@ class Equations:
 
 @functools.cache
 def equations(settings: Settings) -> Equations:
-    """Returns the equations for these settings, created once."""
+    """Returns the `Equations` for `settings`; equal settings share one object."""
     return Equations(settings)
 
 
@@ -176,13 +176,13 @@ def iterate_states(
     limit: int,
     tolerance: float | None,
 ) -> Iterator[Tensor]:
-    """Iterates a block of queries; yields the initial states and those of each step.
+    """Repeats `step` on a block of queries; yields the queries and each step's states.
 
     Args:
         step: the step of `Equations`.
         stored: the table, count and β.
         queries: (T, D).
-        size: T of the compiled step, at least the number of queries.
+        size: the number of states in the compiled step, at least the number of queries.
         limit: the maximum number of steps.
         tolerance: the largest movement that counts as converged; None takes all steps.
 
@@ -237,7 +237,7 @@ def trajectory(
 
 
 def as_numpy(x: Tensor) -> np.ndarray:
-    """Returns the values as NumPy; half precision becomes float32."""
+    """Converts a tensor to NumPy; half precision becomes float32."""
     array = np.asarray(ops.convert_to_numpy(x))
     return array.astype("float32") if array.dtype.itemsize == 2 else array
 
@@ -249,7 +249,7 @@ def is_valid(table: Tensor, count: Any) -> Tensor:
 
 
 def block_size(maximum: int, count: int) -> int:
-    """Returns a power of two that is at least `count`, but at most `most`.
+    """Returns the smallest power of two ≥ `count`, but at most `maximum`.
 
     This limits the number of compiled block sizes.
     """
@@ -257,7 +257,7 @@ def block_size(maximum: int, count: int) -> int:
 
 
 def parts(states: Tensor, size: int) -> list[Tensor]:
-    """Splits rows (T, D) into blocks. A slice is a copy on some backends."""
+    """Splits states (T, D) into blocks. A single block is returned without a copy."""
     count = states.shape[0]
     if count == size:
         return [states]
@@ -265,13 +265,13 @@ def parts(states: Tensor, size: int) -> list[Tensor]:
 
 
 def shaped(x: Tensor, shape: tuple[Any, ...]) -> Tensor:
-    """Reshapes x, unless it already has the shape."""
+    """Reshapes x to `shape`. If both have rank 2, x already has this shape."""
     same = len(x.shape) == len(shape) == 2
     return x if same else ops.reshape(x, shape)
 
 
 def padded(states: Tensor, size: int) -> Tensor:
-    """Pads rows (T, D) to (size, D) with copies of the first row."""
+    """Pads states (T, D) to (size, D) with copies of the first state."""
     missing = size - states.shape[0]
     if not missing:
         return states

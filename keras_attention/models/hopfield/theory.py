@@ -20,7 +20,7 @@ PROVED = {"normalizer": "softmax", "similarity": "dot"}  # assumptions of the th
 
 
 class MemoryTheory(keras.Model):
-    """Theory of an associative memory. Abstract: a subclass stores the patterns."""
+    """Theory of an associative memory. Abstract: subclasses store the patterns."""
 
     kind: str
     degree: int
@@ -48,13 +48,13 @@ class MemoryTheory(keras.Model):
     def pattern_separation(self) -> Tensor:
         """Computes Δᵢ = xᵢᵀxᵢ − max_{j ≠ i} xᵢᵀxⱼ, (S,), see `ops.retrieval`.
 
-        It uses dot products of the stored patterns for every similarity.
+        Δᵢ is computed from dot products for every `similarity` of the memory.
         """
         patterns = rows("patterns", self._stored())
         return self._by_blocks("separation", patterns)
 
     def retrieval_error_bound(self, distance: float = 0.0) -> Tensor:
-        """Bounds the distance from each pattern after one step that starts near it.
+        """Bounds the distance between each pattern and a query near it after one step.
 
         Args:
             distance: ‖ξ − xᵢ‖, the distance of a query from its pattern.
@@ -75,8 +75,8 @@ class MemoryTheory(keras.Model):
     def expected_capacity(self, flips: float = 0.0, failure: float = 0.001) -> float:
         """Returns the theoretical number of random patterns that the memory can store.
 
-        The patterns have the stored width. For "modern", this is a loose lower bound
-        for patterns with the mean norm of the stored patterns, see
+        The random patterns have the width of the stored patterns. For "modern", this is
+        a loose lower bound for patterns with the mean norm of the stored patterns, see
         `ops.retrieval.modern_capacity`.
 
         Args:

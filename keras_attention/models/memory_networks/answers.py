@@ -12,7 +12,7 @@ class Answers(NamedTuple):
 
     Attributes:
         words: int64 (B,), the predicted words.
-        facts: int64 (B, K), the retrieved facts; −1 after the last one.
+        facts: int64 (B, K), the retrieved facts; −1 after the last fact.
         scored: int64 (B,), the number of facts scored in all hops.
     """
 

@@ -15,7 +15,7 @@ class ClusterHash(Hash):
     """Selects the facts with a word that is similar to a word of the text.
 
     The word vectors are clustered by k-means, and each cluster is a bucket. Unlike
-    `WordHash`, it finds facts that use other words with the same meaning.
+    `WordHash`, this hash also finds facts that use other words with the same meaning.
 
     Args:
         facts: integers (N, L), 0 is padding.

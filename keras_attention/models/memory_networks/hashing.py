@@ -45,7 +45,8 @@ class Hash:
                 ignored.
 
         Returns:
-            int64, row indices of `facts` in ascending order; None for all facts.
+            int64, row indices of `facts` in ascending order; None if all facts are
+            candidates.
         """
         return sharing(words, self._buckets, self._members, self._starts)
 
@@ -87,7 +88,7 @@ class Hash:
 
 
 def checked(facts: np.ndarray) -> np.ndarray:
-    """Returns the facts as an array; checks that it is integers (N, L) ≥ 0."""
+    """Checks that the facts are integers (N, L) ≥ 0 and returns them as an array."""
     facts = np.asarray(facts)
     if facts.ndim != 2 or facts.dtype.kind not in "iu" or facts.min(initial=0) < 0:
         raise ValueError(

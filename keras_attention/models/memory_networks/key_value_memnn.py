@@ -48,8 +48,8 @@ class KeyValueMemNN(ConfiguredModel):
         relations: the number of relations, inverses and padding (0) included.
         embedding_dim: D, the number of trained features.
         hops: H, the number of reads of the memory; each hop has its own R.
-        memory_size: M, the maximum number of facts in a memory. Its entities are
-            numbered from 1 to M + 1.
+        memory_size: M, the maximum number of facts in a memory. The entities of a
+            memory are numbered from 1 to M + 1.
         encoding: the encoding of the question: "position", "bag" or
             "centered_position", see `SentenceEncoder`.
         normalizer: the normalizer of the hops, see `KeyValueHop`.
@@ -171,7 +171,7 @@ def _vector(features: Tensor, entities: Tensor, memory_size: int) -> Tensor:
 
 
 def _by_entity(weights: Tensor, values: Tensor, memory_size: int) -> Tensor:
-    """Sums the weights of facts (B, M) by their values: (B, M + 2).
+    """Sums the weights (B, M) of facts with the same value. Returns (B, M + 2).
 
     Entity 0 gets 1 if there are no facts.
     """

@@ -215,7 +215,7 @@ class LargeMemory:
     def _find(
         self, query: np.ndarray, weights: np.ndarray, words: np.ndarray, found: Any
     ) -> tuple[int, int]:
-        """Runs one hop for one question; returns the best fact or −1, and the count."""
+        """Returns the best fact or −1 in one hop, and the number of scored facts."""
         slots = None
         if self.index is not None:
             text = np.concatenate([words, *self.facts[found]])
@@ -230,7 +230,7 @@ class LargeMemory:
             new = ~np.isin(slots, found)
             slots, similar = slots[new], similar[new]
         times = self._times[slots]
-        if self._model.adaptive:  # m_∅ is older than all
+        if self._model.adaptive:  # m_∅ is older than all facts
             slots = np.concatenate([[-1], slots])
             similar = np.concatenate([[self._null_key @ query], similar])
             times = np.concatenate([[0], times])
@@ -243,18 +243,18 @@ class LargeMemory:
         return numpy(self._finder.embed(self._finder.candidate(features)))
 
     def _sentences(self, slots: np.ndarray) -> np.ndarray:
-        """Returns the features (B, ·) of facts (B,); zeros for −1."""
+        """Returns the features (B, ·) of the facts `slots` (B,); zeros for −1."""
         return np.where(slots[:, None] >= 0, self._features[slots], 0)
 
 
 def last_of_one_pass(
     similar: np.ndarray, weights: np.ndarray, x: int, times: np.ndarray
 ) -> int:
-    """Computes `ops.ranking.one_pass` for one row, in one step per change of the best.
+    """Computes `ops.ranking.one_pass` for one row; each step finds a better memory.
 
     Args:
         similar: s_O(x, mᵢ), numbers (N,).
-        weights: of the three time features, (3,).
+        weights: the weights of the three time features, (3,).
         x: the time at which the query was written.
         times: the times at which the memories were written, ascending integers (N,).
 
@@ -281,7 +281,7 @@ def numpy(tensor: Any) -> np.ndarray:
 def fingerprint(model: Any) -> str:
     """Returns a digest of a `MemNN`'s fact embeddings, 64 hexadecimal digits.
 
-    It is equal on all backends and changes with the weights.
+    The digest is equal on all backends and changes with the weights.
     """
     finder, digest = model.get_layer("O"), hashlib.sha256()
     for part in (finder.candidate, finder.map):
@@ -294,7 +294,7 @@ def fingerprint(model: Any) -> str:
 def _read(
     path: str | os.PathLike[str],
 ) -> tuple[dict[str, Any], dict[str, np.ndarray], Hash | None]:
-    """Reads a file: the metadata, the arrays and the hash."""
+    """Reads a file and returns its metadata, arrays and hash."""
     with open(path, "rb") as file:
         if not zipfile.is_zipfile(file):
             raise ValueError(f"{path} is not a saved memory: it is no NumPy archive.")

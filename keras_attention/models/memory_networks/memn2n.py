@@ -55,13 +55,13 @@ class MemN2N(ConfiguredModel):
         time_noise: the rate of random time noise during training, see `MemoryAge`; the
             paper's "RN" is 0.1.
         linear_start: whether to start training without the softmax, see `MemoryHop`;
-            the callback `LinearStart` switches it on.
+            the callback `LinearStart` switches the softmax on.
         activation: a nonlinearity after each hop; None for no nonlinearity.
 
     Call arguments:
         inputs: a dict of integers: "story" (B, M, L): the sentences in reading order; 0
-            is padding. A sentence of padding only is an empty slot, at any position.
-            "question" (B, L).
+            is padding. A sentence that contains only padding is an empty slot, at any
+            position. "question" (B, L).
 
     Returns:
         Logits (B, V). Train with `SparseCategoricalCrossentropy(from_logits=True)`. A

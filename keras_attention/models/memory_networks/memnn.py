@@ -30,12 +30,13 @@ class MemNN(ConfiguredModel):
         O  o₁ = argmaxᵢ s_O(x, mᵢ), o₂ = argmaxᵢ s_O([x, m_o₁], mᵢ), …   `FactFinder`
         R  answer = argmax_w s_R([x, m_o₁, m_o₂, …], w)       `WordResponder`
 
-    The parts are layers with these names, such as `model.get_layer("O")`. Facts are
-    selected by a hard choice, so no gradient flows from the answer to the retrieval.
-    Both are trained by a margin ranking loss on data with supporting facts. Training
-    uses these facts instead of the retrieved ones. `evaluate` and `predict` always use
-    the retrieved facts. With metrics, Keras requires a target for each output: pass the
-    supporting facts as the target of "found", too.
+    The parts are layers named I, G, O and R: `model.get_layer("O")` returns O. Facts
+    are selected by a hard choice, so no gradient flows from the answer to the
+    retrieval. Retrieval and answer are both trained by a margin ranking loss on data
+    with supporting facts. In training, the supporting facts replace the retrieved
+    facts. `evaluate` and `predict` always use the retrieved facts. With metrics, Keras
+    requires a target for each output: pass the supporting facts as the target of
+    "found", too.
 
     Args:
         vocabulary_size: V, the number of different words, padding (0) included.
@@ -54,11 +55,12 @@ class MemNN(ConfiguredModel):
 
     Call arguments:
         inputs: a dict of integers: "story" (B, M, L): the sentences in reading order; 0
-            is padding. A sentence of padding only is an empty slot, at any position.
-            "question" (B, L). "supporting_facts" (B, K): slots of the story in the
-            order of retrieval; with `adaptive=True`, −1 after the last one. An invalid
-            slot counts as −1 in a compiled step and raises an error in NumPy training
-            data. Optional; without it, training uses the retrieved facts.
+            is padding. A sentence that contains only padding is an empty slot, at any
+            position. "question" (B, L). "supporting_facts" (B, K): slots of the story
+            in the order of retrieval; with `adaptive=True`, −1 after the last one. An
+            invalid slot counts as −1 in a compiled step and raises an error in NumPy
+            training data. This entry is optional; without it, training uses the
+            retrieved facts.
         training: whether to use "supporting_facts".
 
     Returns:
@@ -148,7 +150,7 @@ class MemNN(ConfiguredModel):
         return super().__call__(completed(inputs), *args, **kwargs)
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
-        # This comes first when JAX calls the model without state.
+        # With JAX, a stateless call enters here and not through `__call__`.
         inputs = completed(inputs)
         if isinstance(inputs, dict):
             inputs = {**inputs, "supporting_facts": facts_of_the_story(inputs)}
@@ -178,7 +180,7 @@ class MemNN(ConfiguredModel):
         return LargeMemory(self, facts, index)
 
     def word_vectors(self) -> np.ndarray:
-        """Returns the columns of U_O for words of memories, float32 (V, D)."""
+        """Returns the columns of U_O for the words of memories, float32 (V, D)."""
         table = ops.convert_to_numpy(self.get_layer("O").candidate.weights[0].value)
         return np.asarray(table[: self.vocabulary_size]).astype("float32")
 

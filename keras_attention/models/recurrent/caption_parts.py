@@ -23,7 +23,7 @@ Tensor = Any
 
 
 class CaptionParts:
-    """Creates the layers, which belong to the model.
+    """Creates the layers of an `ImageCaptioner`; they belong to the model.
 
     Args:
         image_shape: the numbers of rows, columns and channels.
@@ -34,8 +34,7 @@ class CaptionParts:
         cell: "lstm" or "gru".
         attention: "bahdanau" or an attention layer.
         order: "before" or "after", as in `AttentionRNN`.
-        dropout: the fraction of the decoder's inputs and outputs dropped during
-            training.
+        dropout: the dropout rate of the decoder's inputs and outputs.
         dtype: the dtype policy of all layers.
     """
 
@@ -70,7 +69,7 @@ class CaptionParts:
         self.dropout = keras.layers.Dropout(dropout, dtype=dtype, name="dropout")
 
     def encode(self, image: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """Returns a (B, S, A), the visible locations (B, S), and the first state."""
+        """Returns a (B, S, A), the mask of a (B, S), and the first state."""
         places, is_valid = self.places(self.encoder(image))
         count = ops.sum(ops.cast(is_valid, places.dtype), axis=1, keepdims=True)
         visible = ops.where(is_valid[..., None], places, ops.zeros_like(places))

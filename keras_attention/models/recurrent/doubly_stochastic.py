@@ -25,7 +25,7 @@ class DoublyStochastic(keras.layers.Layer):
         found: a tensor that the layer returns unchanged.
         weights: α, (B, T, S) or (B, H, T, S).
         target: integers (B, T), 0 is padding.
-        mask: booleans (B, S).
+        mask: booleans (B, S), True for locations that are not blank.
     """
 
     def __init__(self, weight: float, **kwargs: Any) -> None:

@@ -39,14 +39,14 @@ class ImageCaptioner(ConfiguredModel):
         p(yₜ | y₁ … yₜ₋₁) = softmax(W_o tanh(E yₜ₋₁ + W_h [sₜ; zₜ]))
 
     The encoder is small and starts untrained. For each number of filters, it has a 3 ×
-    3 convolution, a relu, and a pooling that halves rows and columns. It has no bias,
-    so features are 0 where pixels are 0. A location with features 0 is blank, and the
-    decoder does not attend to it. The position of i is given by cos(π k (i + ½) / n)
-    for k = 1 … 4, for its row and its column. `encoder` may be pretrained on another
-    task, as in the paper.
+    3 convolution, a relu, and a pooling that halves rows and columns. The encoder has
+    no bias, so features are 0 where pixels are 0. A location with features 0 is blank,
+    and the decoder does not attend to it. The position of a location consists of cos(π
+    k (i + ½) / n) for k = 1 … 4, for its row i of n rows and likewise for its column.
+    `encoder` may be pretrained on another task, as in the paper.
 
     Train the model with teacher forcing: `target` begins with the start token. The
-    labels are the same sequence without the start token, and 0 for padding. The loss
+    labels are the same sequence without the start token, padded with 0. The loss
     `SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)` ignores padding.
 
     Args:
@@ -56,19 +56,19 @@ class ImageCaptioner(ConfiguredModel):
         units: U, the units of the decoder and of the attention.
         filters: the number of filters of each block of the encoder.
         cell: "lstm" or "gru".
-        attention: "bahdanau" or any attention layer: of this package, of Keras, or with
-            the call of Keras' attention layers.
+        attention: "bahdanau" or an attention layer: a layer of this package, of Keras,
+            or a layer that is called like Keras' attention layers.
         order: "before": the previous state is the query, and the cell reads the
             context, as in the paper. "after": the new state, which has read the last
             word, is the query. The context then only affects the prediction of the next
             word.
-        doubly_stochastic: λ, the weight of the penalty λ Σᵢ (1 − Σₜ αₜᵢ)², which is
-            averaged over captions and added to the loss. It makes a caption attend to
-            every location. t runs over the words that are not padding, i over the
-            locations that are not blank. For an attention with heads, α is the average
-            over the heads.
-        dropout: the fraction of the words that the decoder reads, and of its outputs,
-            dropped during training.
+        doubly_stochastic: λ, the weight of the penalty λ Σᵢ (1 − Σₜ αₜᵢ)². The penalty
+            is averaged over captions and added to the loss. It makes a caption attend
+            to every location. Here t runs over the words that are not padding, and i
+            runs over the locations that are not blank. If the attention layer has
+            heads, α is the average over the heads.
+        dropout: the dropout rate of the words that the decoder reads, and of its
+            outputs.
 
     Inputs: a dict of
         image: (B, rows, columns, channels).
@@ -78,14 +78,15 @@ class ImageCaptioner(ConfiguredModel):
         Logits (B, T, V).
 
     Masking:
-        A token of the target does not depend on later tokens. Locations with all
-        features 0 get weight 0. If an image has only such locations, z is 0.
+        The logits at a position do not depend on later tokens of the target. Locations
+        with all features 0 get weight 0. If an image has only such locations, z is 0.
 
     Raises:
         ValueError: for sizes below 1; an `image_shape` that does not have three sizes;
-            no filters; an unknown cell, attention or order; an attention that only
-            learns by its weights (`HardAttention(estimator="reinforce")`); a
-            `doubly_stochastic` below 0; or a dropout outside [0, 1).
+            no filters; an unknown cell, attention or order; an attention layer that
+            learns only through the weights that it returns
+            (`HardAttention(estimator="reinforce")`); a `doubly_stochastic` below 0; or
+            a dropout outside [0, 1).
 
     Example:
 
@@ -192,7 +193,7 @@ class ImageCaptioner(ConfiguredModel):
     def next(
         self, prompt: Tensor, cache: dict[str, Any], index: Any, static: Any
     ) -> tuple[Tensor, Tensor, dict[str, Any]]:
-        """Returns the logits of the token at a position, from the token before it.
+        """Returns the logits of the token at `index`, given the token before it.
 
         This is KerasHub's protocol; see `keras_attention.samplers`.
 
@@ -229,7 +230,8 @@ class ImageCaptioner(ConfiguredModel):
             sampler: "greedy", "beam", "random", "top_k", "top_p", or a sampler of
                 `keras_attention.samplers` or of KerasHub.
             start_token_id: the token before the first generated token.
-            stop_token_ids: the token or tokens that end a caption; None for none.
+            stop_token_ids: the token or tokens that end a caption; None for no stop
+                token.
             seed: the seed of a random sampler.
 
         Returns:

@@ -18,9 +18,9 @@ _WAVES = 4  # cosines per axis that encode a position
 def image_encoder(
     image_shape: tuple[int, int, int], filters: tuple[int, ...], dtype: Any
 ) -> keras.Sequential:
-    """Returns a small convolutional network that halves rows and columns per block.
+    """Returns a small convolutional network; each block halves rows and columns.
 
-    It has no bias: features are 0 where the image is 0.
+    The network has no bias, so features are 0 where the image is 0.
 
     Args:
         image_shape: the numbers of rows, columns and channels.

@@ -31,7 +31,7 @@ Tensor = Any
 
 @export
 class Seq2Seq(ConfiguredModel):
-    """An encoder that reads a sequence and a decoder that generates another.
+    """An encoder that reads a sequence and a decoder that generates another sequence.
 
         h   = encoder(source)                    a GRU or LSTM, in both directions
         s₀  = tanh(W_b [h⃗_S; h⃖₁])               the bridge (for an LSTM also its c)
@@ -39,7 +39,7 @@ class Seq2Seq(ConfiguredModel):
         p(yₜ | y₁ … yₜ₋₁) = softmax(W_o [sₜ; cₜ])
 
     Train the model with teacher forcing: `target` begins with the start token. The
-    labels are the same sequence without the start token, and 0 for padding. The loss
+    labels are the same sequence without the start token, padded with 0. The loss
     `SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)` ignores padding.
     With scheduled sampling, the decoder sometimes reads its own prediction instead of
     the target's token during training.
@@ -51,17 +51,18 @@ class Seq2Seq(ConfiguredModel):
         units: U, the units of the encoder in each direction, of the decoder and of the
             attention.
         cell: "gru" or "lstm".
-        attention: "bahdanau" (before the cell, additive); "luong" (after the cell,
-            "general", with input feeding); any attention layer (before the cell): of
-            this package, of Keras, or with the call of Keras' attention layers; or None
-            for a decoder that only receives s₀.
+        attention: "bahdanau" (additive, before the cell); "luong" ("general", after the
+            cell, with input feeding); an attention layer (before the cell), which may
+            be a layer of this package, of Keras, or a layer that is called like Keras'
+            attention layers; or None for a decoder that only receives s₀.
         bidirectional: whether the encoder reads in both directions.
-        dropout: the fraction of the inputs of encoder and decoder, and of the decoder's
-            outputs, dropped during training.
-        sampling_probability: the probability that the decoder reads a token that it
-            sampled itself, during training. A value above 0 requires an attention, and
-            is the initial value of the variable of `ScheduledSampling`, which
-            `keras_attention.callbacks.ScheduledSamplingDecay` can change.
+        dropout: the dropout rate of the inputs of encoder and decoder, and of the
+            decoder's outputs.
+        sampling_probability: the probability, during training, that the decoder reads a
+            token that it sampled itself. A value above 0 requires an attention layer.
+            The value is the initial probability of `ScheduledSampling`;
+            `keras_attention.callbacks.ScheduledSamplingDecay` can change this
+            probability during training.
 
     Inputs: a dict of
         source: int32 (B, S), 0 for padding at the end.
@@ -72,13 +73,13 @@ class Seq2Seq(ConfiguredModel):
 
     Masking:
         The model never reads the padding of the source; the amount of padding has no
-        effect. A token of the target does not depend on later tokens.
+        effect. The logits at a position do not depend on later tokens of the target.
 
     Raises:
-        ValueError: for sizes below 1; an unknown cell or attention; an attention that
-            only learns by its weights (`HardAttention(estimator="reinforce")`); a
-            dropout outside [0, 1); or a sampling probability outside [0, 1], or above 0
-            without attention.
+        ValueError: for sizes below 1; an unknown cell or attention; an attention layer
+            that learns only through the weights that it returns
+            (`HardAttention(estimator="reinforce")`); a dropout outside [0, 1); or a
+            sampling probability outside [0, 1], or above 0 without attention.
 
     Example:
 
@@ -194,13 +195,13 @@ class Seq2Seq(ConfiguredModel):
         """
         source = ops.cast(inputs["source"], "int32")
         memory, state, is_valid = self._parts.encode(source)
-        padding = ops.cast(ops.logical_not(is_valid), "float32")  # covered
+        padding = ops.cast(ops.logical_not(is_valid), "float32")  # counts as covered
         return self._parts.decoder.begin(memory, state, is_valid, padding)
 
     def next(
         self, prompt: Tensor, cache: dict[str, Any], index: Any, static: Any
     ) -> tuple[Tensor, Tensor, dict[str, Any]]:
-        """Returns the logits of the token at a position, from the token before it.
+        """Returns the logits of the token at `index`, given the token before it.
 
         This is KerasHub's protocol; see `keras_attention.samplers`.
 
@@ -238,7 +239,8 @@ class Seq2Seq(ConfiguredModel):
             sampler: "greedy", "beam", "random", "top_k", "top_p", or a sampler of
                 `keras_attention.samplers` or of KerasHub.
             start_token_id: the token before the first generated token.
-            stop_token_ids: the token or tokens that end a target; None for none.
+            stop_token_ids: the token or tokens that end a target; None for no stop
+                token.
             seed: the seed of a random sampler.
 
         Returns:

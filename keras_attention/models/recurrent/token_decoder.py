@@ -51,8 +51,8 @@ class TokenDecoder:
         Returns:
             The cache that `step` updates, and its read-only arguments. The
             "alignment_sum" (B, S) of the cache is the total attention to each key, for
-            the coverage penalty of a beam search. It is missing if the attention cannot
-            return its weights.
+            the coverage penalty of a beam search. This entry is missing if the
+            attention layer cannot return its weights.
         """
         if not self.attends:
             return {"state": state, "alignment_sum": attended}, ()
@@ -88,7 +88,7 @@ class TokenDecoder:
 
 
 def average_heads(weights: Tensor, rank: int) -> Tensor:
-    """Averages weights over the heads if they have one axis more than `rank`."""
+    """Averages weights over the heads if the weights have `rank` + 1 axes."""
     return ops.mean(weights, axis=1) if len(weights.shape) > rank else weights
 
 
@@ -103,7 +103,7 @@ def check_cell(cell: Any) -> None:
 def word_embedding(
     size: int, width: int, name: str, dtype: Any
 ) -> keras.layers.Embedding:
-    """Returns an embedding whose vectors have a squared norm of about 1."""
+    """Returns an embedding whose initial vectors have a squared norm of about 1."""
     initializer = keras.initializers.RandomNormal(stddev=width**-0.5)
     return keras.layers.Embedding(
         size, width, embeddings_initializer=initializer, dtype=dtype, name=name
@@ -125,7 +125,7 @@ def attention_rnn(
 
     Raises:
         ValueError: if `attention` is neither a known name nor an attention layer, or if
-            it learns by the weights that it returns.
+            the layer learns only through the weights that it returns.
     """
     if isinstance(attention, str) and attention not in known:
         names = ", ".join(repr(name) for name in known)

@@ -47,11 +47,10 @@ class WordRNN(ConfiguredModel):
         vocabulary_size: V, the number of tokens, including padding 0.
         embedding_dim: D, the width of the embedding.
         units: U, the units of each cell.
-        cell: "gru", "lstm" or "simple", h = tanh(W x + U h + b).
+        cell: "gru", "lstm", or "simple" for h = tanh(W x + U h + b).
         num_layers: the number of recurrent layers. Each layer reads the states of the
             layer below.
-        dropout: the fraction of the embedding and of each layer's states dropped during
-            training.
+        dropout: the dropout rate of the embedding and of each layer's states.
         tie_embeddings: whether W is E. This requires D = U, and omits b.
 
     Inputs: a dict of
@@ -165,19 +164,19 @@ class WordRNN(ConfiguredModel):
 
     @property
     def positions(self) -> None:
-        """None: the length of a sequence is unlimited."""
+        """None, because the length of a sequence is unlimited."""
         return None
 
     def begin(
         self, inputs: dict[str, Tensor], length: int
     ) -> tuple[list[Any], tuple[()]]:
-        """Processes all tokens of the prompts except the last token of each.
+        """Processes all tokens of each prompt except the last one.
 
         Args:
             inputs: {"tokens": (B, P), padded at the end, "length": (B,) of each
                 prompt}.
-            length: the maximum total number of tokens per row. It is not used: the size
-                of the state does not depend on it.
+            length: the maximum total number of tokens per row. The model does not use
+                it, because the size of its state is fixed.
 
         Returns:
             The states of each layer, and the read-only arguments of `next`, an empty
@@ -191,7 +190,7 @@ class WordRNN(ConfiguredModel):
     def next(
         self, prompt: Tensor, cache: list[Any], index: Any, static: Any = ()
     ) -> tuple[Tensor, Tensor, list[Any]]:
-        """Returns the logits of the token at a position, from the token before it.
+        """Returns the logits of the token at `index`, given the token before it.
 
         This is KerasHub's protocol; see `keras_attention.samplers`.
 
@@ -233,7 +232,8 @@ class WordRNN(ConfiguredModel):
             max_length: the maximum number of tokens to generate, without the prompt.
             sampler: "greedy", "beam", "random", "top_k", "top_p", or a sampler of
                 `keras_attention.samplers` or of KerasHub.
-            stop_token_ids: the token or tokens that end a sequence; None for none.
+            stop_token_ids: the token or tokens that end a sequence; None for no stop
+                token.
             seed: the seed of a random sampler.
             num_sequences: N, the number of sequences per prompt.
 
@@ -272,7 +272,7 @@ class _Parts:
             x, *state = loop(x, mask=mask)
             last.append(state)
             x = dropout(x)
-        # Logits carry no mask, as in the other models: the labels mask more steps.
+        # As in the other models, logits have no mask: the labels mask more steps.
         return ops.where(mask[..., None], x, ops.zeros_like(x)), last
 
     def logits(self, hidden: Tensor) -> Tensor:

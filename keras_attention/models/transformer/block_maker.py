@@ -31,26 +31,26 @@ OF_BLOCKS = (
 
 
 class BlockMaker:
-    """Creates the blocks of a model: equal settings, separate attention layers.
+    """Creates the blocks of a model, with equal settings and separate attention layers.
 
     Attributes:
         num_heads: the number of heads that the model uses; None with an `attention`.
-        added: the position that is added to the embeddings, or None.
+        embedding_position: the position that is added to the embeddings, or None.
 
     Args:
         dim: D, the width of the model.
-        num_heads: the number of heads of each attention. None for the default, or if
-            `attention` is a layer.
+        num_heads: the number of heads of each attention layer. None for the default, or
+            if `attention` is a layer.
         intermediate_dim: the width of the hidden layer of each block's MLP.
-        dropout: the fraction of each sublayer's output dropped during training.
+        dropout: the dropout rate of each sublayer's output.
         position: the `position` of the model, see `split_position`.
         block: the `block` of the model: further arguments of its blocks, or None.
         attention: an attention layer that is not built; each block gets a copy. None
             for multi-head attention.
-        cross_attention: the same for the attention of the decoder blocks to the memory.
-            None creates it like `attention`.
-        dtype: the dtype policy of the blocks. Copies keep the dtype policy of their
-            layer.
+        cross_attention: an attention layer that is not built, for the attention of the
+            decoder blocks to the memory. None for the settings of `attention`.
+        dtype: the dtype policy of the blocks. A copy of a layer keeps the dtype policy
+            of the layer.
         heads: the default of `num_heads`.
         defaults: default arguments of the blocks; `block` overrides them.
 
@@ -96,11 +96,11 @@ class BlockMaker:
         }
 
     def encoder(self, name: str) -> TransformerEncoderBlock:
-        """Returns a new block without a memory."""
+        """Returns a new encoder block, which has no memory."""
         return TransformerEncoderBlock(**self._copies(), name=name)
 
     def decoder(self, name: str) -> TransformerDecoderBlock:
-        """Returns a new block with a memory."""
+        """Returns a new decoder block, which attends to a memory."""
         arguments = self._copies()
         if self._cross_attention is not None:
             arguments["cross_attention"] = copy_layer(
@@ -120,7 +120,7 @@ def split_position(position: Any) -> tuple[Any, Any]:
     """Splits the `position` of a model into an embedding part and an attention part.
 
     Args:
-        position: "sinusoidal" or "learned", a layer with the call of
+        position: "sinusoidal" or "learned", a layer that is called like
             `SinePositionEncoding`, any value of `MultiHeadAttention(position=…)`, or
             None.
 
@@ -198,7 +198,7 @@ def check_heads(dim: int, num_heads: int, arguments: dict[str, Any]) -> None:
 
 
 def check_layer(name: str, attention: Any) -> None:
-    """Raises a ValueError unless it is an attention layer that can be copied."""
+    """Raises a ValueError unless `attention` is a layer that can be copied."""
     check_learns_by_output(as_attention(attention, name), name)
     if attention.built and attention.weights:
         raise ValueError(

@@ -50,23 +50,22 @@ class CausalLM(ConfiguredModel):
         num_heads: the number of heads of each block's attention; defaults to 8. Must be
             None if `attention` is a layer.
         intermediate_dim: the width of the hidden layer of each block's MLP.
-        dropout: the fraction of the embedding and of each sublayer's output dropped
-            during training.
+        dropout: the dropout rate of the embedding and of each sublayer's output.
         position: "learned" or "sinusoidal" (added to the embedding); "rotary", "alibi"
-            or "relative" (in each attention); a position layer; or None. Each use of a
-            layer is a copy with separate weights.
+            or "relative" (in each attention); a position layer; or None. A layer is
+            copied for each use; the copies have separate weights.
         max_length: the number of learned positions. A prompt and the tokens that
-            `generate` adds to it must fit into them. The `max_length` of `generate` is
-            different: it is the number of generated tokens.
+            `generate` adds to it must not exceed this number. The `max_length` of
+            `generate` is different: it is the number of generated tokens.
         tie_embeddings: whether the output projection uses the embedding matrix.
         block: further arguments of the blocks, see `TransformerEncoderBlock`. They
             override the defaults of GPT, {"norm_first": True, "activation": "gelu"}.
-            For instance {"normalization": "rms", "gated": True, "activation": "silu",
-            "attention": {"num_key_value_heads": 2, "sliding_window": 256}}.
+            For instance, use {"normalization": "rms", "gated": True, "activation":
+            "silu", "attention": {"num_key_value_heads": 2, "sliding_window": 256}}.
         attention: an attention layer that replaces multi-head attention: any layer of
-            this package, or a Keras layer with the call of Keras' attention layers. Its
-            output must have the width of its queries. It must not be built: each block
-            creates a new layer from its config.
+            this package, or a Keras layer that is called like Keras' attention layers.
+            Its output must have the width of its queries. It must not be built: each
+            block creates a new layer from its config.
 
     Inputs: a dict of
         tokens: int32 (B, T), 0 for padding after the sequence.
@@ -78,8 +77,8 @@ class CausalLM(ConfiguredModel):
         Logits (B, T, V).
 
     Masking:
-        A token does not attend to later tokens. Padding therefore only changes its own
-        logits, which are meaningless.
+        A token does not attend to later tokens. Padding therefore only affects the
+        logits at padding, which are meaningless.
 
     Raises:
         ValueError: for sizes below 1; heads that do not divide D; a dropout outside [0,
@@ -170,7 +169,7 @@ class CausalLM(ConfiguredModel):
     def begin(
         self, inputs: dict[str, Tensor], length: int
     ) -> tuple[list[Any], dict[str, Tensor]]:
-        """Processes all tokens of the prompts except the last token of each.
+        """Processes all tokens of each prompt except the last one.
 
         The prompts are aligned to end at position P.
 
@@ -202,7 +201,7 @@ class CausalLM(ConfiguredModel):
     def next(
         self, prompt: Tensor, cache: list[Any], index: Any, static: dict[str, Tensor]
     ) -> tuple[Tensor, Tensor, list[Any]]:
-        """Returns the logits of the token at a position, from the token before it.
+        """Returns the logits of the token at `index`, given the token before it.
 
         This is KerasHub's protocol; see `keras_attention.samplers`.
 
@@ -251,15 +250,16 @@ class CausalLM(ConfiguredModel):
                 therefore too large for a model with a `max_length` of 64 or less.
             sampler: "greedy", "beam", "random", "top_k", "top_p", or a sampler of
                 `keras_attention.samplers` or of KerasHub.
-            stop_token_ids: the token or tokens that end a sequence; None for none.
+            stop_token_ids: the token or tokens that end a sequence; None for no stop
+                token.
             seed: the seed of a random sampler.
             num_sequences: N, the number of sequences per prompt. They only differ if
                 the sampler is random.
 
         Returns:
             int32 (B, max_length), or (B, N, max_length) for N above 1: the tokens after
-            the prompts, 0 after a stop token. The model may also generate token 0,
-            padding, before any stop token: 0 does not end a sequence. A `BeamSampler`
+            the prompts, and 0 after a stop token. The model may also generate token 0,
+            padding, before any stop token; 0 does not end a sequence. A `BeamSampler`
             that returns all beams adds a beam axis before the last axis, and also
             returns the scores.
 

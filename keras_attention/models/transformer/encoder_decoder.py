@@ -23,7 +23,7 @@ class EncoderDecoder:
 
     Args:
         maker: the `BlockMaker` that creates the blocks.
-        num_layers: the number of blocks of the encoder, and of the decoder.
+        num_layers: the number of encoder blocks, and also the number of decoder blocks.
     """
 
     source: TokenEmbedding
@@ -49,7 +49,7 @@ class EncoderDecoder:
         tie: str | None,
         dtype: Any,
     ) -> None:
-        """Creates both embeddings, or one shared embedding."""
+        """Creates the source and target embeddings, or one shared embedding."""
         more = {"position": position, "dropout": dropout, "dtype": dtype}
         if tie == "all":
             one = TokenEmbedding(sizes[0], dim, name="embedding", **more)
@@ -71,7 +71,8 @@ class EncoderDecoder:
     def forced(self, target: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
         """Returns the logits (B, T, V) with teacher forcing.
 
-        The padding of the target comes after its tokens, so no token attends to it.
+        The padding of the target comes after its tokens, so no token attends to
+        padding.
         """
         x = self.target(target)
         for block in self.decoder:

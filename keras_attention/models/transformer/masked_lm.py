@@ -45,29 +45,28 @@ class MaskedLM(ConfiguredModel):
         num_heads: the number of heads of each block's attention; defaults to 8. Must be
             None if `attention` is a layer.
         intermediate_dim: the width of the hidden layer of each block's MLP.
-        dropout: the fraction of the embedding and of each sublayer's output dropped
-            during training.
+        dropout: the dropout rate of the embedding and of each sublayer's output.
         position: "learned" or "sinusoidal" (added to the embedding); "rotary", "alibi"
-            or "relative" (in each attention); a position layer; or None. Each use of a
-            layer is a copy with separate weights.
+            or "relative" (in each attention); a position layer; or None. A layer is
+            copied for each use; the copies have separate weights.
         max_length: the number of learned positions.
         tie_embeddings: whether the output projection uses the embedding matrix.
         block: further arguments of the blocks, see `TransformerEncoderBlock`. They
-            override the default of BERT, {"activation": "gelu"}. The activation of the
-            blocks is also f.
+            override the default of BERT, {"activation": "gelu"}. The activation f is
+            the activation of the blocks.
         attention: an attention layer that replaces multi-head attention: any layer of
-            this package, or a Keras layer with the call of Keras' attention layers. Its
-            output must have the width of its queries. It must not be built: each block
-            creates a new layer from its config.
+            this package, or a Keras layer that is called like Keras' attention layers.
+            Its output must have the width of its queries. It must not be built: each
+            block creates a new layer from its config.
 
     Inputs: a dict of
         tokens: int32 (B, T), 0 for padding after the sequence.
         mask_positions: int32 (B, P), the positions to predict, at least 0 and below T.
 
     A call does not check the inputs. A token outside the vocabulary gives NaN on JAX
-    and a backend error on the other backends. So does a position that is not below T,
-    except on torch, which then gives the logits of another position. `TokenMasking`
-    only returns positions below T.
+    and a backend error on the other backends. A position that is not below T has the
+    same effect, except on torch, where it gives the logits of another position.
+    `TokenMasking` only returns positions below T.
 
     Returns:
         Logits (B, P, V).

@@ -30,11 +30,11 @@ class TokenEmbedding:
     Args:
         vocabulary_size: V, including padding 0.
         dim: D, the width of the model.
-        position: "sinusoidal", "learned", or a layer with the call of
-            `SinePositionEncoding`, which is copied; None if the attention layers have
-            the position.
+        position: "sinusoidal", "learned", or a layer that is called like
+            `SinePositionEncoding`. A layer is copied. None if the attention layers
+            encode the position.
         max_length: the number of learned positions.
-        dropout: the fraction of the embedded inputs dropped during training.
+        dropout: the dropout rate of the embedded inputs.
         scale: whether to multiply the embeddings by √D.
         stddev: the standard deviation of the initial embeddings; defaults to 1 / √D.
         tied: whether the output projection uses the embedding matrix.
@@ -87,7 +87,7 @@ class TokenEmbedding:
         )
 
     def __call__(self, tokens: Tensor, start: Any = 0) -> Tensor:
-        """Embeds tokens (B, T), the first at position `start`, as vectors (B, T, D)."""
+        """Embeds tokens (B, T) at the positions from `start` on. Returns (B, T, D)."""
         x = self.embedding(tokens)
         if self.scale is not None:
             x = x * self.scale
@@ -98,7 +98,7 @@ class TokenEmbedding:
         return self.dropout(x)
 
     def step(self, token: Tensor, index: Any) -> Tensor:
-        """Embeds one token of each row, (B,), at position `index`: (B, D)."""
+        """Embeds one token per row, (B,), at position `index`. Returns (B, D)."""
         return self(token[:, None], start=index)[:, 0]
 
     def logits(self, hidden: Tensor) -> Tensor:

@@ -53,7 +53,7 @@ SIZES: dict[str, dict[str, Any]] = {
 
 @export
 class Transformer(ConfiguredModel):
-    """An encoder that reads a sequence and a decoder that generates another.
+    """An encoder that reads a sequence and a decoder that generates another sequence.
 
         x  = dropout(√D E_x[source] + p)
         h  = encoder blocks(x)                each position attends to the whole source
@@ -62,37 +62,37 @@ class Transformer(ConfiguredModel):
         p(yₜ | y₁ … yₜ₋₁) = softmax(E_y zₜ)
 
     Train the model with teacher forcing: `target` begins with the start token. The
-    labels are the same sequence without the start token, and 0 for padding. The paper
-    uses the loss `keras_attention.losses.SmoothedCrossentropy(0.1, ignore_class=0)` and
-    the learning rate `keras_attention.schedules.WarmupInverseSqrt(dim)`.
+    labels are the same sequence without the start token, padded with 0. The paper uses
+    the loss `keras_attention.losses.SmoothedCrossentropy(0.1, ignore_class=0)` and the
+    learning rate `keras_attention.schedules.WarmupInverseSqrt(dim)`.
 
     Args:
         source_vocabulary_size: the number of source tokens, including padding 0.
         target_vocabulary_size: V, the number of target tokens, including padding 0.
-        num_layers: the number of blocks of the encoder, and of the decoder.
+        num_layers: the number of encoder blocks, and also the number of decoder blocks.
         dim: D, the width of the model.
         num_heads: the number of heads of each attention; defaults to 8. Must be None if
             `attention` is a layer.
         intermediate_dim: the width of the hidden layer of each block's MLP.
-        dropout: the fraction of the embeddings and of each sublayer's output dropped
-            during training.
-        position: "sinusoidal", as in the paper, or "learned" (up to 1,024), added to
-            the embeddings; "rotary", "alibi" or "relative", in each self-attention; a
-            position layer; or None. Each use of a layer is a copy with separate
-            weights.
+        dropout: the dropout rate of the embeddings and of each sublayer's output.
+        position: "sinusoidal", as in the paper, or "learned" (up to 1,024 positions),
+            added to the embeddings; "rotary", "alibi" or "relative", in each
+            self-attention; a position layer; or None. A layer is copied for each use;
+            the copies have separate weights.
         tie_embeddings: "target" if the output projection uses the embedding matrix of
-            the target; "all" for one matrix for source, target and output, as in the
-            paper, which requires a shared vocabulary; None for separate matrices.
+            the target; "all" if source, target and output share one matrix, as in the
+            paper (this requires a shared vocabulary); None for separate matrices.
         block: further arguments of the blocks by name, for instance `norm_first`,
             `normalization`, `epsilon`, `gated`, `activation` and `attention`, which is
             a dict; see `TransformerEncoderBlock`. With `norm_first`, encoder and
             decoder end with a normalization.
         attention: an attention layer that replaces multi-head attention: any layer of
-            this package, or a Keras layer with the call of Keras' attention layers. Its
-            output must have the width of its queries. It must not be built: each block
-            creates a new layer from its config.
-        cross_attention: the same for the attention of the decoder to the encoder.
-            Defaults to `attention`, without position and window.
+            this package, or a Keras layer that is called like Keras' attention layers.
+            Its output must have the width of its queries. It must not be built: each
+            block creates a new layer from its config.
+        cross_attention: an attention layer for the attention of the decoder to the
+            encoder, with the same requirements as `attention`. Defaults to `attention`
+            without its position and window.
 
     Inputs: a dict of
         source: int32 (B, S), 0 for padding at the end.
@@ -106,7 +106,7 @@ class Transformer(ConfiguredModel):
 
     Masking:
         The model never reads the padding of the source; the amount of padding has no
-        effect. A token of the target does not depend on later tokens.
+        effect. The logits at a position do not depend on later tokens of the target.
 
     Raises:
         ValueError: for sizes below 1; heads that do not divide `dim`; a dropout outside
@@ -220,8 +220,8 @@ class Transformer(ConfiguredModel):
             length: the length of the prompt of `next`.
 
         Returns:
-            The empty caches of the decoder blocks, which `next` updates, and the
-            projected keys and values of the source for each block, which are read-only.
+            The empty caches of the decoder blocks, and the projected keys and values of
+            the source for each block. `next` updates only the caches.
         """
         source = ops.cast(inputs["source"], "int32")
         memory, mask = self._parts.encode(source)
@@ -236,7 +236,7 @@ class Transformer(ConfiguredModel):
     def next(
         self, prompt: Tensor, cache: list, index: Any, static: list
     ) -> tuple[Tensor, Tensor, list]:
-        """Returns the logits of the token at a position, from the token before it.
+        """Returns the logits of the token at `index`, given the token before it.
 
         This is KerasHub's protocol; see `keras_attention.samplers`.
 
@@ -281,7 +281,8 @@ class Transformer(ConfiguredModel):
                 `keras_attention.samplers` or of KerasHub. A beam search cannot use a
                 coverage penalty, because each layer has separate heads.
             start_token_id: the token before the first generated token.
-            stop_token_ids: the token or tokens that end a target; None for none.
+            stop_token_ids: the token or tokens that end a target; None for no stop
+                token.
             seed: the seed of a random sampler.
 
         Returns:

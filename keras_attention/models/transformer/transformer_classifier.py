@@ -44,21 +44,21 @@ class TransformerClassifier(ConfiguredModel):
         num_heads: the number of heads of each block's attention; defaults to 4. Must be
             None if `attention` is a layer.
         intermediate_dim: the width of the hidden layer of each block's MLP.
-        dropout: the fraction of the embedding, of each sublayer's output and of the sum
-            dropped during training.
+        dropout: the dropout rate of the embedding, of each sublayer's output and of the
+            sum.
         position: "sinusoidal" or "learned" (added to the embedding); "rotary", "alibi"
-            or "relative" (in each attention); a position layer; or None. Each use of a
-            layer is a copy with separate weights.
+            or "relative" (in each attention); a position layer; or None. A layer is
+            copied for each use; the copies have separate weights.
         max_length: the number of learned positions.
         block: further arguments of the blocks by name, for instance `norm_first`,
             `normalization`, `epsilon`, `gated`, `activation` and `attention`, which is
-            a dict; see `TransformerEncoderBlock`. With `norm_first`, the sum is
-            normalized with the normalization of the blocks, so each word keeps its
-            weight in the sum.
+            a dict; see `TransformerEncoderBlock`. With `norm_first`, a normalization as
+            in the blocks is applied to the sum and not to each word, so each word keeps
+            its weight in the sum.
         attention: an attention layer that replaces multi-head attention: any layer of
-            this package, or a Keras layer with the call of Keras' attention layers. Its
-            output must have the width of its queries. It must not be built: each block
-            creates a new layer from its config.
+            this package, or a Keras layer that is called like Keras' attention layers.
+            Its output must have the width of its queries. It must not be built: each
+            block creates a new layer from its config.
 
     Inputs: a dict of
         tokens: int32 (B, T), 0 for padding after the sequence.
@@ -156,7 +156,7 @@ class TransformerClassifier(ConfiguredModel):
 
 
 def _pool(x: Tensor, mask: Tensor) -> Tensor:
-    """Returns Σ x / √n of x (B, T, D) over the n valid steps of mask (B, T): (B, D)."""
+    """Sums x (B, T, D) over the n steps where `mask` is True; returns the sum / √n."""
     mask = ops.expand_dims(ops.cast(mask, "float32"), 2)  # (B, T, 1)
     total = ops.sum(to_float32(x) * mask, axis=1)  # (B, D)
     count = ops.maximum(ops.sum(mask, axis=1), 1.0)  # (B, 1)

@@ -1,13 +1,12 @@
 """Hopfield networks with neurons −1 and 1: classical, polynomial and exponential.
 
-They differ in the function F of the energy
+The networks differ in the function F of the energy
 
     E(σ) = −Σᵢ F(xᵢᵀσ),    F(z) = ½z², zⁿ or eᶻ
 
-A faster-growing F allows the network to store more patterns. A neuron is flipped if
-that lowers the energy, and stays otherwise. Flipping neuron after neuron, in order, is
-descent and converges. Flipping all neurons at once may raise the energy or end in a
-cycle.
+A faster-growing F allows the network to store more patterns. A neuron is flipped if the
+flip lowers the energy. Updating one neuron after another never raises the energy and
+converges. Updating all neurons at once may raise the energy or end in a cycle.
 
 As xᵢⱼ and σⱼ are −1 or 1, flipping neuron j changes an overlap m = xᵢᵀσ by ∓2:
 
@@ -48,15 +47,16 @@ def classical_update(
 
     Args:
         states: σ, (..., T, D), −1 and 1.
-        patterns: X, (..., S, D), −1 and 1, one pattern per row. The values of both are
-            checked outside compiled functions only.
-        order: "asynchronous" updates neuron after neuron and descends on
+        patterns: X, (..., S, D), −1 and 1, one pattern per row. The values of states
+            and patterns are checked only outside compiled functions.
+        order: "asynchronous" updates one neuron after another and never increases
             :func:`classical_energy`. "synchronous" updates all neurons at once and ends
             in a fixed point or in a cycle of two states.
 
     Returns:
-        (..., T, D) after one pass over all neurons; in half precision if the states
-        are, else in float32, or in float64 if the inputs are and the backend keeps it.
+        (..., T, D), the states after one pass over all neurons. They are in half
+        precision if the given states are. Otherwise they are in float64 if the inputs
+        are and the backend keeps float64, else in float32.
 
     Raises:
         ValueError: if the widths differ, a value is neither −1 nor 1, or the order is
@@ -112,12 +112,13 @@ def polynomial_update(
         patterns: X, (..., S, D), −1 and 1, one pattern per row; checked as in
             :func:`classical_update`.
         degree: n, an integer of at least 2.
-        order: "asynchronous" updates neuron after neuron and descends on
+        order: "asynchronous" updates one neuron after another and never increases
             :func:`polynomial_energy`. "synchronous" updates all neurons at once.
 
     Returns:
-        (..., T, D) after one pass over all neurons; in half precision if the states
-        are, else in float32, or in float64 if the inputs are and the backend keeps it.
+        (..., T, D), the states after one pass over all neurons. They are in half
+        precision if the given states are. Otherwise they are in float64 if the inputs
+        are and the backend keeps float64, else in float32.
 
     Raises:
         ValueError: as `classical_update` does, and for an invalid degree.
@@ -168,12 +169,13 @@ def exponential_update(
         states: σ, (..., T, D), −1 and 1.
         patterns: X, (..., S, D), −1 and 1, one pattern per row; checked as in
             :func:`classical_update`.
-        order: "asynchronous" updates neuron after neuron and descends on
+        order: "asynchronous" updates one neuron after another and never increases
             :func:`exponential_energy`. "synchronous" updates all neurons at once.
 
     Returns:
-        (..., T, D) after one pass over all neurons; in half precision if the states
-        are, else in float32, or in float64 if the inputs are and the backend keeps it.
+        (..., T, D), the states after one pass over all neurons. They are in half
+        precision if the given states are. Otherwise they are in float64 if the inputs
+        are and the backend keeps float64, else in float32.
 
     Raises:
         ValueError: as `classical_update` does.
@@ -212,7 +214,7 @@ def exponential_energy(states: Tensor, patterns: Tensor) -> Tensor:
 def neurons_update(
     states: Tensor, patterns: Tensor, kind: str, order: str, degree: int = 2
 ) -> Tensor:
-    """Flips each neuron whose flip increases Σᵢ F(xᵢᵀσ), without checks of the inputs.
+    """Flips each neuron whose flip increases Σᵢ F(xᵢᵀσ). The inputs are not checked.
 
     Use it for many steps with patterns that were checked once.
 
@@ -278,17 +280,18 @@ def _one_by_one(
 
 
 def _power(degree: int) -> Differences:
-    """Returns bend and slope of zⁿ, divided by the n-th power of a number ≥ the width.
+    """Returns a function that computes bend and slope of zⁿ, both divided by cⁿ.
 
-    The divisor is a power of two, so a tie in integer arithmetic remains an exact tie,
-    as long as the dtype can represent the sums.
+    The number c is the smallest power of two that is at least the width. A tie in
+    integer arithmetic remains an exact tie, as long as the dtype can represent the
+    sums.
     """
 
     def differences(overlap: Tensor, width: int) -> tuple[Tensor, Tensor]:
         size = 2.0 ** math.ceil(math.log2(width))
         step, u = 2 / size, overlap / size
         even_part, slope, power = ops.zeros_like(u), ops.zeros_like(u), ops.ones_like(u)
-        for k in range(degree, 0, -1):  # power is u to the n − k
+        for k in range(degree, 0, -1):  # power = u^(n − k)
             term = math.comb(degree, k) * step**k * power
             even_part, slope = (
                 (even_part, slope + term) if k % 2 else (even_part + term, slope)
@@ -300,7 +303,7 @@ def _power(degree: int) -> Differences:
 
 
 def _exponential(overlap: Tensor, width: int) -> tuple[Tensor, Tensor]:
-    """Returns bend and slope of eᶻ, divided by eᶻ of the largest overlap.
+    """Computes bend and slope of eᶻ, both divided by eᵐ for the largest overlap m.
 
     The bend is slightly reduced. Otherwise rounding errors would keep flipping neurons
     in a tie, and the iteration would not converge.

@@ -66,7 +66,7 @@ def hopfield_update(
     similarity: str = "dot",
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Moves each state one step towards the patterns it is similar to.
+    """Moves each state one step towards the patterns that it is similar to.
 
     Here p = separate(β s), and s holds the similarities of ξ to the patterns:
 
@@ -89,8 +89,9 @@ def hopfield_update(
         mask: booleans that broadcast to (..., T, S), True = may be retrieved; or None.
 
     Returns:
-        (..., T, D) in the dtype of the states, or in float64 if the patterns are; 0 for
-        a state that may retrieve no pattern. Half precision is computed in float32.
+        (..., T, D) in the dtype of the states, or in float64 if the patterns are in
+        float64; 0 for a state that may retrieve no pattern. Half precision is computed
+        in float32.
 
     Raises:
         ValueError: if states and patterns differ in width, β is not positive, or the

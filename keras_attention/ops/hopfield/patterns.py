@@ -26,8 +26,8 @@ def rows(name: str, x: Any) -> Tensor:
         x: (..., D), of rank 2 or more; nested lists are accepted too.
 
     Returns:
-        A float32 tensor, or float64 if the input is and the backend keeps it:
-        TensorFlow does, and JAX with `jax_enable_x64`.
+        A float32 tensor, or a float64 tensor if the input is in float64 and the backend
+        keeps float64. TensorFlow keeps it, and so does JAX with `jax_enable_x64`.
 
     Raises:
         ValueError: if the values are not real numbers, the rows differ in width, or the
@@ -64,7 +64,7 @@ def states_and_patterns(states: Any, patterns: Any) -> tuple[Tensor, Tensor]:
     Both are returned in the wider of their two dtypes.
 
     Raises:
-        ValueError: if they differ in width.
+        ValueError: if states and patterns differ in width.
     """
     ours, stored = rows("states", states), rows("patterns", patterns)
     if ours.shape[-1] != stored.shape[-1]:
@@ -80,12 +80,12 @@ def states_and_patterns(states: Any, patterns: Any) -> tuple[Tensor, Tensor]:
 
 
 def binary(states: Any, patterns: Any) -> tuple[Tensor, Tensor]:
-    """Like `states_and_patterns`, for values −1 and 1.
+    """Converts states and patterns by `states_and_patterns` and checks for −1 and 1.
 
     The values are only checked outside compiled functions.
 
     Raises:
-        ValueError: if they differ in width or hold another value.
+        ValueError: if the widths differ, or a value is neither −1 nor 1.
     """
     ours, stored = states_and_patterns(states, patterns)
     for name, x in (("states", ours), ("patterns", stored)):
@@ -133,7 +133,7 @@ def inverse_temperature(beta: Any, dtype: Any, per_row: bool = True) -> Any:
         per_row: whether a tensor holds one β per row of scores (..., S).
 
     Returns:
-        A float or a tensor: (..., 1) if it is per row, else (...).
+        A float or a tensor: (..., 1) with `per_row`, else (...).
 
     Raises:
         ValueError: if β is known and not positive and finite.
@@ -155,7 +155,7 @@ def inverse_temperature(beta: Any, dtype: Any, per_row: bool = True) -> Any:
 
 
 def concrete_values(x: Any) -> np.ndarray | None:
-    """Returns the values as an array, or None inside a compiled function."""
+    """Returns the values of x as an array, or None inside a compiled function."""
     if isinstance(x, np.ndarray | np.generic):
         return np.asarray(x)
     if kernels.is_traced(x):
@@ -164,5 +164,5 @@ def concrete_values(x: Any) -> np.ndarray | None:
 
 
 def result(x: Tensor, like: Any) -> Tensor:
-    """Casts to half precision if the input `like` has it."""
+    """Casts x to half precision if the input `like` is in half precision."""
     return ops.cast(x, like.dtype) if hasattr(like, "dtype") and is_half(like) else x

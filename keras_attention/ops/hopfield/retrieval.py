@@ -62,21 +62,21 @@ def retrieval_error_bound(
     distance: float | Tensor,
     separation: Tensor | None = None,
 ) -> Tensor:
-    """Bounds the distance from pattern i after one update that starts near it.
+    """Bounds the distance between pattern i and a query near it after one update.
 
         ‖f(ξ) − xᵢ‖ ≤ 2M (S − 1) exp(−β(Δᵢ − 2M‖ξ − xᵢ‖))
 
     Here f is the update with softmax and dot products, and M is the norm of the longest
     pattern. The bound never exceeds 2M, because f(ξ) is a mean of the patterns. With
-    the distance 1/(2βM), it bounds the distance between xᵢ and the fixed point near xᵢ
-    (equation 9).
+    `distance` = 1/(2βM), the bound also holds for the distance between xᵢ and the fixed
+    point near xᵢ (equation 9).
 
     Args:
         patterns: X, (..., S, D), one pattern per row.
         beta: β, a positive number or a tensor that broadcasts to (..., S).
         distance: ‖ξ − xᵢ‖, a number or a tensor that broadcasts to (..., S).
         separation: Δ, (..., S), if already known. By default :func:`pattern_separation`
-            computes it, with memory for (..., S, S).
+            computes Δ and needs memory for (..., S, S) numbers.
 
     Returns:
         (..., S); float32 for inputs in half precision.
@@ -112,7 +112,7 @@ def retrieval_error_bound(
 
 
 def metastable_size(weights: Tensor, mass: float = 0.9) -> Tensor:
-    """Returns the smallest number of patterns with most of a state's weight.
+    """Returns the smallest number of patterns that hold `mass` of the weight.
 
     The size is 1 if a single pattern was retrieved, and near S for an average of all
     patterns. `mass` is relative to the sum of the weights.
@@ -151,7 +151,7 @@ def metastable_size(weights: Tensor, mass: float = 0.9) -> Tensor:
 
 
 def classical_capacity(dim: int) -> float:
-    """Returns 0.138 d, the patterns that a classical memory stores with few errors.
+    """Returns 0.138 d, how many patterns a classical memory stores with few errors.
 
     For retrieval of a pattern without errors, see :func:`polynomial_capacity` with
     degree 2.
@@ -160,7 +160,7 @@ def classical_capacity(dim: int) -> float:
         dim: d, the number of neurons, at least 1.
 
     Raises:
-        ValueError: if `dim` is smaller.
+        ValueError: if `dim` is below 1.
 
     Reference:
         Amit, Gutfreund & Sompolinsky, "Storing infinite numbers of patterns in a
@@ -171,14 +171,14 @@ def classical_capacity(dim: int) -> float:
 
 
 def polynomial_capacity(dim: int, degree: int) -> float:
-    """Returns d^(n−1) / (2 (2n − 3)!! ln d), the patterns retrieved without errors.
+    """Returns d^(n−1) / (2 (2n − 3)!! ln d), how many patterns are retrieved exactly.
 
     Args:
         dim: d, the number of neurons, at least 2.
         degree: n, at least 2.
 
     Raises:
-        ValueError: if an argument is smaller.
+        ValueError: if an argument is below its minimum.
 
     Reference:
         Krotov & Hopfield, "Dense associative memory for pattern recognition" (2016),
@@ -189,7 +189,7 @@ def polynomial_capacity(dim: int, degree: int) -> float:
 
 
 def exponential_capacity(dim: int, flips: float = 0.0) -> float:
-    """Returns exp(d I(1 − 2ρ)/2), the patterns that one sweep restores from errors.
+    """Returns exp(d I(1 − 2ρ)/2), how many patterns one sweep can restore.
 
         I(a) = ½ ((1 + a) ln(1 + a) + (1 − a) ln(1 − a))
 
@@ -224,7 +224,7 @@ def exponential_capacity(dim: int, flips: float = 0.0) -> float:
 def modern_capacity(
     dim: int, beta: float, radius: float, failure: float = 0.001
 ) -> float:
-    """Returns a lower bound on the random patterns that a modern memory stores.
+    """Returns a lower bound on the number of patterns that a modern memory stores.
 
         N = √p c^((d − 1)/4),    c = b / W₀(exp(a + ln b)),
         a = 2/(d − 1) (1 + ln(2 β K² p (d − 1))),    b = 2K²β/5
@@ -277,7 +277,7 @@ def bit_error(dim: int, patterns: int, degree: int = 2) -> float:
         degree: n, at least 2; degree 2 is the classical memory.
 
     Raises:
-        ValueError: if an argument is smaller.
+        ValueError: if an argument is below its minimum.
 
     Reference:
         Krotov & Hopfield, "Dense associative memory for pattern recognition" (2016),

@@ -1,4 +1,4 @@
-"""Retrieval from memories that are too large to store one score per pattern.
+"""Retrieval from memories with too many patterns to store all scores at once.
 
 The patterns are read in chunks. For each state, three running values are kept: the
 largest score m, the sum s of the weights and the sum a of the weighted patterns. A
@@ -10,9 +10,9 @@ larger score in a later chunk scales the sums down ("online softmax"):
 Only the scores of one chunk are stored at a time. The result a/s equals
 :func:`keras_attention.ops.hopfield.energy.hopfield_update`.
 
-The patterns are stored in a table with spare rows, so that a growing memory is not
-recompiled each time. `table_size` returns its number of rows. Rows after the last
-pattern are masked.
+The patterns are stored in a table with spare rows, so that a new pattern rarely changes
+the shape of the table and rarely requires a new compilation. `table_size` returns the
+number of rows of the table. Rows after the last pattern are masked.
 
 Shapes: T states, P rows of the table, C rows of a chunk, D width.
 """
@@ -34,7 +34,7 @@ State = tuple[Tensor, Tensor, Tensor]  # largest score and sum (T, 1), patterns 
 
 NORMALIZERS = ("softmax", "softmax1", "hardmax")  # computable in one pass
 SCORES = 2**20  # stored at a time if all patterns are scored together
-LEAST = 8  # the smallest number of rows
+LEAST = 8  # the smallest number of rows of a table
 
 
 def table_size(count: int, chunk: int) -> int:
@@ -161,7 +161,7 @@ def _fold(
 def _middle(table: Tensor, count: Any, chunk: int, dtype: Any) -> Tensor:
     """Computes the mean of the first chunk's patterns, (1, D).
 
-    Distances are computed relative to it, which stays accurate far from the origin.
+    Distances relative to this mean are accurate even far from the origin.
     """
     first = ops.cast(ops.slice(table, (0, 0), (chunk, table.shape[1])), dtype)
     seen = masks.positions(chunk) < ops.cast(count, "int32")
@@ -177,11 +177,11 @@ def _scored(
     similarity: str,
     middle: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """Computes the scores (T, C) of a chunk (C, D); returns them and the patterns."""
+    """Returns the scores (T, C) of the chunk x (C, D), and its patterns (C, D)."""
     x = scores.unit(x) if similarity == "cosine" else x
     near = x if middle is None else x - middle
     z = ops.matmul(query, ops.transpose(near))  # (T, C)
-    if similarity == "distance":  # −½β‖ξ‖² is equal for all and omitted
+    if similarity == "distance":  # −½β‖ξ‖² is equal for all patterns: omitted
         z = z - ops.expand_dims(beta / 2 * ops.sum(near**2, axis=-1), 0)
     return (z if seen is None else ops.where(seen, z, mask_value(z.dtype))), x
 

@@ -12,7 +12,7 @@ of the DNC applies them in this order, with its temporal links from
     w = write_weights
     M = erase_and_write
     L, p = links, precedence
-    f, b = directions        the slots written after and before the read ones
+    f, b = directions        the slots written after and before the read slots
     cʳ = content_weights     the similarity of slots to the read keys
     wʳ = read_weights
     r = read
@@ -54,8 +54,8 @@ def content_weights(
         D(k, m) = k · m / (√(|k|² + ε) √(|m|² + ε)),  ε = 1e-6
 
     The ε under the roots keeps the gradient finite and correct at empty slots and at a
-    key of zeros. A mask applies to both, D(k ∘ z, m ∘ z), so that a key may leave parts
-    of the word unspecified.
+    key of zeros. A mask z applies to key and slot, D(k ∘ z, m ∘ z), so that a key may
+    leave parts of the word unspecified.
 
     Args:
         memory: M, (B, M, W).
@@ -106,7 +106,7 @@ def usage(previous: Tensor, write_weights: Tensor, retention: Tensor) -> Tensor:
 
         u = (u + ω − u ∘ ω) ∘ ψ,  ω = 1 − ∏ₕ (1 − w[h, ·])
 
-    With one write head, ω equals its write weights.
+    With one write head, ω equals the write weights of this head.
 
     Args:
         previous: u of the previous step, (B, M), between 0 and 1.
@@ -129,8 +129,8 @@ def allocation_weights(usage: Tensor) -> Tensor:
         φ = slots by ascending usage,  a[φⱼ] = (1 − u[φⱼ]) ∏_{i<j} u[φᵢ]
 
     Slots of equal usage are ordered by their index. Gradients treat the order as
-    constant. They are finite and correct even if usage is 0, 1 or equal. Usage is
-    clipped to at least 1e-6.
+    constant. They are finite and correct even if a usage is 0 or 1, or usages are
+    equal. The usage is clipped to at least 1e-6.
 
     Args:
         usage: u, (B, M), between 0 and 1.
@@ -296,7 +296,7 @@ def sharpen(weights: Tensor, power: Tensor, epsilon: float = EPSILON) -> Tensor:
 
         S(d, s)[i] = ((d[i] + ε) / max(d + ε))ˢ / Σⱼ ((d[j] + ε) / max(d + ε))ˢ
 
-    It is computed as the softmax of s ln(d + ε), which is equal.
+    The code computes the softmax of s ln(d + ε), which is equal.
 
     Args:
         weights: d, (..., M), at least 0.
@@ -336,11 +336,11 @@ def shift(weights: Tensor, shifts: Tensor) -> Tensor:
 
     Args:
         weights: w, (B, R, M).
-        shifts: s, (B, R, S), S odd: the weights of shifts by −(S − 1)/2 … (S − 1)/2
-            slots.
+        shifts: s, (B, R, S) with an odd S: the weights of shifts by −(S − 1)/2 … (S −
+            1)/2 slots.
 
     Returns:
-        (B, R, M), with an unchanged sum if the shifts sum to 1.
+        (B, R, M). The sum of each row is unchanged if the shifts sum to 1.
 
     Raises:
         ValueError: if S is even.

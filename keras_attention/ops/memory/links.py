@@ -6,7 +6,7 @@ before it.
 
 Dense links (:func:`links`, :func:`directions`) store M × M numbers per write head.
 Sparse links (:class:`SparseLinks`, :func:`sparse_links`, :func:`sparse_directions`)
-store the K strongest of each row, K × M numbers.
+store only the K strongest links of each row, K × M numbers per write head.
 
 Shapes: B batch, M memory slots, R read heads, H write heads, K links of a slot.
 
@@ -36,7 +36,7 @@ class SparseLinks(NamedTuple):
     """The strongest links of each slot.
 
     Attributes:
-        slots: integers (B, H, K, M), the slots after which this slot was written.
+        slots: integers (B, H, K, M), the K slots after which each slot was written.
         values: (B, H, K, M), the degree of each link; 0 for unused links.
     """
 
@@ -62,7 +62,7 @@ def precedence(previous: Tensor, write_weights: Tensor) -> Tensor:
 def links(
     previous: Tensor, previous_precedence: Tensor, write_weights: Tensor
 ) -> Tensor:
-    """Computes L, the degree to which each slot was written right after another.
+    """Computes L, the degree to which each slot was written right after another slot.
 
         L[i, j] = (1 − w[i] − w[j]) L[i, j] + w[i] p[j],  L[i, i] = 0
 
@@ -121,11 +121,11 @@ def sparse_links(
 ) -> SparseLinks:
     """Computes L with at most K links per row, in O(M K).
 
-    Only the K largest entries of w and p are used, rescaled to the original sums. New
-    links are thus added to K rows of L only, and links below the threshold are dropped.
-    With K = M and a threshold of 0, the result equals `links`. The cost is proportional
-    to the nonzero links, plus a few passes over M K numbers. A link of 0 passes no
-    gradient.
+    Only the K largest entries of w and of p are used. They are rescaled to keep the
+    sums of w and p. New links are thus added to only K rows of L. Links below the
+    threshold are dropped. With K = M and a threshold of 0, the result equals `links`.
+    The cost is proportional to the number of nonzero links, plus a few passes over M K
+    numbers. A link of 0 passes no gradient.
 
     Args:
         previous: L of the previous step.
@@ -213,7 +213,7 @@ def dense_links(links: SparseLinks) -> Tensor:
 
 
 def _strongest(weights: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Returns slots and rescaled weights of the K largest entries per row (G, M)."""
+    """Returns the slots and rescaled weights of the K largest entries per row."""
     values, slots = ops.top_k(weights, k)  # (G, K)
     total = ops.sum(weights, axis=-1, keepdims=True)
     kept = ops.sum(values, axis=-1, keepdims=True)
@@ -221,7 +221,7 @@ def _strongest(weights: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def _written(x: Tensor, index: Tensor, numbers: Tensor) -> Tensor:
-    """Writes values into a tensor at flat indices."""
+    """Returns x with `numbers` written at the flat indices `index`."""
     flat, index = ops.reshape(x, (-1,)), ops.reshape(index, (-1, 1))
     flat = ops.scatter_update(flat, index, ops.reshape(numbers, (-1,)))
     return ops.reshape(flat, ops.shape(x))
@@ -233,7 +233,7 @@ def _merge(
     rows: tuple[Tensor, Tensor],
     columns: tuple[Tensor, Tensor],
 ) -> tuple[Tensor, Tensor]:
-    """Merges new links w[i] p[j] into the rows i and keeps the K largest.
+    """Merges new links w[i] p[j] into the rows i and keeps the K largest per row.
 
     Args:
         at: slots of the existing links of the rows, (G, K, K).

@@ -28,20 +28,21 @@ def generate(
     stop: Any,
     done: Callable[[Structure], Tensor] | None = None,
 ) -> Structure:
-    """Repeats a step for each index from `start` to `stop`, or until done.
+    """Repeats `step` for the indices from `start` to `stop` − 1, or until `done`.
 
         while index < stop and not done(state):
             state = step(index, state)
             index = index + 1
 
-    Inside a compiled function, it is a single loop on JAX and TensorFlow. On torch and
-    NumPy, it is a Python loop with an integer index. Inside `CompiledFunctions`, torch
-    records the operations of the first step and replays them; the index is then a
-    tensor. A recorded step may close over weights. Other tensors belong in the state. A
-    step that closes over another tensor or reads the value of a tensor is not recorded.
-    On an accelerator, torch evaluates `done` only every few steps, because each check
-    blocks Python. A step after the end must therefore not change the result. Sample
-    random numbers before the loop, not inside it.
+    Inside a compiled function on JAX and TensorFlow, this is a single loop operation.
+    On torch and NumPy, it is a Python loop with an integer index. Inside
+    `CompiledFunctions`, torch records the operations of the first step and replays
+    them; the index is then a tensor. A recorded step may close over weights. Other
+    tensors belong in the state. A step that closes over another tensor or reads the
+    value of a tensor is not recorded. On an accelerator, torch evaluates `done` only
+    every few steps, because each check blocks Python. A step after the end must
+    therefore not change the result. Sample random numbers before the loop, not inside
+    it.
 
     Args:
         step: f(index, state) that returns the next state, of the same structure, shapes
@@ -81,7 +82,8 @@ def write(tensor: Tensor, index: Any, values: Tensor) -> Tensor:
     """Writes one value per row at `index` of a buffer, such as a cache.
 
     Torch modifies the buffer in place, without a copy. Use the returned tensor and
-    discard the argument. For decoding only: no gradient flows.
+    discard the argument. Use this function only for decoding, because no gradient
+    flows.
 
     Args:
         tensor: (B, T, ...).
@@ -171,8 +173,8 @@ def coverage_penalty(alignment_sum: Tensor, beta: float) -> Tensor:
 
     Args:
         alignment_sum: Σ_t α_ts, the sum of the weights of each key over all queries,
-            (..., S). It is clipped to at least `keras.config.epsilon()`, for sparse
-            attention. It should be 1 or more for padding keys.
+            (..., S). It is clipped to at least `keras.config.epsilon()`, because sparse
+            attention may give a sum of 0. Set the sum to 1 or more for padding keys.
         beta: β.
 
     Returns:
@@ -276,7 +278,7 @@ def open_prompt(
 
 
 class CompiledFunctions:
-    """A cache of functions of a model's weights, compiled once per shape.
+    """A cache of functions that use a model's weights, each compiled once per shape.
 
     A generating model creates an instance in its constructor and runs its step-by-step
     functions through it:
@@ -326,14 +328,15 @@ class CompiledFunctions:
 
         Args:
             key: identifies the behaviour of the function. It must contain everything
-                that affects the function, except `args` and variables: for functions
-                with equal keys, the first one is compiled and used for all.
+                that affects the function, except `args` and variables: if several
+                functions have equal keys, only the first is compiled and used.
             function: a function of structures of tensors. Numbers become tensors on JAX
                 and TensorFlow and stay numbers on torch and NumPy. Python branches are
                 evaluated once, during compilation. Torch only records the steps of
                 `generate`.
-            *args: structures of arrays, tensors, numbers and None; each combination of
-                shapes and dtypes (on torch also of numbers) is compiled once.
+            *args: structures of arrays, tensors, numbers and None. The function is
+                compiled once for each combination of shapes and dtypes (on torch, also
+                of numbers).
             variables: further variables of the function that the owner does not have,
                 such as the variables of a sampler.
 

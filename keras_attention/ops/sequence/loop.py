@@ -1,8 +1,8 @@
 """Loops over time.
 
-:func:`scan` applies a step function over a sequence, with gradients, such as a
-recurrent cell or attention with dependent steps. Decoding, which stops early and has no
-gradients, is in :mod:`keras_attention.ops.sequence.decoding`.
+:func:`scan` applies a step function, such as a recurrent cell or a step of attention,
+to each step of a sequence, with gradients. Decoding stops early and has no gradients;
+its loop is in :mod:`keras_attention.ops.sequence.decoding`.
 
 Shapes: B batch, T steps.
 """
@@ -41,7 +41,7 @@ def scan(
     Args:
         step: f(state, input) that returns the next state, of the same structure,
             shapes and dtypes, and an output, a structure of tensors.
-        state: the first state, a structure of tensors; tuples and dicts.
+        state: the first state, a structure (tuples and dicts) of tensors.
         inputs: a structure of tensors (T, B, ...), time first, T at least 1.
         checkpoint_steps: n, the number of steps that are recomputed together; "auto" is
             √T, and None stores everything.
@@ -121,9 +121,9 @@ def _in_segments(
 def _in_open_segments(
     step: Step, state: Structure, inputs: Structure, checkpoint_steps: Any, first: Any
 ) -> tuple[Structure, Any]:
-    """Scans over segments for an unknown length, padded by steps without effect.
+    """Scans over segments if T is unknown; padding steps do not change the state.
 
-    A separate last segment could be empty, that is, a loop without iterations.
+    A separate last segment could be empty; it would then be a loop without iterations.
     """
     ops, tree = keras.ops, keras.tree
     length = ops.shape(first)[0]

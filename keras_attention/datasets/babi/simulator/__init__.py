@@ -1,10 +1,11 @@
 """A simulator of the 20 bAbI tasks that writes the sentences of the real files.
 
-The rules were inferred from the released files. They match the files in sentences,
-vocabulary, answers, supporting facts and length, but use other random numbers. Each
-module holds the tasks that share a world: `supporting_facts` (1, 2, 3, 6), `paths` (4,
-19), `counting` (5, 7, 8), `coreference` (9 to 13), `time_reasoning` (14), `deduction`
-(15, 16), `positional_reasoning` (17), `size_reasoning` (18), `motivations` (20).
+The rules were inferred from the released files. The simulated stories match the files
+in sentences, vocabulary, answers, supporting facts and length, but are generated from
+other random numbers. Each module holds the tasks that share a world: `supporting_facts`
+(1, 2, 3, 6), `paths` (4, 19), `counting` (5, 7, 8), `coreference` (9 to 13),
+`time_reasoning` (14), `deduction` (15, 16), `positional_reasoning` (17),
+`size_reasoning` (18), `motivations` (20).
 
 Weston et al., 2015, https://arxiv.org/abs/1502.05698, sections 3 and 4.
 """
@@ -60,16 +61,16 @@ def simulate(
 ) -> list[Example]:
     """Simulates questions of one of the 20 tasks.
 
-    `TASKS` names them: 1 asks "Where is Mary?" (one supporting fact), 2 "Where is
-    the milk?" (two), 3 "Where was the milk before the office?" (three), 19 "How do
-    you go from the kitchen to the garden?", and so on.
+    For example, task 1 asks "Where is Mary?" (one supporting fact), task 2 asks "Where
+    is the milk?" (two), task 3 asks "Where was the milk before the office?" (three),
+    and task 19 asks "How do you go from the kitchen to the garden?".
 
     Args:
         task: The task number, 1 to 20.
         count: Number of questions. Each story has as many questions as in the real
             files, usually five; the last story may have fewer.
-        seed: Seed for `numpy.random.default_rng`. A seed gives the same questions each
-            time, and a larger `count` only appends to them.
+        seed: Seed for `numpy.random.default_rng`. The same seed gives the same
+            questions, and a larger `count` only appends more questions.
 
     Returns:
         A list of `count` `Example`s.

@@ -38,7 +38,7 @@ def story(task: int, random_source: RandomSource) -> list[Example]:
 
 
 class _Told(NamedTuple):
-    """A fact: its words, its people, and their stated or implied place."""
+    """A fact: its words, its people, and the place that it states or denies."""
 
     words: Words
     people: tuple[str, ...]
@@ -48,7 +48,7 @@ class _Told(NamedTuple):
 
 
 class _Walkers:
-    """The people's places, known or unknown to the reader, and the facts about them."""
+    """The true places of all people, and the facts that the reader knows about them."""
 
     def __init__(
         self, random_source: RandomSource, people: Sequence[str], places: Sequence[str]
@@ -58,7 +58,7 @@ class _Walkers:
         self.places = places
         self.place = {name: random_source.choose(places) for name in people}
         self.facts: list[_Told] = []
-        self.mentions: list[str] = []  # the people of each fact, one after another
+        self.mentions: list[str] = []  # the people of all facts, in order
         self.last: dict[str, int] = {}  # the last fact about each person
 
     def move(self, *people: str) -> str:
@@ -129,7 +129,7 @@ def _tell_plainly(walkers: _Walkers, person: str, place: str, goes: bool) -> Non
 
 
 def _tell_pronoun(walkers: _Walkers) -> None:
-    """Task 11: the second fact calls the person of the first "he" or "she"."""
+    """Task 11: the second fact refers to the person of the first as "he" or "she"."""
     person = walkers.random_source.choose(walkers.people)
     place = walkers.move(person)
     words = go(person, place, walkers.random_source)
@@ -144,7 +144,7 @@ def _tell_pairs(walkers: _Walkers) -> None:
 
 
 def _tell_they(walkers: _Walkers) -> None:
-    """Task 13: the second fact calls the two people of the first "they"."""
+    """Task 13: the second fact refers to the two people of the first as "they"."""
     _tell_next(walkers, "they", _tell_pair(walkers))
 
 
@@ -165,11 +165,12 @@ def _tell_next(walkers: _Walkers, pronoun: str, people: tuple[str, ...]) -> None
 
 
 def _ask_whether(walkers: _Walkers) -> Question:
-    """Tasks 9 and 10: asks if someone is in a place, half of the time the true place.
+    """Tasks 9 and 10: asks if someone is in a place.
 
-    If the last fact says that someone is not in a place, the question asks about that
-    place. If someone is in one of two places, the answer is "maybe" for both, even if
-    they are equal.
+    In half of the questions, this is the place that the last fact about the person
+    states. If that fact says that the person is not in a place, the question always
+    asks about that place. If the person is in one of two places, the answer is "maybe"
+    for both places, even if the two are equal.
     """
     person, index = walkers.recent()
     fact = walkers.facts[index]
@@ -193,7 +194,10 @@ def _ask_where(walkers: _Walkers) -> Question:
 
 
 def _ask_where_next(walkers: _Walkers) -> Question:
-    """Tasks 11 and 13: asks where someone is. The fact with names is a support, too."""
+    """Tasks 11 and 13: asks where someone is.
+
+    The fact with the pronoun and the fact with the names are the supporting facts.
+    """
     words, answer, (index,) = _ask_where(walkers)
     return Question(words, answer, (index - 1, index))
 

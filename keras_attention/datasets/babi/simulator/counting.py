@@ -52,7 +52,10 @@ def _ask_gift(notes: _GiftNotes, random_source: RandomSource) -> Question | None
 
 
 def _word_gift(fact: Fact, random_source: RandomSource) -> tuple[Words, str]:
-    """Asks for the object in a third of the cases, else for one of the people."""
+    """Returns a question about a gift, and its answer.
+
+    A third of the questions ask for the object, the others ask for one of the people.
+    """
     giver, _, name, recipient = fact
     form = random_source.below(6)
     if form < 2:
@@ -71,8 +74,8 @@ class _HandNotes:
 
     def __init__(self) -> None:
         self.facts: list[Fact] = []
-        self.events: dict[str, dict[str, list[int]]] = {}  # person: object: facts
-        self.held: dict[str, dict[str, bool]] = {}  # person: object: carried?
+        self.events: dict[str, dict[str, list[int]]] = {}  # facts by person and object
+        self.held: dict[str, dict[str, bool]] = {}  # by person and object
 
     def add(self, fact: Fact) -> None:
         if fact.action != "go":
@@ -93,7 +96,11 @@ class _HandNotes:
 
 
 def _ask_how_many(notes: _HandNotes, random_source: RandomSource) -> Question | None:
-    """Task 7. Every fact about an object the person ever carried supports the count."""
+    """Task 7: asks how many objects a person is carrying.
+
+    All facts in which the person gets, drops, gives or receives an object are
+    supporting facts.
+    """
     people = notes.recent_hands()
     if not people:
         return None
@@ -105,9 +112,10 @@ def _ask_how_many(notes: _HandNotes, random_source: RandomSource) -> Question | 
 
 
 def _ask_which(notes: _HandNotes, random_source: RandomSource) -> Question | None:
-    """Task 8. The answer lists objects in the order in which they were first picked up.
+    """Task 8: asks which objects a person is carrying.
 
-    The supporting facts follow the same order, grouped by object.
+    The answer lists the objects in the order in which the person first picked them up.
+    The supporting facts are grouped by object, in this order.
     """
     people = notes.recent_hands()
     if not people:

@@ -1,4 +1,4 @@
-"""Tasks 15 and 16: deduction from a species to an animal, and induction back."""
+"""Tasks 15 and 16: basic deduction and basic induction about kinds of animals."""
 
 from keras_attention.datasets.babi.archive import Example
 from keras_attention.datasets.babi.simulator.random_source import RandomSource
@@ -23,7 +23,7 @@ def story(task: int, random_source: RandomSource) -> list[Example]:
 
 
 def _deductions(task: int, random_source: RandomSource) -> list[Example]:
-    """Tells all facts, then asks what some of four named animals fear."""
+    """Tells all facts, then asks four times what a random animal is afraid of."""
     herd = _Herd(random_source)
     examples = []
     for _ in range(_DEDUCTIONS):
@@ -39,8 +39,9 @@ def _deductions(task: int, random_source: RandomSource) -> list[Example]:
 class _Herd:
     """Four kinds that fear one another, and four animals of these kinds.
 
-    Each animal is introduced after its kind's fear. Kinds and animals are sampled until
-    all are told, so animals more often belong to kinds told early.
+    The kind of an animal is told only after the fear of that kind. Kinds and animals
+    are sampled until all facts are told. Animals therefore belong more often to the
+    kinds that were told early.
     """
 
     def __init__(self, random_source: RandomSource) -> None:
@@ -72,8 +73,9 @@ class _Herd:
 def _induction(task: int, random_source: RandomSource) -> Example:
     """Asks for the color of the one creature without a stated color.
 
-    The answer is the color of the last named creature of its kind. As in the real
-    files, its kind has one, three or four other members, never two.
+    The answer is the color of another member of its kind: the one whose kind was told
+    last. As in the real files, the kind has one, three or four other members, never
+    two.
     """
     menagerie = _Menagerie(random_source)
     while len(menagerie.mates()) in (0, 2):
@@ -104,7 +106,7 @@ class _Menagerie:
         (self.target,) = set(self.kinds) - set(self.colors)
 
     def mates(self) -> list[str]:
-        """Returns the creatures of the same kind as the one without a stated color."""
+        """Returns the other members of the kind of the creature without a color."""
         _, kind = self.kinds[self.target]
         return [name for name in self.colors if self.kinds[name][1] == kind]
 

@@ -1,4 +1,4 @@
-"""Task 20: why did Jason go to the kitchen?"""
+"""Task 20: questions about motives, such as "Why did Jason go to the kitchen?"."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from keras_attention.datasets.babi.simulator.random_source import RandomSource
 from keras_attention.datasets.babi.simulator.world import GET, Words, go
 
 _PEOPLE = ("sumit", "yann", "jason", "antoine")
-# The place someone in this state goes to, and the object they get there.
+# For each state, the place that a person goes to and the object that they get there.
 _GOALS = {
     "hungry": ("kitchen", "apple"),
     "thirsty": ("kitchen", "milk"),
@@ -19,9 +19,9 @@ _GOALS = {
 def story(task: int, random_source: RandomSource) -> list[Example]:
     """Writes a story of task 20, with a question after each fact.
 
-    Each person's state is told first, then their destination, then the object they get,
-    unless someone else already has it. The next person is sampled until nobody has
-    anything left to do.
+    The first fact about a person tells their state, and the second their destination. A
+    third fact tells which object they get, unless someone else already has it. The
+    person who acts next is sampled at random, until nobody has anything left to do.
     """
     people = [_Person(name) for name in _PEOPLE]
     got: set[str] = set()
@@ -44,7 +44,7 @@ def story(task: int, random_source: RandomSource) -> list[Example]:
 class _Person:
     name: str
     state: str = ""
-    told: int = -1  # the fact that states it
+    told: int = -1  # the fact that tells the state
     gone: bool = False
 
 

@@ -18,7 +18,7 @@ def story(task: int, random_source: RandomSource) -> list[Example]:
 
 
 class _Fact(NamedTuple):
-    """The subject lies in this direction from the object."""
+    """`subject` lies in `direction` from `object`."""
 
     subject: str
     direction: str
@@ -34,9 +34,9 @@ class _Fact(NamedTuple):
 def _tell(facts: Sequence[_Fact], random_source: RandomSource) -> list[_Fact]:
     """Returns the facts in random order, some of them inverted.
 
-    A place and one of its neighbors are sampled until all facts are told. The first
-    place is the sentence's subject. Places with few neighbors therefore come earlier
-    and are more often subjects.
+    A place and one of its neighbors are sampled until all facts are told. The place
+    becomes the subject of the sentence. Places with few neighbors therefore come
+    earlier and are more often subjects.
     """
     around: dict[str, list[int]] = {}
     for index, fact in enumerate(facts):
@@ -54,7 +54,7 @@ def _tell(facts: Sequence[_Fact], random_source: RandomSource) -> list[_Fact]:
 
 
 def _neighbour(task: int, random_source: RandomSource) -> Example:
-    """Writes three places in a row and asks for a place next to another."""
+    """Tells the order of three places in a row and asks which is next to another."""
     before, middle, after = random_source.some(PLACES, 3)
     direction = random_source.choose(_DIRECTIONS)
     row = [_Fact(before, direction, middle), _Fact(middle, direction, after)]
@@ -69,10 +69,10 @@ def _neighbour(task: int, random_source: RandomSource) -> Example:
 
 
 def _way(task: int, random_source: RandomSource) -> Example:
-    """Writes a path of two steps between three places, and three more adjacent places.
+    """Tells a path of two steps and three more adjacent places; asks for the path.
 
-    Directions from one place differ, but two places may share a position, as in the
-    real files.
+    The directions from a place to its neighbors differ. As in the real files, two
+    places may have the same position.
     """
     names = random_source.some(PLACES, len(PLACES))
     start, middle, end = names[:3]

@@ -1,4 +1,4 @@
-"""Task 17: is the triangle to the right of the red sphere?"""
+"""Task 17: positions, as in "Is the triangle to the right of the red sphere?"."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ _SHAPES = (
     ("yellow", "square"),
     ("red", "sphere"),
 )
-_SIDES: dict[Words, tuple[int, int]] = {  # right and up
+_SIDES: dict[Words, tuple[int, int]] = {  # steps to the right and up
     ("above",): (0, 1),
     ("below",): (0, -1),
     ("to", "the", "left", "of"): (-1, 0),
@@ -57,7 +57,7 @@ def _across(side: Words) -> Words:
 
 
 def _relations(first: Words, second: Words) -> tuple[Sequence[Words], Sequence[Words]]:
-    """Returns the sides of the second shape where the first is, and where it is not."""
+    """Returns the sides of the second shape on which the first lies, and the others."""
     (x, y), (other_x, other_y) = _SIDES[first], _SIDES[second]
     right: list[Words] = []
     wrong: list[Words] = []

@@ -1,4 +1,4 @@
-"""Uniform random numbers in blocks: scalar calls of a NumPy generator are slow."""
+"""Uniform random numbers, drawn in blocks because single draws of NumPy are slow."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -49,7 +49,7 @@ class RandomSource:
                 return option
 
     def some(self, options: Sequence[_T], size: int) -> list[_T]:
-        """Returns the given number of distinct options, in random order."""
+        """Returns `size` distinct options in random order."""
         chosen: list[_T] = []
         while len(chosen) < size:
             chosen.append(self.other(options, *chosen))
@@ -58,7 +58,7 @@ class RandomSource:
     def cycle(self, items: list[_T]) -> None:
         """Permutes a list in place by a random cycle, so that no item keeps its index.
 
-        The released task 14 uses this shuffle: two items always swap.
+        The released files of task 14 use this shuffle: two items always change places.
         """
         for last in range(len(items) - 1, 0, -1):
             index = self.below(last)

@@ -1,4 +1,4 @@
-"""Task 18: does the chocolate fit in the suitcase?"""
+"""Task 18: sizes, as in "Does the chocolate fit in the suitcase?"."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ _TRIES = 100  # attempts before more facts are told
 
 
 class _Fact(NamedTuple):
-    """One thing is bigger than another."""
+    """`big` is bigger than `small`."""
 
     big: Words
     small: Words
@@ -23,8 +23,8 @@ def story(task: int, random_source: RandomSource) -> list[Example]:
     """Writes a story of task 18: at least five facts and five questions.
 
     The sweets are smaller than the boxes, and the boxes have a random order. Each fact
-    compares two random things. A question needs two facts. If a hundred attempts do not
-    find five questions, five more facts and questions follow.
+    compares two random things. A question needs two facts. If a hundred attempts find
+    fewer than five questions, five more facts and up to five more questions follow.
     """
     ranks = {thing: rank for rank, thing in enumerate(_order(random_source))}
     facts: list[_Fact] = []
@@ -59,7 +59,7 @@ def _say(fact: _Fact, random_source: RandomSource) -> Words:
 def _draw_supports(
     facts: list[_Fact], random_source: RandomSource
 ) -> list[tuple[int, int]]:
-    """Returns two facts for each question: up to five questions in 100 attempts."""
+    """Returns two facts for each of up to five questions; makes up to 100 attempts."""
     supports: list[tuple[int, int]] = []
     for _ in range(_TRIES):
         support = _draw_support(facts, random_source)

@@ -32,14 +32,14 @@ class Move(NamedTuple):
 
 @dataclass(slots=True)
 class Trace:
-    """A reader's knowledge of an object since it was last picked up.
+    """What a reader knows about an object since its last pickup.
 
     Attributes:
-        carrier: The person who picked it up.
-        event: The fact of its pickup or of its drop, whichever is later.
-        carried: Whether it is still carried.
+        carrier: The person who picked up the object.
+        event: The index of the fact that states the last pickup or drop of the object.
+        carried: Whether the carrier still has the object.
         moves: The carrier's moves with the object.
-        place: The move that reveals its place, or None if unknown.
+        place: The move that reveals the object's place, or None if it is unknown.
     """
 
     carrier: str
@@ -50,7 +50,7 @@ class Trace:
 
 
 class PlaceNotes:
-    """The places of people and objects known to a reader, with their supporting facts.
+    """The places of people and objects that a reader knows, with supporting facts.
 
     Attributes:
         facts: All facts so far.
@@ -64,7 +64,7 @@ class PlaceNotes:
         self.objects: dict[str, Trace] = {}
 
     def add(self, fact: Fact) -> None:
-        """Adds the next fact: someone goes, picks up or puts down."""
+        """Adds the next fact: a person goes, picks up an object or puts it down."""
         index = len(self.facts)
         self.facts.append(fact)
         if fact.action == "go":
@@ -85,12 +85,12 @@ class PlaceNotes:
                 trace.place = move
 
     def recent_movers(self) -> list[str]:
-        """Returns who moved in the last facts, once per move."""
+        """Returns the people who moved in the last facts, once per move."""
         recent = self.facts[-WINDOW:]
         return [fact.person for fact in recent if fact.action == "go"]
 
     def recent_objects(self, answerable: Callable[[Trace], bool]) -> list[str]:
-        """Returns the answerable objects of the last facts, once per mention."""
+        """Returns the objects of the last facts, if `answerable`, once per mention."""
         return [
             fact.target
             for fact in self.facts[-WINDOW:]

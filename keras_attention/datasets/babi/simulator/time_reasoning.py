@@ -30,7 +30,7 @@ def story(task: int, random_source: RandomSource) -> list[Example]:
 
     Two visits are sampled for each question. Before the first question, sampling
     continues until someone has made two visits. The visits since the last question are
-    then told in an order in which none keeps its index.
+    then told in a shuffled order, in which no visit keeps its index.
     """
     diary = _Diary(random_source)
     sentences: list[Words] = []
@@ -58,11 +58,11 @@ class _Diary:
     def __init__(self, random_source: RandomSource) -> None:
         self.random_source = random_source
         self.visits: list[_Visit] = []
-        self.made: dict[tuple[str, int], int] = {}  # person and time: the visit
-        self.told: dict[int, int] = {}  # visit: the fact that states it
+        self.made: dict[tuple[str, int], int] = {}  # visit by person and time
+        self.told: dict[int, int] = {}  # the fact that tells each visit
 
     def go_on(self) -> None:
-        """Samples someone's next visit, one time step after their last."""
+        """Samples the next visit of a person, one time step after their last visit."""
         while True:
             person = self.random_source.choose(OTHER_PEOPLE)
             time = sum((person, earlier) in self.made for earlier in range(4))
@@ -74,7 +74,7 @@ class _Diary:
         self.visits.append(_Visit(person, time, place))
 
     def askable(self) -> list[_Visit]:
-        """Returns the recent visits whose person was elsewhere before."""
+        """Returns the recent visits that follow another visit of the same person."""
         return [visit for visit in self.visits[-WINDOW:] if visit.time > 0]
 
     def tell(self) -> list[int]:
@@ -87,7 +87,7 @@ class _Diary:
         return untold
 
     def ask(self) -> Question:
-        """Asks where a person was before the last visit to a place."""
+        """Asks where a person was before their last visit to a place."""
         person, _, place = self.random_source.choose(self.askable())
         visits = [v for v in self.visits if v.person == person and v.place == place]
         time = max(visit.time for visit in visits)

@@ -32,7 +32,7 @@ class Fact(NamedTuple):
 
 
 class Question(NamedTuple):
-    """The fields of an `Example` after its task and story, in the same order."""
+    """The fields of an `Example` that follow `task` and `story`, in their order."""
 
     words: Words
     answer: str
@@ -76,7 +76,7 @@ class World:
         self.carrier: dict[str, str | None] = dict.fromkeys(OBJECTS)
 
     def act(self) -> Fact:
-        """Samples a person and an action until it is possible, and performs it."""
+        """Samples a person and an action until one is possible, and performs it."""
         while True:
             person = self.random_source.choose(self.people)
             action = self.random_source.choose(self.actions)
@@ -163,7 +163,7 @@ def tell(
     ask: Callable[[_Notes, RandomSource], Question | None],
     with_adverb: bool = True,
 ) -> list[Example]:
-    """Writes a story of five questions, asked after every second fact if possible.
+    """Writes a story with five questions; tries to ask after every second fact.
 
     Args:
         task: The task's number.
