@@ -124,7 +124,7 @@ class SmoothedCrossentropy(keras.losses.Loss):
         Labels masked by the mask of `y_pred` are ignored, too.
 
     Returns:
-        A loss in the shape of the labels, then reduced according to `reduction`.
+        The loss of each label, reduced according to `reduction`.
 
     Raises:
         ValueError: if ε is outside [0, 1), or the shapes do not fit.

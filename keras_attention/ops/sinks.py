@@ -1,4 +1,4 @@
-"""Attention sinks on the fused path, as one more key without a value.
+"""Attention sinks on the fused path, as one more key with a value of zeros.
 
     weightᵢ = exp(zᵢ) / (exp(b) + Σⱼ exp(zⱼ))
 

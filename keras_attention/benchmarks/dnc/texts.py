@@ -35,7 +35,8 @@ run, including compilation and validation. *Budget* is the upper limit of the CP
 
 BESIDE = """\
 Some tasks have an LSTM baseline. It has as many weights as the DNC, or up to 1 % more,
-and uses the same data and the same lessons. *Budget* shows its training time."""
+and uses the same data and the same lessons. In its rows, *Budget* is
+the upper limit of the LSTM's training time."""
 
 HEADINGS = {
     "copy": "Copy",

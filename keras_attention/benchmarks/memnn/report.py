@@ -36,7 +36,7 @@ WHAT = {
 
 
 def babi_line(row: Row) -> str:
-    """Formats a bAbI task as a line of text."""
+    """Formats the result of one bAbI task as a line of text."""
     return (
         f"{row['task']:2d} {row['name']:24s} {row['recipe']:5s} seed {row['seed']}  "
         f"error {row['error']:5.1f} %  paper {row['paper']:3.0f} %  "
@@ -46,7 +46,7 @@ def babi_line(row: Row) -> str:
 
 
 def world_line(row: Row) -> str:
-    """Formats a model in a simulated world as a line of text."""
+    """Formats the result of one model on simulated stories as a line of text."""
     return (
         f"simulated world, difficulty {row['difficulty']}, {row['questions']:12s} "
         f"{row['model']:13s} seed {row['seed']}  right {100 - row['error']:6.2f} %  "

@@ -5,8 +5,8 @@ The peers are `keras.ops.dot_product_attention` ("keras.ops") and, on torch,
 XLA.
 
 `attention_long` measures the memory of a forward and backward pass at T = 4,096. With
-longer sequences, the peer would run out of memory. The following command measures one
-call of our core alone, at T = 16,384 or another `--length`:
+longer sequences, `keras.ops` would run out of memory. The following command measures
+one call of only our core, at T = 16,384 or another `--length`:
 
     python -m keras_attention.benchmarks.speed.attention_core --backend jax
 """

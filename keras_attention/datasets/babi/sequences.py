@@ -41,7 +41,7 @@ def sequences(
     """Turns examples into N sequences of words.
 
     Args:
-        examples: Q questions. Questions of one story are adjacent, as in the output of
+        examples: Q questions. Questions of one story must be adjacent, as in the output of
             `load` and `simulate`.
         vocabulary: Maps words to indices; see `sequence_vocabulary`.
         blanks: Number of blank steps between a question and its answer; 3 in Csordás

@@ -174,7 +174,7 @@ class Bags:
 def _whole(name: str, given: object) -> np.ndarray:
     array = np.asarray(given)
     if array.dtype.kind in "biuf":
-        with np.errstate(invalid="ignore"):  # casts of non-finite numbers warn
+        with np.errstate(invalid="ignore"):  # casting non-finite numbers warns
             whole = array.astype(np.int32)
         if (whole == array).all():
             return whole

@@ -17,7 +17,8 @@ Tensor = Any
 
 # Steps per iteration of a fused loop. XLA is much slower with fewer than 16.
 UNROLLED = 16
-SCORES, GRADIENTS = 2**14, 2**13  # numbers in an accumulator tile
+# The most elements of an accumulator tile, in the forward and in the backward pass.
+SCORES, GRADIENTS = 2**14, 2**13
 GPU_CHUNK = 2**24
 
 

@@ -1,4 +1,4 @@
-"""Scans of a step function over a sequence in Keras operations."""
+"""Scans a step function over a sequence, using only Keras operations."""
 
 from __future__ import annotations
 

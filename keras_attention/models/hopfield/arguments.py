@@ -25,7 +25,7 @@ def one_of(name: str, value: Any, known: tuple[str, ...]) -> str:
 
 
 def above_zero(name: str, value: Any) -> float:
-    """Returns a positive, finite number; raises a ValueError otherwise."""
+    """Returns the value if it is positive and finite; else raises a ValueError."""
     if not (_is_number(value) and 0 < value < math.inf):
         raise ValueError(
             f"`{name}` must be a positive and finite number. Received: {name}={value!r}"

@@ -181,7 +181,7 @@ class ImageCaptioner(ConfiguredModel):
             inputs: {"image": (B, rows, columns, channels)}.
 
         Returns:
-            The cache that `next` updates, and its read-only arguments. The
+            The cache that `next` updates, and the read-only inputs of `next`. The
             "alignment_sum" (B, S) of the cache is the total attention to each location,
             for the coverage penalty of a beam search.
         """

@@ -189,7 +189,7 @@ class Seq2Seq(ConfiguredModel):
             inputs: {"source": (B, S)}.
 
         Returns:
-            The cache that `next` updates, and its read-only arguments. The
+            The cache that `next` updates, and the read-only inputs of `next`. The
             "alignment_sum" (B, S) of the cache is the total attention to each word, for
             the coverage penalty of a beam search.
         """

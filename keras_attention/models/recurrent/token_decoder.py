@@ -49,7 +49,7 @@ class TokenDecoder:
             attended: float32 (B, S), the initial "alignment_sum".
 
         Returns:
-            The cache that `step` updates, and its read-only arguments. The
+            The cache that `step` updates, and the read-only inputs of `step`. The
             "alignment_sum" (B, S) of the cache is the total attention to each key, for
             the coverage penalty of a beam search. This entry is missing if the
             attention layer cannot return its weights.

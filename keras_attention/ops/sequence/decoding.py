@@ -219,7 +219,7 @@ def bucket(size: int, step: int = 16) -> int:
     """Returns the padded length, a multiple of 16 (32 above 128, 64 above 256, etc.).
 
     A compiled function is recompiled for each new length. Buckets limit the number of
-    lengths. From 64 on, less than a quarter of the input is padding.
+    lengths. For sizes of 64 or more, less than a quarter of the length is padding.
     """
     while size > 8 * step:
         step *= 2
