@@ -41,8 +41,8 @@ def sequences(
     """Turns examples into N sequences of words.
 
     Args:
-        examples: Q questions. Questions of one story must be adjacent, as in the output of
-            `load` and `simulate`.
+        examples: Q questions. Questions of one story must be adjacent, as in the output
+            of `load` and `simulate`.
         vocabulary: Maps words to indices; see `sequence_vocabulary`.
         blanks: Number of blank steps between a question and its answer; 3 in Csordás
             and Schmidhuber, 2019.
