@@ -299,18 +299,22 @@ class KerasAttention:
             training: the argument `training` of the layer.
         """
         key, value, of_keys = prepared
-        if of_keys is not None:
-            if len(of_keys.shape) == 3:  # see `hide_queries`
-                of_keys = ops.any(of_keys, axis=1)
-            of_keys = _open_empty_rows(of_keys)
-        opened = None if mask is None else _open_empty_rows(mask)
+        is_valid = None if mask is None else _has_key(mask)  # (B, T, 1)
+        # A softmax over no key gives NaN, and so does its gradient, even if the output
+        # is replaced by 0. Fully masked rows are therefore open during the call.
+        if self._list:  # it only gets the mask of the keys
+            if of_keys is not None:
+                if len(of_keys.shape) == 3:  # see `hide_queries`
+                    of_keys = ops.any(of_keys, axis=1)
+                of_keys = ops.logical_or(of_keys, ~_has_key(of_keys))
+        elif mask is not None:
+            mask = ops.logical_or(mask, ~is_valid)
         found = self._call(
-            query, value, key, opened, of_keys, causal, return_weights, training
+            query, value, key, mask, of_keys, causal, return_weights, training
         )
         output, weights = found if return_weights else (found, None)
-        if mask is None:
+        if is_valid is None:
             return output, weights
-        is_valid = ops.any(mask, axis=-1, keepdims=True)  # (B, T, 1)
         output = ops.where(is_valid, output, ops.zeros_like(output))
         if weights is not None:
             heads = len(weights.shape) == 4
@@ -361,10 +365,6 @@ class KerasAttention:
             return self.layer(query, value, key=key, **options)
 
 
-def _open_empty_rows(mask: Tensor) -> Tensor:
-    """Sets fully masked rows (..., S) to True.
-
-    Their outputs are set to 0 later. A softmax over no key gives NaN, and so does its
-    gradient, even if the output is not used.
-    """
-    return ops.logical_or(mask, ~ops.any(mask, axis=-1, keepdims=True))
+def _has_key(mask: Tensor) -> Tensor:
+    """Returns where a row of a mask (..., S) allows a key, (..., 1)."""
+    return ops.any(mask, axis=-1, keepdims=True)
