@@ -43,12 +43,12 @@ def _access(
     return reference.step(interface, old, mask, options)[:2]
 
 
-def _forward(options: MemoryOptions, *saved: Any) -> tuple[Any, Any]:
-    return _access(options, *saved), saved
+def _forward(options: MemoryOptions, *inputs: Any) -> tuple[Any, Any]:
+    return _access(options, *inputs), inputs
 
 
-def _backward(options: MemoryOptions, saved: Any, slopes: Any) -> tuple[Any, ...]:
-    interface, old, mask = saved
+def _backward(options: MemoryOptions, inputs: Any, slopes: Any) -> tuple[Any, ...]:
+    interface, old, mask = inputs
     d_read, d = slopes
     _, new, saved = reference.step(interface, old, mask, options)
     d_interface, d_old = step_gradient(old, new, saved, d_read, d, options)
