@@ -218,7 +218,8 @@ class AttentionRNN(Configured, keras.layers.Layer):
             inputs_mask = masks.check("inputs_mask", inputs_mask, inputs.shape[:2])
         prepared = self.prepare(memory, key, memory_mask)
         if len(inputs.shape) != 3 or inputs.shape[0] != prepared[0].value.shape[0]:
-            check_inputs(inputs, prepared[0].value)
+            first = memory[0] if isinstance(memory, (list, tuple)) else memory
+            check_inputs(inputs, first)
         state = self.start(prepared, ops.shape(inputs)[0], initial_state)
         recording = is_recording()
         with sequence_dropout(self.cell, self.input_width, state.cell):
@@ -235,7 +236,7 @@ class AttentionRNN(Configured, keras.layers.Layer):
         if inputs_mask is not None:
             output, weights = hide_steps(inputs_mask, output, weights)
         if recording:
-            self.record(weights)
+            self.record_weights(weights)
         if not self.return_sequences:
             output = last(output, inputs_mask)
         returned = [output]
@@ -245,7 +246,7 @@ class AttentionRNN(Configured, keras.layers.Layer):
             returned.append(list(weights) if self.is_list else weights[0])
         return tuple(returned) if len(returned) > 1 else output
 
-    def record(self, weights: tuple) -> None:
+    def record_weights(self, weights: tuple) -> None:
         """Records the weights of each attention layer, (B, T, S) or (B, H, T, S)."""
         for one, array in zip(self.attentions, weights):
             record(f"{self.path}/{one.name}" if self.is_list else self.path, array)

@@ -179,7 +179,9 @@ class ScheduledSampling(Configured, keras.layers.Layer):
                 time_swapped({"word": target, **samples}),
             )
         if is_recording():  # (T, B, S) to (B, T, S), (T, B, H, S) to (B, H, T, S)
-            self.decoder.record(tuple([ops.moveaxis(one, 0, -2) for one in weights]))
+            self.decoder.record_weights(
+                tuple([ops.moveaxis(one, 0, -2) for one in weights])
+            )
         return time_swapped(logits)  # (B, T, V)
 
     def compute_output_spec(self, target: Tensor, memory: Any, **arguments: Any) -> Any:
