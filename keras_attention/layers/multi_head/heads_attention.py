@@ -46,7 +46,7 @@ class HeadsAttention(ProjectedHeads):
         # An override may still have the older signature of Keras' method.
         method = type(self)._compute_attention
         self._takes_causal = method.__module__.startswith("keras_attention.")
-        self._taken = hooks.options_of(method)
+        self._hook_options = hooks.options_of(method)
         self._normalize = normalizers.get(self.normalizer)
 
     def call(

@@ -41,8 +41,8 @@ def compute_attention(
     Raises:
         ValueError: if an override does not take an option that changes the output.
     """
-    if len(layer._taken) < len(OPTIONS):
-        for name in {*options} - layer._taken:
+    if len(layer._hook_options) < len(OPTIONS):
+        for name in {*options} - layer._hook_options:
             wanted = options.pop(name)
             if name == "return_attention_scores" or wanted is None or wanted is False:
                 continue
