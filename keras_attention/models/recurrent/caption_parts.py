@@ -62,6 +62,8 @@ class CaptionParts:
         words = word_embedding(vocabulary_size, embedding_dim, "words", dtype)
         self.deep = dense(embedding_dim, None, "deep")
         self.logits = dense(vocabulary_size, None, "logits")
+        # `attention_rnn` would create it after the cell: a seed would then give other
+        # initial weights than in earlier versions.
         if attention == "bahdanau":
             attention = BahdanauAttention(units, dtype=dtype, name="attention")
         rnn = attention_rnn(attention, cell, units, dtype, ("bahdanau",), order)

@@ -168,6 +168,11 @@ def test_what_is_no_attention_is_refused(given):
     assert "keras.layers.MultiHeadAttention" in str(error.value)
 
 
+def test_a_class_is_no_layer():
+    with pytest.raises(ValueError, match=r"`look` .*not a class: pass an instance"):
+        as_attention(keras.layers.MultiHeadAttention, "look")
+
+
 @every
 def test_it_computes_what_the_layer_computes(name):
     layer, adapter = built(name)
