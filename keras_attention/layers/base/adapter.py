@@ -307,7 +307,7 @@ class KerasAttention:
                 if len(of_keys.shape) == 3:  # see `hide_queries`
                     of_keys = ops.any(of_keys, axis=1)
                 of_keys = ops.logical_or(of_keys, ~_has_key(of_keys))
-        elif mask is not None:
+        elif is_valid is not None:
             mask = ops.logical_or(mask, ~is_valid)
         found = self._call(
             query, value, key, mask, of_keys, causal, return_weights, training
