@@ -8,6 +8,7 @@ from typing import Any
 import keras
 
 from keras_attention.samplers.beam_sampler import BeamSampler
+from keras_attention.samplers.excluding_sampler import ExcludingSampler
 from keras_attention.samplers.greedy_sampler import GreedySampler
 from keras_attention.samplers.random_sampler import RandomSampler
 from keras_attention.samplers.sampler import Sampler
@@ -49,6 +50,7 @@ def get(identifier: Any) -> Callable:
 
 __all__ = [
     "BeamSampler",
+    "ExcludingSampler",
     "GreedySampler",
     "RandomSampler",
     "Sampler",

@@ -34,6 +34,9 @@ def translate(
 ) -> list[str]:
     """Translates texts in one batch, on any backend.
 
+    If the target vocabulary is a `Subwords`, samplers of this package do not write the
+    unknown piece.
+
     Args:
         model: a `keras_attention.models.Seq2Seq`, or another model with the same
             `generate` method.
@@ -61,7 +64,7 @@ def translate(
         raise ValueError(
             f"`texts` must be several texts, not one. Received: texts={texts!r}"
         )
-    sampler = _of_one(sampler)
+    sampler = _known(_of_one(sampler), target_vocabulary)
     _check_sizes(model, source_vocabulary, target_vocabulary)
     rows = [source_vocabulary.encode(text) for text in texts]
     nonempty = [row for row in rows if len(row)]
@@ -95,9 +98,9 @@ def export_translator(
 
     The graph contains normalization, tokenization, model, sampler and detokenization.
     It maps tf.string (B,) to tf.string (B,), for any number of texts of any length. A
-    text without tokens gives "". The results equal those of `translate`, except if two
-    segmentations are equally likely and the SentencePiece of TensorFlow Text picks the
-    other one (1 of the 29,000 German sentences of Multi30k, at 6,000 pieces).
+    text without tokens gives "". The unknown piece is not written. The results equal
+    those of `translate`, except if two segmentations are equally likely and the
+    SentencePiece of TensorFlow Text picks the other one (1 of the 29,000 German sentences of Multi30k, at 6,000 pieces).
 
     Running the graph requires `tensorflow` and `tensorflow_text`, but neither KerasHub
     nor this package:
@@ -152,7 +155,8 @@ def export_translator(
     tf = require("tensorflow")
     pieces = _tokenizer(source_vocabulary, "source")
     words = _tokenizer(target_vocabulary, "target")
-    write = _writer(model, target_vocabulary, _in_graph(sampler), max_length)
+    sampler = _known(_in_graph(sampler), target_vocabulary)
+    write = _writer(model, target_vocabulary, sampler, max_length)
 
     def serve(texts: Tensor) -> Tensor:
         rows = pieces.tokenize(texts)  # ragged (B, ·)
@@ -227,6 +231,14 @@ def _of_one(sampler: Any) -> Any:
             f"Received: a {type(found).__name__} with return_all_beams=True"
         )
     return found
+
+
+def _known(sampler: Any, vocabulary: Any) -> Any:
+    """Returns a sampler that does not write the unknown piece of a `Subwords`."""
+    is_ours = isinstance(sampler, samplers.Sampler)
+    if not is_ours or not isinstance(vocabulary, Subwords):
+        return sampler
+    return samplers.ExcludingSampler(sampler, [vocabulary.unknown_token_id])
 
 
 def _check_sizes(model: Any, source_vocabulary: Any, target_vocabulary: Any) -> None:

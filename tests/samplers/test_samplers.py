@@ -336,8 +336,9 @@ def test_a_seed_repeats_a_run(name):
         samplers.RandomSampler(0.5, seed=1),
         samplers.TopKSampler(7, 0.5, seed=1),
         samplers.TopPSampler(0.3, 4, 0.5, seed=1),
+        samplers.ExcludingSampler(samplers.TopKSampler(7, 0.5, seed=1), [3, 1]),
     ],
-    ids=ALL,
+    ids=[*ALL, "excluding"],
 )
 def test_samplers_survive_a_config(sampler):
     registered = keras.saving.get_registered_name(type(sampler))
@@ -394,3 +395,68 @@ def test_arguments_are_held_to_their_rules(make, text):
 def test_bad_requests_are_told(sampler, kwargs, text):
     with pytest.raises(ValueError, match=text):
         run(sampler, prompts(5), **kwargs)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        samplers.GreedySampler,
+        lambda: samplers.BeamSampler(2, 0.6),
+        lambda: samplers.RandomSampler(3.0, seed=1),
+        lambda: samplers.TopKSampler(3, 3.0, seed=1),
+        lambda: samplers.TopPSampler(0.99, temperature=3.0, seed=1),
+    ],
+    ids=ALL,
+)
+def test_excluded_tokens_are_not_generated(make):
+    """A chain without the tokens gives the same as a chain without their columns."""
+    prompt = prompts(13, batch=4)[:1]
+    assert {1, 3} & set(run(make(), prompt)[0, 1:].tolist())
+    excluding = samplers.ExcludingSampler(make(), tokens=[3, 1])
+    found = run(excluding, prompt)
+    assert not {1, 3} & set(found[0, 1:].tolist())
+    low = ops.convert_to_tensor([0.0, -1e30, 0.0, -1e30, 0.0])
+
+    def lowered(prompt, cache, index, static):
+        logits, _, cache = chain(prompt, cache, index, static)
+        return logits + low, None, cache
+
+    np.testing.assert_array_equal(found, run(make(), prompt, next=lowered))
+
+
+def test_excluding_sampler_delegates():
+    beam = samplers.BeamSampler(2, return_all_beams=True)
+    sampler = samplers.ExcludingSampler(beam, (3, 1, 3))
+    assert sampler.return_all_beams
+    assert sampler.variables == []
+    tokens, scores = run(sampler, prompts(4))
+    assert tokens.shape == (3, 2, 4)
+    assert scores.shape == (3, 2)
+    random = samplers.ExcludingSampler(samplers.RandomSampler(seed=3), [1])
+    assert random.variables == random.sampler.variables
+    assert random.draw(2, 3, seed=4).shape == (2, 3)
+    keys = {sampler.key, random.key, samplers.ExcludingSampler(beam, [1]).key}
+    assert len(keys) == 3
+    again = samplers.ExcludingSampler(samplers.RandomSampler(seed=5), [1])
+    assert again.key == random.key
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kwargs", "text"),
+    [
+        (("greedy", [1]), {}, "`sampler` must be a sampler of .* sampler='greedy'"),
+        ((samplers.GreedySampler(), []), {}, r"`tokens` must be .* tokens=\[\]"),
+        ((samplers.GreedySampler(), [-1]), {}, r"tokens=\[-1\]"),
+        ((samplers.GreedySampler(), [1.5]), {}, r"tokens=\[1.5\]"),
+        ((samplers.GreedySampler(), [V]), {}, "`tokens` must be of the vocabulary"),
+        ((samplers.GreedySampler(), range(V)), {}, "must not exclude the whole"),
+        (
+            (samplers.GreedySampler(), [1, END]),
+            {"stop_token_ids": END},
+            r"`stop_token_ids` must not contain excluded tokens. Received: \[4\]",
+        ),
+    ],
+)
+def test_what_cannot_be_excluded(arguments, kwargs, text):
+    with pytest.raises(ValueError, match=text):
+        run(samplers.ExcludingSampler(*arguments), prompts(5), **kwargs)

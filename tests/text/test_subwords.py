@@ -1,5 +1,6 @@
 """Sub-words: learned, kept in a file, and what `vectorize` asks of a vocabulary."""
 
+import os
 import unicodedata
 
 import numpy as np
@@ -42,6 +43,72 @@ def test_what_is_not_known(subwords):
     ids = subwords.encode("a 日 dog")
     assert 1 in ids
     assert subwords.decode(ids) == "a  ⁇  dog"
+
+
+def rare():
+    """Sentences in which seven characters are one in 7,000."""
+    return ["ein Hund läuft auf dem Feld"] * 1000 + ['Über 37 "Äpfel" für Qy']
+
+
+def test_every_character_of_the_sentences_is_known():
+    sentences = rare()
+    subwords = Subwords.from_sentences(sentences, size=31)
+    ids = subwords.encode(sentences[-1])
+    assert subwords.unknown_token_id == 1
+    assert 1 not in ids
+    assert subwords.decode(ids) == sentences[-1]
+    assert 1 in subwords.encode("日")
+
+
+def test_bytes_of_characters_that_have_no_piece(tmp_path):
+    """In Python, from a file, and in a graph of TensorFlow Text."""
+    import tensorflow_text
+
+    subwords = Subwords.from_sentences(rare(), size=276, byte_fallback=True)
+    texts = [rare()[-1], "日本 läuft", "🦊 auf Ψ", "ein Hund"]
+    ids = subwords.encode_all(texts)
+    assert not any(1 in row for row in ids)
+    assert len(subwords.encode("日")) == 1 + 3  # the space before, and three bytes
+    assert [subwords.decode(row) for row in ids] == texts
+    subwords.save(tmp_path / "bytes.spm")
+    assert Subwords.load(tmp_path / "bytes.spm").encode_all(texts) == ids
+    pieces = tensorflow_text.SentencepieceTokenizer(subwords.proto)
+
+    @tf.function(input_signature=[tf.TensorSpec((None,), tf.string)])
+    def round_trip(texts):
+        rows = pieces.tokenize(texts)
+        return rows.to_tensor(0), pieces.detokenize(rows)
+
+    rows, written = round_trip(tf.constant(texts))
+    assert [row[row > 0].tolist() for row in rows.numpy()] == ids
+    assert [text.decode() for text in written.numpy()] == texts
+
+
+def test_a_file_with_fewer_characters_loads_as_before(tmp_path):
+    """A vocabulary of version 0: KerasHub's trainer leaves out rare characters."""
+    import keras_hub
+
+    sentences = tf.data.Dataset.from_tensor_slices(rare())
+    proto = keras_hub.tokenizers.compute_sentence_piece_proto(sentences, 20)
+    (tmp_path / "old.spm").write_bytes(proto)
+    old = Subwords.load(tmp_path / "old.spm")
+    assert len(old) == 20
+    assert 1 in old.encode(rare()[-1])
+    assert "⁇" in old.decode(old.encode(rare()[-1]))
+    assert old.decode(old.encode(rare()[0])) == rare()[0]
+
+
+@pytest.mark.skipif(
+    "KERAS_ATTENTION_DATA" not in os.environ, reason="KERAS_ATTENTION_DATA is not set"
+)
+def test_multi30k_has_no_unknown_pieces():
+    german = [pair.target for pair in translation.load("multi30k", "train")]
+    subwords = Subwords.from_sentences(german, size=4000)
+    characters = set("".join(german))
+    assert set('0123456789ÄÖÜQXY"') <= characters
+    assert not any(1 in row for row in subwords.encode_all(german))
+    test = [pair.target for pair in translation.load("multi30k", "test")]
+    assert not any(1 in row for row in subwords.encode_all(test))
 
 
 def test_texts_are_normalized(subwords):

@@ -138,6 +138,45 @@ def test_translate_takes_words_too():
         translate(small, english, german, texts, beams)
 
 
+@pytest.fixture(scope="module")
+def fond_of_unknown(untrained):
+    """A model that finds the unknown piece most probable at every step."""
+    _, english, german = untrained
+    model = Seq2Seq(37, 37, embedding_dim=5, units=7)
+    model(model_inputs())
+    for weight in model.weights:
+        if weight.shape == (37,):  # the bias of the logits
+            weight.assign(30.0 * np.eye(37)[1])
+    return model, english, german
+
+
+def model_inputs():
+    return {"source": np.ones((1, 3), "int32"), "target": np.ones((1, 3), "int32")}
+
+
+def test_the_unknown_piece_is_not_written(fond_of_unknown):
+    model, english, german = fond_of_unknown
+    texts = [source for source, _ in PAIRS[:5]]
+    source = np.array([english.encode(text)[:5] for text in texts], "int32")
+    tokens = np.asarray(model.generate(source, 7, "top_p"))
+    assert (tokens == german.unknown_token_id).all()  # without a vocabulary
+    found = translate(model, english, german, texts, "top_p", max_length=7)
+    assert not any("⁇" in text for text in found)
+    assert any(found)
+
+
+@on_tensorflow
+def test_a_saved_model_does_not_write_the_unknown_piece(fond_of_unknown, tmp_path):
+    import tensorflow as tf
+
+    texts = [source for source, _ in PAIRS[:5]]
+    export_translator(*fond_of_unknown, tmp_path / "known", "beam", max_length=7)
+    translator = tf.saved_model.load(str(tmp_path / "known"))
+    found = [text.decode() for text in translator.serve(texts).numpy()]
+    assert not any("⁇" in text for text in found)
+    assert found == translate(*fond_of_unknown, texts, "beam", max_length=7)
+
+
 def test_vocabularies_must_fit_the_model(untrained):
     _, english, german = untrained
     for sizes, message in (

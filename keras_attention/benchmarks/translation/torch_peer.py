@@ -111,7 +111,10 @@ def _module(core: Module, model: Any, dropout: float) -> Module:
 
         @torch.no_grad()
         def generate(self, batch: Array, max_length: int, sampler: str) -> Array:
-            """Decodes greedily. Computes the whole target anew for each token."""
+            """Decodes greedily, without the unknown piece.
+
+            Computes the whole target anew for each token.
+            """
             if sampler != "greedy":
                 raise ValueError(f"torch.nn has no such sampler: {sampler!r}")
             self.eval()
@@ -121,6 +124,7 @@ def _module(core: Module, model: Any, dropout: float) -> Module:
             done = torch.zeros(len(batch), dtype=torch.bool)
             for t in range(1, 1 + max_length):
                 logits = self.decode(written[:, :t], memory, hidden)[:, -1]
+                logits[:, 1] = float("-inf")
                 token = torch.where(done, 0, logits.argmax(-1))
                 written[:, t] = token
                 done |= token == 3

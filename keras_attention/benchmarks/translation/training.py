@@ -15,7 +15,7 @@ import numpy as np
 from keras_attention.benchmarks.batches import differ_first
 from keras_attention.datasets import translation
 from keras_attention.models import Seq2Seq
-from keras_attention.samplers import BeamSampler
+from keras_attention.samplers import BeamSampler, ExcludingSampler, get
 
 SAMPLERS = ("greedy", "beam")
 MODEL: dict[str, Any] = {
@@ -40,6 +40,7 @@ GENERATED: dict[str, Any] = {
     "max_length": 64,
     "num_beams": 5,
     "length_penalty": 1.0,
+    "excluded": [1],  # the unknown piece
 }
 
 
@@ -145,12 +146,9 @@ def translate(
     model: Any, data: Data, texts: Sequence[str], sampler: str, order: str
 ) -> list[str]:
     """Translates texts in batches of texts with similar lengths."""
-    if sampler == "beam":
-        chosen: Any = BeamSampler(
-            GENERATED["num_beams"], length_penalty=GENERATED["length_penalty"]
-        )
-    else:
-        chosen = sampler
+    chosen: Any = sampler
+    if isinstance(model, keras.Model):  # the model of torch is greedy
+        chosen = _sampler(sampler)
     sources = [_entered(data.source.encode(text), order) for text in texts]
     written = [""] * len(texts)
     by_length = np.argsort([len(source) for source in sources], kind="stable")
@@ -217,6 +215,15 @@ def batches(data: Data, split: str, settings: dict[str, Any], seed: int) -> Batc
         inputs, labels[short], settings["batch_size"], widths, seed
     )
     return Batches(buckets)
+
+
+def _sampler(name: str) -> ExcludingSampler:
+    """Creates a sampler that does not write the unknown piece."""
+    beam = BeamSampler(
+        GENERATED["num_beams"], length_penalty=GENERATED["length_penalty"]
+    )
+    sampler = beam if name == "beam" else get(name)
+    return ExcludingSampler(sampler, GENERATED["excluded"])
 
 
 def _entered(ids: list[int], order: str) -> list[int]:
