@@ -100,7 +100,8 @@ def export_translator(
     It maps tf.string (B,) to tf.string (B,), for any number of texts of any length. A
     text without tokens gives "". The unknown piece is not written. The results equal
     those of `translate`, except if two segmentations are equally likely and the
-    SentencePiece of TensorFlow Text picks the other one (1 of the 29,000 German sentences of Multi30k, at 6,000 pieces).
+    SentencePiece of TensorFlow Text picks the other one (1 of the 29,000 German
+    sentences of Multi30k, at 6,000 pieces).
 
     Running the graph requires `tensorflow` and `tensorflow_text`, but neither KerasHub
     nor this package:
