@@ -7,6 +7,8 @@ the same functions:
   :func:`keras_attention.ops.dot_product_attention`
 - `dense(layer, x, mapped)`: the output of an `EinsumDense` layer that maps the last
   `mapped` axes
+- `normalize(layer, x)`: the output of Keras' `LayerNormalization` or
+  `RMSNormalization` of the last axis
 - `call_layer(layer, *given, **options)`: the output of a layer, without the overhead of
   its `__call__` where possible
 - `word_counts(tokens, weights, size)`: the weighted count of each of `size` words in
@@ -103,6 +105,7 @@ dot_product_attention = _attention.dot_product_attention
 additive = _additive.additive
 precompute_key = _additive.precompute_key
 dense = _calls.dense
+normalize = _calls.normalize
 call_layer = _calls.call_layer
 word_counts = _counts.word_counts
 lookup = _lookup.lookup
@@ -138,6 +141,7 @@ __all__ = [
     "is_exporting",
     "is_traced",
     "lookup",
+    "normalize",
     "precompute_key",
     "read",
     "scan",

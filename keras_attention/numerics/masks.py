@@ -43,7 +43,8 @@ def positions(length: int | Tensor, start: int | Tensor = 0) -> Tensor:
         int32 (T,), or (B, T).
     """
     if isinstance(length, Integral):
-        counted = ops.arange(length, dtype="int32")
+        # With a start, because JAX's exporter to ONNX needs both limits.
+        counted = ops.arange(0, length, dtype="int32")
     else:  # not all exporters support a range of dynamic size
         counted = ops.cumsum(ops.ones((length,), "int32")) - 1
     if isinstance(start, int) and not start:

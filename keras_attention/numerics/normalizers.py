@@ -217,10 +217,26 @@ def hardmax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tenso
     if mask is not None:
         z = ops.where(mask, z, mask_value(z.dtype))
     soft = softmax(z, mask, axis)
-    best = ops.expand_dims(ops.argmax(z, axis=axis), axis)
-    places = ops.cumsum(ops.ones_like(z), axis=axis) - 1
-    hard = ops.cast(ops.equal(places, ops.cast(best, z.dtype)), z.dtype)
+    hard = ops.cast(first_largest(z, axis), z.dtype)
     return _finish(hard + (soft - ops.stop_gradient(soft)), mask, scores)
+
+
+def first_largest(x: Tensor, axis: int = -1) -> Tensor:
+    """Marks the largest entry along an axis, the first one in a tie.
+
+    It does not use `argmax`, whose form in Keras contains an operation that ONNX files
+    from JAX and TensorFlow cannot hold.
+
+    Args:
+        x: numbers (..., S).
+        axis: the axis along which one entry is marked.
+
+    Returns:
+        Booleans in the shape of x; False everywhere along an axis with a NaN.
+    """
+    largest = ops.equal(x, ops.max(x, axis=axis, keepdims=True))
+    count = ops.cumsum(ops.cast(largest, "int32"), axis=axis)
+    return ops.logical_and(largest, ops.equal(count, 1))
 
 
 def linear(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tensor:

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_attention.numerics import masks
 from keras_attention.numerics.precision import to_float32
 from keras_attention.ops.sequence import loop
 
@@ -50,9 +51,10 @@ def positions(mask: Tensor | None, size: Any) -> Tensor:
     Returns:
         float32 that broadcasts to (B, T, S); undefined for masked keys.
     """
+    position = masks.positions(size)[None, None]  # (1, 1, S)
     if mask is None:
-        return ops.cast(ops.arange(size), "float32")[None, None]
-    full = ops.logical_and(mask, ops.arange(size)[None, None] >= 0)  # (B, T, S)
+        return ops.cast(position, "float32")
+    full = ops.logical_and(mask, position >= 0)  # (B, T, S)
     return ops.cumsum(ops.cast(full, "float32"), axis=-1) - 1
 
 
@@ -168,6 +170,6 @@ def _recursive(p: Tensor, previous: Tensor) -> Tensor:
 
 
 def _first_stop(p: Tensor, previous: Tensor) -> Tensor:
-    stops = ops.where(p >= 0.5, ops.cumsum(previous, axis=-1), 0)
+    stops = ops.where(p >= 0.5, ops.cumsum(previous, axis=-1), ops.zeros_like(p))
     earlier = ops.cumsum(stops, axis=-1) - stops
     return ops.where(earlier > 0, ops.zeros_like(stops), stops)

@@ -13,6 +13,8 @@ from typing import Any
 
 from keras import ops
 
+from keras_attention.numerics import masks
+from keras_attention.numerics.normalizers import first_largest
 from keras_attention.numerics.precision import mask_value, to_float32
 from keras_attention.ops.sequence import decoding
 
@@ -43,12 +45,12 @@ def choose(probabilities: Tensor, uniforms: Tensor | None = None) -> Tensor:
     p = ops.stop_gradient(ops.convert_to_tensor(probabilities))
     size = ops.shape(p)[-1]
     if uniforms is None:
-        index = ops.cast(ops.argmax(p, axis=-1), "int32")
+        is_chosen = first_largest(p)
     else:
         rows = ops.reshape(p, (-1, size))
         index = decoding.draw(rows, ops.reshape(uniforms, (-1,)))
         index = ops.reshape(index, ops.shape(p)[:-1])
-    is_chosen = ops.equal(ops.arange(size, dtype="int32"), index[..., None])
+        is_chosen = ops.equal(masks.positions(size), index[..., None])
     return ops.cast(ops.logical_and(is_chosen, p > 0), p.dtype)  # (..., S)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from keras import ops
 
+from keras_attention.numerics import masks
 from keras_attention.ops.attention import dot_product_attention, full_bias
 
 Tensor = Any
@@ -68,7 +69,7 @@ def sink_attention(
     if mask is not None:
         mask = _with_first(mask, keys, True)
         if is_causal and mask.shape[2] != 1:
-            mask = ops.pad(mask, ((0, 0), (0, 0), (1, 0), (0, 0)), constant_values=True)
+            mask = ops.concatenate([ops.ones_like(mask[:, :, :1]), mask], axis=2)
     if bias is not None or sink is not None:
         bias = _biased(full_bias(bias, query, key), sink, keys)
         if is_causal and bias.shape[2] != 1:
@@ -94,7 +95,8 @@ def _with_first(x: Tensor, keys: Any, first: Any) -> Tensor:
     """Prepends a key with the value `first` to x, which broadcasts to (B, H, T, S)."""
     if x.shape[-1] == 1:
         x = ops.broadcast_to(x, (*ops.shape(x)[:-1], keys))
-    return ops.pad(x, ((0, 0), (0, 0), (0, 0), (1, 0)), constant_values=first)
+    # Not `pad`: TensorFlow's exporter to ONNX supports no padding of booleans.
+    return ops.concatenate([ops.full_like(x[..., :1], first), x], axis=-1)
 
 
 def _biased(bias: Tensor | None, sink: Tensor | None, keys: Any) -> Tensor:
@@ -104,5 +106,5 @@ def _biased(bias: Tensor | None, sink: Tensor | None, keys: Any) -> Tensor:
     bias = _with_first(ops.cast(bias, "float32"), keys, 0)
     if sink is None:
         return bias
-    first = ops.cast(ops.arange(keys + 1) == 0, "float32")  # (S + 1,)
+    first = ops.cast(masks.positions(keys + 1) == 0, "float32")  # (S + 1,)
     return bias + ops.cast(sink, "float32")[:, None, None] * first

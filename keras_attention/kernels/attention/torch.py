@@ -42,7 +42,10 @@ def dot_product_attention(
     if not all(isinstance(x, torch.Tensor) for x in given):
         given = tuple(keras.ops.convert_to_tensor(x) for x in given)
     q, k, v = (x.transpose(1, 2) for x in given)  # (B, H, ·, E)
-    more = {"scale": scale, "enable_gqa": bool(q.shape[1] != k.shape[1])}
+    grouped = bool(q.shape[1] != k.shape[1])
+    if grouped and torch.jit.is_tracing():  # ONNX has no such attention
+        return reference.dot_product_attention(*given, mask, scale, is_causal, bias)
+    more = {"scale": scale, "enable_gqa": grouped}
     if mask is None and bias is None:
         out = F.scaled_dot_product_attention(q, k, v, is_causal=is_causal, **more)
         return out.transpose(1, 2)  # (B, T, H, V)

@@ -43,7 +43,24 @@ def dense(layer: Any, x: Tensor, mapped: int) -> Tensor:
     new = kernel.shape[mapped:]
     matrix = kernel.reshape(math.prod(kernel.shape[:mapped]), -1).t()
     out = F.linear(x if mapped == 1 else x.flatten(-mapped), matrix, bias)
-    return out if len(new) == 1 else out.unflatten(-1, new)
+    # Not `unflatten`: its ONNX export fixes the sizes of the traced example.
+    return out if len(new) == 1 else out.reshape(*out.shape[:-1], *new)
+
+
+def normalize(layer: Any, x: Tensor) -> Tensor:
+    """Calls the layer, or computes its equation in a trace for ONNX.
+
+    The exporter supports neither of Keras' normalizations if a size is open.
+    """
+    centers = type(layer) is keras.layers.LayerNormalization
+    known = centers or type(layer) is keras.layers.RMSNormalization
+    if not (known and torch.jit.is_tracing()):
+        return layer(x)
+    z = x - x.mean(-1, keepdim=True) if centers else x
+    z = z * torch.rsqrt(z.square().mean(-1, keepdim=True) + layer.epsilon)
+    scale, shift = (layer.gamma, layer.beta) if centers else (layer.scale, None)
+    z = z if scale is None else z * scale.value
+    return z if shift is None else z + shift.value
 
 
 def call_layer(layer: Any, *given: Any, **options: Any) -> Any:

@@ -112,7 +112,7 @@ class BahdanauAttention(NormalizedAttention):
         self.units = units
         self.use_bias = use_bias
         self.normalize = normalize
-        self.coverage = coverage
+        self.coverage = self.scans_queries = coverage
         self.exact = exact
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 

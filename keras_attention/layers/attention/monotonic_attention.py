@@ -16,6 +16,7 @@ from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.attention_layer import Prepared
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.base.stateful import full_mask, scan_queries
+from keras_attention.numerics import masks
 from keras_attention.numerics.precision import to_float32
 from keras_attention.ops.alignments import MONOTONIC, monotonic
 
@@ -92,6 +93,8 @@ class MonotonicAttention(ScoredAttention):
         alignments" (2017), section 2.
     """
 
+    scans_queries = True
+
     def __init__(
         self,
         score: Any = None,
@@ -154,7 +157,7 @@ class MonotonicAttention(ScoredAttention):
 
     def initial_state(self, prepared: Prepared) -> Any:
         zeros = ops.zeros_like(to_float32(prepared.value[..., 0]))  # (B, S)
-        is_first = ops.equal(ops.arange(ops.shape(prepared.value)[1]), 0)
+        is_first = ops.equal(masks.positions(ops.shape(prepared.value)[1]), 0)
         return ops.where(is_first, ops.ones_like(zeros), zeros)
 
     def attend_from_state(

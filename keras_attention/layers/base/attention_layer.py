@@ -23,6 +23,7 @@ from keras_attention.layers.base.checks import check_usable
 from keras_attention.layers.base.recording import is_recording, record
 from keras_attention.layers.base.serialization import Configured
 from keras_attention.numerics import masks
+from keras_attention.ops.sequence import loop
 
 Tensor = Any
 
@@ -44,6 +45,7 @@ class AttentionLayer(Configured, keras.layers.Layer, abc.ABC):
     """
 
     returns_weights = True  # some adapted layers cannot return weights
+    scans_queries = False  # whether T queries are processed in a loop over time
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -132,6 +134,8 @@ class AttentionLayer(Configured, keras.layers.Layer, abc.ABC):
         check_usable(self, "attend", query)
         query = ops.cast(query, self.compute_dtype)
         single = len(query.shape) == 2
+        if self.scans_queries and not single:
+            loop.check_length(query.shape[1])
         if single:
             query = ops.expand_dims(query, 1)  # (B, 1, Dq)
             if random is not None:
@@ -173,6 +177,8 @@ class AttentionLayer(Configured, keras.layers.Layer, abc.ABC):
         check_usable(self, "context", query)
         query = ops.cast(query, self.compute_dtype)
         single = len(query.shape) == 2
+        if self.scans_queries and not single:
+            loop.check_length(query.shape[1])
         query = ops.expand_dims(query, 1) if single else query
         if state is None:
             state = self.initial_state(prepared)

@@ -14,6 +14,7 @@ from keras_attention.layers.base.attention_layer import AttentionLayer, Prepared
 from keras_attention.layers.base.checks import check_call, check_usable
 from keras_attention.layers.base.recording import is_recording, record
 from keras_attention.numerics import masks
+from keras_attention.ops.sequence import loop
 
 Tensor = Any
 
@@ -62,6 +63,8 @@ class OneHeadAttention(AttentionLayer):
     ) -> Any:
         key = value if key is None else key
         single = len(query.shape) == 2
+        if self.scans_queries and not single:
+            loop.check_length(query.shape[1])
         query, mask = check_call(
             query,
             value,

@@ -11,6 +11,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attention.numerics import masks
+
 Tensor = Any
 _NESTED = (list, tuple, dict)
 
@@ -50,6 +52,6 @@ def last(outputs: Tensor, mask: Tensor | None) -> Tensor:
     """Returns the output (B, ·) of the last unmasked step."""
     if mask is None:
         return outputs[:, -1]
-    steps = ops.arange(ops.shape(outputs)[1])
+    steps = masks.positions(ops.shape(outputs)[1])
     place = ops.max(ops.where(mask, steps, 0), axis=1)  # (B,)
     return ops.take_along_axis(outputs, place[:, None, None], axis=1)[:, 0]

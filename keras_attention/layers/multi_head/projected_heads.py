@@ -243,12 +243,14 @@ class ProjectedHeads(AttentionLayer):
     def _project_queries(self, query: Tensor) -> Tensor:
         """Returns the queries of the heads, (B, ..., H, E)."""
         q = kernels.dense(self._query_dense, query, 1)
-        return q if self._query_norm is None else self._query_norm(q)
+        norm = self._query_norm
+        return q if norm is None else kernels.normalize(norm, q)
 
     def _project_keys(self, key: Tensor) -> Tensor:
         """Returns the keys of the heads, (B, ..., G, E)."""
         k = kernels.dense(self._key_dense, key, 1)
-        return k if self._key_norm is None else self._key_norm(k)
+        norm = self._key_norm
+        return k if norm is None else kernels.normalize(norm, k)
 
     def _project_output(self, heads: Tensor, query: Tensor) -> Tensor:
         """Applies the gate and the output projection to the heads (B, ..., H, V)."""

@@ -84,4 +84,6 @@ class RelativePositionBias(ScoreBias):
             self.max_distance,
             self.bidirectional,
         )
-        return ops.moveaxis(self.embedding(bucket), -1, -3)  # (H, T, S)
+        found = self.embedding(bucket)  # (T, S, H)
+        last = len(found.shape) - 1  # torch's ONNX export accepts no negative source
+        return ops.moveaxis(found, last, last - 2)  # (H, T, S)

@@ -11,6 +11,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attention import kernels
 from keras_attention.layers.base.adapter import as_attention
 from keras_attention.layers.base.arguments import (
     fraction,
@@ -161,7 +162,7 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
 
     def _sublayer_input(self, norm: Any, x: Tensor) -> Tensor:
         """Returns the input of a sublayer: norm(x) in the pre-norm form, else x."""
-        return norm(x) if self.norm_first else x
+        return kernels.normalize(norm, x) if self.norm_first else x
 
     def _add_residual(
         self, norm: Any, x: Tensor, output: Tensor, training: bool | None
@@ -169,7 +170,7 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
         """Adds a sublayer's output, of any dtype, to the residual x."""
         output = ops.cast(output, self.compute_dtype)
         x = x + self._dropout_layer(output, training=training)
-        return x if self.norm_first else norm(x)
+        return x if self.norm_first else kernels.normalize(norm, x)
 
     def _attend_to_inputs(
         self,

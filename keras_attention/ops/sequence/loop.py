@@ -77,12 +77,7 @@ def scan(
         )
     if lengths and lengths[0] == 0:
         raise ValueError("`inputs` must have at least one step. Received: none")
-    if kernels.is_dynamic(flat[0].shape[0]):
-        raise ValueError(
-            "torch exports a loop over time unrolled, with a fixed length of 2 steps "
-            "or more: give it, `model.export(…, input_signature=…)`, or export from "
-            "JAX or TensorFlow. Received: a length that is open, or 1"
-        )
+    check_length(flat[0].shape[0])
     if checkpoint_steps is None:
         return kernels.scan(step, state, inputs)
     if checkpoint_steps != "auto" and checkpoint_steps < 1:
@@ -91,6 +86,20 @@ def scan(
             f"Received: checkpoint_steps={checkpoint_steps!r}"
         )
     return _in_segments(step, state, inputs, checkpoint_steps, flat[0])
+
+
+def check_length(length: Any) -> None:
+    """Raises a ValueError if an export would keep the length of the traced example.
+
+    Args:
+        length: T, the number of steps, an integer or a tensor.
+    """
+    if kernels.is_dynamic(length):
+        raise ValueError(
+            "torch exports a loop over time unrolled, with a fixed length of 2 steps "
+            "or more: give it, `model.export(…, input_signature=…)`, or export from "
+            "JAX or TensorFlow. Received: a length that is open, or 1"
+        )
 
 
 def _in_segments(

@@ -1,0 +1,72 @@
+"""Attention layers and composites as ONNX files, at sizes that no exporter has seen.
+
+`python tests/interop/layer_exports.py measure` runs all models on all backends, also
+with given sizes. Here torch runs all models with open sizes, because its exporter
+freezes sizes without a word. The others run a part that contains each layer's own code.
+"""
+
+import json
+import re
+
+import pytest
+from layer_exports import models, state_of, work
+
+LOOP = "torch exports a loop over time unrolled"
+SORT = "jnp.sort requires static axis length"  # of sparsemax and 1.5-entmax
+RESHAPE = "reshape with symbolic dimensions requires mapping to input axes"
+REFUSED = {  # backend and sizes: names, and the reason
+    "torch-open": {
+        r"attention-rnn-.*": LOOP,
+        r"(monotonic|monotonic-parallel|bahdanau-coverage)(-causal|-scores)?": LOOP,
+        r"monotonic-recursive(-causal|-scores|-single)?": LOOP,
+    },
+}
+PART = [
+    "heads-none-causal-padding-grouped",
+    "heads-rotary-causal-padding",
+    "heads-alibi-causal-grouped",
+    "heads-relative-padding",
+    "heads-sinks-causal-padding-grouped",
+    "heads-window-causal",
+    "cross-alibi-single",
+    "cross-relative-grouped-causal",
+    "attention-hardmax",
+    "luong-local-m",
+    "luong-local-p-causal",
+    "hard",
+    "monotonic",
+    "encoder-block-padding",
+    "residual-rotary-causal-padding",
+    "encoder-decoder-alibi",
+]
+GIVEN = [*PART[:4], "monotonic-recursive", "bahdanau-coverage", "decoder-block-rms"]
+GIVEN += ["attention-rnn-after-heads", "residual-relative-causal-padding"]
+RUNS = {
+    "torch-open": [*models()],
+    "torch-lengths": GIVEN,
+    "torch-fixed": GIVEN[-3:],
+    "tensorflow-open": PART,
+    "jax-open": PART,
+}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("layers")
+    for run, names in RUNS.items():
+        work("export", folder, *run.split("-"), *names)
+    work("serve", folder, "numpy")
+    return json.loads((folder / "found.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("run", "name"), [(run, name) for run, names in RUNS.items() for name in names]
+)
+def test_a_file_answers_as_predict_or_is_refused(found, run, name):
+    answer = found[f"{run}-{name}"]
+    reasons = REFUSED.get(run, {}).items()
+    reason = next((why for names, why in reasons if re.fullmatch(names, name)), None)
+    if reason is None:
+        assert state_of(answer) == "right", answer
+    else:
+        assert reason in answer
