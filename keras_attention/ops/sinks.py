@@ -12,11 +12,11 @@ head, V width of a value.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from keras import ops
 
-from keras_attention.numerics import masks
 from keras_attention.ops.attention import dot_product_attention, full_bias
 
 Tensor = Any
@@ -67,7 +67,7 @@ def sink_attention(
     # The new key comes first, so that every query sees it under a causal mask. One more
     # query in front keeps the other queries aligned with their keys.
     if mask is not None:
-        mask = _with_first(mask, keys, True)
+        mask = _with_first(mask, keys, ops.ones_like)
         if is_causal and mask.shape[2] != 1:
             mask = ops.concatenate([ops.ones_like(mask[:, :, :1]), mask], axis=2)
     if bias is not None or sink is not None:
@@ -91,20 +91,24 @@ def _padded(x: Tensor) -> Tensor:
     return ops.pad(x, ((0, 0), (1, 0), (0, 0), (0, 0)))
 
 
-def _with_first(x: Tensor, keys: Any, first: Any) -> Tensor:
-    """Prepends a key with the value `first` to x, which broadcasts to (B, H, T, S)."""
+def _with_first(x: Tensor, keys: Any, first: Callable) -> Tensor:
+    """Prepends a key with the values `first` to x, which broadcasts to (B, H, T, S).
+
+    `first` is a function that makes them from a key's entries (·, ·, ·, 1).
+    """
     if x.shape[-1] == 1:
         x = ops.broadcast_to(x, (*ops.shape(x)[:-1], keys))
     # Not `pad`: TensorFlow's exporter to ONNX supports no padding of booleans.
-    return ops.concatenate([ops.full_like(x[..., :1], first), x], axis=-1)
+    return ops.concatenate([first(x[..., :1]), x], axis=-1)
 
 
 def _biased(bias: Tensor | None, sink: Tensor | None, keys: Any) -> Tensor:
     """Prepends the sink to a bias, as the first key: (·, ·, ·, S + 1)."""
     if bias is None:
         bias = ops.zeros((1, 1, 1, 1), "float32")
-    bias = _with_first(ops.cast(bias, "float32"), keys, 0)
+    bias = ops.cast(bias, "float32")
     if sink is None:
-        return bias
-    first = ops.cast(masks.positions(keys + 1) == 0, "float32")  # (S + 1,)
-    return bias + ops.cast(sink, "float32")[:, None, None] * first
+        return _with_first(bias, keys, ops.zeros_like)
+    each = ops.cast(sink, "float32")[:, None, None]  # (H, 1, 1)
+    bias = bias + ops.zeros_like(each)  # (·, H, ·, ·)
+    return _with_first(bias, keys, lambda key: ops.zeros_like(key) + each)
