@@ -12,7 +12,7 @@ import pytest
 from layer_exports import models, state_of, work
 
 LOOP = "torch exports a loop over time unrolled"
-SORT = "jnp.sort requires static axis length"  # of sparsemax and 1.5-entmax
+SORT = "jnp.sort requires static axis length"
 RESHAPE = "reshape with symbolic dimensions requires mapping to input axes"
 REFUSED = {  # backend and sizes: names, and the reason
     "torch-open": {
@@ -20,6 +20,7 @@ REFUSED = {  # backend and sizes: names, and the reason
         r"(monotonic|monotonic-parallel|bahdanau-coverage)(-causal|-scores)?": LOOP,
         r"monotonic-recursive(-causal|-scores|-single)?": LOOP,
     },
+    "jax-open": {"attention-sparsemax": SORT, "heads-axes-1": RESHAPE},
 }
 PART = [
     "heads-none-causal-padding-grouped",
@@ -48,7 +49,7 @@ RUNS = {
     "torch-lengths": GIVEN,
     "torch-fixed": GIVEN[-2:],
     "tensorflow-open": PART,
-    "jax-open": PART,
+    "jax-open": [*PART, "attention-sparsemax", "heads-axes-1"],
 }
 
 
