@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import references
 
-from keras_attention import callbacks, layers
+from keras_attention import callbacks, layers, models
+from keras_attention.callbacks.epoch_states import EpochStates
 
 B, M, D = 8, 5, 3
 trains = pytest.mark.skipif(
@@ -362,3 +363,159 @@ def test_a_curriculum_needs_its_score():
             verbose=0,
             callbacks=[callbacks.Curriculum(data, monitor="val_accuracy")],
         )
+
+
+class Seen(Rates):
+    """Notes the rate, the switch or the probability of each epoch."""
+
+    def __init__(self, cut=None):
+        super().__init__()
+        self.cut, self.values = cut, {}
+
+    def on_train_batch_end(self, batch, logs=None):
+        of_layers = [
+            float(v.numpy())
+            for v in self.model.non_trainable_variables
+            if v.name in ("linear_start", "sampling_probability")
+        ]
+        rate = float(self.model.optimizer.learning_rate)
+        self.values[self.epoch, batch] = [rate, *of_layers]
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.epoch = epoch
+
+    def on_epoch_end(self, epoch, logs=None):
+        # Losses that no longer fall after two epochs.
+        logs["score"] = max(3 - epoch, 1)
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if (self.epoch, batch) == self.cut:
+            raise KeyboardInterrupt
+
+
+def sampler_model():
+    """A decoder that may read its own predictions; it samples none of them."""
+    keras.utils.set_random_seed(3)
+    model = models.Seq2Seq(7, 7, 3, 4, sampling_probability=0.5)
+    model.compile("sgd", "mse")
+    return model
+
+
+RESUMED = {
+    "halve": lambda path: callbacks.HalveLearningRate(every=2, start=1),
+    "epochs": lambda path: callbacks.LinearStart(epochs=3),
+    "patience": lambda path: callbacks.LinearStart(
+        monitor="score", patience=2, path=path
+    ),
+}
+
+
+def resumed(name, folder, first, cut=None):
+    """A fit of six epochs in a new model, with a backup, and what it has seen."""
+    own = RESUMED[name](folder / "states.json")
+    backup = keras.callbacks.BackupAndRestore(folder / "backup")
+    seen, model = Seen(cut), model_of(rate=0.05)
+    calls = [seen, own, backup] if first else [seen, backup, own]
+    if cut is None:
+        fit(model, 6, *calls)
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            fit(model, 6, *calls)
+    return seen.values, model.get_weights()
+
+
+def check_resumed(name, folder, first, cuts):
+    expected, weights = resumed(name, folder / "whole", first)
+    assert len({tuple(x) for x in expected.values()}) > 1  # the callback did something
+    for cut in cuts:
+        before, _ = resumed(name, folder / f"{cut}", first, cut)
+        after, found = resumed(name, folder / f"{cut}", first)
+        assert {**before, **after} == expected
+        assert (0, 0) not in after
+        for one, other in zip(found, weights, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@trains
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("name", RESUMED)
+def test_a_resumed_fit_is_the_whole_fit(name, first, tmp_path):
+    """Cut at the start and in the middle of an epoch."""
+    check_resumed(name, tmp_path, first, [(2, 0), (3, 1), (5, 0)])
+
+
+@pytest.mark.backends("all")
+@trains
+def test_a_resumed_fit_has_the_rate_of_the_whole_fit(tmp_path):
+    check_resumed("halve", tmp_path, False, [(4, 1)])
+
+
+@trains
+@pytest.mark.parametrize("first", [True, False])
+def test_a_resumed_fit_has_the_lessons_of_the_whole_fit(first, tmp_path):
+    def run(folder, cut=None):
+        data = callbacks.Lessons(Noted(), lessons=9, batches=2, seed=3)
+        up = callbacks.Curriculum(data, "lessened", path=folder / "lesson.json")
+        backup = keras.callbacks.BackupAndRestore(folder / "backup")
+        calls = [up, backup] if first else [backup, up]
+        seen, model = Seen(cut), learner()
+        scores = Scores([1, 1, 0, 1, 1, 0])
+        scores.on_epoch_end = lambda epoch, logs: logs.update(
+            lessened=scores.scores[epoch]
+        )
+        calls = [seen, scores, *calls]
+        fitted = {"epochs": 6, "shuffle": False, "verbose": 0, "callbacks": calls}
+        if cut is None:
+            return model.fit(data, **fitted).history["lesson"], model.get_weights()
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(data, **fitted)
+        return None
+
+    lessons, weights = run(tmp_path / "whole")
+    assert lessons == [0, 1, 2, 2, 3, 4]
+    for cut in [(1, 0), (3, 1), (5, 0)]:
+        folder = tmp_path / f"{cut}"
+        run(folder, cut)
+        rest, found = run(folder)
+        assert rest == lessons[cut[0] :]
+        for one, other in zip(found, weights, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@trains
+@pytest.mark.parametrize("first", [True, False])
+def test_a_resumed_fit_has_the_probabilities_of_the_whole_fit(first, tmp_path):
+    """The sampled words differ; the probability of each step does not."""
+    rng = np.random.default_rng(0)
+    inputs = {n: rng.integers(1, 7, (4, 3)) for n in ("source", "target")}
+    targets = rng.normal(size=(4, 3, 7))
+
+    def run(folder, cut=None):
+        decay = callbacks.ScheduledSamplingDecay(k=2)
+        backup = keras.callbacks.BackupAndRestore(folder / "backup")
+        seen, model = Seen(cut), sampler_model()
+        calls = [seen, decay, backup] if first else [seen, backup, decay]
+        fitted = {"epochs": 4, "batch_size": 2, "verbose": 0, "callbacks": calls}
+        if cut is None:
+            model.fit(inputs, targets, **fitted)
+        else:
+            with pytest.raises(KeyboardInterrupt):
+                model.fit(inputs, targets, **fitted)
+        return seen.values
+
+    expected = run(tmp_path / "whole")
+    assert len({tuple(x) for x in expected.values()}) == 8
+    for cut in [(1, 0), (2, 1), (3, 0)]:
+        folder = tmp_path / f"{cut}"
+        assert {**run(folder, cut), **run(folder)} == expected
+
+
+def test_states_of_an_epoch_that_was_not_stored(tmp_path):
+    """A file without the epoch: the last state before it."""
+    states = EpochStates(tmp_path / "states.json")
+    for epoch in (1, 2, 3):
+        states.store(epoch, 10 * epoch)
+    for epoch, state in ((0, None), (2, 20), (3, 30), (4, 30)):
+        again = EpochStates(tmp_path / "states.json")
+        assert again.resume(epoch) == state
+        assert again.resume(epoch + 1) is None

@@ -5,6 +5,7 @@ files that travel from one backend to another) is in `tests/interop`.
 """
 
 import functools
+import gc
 import inspect
 import os
 import pathlib
@@ -19,6 +20,8 @@ from calling import at_once, plain
 from catalogue import ROWS
 from gradients import gradient, to_numpy
 from keras import ops
+
+from keras_attention import models
 
 BACKEND = keras.config.backend()
 TRAINS = BACKEND in ("jax", "tensorflow", "torch")
@@ -473,6 +476,40 @@ def test_fit(row):
         assert any(not np.array_equal(new, old) for new, old in found), name
         for (new, _), wanted in zip(found, expected, strict=True):
             np.testing.assert_allclose(new, wanted, 1e-4, 1e-5, err_msg=name)
+
+
+@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize`")
+@pytest.mark.filterwarnings("ignore:.*`custom_gradient` for the numpy backend")
+@pytest.mark.filterwarnings("ignore:Invalid quantization mode")  # Embedding, float8
+@pytest.mark.parametrize("mode", ["int8", "int4", "float8"])
+@rows()
+def test_quantized_files_compute_the_same(row, mode, tmp_path, monkeypatch):
+    # Keras collects garbage once for each layer, which would take most of the time.
+    monkeypatch.setattr(gc, "collect", lambda *_: 0)
+    inputs = arrays(row)
+    model = wrapped(row, inputs)
+    model.quantize(mode)
+    parts = quantization_modes(model)
+    if mode not in parts.values():
+        for part in model._flatten_layers(include_self=False):
+            is_leaf = not [*part._flatten_layers(include_self=False)]
+            if is_leaf and not isinstance(part, models.AssociativeMemory):
+                assert "quantize" not in vars(type(part)) or mode == "float8"
+                with pytest.raises(NotImplementedError):
+                    part.quantize(mode)
+        pytest.skip(f"Keras has no {mode} for its sublayers")
+    expected = numpy(at_once(model, inputs)[0])
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    assert quantization_modes(again) == parts
+    assert [w.dtype for w in again.weights] == [w.dtype for w in model.weights]
+    np.testing.assert_array_equal(numpy(at_once(again, inputs)[0]), expected)
+
+
+def quantization_modes(model):
+    """The mode of each sublayer, by its index and its class."""
+    parts = model._flatten_layers(include_self=False)
+    return {(n, type(p)): p.quantization_mode for n, p in enumerate(parts)}
 
 
 GOLDEN = pathlib.Path(__file__).parent / "fixtures" / "golden.npz"

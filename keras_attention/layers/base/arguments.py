@@ -74,28 +74,6 @@ def serialize_normalizer(normalizer: Any) -> Any:
     return normalizer
 
 
-def policy_config(layer: keras.layers.Layer) -> dict[str, Any]:
-    """Returns the config of a layer's dtype policy, with changed policies of sublayers.
-
-    `quantize` changes the policies of sublayers. The config must contain the changed
-    policies, or a layer created from the config could not load the weights. The paths
-    of the sublayers are relative to the layer, because the layer may get another name.
-    """
-    policies = keras.dtype_policies
-    policy, changed = layer.dtype_policy, {}
-    if isinstance(policy, policies.DTypePolicyMap):
-        policy, changed = policy.default_policy, dict(policy)
-    for part in layer._flatten_layers(include_self=False):
-        if part.path is not None and part.quantization_mode is not None:
-            own = part.dtype_policy
-            mapped = isinstance(own, policies.DTypePolicyMap)
-            own = own[part.path] if mapped else own
-            changed[part.path.removeprefix(f"{layer.path}/")] = own
-    if changed:
-        policy = policies.DTypePolicyMap(policy, changed)
-    return policies.serialize(policy)
-
-
 def policy_of(layer: keras.layers.Layer, name: str) -> Any:
     """Returns the dtype policy for the sublayer `name` of a layer that is being built.
 

@@ -11,7 +11,12 @@ from typing import Any, TypeVar
 
 import keras
 
-from keras_attention.layers.base.arguments import policy_config
+from keras_attention.layers.base.quantization import (
+    QUANTIZED,
+    Entry,
+    quantize_parts,
+    quantized_parts,
+)
 
 T = TypeVar("T")
 
@@ -31,20 +36,34 @@ class Configured:
     List it before Keras' class among the base classes. Each argument of the constructor
     must be an attribute of the same name. A class that stores an argument differently
     overrides `get_config`.
+
+    The config also lists the quantized sublayers. A layer created from the config
+    quantizes them after its `build`.
     """
+
+    _to_quantize: tuple[Entry, ...] = ()  # after `build`
 
     def get_config(self: Any) -> dict[str, Any]:
         base: Any = super()
-        return {
-            **base.get_config(),
-            "dtype": policy_config(self),
-            **arguments_of(self),
-        }
+        config = {**base.get_config(), **arguments_of(self)}
+        found = [dict(e) for e in self._to_quantize] or quantized_parts(self)
+        return {**config, QUANTIZED: found} if found else config
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
         base: Any = super()
-        return base.from_config(from_entries(config))
+        entries = {k: v for k, v in config.items() if k != QUANTIZED}
+        layer = base.from_config(from_entries(entries))
+        if QUANTIZED in config:
+            layer._to_quantize = tuple(config[QUANTIZED])
+        return layer
+
+    def _post_build(self: Any) -> None:
+        if self._to_quantize:
+            entries, self._to_quantize = self._to_quantize, ()
+            quantize_parts(self, entries)
+        base: Any = super()
+        base._post_build()
 
 
 def arguments_of(layer: Any) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Shared parts of models: arguments, generation and quantization."""
+"""Shared parts of models: arguments and generation."""

@@ -1,4 +1,4 @@
-"""The base class of functional models: arguments, config and quantization."""
+"""The base class of functional models: arguments and config."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from typing import Any
 import keras
 
 from keras_attention.layers.base.arguments import check_model_keywords
+from keras_attention.layers.base.quantization import (
+    QUANTIZED,
+    quantize_parts,
+    quantized_parts,
+)
 from keras_attention.layers.base.serialization import (
     argument_names,
     arguments_of,
     as_config,
+    from_entries,
 )
-from keras_attention.models.base import quantization
 
 
 class ConfiguredModel(keras.Model):
@@ -47,8 +52,13 @@ class ConfiguredModel(keras.Model):
 
     def get_config(self) -> dict[str, Any]:
         arguments = {**arguments_of(self), **as_config(self._layer_configs)}
-        return quantization.write(self, {**super().get_config(), **arguments})
+        config = {**super().get_config(), **arguments}
+        found = quantized_parts(self)
+        return {**config, QUANTIZED: found} if found else config
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        return quantization.rebuild(cls, config)
+        arguments = {k: v for k, v in config.items() if k != QUANTIZED}
+        model = cls(**from_entries(arguments))
+        quantize_parts(model, config.get(QUANTIZED, []))
+        return model
