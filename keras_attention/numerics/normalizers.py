@@ -10,7 +10,6 @@ Half-precision scores are normalized in float32.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -302,14 +301,13 @@ def _beside_nothing(
 
 
 def _softmax_of_one(z: Tensor, axis: int) -> Tensor:
-    """Calls Keras' softmax without its warning about an axis of size 1.
+    """Computes the softmax without Keras' warning about an axis of size 1.
 
-    A memory of one sentence is valid. A special case for size 1 would be wrong: an
-    export traced at size 1 would keep it for every size.
+    A memory of one sentence is valid. The result must be right for every size, because
+    an export traced at size 1 keeps this path. A filter of warnings would be shared by
+    all threads.
     """
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "You are using a softmax over axis")
-        return ops.softmax(z, axis=axis)
+    return ops.exp(ops.log_softmax(z, axis=axis))
 
 
 def _finish(weights: Tensor, mask: Tensor | None, scores: Tensor) -> Tensor:

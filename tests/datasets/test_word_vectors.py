@@ -10,6 +10,8 @@ import pytest
 from keras_attention.datasets import DamagedDataError, DataNotFoundError, words
 from keras_attention.datasets.words import WordVectors
 
+# gensim opens a file without a header twice, but closes it once.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 needs_gensim = pytest.mark.skipif(
     importlib.util.find_spec("gensim") is None, reason="gensim is not installed"
 )

@@ -8,7 +8,6 @@ import importlib
 import itertools
 import os
 import traceback
-import warnings
 import zlib
 from collections.abc import Iterator, Sequence
 from numbers import Integral
@@ -76,18 +75,15 @@ def load_vectors(
     binary = format == "word2vec_binary"
     if not binary:
         _check_text(path, format, limit)
-    with warnings.catch_warnings():
-        # gensim opens a file without a header twice but closes it once.
-        warnings.simplefilter("ignore", ResourceWarning)
-        try:
-            found = gensim.KeyedVectors.load_word2vec_format(
-                str(path), binary=binary, no_header=format == "glove", limit=limit
-            )
-        except (ValueError, EOFError, AssertionError, MemoryError) as error:
-            traceback.clear_frames(error.__traceback__)  # also closes the file
-            raise DamagedDataError(
-                f"{path} is not of the format {format!r}, or is damaged ({error})."
-            ) from error
+    try:
+        found = gensim.KeyedVectors.load_word2vec_format(
+            str(path), binary=binary, no_header=format == "glove", limit=limit
+        )
+    except (ValueError, EOFError, AssertionError, MemoryError) as error:
+        traceback.clear_frames(error.__traceback__)  # also closes the file
+        raise DamagedDataError(
+            f"{path} is not of the format {format!r}, or is damaged ({error})."
+        ) from error
     count = len(found.key_to_index)  # the further rows are unused
     names = tuple(found.index_to_key[:count])
     vectors = np.array(found.vectors[:count], np.float32)  # (V, D)

@@ -16,6 +16,7 @@ from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.attention_layer import Prepared
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.scores.location_score import LocationScore
+from keras_attention.layers.scores.names import check_needs_no_size
 from keras_attention.numerics import masks
 from keras_attention.numerics.precision import to_float32
 from keras_attention.ops import alignments
@@ -241,6 +242,7 @@ def _score(
             )
         return cls(sizes[size], **arguments)
     if isinstance(score, str):
+        check_needs_no_size(score)
         raise ValueError(
             "`score` must be one of ['concat', 'dot', 'general', 'location'] or a "
             f"score such as DotScore(scaled=True). Received: score={score!r}"

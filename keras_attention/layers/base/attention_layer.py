@@ -51,6 +51,16 @@ class AttentionLayer(Configured, keras.layers.Layer, abc.ABC):
         super().__init__(**kwargs)
         self.supports_masking = True
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if args and isinstance(args[0], (list, tuple)):
+            name = type(self).__name__
+            raise TypeError(
+                f"`{name}` takes no list: call layer(query, value) or layer(query, "
+                "value, key), not layer([query, value]) as keras.layers.Attention. "
+                f"Received: a {type(args[0]).__name__} of {len(args[0])}"
+            )
+        return super().__call__(*args, **kwargs)
+
     @property
     def learns_by_weights(self) -> bool:
         """Whether the score gets its gradient only through the returned weights.

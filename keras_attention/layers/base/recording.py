@@ -61,6 +61,13 @@ def record_attention() -> Iterator[Maps]:
         _maps.reset(token)
 
 
+class _NotEagerError(RuntimeError, ValueError):
+    """A call that cannot be recorded.
+
+    When `fit` builds a model, Keras replaces all errors but a ValueError by its own.
+    """
+
+
 def is_recording() -> bool:
     """Returns whether layers must compute their weights explicitly and record them."""
     return _maps.get() is not None
@@ -77,7 +84,7 @@ def record(path: str, weights: Tensor) -> None:
     if maps is None:
         return
     if kernels.is_traced(weights):
-        raise RuntimeError(
+        raise _NotEagerError(
             "`record_attention` needs layers that are called eagerly: call "
             "`model(inputs)` instead of `predict`, `fit` or a compiled function. "
             f"Received: a traced call of layer {path!r}"

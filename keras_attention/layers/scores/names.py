@@ -22,6 +22,12 @@ NAMED: dict[str, tuple[type[Score], dict[str, Any]]] = {
     "rbf": (RBFScore, {}),
     "general": (GeneralScore, {}),
 }
+SIZED = {  # what to write for a score that has no name, because it needs a size
+    "additive": "AdditiveScore(units=…)",
+    "bahdanau": "AdditiveScore(units=…)",
+    "concat": "ConcatScore(units=…)",
+    "location": "LocationScore(max_length=…)",
+}
 
 
 def get(identifier: Any, dtype: Any = None) -> Score:
@@ -40,10 +46,20 @@ def get(identifier: Any, dtype: Any = None) -> Score:
     if isinstance(identifier, dict):
         identifier = keras.saving.deserialize_keras_object(identifier)
         return get(identifier)
-    if identifier in NAMED:
+    if isinstance(identifier, str) and identifier in NAMED:
         cls, arguments = NAMED[identifier]
         return cls(**arguments, dtype=dtype, name="score")
+    check_needs_no_size(identifier)
     raise ValueError(
         f"`score` must be one of {sorted(NAMED)} or a score such as "
         f"AdditiveScore(units=…), which is Bahdanau's. Received: score={identifier!r}"
     )
+
+
+def check_needs_no_size(name: Any) -> None:
+    """Raises a ValueError with a hint for a score that needs a size, by its name."""
+    if isinstance(name, str) and name in SIZED:
+        raise ValueError(
+            f"The score {name!r} needs a size: pass score={SIZED[name]} instead. "
+            f"Received: score={name!r}"
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 
@@ -18,6 +18,7 @@ from keras_attention.layers.base.serialization import (
     as_config,
     from_entries,
 )
+from keras_attention.models.base.ids import check_ids
 
 
 class ConfiguredModel(keras.Model):
@@ -30,8 +31,14 @@ class ConfiguredModel(keras.Model):
             constructor become attributes and entries of the config. If the graph
             contains only copies of a layer, the config of the layer is stored instead.
 
+    `id_sizes` maps the name of each input that holds ids to the argument with the
+    number of ids. The ids in NumPy arrays are checked before each call of the model and
+    of `fit`, `evaluate`, `predict` and their forms for one batch.
+
     The config of each layer is taken before training, because `quantize` changes it.
     """
+
+    id_sizes: ClassVar[dict[str, str]] = {}
 
     def __init__(self, inputs: Any, outputs: Any, arguments: dict[str, Any]) -> None:
         own, dtype = arguments["__class__"], arguments["dtype"]
@@ -49,6 +56,42 @@ class ConfiguredModel(keras.Model):
                 elif isinstance(value, (keras.layers.Layer, dict, list)):
                     value = as_config(value)
                 setattr(self, name, value)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self._check_ids("inputs", args, kwargs)
+        return super().__call__(*args, **kwargs)
+
+    def fit(self, *args: Any, **kwargs: Any) -> Any:
+        self._check_ids("x", args, kwargs)
+        return super().fit(*args, **kwargs)
+
+    def evaluate(self, *args: Any, **kwargs: Any) -> Any:
+        self._check_ids("x", args, kwargs)
+        return super().evaluate(*args, **kwargs)
+
+    def predict(self, *args: Any, **kwargs: Any) -> Any:
+        self._check_ids("x", args, kwargs)
+        return super().predict(*args, **kwargs)
+
+    def train_on_batch(self, *args: Any, **kwargs: Any) -> Any:
+        self._check_ids("x", args, kwargs)
+        return super().train_on_batch(*args, **kwargs)
+
+    def test_on_batch(self, *args: Any, **kwargs: Any) -> Any:
+        self._check_ids("x", args, kwargs)
+        return super().test_on_batch(*args, **kwargs)
+
+    def predict_on_batch(self, *args: Any, **kwargs: Any) -> Any:
+        self._check_ids("x", args, kwargs)
+        return super().predict_on_batch(*args, **kwargs)
+
+    def _check_ids(self, name: str, args: tuple, kwargs: dict[str, Any]) -> None:
+        inputs = args[0] if args else kwargs.get(name)
+        if isinstance(inputs, dict):
+            for key, size in self.id_sizes.items():
+                count = getattr(self, size)
+                if count is not None:
+                    check_ids(key, inputs.get(key), count)
 
     def get_config(self) -> dict[str, Any]:
         arguments = {**arguments_of(self), **as_config(self._layer_configs)}

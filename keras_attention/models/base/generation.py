@@ -5,7 +5,7 @@ Shapes: B batch, S words of a source, T words of a target, R rows of a prompt.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import keras
@@ -14,6 +14,7 @@ from keras import ops
 
 from keras_attention import samplers
 from keras_attention.layers.base.arguments import positive
+from keras_attention.models.base.ids import check_ids
 from keras_attention.ops.sequence import decoding
 
 Tensor = Any
@@ -131,9 +132,9 @@ class Generator:
     Args:
         model: a model with `begin(inputs) -> (cache, static)`, KerasHub's `next(prompt,
             cache, index, static)` and `target_vocabulary_size`.
-        sequences: the names of the inputs that are sequences, integers (B, S) with 0
-            for padding. These inputs are padded to the length of a bucket. All other
-            inputs, such as images, are passed to `begin` unchanged.
+        sequences: the number of ids by the name of each input that is a sequence,
+            integers (B, S) with 0 for padding. These inputs are padded to the length of
+            a bucket. All other inputs, such as images, are passed to `begin` unchanged.
         cached: whether the model caches values per position. If so, `begin` is called
             as `begin(inputs, length)`, where `length` is the length of the prompt
             including padding.
@@ -142,11 +143,11 @@ class Generator:
     def __init__(
         self,
         model: Any,
-        sequences: Sequence[str] = ("source",),
+        sequences: dict[str, int],
         cached: bool = False,
     ) -> None:
         self.model = model
-        self.sequences = tuple(sequences)
+        self.sequences = sequences
         self.cached = cached
         self.write = Writer(model)
 
@@ -166,7 +167,7 @@ class Generator:
         decoding.check_tokens("start_token_id", start_token_id, size)
         stops = stop_tokens(stop_token_ids, size)
         arrays = {
-            name: padded(as_tokens(name, given), positions)
+            name: padded(as_tokens(name, given, self.sequences[name]), positions)
             if name in self.sequences
             else np.asarray(ops.convert_to_numpy(given))
             for name, given in inputs.items()
@@ -212,13 +213,13 @@ def stop_tokens(given: Any, size: int) -> tuple[int, ...] | None:
     return stops
 
 
-def as_tokens(name: str, given: Any, vocabulary: int | None = None) -> np.ndarray:
+def as_tokens(name: str, given: Any, vocabulary: int) -> np.ndarray:
     """Validates tokens and returns them as NumPy int32 (B, T).
 
     Args:
         name: the name of the argument.
         given: the value of the argument.
-        vocabulary: the number of tokens in the vocabulary; None if unknown.
+        vocabulary: the number of tokens in the vocabulary.
 
     Raises:
         ValueError: if the tokens are not integers (B, T), are empty, or are outside the
@@ -232,12 +233,7 @@ def as_tokens(name: str, given: Any, vocabulary: int | None = None) -> np.ndarra
             "ids of tokens, an array or lists of one length. "
             f"Received: dtype={tokens.dtype}, shape={tokens.shape}"
         )
-    if vocabulary and (tokens.min() < 0 or tokens.max() >= vocabulary):
-        raise ValueError(
-            f"`{name}` must hold tokens of the vocabulary, at least 0 and below its "
-            f"size. Received: from {tokens.min()} to {tokens.max()}, a vocabulary of "
-            f"{vocabulary}"
-        )
+    check_ids(name, tokens, vocabulary)
     return tokens.astype("int32")
 
 

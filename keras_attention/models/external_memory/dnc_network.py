@@ -6,7 +6,7 @@ Shapes: B batch, T steps, D input width, V outputs, M memory slots.
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -16,6 +16,7 @@ from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.external_memory.dnc import DNC
 from keras_attention.models.base.configured_model import ConfiguredModel
+from keras_attention.models.base.ids import check_ids
 from keras_attention.models.external_memory.asked_steps import AskedSteps
 
 Tensor = Any
@@ -88,6 +89,8 @@ class DNCNetwork(ConfiguredModel):
         memory" (2016); `NTMCell`: Graves, Wayne & Danihelka, "Neural Turing machines"
         (2014).
     """
+
+    id_sizes: ClassVar[dict[str, str]] = {"inputs": "vocabulary_size"}
 
     def __init__(
         self,
@@ -181,6 +184,8 @@ class DNCNetwork(ConfiguredModel):
             `keras_attention.visualization.plot_memory`.
         """
         given = inputs["inputs"] if isinstance(inputs, dict) else inputs
+        if self.vocabulary_size is not None:
+            check_ids("inputs", np.asarray(given), self.vocabulary_size)
         kind = "float32" if self.vocabulary_size is None else "int32"
         given = ops.convert_to_tensor(given, kind)
         features, mask = _features(

@@ -5,7 +5,7 @@ Shapes: B batch, S ratings of a user, D width of a vector.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -71,6 +71,8 @@ class AttentiveFactorization(ConfiguredModel):
         |R(u)|^(−1/2), as He et al., "NAIS: neural attentive item similarity model for
         recommendation" (2018), equations 5 and 6.
     """
+
+    id_sizes: ClassVar[dict[str, str]] = {"item": "num_items", "history": "num_items"}
 
     def __init__(
         self,

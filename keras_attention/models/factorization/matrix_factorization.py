@@ -5,7 +5,7 @@ Shapes: B batch, D width of a vector.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -66,6 +66,8 @@ class MatrixFactorization(ConfiguredModel):
         Koren, Bell & Volinsky, "Matrix factorization techniques for recommender
         systems" (2009), equations 2 to 5.
     """
+
+    id_sizes: ClassVar[dict[str, str]] = {"user": "num_users", "item": "num_items"}
 
     def __init__(
         self,

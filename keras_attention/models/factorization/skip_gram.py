@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import keras
 import numpy as np
@@ -81,6 +81,11 @@ class SkipGram(ConfiguredModel):
         Mikolov, Sutskever, Chen, Corrado & Dean, "Distributed representations of words
         and phrases and their compositionality" (2013), equation 4.
     """
+
+    id_sizes: ClassVar[dict[str, str]] = {
+        "center": "vocabulary_size",
+        "context": "vocabulary_size",
+    }
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -16,6 +16,7 @@ from keras_attention.layers.base.arguments import (
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.memory_networks.sentence_encoder import normal
 from keras_attention.models.base.configured_model import ConfiguredModel
+from keras_attention.models.base.ids import check_ids
 from keras_attention.numerics import masks, normalizers
 
 Tensor = Any
@@ -85,6 +86,11 @@ class KeyValueMemNN(ConfiguredModel):
         Miller, Fisch, Dodge, Karimi, Bordes & Weston, "Key-value memory networks for
         directly reading documents" (2016), section 3.
     """
+
+    id_sizes: ClassVar[dict[str, str]] = {
+        "question": "vocabulary_size",
+        "values": "_num_entities",
+    }
 
     def __init__(
         self,
@@ -157,6 +163,18 @@ class KeyValueMemNN(ConfiguredModel):
         )
         self.normalizer = read.normalizer
         self.kernel_initializer = read.kernel_initializer
+
+    @property
+    def _num_entities(self) -> int:
+        return self.memory_size + 2
+
+    def _check_ids(self, name: str, args: tuple, kwargs: dict[str, Any]) -> None:
+        super()._check_ids(name, args, kwargs)
+        inputs = args[0] if args else kwargs.get(name)
+        keys = inputs.get("keys") if isinstance(inputs, dict) else None
+        if isinstance(keys, np.ndarray) and keys.shape[-1:] == (2,):
+            check_ids("keys", keys[..., 0], self._num_entities)
+            check_ids("keys", keys[..., 1], self.relations)
 
 
 def _vector(features: Tensor, entities: Tensor, memory_size: int) -> Tensor:

@@ -16,6 +16,7 @@ from typing import Any, Self
 import numpy as np
 from keras import ops
 
+from keras_attention.models.base.ids import check_ids
 from keras_attention.models.memory_networks.answers import Answers
 from keras_attention.models.memory_networks.cluster_hash import ClusterHash
 from keras_attention.models.memory_networks.hashing import Hash, checked
@@ -68,6 +69,7 @@ class LargeMemory:
         facts = checked(facts)
         if not len(facts):
             raise ValueError("`facts` must hold at least one. Received: none")
+        check_ids("facts", facts, model.vocabulary_size)
         if index is not None and index.size != len(facts):
             raise ValueError(
                 "`index` must be a hash of the same facts. Received: "
@@ -187,8 +189,12 @@ class LargeMemory:
 
         Returns:
             `Answers`.
+
+        Raises:
+            ValueError: if an id is below 0, or not below `vocabulary_size`.
         """
         questions = np.asarray(questions)
+        check_ids("questions", questions, self._model.vocabulary_size)
         asked = self._features_layer(questions)  # (B, ·)
         state = self._finder.question(asked)  # (B, D)
         batch, hops = len(questions), self._finder.supports

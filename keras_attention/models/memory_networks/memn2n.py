@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
@@ -85,6 +85,11 @@ class MemN2N(ConfiguredModel):
     Reference:
         Sukhbaatar, Szlam, Weston & Fergus, "End-to-end memory networks" (2015).
     """
+
+    id_sizes: ClassVar[dict[str, str]] = {
+        "story": "vocabulary_size",
+        "question": "vocabulary_size",
+    }
 
     def __init__(
         self,

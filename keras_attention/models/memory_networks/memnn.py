@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -96,6 +96,11 @@ class MemNN(ConfiguredModel):
         `nonlinear`: Weston et al., "Towards AI-complete question answering: a set of
         prerequisite toy tasks" (2015), section 5.
     """
+
+    id_sizes: ClassVar[dict[str, str]] = {
+        "story": "vocabulary_size",
+        "question": "vocabulary_size",
+    }
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ units of a cell, V vocabulary. Rows, columns and channels are written out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -105,6 +105,8 @@ class ImageCaptioner(ConfiguredModel):
         Lu et al., "Knowing when to look" (2017), section 2.2, without the sentinel.
     """
 
+    id_sizes: ClassVar[dict[str, str]] = {"target": "target_vocabulary_size"}
+
     def __init__(
         self,
         image_shape: Sequence[int],
@@ -159,7 +161,7 @@ class ImageCaptioner(ConfiguredModel):
 
         super().__init__({"image": image, "target": target}, logits, locals())
         self._parts = parts
-        self._generator = Generator(self)
+        self._generator = Generator(self, {})
 
     @property
     def encoder(self) -> keras.Sequential:

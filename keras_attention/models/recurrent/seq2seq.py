@@ -6,7 +6,7 @@ units of a cell, V target vocabulary.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -100,6 +100,11 @@ class Seq2Seq(ConfiguredModel):
         networks" (2015).
     """
 
+    id_sizes: ClassVar[dict[str, str]] = {
+        "source": "source_vocabulary_size",
+        "target": "target_vocabulary_size",
+    }
+
     def __init__(
         self,
         source_vocabulary_size: int,
@@ -180,7 +185,7 @@ class Seq2Seq(ConfiguredModel):
 
         super().__init__({"source": source, "target": target}, logits, locals())
         self._parts = parts
-        self._generator = Generator(self)
+        self._generator = Generator(self, {"source": source_vocabulary_size})
 
     def begin(self, inputs: dict[str, Tensor]) -> tuple[dict[str, Any], Any]:
         """Encodes the source before the first call of `next`.

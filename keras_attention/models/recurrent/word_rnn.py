@@ -5,7 +5,7 @@ Shapes: B batch, T tokens, D width of an embedding, U units, V vocabulary.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -88,6 +88,8 @@ class WordRNN(ConfiguredModel):
         "Recurrent neural network regularization" (2014); tied embeddings: Press & Wolf,
         "Using the output embedding to improve language models" (2017).
     """
+
+    id_sizes: ClassVar[dict[str, str]] = {"tokens": "vocabulary_size"}
 
     def __init__(
         self,

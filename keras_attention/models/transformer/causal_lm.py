@@ -5,7 +5,7 @@ Shapes: B batch, T tokens, P positions for prompts, D model width, V vocabulary.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -102,6 +102,8 @@ class CausalLM(ConfiguredModel):
         tied embeddings: Press & Wolf, "Using the output embedding to improve language
         models" (2017).
     """
+
+    id_sizes: ClassVar[dict[str, str]] = {"tokens": "vocabulary_size"}
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ Shapes: B batch, T tokens, P positions to predict, D model width, V vocabulary.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
@@ -95,6 +95,8 @@ class MaskedLM(ConfiguredModel):
         language understanding" (2019), section 3.1. The second task and the segments
         are left out, as in Liu et al., "RoBERTa" (2019).
     """
+
+    id_sizes: ClassVar[dict[str, str]] = {"tokens": "vocabulary_size"}
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ vocabulary.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -129,6 +129,11 @@ class Transformer(ConfiguredModel):
         Wolf, "Using the output embedding to improve language models" (2017).
     """
 
+    id_sizes: ClassVar[dict[str, str]] = {
+        "source": "source_vocabulary_size",
+        "target": "target_vocabulary_size",
+    }
+
     def __init__(
         self,
         source_vocabulary_size: int,
@@ -176,7 +181,9 @@ class Transformer(ConfiguredModel):
         logits = parts.forced(target, *parts.encode(source))  # (B, T, V)
         super().__init__({"source": source, "target": target}, logits, locals())
         self._parts = parts
-        self._generator = Generator(self, cached=True)
+        self._generator = Generator(
+            self, {"source": source_vocabulary_size}, cached=True
+        )
 
     @classmethod
     def from_size(

@@ -5,7 +5,7 @@ Shapes: B batch, T tokens, D model width, C classes.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
@@ -94,6 +94,8 @@ class TransformerClassifier(ConfiguredModel):
         the sum of its words, divided by the root of their number: Cer et al.,
         "Universal sentence encoder" (2018), section 3.1.
     """
+
+    id_sizes: ClassVar[dict[str, str]] = {"tokens": "vocabulary_size"}
 
     def __init__(
         self,

@@ -39,8 +39,8 @@ class Twice(layers.BahdanauAttention):
         super().build(query_shape, value_shape, key_shape)
         self.last.build(query_shape)
 
-    def call(self, query, value, **options):
-        return self.last(super().call(query, value, **options))
+    def call(self, query, value, key=None, **options):
+        return self.last(super().call(query, value, key, **options))
 
 
 def functional():
@@ -48,7 +48,10 @@ def functional():
     score = layers.AdditiveScore(7)
     y = layers.Attention(layers.GeneralScore())(x, memory)
     y = layers.AttentionRNN(
-        keras.layers.GRUCell(6), layers.MonotonicAttention(units=7), attention_units=D
+        keras.layers.GRUCell(6),
+        layers.MonotonicAttention(units=7),
+        attention_units=D,
+        return_sequences=True,
     )(y, memory)
     y = Twice(7)(layers.LuongAttention("general")(y, memory), memory)
     return keras.Model([x, memory], (y, score(y, memory)))

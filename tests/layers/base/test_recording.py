@@ -1,5 +1,8 @@
 """Recording of attention weights."""
 
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
 import keras
 import numpy as np
 import pytest
@@ -134,3 +137,46 @@ def test_half_precision_becomes_numpy():
     np.testing.assert_allclose(
         maps["attention"].astype("float32").sum(-1), 1, atol=2e-2
     )
+
+
+@pytest.mark.backends("jax", "torch", "tensorflow")
+def test_fit_inside_a_recording():
+    """Where `fit` compiles, our own error reaches the user, and no map is recorded."""
+    query, memory = inputs()
+    model = two_hops()
+    model.compile("sgd", "mse")
+    data = [query[:, 0], memory], query[:, 0]
+    message = r"`record_attention` needs layers that are called eagerly.*'hop'"
+    if keras.config.backend() == "torch":  # it runs fit eagerly
+        with record_attention() as maps:
+            model.fit(*data, verbose=0)
+        assert {*maps} >= {"hop/0", "hop/1"}
+    else:
+        with pytest.raises(RuntimeError, match=message) as error, record_attention():
+            model.fit(*data, verbose=0)
+        assert "Unable to automatically build" not in str(error.value)
+
+
+def test_filters_of_warnings_stay_after_threads():
+    """One attended key in several threads; Keras would warn of a softmax over it."""
+    query, value = inputs()
+    layer = layers.Attention(normalizer="softmax")
+    expected = to_numpy(layer(query, value[:, :1]))
+    np.testing.assert_array_equal(expected, np.repeat(value[:, :1], T, 1))
+    before = list(warnings.filters)
+    changes = []
+
+    def attend():
+        with record_attention():
+            layer(query, value[:, :1])
+
+    original = warnings.filterwarnings
+    warnings.filterwarnings = lambda *a, **k: changes.append(a) or original(*a, **k)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            for done in [pool.submit(attend) for _ in range(8)]:
+                done.result()
+    finally:
+        warnings.filterwarnings = original
+    assert not changes  # a filter is shared by all threads
+    assert warnings.filters == before

@@ -61,7 +61,7 @@ class Foreign:
 
 
 def test_pictures_go_through_as_they_are_and_sequences_are_padded():
-    model = Counting(("words",))
+    model = Counting({"words": 11})
     picture = np.zeros((2, 3, 5, 1), "float32")
     picture[1, 0, 0] = 2.0
     words = np.array([[1, 2, 1], [3, 0, 0]])
@@ -78,11 +78,11 @@ def test_pictures_go_through_as_they_are_and_sequences_are_padded():
 )
 def test_sequences_are_integers_of_two_axes(bad):
     with pytest.raises(ValueError, match="`words` must be integers of shape"):
-        run(Counting(("words",)), {"words": bad})
+        run(Counting({"words": 11}), {"words": bad})
 
 
 def test_each_sampler_has_its_own_program_even_where_another_one_was():
-    model, words = Counting(("words",)), {"words": np.ones((2, 3), "int32")}
+    model, words = Counting({"words": 11}), {"words": np.ones((2, 3), "int32")}
     for word in (3, 5, 6, 1, 2):
         sampler = Foreign(word)  # may be where the last one was
         assert (run(model, words, sampler) == word).all()
@@ -91,7 +91,7 @@ def test_each_sampler_has_its_own_program_even_where_another_one_was():
 
 
 def test_what_a_foreign_sampler_writes_behind_a_stop_token_is_cut_off():
-    model, words = Counting(("words",)), {"words": np.ones((2, 3), "int32")}
+    model, words = Counting({"words": 11}), {"words": np.ones((2, 3), "int32")}
     found = run(model, words, Foreign(4), stop=[4, 5])
     np.testing.assert_array_equal(found, [[4, 0, 0, 0, 0]] * 2)
     np.testing.assert_array_equal(
@@ -100,7 +100,7 @@ def test_what_a_foreign_sampler_writes_behind_a_stop_token_is_cut_off():
 
 
 def test_run_eagerly_is_followed():
-    model, words = Counting(("words",)), {"words": np.array([[1, 2], [3, 0]])}
+    model, words = Counting({"words": 11}), {"words": np.array([[1, 2], [3, 0]])}
     expected = run(model, words)
     model.run_eagerly = True
     begun = len(model.seen)
