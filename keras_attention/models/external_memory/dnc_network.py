@@ -68,7 +68,8 @@ class DNCNetwork(ConfiguredModel):
             in `fit`, `evaluate`, `train_on_batch` and `test_on_batch` of arrays, a
             sequence without an answer step, or with an answer step at a token 0. Data
             sets and generators are not checked. Their sequences without an answer step
-            are not counted.
+            are not counted. Calls also raise it for ids in NumPy arrays that are below
+            0 or not below the number of ids.
 
     Example:
 

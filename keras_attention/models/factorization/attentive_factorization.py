@@ -56,7 +56,8 @@ class AttentiveFactorization(ConfiguredModel):
 
     Raises:
         ValueError: for sizes below 1, a dropout outside [0, 1), or a negative
-            regularization.
+            regularization. Calls also raise it for ids in NumPy arrays that are below 0
+            or not below the number of ids.
 
     Example:
 

@@ -49,7 +49,8 @@ class MatrixFactorization(ConfiguredModel):
         Ratings (B, 1).
 
     Raises:
-        ValueError: for sizes below 1, or a negative regularization.
+        ValueError: for sizes below 1, or a negative regularization. Calls also raise it
+            for ids in NumPy arrays that are below 0 or not below the number of ids.
 
     Example:
 

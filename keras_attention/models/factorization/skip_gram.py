@@ -58,7 +58,9 @@ class SkipGram(ConfiguredModel):
         Logits (B, P).
 
     Raises:
-        ValueError: for sizes below 1, or words that are not V distinct strings.
+        ValueError: for sizes below 1, or words that are not V distinct strings. Calls
+            also raise it for ids in NumPy arrays that are below 0 or not below the
+            number of ids.
 
     Example:
 

@@ -67,7 +67,9 @@ class KeyValueMemNN(ConfiguredModel):
         `CategoricalCrossentropy()` on targets that distribute 1 over the right answers.
 
     Raises:
-        ValueError: for an unknown argument or encoding, or sizes below 1.
+        ValueError: for an unknown argument or encoding, or sizes below 1. Calls also
+            raise it for ids in NumPy arrays that are below 0 or not below the number of
+            ids.
 
     Example:
 

@@ -70,7 +70,8 @@ class MemN2N(ConfiguredModel):
 
     Raises:
         ValueError: for an unknown argument, tying, encoding or time, null memories
-            without the softmax, or sizes below 1.
+            without the softmax, or sizes below 1. Calls also raise it for ids in NumPy
+            arrays that are below 0 or not below the number of ids.
 
     Example:
 

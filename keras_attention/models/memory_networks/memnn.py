@@ -73,7 +73,8 @@ class MemNN(ConfiguredModel):
     Raises:
         ValueError: if a size is below 1, the supporting facts are not (B, K), or
             supporting facts in NumPy training data are neither slots of the story nor
-            −1.
+            −1. Calls also raise it for ids in NumPy arrays that are below 0 or not
+            below the number of ids.
 
     Example:
 

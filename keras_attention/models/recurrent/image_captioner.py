@@ -86,7 +86,8 @@ class ImageCaptioner(ConfiguredModel):
             no filters; an unknown cell, attention or order; an attention layer that
             learns only through the weights that it returns
             (`HardAttention(estimator="reinforce")`); a `doubly_stochastic` below 0; or
-            a dropout outside [0, 1).
+            a dropout outside [0, 1). Calls also raise it for ids in NumPy arrays that
+            are below 0 or not below the number of ids.
 
     Example:
 

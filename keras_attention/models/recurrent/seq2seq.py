@@ -79,7 +79,9 @@ class Seq2Seq(ConfiguredModel):
         ValueError: for sizes below 1; an unknown cell or attention; an attention layer
             that learns only through the weights that it returns
             (`HardAttention(estimator="reinforce")`); a dropout outside [0, 1); or a
-            sampling probability outside [0, 1], or above 0 without attention.
+            sampling probability outside [0, 1], or above 0 without attention. Calls
+            also raise it for ids in NumPy arrays that are below 0 or not below the
+            number of ids.
 
     Example:
 

@@ -68,7 +68,8 @@ class WordRNN(ConfiguredModel):
 
     Raises:
         ValueError: for sizes below 1, an unknown cell, a dropout outside [0, 1), or
-            tied embeddings with D ≠ U.
+            tied embeddings with D ≠ U. Calls also raise it for ids in NumPy arrays that
+            are below 0 or not below the number of ids.
 
     Example:
 

@@ -84,7 +84,9 @@ class CausalLM(ConfiguredModel):
         ValueError: for sizes below 1; heads that do not divide D; a dropout outside [0,
             1); an unknown position; arguments that a block does not have; an
             `attention` that is not an attention layer, is built, or is given together
-            with `num_heads`; or, in a call, more tokens than learned positions.
+            with `num_heads`; or, in a call, more tokens than learned positions. Calls
+            also raise it for ids in NumPy arrays that are below 0 or not below the
+            number of ids.
 
     Example:
 

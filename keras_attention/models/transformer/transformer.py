@@ -113,6 +113,8 @@ class Transformer(ConfiguredModel):
             [0, 1); an unknown position or tie; one embedding for vocabularies of
             different sizes; a `block` with unknown arguments; or an attention that is
             not an attention layer, is built, or is given together with `num_heads`.
+            Calls also raise it for ids in NumPy arrays that are below 0 or not below
+            the number of ids.
 
     Example:
 
