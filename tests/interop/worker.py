@@ -22,6 +22,7 @@ EXPORTS = {  # model: backend: formats
     "key_value": {"tensorflow": BOTH, "jax": BOTH, "torch": ("onnx",)},
     "memnn": {"tensorflow": BOTH, "jax": ("saved_model",)},
     "additive": {"tensorflow": BOTH, "jax": BOTH, "torch": ("onnx",)},
+    "quantized": {},  # only saved and loaded
     "transformer": {"tensorflow": ALL, "jax": BOTH, "torch": ("onnx",)},
     "causal_lm": {"tensorflow": GELU, "jax": BOTH, "torch": ("onnx",)},
     "masked_lm": {"tensorflow": GELU, "jax": BOTH, "torch": ("onnx",)},
@@ -106,6 +107,7 @@ def train(folder):
         "memnn": memnn,
         "key_value": key_value,
         "additive": additive,
+        "quantized": quantized,
         "transformer": transformer,
         "causal_lm": causal_lm,
         "masked_lm": masked_lm,
@@ -216,6 +218,36 @@ def additive():
     }
     inputs["memory"][:, ::3] = 0
     return with_random_weights(model, rng), inputs, {}
+
+
+def quantized():
+    """Two attention layers with integer weights, next to each other.
+
+    Both quantize the inputs, which are the same everywhere. Integers of computed
+    values would differ by one where a backend rounds differently.
+    """
+    import keras
+
+    from keras_attention import layers
+
+    query = keras.Input((None, 11), name="query")
+    memory = keras.Input((None, 7), name="memory")
+    bahdanau = layers.BahdanauAttention(13)
+    additive = layers.Attention(layers.AdditiveScore(13))
+    output = keras.layers.Concatenate()(
+        [bahdanau(query, memory), additive(query, memory)]
+    )
+    model = keras.Model({"query": query, "memory": memory}, output)
+    rng = np.random.default_rng(47)
+    inputs = {
+        "query": rng.normal(size=(5, 7, 11)).astype("float32"),
+        "memory": rng.normal(size=(5, 13, 7)).astype("float32"),
+    }
+    model = with_random_weights(model, rng)
+    for layer, mode in ((bahdanau, "int8"), (additive, "int4")):
+        for part in (layer.score.query_dense, layer.score.key_dense):
+            part.quantize(mode)
+    return model, inputs, {}
 
 
 def tokens(rng, batch, length, most=19):
