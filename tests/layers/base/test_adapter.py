@@ -128,7 +128,9 @@ def directly(layer, name, query, value, key, mask=None):
 
 def assert_close(found, expected):
     assert tuple(found.shape) == tuple(expected.shape)
-    np.testing.assert_allclose(to_numpy(found), to_numpy(expected), atol=1e-6)
+    np.testing.assert_allclose(
+        to_numpy(found), to_numpy(expected), rtol=1e-5, atol=1e-6
+    )
 
 
 @every

@@ -144,6 +144,7 @@ def test_fit_inside_a_recording():
     """Where `fit` compiles, our own error reaches the user, and no map is recorded."""
     query, memory = inputs()
     model = two_hops()
+    model = keras.Model(model.inputs, keras.layers.Dense(D)(model.output))
     model.compile("sgd", "mse")
     data = [query[:, 0], memory], query[:, 0]
     message = r"`record_attention` needs layers that are called eagerly.*'hop'"
