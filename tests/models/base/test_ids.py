@@ -111,7 +111,7 @@ def test_facts_and_questions_of_a_large_memory():
     facts = np.array([[1, 2, 3], [4, 5, 0]])
     with pytest.raises(ValueError, match=RULE.format("facts", catalogue.WORDS)):
         model.remember(facts + catalogue.WORDS)
-    with pytest.raises(ValueError, match="`facts` must be integers .* of at least 0"):
+    with pytest.raises(ValueError, match=r"`facts` must be integers .* of at least 0"):
         model.remember(facts - 1)
     memory = model.remember(facts)
     for wrong in (-1, catalogue.WORDS):
