@@ -481,6 +481,7 @@ def test_fit(row):
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize`")
 @pytest.mark.filterwarnings("ignore:.*`custom_gradient` for the numpy backend")
 @pytest.mark.filterwarnings("ignore:Invalid quantization mode")  # Embedding, float8
+@pytest.mark.filterwarnings("ignore:[\\s\\S]*use of `x.T`")  # Keras' embedding on torch
 @pytest.mark.parametrize("mode", ["int8", "int4", "float8"])
 @rows()
 def test_quantized_files_compute_the_same(row, mode, tmp_path, monkeypatch):
