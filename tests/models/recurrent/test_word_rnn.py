@@ -153,7 +153,7 @@ def test_wrong_prompts_are_named():
     model = make()
     with pytest.raises(ValueError, match="`inputs` must hold 'tokens'"):
         model.generate({"words": [[1]]})
-    with pytest.raises(ValueError, match="below 13.*from 1 to 13"):
+    with pytest.raises(ValueError, match=r"below 13.*from 1 to 13"):
         model.generate([[1, V]])
     with pytest.raises(ValueError, match="at least one token a row"):
         model.generate([[1], [0]])
