@@ -9,7 +9,7 @@ from keras_attention import (
     samplers,
     schedules,
 )
-from keras_attention.layers import record_attention
+from keras_attention.layers import record_attention, with_attention
 from keras_attention.version import __version__
 
 __all__ = [
@@ -22,4 +22,5 @@ __all__ = [
     "record_attention",
     "samplers",
     "schedules",
+    "with_attention",
 ]

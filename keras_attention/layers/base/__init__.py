@@ -2,5 +2,6 @@
 
 from keras_attention.layers.base.attention_layer import AttentionLayer
 from keras_attention.layers.base.recording import record_attention
+from keras_attention.layers.base.with_attention import with_attention
 
-__all__ = ["AttentionLayer", "record_attention"]
+__all__ = ["AttentionLayer", "record_attention", "with_attention"]

@@ -1,12 +1,12 @@
-"""Records the weights of attention layers as NumPy arrays."""
+"""Records the weights of attention layers, as NumPy arrays or as tensors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from keras import ops
@@ -14,9 +14,19 @@ from keras import ops
 from keras_attention import kernels
 
 Tensor = Any
-Maps = dict[str, np.ndarray]
+Maps = dict[str, Any]
 
-_maps: ContextVar[Maps | None] = ContextVar("keras_attention_maps", default=None)
+
+class Recording(NamedTuple):
+    """An active recording: its maps, and the function that converts new weights."""
+
+    maps: Maps
+    convert: Callable[[str, Tensor], Any]  # f(path, weights)
+
+
+_active: ContextVar[Recording | None] = ContextVar(
+    "keras_attention_recording", default=None
+)
 
 
 @contextmanager
@@ -47,9 +57,7 @@ def record_attention() -> Iterator[Maps]:
     >>> maps["attention"].shape
     (1, 3, 3)
     """
-    maps: Maps = {}
-    token = _maps.set(maps)
-    try:
+    with _recording(_to_numpy) as maps:
         yield maps
         if not maps:
             raise RuntimeError(
@@ -57,8 +65,25 @@ def record_attention() -> Iterator[Maps]:
                 "called eagerly inside. Call `model(inputs)` instead of `predict` or "
                 "`fit`."
             )
+
+
+def collect_attention() -> Any:
+    """Returns a context like `record_attention` that also works while tracing.
+
+    The recorded weights are tensors of the backend. Use them only in the function that
+    is being traced.
+    """
+    return _recording(lambda path, weights: weights)
+
+
+@contextmanager
+def _recording(convert: Callable[[str, Tensor], Any]) -> Iterator[Maps]:
+    recording = Recording({}, convert)
+    token = _active.set(recording)
+    try:
+        yield recording.maps
     finally:
-        _maps.reset(token)
+        _active.reset(token)
 
 
 class _NotEagerError(RuntimeError, ValueError):
@@ -70,7 +95,7 @@ class _NotEagerError(RuntimeError, ValueError):
 
 def is_recording() -> bool:
     """Returns whether layers must compute their weights explicitly and record them."""
-    return _maps.get() is not None
+    return _active.get() is not None
 
 
 def record(path: str, weights: Tensor) -> None:
@@ -80,16 +105,10 @@ def record(path: str, weights: Tensor) -> None:
         path: the path of the layer.
         weights: the attention weights of the call.
     """
-    maps = _maps.get()
-    if maps is None:
+    recording = _active.get()
+    if recording is None:
         return
-    if kernels.is_traced(weights):
-        raise _NotEagerError(
-            "`record_attention` needs layers that are called eagerly: call "
-            "`model(inputs)` instead of `predict`, `fit` or a compiled function. "
-            f"Received: a traced call of layer {path!r}"
-        )
-    array = ops.convert_to_numpy(weights)
+    maps, array = recording.maps, recording.convert(path, weights)
     if path in maps:
         maps[f"{path}/0"] = maps.pop(path)
         maps[f"{path}/1"] = array
@@ -98,3 +117,13 @@ def record(path: str, weights: Tensor) -> None:
         maps[f"{path}/{call}"] = array
     else:
         maps[path] = array
+
+
+def _to_numpy(path: str, weights: Tensor) -> np.ndarray:
+    if kernels.is_traced(weights):
+        raise _NotEagerError(
+            "`record_attention` needs layers that are called eagerly: call "
+            "`model(inputs)` instead of `predict`, `fit` or a compiled function. "
+            f"Received: a traced call of layer {path!r}"
+        )
+    return ops.convert_to_numpy(weights)
