@@ -53,6 +53,11 @@ the same functions:
   with XLA
 - `uncompiled(function, variables, jit_compile)`: a replacement for `compiled` that does
   not compile
+- `save_function(path, model, function, spec, rules, plain)`: writes a SavedModel of
+  `function`, which maps a tensor of `spec` to a tensor and uses the weights of `model`.
+  `rules` are the `Rules` that the file checks. `plain` says whether the function
+  neither sorts nor draws random numbers, which JAX requires. NumPy, OpenVINO and torch
+  refuse
 - `takes_training(layer)`, `carried_mask(tensor)`: access to private names of Keras
 - `is_traced(tensor)`: whether the values of a tensor are unknown, as inside a compiled
   function or while a graph is built
@@ -76,6 +81,7 @@ from keras_attention.kernels.keras import (
 from keras_attention.kernels.memory_step.interface import MemoryOptions
 from keras_attention.kernels.memory_step.reference import MemoryState
 from keras_attention.kernels.memory_step.reference import step as trace_memory
+from keras_attention.kernels.saved_model.reference import Rules
 
 
 def _kernel_of(operation: str, *backends: str) -> Any:
@@ -99,6 +105,7 @@ _scan = _kernel_of("scan", "jax", "tensorflow", "torch")
 _memory = _kernel_of("memory_step", "jax", "tensorflow", "torch")
 _links = _kernel_of("sparse_links", "jax", "tensorflow", "torch")
 _decoding = _kernel_of("decoding", "jax", "tensorflow", "torch")
+_saved_model = _kernel_of("saved_model", "jax", "tensorflow")
 _tracing = _kernel_of("tracing", "jax", "tensorflow", "torch")
 
 dot_product_attention = _attention.dot_product_attention
@@ -122,10 +129,12 @@ write = _decoding.write
 compiled = _decoding.compiled
 uncompiled = import_module(f"{__name__}.decoding.reference").uncompiled
 is_traced = _tracing.is_traced
+save_function = _saved_model.save_function
 
 __all__ = [
     "MemoryOptions",
     "MemoryState",
+    "Rules",
     "access_memory",
     "additive",
     "any_left",
@@ -144,6 +153,7 @@ __all__ = [
     "normalize",
     "precompute_key",
     "read",
+    "save_function",
     "scan",
     "segments",
     "stable_argsort",

@@ -15,6 +15,8 @@ import numpy as np
 
 from keras_attention import samplers
 from keras_attention.layers.base.arguments import positive
+from keras_attention.models.base.exported_generation import in_graph
+from keras_attention.models.base.generation import Generator
 from keras_attention.text.packages import require
 from keras_attention.text.subwords import PADDING, Subwords
 
@@ -38,8 +40,8 @@ def translate(
     unknown piece.
 
     Args:
-        model: a `keras_attention.models.Seq2Seq`, or another model with the same
-            `generate` method.
+        model: a `keras_attention.models.Seq2Seq` or `Transformer`, or another model
+            with the same `generate` method.
         source_vocabulary: a `Subwords`, or a vocabulary of words or characters.
         target_vocabulary: such a vocabulary for the target.
         texts: B strings.
@@ -119,8 +121,8 @@ def export_translator(
     KERAS_BACKEND=tensorflow.
 
     Args:
-        model: a `keras_attention.models.Seq2Seq`, or another model with the same
-            `begin` and `next` methods.
+        model: a `keras_attention.models.Seq2Seq` or `Transformer`, or another model
+            with the `begin` and `next` methods of `Seq2Seq`.
         source_vocabulary: a `Subwords`.
         target_vocabulary: a `Subwords` for the target.
         path: the folder to write to.
@@ -156,7 +158,7 @@ def export_translator(
     tf = require("tensorflow")
     pieces = _tokenizer(source_vocabulary, "source")
     words = _tokenizer(target_vocabulary, "target")
-    sampler = _known(_in_graph(sampler), target_vocabulary)
+    sampler = _known(in_graph(_of_one(sampler)), target_vocabulary)
     write = _writer(model, target_vocabulary, sampler, max_length)
 
     def serve(texts: Tensor) -> Tensor:
@@ -194,33 +196,9 @@ def _writer(
 ) -> Callable[[Tensor], Tensor]:
     """Returns a graph function from sources (B, S) to targets (B, T)."""
     start, end = vocabulary.start_token_id, vocabulary.end_token_id
-
-    def write(source: Tensor) -> Tensor:
-        prompt = keras.ops.zeros_like(source[:, :1])  # (B, 1)
-        prompt = keras.ops.pad(prompt + start, ((0, 0), (0, max_length)))  # (B, 1 + T)
-        cache, static = model.begin({"source": source})
-        tokens = sampler(
-            model.next,
-            prompt,
-            cache=cache,
-            index=1,
-            stop_token_ids=end,
-            static=static,
-        )
-        return tokens[:, 1:]
-
-    return write
-
-
-def _in_graph(sampler: Any) -> samplers.Sampler:
-    """Returns the sampler, or raises a ValueError if it is not from this package."""
-    found = _of_one(sampler)
-    if not isinstance(found, samplers.Sampler):
-        raise ValueError(
-            "`sampler` must be one of `keras_attention.samplers`, by name or as an "
-            f"object. Received: sampler={sampler!r}"
-        )
-    return found
+    generator = getattr(model, "_generator", None) or Generator(model)
+    generator.rules(max_length)
+    return generator.graph(sampler, max_length, start, end)
 
 
 def _of_one(sampler: Any) -> Any:

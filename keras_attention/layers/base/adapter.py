@@ -16,6 +16,7 @@ from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.attention_layer import (
     AttentionLayer,
     Prepared,
+    cache_length,
     check_room,
     write_steps,
 )
@@ -240,7 +241,7 @@ class KerasAttention:
     ) -> Prepared:
         """Returns an empty cache for `step`. The cache stores the inputs themselves."""
         check_usable(self, "initial_cache", None)
-        shape = (batch, positive("length", length))
+        shape = (batch, cache_length(length))
         empty = ops.zeros((*shape, positive("width", width or 0)), self.compute_dtype)
         return Prepared((), empty, ops.zeros(shape, "bool"))
 
@@ -259,8 +260,8 @@ class KerasAttention:
         inputs = ops.cast(inputs, cache.value.dtype)
         value = write_steps(cache.value, inputs, index)
         filled = write_steps(cache.mask, mask, index)
-        t = masks.positions(inputs.shape[1], index)
-        s = ops.arange(value.shape[1])
+        t = masks.positions(ops.shape(inputs)[1], index)
+        s = masks.positions(ops.shape(value)[1])
         seen = ops.logical_and(filled[:, None], s[None] <= t[:, None])  # (B, T, P)
         # A layer that accepts only masks of keys gets one query at a time.
         parts = (

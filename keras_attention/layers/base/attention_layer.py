@@ -11,7 +11,7 @@ V width of a value.
 from __future__ import annotations
 
 import abc
-from numbers import Integral
+from numbers import Integral, Number
 from typing import Any, NamedTuple
 
 import keras
@@ -243,7 +243,7 @@ class AttentionLayer(Configured, keras.layers.Layer, abc.ABC):
             ValueError: if a step of this layer depends on the previous one.
         """
         self._check_steps("initial_cache")
-        shape = (batch, positive("length", length))
+        shape = (batch, cache_length(length))
         inputs = ops.zeros((*shape, positive("width", width or 0)), self.compute_dtype)
         return self.prepare(inputs, mask=ops.zeros(shape, "bool"))
 
@@ -286,8 +286,8 @@ class AttentionLayer(Configured, keras.layers.Layer, abc.ABC):
         cache = keras.tree.map_structure(
             lambda old, late: write_steps(old, late, index), cache, new
         )
-        t = masks.positions(inputs.shape[1], index)
-        s = ops.arange(cache.mask.shape[1])
+        t = masks.positions(ops.shape(inputs)[1], index)
+        s = masks.positions(ops.shape(cache.mask)[1])
         seen = ops.logical_and(cache.mask[:, None], s[None] <= t[:, None])  # (B, T, P)
         output, weights, _ = self.attend_from_state(
             inputs, cache, seen, (), None, is_recording()
@@ -327,12 +327,24 @@ def hide_queries(prepared: Prepared, query_mask: Tensor | None) -> Prepared:
     return prepared._replace(mask=mask)
 
 
+def cache_length(length: Any) -> Any:
+    """Returns the length of a cache; raises a ValueError unless it is at least 1.
+
+    A tensor, or a symbolic size of a traced function, is not checked.
+    """
+    is_known = length is None or isinstance(length, (Number, str))
+    return positive("length", length) if is_known else length
+
+
 def check_room(inputs: Tensor, cache: Prepared, index: Any) -> None:
     """Raises a ValueError if the inputs (B, T, D) do not fit into the cache.
 
-    The remaining room is only checked if the index is a Python integer.
+    Sizes that are unknown in a traced function are not checked. The remaining room is
+    only checked if the index is a Python integer.
     """
-    size = cache.value.shape[1]
+    size, steps = cache.value.shape[1], inputs.shape[1]
+    if not (isinstance(size, Integral) and isinstance(steps, Integral)):
+        return
     if inputs.shape[1] > size:
         raise ValueError(
             "`inputs` must not be longer than the cache. Received: "

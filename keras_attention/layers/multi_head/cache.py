@@ -11,6 +11,7 @@ from typing import Any
 from keras import ops
 
 from keras_attention.layers.base.attention_layer import Prepared, write_steps
+from keras_attention.numerics import masks
 
 Tensor = Any
 
@@ -30,12 +31,12 @@ def write_cache(
         positions: the positions of all new steps, (T,).
         window: the sliding window, or None.
     """
-    size, steps = cache.key.shape[1], new.key.shape[1]
-    rolls = size == window
-    if not rolls or steps == 1:
+    size, steps = ops.shape(cache.key)[1], ops.shape(new.key)[1]
+    rolls = window is not None and cache.key.shape[1] == window
+    if not rolls or new.key.shape[1] == 1:
         at = index % size if rolls else index
         cache = Prepared(*(write_steps(a, b, at) for a, b in zip(cache, new)))
-        held = _ring_positions(positions[-1], size) if rolls else ops.arange(size)
+        held = _ring_positions(positions[-1], size) if rolls else masks.positions(size)
         return cache, held, cache
     before = _ring_positions(positions[0] - 1, size)
     attended = Prepared(*(ops.concatenate(pair, axis=1) for pair in zip(cache, new)))

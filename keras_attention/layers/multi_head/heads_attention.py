@@ -12,8 +12,7 @@ import keras
 from keras import ops
 
 from keras_attention import kernels
-from keras_attention.layers.base.arguments import positive
-from keras_attention.layers.base.attention_layer import Prepared
+from keras_attention.layers.base.attention_layer import Prepared, cache_length
 from keras_attention.layers.base.checks import check_usable
 from keras_attention.layers.base.recording import is_recording, record
 from keras_attention.layers.multi_head import hooks
@@ -348,7 +347,7 @@ class HeadsAttention(ProjectedHeads):
         self, batch: Any, length: int, width: int | None = None
     ) -> Prepared:
         check_usable(self, "initial_cache", None)
-        positions = positive("length", length)
+        positions = cache_length(length)
         heads = (batch, positions, self.num_key_value_heads)
         return Prepared(
             ops.zeros((*heads, self._key_dim), self.compute_dtype),

@@ -6,13 +6,18 @@ keys and values, E width of a head, V width of a value.
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 from keras import ops
 
 from keras_attention import kernels
-from keras_attention.layers.base.arguments import pass_on_policies, positive
-from keras_attention.layers.base.attention_layer import Prepared, check_room
+from keras_attention.layers.base.arguments import pass_on_policies
+from keras_attention.layers.base.attention_layer import (
+    Prepared,
+    cache_length,
+    check_room,
+)
 from keras_attention.layers.base.checks import check_usable
 from keras_attention.layers.base.recording import is_recording, record
 from keras_attention.layers.multi_head.cache import write_cache
@@ -53,7 +58,7 @@ class OrderedHeads(HeadsAttention):
         check_kept(self, "cache", inputs, cache)
         if cache.key.shape[1] != window:  # a ring buffer always has room
             check_room(inputs, cache, index)
-        t = masks.positions(inputs.shape[1], index)
+        t = masks.positions(ops.shape(inputs)[1], index)
         value = kernels.dense(self._value_dense, inputs, 1)
         new = Prepared(self._rotate(self._project_keys(inputs), t), value, mask)
         seen, s, cache = write_cache(cache, new, index, t, window)
@@ -82,9 +87,9 @@ class OrderedHeads(HeadsAttention):
         those that have left the window.
         """
         check_usable(self, "initial_cache", None)
-        length = positive("length", length)
-        if self.sliding_window is not None:
-            length = min(length, self.sliding_window)
+        length, window = cache_length(length), self.sliding_window
+        if window is not None:
+            length = min(length, window) if isinstance(length, Integral) else window
         return super().initial_cache(batch, length)
 
     def initial_state(self, prepared: Prepared) -> Any:

@@ -5,12 +5,14 @@ Shapes: B prompts, N sequences per prompt, P prompt positions, T tokens in total
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
+from keras_attention import kernels
 from keras_attention.layers.base.arguments import positive
 from keras_attention.models.base.generation import (
     Writer,
@@ -18,7 +20,10 @@ from keras_attention.models.base.generation import (
     padded,
     stop_tokens,
 )
+from keras_attention.numerics import masks
 from keras_attention.ops.sequence import decoding
+
+Tensor = Any
 
 
 class Continuation:
@@ -75,6 +80,58 @@ class Continuation:
         return keras.tree.map_structure(
             lambda x: x.reshape(batch, count, *x.shape[1:]), found
         )
+
+    def graph(
+        self, sampler: Any, max_length: int, stop_token_ids: Any
+    ) -> Callable[[Tensor], Tensor]:
+        """Returns a function from prompts to tokens, for a graph of open sizes.
+
+        Args:
+            sampler: a sampler of this package.
+            max_length: the number of tokens.
+            stop_token_ids: the tokens that end a sequence, or None.
+
+        Returns:
+            A function of prompts (B, P), padded at the end, that returns integers (B,
+            max_length).
+        """
+        positive("max_length", max_length)
+        stops = stop_tokens(stop_token_ids, self.model.vocabulary_size)
+
+        def begin(inputs: Any, length: Any) -> tuple[Any, Any, Any]:
+            return (*self.model.begin(inputs, length), ops.shape(inputs["tokens"])[1])
+
+        program = self.write.program(begin, sampler, stops)
+
+        def write(tokens: Tensor) -> Tensor:
+            # The first pass leaves out the last column, and a prompt may have only one.
+            tokens = ops.pad(tokens, ((0, 0), (0, 1)))  # (B, P)
+            count = ops.shape(tokens)[1]
+            lengths = ops.sum(ops.cast(ops.not_equal(tokens, 0), "int32"), axis=1)
+            column = masks.positions(count)[None]
+            source = column - (count - lengths[:, None])  # (B, P)
+            aligned = ops.take_along_axis(tokens, ops.maximum(source, 0), axis=1)
+            aligned = ops.where(source >= 0, aligned, ops.zeros_like(aligned))
+            prompt = ops.pad(aligned, ((0, 0), (0, max_length)))
+            inputs = {"tokens": tokens, "length": lengths}
+            return program(inputs, prompt, count + max_length, None)[:, count:]
+
+        return write
+
+    def rules(self, max_length: int) -> kernels.Rules:
+        """Returns the rules of prompts in an exported graph.
+
+        Raises:
+            ValueError: if the model has no position for a prompt.
+        """
+        most = self.model.positions
+        if most is not None and max_length >= most:
+            raise ValueError(
+                "`max_length` must be below the number of positions that the model "
+                f"has learned. Received: max_length={max_length}, {most} positions"
+            )
+        longest = None if most is None else most - max_length
+        return kernels.Rules(self.model.vocabulary_size, longest, prompts=True)
 
     def _checked(self, prompts: Any, max_length: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns the prompts (B, P), padded at the end, and their lengths (B,)."""

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention import samplers
+from keras_attention import kernels, samplers
 from keras_attention.layers.base.arguments import positive
 from keras_attention.models.base.ids import check_ids
 from keras_attention.ops.sequence import decoding
@@ -69,7 +69,7 @@ class Writer:
         if isinstance(sampler, samplers.Sampler):
             found = self.functions(
                 (sampler.key, stops, *key),
-                self._run(begin, sampler, stops),
+                self.program(begin, sampler, stops),
                 inputs,
                 prompt,
                 np.asarray(end, "int32"),
@@ -88,11 +88,11 @@ class Writer:
         tokens = zero_after_stop(tokens[..., index:end], stops)
         return (tokens, *found[1:]) if isinstance(found, tuple) else tokens
 
-    def _run(self, begin: Begin, sampler: Any, stops: Any) -> Callable:
+    def program(self, begin: Begin, sampler: Any, stops: Any) -> Callable:
         """Builds the program for a sampler of this package, which stops at `end`."""
 
         def run(inputs: Any, prompt: Tensor, end: Any, draws: Any) -> Any:
-            cache, static, index = begin(inputs, prompt.shape[1])
+            cache, static, index = begin(inputs, ops.shape(prompt)[1])
             return sampler(
                 self.model.next,
                 prompt,
@@ -138,6 +138,7 @@ class Generator:
         cached: whether the model caches values per position. If so, `begin` is called
             as `begin(inputs, length)`, where `length` is the length of the prompt
             including padding.
+        positions: the number of learned positions; None for no limit.
     """
 
     def __init__(
@@ -145,8 +146,10 @@ class Generator:
         model: Any,
         sequences: dict[str, int],
         cached: bool = False,
+        positions: int | None = None,
     ) -> None:
         self.model = model
+        self.positions = positions
         self.sequences = sequences
         self.cached = cached
         self.write = Writer(model)
@@ -159,15 +162,14 @@ class Generator:
         start_token_id: int,
         stop_token_ids: Any,
         seed: int | None,
-        positions: int | None = None,
     ) -> Any:
-        """Generates sequences of at most `positions` tokens; see `Seq2Seq.generate`."""
+        """Generates a sequence for each input; see `Seq2Seq.generate`."""
         positive("max_length", max_length)
         size = self.model.target_vocabulary_size
         decoding.check_tokens("start_token_id", start_token_id, size)
         stops = stop_tokens(stop_token_ids, size)
         arrays = {
-            name: padded(as_tokens(name, given, self.sequences[name]), positions)
+            name: padded(as_tokens(name, given, self.sequences[name]), self.positions)
             if name in self.sequences
             else np.asarray(ops.convert_to_numpy(given))
             for name, given in inputs.items()
@@ -177,6 +179,59 @@ class Generator:
         return self.write(
             self._begin, arrays, prompt, 1, max_length, sampler, stops, seed
         )
+
+    @property
+    def input(self) -> str:
+        """The name of the input that the sequences are generated from."""
+        return next(iter(self.sequences), "image")
+
+    def graph(
+        self,
+        sampler: Any,
+        max_length: int,
+        start_token_id: int,
+        stop_token_ids: Any,
+    ) -> Callable[[Tensor], Tensor]:
+        """Returns a function from the input to the tokens, for a graph of open sizes.
+
+        Args:
+            sampler: a sampler of this package.
+            max_length: T, the number of tokens.
+            start_token_id: the token before the first generated token.
+            stop_token_ids: the tokens that end a sequence, or None.
+
+        Returns:
+            A function of one tensor (B, ...) that returns integers (B, T).
+        """
+        positive("max_length", max_length)
+        size = self.model.target_vocabulary_size
+        decoding.check_tokens("start_token_id", start_token_id, size)
+        program = self.write.program(
+            self._begin, sampler, stop_tokens(stop_token_ids, size)
+        )
+
+        def write(given: Tensor) -> Tensor:
+            prompt = ops.zeros((ops.shape(given)[0], 1), "int32") + start_token_id
+            prompt = ops.pad(prompt, ((0, 0), (0, max_length)))  # (B, 1 + T)
+            return program({self.input: given}, prompt, 1 + max_length, None)[:, 1:]
+
+        return write
+
+    def rules(self, max_length: int) -> kernels.Rules:
+        """Returns the rules of the input in an exported graph.
+
+        Raises:
+            ValueError: if `max_length` exceeds the learned positions.
+        """
+        if self.positions is not None and max_length > self.positions:
+            raise ValueError(
+                "`max_length` must not exceed the positions that the model has "
+                f"learned. Received: max_length={max_length}, {self.positions} "
+                "positions"
+            )
+        if not self.sequences:
+            return kernels.Rules()
+        return kernels.Rules(self.model.source_vocabulary_size, self.positions)
 
     def _begin(self, inputs: Any, length: int) -> tuple[Any, Any, int]:
         more = (length,) if self.cached else ()

@@ -20,6 +20,7 @@ from keras_attention.layers.base.arguments import (
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.arguments import check_sizes
 from keras_attention.models.base.configured_model import ConfiguredModel
+from keras_attention.models.base.exported_generation import ExportsTargets
 from keras_attention.models.base.generation import Generator, named_input
 from keras_attention.models.recurrent.caption_parts import CaptionParts
 from keras_attention.models.recurrent.doubly_stochastic import DoublyStochastic
@@ -29,7 +30,7 @@ Tensor = Any
 
 
 @export
-class ImageCaptioner(ConfiguredModel):
+class ImageCaptioner(ExportsTargets, ConfiguredModel):
     """Show, attend and tell: a convolutional encoder and a decoder that attends to it.
 
         f  = encoder(image)                      f₁ … f_S, the locations, row by row

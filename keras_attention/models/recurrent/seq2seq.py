@@ -17,6 +17,7 @@ from keras_attention.layers.base.serialization import export
 from keras_attention.layers.recurrent.scheduled_sampling import ScheduledSampling
 from keras_attention.models.base.arguments import check_sizes
 from keras_attention.models.base.configured_model import ConfiguredModel
+from keras_attention.models.base.exported_generation import ExportsTargets
 from keras_attention.models.base.generation import Generator, named_input
 from keras_attention.models.recurrent.token_decoder import (
     LOOPS,
@@ -30,7 +31,7 @@ Tensor = Any
 
 
 @export
-class Seq2Seq(ConfiguredModel):
+class Seq2Seq(ExportsTargets, ConfiguredModel):
     """An encoder that reads a sequence and a decoder that generates another sequence.
 
         h   = encoder(source)                    a GRU or LSTM, in both directions

@@ -17,7 +17,9 @@ from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.arguments import check_sizes
 from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.continuation import Continuation
+from keras_attention.models.base.exported_generation import ExportsContinuations
 from keras_attention.models.base.generation import named_input
+from keras_attention.numerics import masks
 from keras_attention.ops.sequence import decoding
 
 Tensor = Any
@@ -29,7 +31,7 @@ LOOPS = {
 
 
 @export
-class WordRNN(ConfiguredModel):
+class WordRNN(ExportsContinuations, ConfiguredModel):
     """A recurrent network that reads words and predicts the next word.
 
         xₜ = dropout(E[yₜ])
@@ -187,7 +189,7 @@ class WordRNN(ConfiguredModel):
         """
         tokens = ops.cast(inputs["tokens"], "int32")[:, :-1]
         last = ops.cast(inputs["length"], "int32")[:, None] - 1  # (B, 1)
-        is_valid = ops.arange(tokens.shape[1])[None] < last
+        is_valid = masks.positions(ops.shape(tokens)[1])[None] < last
         return self._parts.read(tokens, is_valid)[1], ()
 
     def next(

@@ -20,8 +20,10 @@ from keras_attention.layers.transformer.transformer_encoder_block import (
 from keras_attention.models.base.arguments import check_sizes
 from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.continuation import Continuation
+from keras_attention.models.base.exported_generation import ExportsContinuations
 from keras_attention.models.transformer.block_maker import BlockMaker
 from keras_attention.models.transformer.token_embedding import TokenEmbedding
+from keras_attention.numerics import masks
 from keras_attention.ops.sequence import decoding
 
 Tensor = Any
@@ -29,7 +31,7 @@ BLOCK = {"norm_first": True, "activation": "gelu"}
 
 
 @export
-class CausalLM(ConfiguredModel):
+class CausalLM(ExportsContinuations, ConfiguredModel):
     """A language model that predicts the next token at each position.
 
         x₀ = dropout(E[y] + p)
@@ -188,9 +190,9 @@ class CausalLM(ConfiguredModel):
             of `next`.
         """
         parts, tokens = self._parts, ops.cast(inputs["tokens"], "int32")
-        count = tokens.shape[1]
+        count = ops.shape(tokens)[1]
         gap = count - ops.cast(inputs["length"], "int32")[:, None]  # (B, 1)
-        column = ops.arange(count - 1)[None]
+        column = masks.positions(count - 1)[None]
         is_valid = column >= gap  # (B, P - 1)
         x = parts.token_embedding(tokens)
         source = ops.where(is_valid, column - gap, 0)

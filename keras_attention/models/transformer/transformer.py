@@ -16,6 +16,7 @@ from keras_attention import samplers
 from keras_attention.layers.base.serialization import export
 from keras_attention.models.base.arguments import check_sizes
 from keras_attention.models.base.configured_model import ConfiguredModel
+from keras_attention.models.base.exported_generation import ExportsTargets
 from keras_attention.models.base.generation import Generator, as_tokens
 from keras_attention.models.transformer.block_maker import BlockMaker
 from keras_attention.models.transformer.encoder_decoder import (
@@ -52,7 +53,7 @@ SIZES: dict[str, dict[str, Any]] = {
 
 
 @export
-class Transformer(ConfiguredModel):
+class Transformer(ExportsTargets, ConfiguredModel):
     """An encoder that reads a sequence and a decoder that generates another sequence.
 
         x  = dropout(√D E_x[source] + p)
@@ -183,9 +184,8 @@ class Transformer(ConfiguredModel):
         logits = parts.forced(target, *parts.encode(source))  # (B, T, V)
         super().__init__({"source": source, "target": target}, logits, locals())
         self._parts = parts
-        self._generator = Generator(
-            self, {"source": source_vocabulary_size}, cached=True
-        )
+        sizes = {"source": source_vocabulary_size}
+        self._generator = Generator(self, sizes, cached=True, positions=parts.positions)
 
     @classmethod
     def from_size(
@@ -306,8 +306,7 @@ class Transformer(ConfiguredModel):
             raise ValueError(f"`inputs` must hold 'source'. Received: {list(inputs)}")
         source = inputs["source"] if isinstance(inputs, dict) else inputs
         source = as_tokens("source", source, self.source_vocabulary_size)
-        most = self._parts.positions
-        check_lengths(source.shape[1], max_length, most)
+        check_lengths(source.shape[1], max_length, self._generator.positions)
         return self._generator(
             {"source": source},
             max_length,
@@ -315,5 +314,4 @@ class Transformer(ConfiguredModel):
             start_token_id,
             stop_token_ids,
             seed,
-            most,
         )

@@ -1,0 +1,1 @@
+"""SavedModels of a function that uses the weights of a model."""

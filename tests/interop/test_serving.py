@@ -1,0 +1,154 @@
+"""Models that leave with their attention maps, or with the loop of `generate`.
+
+Each backend has a process of its own; see `serving_worker.py`.
+"""
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import numpy as np
+import pytest
+from processes import environment
+from serving_worker import GENERATORS, MAPS, SIZES
+
+WORKER = pathlib.Path(__file__).parent / "serving_worker.py"
+EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "serve.py"
+
+
+def work(command, folder, backend):
+    arguments = [sys.executable, str(WORKER), command, str(folder)]
+    given = environment(backend, folder)
+    done = subprocess.run(arguments, env=given, capture_output=True, text=True)
+    assert done.returncode == 0, f"{command} on {backend}:\n{done.stderr[-4000:]}"
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """A folder with the exports of each backend, and what each file answers."""
+    folder = tmp_path_factory.mktemp("served")
+    for backend in ("torch", "jax", "tensorflow"):  # torch's files are read by the rest
+        work("export", folder, backend)
+    work("serve", folder, "tensorflow")
+    return folder
+
+
+def load(path):
+    with np.load(path) as data:
+        return {**data}
+
+
+@pytest.mark.parametrize(
+    ("backend", "model", "kind"),
+    [(b, m, kind) for m in MAPS for b in MAPS[m] for kind in MAPS[m][b]],
+)
+def test_exports_return_the_maps(exported, backend, model, kind):
+    """Outputs and maps as `predict` gives them, at sizes that were not traced."""
+    expected = load(exported / f"{backend}-{model}.npz")
+    found = load(exported / f"{backend}-{model}.{kind}-served.npz")
+    assert found.keys() == expected.keys()
+    assert len(found) > 1
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, 1e-5, 1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("model", MAPS)
+@pytest.mark.parametrize("backend", ["jax", "tensorflow"])
+def test_files_with_maps_travel(exported, backend, model):
+    """Each map keeps its name in a file that torch has saved."""
+    expected = load(exported / f"torch-{model}.npz")
+    found = load(exported / f"torch-{model}-read-by-{backend}.npz")
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, 1e-5, 1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("backend", "model", "sampler"),
+    [(b, m, s) for m in GENERATORS for b in GENERATORS[m] for s in GENERATORS[m][b]],
+)
+def test_exported_generation_is_generate(exported, backend, model, sampler):
+    """The same ids at three batch sizes and lengths, in a process without Keras."""
+    stem = f"{backend}-{model}-{sampler}"
+    expected = load(exported / f"{stem}.npz")
+    found = load(exported / f"{stem}-served.npz")
+    assert len(expected) == len(SIZES)
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array, err_msg=name)
+    assert len({array[0].tobytes() for array in expected.values()}) > 1
+
+
+@pytest.mark.parametrize("backend", ["jax", "tensorflow"])
+def test_a_file_refuses_tokens_that_the_model_does_not_know(exported, backend):
+    message = exported / f"{backend}-errors.txt"
+    for rule in (
+        "A token must be at least 0",
+        "A token must be below 11, the vocabulary's size",
+        "A prompt must have a token, and padding",
+        "A sequence must have at most 33 positions",
+    ):
+        assert rule in message.read_text("utf-8")
+
+
+def ask(url, inputs):
+    """The answer of a server to a request."""
+    body = json.dumps({name: array.tolist() for name, array in inputs.items()})
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(url, body.encode(), headers)
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.loads(answer.read())
+
+
+def wait_for(url, server):
+    """Returns when the server is ready."""
+    for _ in range(240):
+        assert server.poll() is None, "the server has ended"
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                if answer.status == 200:
+                    return
+        except (urllib.error.URLError, ConnectionError):
+            pass
+        time.sleep(0.25)
+    raise AssertionError(f"no answer from {url}")
+
+
+@pytest.mark.parametrize("backend", ["tensorflow", "torch"])
+def test_litserve_answers_as_predict_does(exported, backend):
+    """examples/serve.py, asked over loopback, at another size than the traced one."""
+    pytest.importorskip("litserve", reason="litserve is not installed")
+    expected = load(exported / f"{backend}-layers.npz")
+    inputs = load(exported / f"{backend}-layers-inputs.npz")
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port = one.getsockname()[1]
+    model = exported / f"{backend}-layers.onnx"
+    arguments = [str(model), "--port", str(port), "--names", *sorted(expected)]
+    log = exported / f"{backend}-server.log"
+    with log.open("wb") as output:
+        server = subprocess.Popen(
+            [sys.executable, str(EXAMPLE), *arguments],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # its workers do not end with it
+        )
+        try:
+            wait_for(f"http://127.0.0.1:{port}/health", server)
+            url = f"http://127.0.0.1:{port}/predict"
+            found = ask(url, inputs)
+            with pytest.raises(urllib.error.HTTPError, match="400"):
+                ask(url, {"other": inputs["words"]})
+        finally:
+            os.killpg(server.pid, signal.SIGTERM)
+            server.wait(30)
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, 1e-5, 1e-5, err_msg=name)
