@@ -17,8 +17,16 @@ export_translator(model, english, german, "translator")  # on TensorFlow
 ```
 """
 
+from keras_attention.text.completer import complete, export_completer
 from keras_attention.text.masking import TokenMasking
 from keras_attention.text.subwords import Subwords
 from keras_attention.text.translator import export_translator, translate
 
-__all__ = ["Subwords", "TokenMasking", "export_translator", "translate"]
+__all__ = [
+    "Subwords",
+    "TokenMasking",
+    "complete",
+    "export_completer",
+    "export_translator",
+    "translate",
+]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -66,7 +66,7 @@ def translate(
         raise ValueError(
             f"`texts` must be several texts, not one. Received: texts={texts!r}"
         )
-    sampler = _known(_of_one(sampler), target_vocabulary)
+    sampler = known(of_one(sampler), target_vocabulary)
     _check_sizes(model, source_vocabulary, target_vocabulary)
     rows = [source_vocabulary.encode(text) for text in texts]
     nonempty = [row for row in rows if len(row)]
@@ -137,35 +137,31 @@ def export_translator(
             does not fit the model, the sampler is from KerasHub or returns all beams,
             or `max_length` is below 1.
     """
-    if keras.config.backend() != "tensorflow":
-        raise ValueError(
-            "`export_translator` must run on the TensorFlow backend, whose graph it "
-            "writes. Save the model with `model.save('model.keras')`; in a process "
-            "with KERAS_BACKEND=tensorflow, load it with `keras.saving.load_model` and "
-            f"export it there. Received: the backend {keras.config.backend()!r}"
-        )
-    for name, vocabulary in (
-        ("source_vocabulary", source_vocabulary),
-        ("target_vocabulary", target_vocabulary),
-    ):
-        if not isinstance(vocabulary, Subwords):
-            raise ValueError(
-                f"`{name}` must be a `keras_attention.text.Subwords`, which TensorFlow "
-                f"Text can run in a graph. Received: {name}={vocabulary!r}"
-            )
+    check_exporting(
+        "export_translator",
+        source_vocabulary=source_vocabulary,
+        target_vocabulary=target_vocabulary,
+    )
     _check_sizes(model, source_vocabulary, target_vocabulary)
     positive("max_length", max_length)
     tf = require("tensorflow")
-    pieces = _tokenizer(source_vocabulary, "source")
-    words = _tokenizer(target_vocabulary, "target")
-    sampler = _known(in_graph(_of_one(sampler)), target_vocabulary)
-    write = _writer(model, target_vocabulary, sampler, max_length)
+    pieces = tf_tokenizer(source_vocabulary, "source")
+    words = tf_tokenizer(target_vocabulary, "target")
+    sampler = known(in_graph(of_one(sampler)), target_vocabulary)
+    start, end = target_vocabulary.start_token_id, target_vocabulary.end_token_id
+    generator = getattr(model, "_generator", None) or Generator(model)
+    write = generator.graph(sampler, max_length, start, end)
+    most = generator.rules(max_length).positions
 
     def serve(texts: Tensor) -> Tensor:
         rows = pieces.tokenize(texts)  # ragged (B, ·)
         source = rows.to_tensor(PADDING)  # (B, S)
         width = tf.shape(source)[1]
         more = tf.where(width > 0, -width % BUCKET, BUCKET)
+        if most is not None:
+            message = f"A text must have at most {most} pieces."
+            tf.debugging.assert_less_equal(width, most, message)
+            more = tf.minimum(more, most - width)
         source = tf.pad(source, ((0, 0), (0, more)), constant_values=PADDING)
         written = words.detokenize(write(source))  # (B,)
         return tf.where(rows.row_lengths() > 0, written, "")
@@ -179,7 +175,7 @@ def export_translator(
     archive.write_out(os.fspath(path), verbose=False)
 
 
-def _tokenizer(vocabulary: Subwords, side: str) -> Any:
+def tf_tokenizer(vocabulary: Subwords, side: str) -> Any:
     """Creates a TensorFlow Text tokenizer with a unique name.
 
     Tokenizers with equal or no names are merged when a SavedModel is loaded:
@@ -191,17 +187,29 @@ def _tokenizer(vocabulary: Subwords, side: str) -> Any:
     )
 
 
-def _writer(
-    model: Any, vocabulary: Subwords, sampler: Any, max_length: int
-) -> Callable[[Tensor], Tensor]:
-    """Returns a graph function from sources (B, S) to targets (B, T)."""
-    start, end = vocabulary.start_token_id, vocabulary.end_token_id
-    generator = getattr(model, "_generator", None) or Generator(model)
-    generator.rules(max_length)
-    return generator.graph(sampler, max_length, start, end)
+def check_exporting(function: str, **vocabularies: Any) -> None:
+    """Raises a ValueError unless the backend and the vocabularies can be exported.
+
+    Args:
+        function: the name of the exporting function, for the message.
+        **vocabularies: the vocabularies by the names of the arguments.
+    """
+    if keras.config.backend() != "tensorflow":
+        raise ValueError(
+            f"`{function}` must run on the TensorFlow backend, whose graph it "
+            "writes. Save the model with `model.save('model.keras')`; in a process "
+            "with KERAS_BACKEND=tensorflow, load it with `keras.saving.load_model` and "
+            f"export it there. Received: the backend {keras.config.backend()!r}"
+        )
+    for name, vocabulary in vocabularies.items():
+        if not isinstance(vocabulary, Subwords):
+            raise ValueError(
+                f"`{name}` must be a `keras_attention.text.Subwords`, which TensorFlow "
+                f"Text can run in a graph. Received: {name}={vocabulary!r}"
+            )
 
 
-def _of_one(sampler: Any) -> Any:
+def of_one(sampler: Any) -> Any:
     """Returns the sampler, or raises a ValueError if it returns all beams of a row."""
     found = samplers.get(sampler)
     if getattr(found, "return_all_beams", False):
@@ -212,7 +220,7 @@ def _of_one(sampler: Any) -> Any:
     return found
 
 
-def _known(sampler: Any, vocabulary: Any) -> Any:
+def known(sampler: Any, vocabulary: Any) -> Any:
     """Returns a sampler that does not write the unknown piece of a `Subwords`."""
     is_ours = isinstance(sampler, samplers.Sampler)
     if not is_ours or not isinstance(vocabulary, Subwords):

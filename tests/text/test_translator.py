@@ -16,9 +16,16 @@ from processes import environment
 from text_worker import MOST, PAIRS, TEXTS, samplers
 
 from keras_attention.datasets.translation import Vocabulary
-from keras_attention.models import Seq2Seq
+from keras_attention.layers import PositionEmbedding
+from keras_attention.models import CausalLM, Seq2Seq, Transformer, WordRNN
 from keras_attention.samplers import BeamSampler, TopKSampler
-from keras_attention.text import Subwords, export_translator, translate
+from keras_attention.text import (
+    Subwords,
+    complete,
+    export_completer,
+    export_translator,
+    translate,
+)
 
 WORKER = pathlib.Path(__file__).parent / "text_worker.py"
 on_tensorflow = pytest.mark.skipif(
@@ -96,6 +103,53 @@ def test_a_saved_model_serves_its_own_vocabularies(untrained, tmp_path):
     for translator, first, second in served.values():
         found = [text.decode() for text in translator.serve(texts).numpy()]
         assert found == translate(model, first, second, texts, max_length=5)
+
+
+@on_tensorflow
+def test_a_transformer_is_exported(untrained, tmp_path):
+    import tensorflow as tf
+
+    _, english, german = untrained
+    keras.utils.set_random_seed(1)
+    small = {"num_layers": 1, "dim": 8, "num_heads": 2, "intermediate_dim": 5}
+    model = Transformer(37, 37, **small, position=PositionEmbedding(41))
+    export_translator(model, english, german, tmp_path / "one", BeamSampler(2), 7)
+    served = tf.saved_model.load(str(tmp_path / "one"))
+    texts = [*(source for source, _ in PAIRS[:3]), "", "the dog " * 7]
+    found = [text.decode() for text in served.serve(texts).numpy()]
+    assert found == translate(model, english, german, texts, BeamSampler(2), 7)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="at most 41 pieces"):
+        served.serve(["the dog " * 19])
+
+
+@on_tensorflow
+@pytest.mark.parametrize("kind", ["causal_lm", "word_rnn"])
+def test_a_completer_gives_what_complete_gives(untrained, tmp_path, kind):
+    import tensorflow as tf
+
+    english = untrained[1]
+    keras.utils.set_random_seed(2)
+    if kind == "causal_lm":
+        small = {"num_layers": 1, "dim": 8, "num_heads": 2, "intermediate_dim": 5}
+        model, sampler = CausalLM(37, **small, max_length=48), "greedy"
+    else:
+        model, sampler = WordRNN(37, embedding_dim=5, units=7), BeamSampler(2)
+    export_completer(model, english, tmp_path / "one", sampler, 7)
+    served = tf.saved_model.load(str(tmp_path / "one"))
+    texts = ["a dog", "", "the fox runs in the", "Zoë"]
+    expected = complete(model, english, texts, sampler, 7)
+    found = [text.decode() for text in served.serve(texts).numpy()]
+    assert found == expected
+    assert expected[1] == ""
+    assert expected[0].startswith("a dog")
+    assert expected[0] != "a dog"
+    alone = [served.serve([text]).numpy()[0].decode() for text in texts]
+    assert alone == expected
+    if kind == "causal_lm":
+        with pytest.raises(tf.errors.InvalidArgumentError, match="at most 41 pieces"):
+            served.serve(["the dog " * 19])
+        with pytest.raises(ValueError, match="37, and vocabulary_size=11"):
+            export_completer(WordRNN(11), english, tmp_path / "no")
 
 
 @on_tensorflow
