@@ -26,10 +26,10 @@ SAMPLERS = ("greedy", "beam")
 GENERATORS = {
     "seq2seq": {"tensorflow": SAMPLERS, "jax": ("greedy",)},
     "transformer": {"tensorflow": ("beam",)},
-    "causal_lm": {"tensorflow": SAMPLERS, "jax": ("greedy",)},
+    "causal_lm": {"tensorflow": ("beam",), "jax": ("greedy",)},
     "rotary_lm": {"tensorflow": ("greedy",)},
     "word_rnn": {"tensorflow": ("greedy",)},
-    "captioner": {"tensorflow": ("beam",)},
+    "captioner": {"tensorflow": ("greedy",)},
 }
 SIZES = ((2, 5), (3, 1), (1, 19))  # batch sizes and lengths
 MOST = 7  # tokens to generate

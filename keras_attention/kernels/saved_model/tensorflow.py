@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from keras_attention.kernels.saved_model.checks import check
+from keras_attention.kernels.saved_model.checks import checked
 from keras_attention.kernels.saved_model.reference import Rules
 
 Tensor = Any
@@ -34,8 +34,7 @@ def save_function(
     """
 
     def serve(inputs: Tensor) -> Tensor:
-        check(inputs, rules)
-        return function(inputs)
+        return function(checked(inputs, rules))
 
     archive = keras.export.ExportArchive()
     archive.track(model)
