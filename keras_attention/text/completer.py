@@ -12,6 +12,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_attention.kernels import Rules
 from keras_attention.models.base.exported_generation import in_graph
 from keras_attention.text.packages import require
 from keras_attention.text.subwords import PADDING, START, Subwords
@@ -111,18 +112,18 @@ def export_completer(
     check_exporting("export_completer", vocabulary=vocabulary)
     _check_size(model, vocabulary)
     tf = require("tensorflow")
+    from keras_attention.kernels.saved_model.checks import checked
+
     continuation = model._continuation
     chosen = known(in_graph(of_one(sampler)), vocabulary)
     write = continuation.graph(chosen, max_length, vocabulary.end_token_id)
-    most = continuation.rules(max_length).positions
+    rules = Rules(positions=continuation.rules(max_length).positions)
     pieces = tf_tokenizer(vocabulary, "text")
 
     def serve(texts: Tensor) -> Tensor:
         rows = pieces.tokenize(texts)  # ragged (B, ·)
         tokens = rows.to_tensor(PADDING)  # (B, P)
-        if most is not None:
-            message = f"A text must have at most {most} pieces."
-            tf.debugging.assert_less_equal(tf.shape(tokens)[1], most, message)
+        tokens = checked(tokens, rules)
         tokens = tf.pad(tokens, ((0, 0), (0, 1)), constant_values=PADDING)
         is_empty = rows.row_lengths() == 0  # (B,)
         first = tf.where(is_empty, START, tokens[:, 0])[:, None]

@@ -14,6 +14,7 @@ import keras
 import numpy as np
 
 from keras_attention import samplers
+from keras_attention.kernels import Rules
 from keras_attention.layers.base.arguments import positive
 from keras_attention.models.base.exported_generation import in_graph
 from keras_attention.models.base.generation import Generator
@@ -145,6 +146,8 @@ def export_translator(
     _check_sizes(model, source_vocabulary, target_vocabulary)
     positive("max_length", max_length)
     tf = require("tensorflow")
+    from keras_attention.kernels.saved_model.checks import checked
+
     pieces = tf_tokenizer(source_vocabulary, "source")
     words = tf_tokenizer(target_vocabulary, "target")
     sampler = known(in_graph(of_one(sampler)), target_vocabulary)
@@ -155,13 +158,11 @@ def export_translator(
 
     def serve(texts: Tensor) -> Tensor:
         rows = pieces.tokenize(texts)  # ragged (B, ·)
-        source = rows.to_tensor(PADDING)  # (B, S)
+        source = checked(rows.to_tensor(PADDING), Rules(positions=most))  # (B, S)
         width = tf.shape(source)[1]
         more = tf.where(width > 0, -width % BUCKET, BUCKET)
         if most is not None:
-            message = f"A text must have at most {most} pieces."
-            tf.debugging.assert_less_equal(width, most, message)
-            more = tf.minimum(more, most - width)
+            more = tf.clip_by_value(more, 0, tf.maximum(most - width, 0))
         source = tf.pad(source, ((0, 0), (0, more)), constant_values=PADDING)
         written = words.detokenize(write(source))  # (B,)
         return tf.where(rows.row_lengths() > 0, written, "")
