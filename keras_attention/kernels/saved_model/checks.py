@@ -24,7 +24,9 @@ def checked(tokens: Tensor, rules: Rules) -> Tensor:
             tf.debugging.assert_non_negative(tokens, "A token must be at least 0.")
         )
         limit = tf.cast(rules.vocabulary, tokens.dtype)
-        message = f"A token must be below {rules.vocabulary}, the vocabulary's size."
+        message = (
+            f"A token must be below {rules.vocabulary}, the size of the vocabulary."
+        )
         checks.append(tf.debugging.assert_less(tokens, limit, message))
     if rules.positions is not None:
         message = f"A sequence must have at most {rules.positions} positions."
