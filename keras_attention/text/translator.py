@@ -152,7 +152,9 @@ def export_translator(
     words = tf_tokenizer(target_vocabulary, "target")
     sampler = known(in_graph(of_one(sampler)), target_vocabulary)
     start, end = target_vocabulary.start_token_id, target_vocabulary.end_token_id
-    generator = getattr(model, "_generator", None) or Generator(model)
+    generator = getattr(model, "_generator", None) or Generator(
+        model, {"source": model.source_vocabulary_size}
+    )
     write = generator.graph(sampler, max_length, start, end)
     most = generator.rules(max_length).positions
 

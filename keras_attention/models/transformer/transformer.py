@@ -184,8 +184,12 @@ class Transformer(ExportsTargets, ConfiguredModel):
         logits = parts.forced(target, *parts.encode(source))  # (B, T, V)
         super().__init__({"source": source, "target": target}, logits, locals())
         self._parts = parts
-        sizes = {"source": source_vocabulary_size}
-        self._generator = Generator(self, sizes, cached=True, positions=parts.positions)
+        self._generator = Generator(
+            self,
+            {"source": source_vocabulary_size},
+            cached=True,
+            positions=parts.positions,
+        )
 
     @classmethod
     def from_size(
