@@ -21,7 +21,7 @@ class Recording(NamedTuple):
     """An active recording: its maps, and the function that converts new weights."""
 
     maps: Maps
-    convert: Callable[[str, Tensor], Any]  # f(path, weights)
+    convert: Callable[[str, Tensor], Any]  # of a path and weights
 
 
 _active: ContextVar[Recording | None] = ContextVar(
