@@ -11,6 +11,8 @@ import verdicts
 
 from keras_attention import layers
 
+SEED, SAMPLE = 1, 300
+
 
 @pytest.fixture
 def whole_tracebacks():
@@ -19,6 +21,15 @@ def whole_tracebacks():
     yield
     if filtered:
         keras.config.enable_traceback_filtering()
+
+
+@pytest.mark.usefixtures("whole_tracebacks")
+def test_bad_calls_are_right_or_refused_clearly():
+    cases = [mutations.draw(SEED, n, catalogue.ROWS) for n in range(SAMPLE)]
+    found = [(verdicts.judge(case), case) for case in cases]
+    assert not [(v, str(c)) for v, c in found if v.verdict == "wrong"]
+    raw = [(v, str(c)) for v, c in found if v.verdict == "raw"]
+    assert len(raw) <= 0.02 * SAMPLE, raw
 
 
 def test_a_case_is_drawn_again_from_its_numbers():

@@ -61,6 +61,11 @@ the same functions:
 - `takes_training(layer)`, `carried_mask(tensor)`: access to private names of Keras
 - `is_traced(tensor)`: whether the values of a tensor are unknown, as inside a compiled
   function or while a graph is built
+- `is_readable(tensor)`: whether the values of a tensor are known and in the memory of
+  the host, so that reading them waits for no accelerator
+- `COMPLEX`, `INTEGERS`: the complex dtypes, and the dtypes of integers and
+  booleans
+- `ERRORS`: the errors that a call with bad inputs can raise
 
 In each folder, `reference.py` uses Keras operations and runs on every backend; NumPy
 and OpenVINO use it. The other files are named after their backends.
@@ -130,8 +135,18 @@ compiled = _decoding.compiled
 uncompiled = import_module(f"{__name__}.decoding.reference").uncompiled
 is_traced = _tracing.is_traced
 save_function = _saved_model.save_function
+is_readable = _tracing.is_readable
+COMPLEX = _tracing.COMPLEX
+INTEGERS = _tracing.INTEGERS
+ERRORS = (
+    *(AttributeError, LookupError, RuntimeError, TypeError, ValueError),
+    *_tracing.ERRORS,
+)
 
 __all__ = [
+    "COMPLEX",
+    "ERRORS",
+    "INTEGERS",
     "MemoryOptions",
     "MemoryState",
     "Rules",
@@ -148,6 +163,7 @@ __all__ = [
     "generate",
     "is_dynamic",
     "is_exporting",
+    "is_readable",
     "is_traced",
     "lookup",
     "normalize",

@@ -277,7 +277,7 @@ def get(identifier: str | Normalizer) -> Normalizer:
     """
     if callable(identifier):
         return identifier
-    if identifier in KNOWN:
+    if isinstance(identifier, str) and identifier in KNOWN:
         return KNOWN[identifier]
     raise ValueError(
         f"`normalizer` must be one of {sorted(KNOWN)} or a callable "

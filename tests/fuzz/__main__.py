@@ -19,7 +19,7 @@ import time
 import traceback
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
-sys.path += [str(TESTS), str(TESTS / "fuzz")]
+sys.path[:0] = [str(TESTS / "fuzz"), str(TESTS), str(TESTS.parent)]
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import keras

@@ -8,6 +8,7 @@ wrong: an output that an oracle refuses.
 
 from __future__ import annotations
 
+import dis
 import functools
 import math
 import pathlib
@@ -88,20 +89,24 @@ def of_error(error: BaseException) -> Verdict:
     place = f"{at.filename.partition('keras_attention/')[2] or at.filename}:{at.lineno}"
     text = str(error).strip()
     reason = f"{type(error).__name__}: {text.splitlines()[0] if text else ''}"[:300]
-    return Verdict("clear" if _clear(error, last, text) else "raw", reason, place)
+    return Verdict("clear" if _clear(error, text) else "raw", reason, place)
 
 
-def _clear(error: BaseException, last: Any, text: str) -> bool:
+def _clear(error: BaseException, text: str) -> bool:
     words = text.lower()
     if isinstance(error, TypeError) and any(s in words for s in SIGNATURES):
         return True
     if not isinstance(error, (ValueError, TypeError, RuntimeError)):
         return False
-    raised = (last.line or "").lstrip().startswith("raise ")
-    if last.filename.startswith(PACKAGE):
+    trace: Any = error.__traceback__
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    code = trace.tb_frame.f_code
+    raised = dis.opname[code.co_code[trace.tb_lasti]] == "RAISE_VARARGS"
+    if code.co_filename.startswith(PACKAGE):
         return raised and ("received" in words or "`" in words)
-    if last.filename.startswith(KERAS):
-        file = last.filename.removeprefix(KERAS).removeprefix("/src/")
+    if code.co_filename.startswith(KERAS):
+        file = code.co_filename.removeprefix(KERAS).removeprefix("/src/")
         passed_on = file.startswith(PASSED_ON) and file not in CHECKS
         return raised and not passed_on and any(rule in words for rule in RULES)
     return False
@@ -184,10 +189,12 @@ def fault(case: mutations.Case, layer: Any, output: list[np.ndarray]) -> str:
 def declared(case: mutations.Case, layer: Any, output: list[np.ndarray]) -> str:
     """The shapes are those of the symbolic call."""
     given = {
-        name: keras.KerasTensor(x.shape, keras.backend.standardize_dtype(x.dtype))
-        if hasattr(x, "shape")
+        name: keras.KerasTensor(
+            [n or None for n in x.shape], keras.backend.standardize_dtype(x.dtype)
+        )
+        if hasattr(x, "shape") and getattr(x.dtype, "kind", "") not in ("S", "U", "O")
         else x
-        for name, x in tensors(case.inputs).items()
+        for name, x in tensors(case.same_as or case.inputs).items()
     }
     if any(not isinstance(x, keras.KerasTensor) for x in given.values()):
         return ""
@@ -234,7 +241,7 @@ def alone(case: mutations.Case, layer: Any, output: list[np.ndarray]) -> str:
 
 def _shared(name: str, x: Any) -> bool:
     """Whether an input is a mask of pairs that all samples share."""
-    return name == "attention_mask" and x.ndim == 2
+    return name == "attention_mask" and x.ndim == 2 and len(x) == catalogue.T
 
 
 def finite(case: mutations.Case, layer: Any, output: list[np.ndarray]) -> str:
@@ -242,7 +249,8 @@ def finite(case: mutations.Case, layer: Any, output: list[np.ndarray]) -> str:
     given = [*case.inputs.values(), *case.arguments.values()]
     if case.kind == "infinite" or not all(_finite(x) for x in given):
         return ""
-    return "" if all(map(_finite, output)) else "an output that is not finite"
+    is_finite = all(x.dtype.kind != "f" or np.isfinite(x).all() for x in output)
+    return "" if is_finite else "an output that is not finite"
 
 
 def _finite(x: Any) -> bool:

@@ -52,10 +52,12 @@ def _map(function: Callable, *structures: Any) -> Any:
         return function(*structures)
     is_dict = isinstance(first, dict)
     lists = [[s[k] for k in first] for s in structures] if is_dict else structures
-    items = [
-        _map(function, *each) if isinstance(each[0], _NESTED) else function(*each)
-        for each in zip(*lists)
-    ]
+    items = []
+    for each in zip(*lists):
+        if not isinstance(each[0], _NESTED):
+            items.append(function(*each))
+        else:  # a call for an empty structure would only take time
+            items.append(_map(function, *each) if each[0] else each[0])
     if is_dict:
         return dict(zip(first, items))
     return type(first)(*items) if hasattr(first, "_fields") else type(first)(items)

@@ -5,10 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+import numpy as np
+
+from keras_attention.kernels.tracing.dtypes import complex_dtypes, integer_dtypes
 
 Tensor = Any
+COMPLEX, INTEGERS = complex_dtypes(), integer_dtypes()
+ERRORS: tuple[type[Exception], ...] = ()
 
 
 def is_traced(tensor: Tensor) -> bool:
     """Returns whether the tensor is symbolic; these backends compile nothing."""
     return isinstance(tensor, keras.KerasTensor)
+
+
+def is_readable(tensor: Tensor) -> bool:
+    """Returns whether the values are known and in the memory of the host."""
+    return isinstance(tensor, np.ndarray)

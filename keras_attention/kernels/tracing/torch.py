@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+import numpy as np
 import torch
 
+from keras_attention.kernels.tracing.dtypes import complex_dtypes, integer_dtypes
+
 Tensor = Any
+COMPLEX, INTEGERS = complex_dtypes(torch), integer_dtypes(torch)
+ERRORS: tuple[type[Exception], ...] = ()
 
 
 def is_traced(tensor: Tensor) -> bool:
@@ -18,3 +23,12 @@ def is_traced(tensor: Tensor) -> bool:
         or torch.jit.is_tracing()
         or keras.ops.convert_to_tensor(tensor).is_meta
     )
+
+
+def is_readable(tensor: Tensor) -> bool:
+    """Returns whether the values are known and in the memory of the host."""
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return False
+    if isinstance(tensor, torch.Tensor):
+        return tensor.device.type == "cpu"
+    return isinstance(tensor, np.ndarray)

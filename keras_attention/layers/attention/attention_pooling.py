@@ -91,6 +91,8 @@ class AttentionPooling(Configured, keras.layers.Layer):
         self-attentive sentence embedding" (2017), equations 6 and 7.
     """
 
+    float_inputs = ("inputs", "memory")
+
     def __init__(
         self,
         score: Any = "additive",

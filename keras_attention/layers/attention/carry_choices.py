@@ -5,11 +5,12 @@ Shapes: B batch, T queries, S keys, V classes (for example the words of a vocabu
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
 
+from keras_attention.layers.base.checked import Checked
 from keras_attention.layers.base.serialization import export
 from keras_attention.numerics.precision import to_float32
 
@@ -17,7 +18,7 @@ Tensor = Any
 
 
 @export
-class CarryChoices(keras.layers.Layer):
+class CarryChoices(Checked, keras.layers.Layer):
     """Adds the log-probabilities of hard choices to logits, for `ReinforceLoss`.
 
         output = log softmax(logits) + z,    z = Σ log p(choice)
@@ -47,6 +48,8 @@ class CarryChoices(keras.layers.Layer):
     >>> output = CarryChoices()(keras.layers.Dense(3)(found), weights)
     >>> keras.Model([q, v], output).compile("adam", ReinforceLoss())
     """
+
+    input_ranks: ClassVar[Any] = {"logits": (2, 9)}
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -12,7 +12,7 @@ from keras import ops
 
 from keras_attention.layers import scores
 from keras_attention.layers.attention.scored_attention import ScoredAttention
-from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.arguments import number, positive
 from keras_attention.layers.base.attention_layer import Prepared
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.base.stateful import full_mask, scan_queries
@@ -112,7 +112,7 @@ class MonotonicAttention(ScoredAttention):
                 raise ValueError(
                     f"`{name}` must be one of {MONOTONIC}. Received: {name}={value!r}"
                 )
-        if sigmoid_noise < 0:
+        if number("sigmoid_noise", sigmoid_noise) < 0:
             raise ValueError(
                 "`sigmoid_noise` must be at least 0. "
                 f"Received: sigmoid_noise={sigmoid_noise}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Integral, Real
 from typing import Any
 
@@ -21,9 +22,17 @@ def positive(name: str, value: int) -> int:
     return int(value)
 
 
+def number(name: str, value: float) -> float:
+    """Returns `value` if it is a number, or raises a ValueError."""
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    if not real or math.isnan(value):
+        raise ValueError(f"`{name}` must be a number. Received: {name}={value!r}")
+    return value
+
+
 def above_one(name: str, value: float) -> float:
     """Returns `value` if it is above 1, or raises a ValueError."""
-    if value <= 1:
+    if number(name, value) <= 1:
         raise ValueError(f"`{name}` must be above 1. Received: {name}={value}")
     return value
 

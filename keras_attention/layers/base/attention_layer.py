@@ -47,6 +47,8 @@ class AttentionLayer(Configured, keras.layers.Layer, abc.ABC):
     returns_weights = True  # some adapted layers cannot return weights
     scans_queries = False  # whether T queries are processed in a loop over time
 
+    float_inputs = ("query", "value", "key", "inputs")
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True

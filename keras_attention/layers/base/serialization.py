@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import keras
 
+from keras_attention.layers.base.checked import Checked
 from keras_attention.layers.base.quantization import (
     QUANTIZED,
     Entry,
@@ -30,7 +31,7 @@ def export(cls: type[T]) -> type[T]:
     return register(cls)
 
 
-class Configured:
+class Configured(Checked):
     """Mixin that writes and reads the config of a layer.
 
     List it before Keras' class among the base classes. Each argument of the constructor

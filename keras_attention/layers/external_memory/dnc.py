@@ -89,6 +89,8 @@ class DNC(Configured, keras.layers.Layer):
         memory" (2016), Nature 538.
     """
 
+    float_inputs = ("inputs", "memory")
+
     def __init__(
         self,
         cell: MemoryCell,

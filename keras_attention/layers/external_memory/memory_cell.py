@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import math
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
@@ -23,6 +23,7 @@ from keras_attention.layers.base.cells import (
     state_widths,
     width_of,
 )
+from keras_attention.layers.base.checked import check_real
 from keras_attention.layers.base.packing import as_before, packed
 from keras_attention.layers.base.serialization import Configured
 from keras_attention.layers.external_memory.trace import Trace, mask_trace
@@ -53,6 +54,9 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
         clip: the largest absolute value of the controller's output and state, and of y;
             None for no limit.
     """
+
+    float_inputs = ("inputs",)
+    input_ranks: ClassVar[Any] = {"inputs": 2}
 
     def __init__(
         self,
@@ -274,6 +278,7 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
                 "sampled before the loop, which keras.layers.RNN cannot do: use "
                 "keras_attention.layers.DNC(cell). Received: training=True"
             )
+        self._check_states(inputs, states)
         specs = self.state_specs()
         if self.memory_dtype != self.compute_dtype and any(
             d == "int32" for _, d in specs
@@ -291,6 +296,24 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
         hidden, state, _ = self.advance(inputs, state, training)
         output = self.read_out(*hidden)
         return output, [output, *self._flat(state)]
+
+    def _check_states(self, inputs: Tensor, states: list[Tensor]) -> None:
+        """Raises a ValueError if the flat states are not those of this cell."""
+        check_real({f"states[{n}]": x for n, x in enumerate(states)})
+        batch, sizes = inputs.shape[0], self.state_size
+        shapes = [tuple(getattr(x, "shape", ())) for x in states]
+        fits = len(shapes) == len(sizes) and all(
+            len(shape) == 2
+            and shape[1] in (None, width)
+            and (None in (batch, shape[0]) or shape[0] == batch)
+            for shape, width in zip(shapes, sizes)
+        )
+        if not fits:
+            raise ValueError(
+                f"`states` must have shapes (batch, width) with the widths {sizes} and "
+                f"the batch of `inputs`. Received: inputs.shape={tuple(inputs.shape)}, "
+                f"shapes of states={shapes}"
+            )
 
     def has_dropout(self) -> bool:
         """Returns whether the cell is random in training."""

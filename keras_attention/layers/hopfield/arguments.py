@@ -91,7 +91,7 @@ def check_beta(beta: Any, heads: int) -> float | list[float] | None:
 
 def check_normalizer(normalizer: Any) -> str:
     """Returns the name of the normalizer, or raises a ValueError."""
-    if normalizer not in NORMALIZERS:
+    if not isinstance(normalizer, str) or normalizer not in NORMALIZERS:
         raise ValueError(
             f"`normalizer` must be one of {list(NORMALIZERS)}. "
             f"Received: normalizer={normalizer!r}"

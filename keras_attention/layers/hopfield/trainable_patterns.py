@@ -49,6 +49,8 @@ class TrainablePatterns(Configured, keras.layers.Layer, abc.ABC):
 
     ranks: tuple[int, ...] = (3,)  # allowed ranks of the inputs
 
+    float_inputs = ("inputs", "memory")
+
     def __init__(
         self,
         num_patterns: int,

@@ -6,12 +6,14 @@ number of features of a sentence or of fields of a record.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
 
+from keras_attention import kernels
 from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.checked import check_ids
 from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.layers.memory_networks.memnn_parts import (
     block,
@@ -94,6 +96,9 @@ class FactFinder(Configured, keras.layers.Layer):
         section 5.
     """
 
+    id_sizes: ClassVar[Any] = {"question": "features"}
+    input_ranks: ClassVar[Any] = {"question": 2, "memory": 3, "supporting_facts": 2}
+
     def __init__(
         self,
         features: int,
@@ -124,6 +129,12 @@ class FactFinder(Configured, keras.layers.Layer):
                 dtype=self.dtype_policy,
                 name="times",
             )
+
+    def check_given(self, given: dict[str, Any]) -> None:
+        super().check_given(given)
+        memory = given.get("memory")
+        if memory is not None and kernels.is_readable(memory):
+            check_ids("memory", memory[:, :, 1:], self.features)
 
     def build(
         self,
@@ -160,6 +171,7 @@ class FactFinder(Configured, keras.layers.Layer):
         training: bool | None = None,
     ) -> dict[str, Tensor]:
         self._check(supporting_facts)
+        memory = ops.cast(memory, "int32")  # an unsigned time would wrap around
         times, slots = memory[:, :, 0], ops.shape(memory)[1]  # (B, M)
         keys = self.embed(self.candidate(memory[:, :, 1:]))  # (B, M, D)
         state, x = self.question(question), ops.max(times, axis=1) + 1

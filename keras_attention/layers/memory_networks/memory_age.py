@@ -6,14 +6,12 @@ Shapes: B batch, M memory slots, L words, D width.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
 
-from keras_attention.layers.base.arguments import (
-    positive,
-)
+from keras_attention.layers.base.arguments import number, positive
 from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.numerics import masks
 from keras_attention.ops import positions
@@ -54,6 +52,8 @@ class MemoryAge(Configured, keras.layers.Layer):
         Sukhbaatar et al., "End-to-end memory networks" (2015), section 4.1.
     """
 
+    input_ranks: ClassVar[Any] = {"inputs": 3}
+
     def __init__(
         self,
         memory_size: int,
@@ -62,7 +62,7 @@ class MemoryAge(Configured, keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if noise < 0:
+        if number("noise", noise) < 0:
             raise ValueError(f"`noise` must not be negative. Received: noise={noise}")
         self.memory_size = positive("memory_size", memory_size)
         self.noise = noise

@@ -6,12 +6,13 @@ of fields of a record.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
 
 from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.checked import check_ids
 from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.numerics import masks
 
@@ -55,12 +56,20 @@ class MemoryWriter(Configured, keras.layers.Layer):
         Weston et al., "Towards AI-complete question answering" (2015), section 5.
     """
 
+    input_ranks: ClassVar[Any] = {"inputs": 3}
+
     def __init__(self, nothing: int | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.nothing = None if nothing is None else positive("nothing", nothing)
         self.built = True
 
     def call(self, inputs: Tensor) -> Tensor:
+        if inputs.shape[1] == 0:
+            raise ValueError(
+                "`inputs` must have at least one slot (axis 1). "
+                f"Received: inputs.shape={tuple(inputs.shape)}"
+            )
+        check_ids("inputs", inputs, 2**31, least=-(2**31))
         inputs = ops.cast(inputs, "int32")
         filled = ops.any(masks.padding(inputs), axis=-1)  # (B, M)
         count = ops.cumsum(ops.cast(filled, "int32"), axis=1)

@@ -13,6 +13,7 @@ from keras import ops
 from keras_attention.layers.base.arguments import (
     positive,
 )
+from keras_attention.layers.base.checked import check_ids
 from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.numerics import masks
 from keras_attention.ops import positions
@@ -108,6 +109,7 @@ class SentenceEncoder(Configured, keras.layers.Layer):
             # Keras multiplies in the dtype of the table, not in the compute dtype.
             logits = self.embedding(inputs, reverse=True)
             return ops.cast(logits, self.compute_dtype)  # (..., V)
+        check_ids("inputs", inputs, self.vocabulary_size)
         if training and self._counts_pay:
             table = ops.cast(self.embedding.embeddings, self.compute_dtype)
             word, words = self._places(masks.padding(inputs))

@@ -7,7 +7,7 @@ of fields of a record.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
@@ -60,6 +60,9 @@ class SentenceFeatures(Configured, keras.layers.Layer):
         Weston, Chopra & Bordes, "Memory networks" (2014), section 3.1; n-grams: Weston
         et al., "Towards AI-complete question answering" (2015), section 5.
     """
+
+    id_sizes: ClassVar[Any] = {"inputs": "vocabulary_size"}
+    input_ranks: ClassVar[Any] = {"inputs": (1, 9)}
 
     def __init__(
         self,

@@ -6,12 +6,14 @@ number of features of a sentence or of fields of a record.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
 
+from keras_attention import kernels
 from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.checked import check_ids
 from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.layers.memory_networks.memnn_parts import (
     block,
@@ -66,6 +68,9 @@ class WordResponder(Configured, keras.layers.Layer):
         Weston, Chopra & Bordes, "Memory networks" (2014), section 3.1.
     """
 
+    id_sizes: ClassVar[Any] = {"question": "features"}
+    input_ranks: ClassVar[Any] = {"question": 2, "memory": 3, "found": 2}
+
     def __init__(
         self,
         features: int,
@@ -89,6 +94,14 @@ class WordResponder(Configured, keras.layers.Layer):
         self.words = SentenceEncoder(
             vocabulary_size, embedding_dim, "bag", dtype=self.dtype_policy, name="words"
         )
+
+    def check_given(self, given: dict[str, Any]) -> None:
+        super().check_given(given)
+        memory, found = given.get("memory"), given.get("found")
+        if memory is not None and kernels.is_readable(memory):
+            check_ids("memory", memory[:, :, 1:], self.features)
+        if kernels.is_readable(found) and memory is not None:
+            check_ids("found", found, memory.shape[1], least=-1)
 
     def build(
         self, question_shape: Any, memory_shape: Any = None, found_shape: Any = None

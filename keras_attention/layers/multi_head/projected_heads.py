@@ -180,6 +180,10 @@ class ProjectedHeads(AttentionLayer):
         self._build_gate(query)
         self._value_dense = self._projection(rank, (groups, self._value_dim), "value")
         self._value_dense.build(value)
+        projections = self._query_dense, self._key_dense, self._value_dense
+        for dense, shape in zip(projections, (query, key, value)):
+            # The einsum of a backend would repeat inputs of width 1.
+            dense.input_spec = keras.layers.InputSpec(axes={-1: shape[-1]})
         self._build_attention(rank + 1)
         common = self._get_common_kwargs_for_sublayer()
         self._output_dense = self._make_output_dense(query, common, "attention_output")

@@ -5,7 +5,7 @@ Shapes: B batch, T queries, S keys, H heads, E width of a head, D width.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
@@ -64,6 +64,8 @@ class ScoreBias(Position):
         (B, H, T, S).
     """
 
+    input_ranks: ClassVar[Any] = {"scores": 4}
+
     def build_for(self, heads: int, width: int) -> None:
         if not self.built:
             self.build((None, heads, None, None))
@@ -83,6 +85,11 @@ class ScoreBias(Position):
         """Creates the weights of `self.heads` heads."""
 
     def call(self, scores: Tensor) -> Tensor:
+        if scores.shape[1] != self.heads:
+            raise ValueError(
+                f"`scores` must have {self.heads} heads (axis 1), for which layer "
+                f"{self.name!r} was built. Received: scores.shape={tuple(scores.shape)}"
+            )
         queries, keys = ops.shape(scores)[-2:]
         bias = self.bias(masks.positions(queries), masks.positions(keys))
         return ops.cast(to_float32(scores) + to_float32(bias), self.compute_dtype)

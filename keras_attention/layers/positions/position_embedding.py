@@ -54,6 +54,8 @@ class PositionEmbedding(Configured, keras.layers.Layer):
         et al., "BERT" (2019).
     """
 
+    float_inputs = ("inputs",)
+
     def __init__(
         self, max_length: int, embeddings_initializer: Any = "uniform", **kwargs: Any
     ) -> None:

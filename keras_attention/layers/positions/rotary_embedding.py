@@ -11,7 +11,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention.layers.base.arguments import above_one, positive
+from keras_attention.layers.base.arguments import above_one, number, positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.positions.position import Position
 from keras_attention.numerics import masks
@@ -63,6 +63,8 @@ class RotaryEmbedding(Position):
         (2023).
     """
 
+    float_inputs = ("inputs",)
+
     def __init__(
         self,
         max_wavelength: float = 1e4,
@@ -79,9 +81,9 @@ class RotaryEmbedding(Position):
             raise ValueError(
                 f'`scaling` must be "linear" or "yarn". Received: scaling={scaling!r}'
             )
-        if factor < 1:
+        if number("factor", factor) < 1:
             raise ValueError(f"`factor` must be at least 1. Received: factor={factor}")
-        if not 0 < slow < fast:
+        if not 0 < number("slow", slow) < number("fast", fast):
             raise ValueError(
                 "`slow` must be positive and less than `fast`. "
                 f"Received: slow={slow}, fast={fast}"
@@ -107,6 +109,12 @@ class RotaryEmbedding(Position):
             raise ValueError(
                 "`inputs` must have shape (batch, length, heads, width) or (batch, "
                 f"length, width). Received: inputs.shape={tuple(inputs.shape)}"
+            )
+        if inputs.shape[-1] != 2 * len(self._rates):
+            raise ValueError(
+                f"`inputs` must have width {2 * len(self._rates)} (last axis), for "
+                f"which layer {self.name!r} was built. "
+                f"Received: inputs.shape={tuple(inputs.shape)}"
             )
         position = masks.positions(ops.shape(inputs)[1], start)
         if len(inputs.shape) == 4:

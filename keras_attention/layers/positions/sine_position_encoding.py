@@ -54,6 +54,8 @@ class SinePositionEncoding(Configured, keras.layers.Layer):
         Vaswani et al., "Attention is all you need" (2017), section 3.5.
     """
 
+    float_inputs = ("inputs",)
+
     def __init__(self, max_wavelength: float = 1e4, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True

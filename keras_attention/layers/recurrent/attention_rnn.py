@@ -132,6 +132,8 @@ class AttentionRNN(Configured, keras.layers.Layer):
         section 3.3 (input feeding).
     """
 
+    float_inputs = ("inputs", "memory")
+
     def __init__(
         self,
         cell: Any,

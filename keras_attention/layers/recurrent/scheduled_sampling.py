@@ -11,8 +11,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attention.layers.base.arguments import fraction
+from keras_attention.layers.base.arguments import fraction, number
 from keras_attention.layers.base.cells import sequence_dropout, width_of
+from keras_attention.layers.base.checked import check_ids
 from keras_attention.layers.base.packing import time_swapped
 from keras_attention.layers.base.recording import is_recording
 from keras_attention.layers.base.serialization import Configured, export
@@ -109,7 +110,7 @@ class ScheduledSampling(Configured, keras.layers.Layer):
                 "end, where the labels are left out of the loss. Received: "
                 f"embedding={embedding!r}"
             )
-        if not 0 <= sampling_probability <= 1:
+        if not 0 <= number("sampling_probability", sampling_probability) <= 1:
             raise ValueError(
                 "`sampling_probability` must be from 0 to 1. "
                 f"Received: sampling_probability={sampling_probability}"
@@ -157,6 +158,9 @@ class ScheduledSampling(Configured, keras.layers.Layer):
         memory_mask: Any = None,
         training: bool | None = None,
     ) -> Tensor:
+        words = getattr(self.embedding, "input_dim", None)
+        if words is not None:
+            check_ids("target", target, words)
         if not training:
             outputs = self.decoder(
                 self.embedding(target),

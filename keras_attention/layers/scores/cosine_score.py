@@ -9,6 +9,7 @@ from typing import Any
 
 from keras import ops
 
+from keras_attention.layers.base.arguments import number
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.scores.score import Score
 from keras_attention.ops import scores
@@ -35,7 +36,7 @@ class CosineScore(Score):
 
     def __init__(self, scale: float = 1.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.scale = scale
+        self.scale = number("scale", scale)
 
     def compare(self, query: Tensor, key: Tensor) -> Tensor:
         return ops.multiply(self.scale, scores.cosine(query, key))

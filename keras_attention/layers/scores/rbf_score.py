@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from keras_attention.layers.base.arguments import number
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.scores.score import Score
 from keras_attention.ops import scores
@@ -35,7 +36,7 @@ class RBFScore(Score):
 
     def __init__(self, gamma: float = 1.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if gamma <= 0:
+        if number("gamma", gamma) <= 0:
             raise ValueError(f"`gamma` must be positive. Received: gamma={gamma}")
         self.gamma = gamma
 

@@ -6,7 +6,7 @@ Shapes: B batch, T queries, S keys, Dq and Dk widths, U units.
 from __future__ import annotations
 
 import abc
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 
@@ -31,6 +31,9 @@ class Score(Configured, keras.layers.Layer, abc.ABC):
     """
 
     widths_may_differ = False
+
+    float_inputs = ("query", "key")
+    input_ranks: ClassVar[Any] = {"query": 3, "key": 3}
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -46,6 +46,8 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
     The arguments are described in `TransformerEncoderBlock`.
     """
 
+    float_inputs = ("inputs", "memory")
+
     def __init__(
         self,
         num_heads: int | None = None,

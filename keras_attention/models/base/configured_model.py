@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import keras
 
 from keras_attention.layers.base.arguments import check_model_keywords
+from keras_attention.layers.base.checked import (
+    Checked,
+    check_batches,
+    check_real,
+    check_zeros_and_ones,
+)
 from keras_attention.layers.base.quantization import (
     QUANTIZED,
     quantize_parts,
@@ -18,10 +24,9 @@ from keras_attention.layers.base.serialization import (
     as_config,
     from_entries,
 )
-from keras_attention.models.base.ids import check_ids
 
 
-class ConfiguredModel(keras.Model):
+class ConfiguredModel(Checked, keras.Model):
     """Base class of functional models that saves the arguments of the constructor.
 
     Args:
@@ -32,13 +37,12 @@ class ConfiguredModel(keras.Model):
             contains only copies of a layer, the config of the layer is stored instead.
 
     `id_sizes` maps the name of each input that holds ids to the argument with the
-    number of ids. The ids in NumPy arrays are checked before each call of the model and
-    of `fit`, `evaluate`, `predict` and their forms for one batch.
+    number of ids. Ids in NumPy arrays, and in tensors in the memory of the host, are
+    checked before each call of the model. Ids in a dict of arrays are checked before
+    `fit`, `evaluate`, `predict` and their forms for one batch.
 
     The config of each layer is taken before training, because `quantize` changes it.
     """
-
-    id_sizes: ClassVar[dict[str, str]] = {}
 
     def __init__(self, inputs: Any, outputs: Any, arguments: dict[str, Any]) -> None:
         own, dtype = arguments["__class__"], arguments["dtype"]
@@ -57,41 +61,43 @@ class ConfiguredModel(keras.Model):
                     value = as_config(value)
                 setattr(self, name, value)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_ids("inputs", args, kwargs)
-        return super().__call__(*args, **kwargs)
-
     def fit(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_ids("x", args, kwargs)
+        self._check_data(args, kwargs)
         return super().fit(*args, **kwargs)
 
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_ids("x", args, kwargs)
+        self._check_data(args, kwargs)
         return super().evaluate(*args, **kwargs)
 
     def predict(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_ids("x", args, kwargs)
+        self._check_data(args, kwargs)
         return super().predict(*args, **kwargs)
 
     def train_on_batch(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_ids("x", args, kwargs)
+        self._check_data(args, kwargs)
         return super().train_on_batch(*args, **kwargs)
 
     def test_on_batch(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_ids("x", args, kwargs)
+        self._check_data(args, kwargs)
         return super().test_on_batch(*args, **kwargs)
 
     def predict_on_batch(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_ids("x", args, kwargs)
+        self._check_data(args, kwargs)
         return super().predict_on_batch(*args, **kwargs)
 
-    def _check_ids(self, name: str, args: tuple, kwargs: dict[str, Any]) -> None:
-        inputs = args[0] if args else kwargs.get(name)
+    def _check_data(self, args: tuple, kwargs: dict[str, Any]) -> None:
+        inputs = args[0] if args else kwargs.get("x")
         if isinstance(inputs, dict):
-            for key, size in self.id_sizes.items():
-                count = getattr(self, size)
-                if count is not None:
-                    check_ids(key, inputs.get(key), count)
+            self.check_given(inputs)
+
+    def check_given(self, given: dict[str, Any]) -> None:
+        """Raises a ValueError if batch sizes, ids or masks of a call do not fit."""
+        check_real(given)
+        check_batches(given)
+        super().check_given(given)
+        for name, x in given.items():
+            if name.endswith("_mask"):
+                check_zeros_and_ones(name, x)
 
     def get_config(self) -> dict[str, Any]:
         arguments = {**arguments_of(self), **as_config(self._layer_configs)}

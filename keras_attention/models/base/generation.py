@@ -14,7 +14,7 @@ from keras import ops
 
 from keras_attention import kernels, samplers
 from keras_attention.layers.base.arguments import positive
-from keras_attention.models.base.ids import check_ids
+from keras_attention.layers.base.checked import check_ids
 from keras_attention.ops.sequence import decoding
 
 Tensor = Any

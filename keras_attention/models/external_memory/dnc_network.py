@@ -13,10 +13,10 @@ import numpy as np
 from keras import ops
 
 from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.checked import check_ids
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.external_memory.dnc import DNC
 from keras_attention.models.base.configured_model import ConfiguredModel
-from keras_attention.models.base.ids import check_ids
 from keras_attention.models.external_memory.asked_steps import AskedSteps
 
 Tensor = Any

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_attention.layers.base.checked import Checked
 from keras_attention.models.hopfield.steps import as_numpy
 from keras_attention.ops.hopfield import retrieval
 from keras_attention.ops.hopfield.patterns import rows
@@ -19,7 +20,7 @@ Tensor = Any
 PROVED = {"normalizer": "softmax", "similarity": "dot"}  # assumptions of the theorems
 
 
-class MemoryTheory(keras.Model):
+class MemoryTheory(Checked, keras.Model):
     """Theory of an associative memory. Abstract: subclasses store the patterns."""
 
     kind: str

@@ -8,15 +8,16 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_attention import kernels
 from keras_attention.layers import KeyValueHop, SentenceEncoder
 from keras_attention.layers.base.arguments import (
     clone_initializer,
     positive,
 )
+from keras_attention.layers.base.checked import check_ids
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.memory_networks.sentence_encoder import normal
 from keras_attention.models.base.configured_model import ConfiguredModel
-from keras_attention.models.base.ids import check_ids
 from keras_attention.numerics import masks, normalizers
 
 Tensor = Any
@@ -170,11 +171,10 @@ class KeyValueMemNN(ConfiguredModel):
     def _num_entities(self) -> int:
         return self.memory_size + 2
 
-    def _check_ids(self, name: str, args: tuple, kwargs: dict[str, Any]) -> None:
-        super()._check_ids(name, args, kwargs)
-        inputs = args[0] if args else kwargs.get(name)
-        keys = inputs.get("keys") if isinstance(inputs, dict) else None
-        if isinstance(keys, np.ndarray) and keys.shape[-1:] == (2,):
+    def check_given(self, given: dict[str, Any]) -> None:
+        super().check_given(given)
+        keys: Any = given.get("keys")
+        if kernels.is_readable(keys) and tuple(keys.shape[2:]) == (2,):
             check_ids("keys", keys[..., 0], self._num_entities)
             check_ids("keys", keys[..., 1], self.relations)
 

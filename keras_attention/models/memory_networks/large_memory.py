@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from keras import ops
 
-from keras_attention.models.base.ids import check_ids
+from keras_attention.layers.base.checked import check_ids
 from keras_attention.models.memory_networks.answers import Answers
 from keras_attention.models.memory_networks.cluster_hash import ClusterHash
 from keras_attention.models.memory_networks.hashing import Hash, checked

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
+from keras_attention.layers.base.checked import check_ids
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.transformer.block import norm_like
 from keras_attention.models.base.arguments import check_sizes
@@ -171,6 +172,12 @@ class MaskedLM(ConfiguredModel):
         super().__init__(
             {"tokens": tokens, "mask_positions": mask_positions}, logits, locals()
         )
+
+    def check_given(self, given: dict[str, Any]) -> None:
+        super().check_given(given)
+        tokens, places = given.get("tokens"), given.get("mask_positions")
+        if places is not None and tokens is not None and len(tokens.shape) > 1:
+            check_ids("mask_positions", places, tokens.shape[1])
 
 
 class _Bias(keras.layers.Layer):

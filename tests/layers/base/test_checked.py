@@ -1,0 +1,97 @@
+"""Clear errors for bad calls, by one rule for all layers and models."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_attention import layers, models
+
+FLOATS = np.ones((2, 3, 6), "float32")
+IDS = np.ones((2, 3), "int32")
+
+
+def built(layer, *inputs):
+    layer(*inputs)
+    return layer
+
+
+def multi_head():
+    return built(layers.MultiHeadAttention(2, 3), FLOATS, FLOATS)
+
+
+def concat():
+    return built(layers.ConcatScore(4), FLOATS, FLOATS)
+
+
+def block():
+    return built(layers.TransformerEncoderBlock(2, 8), FLOATS)
+
+
+def skip_gram():
+    return models.SkipGram(vocabulary_size=5, dim=3)
+
+
+def encoder():
+    return built(layers.SentenceEncoder(5, 3), IDS)
+
+
+CASES = {
+    "none": (multi_head, (None, FLOATS), "`query` must be a tensor.*query=None"),
+    "list": (concat, (FLOATS.tolist(), FLOATS), "`query` must be a tensor"),
+    "dict": (block, ({"inputs": FLOATS},), "`inputs` must be a tensor"),
+    "strings": (encoder, (np.full((2, 3), "a"),), "`inputs` must hold numbers"),
+    "width": (multi_head, (FLOATS[..., :5], FLOATS), "`query` must have width 6"),
+    "other_width": (concat, (FLOATS, FLOATS[..., :5]), "`key` must have width 6"),
+    "rank": (concat, (FLOATS[0], FLOATS), "`query` must have rank 3"),
+    "batch": (concat, (FLOATS[:1], FLOATS), "same batch size.*query.shape=.1, 3, 6"),
+    "complex": (block, (FLOATS + 1j,), "`inputs` must hold real numbers"),
+    "complex_memory": (multi_head, (FLOATS, FLOATS + 1j), "`value` must hold real"),
+    "id": (encoder, (5 * IDS,), "`inputs` must hold ids of at least 0 and below 5"),
+    "negative_id": (encoder, (-IDS,), "Received: ids from -1 to -1"),
+    "fraction": (
+        encoder,
+        (IDS + np.float32(0.5),),
+        "`inputs` .* in whole numbers",
+    ),
+}
+
+
+@pytest.mark.backends("all")
+@pytest.mark.parametrize(("make", "inputs", "rule"), CASES.values(), ids=[*CASES])
+def test_a_bad_call_names_the_argument_and_the_rule(make, inputs, rule):
+    layer = make()
+    with pytest.raises(ValueError, match=f"(?s){rule}"):
+        layer(*inputs)
+
+
+MODEL_CASES = {
+    "id": ({"center": 5 * IDS[:, 0], "context": IDS}, "`center` must .* below 5"),
+    "negative": ({"center": IDS[:, 0], "context": -IDS}, "`context` must .* below 5"),
+    "batch": ({"center": IDS[:1, 0], "context": IDS}, "`center`.*same batch size"),
+}
+
+
+@pytest.mark.parametrize(("inputs", "rule"), MODEL_CASES.values(), ids=[*MODEL_CASES])
+def test_a_model_names_the_input_and_the_rule(inputs, rule):
+    model = skip_gram()
+    with pytest.raises(ValueError, match=f"(?s){rule}"):
+        model(inputs)
+
+
+@pytest.mark.parametrize("make", [multi_head, concat, block])
+def test_integers_are_cast_to_floats(make):
+    layer = make()
+    whole = np.arange(36).reshape(2, 3, 6)
+    count = 1 if make is block else 2
+    found = keras.ops.convert_to_numpy(layer(*[whole] * count))
+    wanted = keras.ops.convert_to_numpy(layer(*[whole.astype("float32")] * count))
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_errors_of_other_causes_pass_unchanged():
+    class Broken(layers.TransformerEncoderBlock):
+        def call(self, inputs, **options):
+            raise RuntimeError("something else")
+
+    with pytest.raises(RuntimeError, match="something else"):
+        Broken(2, 8)(FLOATS)
