@@ -56,9 +56,9 @@ def parse_arguments():
         choices=("jax", "tensorflow", "torch"),
         help="default: $KERAS_BACKEND, else jax",
     )
-    add("--epochs", type=int, default=100, help="of training; default: 100")
-    add("--hops", type=int, default=3, help="looks at the story; default: 3")
-    add("--dim", type=int, default=20, help="width of the memory; default: 20")
+    add("--epochs", type=count, default=100, help="of training; default: 100")
+    add("--hops", type=count, default=3, help="looks at the story; default: 3")
+    add("--dim", type=count, default=20, help="width of the memory; default: 20")
     add("--seed", type=int, default=0, help="of all chance; default: 0")
     add("--story", type=Path, help="a text file with your own story and questions")
     add("--ask", action="store_true", help="type in your own story and questions")
@@ -70,6 +70,13 @@ def parse_arguments():
         help="where to write; default: babi_qa",
     )
     return parser.parse_args()
+
+
+def count(text):
+    """Converts an argument to an integer of at least 1."""
+    if not (text.isascii() and text.isdigit()) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1. Received: {text}")
+    return int(text)
 
 
 # Keras chooses its backend when it is imported.
@@ -91,13 +98,14 @@ from keras_attention.datasets import DataNotFoundError, babi
 
 
 def main():
+    story = read_lines(arguments.story) if arguments.story else None
     check_writable(arguments.out)
     if arguments.model:
         model, vocabulary = load(arguments.model)
     else:
         model, vocabulary = train_and_show()
-    if arguments.story:
-        answer_lines(model, vocabulary, read_lines(arguments.story))
+    if story is not None:
+        answer_lines(model, vocabulary, story)
     if arguments.ask:
         print('\nTell a story line by line; end a question with "?". Ctrl-D ends.')
         answer_lines(model, vocabulary, (line.rstrip("\n") for line in sys.stdin))
@@ -264,7 +272,7 @@ def answer_lines(model, vocabulary, lines):
 
 def read_lines(path):
     try:
-        return path.read_text(encoding="utf-8").splitlines()
+        return path.read_text(encoding="utf-8-sig").splitlines()
     except OSError as error:
         sys.exit(f"cannot read the story {path}: {error.strerror}")
     except UnicodeDecodeError as error:

@@ -37,23 +37,23 @@ def parse_arguments():
     )
     add(
         "--canvases",
-        type=int,
+        type=count,
         default=4000,
         help="of an epoch, each with new ones; default: 4000",
     )
     add(
         "--digits",
-        type=int,
+        type=count,
         default=12,
         help="epochs for the encoder alone; default: 12",
     )
     add(
         "--decoder",
-        type=int,
+        type=count,
         default=6,
         help="epochs for the decoder alone; default: 6",
     )
-    add("--epochs", type=int, default=16, help="epochs for both together; default: 16")
+    add("--epochs", type=count, default=16, help="epochs for both together; default: 16")
     add("--seed", type=int, default=0, help="of all chance; default: 0")
     add(
         "--out",
@@ -62,6 +62,13 @@ def parse_arguments():
         help="where to write; default: captions",
     )
     return parser.parse_args()
+
+
+def count(text):
+    """Converts an argument to an integer of at least 1."""
+    if not (text.isascii() and text.isdigit()) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1. Received: {text}")
+    return int(text)
 
 
 # Keras chooses its backend when it is imported.

@@ -41,7 +41,7 @@ def parse_arguments():
         choices=("copy", "repeat", "both"),
         help="default: both, one after the other",
     )
-    add("--steps", type=int, default=8000, help="of training at most; default: 8000")
+    add("--steps", type=count, default=8000, help="of training at most; default: 8000")
     add("--seed", type=int, default=0, help="of all chance; default: 0")
     add(
         "--out",
@@ -50,6 +50,13 @@ def parse_arguments():
         help="where to write; default: memory",
     )
     return parser.parse_args()
+
+
+def count(text):
+    """Converts an argument to an integer of at least 1."""
+    if not (text.isascii() and text.isdigit()) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1. Received: {text}")
+    return int(text)
 
 
 # Keras chooses its backend when it is imported.

@@ -40,11 +40,11 @@ def parse_arguments():
         choices=("bahdanau", "luong", "none"),
         help="default: bahdanau",
     )
-    add("--pairs", type=int, default=10_000, help="dates to train on; default: 10000")
-    add("--epochs", type=int, default=8, help="of training; default: 8")
+    add("--pairs", type=count, default=10_000, help="dates to train on; default: 10000")
+    add("--epochs", type=count, default=8, help="of training; default: 8")
     add(
         "--units",
-        type=int,
+        type=count,
         default=64,
         help="width of encoder and decoder; default: 64",
     )
@@ -54,6 +54,13 @@ def parse_arguments():
         "--out", type=Path, default=Path("dates"), help="where to write; default: dates"
     )
     return parser.parse_args()
+
+
+def count(text):
+    """Converts an argument to an integer of at least 1."""
+    if not (text.isascii() and text.isdigit()) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1. Received: {text}")
+    return int(text)
 
 
 # Keras chooses its backend when it is imported.

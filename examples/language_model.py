@@ -36,20 +36,20 @@ def parse_arguments():
     )
     add("--text", type=Path, help="a text to learn from; default: Python's docstrings")
     add(
-        "--steps", type=int, default=800, help="of training, a batch each; default: 800"
+        "--steps", type=count, default=800, help="of training, a batch each; default: 800"
     )
-    add("--batch-size", type=int, default=32, help="pieces of text a step; default: 32")
+    add("--batch-size", type=count, default=32, help="pieces of text a step; default: 32")
     add(
         "--length",
-        type=int,
+        type=count,
         default=128,
         help="characters that it reads at once; default: 128",
     )
-    add("--dim", type=int, default=128, help="width of the network; default: 128")
-    add("--layers", type=int, default=4, help="how many blocks; default: 4")
+    add("--dim", type=count, default=128, help="width of the network; default: 128")
+    add("--layers", type=count, default=4, help="how many blocks; default: 4")
     add("--seed", type=int, default=0, help="of all chance; default: 0")
     add("--prompt", action="append", help="to go on from; may be given again")
-    add("--characters", type=int, default=64, help="how many to write; default: 64")
+    add("--characters", type=count, default=64, help="how many to write; default: 64")
     add(
         "--out",
         type=Path,
@@ -57,6 +57,13 @@ def parse_arguments():
         help="where to write; default: language_model",
     )
     return parser.parse_args()
+
+
+def count(text):
+    """Converts an argument to an integer of at least 1."""
+    if not (text.isascii() and text.isdigit()) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1. Received: {text}")
+    return int(text)
 
 
 # Keras chooses its backend when it is imported.

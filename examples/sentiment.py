@@ -27,8 +27,8 @@ def parse_arguments():
         choices=("jax", "tensorflow", "torch"),
         help="default: $KERAS_BACKEND, else jax",
     )
-    add("--epochs", type=int, default=14, help="of training; default: 14")
-    add("--dim", type=int, default=32, help="width of the network; default: 32")
+    add("--epochs", type=count, default=14, help="of training; default: 14")
+    add("--dim", type=count, default=32, help="width of the network; default: 32")
     add("--seed", type=int, default=0, help="of all chance; default: 0")
     add("--text", action="append", help="a sentence of your own; may be given again")
     add(
@@ -38,6 +38,13 @@ def parse_arguments():
         help="where to write; default: sentiment",
     )
     return parser.parse_args()
+
+
+def count(text):
+    """Converts an argument to an integer of at least 1."""
+    if not (text.isascii() and text.isdigit()) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1. Received: {text}")
+    return int(text)
 
 
 # Keras chooses its backend when it is imported.

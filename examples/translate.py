@@ -53,9 +53,9 @@ def parse_arguments():
         choices=("bahdanau", "luong", "none"),
         help="of a recurrent model; default: bahdanau",
     )
-    add("--pairs", type=int, help="sentences to train on; default: all")
-    add("--epochs", type=int, default=6, help="of training; default: 6")
-    add("--units", type=int, help="width; default: 256, of a Transformer 128")
+    add("--pairs", type=count, help="sentences to train on; default: all")
+    add("--epochs", type=count, default=6, help="of training; default: 6")
+    add("--units", type=count, help="width; default: 256, of a Transformer 128")
     add("--seed", type=int, default=0, help="of all chance; default: 0")
     add("--text", action="append", help="English of your own; may be given again")
     add(
@@ -65,6 +65,13 @@ def parse_arguments():
         help="where to write; default: translate",
     )
     return parser.parse_args()
+
+
+def count(text):
+    """Converts an argument to an integer of at least 1."""
+    if not (text.isascii() and text.isdigit()) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1. Received: {text}")
+    return int(text)
 
 
 # Keras chooses its backend when it is imported.

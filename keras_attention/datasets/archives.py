@@ -3,6 +3,7 @@
 import gzip
 import os
 import posixpath
+import struct
 import tarfile
 import zlib
 from collections.abc import Collection
@@ -14,6 +15,18 @@ from keras_attention.datasets.files import (
     DamagedDataError,
     UnsafeArchiveError,
     open_decompressed,
+)
+
+# What `tarfile` and `gzip` raise for damaged bytes.
+_DAMAGES = (
+    tarfile.TarError,
+    gzip.BadGzipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    ValueError,
+    ArithmeticError,
+    LookupError,
 )
 
 
@@ -41,18 +54,22 @@ def read_members(
     path = Path(path)
     found: dict[str, bytes] = {}
     try:
-        _read_through(path)
+        total = _read_through(path)
         with (
             open_decompressed(path) as stream,
             tarfile.open(fileobj=stream, mode="r:") as archive,
         ):
             for member in archive:
+                if not 0 <= member.size <= total:
+                    raise tarfile.ReadError(f"a member has {member.size} bytes")
                 _refuse_unsafe(member, path)
                 name = _wanted(member, names)
                 content = None if name is None else archive.extractfile(member)
                 if name is not None and content is not None:
                     found[name] = content.read()
-    except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError) as error:
+    except UnsafeArchiveError:
+        raise
+    except _DAMAGES as error:
         raise DamagedDataError(
             f"{path} is damaged or is no tar archive ({error}). "
             "Delete it and download it again."
@@ -99,8 +116,8 @@ def _leaves(name: str) -> bool:
     return name.startswith("/") or drive
 
 
-def _read_through(path: Path) -> None:
-    """Reads a file to its end, where gzip verifies the checksum."""
+def _read_through(path: Path) -> int:
+    """Reads a file to its end, where gzip verifies the checksum; returns its size."""
     with open_decompressed(path) as stream:
         while stream.read(CHUNK):
             if stream.tell() > ARCHIVE_LIMIT:
@@ -108,3 +125,4 @@ def _read_through(path: Path) -> None:
                     f"{path} is refused: decompressed, it has more than "
                     f"{ARCHIVE_LIMIT} bytes."
                 )
+        return stream.tell()

@@ -6,6 +6,7 @@ downloads it into the cache. `read_members` reads files out of a tar archive wit
 unpacking it.
 """
 
+import codecs
 import gzip
 import hashlib
 import http.client
@@ -13,8 +14,6 @@ import io
 import os
 import posixpath
 import queue
-import socket
-import tempfile
 import threading
 import urllib.error
 import urllib.request
@@ -22,7 +21,9 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
+from typing import BinaryIO
+
+from keras_attention.datasets import parts
 
 DATA_VARIABLE = "KERAS_ATTENTION_DATA"
 PROBE_SECONDS = 5.0  # timeout in seconds for the first response
@@ -73,6 +74,14 @@ class Source:
                 "A source needs a `sha256` or a `size` to be checked by. "
                 f"Received: url={self.url!r}, sha256=None, size=None"
             )
+
+    @property
+    def largest(self) -> int:
+        """The largest size in bytes that the served file can have."""
+        if self.size is None:
+            return ARCHIVE_LIMIT
+        # Compression with gzip adds little, even to random bytes.
+        return self.size + (self.size // 1000 + 2**16 if self.unpacked else 0)
 
     def mismatch(self, path: str | os.PathLike[str]) -> str | None:
         """Returns a description of the mismatch of the file at `path`, or `None`."""
@@ -201,69 +210,54 @@ def _download(source: Source, target: Path) -> Path:
         raise DataNotFoundError(f"{source.url} cannot be reached: {problem}.")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        folder = tempfile.TemporaryDirectory(dir=target.parent, prefix=".download-")
+        parts.remove_stale(target.parent)
+        file = parts.new(target.parent)
     except OSError as error:
         raise DataNotFoundError(
             f"Keras' cache {target.parent} cannot be written ({error}): set the "
             "environment variable KERAS_HOME to a folder that can."
         ) from error
-    with folder as temporary:
-        part = _fetch(source, target.name, temporary)
-        problem = source.mismatch(part)
+    try:
+        with file:
+            _fetch(source, file)
+            file.flush()
+            problem = source.mismatch(file.name)
         if problem is not None:
             raise _altered(source, problem)
-        os.replace(part, target)
+        os.replace(file.name, target)
+    finally:
+        Path(file.name).unlink(missing_ok=True)
     return target
 
 
-def _fetch(source: Source, name: str, folder: str) -> str:
-    import keras
-
-    with _FetchErrors(source):
-        return keras.utils.get_file(
-            fname=name,
-            origin=source.url,
-            file_hash=None if source.unpacked else source.sha256,
-            hash_algorithm="sha256",
-            cache_dir=folder,
-            cache_subdir="",
-        )
-
-
-class _FetchErrors:
-    """Converts exceptions from `get_file` into the errors of this module.
-
-    `get_file` raises `ValueError` for a wrong checksum and a plain `Exception` for a
-    `URLError` from `urllib`. It does not catch errors of stalled or broken connections.
-    `get_file` sets no timeout, so this class sets the default socket timeout.
-    """
-
-    def __init__(self, source: Source) -> None:
-        self.source = source
-
-    def __enter__(self) -> None:
-        self.timeout = socket.getdefaulttimeout()
-        socket.setdefaulttimeout(STALL_SECONDS)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        socket.setdefaulttimeout(self.timeout)
-        if kind is None:
-            return
-        if kind is ValueError:
-            raise _altered(self.source, error) from error
-        broken = (OSError, http.client.HTTPException)
-        if kind is Exception or issubclass(kind, broken):
-            raise DataNotFoundError(
-                f"The download of {self.source.url} broke off ({error}): try again."
-            ) from error
+def _fetch(source: Source, file: BinaryIO) -> None:
+    """Writes the answer of the server to a file, up to the expected size."""
+    limit = source.largest
+    try:
+        with urllib.request.urlopen(source.url, timeout=STALL_SECONDS) as answer:
+            promised = answer.length  # None if the server does not say
+            received = 0
+            while received <= limit and (promised or 0) <= limit:
+                chunk = answer.read(min(CHUNK, limit + 1 - received))
+                if not chunk:
+                    break
+                file.write(chunk)
+                received += len(chunk)
+            else:
+                raise _altered(source, f"it has more than {limit} bytes")
+    except (OSError, http.client.HTTPException) as error:
+        raise _broken(source, error) from error
+    if promised is not None and received < promised:
+        raise _broken(source, f"{received} of {promised} bytes came")
 
 
-def _altered(source: Source, problem: str | BaseException | None) -> DamagedDataError:
+def _broken(source: Source, why: BaseException | str) -> DataNotFoundError:
+    return DataNotFoundError(
+        f"The download of {source.url} broke off ({why}): try again."
+    )
+
+
+def _altered(source: Source, problem: str) -> DamagedDataError:
     return DamagedDataError(
         f"What {source.url} serves is not the expected file: {problem}. "
         "It was not kept."
@@ -317,6 +311,35 @@ def _chunks(path: str | os.PathLike[str], unpacked: bool) -> Iterator[bytes]:
     with gzip.open(path) if unpacked else open(path, "rb") as file:
         while chunk := file.read(CHUNK):
             yield chunk
+
+
+def decode_text(content: bytes, source: str | os.PathLike[str]) -> str:
+    """Decodes UTF-8 text, without a byte order mark at its beginning.
+
+    Args:
+        content: The bytes.
+        source: The name of the text in the error message, such as its path.
+
+    Raises:
+        ValueError: The bytes are not UTF-8; the message gives `source` and the line.
+    """
+    try:
+        return content.removeprefix(codecs.BOM_UTF8).decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ValueError(
+            f"{source}, line {line}: not UTF-8 text ({error}). Convert the file to "
+            "UTF-8, or get it again."
+        ) from error
+
+
+def whole_number(text: str) -> int | None:
+    """Returns the integer from 0 on of at most nine ASCII digits, else None.
+
+    `str.isdigit` also accepts digits that `int` refuses, such as "²".
+    """
+    is_number = text.isascii() and text.isdigit() and len(text) <= 9
+    return int(text) if is_number else None
 
 
 def open_decompressed(path: Path) -> gzip.GzipFile | io.BufferedReader:

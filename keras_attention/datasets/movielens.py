@@ -152,7 +152,7 @@ def _records(
     header: list[str] | None,
     delimiter: str = ",",
     columns: int = 0,
-    encoding: str = "utf-8",
+    encoding: str = "utf-8-sig",
 ) -> Iterator[tuple[int, list[str]]]:
     """Yields the number and the fields of each line after the header."""
     path = Path(path)

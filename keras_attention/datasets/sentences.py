@@ -159,12 +159,13 @@ def read_tabbed(path: str | os.PathLike[str]) -> list[Sentence]:
         if not line.strip():
             continue
         text, _, label = (field.strip() for field in line.partition("\t"))
-        if not text or not (label.isascii() and label.isdigit()):
+        category = files.whole_number(label)
+        if not text or category is None:
             raise ValueError(
                 f"{path}, line {number}: must be a text, a tab and a whole number from "
                 f"0 on. Received: {line!r}"
             )
-        found.append(Sentence(text, int(label)))
+        found.append(Sentence(text, category))
     return found
 
 

@@ -16,6 +16,8 @@ import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
+from keras_attention.datasets.files import decode_text
+
 PADDING, UNKNOWN, START, END = range(4)
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<start>", "<end>")  # by index
 
@@ -241,11 +243,9 @@ class Vocabulary:
                 single new token. The message gives the file and the line.
         """
         try:
-            lines = Path(path).read_bytes().decode("utf-8").split("\n")
-        except UnicodeDecodeError as error:
-            raise ValueError(
-                f"{path} is not a saved vocabulary: it is not UTF-8 ({error})."
-            ) from error
+            lines = decode_text(Path(path).read_bytes(), path).split("\n")
+        except ValueError as error:
+            raise ValueError(f"{path} is not a saved vocabulary: {error}") from error
         if lines[0] not in _HEADERS:
             raise _malformed(path, 1, "must be the heading that `save` writes", lines)
         for number, token in enumerate(SPECIAL_TOKENS, 2):

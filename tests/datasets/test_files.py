@@ -6,6 +6,8 @@ import http.server
 import io
 import os
 import socket
+import subprocess
+import sys
 import tarfile
 import threading
 import time
@@ -28,6 +30,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if self.path == "/silent":
             self.server.released.wait(5)
             return
+        if self.path == "/endless":
+            self._endless()
+            return
         body = ALTERED if self.path == "/altered" else CONTENT
         body = body[:-100] if self.path == "/short" else body
         self.send_response(200)
@@ -38,6 +43,19 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         except ConnectionError:
             self.close_connection = True  # a probe hangs up before the end
 
+    def _endless(self):
+        """Sends 64 MiB without saying so, or until the client hangs up."""
+        self.send_response(200)
+        self.end_headers()
+        self.close_connection = True
+        self.server.sent.append(0)
+        try:
+            for _ in range(64):
+                self.wfile.write(bytes(2**20))
+                self.server.sent[-1] += 2**20
+        except ConnectionError:
+            pass
+
     def log_message(self, *args):
         """Keeps the tests' output quiet."""
 
@@ -46,6 +64,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 def server():
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     server.asked, server.released = [], threading.Event()
+    server.sent = []
     server.handle_error = lambda *args: None
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -130,6 +149,58 @@ def test_wrong_download_is_refused_and_not_kept(cache, server, page, known):
     with pytest.raises(files.DamagedDataError, match="is not the expected file"):
         files.find("set/f.bin", f"{server.url}/{page}", **known)
     assert os.listdir(cache) == []
+
+
+@pytest.mark.parametrize("known", [{"size": 9000}, {"size": 9000, "unpacked": True}])
+def test_a_server_that_sends_too_much_is_cut_off(cache, server, known):
+    with pytest.raises(files.DamagedDataError, match=r"it has more than \d+ bytes"):
+        files.find("set/f.bin", f"{server.url}/endless", SHA256, **known)
+    assert os.listdir(cache) == []
+    for _ in range(100):  # the server notices after its buffers are full
+        if len(server.sent) == 2:
+            break
+        time.sleep(0.01)
+    assert server.sent[-1] < 2**25
+
+
+def test_an_announced_size_is_refused_before_reading(cache, server):
+    with pytest.raises(files.DamagedDataError, match="it has more than 10 bytes"):
+        files.find("set/f.bin", f"{server.url}/good", size=10)
+    assert os.listdir(cache) == []
+
+
+def test_an_interrupted_download_leaves_nothing(cache, server, monkeypatch):
+    def interrupt(source, file):
+        file.write(CONTENT[:100])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(files, "_fetch", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        files.find("set/f.bin", f"{server.url}/good", SHA256)
+    assert os.listdir(cache) == []
+
+
+def test_the_part_of_a_killed_download_is_removed(cache, server):
+    """Another process is killed in its download; a running one keeps its part."""
+    cache.mkdir(parents=True)
+    code = (
+        "import runpy, pathlib, sys, time\n"
+        "new = runpy.run_path(sys.argv[1])['new']\n"
+        "file = new(pathlib.Path(sys.argv[2]))\n"
+        "print(file.name, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    command = [sys.executable, "-c", code, files.parts.__file__, str(cache)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            part = process.stdout.readline().strip()
+            files.find("set/f.bin", f"{server.url}/good", SHA256)
+            assert os.path.exists(part)
+        finally:
+            process.kill()
+    assert os.path.exists(part)
+    files.find("set/g.bin", f"{server.url}/good", SHA256)
+    assert sorted(os.listdir(cache)) == ["f.bin", "g.bin"]
 
 
 def test_what_is_packed_anew_is_the_same(tmp_path):

@@ -31,5 +31,13 @@ def test_what_goes_wrong_is_said_before_training(tmp_path):
     done = run_example("babi_qa.py", "--out", "file", folder=tmp_path)
     assert "cannot write to file: " in done.stderr
     assert "Choose another --out." in done.stderr
+    for option in ("--epochs", "--hops", "--dim"):
+        done = run_example("babi_qa.py", option, "0", folder=tmp_path)
+        assert done.returncode == 2
+        assert f"{option}: must be at least 1. Received: 0" in done.stderr
+    done = run_example("babi_qa.py", "--story", "missing.txt", folder=tmp_path)
+    assert "cannot read the story missing.txt: No such file" in done.stderr
+    assert "questions to train on" not in done.stdout
+    assert not (tmp_path / "babi_qa").exists()
     done = run_example("babi_qa.py", "--model", ".", folder=tmp_path)
     assert "holds no model.keras" in done.stderr

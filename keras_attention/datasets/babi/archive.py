@@ -143,7 +143,7 @@ def load(
     examples: list[Example] = []
     for number, member in members.items():
         source = f"{path}: {member}"
-        found = parse(_decode(contents[member], source), number, source)
+        found = parse(files.decode_text(contents[member], source), number, source)
         if not found:
             raise ValueError(f"{source} has no question: it is empty or cut off.")
         examples.extend(found)
@@ -253,22 +253,15 @@ def _read(path: Path, members: Sequence[str]) -> dict[str, bytes]:
     return contents
 
 
-def _decode(content: bytes, source: str) -> str:
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ValueError(f"{source}, line {line}: not UTF-8 text ({error}).") from error
-
-
 def _split_number(line: str, where: str) -> tuple[int, str]:
     number, _, text = line.strip(" \r\n").partition(" ")
-    if not (number.isascii() and number.isdigit()) or not text.strip():
+    found = files.whole_number(number)
+    if found is None or not text.strip():
         raise ValueError(
             f"{where}: a line must be a number, a space and a sentence. "
             f"Received: {line.strip()!r}"
         )
-    return int(number), text
+    return found, text
 
 
 def _split_fact(text: str, where: str) -> tuple[str, ...]:
@@ -296,10 +289,11 @@ def _split_question(
         )
     support = []
     for number in rest[0].split() if rest else ():
-        if not number.isdigit() or int(number) not in positions:
+        line = files.whole_number(number)
+        if line not in positions:
             raise ValueError(
                 f"{where}: a supporting line must be the number of a fact told "
                 f"before in this story. Received: {number!r}"
             )
-        support.append(positions[int(number)])
+        support.append(positions[line])
     return words, answers[0], tuple(support)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_attention.datasets import files
 from keras_attention.datasets.babi.archive import Example
 
 PADDING = ""
@@ -122,7 +123,7 @@ class Vocabulary:
             ValueError: The file does not begin with an empty line and `<unk>`, or a
                 later line is not a single new word.
         """
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        lines = files.decode_text(Path(path).read_bytes(), path).splitlines()
         if lines[:2] != [PADDING, UNKNOWN]:
             raise ValueError(
                 f"{path} is not a saved vocabulary: its first line must be empty and "

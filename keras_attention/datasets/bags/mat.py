@@ -90,28 +90,30 @@ def _matrix(data: bytes, order: str) -> tuple[str, np.ndarray] | None:
     if len(parts) < 3:
         raise BrokenMatError("a variable has no flags, shape or name")
     flags = int(_numbers(parts[0][1], "u4", order, 2)[0])
-    shape = tuple(int(n) for n in _typed(parts[1], order))
+    shape = tuple(int(n) for n in _integers(parts[1], order))
     name = parts[2][1].decode("latin-1")
     if (flags & 0xFF) not in (_SPARSE, *_NUMERIC) or flags & 0x800:  # 0x800: complex
         return None
-    if any(n < 0 for n in shape) or 8 * math.prod(shape) > _LIMIT:
+    if not all(0 <= n <= _LIMIT for n in shape) or 8 * math.prod(shape) > _LIMIT:
         raise BrokenMatError(f"{name!r} is of the shape {shape}")
-    values = [_typed(part, order) for part in parts[3:]]
     if flags & 0xFF == _SPARSE:
-        return name, _filled(name, shape, values)
+        return name, _filled(name, shape, parts[3:], order)
+    values = [_typed(part, order) for part in parts[3:]]
     if len(values) != 1 or len(values[0]) != math.prod(shape):
         raise BrokenMatError(f"{name!r} has not as many numbers as its shape {shape}")
     return name, values[0].reshape(shape, order="F")
 
 
-def _filled(name: str, shape: tuple[int, ...], values: list[np.ndarray]) -> np.ndarray:
+def _filled(
+    name: str, shape: tuple[int, ...], parts: list[tuple[int, bytes]], order: str
+) -> np.ndarray:
     """Builds a dense array from row indices, column starts and values."""
-    if len(values) != 3 or len(shape) != 2:
+    if len(parts) != 3 or len(shape) != 2:
         raise BrokenMatError(f"{name!r} is no sparse array of two axes")
-    rows, starts, numbers = values
-    starts = starts.astype(np.int64)
-    count = starts[1:] - starts[:-1]
-    sound = len(count) == shape[1] and starts[0] == 0 and not (count < 0).any()
+    rows, starts = (_integers(part, order).astype(np.int64) for part in parts[:2])
+    numbers = _typed(parts[2], order)
+    count = np.diff(starts)
+    sound = len(starts) == shape[1] + 1 and starts[0] == 0 and not (count < 0).any()
     used = int(starts[-1]) if sound else -1
     if not 0 <= used <= min(len(rows), len(numbers)):
         raise BrokenMatError(f"{name!r} has columns that do not fit its numbers")
@@ -121,6 +123,13 @@ def _filled(name: str, shape: tuple[int, ...], values: list[np.ndarray]) -> np.n
     array = np.zeros(shape, numbers.dtype)
     array[rows, np.repeat(np.arange(shape[1]), count)] = numbers[:used]
     return array
+
+
+def _integers(element: tuple[int, bytes], order: str) -> np.ndarray:
+    numbers = _typed(element, order)
+    if numbers.dtype.kind not in "iu":
+        raise BrokenMatError("it has numbers with a fraction as a shape or indices")
+    return numbers
 
 
 def _typed(element: tuple[int, bytes], order: str) -> np.ndarray:

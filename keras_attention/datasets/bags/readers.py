@@ -94,7 +94,7 @@ def read_table(path: str | os.PathLike[str]) -> Bags:
     """
     path = _existing(path)
     rows: list[list[float]] = []
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+    for number, line in enumerate(_text(path).splitlines(), 1):
         try:
             row = [float(cell) for cell in line.split(",")]
         except ValueError as error:
@@ -132,6 +132,13 @@ def _bags(
         return Bags(features, bag, positives > 0)
     except ValueError as error:
         raise _damaged(path, str(error)) from error
+
+
+def _text(path: Path) -> str:
+    try:
+        return files.decode_text(path.read_bytes(), path)
+    except ValueError as error:
+        raise files.DamagedDataError(str(error)) from error
 
 
 def _damaged(path: Path, what: str) -> files.DamagedDataError:

@@ -4,6 +4,7 @@ Shapes: N graphs, at most P nodes, at most K outgoing edges per node.
 """
 
 import csv
+import io
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_attention.datasets.files import decode_text
 from keras_attention.datasets.ragged import Range, Seed, at_least_one, span
 
 LABELS = 1000  # number of node and edge labels: 0 to 999
@@ -177,8 +179,11 @@ def read_network(path: str | os.PathLike[str], both_ways: bool = False) -> Netwo
         ```
     """
     path = Path(path)
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.reader(file))
+    text = decode_text(path.read_bytes(), path)
+    try:
+        rows = list(csv.reader(io.StringIO(text, newline="")))
+    except csv.Error as error:
+        raise ValueError(f"{path}: is no table of names ({error}).") from error
     if not rows or [name.strip() for name in rows[0]] != ["from", "to", "line"]:
         raise ValueError(
             f"{path}: the first line must be 'from,to,line'. "

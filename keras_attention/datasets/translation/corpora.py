@@ -2,7 +2,9 @@
 
 import codecs
 import gzip
+import lzma
 import os
+import struct
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -281,6 +283,22 @@ def _lines(path: str | os.PathLike[str]) -> list[str]:
     return texts
 
 
+# What `zipfile` and `gzip` raise for damaged bytes. A RuntimeError also covers unknown
+# methods of compression and passwords.
+_DAMAGES = (
+    zipfile.BadZipFile,
+    gzip.BadGzipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    RuntimeError,
+    ValueError,
+    ArithmeticError,
+    LookupError,
+)
+
+
 def _content(path: Path) -> bytes:
     if not path.is_file():
         raise files.DataNotFoundError(
@@ -297,7 +315,9 @@ def _content(path: Path) -> bytes:
                 content = stream.read(files.ARCHIVE_LIMIT + 1)
         else:
             return path.read_bytes()
-    except (zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError) as error:
+    except files.DamagedDataError:
+        raise
+    except _DAMAGES as error:
         raise files.DamagedDataError(
             f"{path} is damaged ({error}). Delete it and download it again."
         ) from error

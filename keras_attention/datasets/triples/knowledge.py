@@ -260,11 +260,7 @@ def read_lines(path: str | os.PathLike[str]) -> list[str]:
             raise files.DamagedDataError(
                 f"{path} is truncated or altered ({error}). Get it again."
             ) from error
-    try:
-        return content.decode("utf-8").split("\n")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ValueError(f"{path}, line {line}: not UTF-8 text ({error}).") from error
+    return files.decode_text(content, path).split("\n")
 
 
 def check_size(name: str, size: int) -> None:

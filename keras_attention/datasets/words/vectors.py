@@ -3,6 +3,7 @@
 Shapes: V words, D width.
 """
 
+import codecs
 import gzip
 import importlib
 import itertools
@@ -270,6 +271,9 @@ def _check_text(path: Path, format: str, limit: int | None) -> None:
 
 def _sizes(path: Path, first: bytes, format: str) -> tuple[int | None, int]:
     """Returns the number of words, or None if there is no header, and the width."""
+    if first.startswith(codecs.BOM_UTF8):
+        rule = "must not begin with a byte order mark: save the file without it"
+        raise _damaged(path, 1, rule, first)
     parts = first.split()
     numbers = len(parts) == 2 and all(part.isdigit() for part in parts)
     if format == "word2vec":
