@@ -53,7 +53,9 @@ def parse_arguments():
         default=6,
         help="epochs for the decoder alone; default: 6",
     )
-    add("--epochs", type=count, default=16, help="epochs for both together; default: 16")
+    add(
+        "--epochs", type=count, default=16, help="epochs for both together; default: 16"
+    )
     add("--seed", type=int, default=0, help="of all chance; default: 0")
     add(
         "--out",

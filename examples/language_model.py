@@ -36,9 +36,17 @@ def parse_arguments():
     )
     add("--text", type=Path, help="a text to learn from; default: Python's docstrings")
     add(
-        "--steps", type=count, default=800, help="of training, a batch each; default: 800"
+        "--steps",
+        type=count,
+        default=800,
+        help="of training, a batch each; default: 800",
     )
-    add("--batch-size", type=count, default=32, help="pieces of text a step; default: 32")
+    add(
+        "--batch-size",
+        type=count,
+        default=32,
+        help="pieces of text a step; default: 32",
+    )
     add(
         "--length",
         type=count,

@@ -242,10 +242,7 @@ class Vocabulary:
                 special tokens, ends inside a line, or has a later line that is not a
                 single new token. The message gives the file and the line.
         """
-        try:
-            lines = decode_text(Path(path).read_bytes(), path).split("\n")
-        except ValueError as error:
-            raise ValueError(f"{path} is not a saved vocabulary: {error}") from error
+        lines = decode_text(Path(path).read_bytes(), path).split("\n")
         if lines[0] not in _HEADERS:
             raise _malformed(path, 1, "must be the heading that `save` writes", lines)
         for number, token in enumerate(SPECIAL_TOKENS, 2):

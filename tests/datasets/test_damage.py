@@ -57,9 +57,7 @@ def mat(*variables):
 
 def instances(packed):
     variables = [
-        matrix(
-            "features", 5, (2, 3), ints(0, 1, 1), ints(0, 1, 2, 3), doubles(1, 2, 3)
-        ),
+        matrix("features", 5, (3, 2), ints(0, 1, 2), ints(0, 1, 3), doubles(1, 2, 3)),
         matrix("bag_ids", 6, (1, 3), doubles(1, 1, 2)),
         matrix("labels", 6, (1, 3), doubles(1, 1, -1)),
     ]

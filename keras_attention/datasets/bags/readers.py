@@ -53,7 +53,8 @@ def load(name: str, path: str | os.PathLike[str] | None = None) -> Bags:
 def read_mat(path: str | os.PathLike[str]) -> Bags:
     """Reads `features`, `bag_ids` and `labels` from a MATLAB file.
 
-    Each column is an instance. A label above 0 is positive. Arrays may be sparse.
+    `features` has a row per instance; `bag_ids` and `labels` have a number per
+    instance. A label above 0 is positive. Arrays may be sparse.
 
     Args:
         path: A MATLAB version 5 file.

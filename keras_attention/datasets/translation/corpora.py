@@ -2,6 +2,7 @@
 
 import codecs
 import gzip
+import io
 import lzma
 import os
 import struct
@@ -331,7 +332,8 @@ def _content(path: Path) -> bytes:
 
 def _unzipped(path: Path) -> bytes:
     """Reads the archive's only text into memory, without writing to disk."""
-    with zipfile.ZipFile(path) as archive:
+    # A damaged archive seeks before the start; this is an OSError only in a file.
+    with zipfile.ZipFile(io.BytesIO(path.read_bytes())) as archive:
         names = [
             name
             for name in archive.namelist()
