@@ -290,7 +290,7 @@ def _split_question(
     support = []
     for number in rest[0].split() if rest else ():
         line = files.whole_number(number)
-        if line not in positions:
+        if line is None or line not in positions:
             raise ValueError(
                 f"{where}: a supporting line must be the number of a fact told "
                 f"before in this story. Received: {number!r}"
