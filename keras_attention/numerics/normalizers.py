@@ -3,7 +3,9 @@
 Each normalizer takes scores (..., S), a boolean mask that broadcasts to them (True =
 may attend) and the axis to normalize. It returns weights in the shape and dtype of the
 scores. Masked keys get weight exactly 0. In a fully masked row, all weights and
-gradients are 0, never NaN and never a uniform average.
+gradients are 0, never NaN and never a uniform average. Masked scores have no effect,
+even if they are NaN or infinite. If an unmasked score is NaN or +∞, its row is NaN, as
+in a softmax, so a divergence shows.
 
 Half-precision scores are normalized in float32.
 """
@@ -18,9 +20,7 @@ from keras import ops
 
 from keras_attention.numerics.precision import (
     HALF,
-    MASK_VALUES,
     is_half,
-    mask_value,
     to_float32,
 )
 
@@ -43,9 +43,7 @@ def softmax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tenso
     half = dtype in HALF
     z = ops.cast(scores, "float32") if half else scores
     if mask is not None:
-        # In a row with an unmasked key, the softmax of the mask value is 0. Fully
-        # masked rows are set to 0 below.
-        z = ops.where(mask, z, MASK_VALUES["float32" if half else dtype])
+        z = hide(z, mask, axis)
     weights = _softmax_of_one(z, axis) if z.shape[axis] == 1 else ops.softmax(z, axis)
     if mask is not None:
         weights = ops.where(mask, weights, ops.zeros_like(weights))
@@ -96,8 +94,9 @@ def sink_softmax(
     z = to_float32(scores)
     b = ops.cast(sink, z.dtype)
     if mask is not None:
-        z = ops.where(mask, z, mask_value(z.dtype))
-    top = ops.stop_gradient(ops.maximum(ops.max(z, axis=axis, keepdims=True), b))
+        z = hide(z, mask, axis)
+    top = ops.max(z, axis=axis, keepdims=True)
+    top = ops.stop_gradient(ops.where(top > b, top, b))  # keeps float64, on torch too
     e = ops.exp(z - top)
     total = ops.exp(b - top) + ops.sum(e, axis=axis, keepdims=True)
     return _finish(e / total, mask, scores)
@@ -129,8 +128,7 @@ def null_softmax(
     filled = ops.ones_like(to_float32(scores))
     if mask is not None:  # any shape that broadcasts, such as a mask of whole rows
         filled = ops.where(mask, filled, ops.zeros_like(filled))
-    # 0.0, not 0: JAX's ONNX exporter does not promote mixed dtypes.
-    null = ops.maximum(slots - ops.sum(filled, axis=axis, keepdims=True), 0.0)
+    null = ops.relu(slots - ops.sum(filled, axis=axis, keepdims=True))
     return _beside_nothing(scores, mask, axis, null)
 
 
@@ -155,9 +153,9 @@ def sparsemax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Ten
     k, ordered = _ranks(z, axis)
     inside = 1 + k * ordered > ops.cumsum(ordered, axis=axis)
     size = ops.sum(ops.cast(inside, z.dtype), axis=axis, keepdims=True)
-    support = z >= _smallest(ordered, inside, axis)
-    tau = (ops.sum(ops.where(support, z, 0), axis=axis, keepdims=True) - 1) / size
-    return _finish(ops.where(support, z - tau, 0), mask, scores)
+    outside = z < _smallest(ordered, inside, axis)  # False for NaN, so NaN stays
+    tau = (ops.sum(ops.where(outside, 0, z), axis=axis, keepdims=True) - 1) / size
+    return _finish(ops.where(outside, 0, z - tau), mask, scores)
 
 
 def entmax15(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tensor:
@@ -184,14 +182,14 @@ def entmax15(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tens
     )
     inside = tau <= ordered
     size = ops.sum(ops.cast(inside, z.dtype), axis=axis, keepdims=True)
-    support = z >= _smallest(ordered, inside, axis)
-    chosen = ops.where(support, z, 0)
+    outside = z < _smallest(ordered, inside, axis)  # False for NaN, so NaN stays
+    chosen = ops.where(outside, 0, z)
     tau = _entmax15_threshold(
         size,
         ops.sum(chosen, axis=axis, keepdims=True),
         ops.sum(chosen**2, axis=axis, keepdims=True),
     )
-    return _finish(ops.where(support, (z - tau) ** 2, 0), mask, scores)
+    return _finish(ops.where(outside, 0, (z - tau) ** 2), mask, scores)
 
 
 def hardmax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tensor:
@@ -214,7 +212,7 @@ def hardmax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tenso
     """
     z = to_float32(scores)
     if mask is not None:
-        z = ops.where(mask, z, mask_value(z.dtype))
+        z = hide(z, mask, axis)
     soft = softmax(z, mask, axis)
     hard = ops.cast(first_largest(z, axis), z.dtype)
     return _finish(hard + (soft - ops.stop_gradient(soft)), mask, scores)
@@ -285,18 +283,37 @@ def get(identifier: str | Normalizer) -> Normalizer:
     )
 
 
+def hide(scores: Tensor, mask: Tensor, axis: int = -1) -> Tensor:
+    """Replaces masked scores by −∞, and all scores of a fully masked row by 0.
+
+    No finite number would do, because an unmasked score may be lower. The scores of a
+    fully masked row must be finite, or the gradient would be NaN.
+
+    Args:
+        scores: (..., S), float32 or float64.
+        mask: booleans that broadcast to the scores, True = may attend.
+        axis: the axis to normalize.
+
+    Returns:
+        Scores in the same shape and dtype.
+    """
+    last = axis if axis < 0 else axis - len(scores.shape)  # counted from the end
+    varies = len(mask.shape) >= -last
+    seen = ops.any(mask, axis=last, keepdims=True) if varies else mask
+    return ops.where(mask, scores, ops.where(seen, float("-inf"), 0.0))
+
+
 def _beside_nothing(
     scores: Tensor, mask: Tensor | None, axis: int, null: Any
 ) -> Tensor:
     """Computes exp(zᵢ) / (n₀ + Σⱼ exp(zⱼ)) with n₀ = `null` ≥ 0."""
     z = to_float32(scores)
     if mask is not None:
-        z = ops.where(mask, z, mask_value(z.dtype))
-    # A null memory has score 0. The mask value has the dtype of the scores.
-    least = ops.where(null > 0, ops.zeros_like(null), mask_value(z.dtype))
-    top = ops.stop_gradient(ops.maximum(ops.max(z, axis=axis, keepdims=True), least))
+        z = hide(z, mask, axis)
+    top = ops.stop_gradient(ops.max(z, axis=axis, keepdims=True))
+    top = ops.where(null > 0, ops.relu(top), top)  # a null memory has score 0
     e = ops.exp(z - top)
-    beside = null * ops.exp(-ops.maximum(top, 0))
+    beside = null * ops.exp(-ops.relu(top))
     return _finish(e / (beside + ops.sum(e, axis=axis, keepdims=True)), mask, scores)
 
 
@@ -321,14 +338,17 @@ def _below_zero(scores: Tensor, mask: Tensor | None, axis: int) -> Tensor:
     """Shifts the largest score to 0 and replaces irrelevant scores by −2.
 
     A score more than 1 below the largest affects neither the projection nor its
-    gradient. This keeps sums small and masked keys out of the support.
+    gradient. This keeps sums small and masked keys out of the support. A row whose
+    largest score is NaN or infinite becomes NaN.
     """
     z = to_float32(scores)
     if mask is not None:
-        z = ops.where(mask, z, mask_value(z.dtype))
-    z = z - ops.stop_gradient(ops.max(z, axis=axis, keepdims=True))
+        z = hide(z, mask, axis)
+    top = ops.stop_gradient(ops.max(z, axis=axis, keepdims=True))
+    z = z - top
     out = ops.where(z > -2, z, -2)
-    return out if mask is None else ops.where(mask, out, -2)
+    out = out if mask is None else ops.where(mask, out, -2)
+    return ops.where(ops.isfinite(top), out, float("nan"))
 
 
 def _ranks(z: Tensor, axis: int) -> tuple[Tensor, Tensor]:
@@ -345,4 +365,4 @@ def _entmax15_threshold(size: Tensor, total: Tensor, squares: Tensor) -> Tensor:
     """Computes τ from the sum and the sum of squares of the `size` largest scores."""
     mean = total / size
     spread = (1 - (squares - size * mean**2)) / size
-    return mean - ops.sqrt(ops.maximum(spread, 1e-12))
+    return mean - ops.sqrt(ops.where(spread < 1e-12, 1e-12, spread))

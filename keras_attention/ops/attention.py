@@ -273,7 +273,7 @@ def full_bias(bias: Any, query: Tensor, key: Tensor) -> Tensor | None:
     # −∞ would turn a whole row into NaN, and half precision reads −1e9 as −∞. The bound
     # is still above the value of masked scores, so masked keys get no weight.
     least = max(mask_value(bias.dtype), mask_value(query.dtype)) / 2
-    return ops.maximum(bias, least)
+    return ops.where(bias < least, least, bias)  # NaN stays, and float64 on torch
 
 
 def _check_heads(query: Tensor, key: Tensor, value: Tensor) -> None:

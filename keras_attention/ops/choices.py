@@ -13,9 +13,8 @@ from typing import Any
 
 from keras import ops
 
-from keras_attention.numerics import masks
-from keras_attention.numerics.normalizers import first_largest
-from keras_attention.numerics.precision import mask_value, to_float32
+from keras_attention.numerics import masks, normalizers
+from keras_attention.numerics.precision import to_float32
 from keras_attention.ops.sequence import decoding
 
 Tensor = Any
@@ -45,7 +44,7 @@ def choose(probabilities: Tensor, uniforms: Tensor | None = None) -> Tensor:
     p = ops.stop_gradient(ops.convert_to_tensor(probabilities))
     size = ops.shape(p)[-1]
     if uniforms is None:
-        is_chosen = first_largest(p)
+        is_chosen = normalizers.first_largest(p)
     else:
         rows = ops.reshape(p, (-1, size))
         index = decoding.draw(rows, ops.reshape(uniforms, (-1,)))
@@ -86,8 +85,10 @@ def log_probability(
     """
     z = to_float32(scores)
     if mask is not None:
-        z = ops.where(mask, z, mask_value(z.dtype))
+        z = normalizers.hide(z, mask)
     logs = z - ops.logsumexp(z, axis=-1, keepdims=True)
+    if mask is not None:
+        logs = ops.where(mask, logs, ops.zeros_like(logs))  # 0 times −∞ would be NaN
     return ops.sum(ops.stop_gradient(ops.cast(choice, z.dtype)) * logs, axis=-1)
 
 

@@ -247,7 +247,10 @@ def unit(x: Tensor) -> Tensor:
         (..., D) in the dtype of x, with norm 1 along the last axis.
     """
     full = to_float32(x)
+    # Dividing large vectors by their largest number keeps their squares finite.
+    size = ops.max(ops.abs(full), axis=-1, keepdims=True)
+    full = full / ops.stop_gradient(ops.where(size > 1, size, 1))
     squares = ops.sum(full**2, axis=-1, keepdims=True)
-    is_nonzero = squares > 1e-24
-    unit = full * ops.rsqrt(ops.where(is_nonzero, squares, 1))
-    return ops.cast(ops.where(is_nonzero, unit, 0), x.dtype)
+    is_zero = squares <= 1e-24  # False for NaN, so NaN stays
+    unit = full * ops.rsqrt(ops.where(is_zero, 1, squares))
+    return ops.cast(ops.where(is_zero, 0, unit), x.dtype)

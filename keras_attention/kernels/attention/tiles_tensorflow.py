@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from keras_attention.kernels.attention import reference, tiles
-from keras_attention.numerics import masks
-from keras_attention.numerics.precision import mask_value, to_float32
+from keras_attention.numerics import masks, normalizers
+from keras_attention.numerics.precision import to_float32
 
 Tensor = Any
 
@@ -196,7 +196,7 @@ def _weights(tiles: _Tiles, i: Tensor) -> tuple[Tensor, Tensor | None]:
         t = tiles.start + n * queries + tf.range(queries)
         seen = masks.merge(seen, t[:, None] >= tf.range(keys))
     if seen is not None:
-        scores = tf.where(seen, scores, mask_value(scores.dtype))
+        scores = normalizers.hide(scores, seen)
     alive = None if tiles.mask is None else tf.reduce_any(seen, -1, keepdims=True)
     return tf.nn.softmax(scores), alive
 

@@ -28,7 +28,6 @@ from typing import Any
 from keras import ops
 
 from keras_attention.numerics import masks, normalizers
-from keras_attention.numerics.precision import mask_value
 from keras_attention.ops import scores
 from keras_attention.ops.hopfield import patterns as pattern_checks
 from keras_attention.ops.hopfield.binary_energy import (
@@ -267,7 +266,7 @@ def _check_normalizer(normalizer: str, more: str) -> None:
 
 
 def _hidden(z: Tensor, mask: Tensor | None) -> Tensor:
-    return z if mask is None else ops.where(mask, z, mask_value(z.dtype))
+    return z if mask is None else normalizers.hide(z, mask)
 
 
 def _log_sum(z: Tensor, mask: Tensor | None) -> Tensor:
