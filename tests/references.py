@@ -157,7 +157,7 @@ def each_pair(f):
 
 def _cosine(q, k):
     lengths = np.linalg.norm(q) * np.linalg.norm(k)
-    return q @ k / lengths if lengths > 0 else 0.0
+    return 0.0 if lengths == 0 else q @ k / lengths
 
 
 SCORES = {

@@ -51,14 +51,15 @@ def sinusoid(position: Tensor, width: int, max_wavelength: float = 1e4) -> Tenso
         max_wavelength: m.
 
     Returns:
-        (..., d), float32, because half precision would round positions above 256.
+        (..., d), float32, because half precision would round positions above 256. The
+        error is below 2e-6 for integer positions up to 2²³.
 
     Reference:
         Vaswani et al., "Attention is all you need" (2017), section 3.5.
     """
     pairs = 2 * (np.arange(width) // 2)
-    rate = ops.convert_to_tensor(float(max_wavelength) ** (-pairs / width), "float32")
-    angle = ops.expand_dims(ops.cast(position, "float32"), -1) * rate  # (..., d)
+    rates = float(max_wavelength) ** (-pairs / width)
+    angle = _angle(ops.expand_dims(ops.cast(position, "float32"), -1), rates)
     odd = ops.convert_to_tensor(np.arange(width) % 2 == 1)
     return ops.where(odd, ops.cos(angle), ops.sin(angle))
 
@@ -157,15 +158,14 @@ def rotate(
             weights.
 
     Returns:
-        (..., T, H, E), in the dtype of x. The angles are computed in float32.
+        (..., T, H, E), in the dtype of x. Sines and cosines are computed in float32;
+        their error is below 2e-6 for integer positions up to 2²³.
 
     Reference:
         Su et al., "RoFormer" (2021), equation 34.
     """
-    turns = ops.convert_to_tensor(rates, "float32")
-    angle = (
-        ops.expand_dims(ops.cast(position, "float32"), (-2, -1)) * turns
-    )  # (T, 1, E/2)
+    position = ops.expand_dims(ops.cast(position, "float32"), (-2, -1))
+    angle = _angle(position, rates)  # (T, 1, E/2)
     cos, sin = (wave(angle) * amplitude for wave in (ops.cos, ops.sin))
     z = to_float32(x)
     half = x.shape[-1] // 2
@@ -180,6 +180,34 @@ def rotate(
     else:
         out = ops.concatenate(turned, axis=-1)
     return ops.cast(out, x.dtype)  # (..., T, H, E)
+
+
+def _angle(position: Tensor, rates: Array) -> Tensor:
+    """Computes position · rates modulo 2π without the rounding of large products.
+
+    With p = 2048 a + b and the frequency f = rates / 2π, the number of turns is
+    a · (2048 f) + b · f. Whole turns do not count, so both factors are reduced to their
+    fractions. Each fraction is split into a multiple of 2⁻¹¹, whose product with a or
+    b is exact in float32, and a small rest.
+
+    Args:
+        position: float32 that broadcasts to (..., n).
+        rates: (n,).
+
+    Returns:
+        (..., n), float32, between −π and π up to rounding.
+    """
+    frequency = np.asarray(rates, "float64") / (2 * np.pi)
+    high = ops.floor(position / 2048)
+    low = position - 2048 * high
+    turns, rest = 0.0, 0.0
+    for part, factor in ((high, 2048 * frequency), (low, frequency)):
+        fraction = factor - np.floor(factor)
+        coarse = np.floor(fraction * 2048) / 2048
+        turns = turns + part * ops.convert_to_tensor(coarse, "float32")
+        rest = rest + part * ops.convert_to_tensor(fraction - coarse, "float32")
+    turns = turns - ops.round(turns) + rest
+    return (turns - ops.round(turns)) * (2 * np.pi)
 
 
 def alibi_slopes(heads: int) -> Array:

@@ -21,6 +21,8 @@ from keras_attention.numerics.precision import HALF, to_float32
 Tensor = Any
 Score = Callable[[Tensor, Tensor], Tensor]
 
+DIRECT = 8  # largest width for which `rbf` squares differences
+
 
 def dot(query: Tensor, key: Tensor) -> Tensor:
     """Computes the dot product qᵀk.
@@ -77,6 +79,11 @@ def rbf(query: Tensor, key: Tensor, gamma: float | Tensor = 1.0) -> Tensor:
     the weights K(q, kᵢ) / Σⱼ K(q, kⱼ) of Nadaraya–Watson regression, with K = exp(−γ ‖q
     − k‖²).
 
+    For up to 8 features, the differences are squared, so the result is accurate also
+    far from the origin. For more features, the square is expanded. Let d be the
+    distance of q and k from the point nearest the origin in the box around all queries
+    and keys; the error of ‖q − k‖² is then about 1e-7 d².
+
     Args:
         query: (..., T, D).
         key: (..., S, D).
@@ -88,13 +95,9 @@ def rbf(query: Tensor, key: Tensor, gamma: float | Tensor = 1.0) -> Tensor:
     Reference:
         Nadaraya, "On estimating regression" (1964); Watson (1964).
     """
-    q, k = to_float32(query), to_float32(key)
-    squares = (
-        ops.sum(q**2, axis=-1)[..., :, None]
-        + ops.sum(k**2, axis=-1)[..., None, :]
-        - 2 * dot(q, k)
-    )  # (..., T, S)
-    similarity = ops.multiply(-gamma, ops.maximum(squares, 0))
+    check_widths(query, key)
+    squares = _squared_distances(to_float32(query), to_float32(key))  # (..., T, S)
+    similarity = ops.multiply(-gamma, squares)
     if keras.backend.standardize_dtype(query.dtype) == "float16":
         # Clip to the range of float16.
         similarity = ops.maximum(similarity, float(np.finfo("float16").min))
@@ -127,9 +130,10 @@ def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool = False) -> 
     By default the score is computed as Σ v − 2 Σ v / (1 + e^{2q} e^{2k}). This equal
     form needs far fewer exponentials. It is evaluated for a chunk of pairs at a time,
     forward and backward, and never stores the units (..., T, S, U) of all pairs. Its
-    error is about 1e-6 of Σ |v|. Values of q and k are clipped to ±43. Clipping changes
-    the result only if the other value has the opposite sign and a magnitude above 35;
-    otherwise tanh(q + k) is ±1 anyway. Use `exact` for such values and for forward-mode
+    error is about 1e-6 of Σ |v|. If some queries and some keys are far from 0 (both
+    above 33 and one above 43 in magnitude), each pair is computed explicitly, which is
+    slower; on TensorFlow, this stores all units. The results of all forms agree to
+    about 1e-6 of Σ |v|, whatever the size of the batch. Use `exact` for forward-mode
     derivatives, which the default does not support. Second derivatives store all units.
 
     The plain form, vᵀ tanh(q + k), is also used for few pairs (where it is faster), on
@@ -235,6 +239,34 @@ def check_widths(query: Tensor, key: Tensor) -> None:
             "'general' and 'additive' scores compare all widths. "
             f"Received: query.shape={tuple(query.shape)}, key.shape={tuple(key.shape)}"
         )
+
+
+def _squared_distances(q: Tensor, k: Tensor) -> Tensor:
+    """Computes ‖q − k‖² of (..., T, D) and (..., S, D), (..., T, S)."""
+    width = q.shape[-1]
+    if width is not None and width <= DIRECT:
+        squares = 0.0
+        for i in range(width):  # stores no differences (..., T, S, D)
+            difference = q[..., :, None, i] - k[..., None, :, i]
+            squares = squares + difference * difference
+        return squares
+    # The expanded square cancels far from the origin, so a common point is subtracted.
+    # The nearest point of the box to the origin moves no number away from 0. A mean
+    # would: one distant key, even a masked one, would spoil all distances.
+    low, high = (
+        pick(*(of(x, axis=-2, keepdims=True) for x in (q, k)))
+        for pick, of in ((ops.minimum, ops.min), (ops.maximum, ops.max))
+    )
+    nearest = ops.relu(low) - ops.relu(-high)  # (..., 1, D)
+    nearest = ops.where(ops.isfinite(nearest), nearest, 0)
+    nearest = ops.stop_gradient(nearest)  # no distance depends on it
+    q, k = q - nearest, k - nearest
+    squares = (
+        ops.sum(q**2, axis=-1)[..., :, None]
+        + ops.sum(k**2, axis=-1)[..., None, :]
+        - 2 * dot(q, k)
+    )  # (..., T, S)
+    return ops.relu(squares)
 
 
 def unit(x: Tensor) -> Tensor:

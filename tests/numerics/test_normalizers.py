@@ -311,3 +311,58 @@ def test_null_softmax_between_softmax_and_softmax1():
         np.testing.assert_allclose(
             to_numpy(null(scores, slots=slots)), to_numpy(call(name, scores)), 1e-5
         )
+
+
+# What is not finite
+
+FORMULAS = [*NAMES, "null_softmax"]
+
+
+def weigh(name, scores, mask, dtype="float32"):
+    form = normalizers.null_softmax if name == "null_softmax" else normalizers.get(name)
+    with np.errstate(all="ignore"):
+        mask = None if mask is None else ops.convert_to_tensor(mask)
+        return to_numpy(form(tensor(scores, dtype), mask))
+
+
+@pytest.mark.parametrize("dtype", references.DTYPES)
+@pytest.mark.parametrize("name", [n for n in FORMULAS if n != "linear"])
+def test_divergence_shows_and_masked_divergence_does_not(name, dtype):
+    mask = np.array([True, True, False, True, True])
+    rows = np.array([[1.0, 2, 0, -1, 0.5]] * 4)
+    rows[1:, 1] = np.nan, np.inf, -np.inf
+    finite = weigh(name, rows[:1], mask, dtype)
+    for allowed in (None, mask):
+        weights = weigh(name, rows, allowed, dtype)
+        seen = slice(None) if allowed is None else allowed
+        assert np.all(np.isnan(weights[1:3][:, seen]))
+        assert np.all(np.isfinite(weights[[0, 3]]))
+        assert np.all(weights[3, 1] == 0)
+    for bad in (np.nan, np.inf, -np.inf):  # in a masked key
+        rows[0, 2] = bad
+        np.testing.assert_array_equal(weigh(name, rows[:1], mask, dtype), finite)
+
+
+@pytest.mark.parametrize("name", ["softmax", "sparsemax", "entmax15", "hardmax"])
+def test_scores_below_every_mask_value(name):
+    scores = np.array([[-3e38, -2e38, 5.0, -2e38, -3.4e38]])
+    mask = np.array([True, True, False, True, True])
+    expected = references.NORMALIZERS[name](scores, mask)
+    np.testing.assert_allclose(weigh(name, scores, mask), expected, atol=1e-6)
+    nothing = np.full((1, 5), -np.inf)  # softmax of these is NaN
+    assert np.all(np.isnan(weigh(name, nothing, mask)[0, mask]))
+
+
+@pytest.mark.parametrize(
+    "name", ["softmax", "softmax1", "sparsemax", "entmax15", "null_softmax"]
+)
+@pytest.mark.skipif(
+    keras.config.backend() not in ("torch", "tensorflow"),
+    reason="Keras computes in float32 on the other backends",
+)
+def test_float64(name):
+    scores = 3 * references.normal(20, 5)
+    mask = np.random.default_rng(0).random((20, 5)) < 0.7
+    of = {**references.NORMALIZERS, "null_softmax": references.null_softmax}
+    found = weigh(name, scores, mask, "float64")
+    np.testing.assert_allclose(found, of[name](scores, mask), rtol=0, atol=1e-14)

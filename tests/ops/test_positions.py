@@ -197,3 +197,39 @@ def test_places_of_gaps_are_uniform():
 
 # No gap in half of the cases; else one, before, between or after the two facts.
 OUTCOMES = {(2, 1): 1 / 2 + 1 / 6, (3, 1): 1 / 6, (3, 2): 1 / 6}
+
+
+FAR = [0, 1, 2047, 2048, 10**6 + 7, 2**23]
+
+
+def test_sinusoid_far_from_the_start():
+    position = np.array([*FAR, -(10**6)], "int32")
+    encoded = to_numpy(positions.sinusoid(ops.convert_to_tensor(position), 32))
+    rates = 1e4 ** (-2 * (np.arange(32) // 2) / 32)
+    angle = position[:, None] * rates
+    expected = np.where(np.arange(32) % 2, np.cos(angle), np.sin(angle))
+    np.testing.assert_allclose(encoded, expected, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_rotation_far_from_the_start(interleaved):
+    x = references.normal(2, len(FAR), 3, 8)
+    rates = positions.rotary_rates(8)
+    turned = to_numpy(
+        positions.rotate(
+            tensor(x), ops.convert_to_tensor(FAR), rates, interleaved=interleaved
+        )
+    )
+    angle = np.array(FAR)[:, None, None] * rates
+    halves = (0, 2), (1, 2)
+    first, second = (
+        x[..., a::b] if interleaved else x[..., 4 * a : 4 * a + 4] for a, b in halves
+    )
+    cos, sin = np.cos(angle), np.sin(angle)
+    pairs = first * cos - second * sin, second * cos + first * sin
+    expected = (
+        np.stack(pairs, -1).reshape(x.shape)
+        if interleaved
+        else np.concatenate(pairs, -1)
+    )
+    np.testing.assert_allclose(turned, expected, rtol=0, atol=1e-5)

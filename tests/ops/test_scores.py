@@ -166,3 +166,102 @@ def test_get_takes_callables_and_names_what_it_knows():
     known = "cosine.*dot.*rbf.*scaled_dot"
     with pytest.raises(ValueError, match=f"{known}.*Received: score='dott'"):
         scores.get("dott")
+
+
+@pytest.mark.parametrize("width", [1, 7, 16])
+@pytest.mark.parametrize("gamma", [1.0, 100.0])
+@pytest.mark.parametrize("offset", [2005.0, 20000.0, -20000.0])
+def test_rbf_far_from_the_origin(offset, gamma, width):
+    """Years, for example, whose squares cancel in float32."""
+    rng = np.random.default_rng(0)
+    query = offset + rng.integers(-15, 15, (3, width)) + 0.25
+    key = offset + rng.integers(-15, 15, (31, width))
+    weights = normalizers.softmax(scores.rbf(tensor(query), tensor(key), gamma))
+    expected = references.softmax(gamma * references.SCORES["rbf"](query, key))
+    np.testing.assert_allclose(to_numpy(weights), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_distant_key_does_not_spoil_distances_of_others():
+    query, key = references.normal(3, 16), references.normal(5, 16, seed=1)
+    key[2] = 1e6  # a masked key may hold anything
+    similar = to_numpy(scores.rbf(tensor(query), tensor(key)))
+    expected = references.SCORES["rbf"](query, key)
+    np.testing.assert_allclose(similar, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [1e-4, 1.0, 1e4, 1e10, 1e20, 1e38])
+def test_cosine_of_every_size(size):
+    query, key = references.normal(3, 5), references.normal(7, 5, seed=1)
+    similar = to_numpy(scores.cosine(tensor(size * query), tensor(key / size)))
+    if size > 1e10:  # vectors with a norm below 1e-12 count as 0
+        similar = to_numpy(scores.cosine(tensor(size * query), tensor(key)))
+    expected = references.SCORES["cosine"](query, key)
+    np.testing.assert_allclose(similar, expected, atol=1e-6)
+    slopes = gradient(
+        lambda q, k: ops.sum(scores.cosine(q, k)), query * min(size, 1e20), key
+    )
+    assert all(np.all(np.isfinite(slope)) for slope in slopes)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_scores_show_what_is_not_finite(name, bad):
+    query, key = references.normal(2, 3, 9), references.normal(2, 7, 9, seed=1)
+    query[0, 1, 2] = key[1, 4, 3] = bad
+    with np.errstate(all="ignore"):
+        similar = to_numpy(scores.get(name)(tensor(query), tensor(key)))
+        expected = references.SCORES[name](query, key)
+    shown = ~np.isfinite(expected)
+    assert np.all(~np.isfinite(similar[shown]))
+    np.testing.assert_allclose(similar[~shown], expected[~shown], atol=1e-4)
+
+
+WIDE = [  # queries and keys with which tanh(q + k) is not what clipped values give
+    (60.0, -50.0),
+    (-60.0, 58.5),
+    (1e4, -1e4 + 0.5),
+    (1e20, -1e20),
+    (200.0, 3.0),
+    (-3.0, 200.0),
+    (40.0, -42.0),
+    (np.inf, -50.0),
+    (np.inf, -np.inf),
+    (np.nan, 50.0),
+    (1.0, np.nan),
+]
+
+
+@pytest.mark.parametrize("batch", [1, 64])  # below and above the least work that pays
+def test_additive_far_from_zero_in_every_size(batch):
+    """The factored form clipped queries and keys to ±43."""
+    scale = references.normal(8, seed=2)
+    for q, k in WIDE:
+        query = references.normal(batch, 5, 8)
+        key = references.normal(batch, 7, 8, seed=1)
+        query[:, 1, 2], key[:, 3, 2] = q, k
+        with np.errstate(all="ignore"):
+            expected = _additive(rounded32(query), rounded32(key), scale)
+            similar = scores.additive(tensor(query), tensor(key), tensor(scale))
+            precomputed = scores.precompute_key(tensor(key))
+            single = scores.additive(tensor(query[:, 1:2]), precomputed, tensor(scale))
+        error = {"rtol": 0, "atol": 2e-6 * np.abs(scale).sum() + 1e-6}
+        np.testing.assert_allclose(to_numpy(similar), expected, **error)
+        np.testing.assert_allclose(to_numpy(single), expected[:, 1:2], **error)
+
+
+def rounded32(x):
+    return x.astype("float32").astype("float64")
+
+
+@pytest.mark.parametrize("batch", [1, 64])
+def test_gradient_of_additive_far_from_zero(batch):
+    query, key = 20 * references.normal(batch, 5, 8), references.normal(batch, 7, 8)
+    query[:, 1, 2], key[:, 3, 2] = 60.25, -60.0
+    scale = references.normal(8, seed=2)
+    found = gradient(lambda *x: ops.sum(scores.additive(*x)), query, key, scale)
+    query, key = rounded32(query), rounded32(key)
+    units = np.tanh(query[:, :, None] + key[:, None])
+    part = scale * (1 - units**2)
+    expected = part.sum(2), part.sum(1), units.sum((0, 1, 2))
+    for slope, wanted in zip(found, expected):
+        np.testing.assert_allclose(slope, wanted, rtol=1e-4, atol=1e-4)

@@ -10,7 +10,12 @@ from jax import lax
 from jax import numpy as jnp
 
 from keras_attention.kernels.additive import reference as plain
-from keras_attention.kernels.additive.reference import PrecomputedKey, exponential
+from keras_attention.kernels.additive.reference import (
+    SAFE,
+    PrecomputedKey,
+    exponential,
+    is_wide,
+)
 from keras_attention.kernels.keras import is_exporting
 
 Tensor = Any
@@ -35,7 +40,9 @@ def additive(
     """Computes the factored form; in exports and for unknown sizes, the plain form."""
     if isinstance(key, PrecomputedKey):
         if query.shape[1] == 1 and not exact:
-            return _one_query(query, *key, scale)
+            # NaN counts as far from 0.
+            wide = ~jnp.all(jnp.abs(key.key) <= SAFE)
+            return lax.cond(wide, _one_plain, _one_query, query, *key, scale)
         key = key.key
     known = all(isinstance(n, int) for n in (*query.shape, *key.shape))
     if exact or not known or not plain.pays(query, key) or is_exporting():
@@ -44,8 +51,11 @@ def additive(
     (queries, width), keys = query.shape[-2:], key.shape[-2]
     q = query.reshape(-1, queries, width)  # (B, T, U)
     k = key.reshape(-1, keys, width)  # (B, S, U)
-    form = _factored if jax.default_backend() == "cpu" else _recomputed
-    return form(q, k, scale).reshape(*query.shape[:-1], keys)
+    if jax.default_backend() == "cpu":
+        scores = lax.cond(is_wide(q, k), _recomputed, _factored, q, k, scale)
+    else:
+        scores = _recomputed(q, k, scale)
+    return scores.reshape(*query.shape[:-1], keys)
 
 
 @jax.custom_vjp
@@ -131,7 +141,10 @@ def _sums(a: Tensor, b: Tensor, slope: Tensor, both: bool) -> tuple[Tensor, Tens
 
 
 def _recomputed(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
-    """Computes the plain form in large chunks, for devices with a fast tanh."""
+    """Computes the plain form in large chunks.
+
+    It is used on devices with a fast tanh and for queries and keys far from 0.
+    """
     (samples, queries, width), keys = query.shape, key.shape[1]
     tile = max(1, min(queries, GPU_CHUNK // (samples * keys * width)))
     rows = _padded(query, 1, tile).reshape(samples, -1, tile, width)
@@ -146,6 +159,11 @@ def _one_query(query: Tensor, key: Tensor, exp_key: Tensor, scale: Tensor) -> Te
     """Computes scores (B, 1, S) of queries (B, 1, U). Only the gradient uses `key`."""
     r = 1 / (1 + exponential(query) * exp_key)  # (B, S, U)
     return (jnp.sum(scale) - 2 * jnp.matmul(r, scale))[:, None]
+
+
+def _one_plain(query: Tensor, key: Tensor, exp_key: Tensor, scale: Tensor) -> Tensor:
+    """Computes the plain form, for keys far from 0."""
+    return plain.additive(query, key, scale, True)
 
 
 def _one_forward(*saved: Tensor) -> tuple[Tensor, Any]:

@@ -5,7 +5,8 @@ other kernels in this folder compute the equal factored form
 
     vᵀ tanh(q + k) = Σ v − 2 Σ v r,    r = 1 / (1 + e^{2q} e^{2k})
 
-which needs exponentials only of queries and keys. These kernels define a custom
+which needs exponentials only of queries and keys. Far from 0 it is wrong (`is_wide`);
+r = sigmoid(−2q − 2k) of each pair then replaces it. These kernels define a custom
 gradient with d tanh = 4 r (1 − r). Many queries are processed chunk by chunk, and the
 gradient recomputes each chunk. A decoder scores single queries against the same keys:
 `precompute_key` then computes e^{2k} once for all steps.
@@ -28,6 +29,10 @@ Tensor = Any
 # Within ±RANGE, an exponential and its inverse fit into float32. The product of two
 # exponentials may overflow; r is then 0, which is correct.
 RANGE = 43.0
+# If all queries or all keys are within ±SAFE, clipping the others to ±RANGE is correct:
+# for |q| > 43 and |k| ≤ 33, |q + k| > 10 before and |q + k| ≥ 10 after clipping, and 1 −
+# |tanh x| < 5e-9 for |x| ≥ 10, less than the rounding of 1 in float32.
+SAFE = 33.0
 LEAST_ROWS = 4  # with fewer queries or keys, the factored form saves nothing
 LEAST_UNITS = 2**14  # smallest B · T · S · U for which a loop pays off
 UNKNOWN = 64  # the assumed value of an unknown size
@@ -79,6 +84,23 @@ def pays(query: Tensor, key: Tensor) -> bool:
     sizes = [UNKNOWN if n is None else n for n in (*query.shape, key.shape[-2])]
     fewest = min(sizes[-3], sizes[-1])
     return fewest >= LEAST_ROWS and math.prod(sizes) >= LEAST_UNITS
+
+
+def is_wide(query: Tensor, key: Tensor) -> Tensor:
+    """Returns whether the factored form is wrong for some pair; True for NaN.
+
+    Args:
+        query: (..., U).
+        key: (..., U).
+
+    Returns:
+        A boolean scalar.
+    """
+    q, k = (ops.max(ops.abs(x)) for x in (query, key))
+    fits = ops.logical_or(q <= SAFE, k <= SAFE)
+    fits = ops.logical_or(fits, ops.logical_and(q <= RANGE, k <= RANGE))
+    known = ops.logical_and(q == q, k == k)  # a NaN must not hide behind the other
+    return ops.logical_not(ops.logical_and(fits, known))
 
 
 def exponential(x: Tensor) -> Tensor:

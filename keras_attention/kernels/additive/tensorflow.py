@@ -44,7 +44,11 @@ def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool) -> Tensor:
     width, keys = query.shape[-1], _size(key, -2)
     q = tf.reshape(query, (-1, _size(query, -2), width))  # (B, T, U)
     k = tf.reshape(key, (-1, keys, width))  # (B, S, U)
-    scores = _factored(q, k, scale)
+    scores = tf.cond(
+        plain.is_wide(q, k),
+        lambda: plain.additive(q, k, scale, True),
+        lambda: _factored(q, k, scale),
+    )
     shape = [_size(query, i) for i in range(len(query.shape) - 1)]
     return tf.reshape(scores, (*shape, keys))
 

@@ -11,8 +11,10 @@ import torch
 from keras_attention.kernels.additive import reference as plain
 from keras_attention.kernels.additive.reference import (
     RANGE,
+    SAFE,
     PrecomputedKey,
     exponential,
+    is_wide,
 )
 from keras_attention.kernels.tracing.torch import is_traced
 
@@ -22,8 +24,14 @@ CPU_CHUNK, GPU_CHUNK = 2**19, 2**25  # largest queries · keys · units stored
 
 
 def precompute_key(key: Tensor) -> Tensor | PrecomputedKey:
-    """Returns the keys (B, S, U) with their exponentials; in traces, only the keys."""
-    if is_traced(key):
+    """Returns the keys (B, S, U) with their exponentials, or only the keys.
+
+    It returns only the keys in traces, for keys that the factored form cannot take, and
+    on a GPU, where a tanh is as fast and reading the largest key would block.
+    """
+    if is_traced(key) or key.device.type != "cpu":
+        return key
+    if not (key.numel() and key.detach().abs().amax() <= SAFE):  # False for NaN
         return key
     exp_key = key.detach().clamp(-RANGE, RANGE).mul_(2).exp_()
     return PrecomputedKey(key, exp_key)
@@ -46,7 +54,9 @@ def additive(
     (queries, width), keys = query.shape[-2:], key.shape[-2]
     q = query.reshape(-1, queries, width)  # (B, T, U)
     k = key.reshape(-1, keys, width)  # (B, S, U)
-    return _Additive.apply(q, k, scale).reshape(*query.shape[:-1], keys)
+    # On a GPU, the sigmoid of each pair is as fast, and reading `is_wide` would block.
+    wide = query.device.type != "cpu" or bool(is_wide(q.detach(), k.detach()))
+    return _Additive.apply(q, k, scale, wide).reshape(*query.shape[:-1], keys)
 
 
 class _OneQuery(torch.autograd.Function):
@@ -80,30 +90,34 @@ class _Additive(torch.autograd.Function):
     """Computes scores (B, T, S); the gradient recomputes each chunk."""
 
     @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, scale: Tensor, wide: bool
+    ) -> Tensor:
         ctx.save_for_backward(query, key, scale)
+        ctx.wide = wide
         scores = query.new_empty(*query.shape[:2], key.shape[1])  # (B, T, S)
         weight = -2 * scale
-        for sample, rows, r in _chunks(query, key):
+        for sample, rows, r in _chunks(query, key, wide):
             out = scores[sample, rows].view(-1)
             torch.mv(r.view(-1, len(scale)), weight, out=out)
         return scores.add_(scale.sum())
 
     @staticmethod
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, ...]:
-        # Gradients are recorded here only for second derivatives.
-        form = plain.gradients if torch.is_grad_enabled() else _gradients
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         query, key, scale = ctx.saved_tensors
-        return form(query, key, scale, slope)
+        # Gradients are recorded here only for second derivatives.
+        if torch.is_grad_enabled():
+            return *plain.gradients(query, key, scale, slope), None
+        return *_gradients(query, key, scale, slope, ctx.wide), None
 
 
 def _gradients(
-    query: Tensor, key: Tensor, scale: Tensor, slope: Tensor
+    query: Tensor, key: Tensor, scale: Tensor, slope: Tensor, wide: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Computes the gradients with respect to `query`, `key` and `scale`, by chunks."""
     sums, dq = torch.empty_like(query), torch.empty_like(query)  # (B, T, U)
     dk = torch.zeros_like(key)  # (B, S, U)
-    for sample, rows, r in _chunks(query, key):
+    for sample, rows, r in _chunks(query, key, wide):
         part = slope[sample, rows, :, None] * r  # (·, S, U)
         torch.sum(part, 1, out=sums[sample, rows])
         part.addcmul_(part, r, value=-1)  # slope · r (1 − r)
@@ -113,9 +127,11 @@ def _gradients(
     return 4 * scale * dq, 4 * scale * dk, dscale
 
 
-def _chunks(query: Tensor, key: Tensor) -> Iterator[tuple[int, slice, Tensor]]:
+def _chunks(
+    query: Tensor, key: Tensor, wide: bool
+) -> Iterator[tuple[int, slice, Tensor]]:
     """Yields the sample, the query rows and r (rows, S, U) of each chunk."""
-    q, k = exponential(query), exponential(key)
+    q, k = (-2 * x if wide else exponential(x) for x in (query, key))
     (samples, queries, width), keys = query.shape, key.shape[1]
     size = CPU_CHUNK if query.device.type == "cpu" else GPU_CHUNK
     count = max(1, min(queries, size // (keys * width)))
@@ -125,5 +141,8 @@ def _chunks(query: Tensor, key: Tensor) -> Iterator[tuple[int, slice, Tensor]]:
         for start in range(0, queries, count):
             rows = slice(start, min(start + count, queries))
             r = held[: rows.stop - start]
-            torch.addcmul(one, q[sample, rows, None], k[sample, None], out=r)
-            yield sample, rows, r.reciprocal_()
+            a, b = q[sample, rows, None], k[sample, None]
+            if wide:
+                yield sample, rows, torch.add(a, b, out=r).sigmoid_()
+            else:
+                yield sample, rows, torch.addcmul(one, a, b, out=r).reciprocal_()

@@ -21,7 +21,10 @@ SIZE = (3, 1, 17, 37)  # B, T, S, U
 def score(query, key, scale, exact=False):
     precomputed = scores.precompute_key(key)
     leaves = keras.tree.flatten(precomputed)
-    assert (len(leaves) > 1) == PRECOMPUTES
+    if BACKEND == "torch":  # keys far from 0 need the plain form
+        assert (len(leaves) > 1) == bool(ops.max(ops.abs(key)) <= 33)
+    else:
+        assert (len(leaves) > 1) == PRECOMPUTES
     assert {tuple(x.shape) for x in leaves} == {tuple(key.shape)}
     return scores.additive(query, precomputed, scale, exact)
 
