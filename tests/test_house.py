@@ -380,7 +380,7 @@ def eager_calls():
     layer = layers.AttentionRNN(cell, attention, return_sequences=True)
     given = (steps, memory)
     yield pytest.param(50, layer, given, {}, id="attention_rnn")
-    yield pytest.param(50, layer, given, {"memory_mask": padding}, id="rnn_masked")
+    yield pytest.param(51, layer, given, {"memory_mask": padding}, id="rnn_masked")
     layer = layers.DNC(layers.DNCCell(keras.layers.LSTMCell(8), 16, 4))
     yield pytest.param(40, layer, (steps,), {}, id="dnc")
 

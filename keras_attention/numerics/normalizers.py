@@ -178,7 +178,7 @@ def entmax15(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tens
     z = _below_zero(to_float32(scores) / 2, mask, axis)
     k, ordered = _ranks(z, axis)
     tau = _entmax15_threshold(
-        k, ops.cumsum(ordered, axis=axis), ops.cumsum(ordered**2, axis=axis)
+        k, ops.cumsum(ordered, axis=axis), ops.cumsum(ops.square(ordered), axis=axis)
     )
     inside = tau <= ordered
     size = ops.sum(ops.cast(inside, z.dtype), axis=axis, keepdims=True)
@@ -187,9 +187,9 @@ def entmax15(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tens
     tau = _entmax15_threshold(
         size,
         ops.sum(chosen, axis=axis, keepdims=True),
-        ops.sum(chosen**2, axis=axis, keepdims=True),
+        ops.sum(ops.square(chosen), axis=axis, keepdims=True),
     )
-    return _finish(ops.where(outside, 0, (z - tau) ** 2), mask, scores)
+    return _finish(ops.where(outside, 0, ops.square(z - tau)), mask, scores)
 
 
 def hardmax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tensor:
@@ -364,5 +364,5 @@ def _smallest(ordered: Tensor, inside: Tensor, axis: int) -> Tensor:
 def _entmax15_threshold(size: Tensor, total: Tensor, squares: Tensor) -> Tensor:
     """Computes τ from the sum and the sum of squares of the `size` largest scores."""
     mean = total / size
-    spread = (1 - (squares - size * mean**2)) / size
+    spread = (1 - (squares - size * ops.square(mean))) / size
     return mean - ops.sqrt(ops.where(spread < 1e-12, 1e-12, spread))

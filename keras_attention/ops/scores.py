@@ -22,6 +22,7 @@ Tensor = Any
 Score = Callable[[Tensor, Tensor], Tensor]
 
 DIRECT = 8  # largest width for which `rbf` squares differences
+LARGE = 2.0**50  # numbers whose squares may be infinite in float32 are larger
 
 
 def dot(query: Tensor, key: Tensor) -> Tensor:
@@ -279,9 +280,10 @@ def unit(x: Tensor) -> Tensor:
         (..., D) in the dtype of x, with norm 1 along the last axis.
     """
     full = to_float32(x)
-    # Dividing large vectors by their largest number keeps their squares finite.
-    size = ops.max(ops.abs(full), axis=-1, keepdims=True)
-    full = full / ops.stop_gradient(ops.where(size > 1, size, 1))
+    # Smaller numbers keep the squares of large vectors finite.
+    largest = ops.stop_gradient(ops.max(ops.abs(full), axis=-1, keepdims=True))
+    factor = ops.where(largest > LARGE, LARGE**-1.6, 1)
+    full = full * ops.cast(factor, full.dtype)
     squares = ops.sum(full**2, axis=-1, keepdims=True)
     is_zero = squares <= 1e-24  # False for NaN, so NaN stays
     unit = full * ops.rsqrt(ops.where(is_zero, 1, squares))

@@ -49,6 +49,7 @@ RUNS = {
     "torch-lengths": GIVEN,
     "torch-fixed": GIVEN[-2:],
     "tensorflow-open": PART,
+    "jax-lengths": ["attention-entmax15"],
     "jax-open": [*PART, "attention-sparsemax", "heads-axes-1"],
 }
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import keras
@@ -28,10 +30,16 @@ GPU_CHUNK = 2**24
 
 
 def precompute_key(key: Tensor) -> Tensor | PrecomputedKey:
-    """Returns the keys (B, S, U) with their exponentials; in exports, only the keys."""
+    """Returns the keys (B, S, U) with their exponentials; in exports, only the keys.
+
+    If some keys are far from 0, all exponentials are NaN: `_is_far` reads this sign in
+    each step, where reading all keys would take as long as the step.
+    """
     if is_exporting():
         return key
-    return PrecomputedKey(key, lax.stop_gradient(exponential(key)))
+    near = jnp.all(jnp.abs(key) <= SAFE)  # False for NaN
+    exp_key = jnp.where(near, exponential(key), jnp.nan)
+    return PrecomputedKey(key, lax.stop_gradient(exp_key))
 
 
 def additive(
@@ -40,9 +48,7 @@ def additive(
     """Computes the factored form; in exports and for unknown sizes, the plain form."""
     if isinstance(key, PrecomputedKey):
         if query.shape[1] == 1 and not exact:
-            # NaN counts as far from 0.
-            wide = ~jnp.all(jnp.abs(key.key) <= SAFE)
-            return lax.cond(wide, _one_plain, _one_query, query, *key, scale)
+            return _one_query(query, *key, scale)
         key = key.key
     known = all(isinstance(n, int) for n in (*query.shape, *key.shape))
     if exact or not known or not plain.pays(query, key) or is_exporting():
@@ -52,21 +58,42 @@ def additive(
     q = query.reshape(-1, queries, width)  # (B, T, U)
     k = key.reshape(-1, keys, width)  # (B, S, U)
     if jax.default_backend() == "cpu":
-        scores = lax.cond(is_wide(q, k), _recomputed, _factored, q, k, scale)
+        scores = _by_tiles(q, k, scale)
     else:
         scores = _recomputed(q, k, scale)
     return scores.reshape(*query.shape[:-1], keys)
 
 
+class _Form(NamedTuple):
+    """A form of r = 1 / (1 + e^{2q} e^{2k}) = r(of(q), of(k))."""
+
+    of: Callable[[Tensor], Tensor]
+    r: Callable[[Tensor, Tensor], Tensor]
+
+
+_factored = _Form(exponential, lambda a, b: 1 / (1 + a * b))
+_explicit = _Form(lambda x: -2 * x, lambda a, b: jax.nn.sigmoid(a + b))
+
+
 @jax.custom_vjp
 @jax.jit
-def _factored(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
-    """Computes scores (B, T, S), tile by tile, 16 units per step."""
+def _by_tiles(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
+    """Computes scores (B, T, S), tile by tile, in the form that is right."""
+    return lax.cond(
+        is_wide(query, key),
+        partial(_scores, _explicit),
+        partial(_scores, _factored),
+        *(query, key, scale),
+    )
+
+
+def _scores(form: _Form, query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
+    """Computes scores (B, T, S), 16 units per step."""
     (samples, queries, _), keys = query.shape, key.shape[1]
     tile = max(1, min(queries, SCORES // keys, 64))
     # The padding of the last tile is cut off or has weight 0.
-    q = _padded(_padded(exponential(query), 1, tile), 2, UNROLLED)
-    k = _padded(exponential(key), 2, UNROLLED)
+    q = _padded(_padded(form.of(query), 1, tile), 2, UNROLLED)
+    k = _padded(form.of(key), 2, UNROLLED)
     groups, tiles = q.shape[2] // UNROLLED, q.shape[1] // tile
     q = q.reshape(samples * tiles, tile, groups, UNROLLED).transpose(0, 2, 3, 1)
     k = k.reshape(samples, keys, groups, UNROLLED).transpose(0, 2, 3, 1)
@@ -76,7 +103,7 @@ def _factored(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
         def step(scores: Tensor, group: Any) -> tuple[Tensor, None]:
             a, b, w = group  # 16 units of the queries, the keys and v
             for u in range(UNROLLED):
-                scores += w[u] / (1 + a[u][:, None] * b[u])
+                scores += w[u] * form.r(a[u][:, None], b[u])
             return scores, None
 
         zeros = jnp.zeros((tile, keys), query.dtype)
@@ -88,23 +115,36 @@ def _factored(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
 
 
 def _forward(query: Tensor, key: Tensor, scale: Tensor) -> tuple[Tensor, Any]:
-    return _factored(query, key, scale), (query, key, scale)
+    return _by_tiles(query, key, scale), (query, key, scale)
 
 
 @jax.jit
 def _backward(saved: Any, slope: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    query, key, scale = saved
-    q, k = exponential(query), exponential(key)
-    sums, dq = _sums(q, k, slope, True)
-    _, dk = _sums(k, q, jnp.swapaxes(slope, 1, 2), False)
+    query, key, _ = saved
+    return lax.cond(
+        is_wide(query, key),
+        partial(_gradients, _explicit),
+        partial(_gradients, _factored),
+        *(*saved, slope),
+    )
+
+
+_by_tiles.defvjp(_forward, _backward)
+
+
+def _gradients(
+    form: _Form, query: Tensor, key: Tensor, scale: Tensor, slope: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    q, k = form.of(query), form.of(key)
+    sums, dq = _sums(form, q, k, slope, True)
+    _, dk = _sums(form, k, q, jnp.swapaxes(slope, 1, 2), False)
     dscale = jnp.sum(slope) - 2 * jnp.sum(sums, (0, 1))
     return 4 * scale * dq, 4 * scale * dk, dscale
 
 
-_factored.defvjp(_forward, _backward)
-
-
-def _sums(a: Tensor, b: Tensor, slope: Tensor, both: bool) -> tuple[Tensor, Tensor]:
+def _sums(
+    form: _Form, a: Tensor, b: Tensor, slope: Tensor, both: bool
+) -> tuple[Tensor, Tensor]:
     """Computes Σₛ slope · r and Σₛ slope · r (1 − r) for each row, both (B, T, U).
 
     The first sum is computed only if `both` is True.
@@ -123,7 +163,7 @@ def _sums(a: Tensor, b: Tensor, slope: Tensor, both: bool) -> tuple[Tensor, Tens
             first, second = carry
             keys, weight = group  # 16 keys and their weights
             for s in range(UNROLLED):
-                r = 1 / (1 + a[at] * keys[s])
+                r = form.r(a[at], keys[s])
                 part = weight[s][:, None] * r
                 first = first + part if both else first
                 second = second + (part - part * r)
@@ -141,10 +181,7 @@ def _sums(a: Tensor, b: Tensor, slope: Tensor, both: bool) -> tuple[Tensor, Tens
 
 
 def _recomputed(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
-    """Computes the plain form in large chunks.
-
-    It is used on devices with a fast tanh and for queries and keys far from 0.
-    """
+    """Computes the plain form in large chunks, for devices with a fast tanh."""
     (samples, queries, width), keys = query.shape, key.shape[1]
     tile = max(1, min(queries, GPU_CHUNK // (samples * keys * width)))
     rows = _padded(query, 1, tile).reshape(samples, -1, tile, width)
@@ -156,14 +193,22 @@ def _recomputed(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
 @jax.custom_vjp
 @jax.jit
 def _one_query(query: Tensor, key: Tensor, exp_key: Tensor, scale: Tensor) -> Tensor:
-    """Computes scores (B, 1, S) of queries (B, 1, U). Only the gradient uses `key`."""
-    r = 1 / (1 + exponential(query) * exp_key)  # (B, S, U)
+    """Computes scores (B, 1, S) of queries (B, 1, U)."""
+    r = _one_r(query, key, exp_key)
     return (jnp.sum(scale) - 2 * jnp.matmul(r, scale))[:, None]
 
 
-def _one_plain(query: Tensor, key: Tensor, exp_key: Tensor, scale: Tensor) -> Tensor:
-    """Computes the plain form, for keys far from 0."""
-    return plain.additive(query, key, scale, True)
+def _one_r(query: Tensor, key: Tensor, exp_key: Tensor) -> Tensor:
+    """Computes r (B, S, U) of one query, in the form that is right."""
+    return lax.cond(
+        _is_far(exp_key),
+        lambda: _explicit.r(_explicit.of(query), _explicit.of(key)),
+        lambda: _factored.r(_factored.of(query), exp_key),
+    )
+
+
+def _is_far(exp_key: Tensor) -> Tensor:
+    return jnp.any(jnp.isnan(exp_key[:, :1, :1]))
 
 
 def _one_forward(*saved: Tensor) -> tuple[Tensor, Any]:
@@ -183,7 +228,7 @@ _one_query.defvjp(_one_forward, _one_backward)
 def _one_gradients(
     query: Tensor, key: Tensor, exp_key: Tensor, scale: Tensor, slope: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    r = 1 / (1 + exponential(query) * exp_key)  # recomputing is cheaper than storing
+    r = _one_r(query, key, exp_key)  # recomputing is cheaper than storing
     slope = slope[:, 0]  # (B, S)
     part = 4 * scale * (slope[..., None] * (r - r * r))  # (B, S, U)
     dscale = jnp.sum(slope) - 2 * jnp.einsum("bs,bsu->u", slope, r)

@@ -30,8 +30,8 @@ Tensor = Any
 # exponentials may overflow; r is then 0, which is correct.
 RANGE = 43.0
 # If all queries or all keys are within ±SAFE, clipping the others to ±RANGE is correct:
-# for |q| > 43 and |k| ≤ 33, |q + k| > 10 before and |q + k| ≥ 10 after clipping, and 1 −
-# |tanh x| < 5e-9 for |x| ≥ 10, less than the rounding of 1 in float32.
+# for |q| > 43 and |k| ≤ 33, |q + k| > 10 before and |q + k| ≥ 10 after clipping, and
+# 1 − |tanh x| < 5e-9 for |x| ≥ 10, less than the rounding of 1 in float32.
 SAFE = 33.0
 LEAST_ROWS = 4  # with fewer queries or keys, the factored form saves nothing
 LEAST_UNITS = 2**14  # smallest B · T · S · U for which a loop pays off

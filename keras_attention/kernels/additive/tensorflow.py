@@ -44,17 +44,13 @@ def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool) -> Tensor:
     width, keys = query.shape[-1], _size(key, -2)
     q = tf.reshape(query, (-1, _size(query, -2), width))  # (B, T, U)
     k = tf.reshape(key, (-1, keys, width))  # (B, S, U)
-    scores = tf.cond(
-        plain.is_wide(q, k),
-        lambda: plain.additive(q, k, scale, True),
-        lambda: _factored(q, k, scale),
-    )
+    scores = _in_chunks(q, k, scale)
     shape = [_size(query, i) for i in range(len(query.shape) - 1)]
     return tf.reshape(scores, (*shape, keys))
 
 
 @tf.custom_gradient
-def _factored(query: Tensor, key: Tensor, scale: Tensor) -> tuple[Tensor, Any]:
+def _in_chunks(query: Tensor, key: Tensor, scale: Tensor) -> tuple[Tensor, Any]:
     """Computes scores (B, T, S); the gradient recomputes each chunk."""
     known = query.shape[1] is not None and key.shape[1] is not None
     alone = known and not tf.executing_eagerly() and not _is_compiled() and _has_xla()
@@ -79,15 +75,34 @@ def _factored(query: Tensor, key: Tensor, scale: Tensor) -> tuple[Tensor, Any]:
 
 
 def _forward(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
-    form = _compiled_scores if _is_compiled() else _scores
-    return form(exponential(query), exponential(key), -2 * scale) + tf.reduce_sum(scale)
+    """Computes the factored form, or the plain form of vectors far from 0."""
+
+    def factored() -> Tensor:
+        form = _compiled_scores if _is_compiled() else _scores
+        found = form(exponential(query), exponential(key), -2 * scale)
+        return found + tf.reduce_sum(scale)
+
+    return tf.cond(
+        plain.is_wide(query, key),
+        lambda: plain.additive(query, key, scale, True),
+        factored,
+    )
 
 
 def _backward(
     query: Tensor, key: Tensor, scale: Tensor, slope: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    dq, dk, sums = _gradients(exponential(query), exponential(key), slope)
-    return 4 * scale * dq, 4 * scale * dk, tf.reduce_sum(slope) - 2 * sums
+    """Computes the gradients in the form that `_forward` takes."""
+
+    def factored() -> tuple[Tensor, Tensor, Tensor]:
+        dq, dk, sums = _gradients(exponential(query), exponential(key), slope)
+        return 4 * scale * dq, 4 * scale * dk, tf.reduce_sum(slope) - 2 * sums
+
+    return tf.cond(
+        plain.is_wide(query, key),
+        lambda: plain.gradients(query, key, scale, slope),
+        factored,
+    )
 
 
 def _again(given: tuple[Tensor, ...], slopes: tuple[Tensor, ...]) -> Any:
