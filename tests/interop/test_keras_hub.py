@@ -1,4 +1,7 @@
-"""KerasHub's samplers drive our steps, ours drive its models: a process a backend."""
+"""KerasHub with this package: its samplers, its models, and our layer inside of them.
+
+Each test runs in one process per backend.
+"""
 
 import importlib.util
 import pathlib
@@ -8,16 +11,26 @@ import sys
 import pytest
 from processes import environment
 
-WORKER = pathlib.Path(__file__).parent / "hub_worker.py"
-
-
-@pytest.mark.skipif(
+FOLDER = pathlib.Path(__file__).parent
+pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("keras_hub") is None, reason="keras_hub is not installed"
 )
-@pytest.mark.parametrize("backend", ["jax", "tensorflow", "torch"])
-def test_samplers_and_models_of_both(backend, tmp_path):
+
+
+def run(backend, tmp_path, *command):
     given = environment(backend, tmp_path)
     done = subprocess.run(
-        [sys.executable, str(WORKER)], env=given, capture_output=True, text=True
+        [sys.executable, *command], env=given, capture_output=True, text=True
     )
     assert done.returncode == 0, f"{backend}:\n{done.stderr[-4000:]}"
+
+
+@pytest.mark.parametrize("backend", ["jax", "tensorflow", "torch"])
+def test_samplers_and_models_of_both(backend, tmp_path):
+    run(backend, tmp_path, str(FOLDER / "hub_worker.py"))
+
+
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_our_layer_in_place_of_the_one_of_keras(backend, tmp_path):
+    worker = str(FOLDER / "hub_in_place.py")
+    run(backend, tmp_path, worker, "compare", "gpt2", "xlnet", "whisper", "bert")

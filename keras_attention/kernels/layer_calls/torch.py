@@ -19,6 +19,27 @@ _PLAIN = {
 }
 
 
+class _MapsLast(dict):
+    """Whether (equation, biased axes, mapped) maps the last axes in order.
+
+    Other equations, such as "abc,dec->abde" with a transposed kernel, need the layer.
+    """
+
+    def __missing__(self, key: tuple[str, str | None, int]) -> bool:
+        equation, bias_axes, mapped = key
+        inputs, kernel, outputs = equation.replace("->", ",").split(",")
+        kept, new = inputs[:-mapped], kernel[mapped:]
+        self[key] = (
+            inputs[-mapped:] == kernel[:mapped]
+            and outputs == kept + new
+            and bias_axes in (None, new)
+        )
+        return self[key]
+
+
+_maps_last = _MapsLast()
+
+
 def dense(layer: Any, x: Tensor, mapped: int) -> Tensor:
     """Computes the product and the sum directly if the layer does nothing else.
 
@@ -31,6 +52,7 @@ def dense(layer: Any, x: Tensor, mapped: int) -> Tensor:
         and layer.quantization_mode is None
         and layer.activation is keras.activations.linear
         and x.dtype is getattr(torch, layer.compute_dtype)
+        and _maps_last[layer.equation, layer.bias_axes, mapped]
         and not (layer._forward_hooks or layer._forward_pre_hooks)
         and not (layer._backward_hooks or layer._backward_pre_hooks)
         and not torch.nn.modules.module._has_any_global_hook()

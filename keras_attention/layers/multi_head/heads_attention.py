@@ -35,17 +35,24 @@ Tensor = Any
 class HeadsAttention(ProjectedHeads):
     """Abstract base class of `MultiHeadAttention` and `Hopfield`.
 
-    A call uses methods with the same names as in Keras' layer:
-    `_compute_attention_mask`, `_compute_attention` and `_masked_softmax`. A subclass of
-    Keras' layer that overrides these methods can subclass these layers instead.
+    A call uses methods with the same names as in Keras' layer. A subclass of Keras'
+    layer that overrides these methods can subclass these layers instead; see
+    `hooks.py`.
     """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        hooks.check_subclass(cls)
 
     def __init__(self, *arguments: Any, **kwargs: Any) -> None:
         super().__init__(*arguments, **kwargs)
+        self._is_subclass = not hooks.is_ours(type(self))
+        self._overridden = hooks.overridden(type(self))
+        # The kernels know only the usual causal mask.
+        own = {"_compute_attention", "_compute_causal_mask"}
+        self._takes_causal = not own & self._overridden
         # An override may still have the older signature of Keras' method.
-        method = type(self)._compute_attention
-        self._takes_causal = method.__module__.startswith("keras_attention.")
-        self._hook_options = hooks.options_of(method)
+        self._hook_options = hooks.options_of(type(self)._compute_attention)
         self._normalize = normalizers.get(self.normalizer)
 
     def call(
@@ -63,17 +70,9 @@ class HeadsAttention(ProjectedHeads):
         bias: Tensor | None = None,
     ) -> Any:
         key = value if key is None else key
+        found = (query_mask, value_mask, key_mask, attention_mask, bias)
         given = check_call(
-            query,
-            value,
-            key,
-            query_mask,
-            value_mask,
-            key_mask,
-            attention_mask,
-            bias,
-            self._num_heads,
-            self.attention_axes,
+            query, value, key, *found, self._num_heads, self.attention_axes
         )
         query, axes = given.query, self._attention_axes
         q, k = self._project_queries(query), self._project_keys(key)  # (B, ..., H, E)
@@ -225,29 +224,33 @@ class HeadsAttention(ProjectedHeads):
             dropout_mask: the factors of the weights (B, H, T, S), or None.
         """
         mask = attention_mask
+        if self._is_subclass:  # it may call this method by itself
+            mask = hooks.checked_mask(self, mask)
         drops = bool(self._dropout and training)
         wanted = return_attention_scores or drops or dropout_mask is not None
-        if not wanted and self._fuses(query.shape[1]):
+        fuses = not wanted and self._fuses(query.shape[1])
+        if use_causal_mask and not (fuses and self._takes_causal):
+            mask = masks.merge(mask, self._compute_causal_mask(query, value))
+            use_causal_mask = False
+        if fuses:
             if mask is not None and len(mask.shape) == 3:
                 mask = ops.expand_dims(mask, 1)  # (B, 1, T, S)
             return self._fused(query, key, value, mask, use_causal_mask, bias), None
-        if use_causal_mask:
-            mask = masks.merge(mask, self._compute_causal_mask(query, value))
         dropout = None
         if dropout_mask is not None:
             dropout = lambda weights: weights * dropout_mask  # noqa: E731
         elif drops:
             dropout = lambda weights: self._dropout_layer(weights, training=True)  # noqa: E731
-        softmax, cap = self._masked_softmax, self.soft_cap
-        return weighted_heads(
-            query, key, value, mask, bias, softmax, soft_cap=cap, dropout=dropout
-        )
+        scores = bias, self._masked_softmax, self._inverse_sqrt_key_dim, self.soft_cap
+        return weighted_heads(query, key, value, mask, *scores, dropout)
 
     def _masked_softmax(
         self, attention_scores: Tensor, attention_mask: Tensor | None = None
     ) -> Tensor:
         """Normalizes scores (B, H, T, S), with a mask (B, T, S) or (B, H, T, S)."""
         mask = attention_mask
+        if self._is_subclass:
+            mask = hooks.checked_mask(self, mask)
         if mask is not None and len(mask.shape) == 3:
             mask = ops.expand_dims(mask, 1)  # (B, 1, T, S)
         if self._sinks is None:
@@ -259,11 +262,11 @@ class HeadsAttention(ProjectedHeads):
         """Returns whether a fused kernel computes this attention."""
         if self.flash_attention is False or self.soft_cap is not None:
             return False
-        if type(self)._masked_softmax is not HeadsAttention._masked_softmax:
+        if "_masked_softmax" in self._overridden:
             return False
         if self.normalizer == "softmax1" or self._sinks is not None:
             # The kernel needs an extra key, which is slower for a single query.
-            return queries != 1
+            return queries != 1 and self._inverse_sqrt_key_dim == self._key_dim**-0.5
         return self.normalizer == "softmax"
 
     def _fused(
@@ -278,7 +281,7 @@ class HeadsAttention(ProjectedHeads):
         """Returns the output of the heads (B, T, H, V) from a fused kernel."""
         if self.normalizer == "softmax1" or self._sinks is not None:
             return sink_attention(query, key, value, self._sinks, mask, causal, bias)
-        scale = self._key_dim**-0.5
+        scale = self._inverse_sqrt_key_dim
         return kernels.dot_product_attention(
             query, key, value, mask, scale, causal, bias
         )
@@ -327,9 +330,8 @@ class HeadsAttention(ProjectedHeads):
         bias: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Attends from projected queries (B, T, H, E) to a prepared memory."""
-        hook = type(self)._compute_attention_mask
-        if hook is not HeadsAttention._compute_attention_mask:
-            hooks.refuse_mask_hook(self)
+        if self._overridden:
+            hooks.check_steps(self)
         factors = None if random is None else ops.swapaxes(random, 1, 2)
         return hooks.compute_attention(
             self,

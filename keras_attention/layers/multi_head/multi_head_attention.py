@@ -197,6 +197,16 @@ class MultiHeadAttention(OrderedHeads):
         self.attention_sinks = attention_sinks
         self.soft_cap = soft_cap
 
+    @property
+    def _use_gate(self) -> bool:
+        """The argument `use_gate`, under its name in Keras' layer."""
+        return self.use_gate
+
+    @property
+    def _flash_attention(self) -> bool | None:
+        """The argument `flash_attention`, under its name in Keras' layer."""
+        return self.flash_attention
+
     def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
         super().build(query_shape, value_shape, key_shape)
         if self.attention_sinks:

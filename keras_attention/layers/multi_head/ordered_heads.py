@@ -20,6 +20,7 @@ from keras_attention.layers.base.attention_layer import (
 )
 from keras_attention.layers.base.checks import check_usable
 from keras_attention.layers.base.recording import is_recording, record
+from keras_attention.layers.multi_head import hooks
 from keras_attention.layers.multi_head.cache import write_cache
 from keras_attention.layers.multi_head.heads import Call, as_boolean, check_kept
 from keras_attention.layers.multi_head.heads_attention import HeadsAttention
@@ -47,6 +48,8 @@ class OrderedHeads(HeadsAttention):
         self, inputs: Tensor, cache: Prepared, index: Any, mask: Tensor | None = None
     ) -> tuple[Tensor, Prepared]:
         check_usable(self, "step", inputs)
+        if self._overridden:
+            hooks.check_steps(self, is_causal=True)
         inputs = ops.cast(inputs, self.compute_dtype)
         single = len(inputs.shape) == 2
         mask = masks.check("mask", as_boolean("mask", mask), tuple(inputs.shape[:-1]))

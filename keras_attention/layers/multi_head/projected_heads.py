@@ -6,6 +6,7 @@ keys and values, E width of a head.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 import keras
@@ -18,6 +19,7 @@ from keras_attention.layers.base.arguments import (
     positive,
 )
 from keras_attention.layers.base.attention_layer import AttentionLayer
+from keras_attention.layers.multi_head import hooks
 from keras_attention.layers.multi_head.heads import (
     attention_equations,
     check_call,
@@ -55,6 +57,14 @@ class ProjectedHeads(AttentionLayer):
     flash_attention: bool | None = None
     soft_cap: float | None = None
 
+    # Public names of what a subclass of Keras' layer reads and sets.
+    kernel_initializer = property(attrgetter("_kernel_initializer"))
+    bias_initializer = property(attrgetter("_bias_initializer"))
+    kernel_regularizer = property(attrgetter("_kernel_regularizer"))
+    bias_regularizer = property(attrgetter("_bias_regularizer"))
+    kernel_constraint = property(attrgetter("_kernel_constraint"))
+    bias_constraint = property(attrgetter("_bias_constraint"))
+
     def __init__(
         self,
         num_heads: int,
@@ -71,6 +81,7 @@ class ProjectedHeads(AttentionLayer):
         self.num_key_value_heads = num_key_value_heads
         self._key_dim: Any = key_dim
         self._value_dim: Any = value_dim
+        self._inverse_sqrt_key_dim = None if key_dim is None else key_dim**-0.5
         self._dropout = fraction("dropout", dropout)
         self.normalizer = normalizer
         self.seed = seed
@@ -95,27 +106,15 @@ class ProjectedHeads(AttentionLayer):
         self._use_bias = use_bias
         # The name `output_shape` is taken: Keras uses it for the shape of outputs.
         self._output_shape = integers("output_shape", output_shape)
-        self._kernel_initializer = self.kernel_initializer = keras.initializers.get(
-            kernel_initializer
-        )
-        self._bias_initializer = self.bias_initializer = keras.initializers.get(
-            bias_initializer
-        )
-        self._kernel_regularizer = self.kernel_regularizer = keras.regularizers.get(
-            kernel_regularizer
-        )
-        self._bias_regularizer = self.bias_regularizer = keras.regularizers.get(
-            bias_regularizer
-        )
+        self._kernel_initializer = keras.initializers.get(kernel_initializer)
+        self._bias_initializer = keras.initializers.get(bias_initializer)
+        self._kernel_regularizer = keras.regularizers.get(kernel_regularizer)
+        self._bias_regularizer = keras.regularizers.get(bias_regularizer)
         # Only the projections use it. Keras would apply an attribute
         # `activity_regularizer` to the output of this layer.
         self._activity_regularizer = keras.regularizers.get(activity_regularizer)
-        self._kernel_constraint = self.kernel_constraint = keras.constraints.get(
-            kernel_constraint
-        )
-        self._bias_constraint = self.bias_constraint = keras.constraints.get(
-            bias_constraint
-        )
+        self._kernel_constraint = keras.constraints.get(kernel_constraint)
+        self._bias_constraint = keras.constraints.get(bias_constraint)
         self.query_key_normalization = query_key_normalization
 
     @property
@@ -201,24 +200,26 @@ class ProjectedHeads(AttentionLayer):
         self._attention_axes = folding.resolve(self.attention_axes, rank - 1)
         equations = attention_equations(rank, self._attention_axes)
         self._dot_product_equation, self._combine_equation = equations
-        self._inverse_sqrt_key_dim = self._key_dim**-0.5
+        if self._inverse_sqrt_key_dim is None:
+            self._inverse_sqrt_key_dim = self._key_dim**-0.5
         scores = len(equations[1].partition(",")[0])  # the rank of the scores
         keys = tuple(range(scores - len(self._attention_axes), scores))
         self._softmax = keras.layers.Softmax(keys, dtype=self.dtype_policy)
         self._dropout_layer = keras.layers.Dropout(
             self._dropout, seed=self.seed, dtype=self.dtype_policy
         )
+        self._parts = hooks.parts_of(self)
 
     def _get_common_kwargs_for_sublayer(self) -> dict[str, Any]:
         """Returns the arguments of each projection, with cloned initializers."""
         return {
-            "kernel_initializer": clone_initializer(self.kernel_initializer),
-            "bias_initializer": clone_initializer(self.bias_initializer),
-            "kernel_regularizer": self.kernel_regularizer,
-            "bias_regularizer": self.bias_regularizer,
+            "kernel_initializer": clone_initializer(self._kernel_initializer),
+            "bias_initializer": clone_initializer(self._bias_initializer),
+            "kernel_regularizer": self._kernel_regularizer,
+            "bias_regularizer": self._bias_regularizer,
             "activity_regularizer": self._activity_regularizer,
-            "kernel_constraint": self.kernel_constraint,
-            "bias_constraint": self.bias_constraint,
+            "kernel_constraint": self._kernel_constraint,
+            "bias_constraint": self._bias_constraint,
             "dtype": self.dtype_policy,
         }
 
@@ -241,8 +242,9 @@ class ProjectedHeads(AttentionLayer):
     ) -> Any:
         """Returns a dense layer for the last `bound` axes of inputs of this rank."""
         options = common or self._get_common_kwargs_for_sublayer()
-        options = {**options, "dtype": policy_of(self, name), **more}
-        return projection(rank, bound, width, name, self._use_bias, **options)
+        if options.get("dtype") is self.dtype_policy:  # an override may choose another
+            options = {**options, "dtype": policy_of(self, name)}
+        return projection(rank, bound, width, name, self._use_bias, **options, **more)
 
     def _project_queries(self, query: Tensor) -> Tensor:
         """Returns the queries of the heads, (B, ..., H, E)."""

@@ -455,3 +455,147 @@ def test_a_mask_of_its_own_is_not_left_out_step_by_step():
     block(x)
     with pytest.raises(ValueError, match="`_compute_attention_mask` is overridden"):
         block.step(x[:, 0], block.initial_cache(B, T), 0)
+
+
+def causal_alone(base):
+    """Only the causal mask is its own: one step more is seen."""
+
+    class CausalAlone(base):
+        def _compute_causal_mask(self, query, value=None):
+            rows = ops.shape(query)[1]
+            columns = rows if value is None else ops.shape(value)[1]
+            return (ops.arange(columns)[None] <= ops.arange(rows)[:, None] + 1)[None]
+
+    return CausalAlone
+
+
+def test_a_causal_mask_alone_is_used():
+    theirs, ours = both(causal_alone, (B, S, D), (B, S, D))
+    x = numbers(B, S, D)
+    for more in ({"return_attention_scores": True}, {"value_mask": masks()[0]}):
+        call = {"use_causal_mask": True, **more}
+        assert_equal(theirs(x, x, **call), ours(x, x, **call))
+    # The fused kernel knows only the usual mask.
+    call = {"use_causal_mask": True, "value_mask": ops.ones((B, S), "bool")}
+    np.testing.assert_allclose(
+        to_numpy(ours(x, x, use_causal_mask=True)), to_numpy(theirs(x, x, **call)), 1e-4
+    )
+    block = layers.TransformerEncoderBlock(intermediate_dim=D, attention=ours)
+    block(x)
+    with pytest.raises(ValueError, match="`_compute_causal_mask` is overridden"):
+        block.step(x[:, 0], block.initial_cache(B, T), 0)
+
+
+def test_a_call_of_its_own_is_not_left_out_step_by_step():
+    layer = cached(layers.MultiHeadAttention)(H, E)
+    x = numbers(B, T, D)
+    layer(x, x)
+    with pytest.raises(ValueError, match="its `call` is overridden"):
+        layer.attend(x, layer.prepare(x))
+
+
+@pytest.mark.parametrize("rank", [2, 3, 4])
+@pytest.mark.parametrize("dtype", ["int32", "float32", "bool"])
+def test_a_mask_of_numbers(rank, dtype):
+    """KerasHub's decoders pass integers; its test of the cache passes floats (T, S)."""
+    theirs, ours = both(cached, (B, T, D), (B, T, D))
+    x = numbers(B, T, D)
+    mask = np.tril(np.ones((1,) * (rank - 2) + (T, T))).astype(dtype)
+    for more in ({}, {"return_attention_scores": True}):
+        given = {"attention_mask": ops.convert_to_tensor(mask), **more}
+        assert_equal(theirs(x, x, **given), ours(x, x, **given))
+    with pytest.raises(ValueError, match="`attention_mask` must be boolean"):
+        ours(x, x, attention_mask=ops.convert_to_tensor(-1e9 * np.ones((T, T))))
+
+
+def unscaled(base):
+    """The scores are not scaled, and the initializer is changed late."""
+
+    class Unscaled(base):
+        def __init__(self, *given, **more):
+            super().__init__(*given, **more)
+            self._inverse_sqrt_key_dim = 1.0
+            self._kernel_initializer = keras.initializers.Constant(0.5)
+
+    return Unscaled
+
+
+@pytest.mark.parametrize("more", [{}, {"dropout": 0.5}], ids=["plain", "dropout"])
+def test_attributes_of_its_own(more):
+    theirs, ours = both(unscaled, (B, T, D), (B, S, D), **more)
+    x, memory = numbers(B, T, D), numbers(B, S, D, seed=1)
+    for call in ({}, {"return_attention_scores": True}):
+        assert_equal(theirs(x, memory, **call), ours(x, memory, **call))
+    layer = unscaled(layers.MultiHeadAttention)(H, E)
+    layer.build((B, T, D), (B, S, D))
+    assert (to_numpy(layer.query_dense.kernel) == 0.5).all()
+    with_sinks = unscaled(layers.MultiHeadAttention)(H, E, attention_sinks=True)
+    found, _ = with_sinks(x, memory, return_attention_scores=True)
+    np.testing.assert_allclose(
+        to_numpy(with_sinks(x, memory)), to_numpy(found), atol=1e-6
+    )
+
+
+def test_parts_that_a_call_would_not_use_are_refused():
+    class Parts(layers.MultiHeadAttention):
+        def build(self, query_shape, value_shape, key_shape=None):
+            super().build(query_shape, value_shape, key_shape)
+            self._softmax = keras.layers.Softmax(axis=1)
+
+    x = numbers(B, T, D)
+    with pytest.raises(ValueError, match="override `_compute_attention` for other"):
+        Parts(H, E)(x, x)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("_build_attention", "`_masked_softmax` for another softmax"),
+        ("attention_axes", "pass the argument of this name"),
+        ("query_dense", "set the attribute `_query_dense` in `build`"),
+    ],
+)
+def test_an_override_that_a_call_would_not_use_is_refused(name, message):
+    with pytest.raises(TypeError, match=f"must not override `{name}`.*{message}"):
+        type("Mine", (layers.MultiHeadAttention,), {name: lambda self: None})
+
+
+def test_an_unknown_method_of_a_later_keras_is_refused(monkeypatch):
+    monkeypatch.setattr(
+        keras.layers.MultiHeadAttention, "_later", lambda self: None, raising=False
+    )
+    with pytest.raises(TypeError, match="must not override `_later`"):
+        type("Mine", (layers.MultiHeadAttention,), {"_later": lambda self: None})
+
+
+def test_every_method_of_keras_is_there():
+    own = set(vars(keras.layers.MultiHeadAttention))
+    assert not {name for name in own if not hasattr(layers.MultiHeadAttention, name)}
+
+
+def transposed(base):
+    """Its projections have other equations, and biases of their own."""
+
+    class Transposed(base):
+        def _make_output_dense(self, query_shape, common_kwargs, name=None):
+            return keras.layers.EinsumDense(
+                "abcd,edc->abe", (None, query_shape[-1]), name=name, **common_kwargs
+            )
+
+    return Transposed
+
+
+def test_equations_of_its_own():
+    theirs, ours = both(transposed, (B, T, 3), (B, S, 3), num_heads=3, key_dim=3)
+    x, memory = numbers(B, T, 3), numbers(B, S, 3, seed=1)
+    assert_equal(theirs(x, memory), ours(x, memory))
+
+
+def test_a_policy_of_its_own():
+    class Half(layers.MultiHeadAttention):
+        def _get_common_kwargs_for_sublayer(self):
+            return {**super()._get_common_kwargs_for_sublayer(), "dtype": "bfloat16"}
+
+    layer = Half(H, E)
+    layer.build((B, T, D), (B, T, D))
+    assert layer.query_dense.kernel.dtype == "bfloat16"
