@@ -60,7 +60,7 @@ def cases(hub):
         "decoder_num_heads": 2,
     }
     small = {name: SIZES[name] for name in ("vocabulary_size", "hidden_dim")}
-    lengths = {"max_encoder_sequence_length": 6, "max_decoder_sequence_length": T}
+    lengths = {"max_encoder_sequence_length": 10, "max_decoder_sequence_length": T}
     image = {"image_shape": (8, 8, 3), "patch_size": 4, "mlp_dim": 12}
     vision = {name: HEADS[name] for name in ("num_layers", "num_heads", "hidden_dim")}
     return {
