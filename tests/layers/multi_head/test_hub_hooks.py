@@ -288,7 +288,9 @@ def masks():
 @pytest.mark.parametrize("more", [{}, {"dropout": 0.5}], ids=["plain", "dropout"])
 @pytest.mark.parametrize("subclass", [cached, whisper])
 def test_a_call_of_its_own(subclass, more):
-    theirs, ours = both(subclass, (B, T, D), (B, S, D), value_dim=V, **more)
+    # Without dropout, Keras' layer on JAX needs values as wide as keys.
+    width = E if keras.config.backend() == "jax" and not more else V
+    theirs, ours = both(subclass, (B, T, D), (B, S, D), value_dim=width, **more)
     x, memory = numbers(B, T, D), numbers(B, S, D, seed=1)
     _, pairs = masks()
     for given in ({}, {"attention_mask": pairs}):
