@@ -5,7 +5,8 @@ may attend) and the axis to normalize. It returns weights in the shape and dtype
 scores. Masked keys get weight exactly 0. In a fully masked row, all weights and
 gradients are 0, never NaN and never a uniform average. Masked scores have no effect,
 even if they are NaN or infinite. If an unmasked score is NaN or +∞, its row is NaN, as
-in a softmax, so a divergence shows.
+in a softmax, so a divergence shows. A row whose unmasked scores are all −∞ is NaN, or 0
+if it also has masked keys.
 
 Half-precision scores are normalized in float32.
 """
@@ -20,6 +21,7 @@ from keras import ops
 
 from keras_attention.numerics.precision import (
     HALF,
+    LOWEST,
     is_half,
     to_float32,
 )
@@ -43,7 +45,7 @@ def softmax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tenso
     half = dtype in HALF
     z = ops.cast(scores, "float32") if half else scores
     if mask is not None:
-        z = hide(z, mask, axis)
+        z = hide(z, mask)
     weights = _softmax_of_one(z, axis) if z.shape[axis] == 1 else ops.softmax(z, axis)
     if mask is not None:
         weights = ops.where(mask, weights, ops.zeros_like(weights))
@@ -94,7 +96,7 @@ def sink_softmax(
     z = to_float32(scores)
     b = ops.cast(sink, z.dtype)
     if mask is not None:
-        z = hide(z, mask, axis)
+        z = hide(z, mask)
     top = ops.max(z, axis=axis, keepdims=True)
     top = ops.stop_gradient(ops.where(top > b, top, b))  # keeps float64, on torch too
     e = ops.exp(z - top)
@@ -212,7 +214,7 @@ def hardmax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tenso
     """
     z = to_float32(scores)
     if mask is not None:
-        z = hide(z, mask, axis)
+        z = hide(z, mask)
     soft = softmax(z, mask, axis)
     hard = ops.cast(first_largest(z, axis), z.dtype)
     return _finish(hard + (soft - ops.stop_gradient(soft)), mask, scores)
@@ -283,24 +285,21 @@ def get(identifier: str | Normalizer) -> Normalizer:
     )
 
 
-def hide(scores: Tensor, mask: Tensor, axis: int = -1) -> Tensor:
-    """Replaces masked scores by −∞, and all scores of a fully masked row by 0.
+def hide(scores: Tensor, mask: Tensor) -> Tensor:
+    """Replaces masked scores by the lowest finite number.
 
-    No finite number would do, because an unmasked score may be lower. The scores of a
-    fully masked row must be finite, or the gradient would be NaN.
+    Unmasked finite scores are not lower. −∞ would turn into NaN in fully masked rows,
+    and in ONNX files from TensorFlow, which multiply both sides of a choice by 0 or 1.
 
     Args:
         scores: (..., S), float32 or float64.
         mask: booleans that broadcast to the scores, True = may attend.
-        axis: the axis to normalize.
 
     Returns:
         Scores in the same shape and dtype.
     """
-    last = axis if axis < 0 else axis - len(scores.shape)  # counted from the end
-    varies = len(mask.shape) >= -last
-    seen = ops.any(mask, axis=last, keepdims=True) if varies else mask
-    return ops.where(mask, scores, ops.where(seen, float("-inf"), 0.0))
+    dtype = keras.backend.standardize_dtype(scores.dtype)
+    return ops.where(mask, scores, LOWEST[dtype])
 
 
 def _beside_nothing(
@@ -309,7 +308,7 @@ def _beside_nothing(
     """Computes exp(zᵢ) / (n₀ + Σⱼ exp(zⱼ)) with n₀ = `null` ≥ 0."""
     z = to_float32(scores)
     if mask is not None:
-        z = hide(z, mask, axis)
+        z = hide(z, mask)
     top = ops.stop_gradient(ops.max(z, axis=axis, keepdims=True))
     top = ops.where(null > 0, ops.relu(top), top)  # a null memory has score 0
     e = ops.exp(z - top)
@@ -343,11 +342,10 @@ def _below_zero(scores: Tensor, mask: Tensor | None, axis: int) -> Tensor:
     """
     z = to_float32(scores)
     if mask is not None:
-        z = hide(z, mask, axis)
+        z = hide(z, mask)
     top = ops.stop_gradient(ops.max(z, axis=axis, keepdims=True))
     z = z - top
     out = ops.where(z > -2, z, -2)
-    out = out if mask is None else ops.where(mask, out, -2)
     return ops.where(ops.isfinite(top), out, float("nan"))
 
 

@@ -10,9 +10,8 @@ from keras import ops
 
 Tensor = Any
 HALF = ("float16", "bfloat16")
-# Half of the lowest finite number of each dtype.
-MASK_VALUES = {
-    name: float(np.finfo("float32" if name == "bfloat16" else name).min) / 2
+LOWEST = {  # the lowest finite number of each dtype
+    name: float(np.finfo("float32" if name == "bfloat16" else name).min)
     for name in ("float16", "bfloat16", "float32", "float64")
 }
 
@@ -35,4 +34,4 @@ def mask_value(dtype: Any) -> float:
         dtype: a floating-point dtype. bfloat16 uses the value of float32, rounded,
             because NumPy lacks bfloat16.
     """
-    return MASK_VALUES[keras.backend.standardize_dtype(dtype)]
+    return LOWEST[keras.backend.standardize_dtype(dtype)] / 2
