@@ -22,6 +22,7 @@ Tensor = Any
 
 CHUNKED = 2**20  # smallest T · S for which causal attention with another mask is split
 CHUNK = 512  # queries per chunk
+VECTOR = 16  # keys below which torch's kernel for CPUs turns a NaN query into 0
 
 
 def dot_product_attention(
@@ -46,7 +47,10 @@ def dot_product_attention(
     if grouped and torch.jit.is_tracing():  # ONNX has no such attention
         return reference.dot_product_attention(*given, mask, scale, is_causal, bias)
     more = {"scale": scale, "enable_gqa": grouped}
-    if mask is None and bias is None:
+    plain = mask is None and bias is None
+    if plain and k.device.type == "cpu" and not _is_traced() and k.shape[2] < VECTOR:
+        plain, bias = False, None if is_causal else q.new_zeros(1, 1)
+    if plain:
         out = F.scaled_dot_product_attention(q, k, v, is_causal=is_causal, **more)
         return out.transpose(1, 2)  # (B, T, H, V)
     if is_causal and _chunks_pay(q, k, bias):
@@ -54,6 +58,11 @@ def dot_product_attention(
     if is_causal:
         mask = masks.merge(mask, masks.causal(q.shape[2], k.shape[2]))
     return _masked(q, k, v, mask, bias, more).transpose(1, 2)
+
+
+def _is_traced() -> bool:
+    """Returns whether the sizes of tensors may be symbolic."""
+    return torch.jit.is_tracing() or torch.compiler.is_compiling()
 
 
 def _masked(

@@ -100,6 +100,7 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
             )
         build_attention("attention", self.self_attention, shape, shape)
         self.self_attention_norm = self._norm("self_attention_norm", shape)
+        self._width = shape[-1]
         return shape
 
     def _build_feedforward(self, shape: tuple) -> None:
@@ -184,6 +185,12 @@ class Block(Configured, keras.layers.Layer, abc.ABC):
         training: bool | None,
     ) -> tuple[Tensor, Tensor | None]:
         """Returns self-attention with its residual (B, T, D), and weights or None."""
+        width = inputs.shape[-1]
+        if isinstance(width, int) and width != self._width:  # width 1 would broadcast
+            raise ValueError(
+                f"`inputs` must have width {self._width} (last axis), for which layer "
+                f"{self.name!r} was built. Received: inputs.shape={tuple(inputs.shape)}"
+            )
         read = self._sublayer_input(self.self_attention_norm, inputs)
         found = as_attention(self.self_attention)(
             read,

@@ -174,7 +174,13 @@ class KeyValueMemNN(ConfiguredModel):
     def check_given(self, given: dict[str, Any]) -> None:
         super().check_given(given)
         keys: Any = given.get("keys")
-        if kernels.is_readable(keys) and tuple(keys.shape[2:]) == (2,):
+        shape = tuple(getattr(keys, "shape", ()))
+        if len(shape) == 3 and isinstance(shape[2], int) and shape[2] != 2:
+            raise ValueError(
+                "`keys` must hold pairs of an entity and a relation, (batch, facts, "
+                f"2). Received: keys.shape={shape}"
+            )
+        if kernels.is_readable(keys) and shape[2:] == (2,):
             check_ids("keys", keys[..., 0], self._num_entities)
             check_ids("keys", keys[..., 1], self.relations)
 

@@ -41,6 +41,7 @@ CASES = {
     "dict": (block, ({"inputs": FLOATS},), "`inputs` must be a tensor"),
     "strings": (encoder, (np.full((2, 3), "a"),), "`inputs` must hold numbers"),
     "width": (multi_head, (FLOATS[..., :5], FLOATS), "`query` must have width 6"),
+    "width_of_a_block": (block, (FLOATS[..., :1],), "`inputs` must have width 6"),
     "other_width": (concat, (FLOATS, FLOATS[..., :5]), "`key` must have width 6"),
     "rank": (concat, (FLOATS[0], FLOATS), "`query` must have rank 3"),
     "batch": (concat, (FLOATS[:1], FLOATS), "same batch size.*query.shape=.1, 3, 6"),
@@ -76,6 +77,28 @@ def test_a_model_names_the_input_and_the_rule(inputs, rule):
     model = skip_gram()
     with pytest.raises(ValueError, match=f"(?s){rule}"):
         model(inputs)
+
+
+@pytest.mark.backends("all")
+def test_keys_of_facts_are_pairs():
+    """JAX would read the entity twice, as the relation too."""
+    model = models.KeyValueMemNN(20, relations=3, embedding_dim=4, memory_size=5)
+    facts = {"keys": np.zeros((1, 5, 1), int), "values": np.zeros((1, 5), int)}
+    with pytest.raises(ValueError, match=r"`keys` must hold pairs .*\(1, 5, 1\)"):
+        model({"question": np.array([[4, 5, 2]]), **facts})
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_nan_in_a_short_query_shows(causal):
+    """Torch's fused kernel for CPUs gives 0 for such a query below 16 keys."""
+    query = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
+    query[0, 1, 2] = np.nan
+    layer = layers.MultiHeadAttention(2, 4)
+    found = layer(query, np.nan_to_num(query), use_causal_mask=causal)
+    rows = np.isnan(keras.ops.convert_to_numpy(found)).all(-1)
+    wanted = np.zeros((2, 5), bool)
+    wanted[0, 1] = True
+    np.testing.assert_array_equal(rows, wanted)
 
 
 @pytest.mark.parametrize("make", [multi_head, concat, block])
