@@ -78,7 +78,7 @@ def local_window(centre: Tensor, position: Tensor, window: int) -> Tensor:
         Luong et al., "Effective approaches to attention-based neural machine
         translation" (2015), section 3.2.
     """
-    return ops.abs(position - centre[..., None]) <= window
+    return ops.abs(position - ops.expand_dims(centre, -1)) <= window
 
 
 def gaussian_window(centre: Tensor, position: Tensor, window: int) -> Tensor:
@@ -96,7 +96,7 @@ def gaussian_window(centre: Tensor, position: Tensor, window: int) -> Tensor:
         Luong et al., "Effective approaches to attention-based neural machine
         translation" (2015), equation 10.
     """
-    distance = (position - centre[..., None]) * (2 / window)  # (s − p) / σ
+    distance = (position - ops.expand_dims(centre, -1)) * (2 / window)  # (s − p) / σ
     return ops.exp(-(distance**2) / 2)
 
 

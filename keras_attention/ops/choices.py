@@ -49,7 +49,7 @@ def choose(probabilities: Tensor, uniforms: Tensor | None = None) -> Tensor:
         rows = ops.reshape(p, (-1, size))
         index = decoding.draw(rows, ops.reshape(uniforms, (-1,)))
         index = ops.reshape(index, ops.shape(p)[:-1])
-        is_chosen = ops.equal(masks.positions(size), index[..., None])
+        is_chosen = ops.equal(masks.positions(size), ops.expand_dims(index, -1))
     return ops.cast(ops.logical_and(is_chosen, p > 0), p.dtype)  # (..., S)
 
 

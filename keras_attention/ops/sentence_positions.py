@@ -45,7 +45,7 @@ def sentence_position(
         Sukhbaatar et al., "End-to-end memory networks" (2015), section 4.1.
     """
     constant, ramp, k = _parts(word, words, width, encoding)
-    return constant[..., None] + ramp[..., None] * k  # (..., L, d)
+    return ops.expand_dims(constant, -1) + ops.expand_dims(ramp, -1) * k  # (..., L, d)
 
 
 def position_weighted_sum(
@@ -153,10 +153,13 @@ def insert_gaps(age: Tensor, draws: Tensor, rate: float) -> Tensor:
     # The facts occupy the n positions with the lowest numbers. The rank of a position
     # is the number of positions with a lower number.
     rank = ops.sum(
-        ops.cast(priorities[:, :, None] > priorities[:, None, :], "float32"), axis=2
+        ops.cast(ops.expand_dims(priorities, 2) > priorities[:, None, :], "float32"),
+        axis=2,
     )
     taken = ops.cast(rank < facts, "float32")  # (B, P)
     # The a-th fact is at the first position up to which a positions are occupied.
-    before = ops.cumsum(taken, axis=1)[:, None, :] < ops.cast(age, "float32")[..., None]
+    before = ops.cumsum(taken, axis=1)[:, None, :] < ops.expand_dims(
+        ops.cast(age, "float32"), -1
+    )
     moved = 1 + ops.sum(ops.cast(before, "int32"), axis=2)  # (B, M)
     return ops.where(age > 0, moved, 0)

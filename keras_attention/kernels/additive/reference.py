@@ -56,7 +56,9 @@ def precompute_key(key: Tensor) -> Tensor:
 
 def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool) -> Tensor:
     """Computes the plain form; see `ops.scores.additive`."""
-    units = ops.tanh(query[..., :, None, :] + key[..., None, :, :])  # (..., T, S, U)
+    units = ops.tanh(
+        ops.expand_dims(query, -2) + ops.expand_dims(key, -3)
+    )  # (..., T, S, U)
     return ops.matmul(units, scale)
 
 
@@ -68,8 +70,8 @@ def gradients(
     The custom gradients of the kernels are faster but not differentiable on some
     backends. This function replaces them for second derivatives.
     """
-    units = ops.tanh(query[:, :, None] + key[:, None])  # (B, T, S, U)
-    slope = slope[..., None]
+    units = ops.tanh(ops.expand_dims(query, 2) + key[:, None])  # (B, T, S, U)
+    slope = ops.expand_dims(slope, -1)
     part = slope * scale * (1 - units**2)
     dscale = ops.sum(slope * units, axis=(0, 1, 2))
     return ops.sum(part, axis=2), ops.sum(part, axis=1), dscale

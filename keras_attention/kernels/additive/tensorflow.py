@@ -37,7 +37,8 @@ UNROLLED = 16  # units that XLA adds per step
 def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool) -> Tensor:
     """Computes the factored form in chunks; see `ops.scores`."""
     if query.shape[-2] == 1:  # faster with one axis less
-        return keras.ops.matmul(keras.ops.tanh(query + key), scale)[..., None, :]
+        scores = keras.ops.matmul(keras.ops.tanh(query + key), scale)
+        return keras.ops.expand_dims(scores, -2)
     if exact or not plain.pays(query, key) or is_exporting():
         return plain.additive(query, key, scale, exact)
     query, key, scale = (tf.convert_to_tensor(x) for x in (query, key, scale))

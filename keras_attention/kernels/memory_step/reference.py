@@ -88,7 +88,7 @@ class Residuals(NamedTuple):
 
 def retention(free_gates: Tensor, read_weights: Tensor) -> Tensor:
     """ψ = ∏ᵣ (1 − f[r] wʳ[r, ·]), (B, M)."""
-    return ops.prod(1 - free_gates[..., None] * read_weights, axis=1)
+    return ops.prod(1 - ops.expand_dims(free_gates, -1) * read_weights, axis=1)
 
 
 def update_usage(previous: Tensor, write_weights: Tensor, retention: Tensor) -> Tensor:
@@ -105,11 +105,13 @@ def allocation_weights(
     usage = EPSILON + (1 - EPSILON) * usage  # keeps ln and its gradient finite
     if compare_slots:
         slots = usage.shape[-1]
-        one, other = usage[:, :, None], usage[:, None]
+        one, other = ops.expand_dims(usage, 2), usage[:, None]
         lower = np.tril(np.ones((slots, slots), bool), -1)
         earlier = ops.logical_or(other < one, ops.logical_and(other == one, lower))
         earlier = ops.cast(earlier, usage.dtype)
-        before = ops.exp(ops.matmul(earlier, ops.log(usage)[:, :, None])[:, :, 0])
+        before = ops.exp(
+            ops.matmul(earlier, ops.expand_dims(ops.log(usage), 2))[:, :, 0]
+        )
         return (1 - usage) * before, ComparedSlots(earlier, usage, before)
     order = stable_argsort(ops.stop_gradient(usage))  # φ, (B, M)
     rank = ops.argsort(order, axis=-1)
@@ -162,7 +164,7 @@ def content_weights(
         keys = keys * key_mask * key_scale
     slot_scale = ops.rsqrt(squares + EPSILON)
     cosine = ops.matmul(keys, ops.swapaxes(memory, -1, -2)) * slot_scale  # (B, R, M)
-    weights = ops.softmax(cosine * strengths[..., None], axis=-1)
+    weights = ops.softmax(cosine * ops.expand_dims(strengths, -1), axis=-1)
     return Content(weights, cosine, key_scale, slot_scale)
 
 
@@ -170,8 +172,8 @@ def write_weights(
     content: Tensor, allocation: Tensor, write_gate: Tensor, allocation_gate: Tensor
 ) -> Tensor:
     """w = gʷ (gᵃ a + (1 − gᵃ) cʷ), (B, H, M)."""
-    where = content + allocation_gate[..., None] * (allocation - content)
-    return write_gate[..., None] * where
+    where = content + ops.expand_dims(allocation_gate, -1) * (allocation - content)
+    return ops.expand_dims(write_gate, -1) * where
 
 
 def erase_and_write(
@@ -180,15 +182,15 @@ def erase_and_write(
     """M = M ∘ ∏ₕ (1 − w[h] e[h]ᵀ) + Σₕ w[h] v[h]ᵀ, (B, M, W)."""
     heads = erase.shape[1]
     for h in range(heads):
-        memory = memory * (1 - weights[:, h, :, None] * erase[:, h, None])
+        memory = memory * (1 - ops.expand_dims(weights[:, h], -1) * erase[:, h, None])
     if heads == 1:
-        return memory + weights[:, 0, :, None] * values
+        return memory + ops.expand_dims(weights[:, 0], -1) * values
     return memory + ops.matmul(ops.swapaxes(weights, -1, -2), values)
 
 
 def deallocate(memory: Tensor, retention: Tensor) -> Tensor:
     """M ∘ ψ 1ᵀ, (B, M, W)."""
-    return memory * retention[..., None]
+    return memory * ops.expand_dims(retention, -1)
 
 
 def write_links(
@@ -196,9 +198,9 @@ def write_links(
 ) -> Tensor:
     """L[i, j] = (1 − w[i] − w[j]) L[i, j] + w[i] p[j], L[i, i] = 0: (B, H, M, M)."""
     slots = write_weights.shape[-1]
-    after = write_weights[..., :, None]  # w[i], (B, H, M, 1)
-    kept = (1 - after) - write_weights[..., None, :]  # (B, H, M, M)
-    new = kept * previous + after * previous_precedence[..., None, :]
+    after = ops.expand_dims(write_weights, -1)  # w[i], (B, H, M, 1)
+    kept = (1 - after) - ops.expand_dims(write_weights, -2)  # (B, H, M, M)
+    new = kept * previous + after * ops.expand_dims(previous_precedence, -2)
     return new * ops.cast(1 - np.eye(slots), new.dtype)
 
 
@@ -213,7 +215,9 @@ def follow_links(links: Tensor, read_weights: Tensor) -> tuple[Tensor, Tensor]:
     if links.shape[1] == 1:
         one = links[:, 0]  # (B, M, M)
         forward = ops.matmul(read_weights, ops.swapaxes(one, -1, -2))
-        return forward[:, :, None], ops.matmul(read_weights, one)[:, :, None]
+        return ops.expand_dims(forward, 2), ops.expand_dims(
+            ops.matmul(read_weights, one), 2
+        )
     weights = read_weights[:, None]  # (B, 1, R, M)
     forward = ops.matmul(weights, ops.swapaxes(links, -1, -2))  # (B, H, R, M)
     backward = ops.matmul(weights, links)
@@ -225,7 +229,9 @@ def sharpen(weights: Tensor, power: Tensor, epsilon: float = EPSILON) -> Tensor:
     half = keras.backend.standardize_dtype(weights.dtype) == "float16"
     if half:  # where ε is 0 or 1 / ε is infinite
         weights, power = ops.cast(weights, "float32"), ops.cast(power, "float32")
-    sharp = ops.softmax(power[..., None] * ops.log(weights + epsilon), axis=-1)
+    sharp = ops.softmax(
+        ops.expand_dims(power, -1) * ops.log(weights + epsilon), axis=-1
+    )
     return ops.cast(sharp, "float16") if half else sharp
 
 
@@ -234,10 +240,12 @@ def read_weights(
 ) -> Tensor:
     """wʳ = Σₕ π[h] b[h] + π[H] c + Σₕ π[H + 1 + h] f[h], (B, R, M)."""
     heads = backward.shape[2]
-    weights = modes[..., heads, None] * content
+    weights = ops.expand_dims(modes[..., heads], -1) * content
     for h in range(heads):
-        weights = weights + modes[..., h, None] * backward[:, :, h]
-        weights = weights + modes[..., heads + 1 + h, None] * forward[:, :, h]
+        weights = weights + ops.expand_dims(modes[..., h], -1) * backward[:, :, h]
+        weights = (
+            weights + ops.expand_dims(modes[..., heads + 1 + h], -1) * forward[:, :, h]
+        )
     return weights
 
 

@@ -164,7 +164,7 @@ class BahdanauAttention(NormalizedAttention):
         def attend_step(coverage: Tensor, inputs: tuple) -> tuple[Tensor, Any]:
             step: list[Any] = [None if x is None else x[:, None] for x in inputs]
             query, dropout_mask, mask = step  # (B, 1, ·)
-            covered = ops.cast(coverage[..., None], query.dtype)  # (B, S, 1)
+            covered = ops.cast(ops.expand_dims(coverage, -1), query.dtype)  # (B, S, 1)
             output, weights = weighted_values(
                 query,
                 prepared.key + covered * kernel,  # W_k k + b + w_c c, (B, S, U)

@@ -77,13 +77,13 @@ class NormalizedAttention(ScoredAttention):
         """
         if self._is_fused and not return_weights and dropout_mask is None:
             output = dot_product_attention(
-                query[:, :, None, :],  # one head: (B, T, 1, D)
-                prepared.key[:, :, None, :],
-                prepared.value[:, :, None, :],
+                ops.expand_dims(query, 2),  # one head: (B, T, 1, D)
+                ops.expand_dims(prepared.key, 2),
+                ops.expand_dims(prepared.value, 2),
                 None if mask is None else mask[:, None],
                 None if self.score.scaled else 1.0,
             )
-            return ops.squeeze(output, axis=2), None
+            return output[:, :, 0], None
         return weighted_values(
             self.score.project_query(query),
             prepared.key,

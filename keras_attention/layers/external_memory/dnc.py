@@ -139,7 +139,9 @@ class DNC(Configured, keras.layers.Layer):
             mask = masks.check("mask", mask, inputs.shape[:2])
         output, state, _ = self._run(inputs, mask, initial_state, training, False)
         if mask is not None:
-            output = ops.where(mask[..., None], output, ops.zeros_like(output))
+            output = ops.where(
+                ops.expand_dims(mask, -1), output, ops.zeros_like(output)
+            )
         if not self.return_sequences:
             output = output[:, -1] if mask is None else last(output, mask)
         if not self.return_state:
@@ -257,7 +259,7 @@ class DNC(Configured, keras.layers.Layer):
             mask = ops.broadcast_to(mask, (batch, steps))
             # Padded steps may contain infinite numbers or NaN.
             zeros = ops.zeros_like(inputs)
-            sequence["x"] = ops.where(mask[..., None], inputs, zeros)
+            sequence["x"] = ops.where(ops.expand_dims(mask, -1), inputs, zeros)
             sequence["mask"] = mask
 
         def step(state: Any, now: dict[str, Any]) -> tuple[Any, Any]:

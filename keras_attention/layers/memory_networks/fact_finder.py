@@ -180,7 +180,7 @@ class FactFinder(Configured, keras.layers.Layer):
         facts, found = [], []
         for hop in range(self.supports):
             query = self.embed(state)  # (B, D)
-            similar = ops.matmul(keys, query[:, :, None])[:, :, 0]  # (B, M)
+            similar = ops.matmul(keys, ops.expand_dims(query, 2))[:, :, 0]  # (B, M)
             weights = self.weights_of_time(query)
             if training and supporting_facts is not None:
                 taken = ops.cast(supporting_facts[:, hop], "int32")  # (B,)

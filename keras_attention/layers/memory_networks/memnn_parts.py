@@ -47,5 +47,5 @@ def hidden_layer(layer: Any) -> keras.layers.Dense:
 
 def sentences(memory: Tensor, slots: Tensor) -> Tensor:
     """Returns the features (B, K, ·) in the slots `slots` (B, K) of `memory`."""
-    records = ops.take_along_axis(memory, slots[:, :, None], axis=1)
+    records = ops.take_along_axis(memory, ops.expand_dims(slots, 2), axis=1)
     return records[:, :, 1:]  # (B, K, ·)

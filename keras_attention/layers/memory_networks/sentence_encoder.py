@@ -118,7 +118,7 @@ class SentenceEncoder(Configured, keras.layers.Layer):
             )
         words = self.embedding(inputs)  # (..., L, D)
         is_valid = masks.padding(inputs)  # (..., L)
-        weights = ops.cast(is_valid, words.dtype)[..., None]
+        weights = ops.expand_dims(ops.cast(is_valid, words.dtype), -1)
         if self.encoding != "bag":
             l_kj = positions.sentence_position(
                 *self._places(is_valid), words.shape[-1], self.encoding

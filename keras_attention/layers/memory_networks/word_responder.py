@@ -114,7 +114,7 @@ class WordResponder(Configured, keras.layers.Layer):
 
     def call(self, question: Tensor, memory: Tensor, found: Tensor) -> Tensor:
         facts = sentences(memory, ops.maximum(found, 0))  # (B, K, ·)
-        facts = ops.where(found[:, :, None] >= 0, facts, 0)
+        facts = ops.where(ops.expand_dims(found, 2) >= 0, facts, 0)
         state = self.question(question)  # (B, D)
         if self.hop_versions:
             for hop, version in enumerate(self.found):

@@ -89,7 +89,7 @@ def unroll(
 
 def hide_steps(mask: Tensor, output: Tensor, weights: tuple) -> tuple[Tensor, tuple]:
     """Sets outputs and weights to 0 at the steps where the mask (B, T) is False."""
-    is_valid = mask[..., None]  # (B, T, 1)
+    is_valid = ops.expand_dims(mask, -1)  # (B, T, 1)
     output = ops.where(is_valid, output, ops.zeros_like(output))
     found = []
     for alpha in weights:

@@ -34,7 +34,9 @@ class AskedSteps(keras.layers.Layer):
 
     def call(self, inputs: list[Tensor]) -> Tensor:
         answers, answer_mask = inputs
-        return ops.where(answer_mask[:, :, None], answers, ops.zeros_like(answers))
+        return ops.where(
+            ops.expand_dims(answer_mask, 2), answers, ops.zeros_like(answers)
+        )
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         return inputs[1]

@@ -299,7 +299,9 @@ def _features(
         answers = ops.cast(answer_mask, "int32")
         before = ops.cumsum(answers, axis=1) - answers  # (B, T), earlier answers
         needed = before < ops.sum(answers, axis=1, keepdims=True)
-        return ops.where(needed[:, :, None], inputs, ops.zeros_like(inputs)), None
+        return ops.where(
+            ops.expand_dims(needed, 2), inputs, ops.zeros_like(inputs)
+        ), None
     mask = ops.not_equal(inputs, 0)  # (B, T)
     if embedding is not None:
         return embedding(inputs), mask

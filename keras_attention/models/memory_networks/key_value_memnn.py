@@ -131,7 +131,7 @@ class KeyValueMemNN(ConfiguredModel):
             )
 
         entity, relation = keys[:, :, 0], keys[:, :, 1]  # (B, M)
-        own = ops.cast(ops.equal(entity, 1), "int32")
+        own = ops.where(ops.equal(entity, 1), 1, 0)  # LiteRT gathers by no booleans
         features = keras.layers.Add(dtype=dtype, name="key_features")(
             [
                 embedding(relations, "key_relations")(relation),
@@ -192,7 +192,7 @@ def _vector(features: Tensor, entities: Tensor, memory_size: int) -> Tensor:
     entity (1) are zero vectors.
     """
     numbers = np.arange(2, memory_size + 2, dtype="int32")
-    same = ops.cast(ops.equal(entities[:, :, None], numbers), features.dtype)
+    same = ops.cast(ops.equal(ops.expand_dims(entities, 2), numbers), features.dtype)
     return ops.concatenate([features, LENGTH * same], axis=-1)  # (B, M, D + M)
 
 
@@ -202,7 +202,7 @@ def _by_entity(weights: Tensor, values: Tensor, memory_size: int) -> Tensor:
     Entity 0 gets 1 if there are no facts.
     """
     numbers = np.arange(1, memory_size + 2, dtype="int32")
-    same = ops.cast(ops.equal(values[:, :, None], numbers), weights.dtype)
+    same = ops.cast(ops.equal(ops.expand_dims(values, 2), numbers), weights.dtype)
     found = ops.einsum("bm,bmn->bn", weights, same)  # (B, M + 1)
     empty = ops.all(ops.equal(values, 0), axis=1, keepdims=True)  # (B, 1)
     return ops.concatenate([ops.cast(empty, weights.dtype), found], axis=-1)

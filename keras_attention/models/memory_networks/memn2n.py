@@ -145,7 +145,9 @@ class MemN2N(ConfiguredModel):
         def memory(encoder: SentenceEncoder) -> Tensor:
             """Computes Σⱼ lⱼ ∘ A xᵢⱼ + T_A(i)."""
             if time == "word":
-                ages = ops.where(age > 0, age + (vocabulary_size - 1), 0)[..., None]
+                ages = ops.expand_dims(
+                    ops.where(age > 0, age + (vocabulary_size - 1), 0), -1
+                )
                 # A word outside the vocabulary must not be taken for an age.
                 known = story < vocabulary_size
                 tokens = ops.where(known, story, story + memory_size)

@@ -74,7 +74,9 @@ class CaptionParts:
         """Returns a (B, S, A), the mask of a (B, S), and the first state."""
         places, is_valid = self.places(self.encoder(image))
         count = ops.sum(ops.cast(is_valid, places.dtype), axis=1, keepdims=True)
-        visible = ops.where(is_valid[..., None], places, ops.zeros_like(places))
+        visible = ops.where(
+            ops.expand_dims(is_valid, -1), places, ops.zeros_like(places)
+        )
         average = ops.sum(visible, axis=1) / ops.maximum(count, 1)  # (B, A)
         return places, is_valid, [dense(average) for dense in self.start]
 

@@ -278,7 +278,7 @@ class _Parts:
             last.append(state)
             x = dropout(x)
         # As in the other models, logits have no mask: the labels mask more steps.
-        return ops.where(mask[..., None], x, ops.zeros_like(x)), last
+        return ops.where(ops.expand_dims(mask, -1), x, ops.zeros_like(x)), last
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Returns the logits (..., V) of states (..., U)."""

@@ -326,7 +326,7 @@ def interpolate(content: Tensor, previous: Tensor, gate: Tensor) -> Tensor:
     Reference:
         Graves, Wayne & Danihelka (2014), equation 7.
     """
-    return previous + gate[..., None] * (content - previous)
+    return previous + ops.expand_dims(gate, -1) * (content - previous)
 
 
 def shift(weights: Tensor, shifts: Tensor) -> Tensor:
@@ -367,7 +367,7 @@ def shift(weights: Tensor, shifts: Tensor) -> Tensor:
     moved = 0
     for k in range(number):
         rolled = ops.roll(weights, k - number // 2, axis=-1)
-        moved = moved + shifts[..., k, None] * rolled
+        moved = moved + ops.expand_dims(shifts[..., k], -1) * rolled
     return moved
 
 
