@@ -105,10 +105,8 @@ def run_onnx(path: pathlib.Path) -> Ask:
 
     def ask(inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
         names = [node.name for node in session.get_inputs()]
-        if not {*names} <= {*inputs}:  # numbered, in the order of the sorted names
-            places = {f"input_{i}": name for i, name in enumerate(sorted(inputs))}
-            return session.run(None, {name: inputs[places[name]] for name in names})
-        return session.run(None, {name: inputs[name] for name in names})
+        feed = {name: x for name, x in inputs.items() if name in names}
+        return session.run(None, feed)
 
     return ask
 
@@ -152,7 +150,10 @@ def run_openvino(path: pathlib.Path) -> Ask:
     compiled = core.compile_model(core.read_model(path), "CPU", single)
 
     def ask(inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
-        feed = {node.any_name: inputs[node.any_name] for node in compiled.inputs}
+        feed = {}
+        for node in compiled.inputs:  # each has several names
+            name = next(name for name in sorted(node.names) if name in inputs)
+            feed[name] = inputs[name]
         found = compiled(feed)
         # Ends of the graph that nothing reads are outputs, too.
         outputs = [o for o in compiled.outputs if any("Identity" in n for n in o.names)]
@@ -174,10 +175,8 @@ def answer(command: Callable[[dict[str, Any]], dict[str, Any]], line: str) -> No
         reply = command(json.loads(line))
     except BaseException as error:  # of any library; the reply names it
         frames = traceback.extract_tb(error.__traceback__)
-        reply = {
-            "error": f"{type(error).__name__}: {error}"[:4000],
-            "ours": bool(frames) and frames[-1].filename.startswith(OURS),
-        }
+        ours = isinstance(error, ValueError) and frames[-1].filename.startswith(OURS)
+        reply = {"error": f"{type(error).__name__}: {error}"[:4000], "ours": ours}
     print(f"\n{MARK}{json.dumps(reply)}", flush=True)
 
 

@@ -53,7 +53,8 @@ class Places(keras.layers.Layer):
     """
 
     def call(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        _, rows, columns, width = features.shape
+        # torch's exporter traces shapes as tensors; these three are known.
+        rows, columns, width = (int(n) for n in features.shape[1:])
         down = np.broadcast_to(_waves(rows)[:, None], (rows, columns, _WAVES))
         across = np.broadcast_to(_waves(columns)[None], (rows, columns, _WAVES))
         waves = np.concatenate([down, across], axis=-1)  # at each location

@@ -1,0 +1,110 @@
+"""Why an export fails or needs fixed sizes: a pattern of the error, and a sentence."""
+
+REASONS = (
+    (
+        r"torch exports a loop over time unrolled",
+        "torch unrolls loops over time, so this package refuses an unknown length "
+        "(“torch exports a loop over time unrolled”). Specify the length, or export "
+        "from TensorFlow or JAX.",
+    ),
+    (
+        r"'split' \(must equal",
+        "torch unrolls Keras' recurrent layers over the traced length of 1, and "
+        "onnxruntime fails at other lengths (“Cannot split using values”). Specify the "
+        "length.",
+    ),
+    (
+        r"FlexTensorList",
+        "With an unknown length, a loop over time needs TensorFlow's lists "
+        "(`FlexTensorListReserve`). Specify the sizes.",
+    ),
+    (
+        r"FlexBitwiseAnd",
+        "LiteRT lacks the operation `BitwiseAnd`, with which TensorFlow draws random "
+        "numbers.",
+    ),
+    (
+        r"No Op registered for Erfc",
+        "`tf2onnx` does not support the function Erfc in GELU (“No Op registered for "
+        'Erfc”). Export from JAX, or use another activation, `block={"activation": '
+        '"silu"}`.',
+    ),
+    (
+        r"\(T\) of Optype \(Pad\)",
+        "`tf2onnx` pads the mask for softmax1 with numbers, and onnxruntime rejects the "
+        "file (“Optype (Pad) bound to different types”). Other normalizers work.",
+    ),
+    (
+        r"Required inputs",
+        "`tf2onnx` adds an input to a loop that runs until a condition holds "
+        "(“Required inputs … are missing”).",
+    ),
+    (
+        r"Failed to export a node.*onnx::Gather",
+        "torch cannot export Keras' normalization layers with unknown sizes. Specify "
+        "the sizes.",
+    ),
+    (
+        r"enable_gqa",
+        "With unknown sizes, torch's exporter does not support grouped heads "
+        "(“enable_gqa is True”). Specify the sizes.",
+    ),
+    (
+        r"operator Sort",
+        "torch's exporter does not support the stable sort (“operator Sort, Out "
+        "parameter is not supported”).",
+    ),
+    (
+        r"Invalid attribute perm",
+        "torch's exporter writes an invalid transposition (“Invalid attribute perm”).",
+    ),
+    (
+        r"(TensorList|StatelessWhile|While)\b.*|same number of Parameter nodes",
+        "OpenVINO cannot convert this loop (“No conversion rule found for operations: "
+        "TensorList”, or “Conversion is failed for: StatelessWhile”).",
+    ),
+    (
+        r"TracingCheckError",
+        "torch traces the model twice, and Keras' layers differ between the traces "
+        "(“Graphs differed across invocations”).",
+    ),
+    (
+        r"must have the same len|must have shape \(batch|Incompatible shapes",
+        "JAX does not know that two unknown sizes are equal, such as those of a sequence "
+        "and its mask. Specify the lengths; the batch size may stay unknown.",
+    ),
+    (
+        r"arange|jnp.sort requires static",
+        "`jax2onnx` cannot export a range or a sort of an unknown length. Specify the "
+        "sizes, or export from TensorFlow.",
+    ),
+    (
+        r"Reverse scan",
+        "`jax2onnx` does not support a backward loop (“Reverse scan is not supported”). "
+        "Set `bidirectional=False`.",
+    ),
+    (
+        r"Unsupported pooling size",
+        "`jax2onnx` writes a pooling that onnxruntime rejects (“Unsupported pooling "
+        "size”).",
+    ),
+    (
+        r"does not match expected type \(tensor\(float\)\)",
+        "`jax2onnx` writes a power in double precision, and onnxruntime rejects the "
+        "file (“Type (tensor(double)) of output arg”).",
+    ),
+    (
+        r"LiteRT export requires TensorFlow or PyTorch",
+        "Keras has no such exporter.",
+    ),
+    (
+        r"litert-torch",
+        "Keras needs the package `litert-torch`, which the environment of the "
+        "measurement does not contain, and which holds fixed sizes only.",
+    ),
+    (
+        r"'dict' object has no attribute 'shape'",
+        "Keras' exporter fails for every model whose inputs are a dict, also for one "
+        "`keras.layers.Dense` (“'dict' object has no attribute 'shape'”).",
+    ),
+)
