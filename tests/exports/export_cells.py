@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import queue
+import signal
 import subprocess
 import sys
 import tempfile
@@ -46,6 +48,7 @@ class Worker:
             stderr=subprocess.DEVNULL,
             text=True,
             env={**environment(self.backend, self.folder), "OMP_NUM_THREADS": "1"},
+            start_new_session=True,
         )
         self.replies: queue.Queue = queue.Queue()
         given = self.process.stdout, self.replies
@@ -71,7 +74,8 @@ class Worker:
 
     def stop(self) -> None:
         if self.process is not None:
-            self.process.kill()
+            # An exporter may have started processes, which hold the pipes open.
+            os.killpg(self.process.pid, signal.SIGKILL)
             self.process.communicate()
             self.process = None
 
