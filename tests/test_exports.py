@@ -4,7 +4,7 @@ import inspect
 
 import keras
 from catalogue import ROWS
-from export_labels import LABELS, LAYERS, MODELS
+from export_labels import KERAS, LABELS, LAYERS, MODELS
 from export_table import COLUMNS, MARKERS, PAGE, load, reason, result, tables
 
 from keras_attention import layers, models
@@ -17,13 +17,14 @@ def test_the_page_shows_the_results():
     assert shown.strip() == tables(load())
 
 
-def test_every_cell_is_measured_and_none_is_silently_wrong():
+def test_every_cell_is_measured_and_none_of_ours_is_silently_wrong():
     found = load()
     assert {*found} == {*LABELS}
     for name, row in found.items():
         assert {*row} == {*COLUMNS}, name
         results = {column: result(cell) for column, cell in row.items()}
-        assert "wrong" not in results.values(), (name, results)
+        if name not in KERAS:  # what Keras' own layers do is shown as it is
+            assert "wrong" not in results.values(), (name, results)
 
 
 def test_every_failure_has_a_reason_on_the_page():

@@ -10,6 +10,7 @@ from typing import Any
 from keras import ops
 
 from keras_attention.numerics.precision import mask_value
+from keras_attention.ops.sequence.loop import check_length
 
 Tensor = Any
 
@@ -167,6 +168,7 @@ def one_pass(
             ops.where(wins, times[:, i], best_time),
         )
 
+    check_length(similar.shape[1])
     best = ops.fori_loop(0, ops.shape(similar)[1], compare_with_best, start)[0]  # (B,)
     slot = ops.take_along_axis(order, ops.maximum(best, 0)[:, None], axis=1)[:, 0]
     return ops.where(best < 0, best, ops.cast(slot, best.dtype))

@@ -2,16 +2,40 @@
 
 REASONS = (
     (
+        r"XlaCallModule\n",
+        "OpenVINO cannot read the graphs that Keras exports from JAX (“No conversion "
+        "rule found for operations: XlaCallModule”).",
+    ),
+    (
+        r"TracerArrayConversionError",
+        "`jax2onnx` cannot export the loop that runs until the states converge "
+        "(“TracerArrayConversionError”).",
+    ),
+    (
+        r"Non concat axis dimensions must match",
+        "`jax2onnx` keeps a size of the traced example (“Non concat axis dimensions must "
+        "match”). Specify the sizes.",
+    ),
+    (
+        r"size of tensor a \(0\)|non-empty TensorList",
+        "torch's tracer cuts the interface of the DNC into empty pieces (“The size of "
+        "tensor a (0) must match”).",
+    ),
+    (
+        r"Error when tracing gradients for SavedModel",
+        "JAX cannot differentiate this loop backwards, and a SavedModel from JAX "
+        "contains gradients (“Error when tracing gradients”).",
+    ),
+    (
         r"torch exports a loop over time unrolled",
         "torch unrolls loops over time, so this package refuses an unknown length "
         "(“torch exports a loop over time unrolled”). Specify the length, or export "
         "from TensorFlow or JAX.",
     ),
     (
-        r"'split' \(must equal",
-        "torch unrolls Keras' recurrent layers over the traced length of 1, and "
-        "onnxruntime fails at other lengths (“Cannot split using values”). Specify the "
-        "length.",
+        r"'split' \(must equal|Eltwise shape infer",
+        "torch unrolls Keras' recurrent layers over the traced length of 1, and the file "
+        "fails at other lengths (“Cannot split using values”). Specify the length.",
     ),
     (
         r"FlexTensorList",
@@ -69,12 +93,13 @@ REASONS = (
         "(“Graphs differed across invocations”).",
     ),
     (
-        r"must have the same len|must have shape \(batch|Incompatible shapes",
+        r"must have the same len|must have shape \(batch|[Ii]ncompatible shapes|"
+        r"All dimensions of `value` and `key`",
         "JAX does not know that two unknown sizes are equal, such as those of a sequence "
         "and its mask. Specify the lengths; the batch size may stay unknown.",
     ),
     (
-        r"arange|jnp.sort requires static",
+        r"arange|sort (currently )?requires static",
         "`jax2onnx` cannot export a range or a sort of an unknown length. Specify the "
         "sizes, or export from TensorFlow.",
     ),
