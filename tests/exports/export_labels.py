@@ -51,8 +51,8 @@ KERAS = {
     "keras_multi_head": "`MultiHeadAttention`",
     "keras_gru": "`GRU`",
     "keras_add": "`Add` of two sequences",
-    "keras_argsort": "`ops.argsort`",
-    "keras_while_loop": "`ops.while_loop`",
+    "keras_argsort": "`keras.ops.argsort`",
+    "keras_while_loop": "`keras.ops.while_loop`",
 }
 GROUPS = {"Models": MODELS, "Layers": LAYERS, "Keras": KERAS}
 LABELS = {name: label for rows in GROUPS.values() for name, label in rows.items()}

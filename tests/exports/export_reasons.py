@@ -13,8 +13,8 @@ REASONS = (
     ),
     (
         r"Non concat axis dimensions must match",
-        "`jax2onnx` keeps a size of the traced example (“Non concat axis dimensions must "
-        "match”). Specify the sizes.",
+        "`jax2onnx` keeps a size of the traced example (“Non concat axis dimensions "
+        "must match”). Specify the sizes.",
     ),
     (
         r"size of tensor a \(0\)|non-empty TensorList",
@@ -34,8 +34,9 @@ REASONS = (
     ),
     (
         r"'split' \(must equal|Eltwise shape infer",
-        "torch unrolls Keras' recurrent layers over the traced length of 1, and the file "
-        "fails at other lengths (“Cannot split using values”). Specify the length.",
+        "torch unrolls Keras' recurrent layers over the traced length of 1, and the "
+        "file fails at other lengths (“Cannot split using values”). "
+        "Specify the length.",
     ),
     (
         r"FlexTensorList",
@@ -52,11 +53,6 @@ REASONS = (
         "`tf2onnx` does not support the function Erfc in GELU (“No Op registered for "
         'Erfc”). Export from JAX, or use another activation, `block={"activation": '
         '"silu"}`.',
-    ),
-    (
-        r"\(T\) of Optype \(Pad\)",
-        "`tf2onnx` pads the mask for softmax1 with numbers, and onnxruntime rejects the "
-        "file (“Optype (Pad) bound to different types”). Other normalizers work.",
     ),
     (
         r"Required inputs",
@@ -95,8 +91,8 @@ REASONS = (
     (
         r"must have the same len|must have shape \(batch|[Ii]ncompatible shapes|"
         r"All dimensions of `value` and `key`",
-        "JAX does not know that two unknown sizes are equal, such as those of a sequence "
-        "and its mask. Specify the lengths; the batch size may stay unknown.",
+        "JAX does not know that two unknown sizes are equal, such as those of a "
+        "sequence and its mask. Specify the lengths; the batch size may stay unknown.",
     ),
     (
         r"arange|sort (currently )?requires static",
@@ -105,8 +101,8 @@ REASONS = (
     ),
     (
         r"Reverse scan",
-        "`jax2onnx` does not support a backward loop (“Reverse scan is not supported”). "
-        "Set `bidirectional=False`.",
+        "`jax2onnx` does not support a backward loop (“Reverse scan is not "
+        "supported”). Set `bidirectional=False`.",
     ),
     (
         r"Unsupported pooling size",

@@ -80,7 +80,8 @@ def content_weights(
     >>> np.asarray(w)[0, 0].round(4).tolist()
     [0.0, 1.0, 0.0]
     """
-    return reference.content_weights(memory, keys, strengths, key_mask).weights
+    arrays = map(ops.convert_to_tensor, (memory, keys, strengths))
+    return reference.content_weights(*arrays, key_mask).weights
 
 
 def retention(free_gates: Tensor, read_weights: Tensor) -> Tensor:
@@ -98,7 +99,8 @@ def retention(free_gates: Tensor, read_weights: Tensor) -> Tensor:
     Reference:
         Graves et al. (2016), "Dynamic memory allocation".
     """
-    return reference.retention(free_gates, read_weights)
+    arrays = (free_gates, read_weights)
+    return reference.retention(*map(ops.convert_to_tensor, arrays))
 
 
 def usage(previous: Tensor, write_weights: Tensor, retention: Tensor) -> Tensor:
@@ -214,7 +216,8 @@ def write_weights(
     Reference:
         Graves et al. (2016), "Dynamic memory allocation".
     """
-    return reference.write_weights(content, allocation, write_gate, allocation_gate)
+    arrays = (content, allocation, write_gate, allocation_gate)
+    return reference.write_weights(*map(ops.convert_to_tensor, arrays))
 
 
 def erase_and_write(
@@ -237,7 +240,8 @@ def erase_and_write(
         Graves et al. (2016), "Reading and writing to memory"; several heads as in its
         code.
     """
-    return reference.erase_and_write(memory, weights, erase, values)
+    arrays = (memory, weights, erase, values)
+    return reference.erase_and_write(*map(ops.convert_to_tensor, arrays))
 
 
 def deallocate(memory: Tensor, retention: Tensor) -> Tensor:
@@ -253,7 +257,8 @@ def deallocate(memory: Tensor, retention: Tensor) -> Tensor:
     Reference:
         Csordás & Schmidhuber (2019), section 3.2.
     """
-    return reference.deallocate(memory, retention)
+    arrays = (memory, retention)
+    return reference.deallocate(*map(ops.convert_to_tensor, arrays))
 
 
 def read_weights(
@@ -275,7 +280,8 @@ def read_weights(
     Reference:
         Graves et al. (2016), "Read weighting".
     """
-    return reference.read_weights(modes, backward, content, forward)
+    arrays = (modes, backward, content, forward)
+    return reference.read_weights(*map(ops.convert_to_tensor, arrays))
 
 
 def read(memory: Tensor, weights: Tensor) -> Tensor:
@@ -309,7 +315,8 @@ def sharpen(weights: Tensor, power: Tensor, epsilon: float = EPSILON) -> Tensor:
     Reference:
         Csordás & Schmidhuber (2019), section 3.3.
     """
-    return reference.sharpen(weights, power, epsilon)
+    arrays = map(ops.convert_to_tensor, (weights, power))
+    return reference.sharpen(*arrays, epsilon)
 
 
 def interpolate(content: Tensor, previous: Tensor, gate: Tensor) -> Tensor:
@@ -326,6 +333,8 @@ def interpolate(content: Tensor, previous: Tensor, gate: Tensor) -> Tensor:
     Reference:
         Graves, Wayne & Danihelka (2014), equation 7.
     """
+    arrays = (content, previous, gate)
+    content, previous, gate = map(ops.convert_to_tensor, arrays)
     return previous + ops.expand_dims(gate, -1) * (content - previous)
 
 

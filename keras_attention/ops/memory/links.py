@@ -74,7 +74,8 @@ def links(
     Returns:
         (B, H, M, M), each row and each column sums to at most 1.
     """
-    return reference.write_links(previous, previous_precedence, write_weights)
+    arrays = (previous, previous_precedence, write_weights)
+    return reference.write_links(*map(ops.convert_to_tensor, arrays))
 
 
 def directions(links: Tensor, read_weights: Tensor) -> tuple[Tensor, Tensor]:
@@ -89,7 +90,8 @@ def directions(links: Tensor, read_weights: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         f and b, (B, R, H, M).
     """
-    return reference.follow_links(links, read_weights)
+    arrays = (links, read_weights)
+    return reference.follow_links(*map(ops.convert_to_tensor, arrays))
 
 
 def no_links(
