@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -130,9 +130,10 @@ class WithAttention(Configured, keras.layers.Layer):
         """Traces the call with known sizes; unknown sizes may not fit each other."""
         if not self.model.built:  # a subclassed model from a file
             self.model(inputs)
+
         first, second = (
-            keras.layers.Layer.compute_output_spec(
-                self, keras.tree.map_structure(_sized(size), inputs), **arguments
+            _OfZeros(self.call).compute_output_spec(
+                keras.tree.map_structure(_sized(size), inputs), **arguments
             )
             for size in SIZES
         )
@@ -145,6 +146,18 @@ class WithAttention(Configured, keras.layers.Layer):
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> None:
         return None
+
+
+class _OfZeros(keras.Operation):
+    """Calls a function with zeros. Keras on NumPy traces with arbitrary ids."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def call(self, inputs: Any, **arguments: Any) -> Any:
+        zeros = keras.tree.map_structure(keras.ops.zeros_like, inputs)
+        return self.function(zeros, **arguments)
 
 
 def _by_name(outputs: Any) -> dict[str, Tensor]:

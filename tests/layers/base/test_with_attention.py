@@ -59,6 +59,8 @@ MODELS = [two_layers, Own, sequence, nested]
 @pytest.mark.backends("all")
 @pytest.mark.parametrize("make", MODELS, ids=lambda make: make.__name__.lower())
 def test_gives_outputs_and_what_is_recorded(make, tmp_path):
+    if make is Own and keras.backend.backend() == "numpy":
+        pytest.skip("Keras on NumPy builds a subclassed model with uninitialized ids")
     model, x = make(), tokens(5, 7)
     inputs = keras.Input((None,), dtype="int32") if make is Own else None
     wrapped = with_attention(model, inputs)
@@ -85,7 +87,7 @@ def test_gives_outputs_and_what_is_recorded(make, tmp_path):
         np.testing.assert_allclose(again[name], array, 1e-6, 1e-6, err_msg=name)
 
 
-@pytest.mark.backends("all")
+@pytest.mark.backends("jax", "tensorflow", "torch")
 def test_trains():
     model = two_layers()
     wrapped = with_attention(model)
