@@ -2,11 +2,14 @@
 
     python -m keras_attention.benchmarks metaqa --seeds 0 1 2 --json results.json
     python -m keras_attention.benchmarks metaqa --hops 2 --out runs.jsonl
+    python -m keras_attention.benchmarks metaqa --questions my_questions.txt
 
 A KeyValueMemNN is trained on nine tenths of the development questions. One-hop runs are
 tested on the test questions. Two-hop runs are tested on the other tenth of the
-development questions. Each finished run adds a line to the file given by `--out`.
-Repeat the command to resume.
+development questions. With `--questions`, the network is tested on the questions of a
+file instead: each line has a question, a tab and its answers with `|` between them.
+Each finished run adds a line to the file given by `--out`. Repeat the command to
+resume.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import pathlib
 import time
 import warnings
@@ -77,6 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `metaqa`."""
     add = parser.add_argument
     add("--hops", type=int, default=1, choices=sorted(MEMORY_SIZE))
+    add("--questions", type=pathlib.Path, help="a file of your own test questions")
     add("--seeds", type=int, nargs="+", default=[0, 1, 2])
     add("--epochs", type=int, default=TRAINING["epochs"])
     add(
@@ -94,12 +99,16 @@ def main(args: argparse.Namespace) -> int:
     brackets = not args.without_brackets
     store = opened(args.out, NEEDED)
     try:
-        data = load(args.hops, brackets)
-    except DataNotFoundError as error:
+        data = load(args.hops, brackets, args.questions)
+    except (DataNotFoundError, ValueError) as error:
         raise UsageError(str(error)) from error
     about = {"training": training, "model": model_of(args.hops), "data": facts_of(data)}
-    where = {"hops": args.hops, "brackets": brackets}
-    where["backend"] = keras.config.backend()
+    where: dict[str, Any] = {
+        "hops": args.hops,
+        "brackets": brackets,
+        "backend": keras.config.backend(),
+        "questions": None if args.questions is None else str(args.questions),
+    }
     seeds = list(dict.fromkeys(args.seeds))  # without duplicates
     # Look up all runs first, so that errors appear immediately.
     found = {s: store.done("metaqa", about, **where, seed=s) for s in seeds}
@@ -111,19 +120,29 @@ def main(args: argparse.Namespace) -> int:
             done = store.add({**new, "settings": about, "result": result})
             print(summary(result), flush=True)
         lines.append(done)
-    print(table([line["result"] for line in lines], args.hops))
+    print(table([line["result"] for line in lines], args.hops, args.questions))
     if args.json:
-        results = report(lines, data, args.hops, brackets, training)
+        results = report(lines, data, args.hops, brackets, training, args.questions)
         args.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     return 0
 
 
-def load(hops: int, brackets: bool = True) -> dict[str, Any]:
-    """Loads the development questions and, for one hop, the test questions."""
+def load(
+    hops: int, brackets: bool = True, own: pathlib.Path | None = None
+) -> dict[str, Any]:
+    """Loads the development questions and the test questions.
+
+    The test questions are those of the file `own`. Without a file, they are those of
+    MetaQA for one hop, and there are none for two hops.
+    """
     knowledge = triples.KnowledgeBase(triples.load_metaqa_facts())
     linker = triples.EntityLinker(knowledge.entities)
     splits = {"dev": triples.load_metaqa(hops, "dev")}
-    if hops == 1:
+    if own is not None:
+        splits["test"] = triples.load_questions(own)
+        if not splits["test"]:
+            raise UsageError(f"--questions {own} must have at least one question")
+    elif hops == 1:
         splits["test"] = triples.load_metaqa(hops, "test")
     if not brackets:
         splits = {name: without_brackets(qs) for name, qs in splits.items()}
@@ -230,8 +249,8 @@ def hits(predicted: np.ndarray, data: Data) -> np.ndarray:
 
 
 def percent(right: np.ndarray) -> float:
-    """Returns the share of true values in `right`, in per cent."""
-    return round(100 * float(right.mean()), 2)
+    """Returns the share of true values in `right`, in per cent; NaN for none at all."""
+    return round(100 * float(right.mean()), 2) if len(right) else math.nan
 
 
 def paths_of(keys: np.ndarray, values: np.ndarray, hops: int) -> Paths:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import pathlib
 import platform
 from typing import Any
 
@@ -36,10 +37,16 @@ def summary(result: dict[str, Any]) -> str:
     )
 
 
-def table(runs: list[dict[str, Any]], hops: int) -> str:
-    """Formats the hits@1 of the network and the regression, and published results."""
+def table(
+    runs: list[dict[str, Any]], hops: int, own: pathlib.Path | None = None
+) -> str:
+    """Formats the hits@1 of the network and the regression.
+
+    Published results follow, unless the questions are those of the file `own`.
+    """
     seeds = "".join(f"  seed {r['seed']:<2d}" for r in runs)
     split = "test" if hops == 1 else "held-back dev"
+    split = split if own is None else own.name
     lines = [f"{f'hits@1 in %, {hops}-hop {split}':44s}{seeds}    mean"]
 
     def row(name: str, numbers: list[float]) -> None:
@@ -59,7 +66,7 @@ def table(runs: list[dict[str, Any]], hops: int) -> str:
         "regression, where guessing hits all",
         [r["one_set"]["regression"] for r in runs],
     )
-    for name, figure in PUBLISHED.items():
+    for name, figure in PUBLISHED.items() if own is None else ():
         lines.append(
             f"published, trained on all of WikiMovies: {name:10s}{figure:6.1f}"
         )
@@ -72,6 +79,7 @@ def report(
     hops: int,
     brackets: bool,
     training: dict[str, Any],
+    own: pathlib.Path | None = None,
 ) -> dict[str, Any]:
     """Returns the JSON report of `lines`, the lines of the runs file.
 
@@ -84,6 +92,7 @@ def report(
         "model": {"class": "KeyValueMemNN", **model_of(hops)},
         "training": training,
         "data": facts_of(data),
+        **({} if own is None else {"questions": str(own)}),
         "runs": runs,
         "mean": {
             name: round(float(np.mean([r[name] for r in runs])), 2)

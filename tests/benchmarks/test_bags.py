@@ -1,6 +1,7 @@
 """The benchmark on bags: its protocol on scores, its training on few made bags."""
 
 import json
+import struct
 
 import keras
 import numpy as np
@@ -134,6 +135,71 @@ def test_command(small, tmp_path, capsys):
     assert "repeat 20: AUC" not in capsys.readouterr().out
     assert __main__.main([*arguments[:5], "--out", str(out)]) == 2
     assert "other settings (training)" in capsys.readouterr().err
+
+
+def write_mat(path, found):
+    """Writes bags as a MATLAB file of format 5 with three dense arrays."""
+
+    def element(kind, data):
+        return struct.pack("<II", kind, len(data)) + data + bytes(-len(data) % 8)
+
+    def matrix(name, array):
+        shape = element(5, np.array(array.shape, "<i4").tobytes())
+        numbers = element(9, array.astype("<f8").tobytes("F"))
+        flags = element(6, struct.pack("<II", 6, 0))
+        return element(14, flags + shape + element(1, name.encode()) + numbers)
+
+    labels = 2 * found.labels[found.bag][None] - 1
+    path.write_bytes(
+        b"MATLAB 5.0 MAT-file".ljust(124)
+        + b"\x00\x01IM"
+        + matrix("features", found.instances)
+        + matrix("bag_ids", found.bag[None] + 1)
+        + matrix("labels", labels)
+    )
+
+
+@on_jax
+def test_bags_of_a_file(small, tmp_path, capsys):
+    path, out = tmp_path / "own.mat", tmp_path / "results.json"
+    write_mat(path, bags.load("tiger").take(np.arange(40) < 37))
+    arguments = ["bags", "--data", str(path), "--repeats", "1", "--epochs", "30"]
+    assert __main__.main([*arguments, "--json", str(out)]) == 0
+    written = json.loads(out.read_text())
+    (run,) = written["runs"]
+    # Two folds of at most four bags are left out, and batches have eight.
+    assert run["settings"]["training"]["bags"] == 24
+    assert run["settings"]["data"] == {"bags": 37, "instances": 111, "features": 4}
+    assert written["summaries"][str(path)]["mean"] > 80
+    printed = capsys.readouterr().out
+    assert "own.mat" in printed
+    assert "published" not in printed
+
+
+@pytest.mark.backends("torch", "jax")
+def test_files_of_the_user_are_checked_first(tmp_path, capsys):
+    path = tmp_path / "own.csv"
+    assert __main__.main(["bags", "--data", "bits", "own.txt"]) == 2
+    assert "or a path of a .mat or .csv file. Received: own.txt" in (
+        capsys.readouterr().err
+    )
+    if BACKEND != "jax":
+        assert __main__.main(["bags", "--data", "bits", str(path)]) == 2
+        assert "other files need JAX" in capsys.readouterr().err
+        return
+    for lines, message in (
+        (None, "own.csv"),
+        (["1,1,2.5", "x"], "own.csv is damaged: line 2"),
+        (
+            [f"{i % 2},{i},{i}" for i in range(18)],
+            "Received: 9 positive and 9 negative",
+        ),
+        ([f"{i % 2},{i},7" for i in range(20)], "must have a feature that varies"),
+    ):
+        if lines is not None:
+            path.write_text("\n".join(lines))
+        assert __main__.main(["bags", "--data", "bits", str(path)]) == 2
+        assert message in capsys.readouterr().err
 
 
 @on_jax

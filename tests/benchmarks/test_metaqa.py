@@ -55,6 +55,54 @@ def test_command(tmp_path, monkeypatch, capsys):
     assert "KV-MemNN" in printed
 
 
+@pytest.mark.skipif(not TRAINS, reason="this backend does not train")
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+def test_own_questions(tmp_path, monkeypatch, capsys):
+    write(tmp_path)
+    monkeypatch.setenv("KERAS_ATTENTION_DATA", str(tmp_path))
+    own, out = tmp_path / "own.txt", tmp_path / "runs.jsonl"
+    own.write_text(
+        "tell me, please, who it was that directed [Film 7]\tAnn 3\n"
+        "when was [Film 12] shown\t19 2\n"
+        "when was [No such film] shown\t19 2\n"
+    )
+    path = tmp_path / "results.json"
+    arguments = ["metaqa", "--seeds", "3", "--epochs", "1", "--out", str(out)]
+    assert (
+        __main__.main([*arguments, "--questions", str(own), "--json", str(path)]) == 0
+    )
+    results = json.loads(path.read_text("utf-8"))
+    assert results["questions"] == str(own)
+    assert results["data"]["test"]["entity_unknown"] == 1
+    (run,) = results["runs"]
+    assert run["test_questions"] == 3
+    assert run["one_set_questions"] == 2
+    assert run["ceiling"] == 66.67
+    printed = capsys.readouterr().out
+    assert "own.txt" in printed
+    assert "KV-MemNN" not in printed  # published for other questions
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "must have at least one question"),
+        ("who directed [Film 7]", "own.txt, line 1: a line must be a question, a tab"),
+        (None, "own.txt"),
+    ],
+)
+def test_own_questions_are_checked_first(
+    content, message, tmp_path, monkeypatch, capsys
+):
+    write(tmp_path)
+    monkeypatch.setenv("KERAS_ATTENTION_DATA", str(tmp_path))
+    own = tmp_path / "own.txt"
+    if content is not None:
+        own.write_text(content)
+    assert __main__.main(["metaqa", "--questions", str(own)]) == 2
+    assert message in capsys.readouterr().err
+
+
 def test_a_stopped_benchmark_goes_on(tmp_path, monkeypatch, capsys):
     write(tmp_path)
     monkeypatch.setenv("KERAS_ATTENTION_DATA", str(tmp_path))

@@ -135,7 +135,7 @@ def test_a_finished_run_is_not_done_again(tmp_path, monkeypatch, capsys):
     out, report = tmp_path / "runs.jsonl", tmp_path / "report.json"
     done = []
 
-    def do(store, data, one, settings):
+    def do(store, data, one, settings, folder):
         done.append(one["attention"])
         result = {"bleu": {"greedy": 1.0, "beam": 2.0}, "fit_seconds": 3.0}
         run = {**one, "keras": "3", "settings": settings}
@@ -153,6 +153,56 @@ def test_a_finished_run_is_not_done_again(tmp_path, monkeypatch, capsys):
     assert "with other settings (epochs)" in capsys.readouterr().err
     assert main([*arguments, "--model", "transformer"]) == 0
     assert done[2:] == ["transformer"]
+
+
+def test_own_test_pairs_and_a_saved_network(data, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command, "missing", lambda: [])
+    monkeypatch.setattr(command, "_data", lambda settings: data)
+    seen = []
+
+    def bleu(written, wanted):
+        seen.append((written, wanted))
+        return 12.5, "signature"
+
+    monkeypatch.setattr(training, "bleu", bleu)
+    own, out, save = tmp_path / "own.tsv", tmp_path / "runs.jsonl", tmp_path / "nets"
+    own.write_text("a dog sees a man\tein hund sieht ein mann\na man\tein mann\n")
+    arguments = ["translation", "--attention", "luong", "--units", "8", "--epochs", "1"]
+    arguments += ["--out", str(out), "--test", str(own), "--save", str(save)]
+    assert main(arguments) == 0
+    assert [wanted for _, wanted in seen] == [
+        ["ein hund sieht ein mann", "ein mann"]
+    ] * 2
+    model = keras.saving.load_model(save / "luong-0" / "model.keras")
+    source = translation.Vocabulary.load(save / "luong-0" / "source.spm")
+    target = translation.Vocabulary.load(save / "luong-0" / "target.spm")
+    loaded = training.Data({}, source, target)
+    texts = ["a dog sees a man", "a man"]
+    assert training.translate(model, loaded, texts, "greedy", "forward") == seen[0][0]
+    assert main(arguments) == 0  # the run is found again
+    assert len(seen) == 2
+    assert main(arguments[:9]) == 0  # the usual test pairs
+    assert seen[2][1] == [pair.target for pair in PAIRS[:5]]
+    capsys.readouterr()
+    assert main([*arguments[:-1], str(tmp_path / "other")]) == 2
+    assert "whose network is not in" in capsys.readouterr().err
+
+
+def test_files_of_the_user_are_checked_first(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command, "missing", lambda: [])
+    path = tmp_path / "own.tsv"
+    assert main(["translation", "--test", str(path)]) == 2
+    assert "--test: There is no file" in capsys.readouterr().err
+    path.write_text("no tab\n")
+    assert main(["translation", "--test", str(path)]) == 2
+    assert "own.tsv, line 1: must be a text, a tab" in capsys.readouterr().err
+    path.write_text("")
+    assert main(["translation", "--test", str(path)]) == 2
+    assert "must have at least one pair" in capsys.readouterr().err
+    assert main(["translation", "--save", str(path)]) == 2
+    assert "own.tsv cannot be used" in capsys.readouterr().err
+    assert main(["translation", "--model", "torch", "--save", str(tmp_path)]) == 2
+    assert "--model must be recurrent or transformer" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["epochs", "pairs", "units"])

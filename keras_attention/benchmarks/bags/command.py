@@ -1,17 +1,22 @@
-"""Tiger and Elephant by nested cross-validation; bit patterns and latch sequences.
+"""Bags from files by nested cross-validation; bit patterns and latch sequences.
 
     python -m keras_attention.benchmarks bags --data tiger elephant --json bags.json
     python -m keras_attention.benchmarks bags --data bits latch --out runs.jsonl
+    python -m keras_attention.benchmarks bags --data my_bags.mat
 
-The runs on Tiger and Elephant train many networks at once and need JAX. The runs on bit
-patterns and latch sequences use `model.fit`. Each finished repeat adds a line to the
-file given by `--out`. Repeat the command to resume.
+`--data` also takes paths of files: `.mat` files in the format of
+`keras_attention.datasets.bags.read_mat`, and `.csv` files in the format of
+`keras_attention.datasets.bags.read_table`. The runs on files, including Tiger and
+Elephant, train many networks at once and need JAX. The runs on bit patterns and latch
+sequences use `model.fit`. Each finished repeat adds a line to the file given by
+`--out`. Repeat the command to resume.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import pathlib
 import time
 from typing import Any
@@ -25,6 +30,7 @@ from keras_attention.benchmarks.store import Run, Store, opened
 from keras_attention.datasets import DataNotFoundError, bags
 
 FILES = ("tiger", "elephant")
+READERS = {".mat": bags.read_mat, ".csv": bags.read_table}
 FIRST = 20  # first seed of the repeats; the settings were tuned with smaller seeds
 NEEDED = ("data", "seed", "backend", "keras", "settings", "result")
 MODEL: dict[str, Any] = {"num_heads": 8, "key_dim": 8}
@@ -49,8 +55,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `bags`."""
     add = parser.add_argument
     names = [*FILES, *made.MAKERS]
-    add("--data", nargs="+", choices=names, default=names, metavar="NAME")
-    add("--repeats", type=int, default=5, help="of Tiger and Elephant")
+    add(
+        "--data",
+        nargs="+",
+        default=names,
+        metavar="NAME",
+        help=f"{', '.join(names)}, or a path of a .mat or .csv file; default: these",
+    )
+    add("--repeats", type=int, default=5, help="of each data set from a file")
     add("--seeds", type=int, nargs="+", default=[0], help="of what is made")
     add("--epochs", type=int, help="by default those of each data set")
     add("--out", type=pathlib.Path, help="runs as they end, and to go on from")
@@ -63,18 +75,26 @@ def main(args: argparse.Namespace) -> int:
         given = getattr(args, name)
         if given is not None and given < 1:
             raise UsageError(f"--{name} must be at least 1. Received: {given}")
+    names = list(dict.fromkeys(args.data))
+    for name in names:
+        if name not in (*FILES, *made.MAKERS) and _suffix(name) not in READERS:
+            raise UsageError(
+                f"--data must be {', '.join([*FILES, *made.MAKERS])}, or a path of a "
+                f".mat or .csv file. Received: {name}"
+            )
     backend = keras.config.backend()
-    if backend != "jax" and set(args.data) & set(FILES):
+    if backend != "jax" and not set(names) <= set(made.MAKERS):
         raise UsageError(
-            f"{' and '.join(FILES)} need JAX, by which many networks are trained at "
-            f"once: set KERAS_BACKEND=jax. Received: {backend}"
+            f"{' and '.join(FILES)} and other files need JAX, by which many networks "
+            f"are trained at once: set KERAS_BACKEND=jax. Received: {backend}"
         )
     store = opened(args.out, NEEDED)
     runs = []
-    for name in dict.fromkeys(args.data):
-        settings = _settings(name, args.epochs)
+    # Read the files of the user first, so that errors appear immediately.
+    chosen = {name: _settings(name, args.epochs) for name in names}
+    for name, settings in chosen.items():
         seeds = list(dict.fromkeys(args.seeds))
-        if name in FILES:
+        if name not in made.MAKERS:
             seeds = list(range(FIRST, FIRST + args.repeats))
         runs += _runs(store, name, settings, seeds)
         if args.json:  # save after each data set
@@ -85,11 +105,51 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _settings(name: str, epochs: int | None) -> dict[str, Any]:
-    if name in FILES:
+    if name not in made.MAKERS:
         training = {**TRAINING, **({"epochs": epochs} if epochs else {})}
-        return {"model": MODEL, "training": training, "chosen_from": SETTINGS}
+        common = {"model": MODEL, "training": training, "chosen_from": SETTINGS}
+        return common if name in FILES else {**common, **_fitted(training, name)}
     settings = made.BITS if name == "bits" else made.LATCH
     return {**settings, **({"epochs": epochs} if epochs else {})}
+
+
+def _fitted(training: dict[str, Any], path: str) -> dict[str, Any]:
+    """Returns the training settings for the bags of a file, and their numbers."""
+    found = _load(path)
+    # The smallest training part: all bags without two folds.
+    least = len(found.labels) - 2 * math.ceil(len(found.labels) / nested.FOLDS)
+    size = min(training["batch_size"], least)
+    return {
+        "training": {**training, "batch_size": size, "bags": least // size * size},
+        "data": {
+            "bags": len(found.labels),
+            "instances": len(found.instances),
+            "features": found.instances.shape[1],
+        },
+    }
+
+
+def _suffix(path: str) -> str:
+    return pathlib.Path(path).suffix.lower()
+
+
+def _load(name: str) -> bags.Bags:
+    """Loads the bags of a data set or a file, with the features that vary."""
+    try:
+        found = bags.load(name) if name in FILES else READERS[_suffix(name)](name)
+    except (DataNotFoundError, ValueError) as error:
+        raise UsageError(str(error)) from error
+    found = _varying(found)
+    counts = np.bincount(found.labels, minlength=2).tolist()
+    if min(counts) < nested.FOLDS:
+        raise UsageError(
+            f"{name} must have at least {nested.FOLDS} positive and {nested.FOLDS} "
+            f"negative bags, since each of {nested.FOLDS} folds needs both. Received: "
+            f"{counts[1]} positive and {counts[0]} negative bags"
+        )
+    if not found.instances.shape[1]:
+        raise UsageError(f"{name} must have a feature that varies between instances")
+    return found
 
 
 def _runs(
@@ -104,7 +164,7 @@ def _runs(
     }
     protocol = None
     for seed in [seed for seed, run in found.items() if run is None]:
-        if name not in FILES:
+        if name in made.MAKERS:
             result = made.run(name, settings, seed)
         else:
             protocol = protocol or Protocol(name, settings)
@@ -128,7 +188,7 @@ class Protocol:
     """Repeats of the nested cross-validation on one data set.
 
     Args:
-        name: a key of `FILES`.
+        name: a name in `FILES`, or the path of a file.
         settings: `model` and `training`, the common arguments; `chosen_from`, the
             candidate settings.
     """
@@ -136,10 +196,7 @@ class Protocol:
     def __init__(self, name: str, settings: dict[str, Any]) -> None:
         from keras_attention.benchmarks.bags.training import Learner  # needs JAX
 
-        try:
-            self._bags = _varying(bags.load(name))
-        except DataNotFoundError as error:
-            raise UsageError(str(error)) from error
+        self._bags = _load(name)
         self._learners = [
             Learner(self._bags, *_apart(one, settings))
             for one in settings["chosen_from"]

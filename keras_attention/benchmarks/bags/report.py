@@ -21,7 +21,7 @@ DRAWS = 10_000  # number of bootstrap samples for the interval
 def line(run: Run) -> str:
     """Formats a finished run as a line of text."""
     result = run["result"]
-    if run["data"] in PUBLISHED:
+    if "auc" in result:
         return (
             f"{run['data']}, repeat {run['seed']}: AUC {np.mean(result['auc']):.2f}, "
             f"{result['cpu_seconds']} s of CPU time"
@@ -36,7 +36,7 @@ def summary(runs: list[Run]) -> dict[str, Any]:
     """Summarizes the repeats on one data set.
 
     Args:
-        runs: the runs of Tiger or of Elephant.
+        runs: the runs on one data set from a file.
 
     Returns:
         `mean`, the mean AUC over all folds and repeats; `interval`, its 95 % bootstrap
@@ -70,7 +70,7 @@ def summary(runs: list[Run]) -> dict[str, Any]:
 
 def summaries(runs: list[Run]) -> dict[str, Any]:
     """Returns the `summary` of each cross-validated data set."""
-    names = [name for name in PUBLISHED if any(run["data"] == name for run in runs)]
+    names = dict.fromkeys(run["data"] for run in runs if "auc" in run["result"])
     return {n: summary([run for run in runs if run["data"] == n]) for n in names}
 
 
@@ -78,12 +78,12 @@ def table(runs: list[Run]) -> str:
     """Formats our results next to the published results."""
     lines = []
     for name, found in summaries(runs).items():
-        mean, deviation = PUBLISHED[name]
         low, high = found["interval"]
-        lines.append(
-            f"{name:10}AUC {found['mean']:6.2f}  (95 %: {low:.2f} to {high:.2f})   "
-            f"published {mean} ± {deviation}"
-        )
+        line = f"{name:10}AUC {found['mean']:6.2f}  (95 %: {low:.2f} to {high:.2f})"
+        if name in PUBLISHED:
+            mean, deviation = PUBLISHED[name]
+            line += f"   published {mean} ± {deviation}"
+        lines.append(line)
     for run in runs:
         if run["data"] in EXAMPLES:
             lines.append(

@@ -5,6 +5,7 @@
     python -m keras_attention.benchmarks translation --attention none --order reversed
     python -m keras_attention.benchmarks translation --model transformer
     python -m keras_attention.benchmarks translation --model torch
+    python -m keras_attention.benchmarks translation --save folder --test pairs.tsv
     KERAS_BACKEND=torch python -m keras_attention.benchmarks translation --model times
 
 The peer of a recurrent translator is the same model without attention. The peer of the
@@ -13,9 +14,12 @@ NumPy, the same batches and the same number of steps. `--model times` measures t
 time of training steps of both in turn, on the torch backend.
 
 Each network is trained on the 29,000 training pairs. Its final weights are tested on
-the 1,000 test pairs of 2016 with greedy decoding and a beam of five. Each finished run
-adds a line to the file given by `--out`. Repeat the command to resume. The command
-needs the extras `text` (subwords) and `bench` (sacrebleu).
+the 1,000 test pairs of 2016 with greedy decoding and a beam of five. `--test` gives
+another file of test pairs: each line has a text, a tab and its translation. `--save`
+keeps each trained network and its subwords in a folder of its own, such as
+`folder/bahdanau-0`. Each finished run adds a line to the file given by `--out`. Repeat
+the command to resume. The command needs the extras `text` (subwords) and `bench`
+(sacrebleu).
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ import keras
 from keras_attention.benchmarks.errors import UsageError
 from keras_attention.benchmarks.store import Run, Store, opened
 from keras_attention.benchmarks.translation import training, transformer
-from keras_attention.datasets import DataNotFoundError
+from keras_attention.datasets import DataNotFoundError, translation
 from keras_attention.version import __version__
 
 ATTENTIONS = ("bahdanau", "luong", "none")
@@ -69,6 +73,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--epochs", type=int, help="default: 6 of a recurrent one, else 8")
     add("--pairs", type=int, help="to train on; default: all")
     add("--units", type=int, default=training.MODEL["units"], help="of the GRUs")
+    add("--test", type=pathlib.Path, help="a file of your own test pairs")
+    add("--save", type=pathlib.Path, help="a folder for the trained networks")
     add("--out", type=pathlib.Path, help="runs as they end, and to go on from")
     add("--json", type=pathlib.Path, help="where to write the results")
 
@@ -81,6 +87,8 @@ def main(args: argparse.Namespace) -> int:
             'python -m pip install "keras-attention-family[text,bench]"'
         )
     settings = _settings(args)
+    _check_save(args)
+    test = None if args.test is None else _pairs(args.test)
     if args.model == "times":
         return _times(args, settings)
     store = opened(args.out, NEEDED)
@@ -91,17 +99,27 @@ def main(args: argparse.Namespace) -> int:
             "order": args.order,
             "seed": seed,
             "backend": keras.config.backend(),
+            "test": None if test is None else str(args.test),
         }
         for seed in dict.fromkeys(args.seeds)
         for kind in dict.fromkeys(kinds)
     ]
     # Look up all runs first, so that errors appear immediately.
     found = [store.done(one["attention"], settings, **one) for one in wanted]
+    for one, run in zip(wanted, found):
+        folder = _folder(args.save, one)
+        if run is not None and folder and not (folder / "model.keras").exists():
+            raise UsageError(
+                f"--out {args.out} has a finished run whose network is not in {folder}."
+                " Name another --out to train it again."
+            )
     data, runs = None, []
     for one, run in zip(wanted, found):
         if run is None:
             data = _data(settings) if data is None else data
-            run = _do(store, data, one, settings)
+            if test is not None:
+                data = data._replace(pairs={**data.pairs, "test": test})
+            run = _do(store, data, one, settings, _folder(args.save, one))
         runs.append(run)
         if args.json:  # save after each run
             args.json.write_text(json.dumps(_report(runs), indent=1) + "\n")
@@ -142,8 +160,49 @@ def _data(settings: dict[str, Any]) -> training.Data:
         raise UsageError(str(error)) from error
 
 
+def _pairs(path: pathlib.Path) -> list[translation.Pair]:
+    try:
+        pairs = translation.read_tabbed(path)
+    except (DataNotFoundError, ValueError) as error:
+        raise UsageError(f"--test: {error}") from error
+    if not pairs:
+        raise UsageError(f"--test {path} must have at least one pair")
+    return pairs
+
+
+def _check_save(args: argparse.Namespace) -> None:
+    if args.save is None:
+        return
+    if args.model in ("torch", "times"):
+        raise UsageError(
+            "--save keeps Keras networks: --model must be recurrent or transformer. "
+            f"Received: --model {args.model}"
+        )
+    try:
+        args.save.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--save {args.save} cannot be used: {error}") from error
+
+
+def _folder(save: pathlib.Path | None, one: dict[str, Any]) -> pathlib.Path | None:
+    """Returns the folder of the network of a run, or None if it is not saved."""
+    order = "" if one["order"] == "forward" else f"-{one['order']}"
+    return None if save is None else save / f"{one['attention']}{order}-{one['seed']}"
+
+
+def _save(model: Any, data: training.Data, folder: pathlib.Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    data.source.save(folder / "source.spm")
+    data.target.save(folder / "target.spm")
+    model.save(folder / "model.keras")
+
+
 def _do(
-    store: Store, data: training.Data, one: dict[str, Any], settings: dict[str, Any]
+    store: Store,
+    data: training.Data,
+    one: dict[str, Any],
+    settings: dict[str, Any],
+    folder: pathlib.Path | None = None,
 ) -> Run:
     kind, seed = one["attention"], one["seed"]
     print(f"{kind}, seed {seed}", flush=True)
@@ -155,6 +214,8 @@ def _do(
     else:
         attention = None if kind == "none" else kind
         model, row = training.learn(data, attention, seed, settings)
+    if folder is not None:
+        _save(model, data, folder)
     bleu, about = training.scores(model, data, "test", one["order"], samplers)
     result = {**row, "bleu": bleu, **about}
     print(f"  BLEU {bleu}, trained in {row['fit_seconds']:.0f} s", flush=True)
