@@ -80,8 +80,8 @@ def content_weights(
     >>> np.asarray(w)[0, 0].round(4).tolist()
     [0.0, 1.0, 0.0]
     """
-    arrays = map(ops.convert_to_tensor, (memory, keys, strengths))
-    return reference.content_weights(*arrays, key_mask).weights
+    memory, keys, strengths = map(ops.convert_to_tensor, (memory, keys, strengths))
+    return reference.content_weights(memory, keys, strengths, key_mask).weights
 
 
 def retention(free_gates: Tensor, read_weights: Tensor) -> Tensor:
@@ -315,8 +315,8 @@ def sharpen(weights: Tensor, power: Tensor, epsilon: float = EPSILON) -> Tensor:
     Reference:
         Csordás & Schmidhuber (2019), section 3.3.
     """
-    arrays = map(ops.convert_to_tensor, (weights, power))
-    return reference.sharpen(*arrays, epsilon)
+    weights, power = map(ops.convert_to_tensor, (weights, power))
+    return reference.sharpen(weights, power, epsilon)
 
 
 def interpolate(content: Tensor, previous: Tensor, gate: Tensor) -> Tensor:
