@@ -28,7 +28,6 @@ NAMES = {
     "litert": ("litert", "model.tflite"),
     "openvino": ("openvino", "model.xml"),
 }
-OURS = str(TESTS.parent / "keras_attention")
 
 
 def export(request: dict[str, Any]) -> dict[str, Any]:
@@ -170,13 +169,23 @@ RUNS = {
 }
 
 
+def ours(error: BaseException) -> bool:
+    """Returns whether it is a refusal of this package, installed or in the sources."""
+    package = sys.modules.get("keras_attention")
+    if package is None or not isinstance(error, ValueError):
+        return False
+    raised = traceback.extract_tb(error.__traceback__)[-1].filename
+    return pathlib.Path(package.__file__).parent in pathlib.Path(raised).parents
+
+
 def answer(command: Callable[[dict[str, Any]], dict[str, Any]], line: str) -> None:
     try:
         reply = command(json.loads(line))
     except BaseException as error:  # of any library; the reply names it
-        frames = traceback.extract_tb(error.__traceback__)
-        ours = isinstance(error, ValueError) and frames[-1].filename.startswith(OURS)
-        reply = {"error": f"{type(error).__name__}: {error}"[:4000], "ours": ours}
+        reply = {
+            "error": f"{type(error).__name__}: {error}"[:4000],
+            "ours": ours(error),
+        }
     print(f"\n{MARK}{json.dumps(reply)}", flush=True)
 
 
