@@ -17,9 +17,9 @@ LOWEST = {  # the lowest finite number of each dtype
 
 
 def to_float32(x: Tensor) -> Tensor:
-    """Casts half precision to float32, for exponentials, sums of squares etc."""
-    half = keras.backend.standardize_dtype(x.dtype) in HALF
-    return ops.cast(x, "float32") if half else x
+    """Casts all but float64 to float32, for exponentials, sums of squares etc."""
+    wide = keras.backend.standardize_dtype(x.dtype) in ("float32", "float64")
+    return x if wide else ops.cast(x, "float32")
 
 
 def is_half(x: Tensor) -> bool:

@@ -118,7 +118,7 @@ def monotonic(probability: Tensor, previous: Tensor, mode: str = "parallel") -> 
         mode: "parallel", "recursive" or "hard". "parallel" is a closed form that clips
             divisors to at least 1e-10, so weights are too small after keys that the
             scan has almost surely passed. "recursive" is the exact recursion, step by
-            step. "hard" is 1 at the first stop.
+            step. "hard" is 1 at the first stop, and NaN where the scan meets NaN.
 
     Returns:
         a, (B, S), in float32 or float64.
@@ -170,6 +170,8 @@ def _recursive(p: Tensor, previous: Tensor) -> Tensor:
 
 
 def _first_stop(p: Tensor, previous: Tensor) -> Tensor:
-    stops = ops.where(p >= 0.5, ops.cumsum(previous, axis=-1), ops.zeros_like(p))
+    started = ops.cumsum(previous, axis=-1)  # 1 from the previous stop on
+    stops = started * ops.where(p >= 0.5, ops.ones_like(p), 0 * p)  # NaN stays NaN
+    stops = ops.where(started <= 0, ops.zeros_like(p), stops)
     earlier = ops.cumsum(stops, axis=-1) - stops
     return ops.where(earlier > 0, ops.zeros_like(stops), stops)

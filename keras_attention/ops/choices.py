@@ -31,6 +31,7 @@ def choose(probabilities: Tensor, uniforms: Tensor | None = None) -> Tensor:
     Returns:
         (..., S), in the dtype of `probabilities`, without a gradient: 1 at the chosen
         key, 0 elsewhere. A key with p = 0 is never chosen, so a row of zeros stays 0.
+        NaN stays NaN.
 
     Example:
 
@@ -50,7 +51,8 @@ def choose(probabilities: Tensor, uniforms: Tensor | None = None) -> Tensor:
         index = decoding.draw(rows, ops.reshape(uniforms, (-1,)))
         index = ops.reshape(index, ops.shape(p)[:-1])
         is_chosen = ops.equal(masks.positions(size), ops.expand_dims(index, -1))
-    return ops.cast(ops.logical_and(is_chosen, p > 0), p.dtype)  # (..., S)
+    choice = ops.cast(ops.logical_and(is_chosen, p > 0), p.dtype)  # (..., S)
+    return ops.where(ops.isnan(p), p, choice)
 
 
 def straight_through(probabilities: Tensor, choice: Tensor) -> Tensor:

@@ -166,8 +166,10 @@ def rotate(
     """
     position = ops.expand_dims(ops.cast(position, "float32"), (-2, -1))
     angle = _angle(position, rates)  # (T, 1, E/2)
-    cos, sin = (wave(angle) * amplitude for wave in (ops.cos, ops.sin))
     z = to_float32(x)
+    cos, sin = (
+        ops.cast(wave(angle) * amplitude, z.dtype) for wave in (ops.cos, ops.sin)
+    )
     half = x.shape[-1] // 2
     if interleaved:
         first, second = z[..., 0::2], z[..., 1::2]

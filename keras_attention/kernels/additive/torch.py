@@ -43,7 +43,10 @@ def additive(
     """Computes the factored form; in traces and exports, the plain form."""
     if isinstance(key, PrecomputedKey):
         if query.shape[1] == 1 and not exact:
-            query, scale = (keras.ops.convert_to_tensor(x) for x in (query, scale))
+            # Keras' products of float64 are float32 on torch; the keys have a bias.
+            query, scale = (
+                keras.ops.cast(x, key.exp_key.dtype) for x in (query, scale)
+            )
             if torch.is_grad_enabled():
                 return _OneQuery.apply(query, *key, scale)
             return _OneQuery.forward(None, query, *key, scale)

@@ -34,6 +34,8 @@ def dot_product_attention(
         mask = masks.merge(mask, masks.causal(ops.shape(q)[2], ops.shape(v)[2]))
     matmul = ops.matmul if q.shape[1] == k.shape[1] else grouped_matmul
     scores = matmul(q, k)  # (B, H, T, S)
-    scores = scores if bias is None else to_float32(scores) + to_float32(bias)
+    if bias is not None:
+        scores = to_float32(scores)
+        scores = scores + ops.cast(bias, scores.dtype)
     weights = ops.cast(normalizers.softmax(scores, mask), v.dtype)
     return ops.transpose(matmul(weights, v), (0, 2, 1, 3))  # (B, T, H, V)

@@ -184,7 +184,10 @@ class LuongAttention(NormalizedAttention):
 
         def normalize(similarity: Tensor, mask: Tensor | None) -> Tensor:
             weights = self._normalize(similarity, mask)
-            return weights if gaussian is None else to_float32(weights) * gaussian
+            if gaussian is None:
+                return weights
+            weights = to_float32(weights)
+            return weights * ops.cast(gaussian, weights.dtype)
 
         output, weights = weighted_values(
             self.score.project_query(query),
@@ -202,9 +205,9 @@ class LuongAttention(NormalizedAttention):
         return {**config, "score": self.score_name or config["score"]}
 
     def _predict(self, query: Tensor, size: Tensor) -> Tensor:
-        """Returns p = n · sigmoid(v_pᵀ tanh(W_p q)), (B, T)."""
+        """Returns p = n · sigmoid(v_pᵀ tanh(W_p q)), float32 (B, T)."""
         logit = self.place(self.place_hidden(query))  # (B, T, 1)
-        return size * ops.sigmoid(to_float32(logit))[..., 0]
+        return size * ops.sigmoid(ops.cast(logit, "float32"))[..., 0]
 
 
 def _count_queries(

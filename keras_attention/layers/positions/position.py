@@ -92,7 +92,8 @@ class ScoreBias(Position):
             )
         queries, keys = ops.shape(scores)[-2:]
         bias = self.bias(masks.positions(queries), masks.positions(keys))
-        return ops.cast(to_float32(scores) + to_float32(bias), self.compute_dtype)
+        scores = to_float32(scores)
+        return ops.cast(scores + ops.cast(bias, scores.dtype), self.compute_dtype)
 
     def compute_output_spec(self, scores: Tensor) -> keras.KerasTensor:
         return keras.KerasTensor(scores.shape, self.compute_dtype)

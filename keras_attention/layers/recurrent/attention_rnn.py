@@ -355,7 +355,9 @@ class AttentionRNN(Configured, keras.layers.Layer):
         if self.input_feeding:
             feedback = context
             if self.combine is not None:
-                feedback = output = self.combine(ops.concatenate([context, output], -1))
+                output = self.combine(ops.concatenate([context, output], -1))
+                # On torch and JAX, Keras' products of float64 are in float32.
+                feedback = output = ops.cast(output, self.compute_dtype)
         return State(cell, feedback, new), StepOutput(output, context, weights)
 
     def read_out(self, found: StepOutput) -> Tensor:
