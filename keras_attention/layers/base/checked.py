@@ -100,7 +100,7 @@ def given_to(layer: Any, args: tuple, kwargs: Given) -> Given:
         inputs = args[0] if args else kwargs.get("inputs")
         if isinstance(inputs, Mapping):
             return dict(inputs)
-        names = list(getattr(layer, "input_names", ()))
+        names = [x.name for x in getattr(layer, "inputs", None) or ()]
         flat = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
         return dict(zip(names or ["inputs"], flat))
     found = inspect.signature(layer.call).parameters.values()

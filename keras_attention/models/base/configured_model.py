@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+import numpy as np
 
 from keras_attention.layers.base.arguments import check_model_keywords
 from keras_attention.layers.base.checked import (
@@ -12,6 +13,7 @@ from keras_attention.layers.base.checked import (
     check_batches,
     check_real,
     check_zeros_and_ones,
+    given_to,
 )
 from keras_attention.layers.base.quantization import (
     QUANTIZED,
@@ -38,8 +40,9 @@ class ConfiguredModel(Checked, keras.Model):
 
     `id_sizes` maps the name of each input that holds ids to the argument with the
     number of ids. Ids in NumPy arrays, and in tensors in the memory of the host, are
-    checked before each call of the model. Ids in a dict of arrays are checked before
-    `fit`, `evaluate`, `predict` and their forms for one batch.
+    checked before each call of the model. Ids in an array, or in a list or dict of
+    arrays, are checked before `fit`, `evaluate`, `predict` and their forms for one
+    batch.
 
     The config of each layer is taken before training, because `quantize` changes it.
     """
@@ -87,8 +90,9 @@ class ConfiguredModel(Checked, keras.Model):
 
     def _check_data(self, args: tuple, kwargs: dict[str, Any]) -> None:
         inputs = args[0] if args else kwargs.get("x")
-        if isinstance(inputs, dict):
-            self.check_given(inputs)
+        parts = inputs if isinstance(inputs, (list, tuple)) else [inputs]
+        if isinstance(inputs, dict) or all(isinstance(x, np.ndarray) for x in parts):
+            self.check_given(given_to(self, (inputs,), {}))
 
     def check_given(self, given: dict[str, Any]) -> None:
         """Raises a ValueError if batch sizes, ids or masks of a call do not fit."""

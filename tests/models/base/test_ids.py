@@ -90,6 +90,19 @@ def test_calls_refuse_an_id(cls):
                 model.predict(x={**inputs, name: ids})
 
 
+@pytest.mark.parametrize("name", GENERATE)
+@pytest.mark.filterwarnings("ignore:The structure of `inputs`")  # a list for a dict
+def test_arrays_without_names(name):
+    """An array or a list of arrays, in the order of the names."""
+    model, ids = GENERATE[name](), np.array([[4, -1, 2]])
+    if name in SOURCE:
+        ids = [ids, np.array([[1, 2]])]
+    rule = RULE.format("source" if name in SOURCE else "tokens", 11)
+    for call in (model, model.predict, model.fit, model.predict_on_batch):
+        with pytest.raises(ValueError, match=rule):
+            call(ids)
+
+
 @pytest.mark.parametrize(("place", "size"), [(0, 7), (1, 3)])
 def test_keys_of_facts(place, size):
     """An entity is one of the memory's values, or one of two others."""
