@@ -222,9 +222,9 @@ def _download(source: Source, target: Path) -> Path:
             _fetch(source, file)
             file.flush()
             problem = source.mismatch(file.name)
-        if problem is not None:
-            raise _altered(source, problem)
-        os.replace(file.name, target)
+            if problem is not None:
+                raise _altered(source, problem)
+            parts.finish(file, target)
     finally:
         Path(file.name).unlink(missing_ok=True)
     return target

@@ -5,6 +5,7 @@ lock when the process ends, even if it is killed.
 """
 
 import contextlib
+import os
 import uuid
 from pathlib import Path
 from typing import BinaryIO
@@ -26,6 +27,13 @@ def new(folder: Path) -> BinaryIO:
         if Path(file.name).exists():  # not removed before it was locked
             return file
         file.close()
+
+
+def finish(file: BinaryIO, target: Path) -> None:
+    """Moves the file of a download to `target`, if possible before its lock ends."""
+    if fcntl is None:
+        file.close()
+    os.replace(file.name, target)
 
 
 def remove_stale(folder: Path) -> None:

@@ -58,7 +58,8 @@ the same functions:
   `rules` are the `Rules` that the file checks. `plain` says whether the function
   neither sorts nor draws random numbers, which JAX requires. NumPy, OpenVINO and torch
   refuse
-- `takes_training(layer)`, `carried_mask(tensor)`: access to private names of Keras
+- `takes_training(layer)`, `carried_mask(tensor)`, `cast_with_mask(x, dtype)`: access to
+  private names of Keras
 - `is_traced(tensor)`: whether the values of a tensor are unknown, as inside a compiled
   function or while a graph is built
 - `is_readable(tensor)`: whether the values of a tensor are known and in the memory of
@@ -78,6 +79,7 @@ from keras.config import backend as running_backend
 
 from keras_attention.kernels.keras import (
     carried_mask,
+    cast_with_mask,
     is_exporting,
     stable_argsort,
     takes_training,
@@ -155,6 +157,7 @@ __all__ = [
     "any_left",
     "call_layer",
     "carried_mask",
+    "cast_with_mask",
     "compiled",
     "dense",
     "dot_product_attention",

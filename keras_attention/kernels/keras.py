@@ -26,6 +26,14 @@ def carried_mask(x: Any) -> Any:
     return getattr(x, "_keras_mask", None)  # Keras passes the mask only to `call`
 
 
+def cast_with_mask(x: Any, dtype: str) -> Tensor:
+    """Casts a tensor and keeps the mask that Keras attached to it."""
+    found, mask = ops.cast(x, dtype), carried_mask(x)
+    if mask is not None:
+        found._keras_mask = mask
+    return found
+
+
 def stable_argsort(x: Tensor) -> Tensor:
     """Computes a stable `argsort`; NumPy needs an explicit option for it."""
     x = ops.convert_to_tensor(x)

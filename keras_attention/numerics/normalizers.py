@@ -290,6 +290,7 @@ def hide(scores: Tensor, mask: Tensor) -> Tensor:
 
     Unmasked finite scores are not lower. −∞ would turn into NaN in fully masked rows,
     and in ONNX files from TensorFlow, which multiply both sides of a choice by 0 or 1.
+    On torch, Keras rounds the number of float64 to −∞.
 
     Args:
         scores: (..., S), float32 or float64.

@@ -78,7 +78,8 @@ def local_window(centre: Tensor, position: Tensor, window: int) -> Tensor:
         Luong et al., "Effective approaches to attention-based neural machine
         translation" (2015), section 3.2.
     """
-    return ops.abs(position - ops.expand_dims(centre, -1)) <= window
+    distance = ops.subtract(position, ops.expand_dims(centre, -1))
+    return ops.abs(distance) <= window
 
 
 def gaussian_window(centre: Tensor, position: Tensor, window: int) -> Tensor:
@@ -96,7 +97,8 @@ def gaussian_window(centre: Tensor, position: Tensor, window: int) -> Tensor:
         Luong et al., "Effective approaches to attention-based neural machine
         translation" (2015), equation 10.
     """
-    distance = (position - ops.expand_dims(centre, -1)) * (2 / window)  # (s − p) / σ
+    distance = ops.subtract(position, ops.expand_dims(centre, -1))
+    distance = distance * (2 / window)  # (s − p) / σ
     return ops.exp(-(distance**2) / 2)
 
 

@@ -89,9 +89,9 @@ def log_probability(
     if mask is not None:
         z = normalizers.hide(z, mask)
     logs = z - ops.logsumexp(z, axis=-1, keepdims=True)
-    if mask is not None:
-        logs = ops.where(mask, logs, ops.zeros_like(logs))  # 0 times −∞ would be NaN
-    return ops.sum(ops.stop_gradient(ops.cast(choice, z.dtype)) * logs, axis=-1)
+    chosen = ops.stop_gradient(ops.cast(choice, z.dtype))
+    logs = ops.where(chosen == 0, ops.zeros_like(logs), logs)  # 0 times −∞ is NaN
+    return ops.sum(chosen * logs, axis=-1)
 
 
 def carry(choice: Tensor, logs: Tensor) -> Tensor:

@@ -188,9 +188,9 @@ def _angle(position: Tensor, rates: Array) -> Tensor:
     """Computes position · rates modulo 2π without the rounding of large products.
 
     With p = 2048 a + b and the frequency f = rates / 2π, the number of turns is
-    a · (2048 f) + b · f. Whole turns do not count, so both factors are reduced to their
-    fractions. Each fraction is split into a multiple of 2⁻¹¹, whose product with a or
-    b is exact in float32, and a small rest.
+    a · (2048 f) + b · f. Whole turns do not count and a is an integer, so 2048 f is
+    reduced to its fraction. Each factor is split into a multiple of 2⁻¹¹, whose product
+    with a or b is exact in float32 if f < 1 and b is an integer, and a small rest.
 
     Args:
         position: float32 that broadcasts to (..., n).
@@ -203,11 +203,10 @@ def _angle(position: Tensor, rates: Array) -> Tensor:
     high = ops.floor(position / 2048)
     low = position - 2048 * high
     turns, rest = 0.0, 0.0
-    for part, factor in ((high, 2048 * frequency), (low, frequency)):
-        fraction = factor - np.floor(factor)
-        coarse = np.floor(fraction * 2048) / 2048
+    for part, factor in ((high, 2048 * frequency % 1), (low, frequency)):
+        coarse = np.floor(factor * 2048) / 2048
         turns = turns + part * ops.convert_to_tensor(coarse, "float32")
-        rest = rest + part * ops.convert_to_tensor(fraction - coarse, "float32")
+        rest = rest + part * ops.convert_to_tensor(factor - coarse, "float32")
     turns = turns - ops.round(turns) + rest
     return (turns - ops.round(turns)) * (2 * np.pi)
 

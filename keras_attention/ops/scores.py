@@ -244,7 +244,10 @@ def check_widths(query: Tensor, key: Tensor) -> None:
 
 def _squared_distances(q: Tensor, k: Tensor) -> Tensor:
     """Computes ‖q − k‖² of (..., T, D) and (..., S, D), (..., T, S)."""
+    q, k = map(ops.convert_to_tensor, (q, k))
     width = q.shape[-1]
+    if 0 in (q.shape[-2], k.shape[-2]):
+        return dot(q, k)  # no pairs
     if width is not None and width <= DIRECT:
         squares = 0.0
         for i in range(width):  # stores no differences (..., T, S, D)

@@ -126,3 +126,9 @@ def test_the_value_is_the_cost():
     found = choices.reinforce(tensor(cost), tensor(logs), 0.3)
     np.testing.assert_array_equal(to_numpy(found), to_numpy(tensor(cost)))
     assert keras.backend.standardize_dtype(found.dtype) == "float32"
+
+
+def test_log_probability_beside_minus_infinity():
+    scores, choice = np.array([[0.0, -np.inf]]), np.array([[1.0, 0.0]])
+    logs = choices.log_probability(tensor(scores), tensor(choice))
+    assert to_numpy(logs).tolist() == [0.0]

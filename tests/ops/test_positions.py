@@ -233,3 +233,11 @@ def test_rotation_far_from_the_start(interleaved):
         else np.concatenate(pairs, -1)
     )
     np.testing.assert_allclose(turned, expected, rtol=0, atol=1e-5)
+
+
+def test_fractional_positions_at_rates_above_a_turn():
+    position, rates = np.array([0.25, 0.5, 1.3], "float32"), np.array([10.0, 1.0])
+    found = to_numpy(positions.rotate(tensor(np.ones((3, 1, 4))), position, rates))
+    angle = position[:, None] * rates
+    expected = np.cos(angle) - np.sin(angle), np.sin(angle) + np.cos(angle)
+    np.testing.assert_allclose(found[:, 0], np.concatenate(expected, -1), 1e-5, 1e-5)

@@ -265,3 +265,9 @@ def test_gradient_of_additive_far_from_zero(batch):
     expected = part.sum(2), part.sum(1), units.sum((0, 1, 2))
     for slope, wanted in zip(found, expected):
         np.testing.assert_allclose(slope, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_rbf_of_arrays_and_of_no_keys():
+    query = np.ones((1, 3, 16), "float32")
+    assert to_numpy(scores.rbf(query, query)).tolist() == [[[0.0] * 3] * 3]
+    assert tuple(scores.rbf(query, query[:, :0]).shape) == (1, 3, 0)

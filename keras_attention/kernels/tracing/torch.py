@@ -30,5 +30,15 @@ def is_readable(tensor: Tensor) -> bool:
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
         return False
     if isinstance(tensor, torch.Tensor):
-        return tensor.device.type == "cpu"
+        plain = type(tensor) in (torch.Tensor, torch.nn.Parameter)
+        return plain and tensor.device.type == "cpu" and _is_stored(tensor)
     return isinstance(tensor, np.ndarray)
+
+
+def _is_stored(tensor: Tensor) -> bool:
+    """Returns whether a tensor has numbers; inside `torch.func.vmap` it has none."""
+    try:
+        tensor.data_ptr()
+    except RuntimeError:
+        return False
+    return True

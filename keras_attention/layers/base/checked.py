@@ -87,8 +87,24 @@ class Checked:
     def _as_float(self: Any, name: str, x: Any) -> Any:
         if name not in self.float_inputs:
             return x
-        integers = getattr(x, "dtype", None) in kernels.INTEGERS
-        return ops.cast(x, self.compute_dtype) if integers else x
+        if getattr(x, "dtype", None) not in kernels.INTEGERS:
+            return x
+        if isinstance(x, keras.KerasTensor):
+            return _Floats(dtype=self.compute_dtype)(x)
+        return kernels.cast_with_mask(x, self.compute_dtype)
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class _Floats(keras.layers.Layer):
+    """Casts integers in a functional model; an operation would lose their mask."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self.built = True
+
+    def call(self, inputs: Tensor) -> Tensor:
+        return ops.cast(inputs, self.compute_dtype)
 
 
 def given_to(layer: Any, args: tuple, kwargs: Given) -> Given:
@@ -239,7 +255,8 @@ def _broken(layer: Any, given: Given) -> Iterator[str]:
                     f"`{name}` must have width {built[-1]} (last axis), for which "
                     f"layer {layer.name!r} was built. Received: {_show(name, x)}"
                 )
-    rule = _broken_batch({n: x for n, x in tensors.items() if n != "attention_mask"})
+    shared = ("attention_mask", "bias")  # one for all samples is legal
+    rule = _broken_batch({n: x for n, x in tensors.items() if n not in shared})
     if rule:
         yield rule
     for name, x in tensors.items():

@@ -11,8 +11,9 @@ from keras_attention.layers.base.recording import collect_attention, record
 from keras_attention.layers.base.serialization import Configured, export
 
 Tensor = Any
-# Two sizes for each unknown axis: an axis of a map is known if it does not change.
-SIZES = 2, 3
+# Pairs of sizes for the unknown axes: an axis of a map is known if it does not change.
+# Convolutions and pooling need a length, and learned positions end at one.
+SIZES = (16, 32), (64, 128), (8, 16), (4, 8), (2, 4)
 
 
 def with_attention(model: keras.Model, inputs: Any = None) -> keras.Model:
@@ -131,12 +132,18 @@ class WithAttention(Configured, keras.layers.Layer):
         if not self.model.built:  # a subclassed model from a file
             self.model(inputs)
 
-        first, second = (
-            _OfZeros(self.call).compute_output_spec(
-                keras.tree.map_structure(_sized(size), inputs), **arguments
-            )
-            for size in SIZES
-        )
+        for pair in SIZES:
+            try:
+                first, second = (
+                    _OfZeros(self.call).compute_output_spec(
+                        keras.tree.map_structure(_sized(*sizes), inputs), **arguments
+                    )
+                    for sizes in zip((2, 3), pair)
+                )
+                break
+            except Exception:  # of any backend
+                if pair == SIZES[-1]:
+                    raise
 
         def merged(a: Any, b: Any) -> keras.KerasTensor:
             shape = [n if n == m else None for n, m in zip(a.shape, b.shape)]
@@ -169,13 +176,14 @@ def _by_name(outputs: Any) -> dict[str, Tensor]:
     return {"output": outputs}
 
 
-def _sized(size: int) -> Any:
+def _sized(batch: int, size: int) -> Any:
     """Returns a function that replaces the unknown sizes of a symbolic tensor."""
 
     def sized(x: Any) -> Any:
         if x is None:
             return None
-        shape = [size if n is None else n for n in x.shape]
+        unknown = batch, *[size] * len(x.shape[1:])
+        shape = [m if n is None else n for m, n in zip(unknown, x.shape)]
         return keras.KerasTensor(shape, x.dtype)
 
     return sized

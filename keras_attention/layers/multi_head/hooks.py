@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import signature
+from itertools import chain, takewhile
 from typing import Any
 
 import keras
@@ -98,7 +99,8 @@ def check_subclass(cls: type) -> None:
     """
     if is_ours(cls):
         return
-    for name in vars(cls):
+    own = takewhile(lambda one: not is_ours(one), cls.__mro__)  # and its mixins
+    for name in chain.from_iterable(map(vars, own)):
         instead = INSTEAD.get(name)
         if name in vars(keras.layers.MultiHeadAttention) and not _exists(cls, name):
             instead = "override `_compute_attention` or `call`"

@@ -35,6 +35,11 @@ from keras_attention.numerics import axes as folding
 Tensor = Any
 
 
+def _public(name: str) -> property:
+    """Returns a property that reads and sets the attribute `name`."""
+    return property(attrgetter(name), lambda layer, value: setattr(layer, name, value))
+
+
 class ProjectedHeads(AttentionLayer):
     """Abstract base class of attention with projections for each head.
 
@@ -58,12 +63,12 @@ class ProjectedHeads(AttentionLayer):
     soft_cap: float | None = None
 
     # Public names of what a subclass of Keras' layer reads and sets.
-    kernel_initializer = property(attrgetter("_kernel_initializer"))
-    bias_initializer = property(attrgetter("_bias_initializer"))
-    kernel_regularizer = property(attrgetter("_kernel_regularizer"))
-    bias_regularizer = property(attrgetter("_bias_regularizer"))
-    kernel_constraint = property(attrgetter("_kernel_constraint"))
-    bias_constraint = property(attrgetter("_bias_constraint"))
+    kernel_initializer = _public("_kernel_initializer")
+    bias_initializer = _public("_bias_initializer")
+    kernel_regularizer = _public("_kernel_regularizer")
+    bias_regularizer = _public("_bias_regularizer")
+    kernel_constraint = _public("_kernel_constraint")
+    bias_constraint = _public("_bias_constraint")
 
     def __init__(
         self,

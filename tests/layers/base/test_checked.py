@@ -118,3 +118,50 @@ def test_errors_of_other_causes_pass_unchanged():
 
     with pytest.raises(RuntimeError, match="something else"):
         Broken(2, 8)(FLOATS)
+
+
+@pytest.mark.backends("jax", "tensorflow", "torch")  # Keras has no masks on NumPy
+@pytest.mark.parametrize(
+    "make", [lambda: layers.MultiHeadAttention(1, 4), layers.Attention]
+)
+def test_integers_keep_their_mask(make, tmp_path):
+    array = np.array([[[1, 2, 3], [2, 1, 1], [0, 0, 0]]], "int32")
+    layer, x = make(), keras.Input((None, 3), dtype="int32")
+
+    def weights(x):
+        x = keras.layers.Masking(0)(x)
+        return layer(x, x, return_attention_scores=True)[1]
+
+    model = keras.Model(x, weights(x))
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    for found in (weights(array), model(array), again(array)):
+        found = keras.ops.convert_to_numpy(found)
+        assert (found[..., 2] == 0).all()
+        np.testing.assert_allclose(found[..., :2, :].sum(-1), 1, 1e-6)
+
+
+def test_an_error_of_a_hook_is_not_blamed_on_a_shared_bias():
+    class Broken(layers.MultiHeadAttention):
+        def _masked_softmax(self, attention_scores, attention_mask=None):
+            raise ValueError("an error of the hook")
+
+    with pytest.raises(ValueError, match="an error of the hook"):
+        Broken(2, 3)(FLOATS, FLOATS, bias=np.zeros((1, 2, 3, 3), "float32"))
+
+
+def test_a_subclass_sets_the_initializer():
+    class Own(layers.MultiHeadAttention):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            self.kernel_initializer = keras.initializers.get("zeros")
+
+    assert not keras.ops.convert_to_numpy(Own(2, 3)(FLOATS, FLOATS)).any()
+
+
+def test_a_hook_of_a_mixin_is_refused():
+    class Mixin:
+        num_heads = 99
+
+    with pytest.raises(TypeError, match="must not override `num_heads`"):
+        type("Own", (Mixin, layers.MultiHeadAttention), {})

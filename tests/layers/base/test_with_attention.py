@@ -110,6 +110,28 @@ def test_an_outer_recording_gets_the_maps():
     assert all(type(array) is np.ndarray for array in maps.values())
 
 
+@pytest.mark.parametrize(
+    ("make", "length"),
+    [
+        (lambda: keras.layers.AveragePooling1D(2), 4),
+        (lambda: keras.layers.AveragePooling1D(4), 2),
+        (lambda: keras.layers.Conv1D(8, 5), 4),
+    ],
+)
+def test_open_lengths_behind_windows(make, length):
+    """A window that is wider than a small length, and lengths that it makes equal."""
+    x = keras.Input((None, 8))
+    y = make()(x)
+    y = layers.Attention(name="a")(y, y)
+    model = with_attention(keras.Model(x, y))
+    assert {n: one.shape for n, one in model.output.items()} == {
+        "a": (None, None, None),
+        "output": (None, None, 8),
+    }
+    found = model.predict(np.ones((2, 8, 8), "float32"), verbose=0)
+    assert found["a"].shape == (2, length, length)
+
+
 def test_sizes_that_are_learned():
     """The shapes of the maps are found with sizes that such a model accepts."""
     words = keras.Input((None,), dtype="int32")
