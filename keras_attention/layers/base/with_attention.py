@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 
+from keras_attention import kernels
 from keras_attention.layers.base.recording import collect_attention, record
 from keras_attention.layers.base.serialization import Configured, export
 
@@ -141,7 +142,7 @@ class WithAttention(Configured, keras.layers.Layer):
                     for sizes in zip((2, 3), pair)
                 )
                 break
-            except Exception:  # of any backend
+            except (ValueError, TypeError, RuntimeError, *kernels.ERRORS):
                 if pair == SIZES[-1]:
                     raise
 
