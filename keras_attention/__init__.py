@@ -10,6 +10,7 @@ from keras_attention import (
     schedules,
 )
 from keras_attention.layers import record_attention, with_attention
+from keras_attention.models import recorded
 from keras_attention.version import __version__
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "models",
     "ops",
     "record_attention",
+    "recorded",
     "samplers",
     "schedules",
     "with_attention",

@@ -53,13 +53,20 @@ the same functions:
   with XLA
 - `uncompiled(function, variables, jit_compile)`: a replacement for `compiled` that does
   not compile
+- `Recorder(function, layers, after)`: calls a function of Keras layers; on torch, it
+  replays recorded calls, see `recording/torch.py`. `replaying(owner)` is a context, and
+  `is_replaying(owner)` says whether the code runs in it
+- `random_input(function)`: the random numbers that a function without arguments
+  returns. A recording calls the function at each replay
+- `decision(flag)`: a boolean tensor as a Python boolean. A recording compares it at each
+  replay
 - `save_function(path, model, function, spec, rules, plain)`: writes a SavedModel of
   `function`, which maps a tensor of `spec` to a tensor and uses the weights of `model`.
   `rules` are the `Rules` that the file checks. `plain` says whether the function
   neither sorts nor draws random numbers, which JAX requires. NumPy, OpenVINO and torch
   refuse
-- `takes_training(layer)`, `carried_mask(tensor)`, `cast_with_mask(x, dtype)`: access to
-  private names of Keras
+- `takes_training(layer)`, `in_layer_call()`, `carried_mask(tensor)`,
+  `cast_with_mask(x, dtype)`: access to private names of Keras
 - `is_traced(tensor)`: whether the values of a tensor are unknown, as inside a compiled
   function or while a graph is built
 - `is_readable(tensor)`: whether the values of a tensor are known and in the memory of
@@ -80,6 +87,7 @@ from keras.config import backend as running_backend
 from keras_attention.kernels.keras import (
     carried_mask,
     cast_with_mask,
+    in_layer_call,
     is_exporting,
     stable_argsort,
     takes_training,
@@ -112,6 +120,7 @@ _scan = _kernel_of("scan", "jax", "tensorflow", "torch")
 _memory = _kernel_of("memory_step", "jax", "tensorflow", "torch")
 _links = _kernel_of("sparse_links", "jax", "tensorflow", "torch")
 _decoding = _kernel_of("decoding", "jax", "tensorflow", "torch")
+_recording = _kernel_of("recording", "torch")
 _saved_model = _kernel_of("saved_model", "jax", "tensorflow")
 _tracing = _kernel_of("tracing", "jax", "tensorflow", "torch")
 
@@ -135,6 +144,11 @@ read = _decoding.read
 write = _decoding.write
 compiled = _decoding.compiled
 uncompiled = import_module(f"{__name__}.decoding.reference").uncompiled
+Recorder = _recording.Recorder
+decision = _recording.decision
+is_replaying = _recording.is_replaying
+random_input = _recording.random_input
+replaying = _recording.replaying
 is_traced = _tracing.is_traced
 save_function = _saved_model.save_function
 is_readable = _tracing.is_readable
@@ -151,6 +165,7 @@ __all__ = [
     "INTEGERS",
     "MemoryOptions",
     "MemoryState",
+    "Recorder",
     "Rules",
     "access_memory",
     "additive",
@@ -159,19 +174,24 @@ __all__ = [
     "carried_mask",
     "cast_with_mask",
     "compiled",
+    "decision",
     "dense",
     "dot_product_attention",
     "fade_links",
     "follow_links",
     "generate",
+    "in_layer_call",
     "is_dynamic",
     "is_exporting",
     "is_readable",
+    "is_replaying",
     "is_traced",
     "lookup",
     "normalize",
     "precompute_key",
+    "random_input",
     "read",
+    "replaying",
     "save_function",
     "scan",
     "segments",

@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 from keras import ops
+from keras.src.backend.common.global_state import get_global_attribute
 
 Tensor = Any
 # The module of Keras' exporters, which has no public name.
@@ -19,6 +20,11 @@ EXPORTERS = keras.export.ExportArchive.__module__.rpartition(".")[0]
 def takes_training(layer: Any) -> bool:
     """Returns whether `layer.call` has an argument `training`."""
     return layer._call_has_training_arg  # as in `keras.layers.RNN`; no public name
+
+
+def in_layer_call() -> bool:
+    """Returns whether this code runs inside the call of a Keras layer."""
+    return get_global_attribute("current_call_ctx") is not None  # no public name
 
 
 def carried_mask(x: Any) -> Any:

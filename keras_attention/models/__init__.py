@@ -1,5 +1,6 @@
 """Models: `keras.Model` subclasses put together from layers."""
 
+from keras_attention.models.base import RecordedModel, recorded
 from keras_attention.models.external_memory import DNCNetwork
 from keras_attention.models.factorization import (
     AttentiveFactorization,
@@ -43,6 +44,7 @@ __all__ = [
     "MatrixFactorization",
     "MemN2N",
     "MemNN",
+    "RecordedModel",
     "Seq2Seq",
     "SkipGram",
     "Trajectory",

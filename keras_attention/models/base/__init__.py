@@ -1,1 +1,5 @@
-"""Shared parts of models: arguments and generation."""
+"""Shared parts of models: arguments, generation, and recorded calls."""
+
+from keras_attention.models.base.recorded_model import RecordedModel, recorded
+
+__all__ = ["RecordedModel", "recorded"]

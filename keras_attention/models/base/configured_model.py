@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import keras
 import numpy as np
 
+from keras_attention import kernels
 from keras_attention.layers.base.arguments import check_model_keywords
 from keras_attention.layers.base.checked import (
     Checked,
@@ -20,12 +22,17 @@ from keras_attention.layers.base.quantization import (
     quantize_parts,
     quantized_parts,
 )
+from keras_attention.layers.base.recording import is_recording
 from keras_attention.layers.base.serialization import (
     argument_names,
     arguments_of,
     as_config,
     from_entries,
 )
+
+# Seconds of calls with one signature before `fit` and `predict` on torch record it. A
+# recording takes about as long.
+RECORD_AFTER = 1.0
 
 
 class ConfiguredModel(Checked, keras.Model):
@@ -44,6 +51,10 @@ class ConfiguredModel(Checked, keras.Model):
     arrays, are checked before `fit`, `evaluate`, `predict` and their forms for one
     batch.
 
+    On torch, the steps of `fit`, `evaluate` and `predict` replay recorded calls of the
+    graph, as they run compiled functions on JAX and TensorFlow. Direct calls of the
+    model, and models compiled with `run_eagerly=True`, are never recorded.
+
     The config of each layer is taken before training, because `quantize` changes it.
     """
 
@@ -53,6 +64,11 @@ class ConfiguredModel(Checked, keras.Model):
         super().__init__(inputs=inputs, outputs=outputs, **more)
         if dtype is not None:
             self.dtype_policy = keras.dtype_policies.get(dtype)
+        self._recorder = kernels.Recorder(
+            super().call,
+            lambda: list(self._flatten_layers(include_self=False)),
+            after=RECORD_AFTER,
+        )
         parts = {id(layer) for layer in self._flatten_layers()}
         self._layer_configs = {}
         for name in argument_names(type(self)):
@@ -63,6 +79,30 @@ class ConfiguredModel(Checked, keras.Model):
                 elif isinstance(value, (keras.layers.Layer, dict, list)):
                     value = as_config(value)
                 setattr(self, name, value)
+
+    def call(
+        self, inputs: Any, training: bool | None = None, mask: Any = None, **kwargs: Any
+    ) -> Any:
+        call: Any = super().call
+        if kernels.is_replaying(self) and not is_recording():
+            call = self._recorder
+        return call(inputs, training=training, mask=mask, **kwargs)
+
+    def train_step(self, *args: Any, **kwargs: Any) -> Any:
+        with self._replaying():
+            return super().train_step(*args, **kwargs)
+
+    def test_step(self, *args: Any, **kwargs: Any) -> Any:
+        with self._replaying():
+            return super().test_step(*args, **kwargs)
+
+    def predict_step(self, *args: Any, **kwargs: Any) -> Any:
+        with self._replaying():
+            return super().predict_step(*args, **kwargs)
+
+    def _replaying(self) -> Any:
+        """Returns a context in which a step on torch replays recorded calls."""
+        return nullcontext() if self.run_eagerly else kernels.replaying(self)
 
     def fit(self, *args: Any, **kwargs: Any) -> Any:
         self._check_data(args, kwargs)

@@ -1,0 +1,1 @@
+"""Recording and replay of the calls of a layer or model, on torch."""

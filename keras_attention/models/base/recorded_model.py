@@ -1,0 +1,110 @@
+"""A model that replays recorded calls of another model or layer on torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from keras_attention import kernels
+from keras_attention.layers.base.recording import is_recording
+from keras_attention.layers.base.serialization import export
+
+
+@export
+class RecordedModel(keras.Model):
+    """Calls a model or layer, and replays recorded calls of it on torch.
+
+    See `recorded`, which makes it.
+
+    Args:
+        model: a Keras model or layer.
+    """
+
+    def __init__(self, model: keras.layers.Layer, **kwargs: Any) -> None:
+        if not isinstance(model, keras.layers.Layer):
+            raise TypeError(
+                "`model` must be a Keras model or layer. "
+                f"Received: model={model!r} of type {type(model).__name__}"
+            )
+        super().__init__(**{"name": f"recorded_{model.name}", **kwargs})
+        self.model = model
+        self.supports_masking = True
+        self.built = model.built
+        self._recorder = kernels.Recorder(
+            super().__call__, lambda: list(model._flatten_layers(include_self=True))
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if is_recording() or kernels.in_layer_call():
+            return super().__call__(*args, **kwargs)
+        return self._recorder(*args, **kwargs)
+
+    def call(self, *args: Any, training: bool | None = None, **kwargs: Any) -> Any:
+        if kernels.takes_training(self.model):
+            kwargs["training"] = training
+        return self.model(*args, **kwargs)
+
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
+        return None  # the output carries the mask of the model
+
+    @property
+    def refusals(self) -> list[str]:
+        """Why calls are not recorded; [] if all are, and on other backends."""
+        return self._recorder.reasons
+
+    def get_config(self) -> dict[str, Any]:
+        config = {"name": self.name, "dtype": super().get_config().get("dtype")}
+        return {"model": keras.saving.serialize_keras_object(self.model), **config}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        config = dict(config)
+        model = keras.saving.deserialize_keras_object(
+            config.pop("model"), custom_objects=custom_objects
+        )
+        return cls(model, **config)
+
+
+def recorded(model: keras.layers.Layer) -> RecordedModel:
+    """Returns a model that replays recorded calls of a Keras model or layer on torch.
+
+    Small Keras models on torch spend most of a step in Python. The returned model has
+    the same call, the same weights and the same numbers. It records its second call
+    with each signature (structure, shapes and dtypes of the arguments, gradients on or
+    off) as a flat list of torch operations, and replays it in later calls. Compile and
+    train it, or call it; the original model sees all changes of the weights.
+
+    A recording is dropped when a weight is replaced, a weight becomes trainable or not,
+    or an attribute of a layer is set. A call is not recorded if it reads the values of
+    a tensor (as Python control flow that depends on data does), draws random numbers
+    with a seed of its own, adds a loss, or changes an attribute of a layer. It then runs as
+    usual, and the property `refusals` says why.
+
+    On JAX and TensorFlow, where `fit` and `predict` are compiled, and inside another
+    model, the returned model only calls the original one. The models of this package
+    record the steps of their own `fit`, `evaluate` and `predict`.
+
+    Args:
+        model: a Keras model or layer.
+
+    Returns:
+        A `RecordedModel`. Its attribute `model` is the original.
+
+    Raises:
+        TypeError: if `model` is not a Keras layer.
+        RuntimeError: from the gradient of a recorded call, if a second derivative is
+            requested, or if a weight that the gradient needs changed after the call.
+
+    Example:
+
+    >>> import keras
+    >>> import numpy as np
+    >>> import keras_attention
+    >>> model = keras.Sequential([keras.layers.Dense(3), keras.layers.Dense(1)])
+    >>> fast = keras_attention.recorded(model)
+    >>> x = np.ones((2, 5), "float32")
+    >>> bool(np.allclose(fast.predict(x, verbose=0), model.predict(x, verbose=0)))
+    True
+    """
+    return RecordedModel(model)
