@@ -16,6 +16,7 @@ from keras_attention.kernels.additive.reference import (
     exponential,
     is_wide,
 )
+from keras_attention.kernels.recording.torch_trace import decision
 from keras_attention.kernels.tracing.torch import is_traced
 
 Tensor = Any
@@ -31,8 +32,8 @@ def precompute_key(key: Tensor) -> Tensor | PrecomputedKey:
     """
     if is_traced(key) or key.device.type != "cpu":
         return key
-    if not (key.numel() and key.detach().abs().amax() <= SAFE):  # False for NaN
-        return key
+    if not (key.numel() and decision(key.detach().abs().amax() <= SAFE)):
+        return key  # also for NaN
     exp_key = key.detach().clamp(-RANGE, RANGE).mul_(2).exp_()
     return PrecomputedKey(key, exp_key)
 
@@ -58,7 +59,7 @@ def additive(
     q = query.reshape(-1, queries, width)  # (B, T, U)
     k = key.reshape(-1, keys, width)  # (B, S, U)
     # On a GPU, the sigmoid of each pair is as fast, and reading `is_wide` would block.
-    wide = query.device.type != "cpu" or bool(is_wide(q.detach(), k.detach()))
+    wide = query.device.type != "cpu" or decision(is_wide(q.detach(), k.detach()))
     return _Additive.apply(q, k, scale, wide).reshape(*query.shape[:-1], keys)
 
 

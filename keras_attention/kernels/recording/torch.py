@@ -144,6 +144,7 @@ class Recorder:
             entry.seconds += time.perf_counter() - start
             entry.calls += 1
             return output
+        structure = torch_trace.plan((args, kwargs), {})
         before = _State(self.layers())
         output = self.function(*args, **kwargs)
         if not before.is_current():
@@ -154,7 +155,7 @@ class Recorder:
         token = _recording.set(True)
         try:
             entry.program = torch_trace.record(
-                self.function, (args, kwargs), leaves, before.variables
+                self.function, structure, leaves, before.variables
             )
             entry.state = before
         except Unrecordable as error:

@@ -35,9 +35,31 @@ LIKE = {
 FRESH = {ATEN.lift_fresh_copy.default, ATEN.lift_fresh.default}
 
 
+class Unrecordable(Exception):
+    """The reason why a call cannot be recorded."""
+
+
+class Strides(torch.fx.Interpreter):
+    """Runs a traced graph to find the strides of its tensors.
+
+    Fake tensors do not always have the strides of the real ones.
+    """
+
+    def __init__(self, graph: Any) -> None:
+        super().__init__(graph)
+        self.found: dict[Node, tuple] = {}
+
+    def run_node(self, n: Any) -> Any:
+        x = super().run_node(n)
+        if isinstance(x, torch.Tensor):
+            self.found[n] = (tuple(x.shape), x.stride(), x.storage_offset())
+        return x
+
+
 def split(
     graph: Any,
-    boundary: int,
+    strides: dict[Any, tuple],
+    early: set[str],
     results: int,
     weights: Sequence[Tensor],
     inputs: int,
@@ -48,7 +70,8 @@ def split(
         graph: a `torch.fx.GraphModule` of fake tensors. Its arguments are the weights,
             the inputs and the slopes. It returns the results of the call, then the
             gradients.
-        boundary: the number of nodes of the call without its gradient.
+        strides: the result of `Strides`.
+        early: the names of the nodes of the call without its gradient.
         results: the number of results.
         weights: the weights, which may change in place.
         inputs: the number of inputs.
@@ -58,7 +81,7 @@ def split(
         *slopes), which returns the gradients; and the indices of the weights whose
         memory the second function reads.
     """
-    return _Rewriting(graph, boundary, results, weights, inputs).result()
+    return _Rewriting(graph, strides, early, results, weights, inputs).result()
 
 
 class _Rewriting:
@@ -67,15 +90,16 @@ class _Rewriting:
     def __init__(
         self,
         graph: Any,
-        boundary: int,
+        strides: dict[Any, tuple],
+        early: set[str],
         results: int,
         weights: Sequence[Tensor],
         inputs: int,
     ) -> None:
-        self.module, self.graph = graph, graph.graph
+        self.module, self.graph, self.strides = graph, graph.graph, strides
         nodes = list(self.graph.nodes)
-        self.order = {node: i for i, node in enumerate(nodes)}
-        self.boundary, self.count = boundary, results
+        self.late = {node for node in nodes if node.name not in early}
+        self.count = results
         given = [node for node in nodes if node.op == "placeholder"]
         count = len(weights)
         self.weights = given[:count]
@@ -92,9 +116,14 @@ class _Rewriting:
             for argument in _written(node)
             for place in self._places(argument)
         }
+        self.changes_inputs = any(
+            self._places(node) & self.written for node in self.inputs + self.weights
+        )
         self.weight_places = {p for node in self.weights for p in self._places(node)}
 
     def result(self) -> tuple[Callable, Callable, list[int]]:
+        if self.changes_inputs:
+            raise Unrecordable("a call changes its arguments or weights in place")
         self._fold()
         self._merge_views()
         self._merge_equal()
@@ -164,17 +193,18 @@ class _Rewriting:
             base = node.args[0]
             while base.op == "call_function" and base.target in VIEWS:
                 base = base.args[0]
-            old, new = self._value(base), self._value(node)
-            offsets = old.storage_offset(), new.storage_offset()
-            same = (old.shape, old.stride()) == (new.shape, new.stride())
-            if same and offsets[0] == offsets[1]:
+            (*old, start), (*new, offset) = self.strides[base], self.strides[node]
+            if (old, start) == (new, offset):
                 node.replace_all_uses_with(base)
-            elif base.op == "placeholder" and offsets[0] != offsets[1]:
+            elif base.op == "placeholder" and start != offset:
                 continue  # the offset of an argument may differ
             elif base is not node.args[0] or node.target is ATEN.slice.Tensor:
-                offset = [] if offsets[0] == offsets[1] else [offsets[1]]
                 node.target = ATEN.as_strided.default
-                node.args = (base, list(new.shape), list(new.stride()), *offset)
+                node.args = (
+                    base,
+                    *map(list, new),
+                    *([offset] if offset != start else []),
+                )
                 node.kwargs = {}
 
     def _merge_equal(self) -> None:
@@ -190,8 +220,11 @@ class _Rewriting:
                 if first.setdefault(key, node) is not node:
                     node.replace_all_uses_with(first[key])
             elif self._is_free(node):
-                late = self.order[node] >= self.boundary
-                key = (late, repr((node.target, node.args, sorted(node.kwargs.items()))))
+                late = node in self.late
+                key = (
+                    late,
+                    repr((node.target, node.args, sorted(node.kwargs.items()))),
+                )
                 if first.setdefault(key, node) is not node:
                     node.replace_all_uses_with(first[key])
 
@@ -208,8 +241,7 @@ class _Rewriting:
         self.output.args = (found,)
 
     def _first_late(self) -> Node:
-        late = (n for n in self.graph.nodes if self.order.get(n, 0) >= self.boundary)
-        return next(late)
+        return next(node for node in self.graph.nodes if node in self.late)
 
     def _split(self) -> tuple[Callable, Callable, list[int]]:
         found = self.output.args[0]
@@ -219,17 +251,16 @@ class _Rewriting:
             for node in self.graph.nodes
             if node.op == "call_function" and node not in self.known
         ]
-        is_late = {n: self.order.get(n, -1) >= self.boundary for n in calls}
-        late = _live([n for n in calls if is_late[n]], grads)
+        late = _live([n for n in calls if n in self.late], grads)
         nodes = [one for node in late for one in node.all_input_nodes]
         nodes += [node for node in grads if isinstance(node, torch.fx.Node)]
         saved = [
             node
             for node in dict.fromkeys(nodes)
-            if not (is_late.get(node) or node in self.known or node in self.slopes)
+            if not (node in self.late or node in self.known or node in self.slopes)
         ]
         returned = [*results, *saved]
-        early = _live([n for n in calls if not is_late[n]], returned)
+        early = _live([n for n in calls if n not in self.late], returned)
         forward, _ = torch_code.function(
             early, self.inputs, returned, self.known, CHECKS
         )

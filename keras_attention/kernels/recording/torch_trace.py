@@ -19,6 +19,7 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from keras_attention.kernels.recording import torch_rewrite
+from keras_attention.kernels.recording.torch_rewrite import Unrecordable
 
 Tensor = Any
 Structure = Any
@@ -27,8 +28,8 @@ MOST_OPERATIONS = 30_000  # of a call without its gradient
 TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4}  # other dtypes: 3e-2
 
 
-class Unrecordable(Exception):
-    """The reason why a call cannot be recorded."""
+READS = "a call reads the values of a tensor, or makes one whose shape depends on them"
+_SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 class Changed(Exception):
@@ -144,7 +145,8 @@ class _Layout(NamedTuple):
     needing: list[int]  # the inputs that need gradients
     read: list[Tensor]  # the weights that the gradient reads
     outputs: int  # number of tensors in the output, masks included
-    slopes: list[tuple[int, tuple]]  # the outputs with gradients, and their strides
+    slopes: list[tuple[int, tuple]]  # (output, (shape, stride, dtype, device))
+    reached: list[set[int]]  # for each gradient, the outputs that it depends on
     assigned: list[Any]  # the variables with new values
     pack: Callable[[Sequence[Tensor]], Structure]
 
@@ -162,6 +164,7 @@ class _Replay(torch.autograd.Function):
         ctx.program, ctx.given = program, given
         ctx.versions = [w._version for w in layout.read]
         with_slopes = {i for i, _ in layout.slopes}
+        ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(
             *(found[i] for i in range(results) if i not in with_slopes)
         )
@@ -180,22 +183,27 @@ class _Replay(torch.autograd.Function):
                 "The weights of a recorded call must not change before its gradient is "
                 "computed. Received: weights that were changed in place"
             )
-        found = []
-        for i, stride in ctx.program.layout.slopes:
+        layout = ctx.program.layout
+        found, unused = [], set()
+        for i, (shape, stride, dtype, device) in layout.slopes:
             slope = slopes[i]
+            if slope is None:
+                unused.add(i)
+                slope = torch.zeros(shape, dtype=dtype, device=device)
             if slope.stride() != stride:
-                held = torch.empty_strided(
-                    slope.shape, stride, dtype=slope.dtype, device=slope.device
-                )
+                held = torch.empty_strided(shape, stride, dtype=dtype, device=device)
                 slope = held.copy_(slope)
             found.append(slope)
         grads = ctx.program.backward(*ctx.saved_tensors, *found)
+        if unused:  # as without a recording, a weight they alone depend on gets None
+            pairs = zip(grads, layout.reached)
+            grads = [None if reached <= unused else grad for grad, reached in pairs]
         return (None, None, *[None] * ctx.given, *grads)
 
 
 def record(
     function: Callable[..., Structure],
-    arguments: tuple[tuple, dict],
+    arguments: Structure,
     leaves: Sequence[Tensor],
     variables: Sequence[Any],
 ) -> Program:
@@ -203,7 +211,7 @@ def record(
 
     Args:
         function: the function to call.
-        arguments: the arguments of the call, `args` and `kwargs`.
+        arguments: the `plan` of the arguments of the call, (args, kwargs).
         leaves: the tensors among the arguments.
         variables: the Keras variables that the function uses.
 
@@ -223,13 +231,12 @@ def record(
 
     def joint(weights: list, leaves: list, numbers: list, slopes: list) -> Any:
         found = call.run(weights, leaves, numbers, facts)
-        call.boundary = len(get_proxy_mode().tracer.graph.nodes)
+        call.early = {node.name for node in get_proxy_mode().tracer.graph.nodes}
         if not slopes:
             return found, []
         outputs = [found[i] for i in call.with_slopes]
         sources = [*(weights[i] for i in needed), *(leaves[i] for i in needing)]
-        grads = torch.autograd.grad(outputs, sources, slopes, allow_unused=True)
-        return found, list(grads)
+        return found, call.gradients(outputs, sources, slopes)
 
     own = [_leaf(w) for w in weights], [_leaf(x) for x in leaves], numbers
     slopes = []
@@ -237,15 +244,23 @@ def record(
         outputs = call.run(*own, facts)
         call.with_slopes = [i for i, y in enumerate(outputs) if y.requires_grad]
         slopes = [_waves(outputs[i]) for i in call.with_slopes]
+        sources = [*(own[0][i] for i in needed), *(own[1][i] for i in needing)]
+        call.find_reached(outputs, sources)
     try:
         graph = make_fx(joint, tracing_mode="fake")(*own, slopes)
     # torch raises errors of many kinds for what it cannot trace.
     except (RuntimeError, AssertionError, TypeError, ValueError, StopIteration) as e:
-        line = next(iter(str(e).splitlines()), "")
-        raise Unrecordable(f"{type(e).__name__}: {line}") from e
+        raise Unrecordable(_reason(e)) from e
+    if any(isinstance(n.meta.get("val"), _SYMBOLS) for n in graph.graph.nodes):
+        raise Unrecordable(READS)
+    strides = torch_rewrite.Strides(graph)
+    with _same_randomness(), torch.no_grad():
+        flat = [*own[0], *own[1], *own[2], *slopes]
+        strides.run(*(x.detach() for x in flat))
     forward, backward, read = torch_rewrite.split(
         graph,
-        call.boundary,
+        strides.found,
+        call.early,
         call.outputs + len(call.assigned),
         weights,
         len(leaves) + len(numbers),
@@ -256,7 +271,11 @@ def record(
         needing=needing if slopes else [],
         read=[weights[i] for i in read],
         outputs=call.outputs,
-        slopes=list(zip(call.with_slopes, [s.stride() for s in slopes])),
+        slopes=[
+            (i, (s.shape, s.stride(), s.dtype, s.device))
+            for i, s in zip(call.with_slopes, slopes)
+        ],
+        reached=call.reached,
         assigned=call.assigned,
         pack=call.pack,
     )
@@ -271,14 +290,17 @@ class _Call:
     def __init__(
         self,
         function: Callable[..., Structure],
-        arguments: tuple[tuple, dict],
+        arguments: Structure,
         variables: Sequence[Any],
     ) -> None:
         self.function, self.arguments = function, arguments
         self.variables = variables
         self.assigned: list[Any] = []
         self.with_slopes: list[int] = []
-        self.outputs = self.boundary = 0
+        self.reached: list[set[int]] = []
+        self.outputs = 0
+        self.scope: Any = None
+        self.early: set[str] = set()  # names of the operations of the call
         self.pack: Callable[[Sequence[Tensor]], Structure] = lambda found: found
 
     def observe(self, leaves: Sequence[Tensor]) -> _Facts:
@@ -297,7 +319,8 @@ class _Call:
         facts: _Facts,
     ) -> list[Tensor]:
         """Returns the tensors of the output, and the new values of variables."""
-        args, kwargs = _filled(self.arguments, iter(leaves), {})
+        # Views, so that nobody else sees a mask that is set on them
+        args, kwargs = _filled(self.arguments, [x.view_as(x) for x in leaves])
         scope = keras.StatelessScope(
             state_mapping=list(zip(self.variables, weights)), collect_losses=True
         )
@@ -307,22 +330,43 @@ class _Call:
             source = _Playback(facts, _packed(facts.numbers, numbers))
         token = _facts.set(source)
         try:
+            self.scope = scope
             with scope:
                 output = self.function(*args, **kwargs)
         finally:
             _facts.reset(token)
         if scope.losses:
             raise Unrecordable("a call adds a loss")
-        tensors: list[Tensor] = []
-        plan = _plan(output, tensors)
-        self.pack = lambda found: _unplanned(plan, found)
+        tensors: dict[int, Tensor] = {}
+        structure = plan(output, tensors)
+        self.pack = lambda found: _filled(structure, found)
         self.outputs = len(tensors)
         new = scope.state_mapping
         known = {id(v): v for v in self.variables}
         if any(key not in known for key in new):
             raise Unrecordable("a call assigns to a variable that is not its own")
         self.assigned = [v for v in self.variables if new[id(v)] is not before[id(v)]]
-        return [*tensors, *(new[id(v)] for v in self.assigned)]
+        return [*tensors.values(), *(new[id(v)] for v in self.assigned)]
+
+    def gradients(
+        self, outputs: list[Tensor], sources: list[Tensor], slopes: Any, **more: Any
+    ) -> list[Tensor | None]:
+        """Returns the gradients; a checkpointed part of the call runs again here."""
+        with self.scope:
+            grads = torch.autograd.grad(
+                outputs, sources, slopes, allow_unused=True, **more
+            )
+        return list(grads)
+
+    def find_reached(self, outputs: list[Tensor], sources: list[Tensor]) -> None:
+        """Finds, for each source, the indices of the outputs that depend on it."""
+        self.reached = [set() for _ in sources]
+        for i in self.with_slopes:
+            one = [torch.ones_like(outputs[i])]
+            grads = self.gradients([outputs[i]], sources, one, retain_graph=True)
+            for grad, reached in zip(grads, self.reached):
+                if grad is not None:
+                    reached.add(i)
 
     def compare(
         self,
@@ -344,7 +388,7 @@ class _Call:
         if slopes:
             sources = [*(weights[i] for i in needed), *(leaves[i] for i in needing)]
             outputs = [expected[i] for i in self.with_slopes]
-            grads = torch.autograd.grad(outputs, sources, slopes, allow_unused=True)
+            grads = self.gradients(outputs, sources, slopes)
             with torch.no_grad():
                 others = program.backward(*found[count:], *slopes)
             pairs += [(a, b) for a, b in zip(grads, others) if a is not None]
@@ -352,6 +396,15 @@ class _Call:
                 raise Unrecordable("other gradients are missing when it is replayed")
         for one, other in pairs:
             if not _is_close(one.detach(), other):
+                import os
+
+                if os.environ.get("DBG"):
+                    print(
+                        one.shape,
+                        (one - other).abs().max(),
+                        one.abs().max(),
+                        other.abs().max(),
+                    )
                 raise Unrecordable("other numbers when it is replayed")
 
 
@@ -376,6 +429,15 @@ def _same_randomness() -> Iterator[None]:
     """Restores the states of torch's random generators afterwards."""
     with torch.random.fork_rng():
         yield
+
+
+def _reason(error: Exception) -> str:
+    """Returns why a call cannot be traced."""
+    # Keras wraps the errors of its layers.
+    text = f"{type(error).__name__}: {error}"
+    if "DataDependent" in text or ".numpy()" in text:
+        return READS
+    return " ".join(text.split())[:200]
 
 
 def _leaf(x: Tensor) -> Tensor:
@@ -413,26 +475,6 @@ def _packed(like: Sequence[Structure], tensors: Sequence[Tensor]) -> Structure:
     )
 
 
-def _filled(
-    structure: Structure, leaves: Iterator[Tensor], new: dict[int, Tensor]
-) -> Structure:
-    """Returns the arguments of a call with other tensors, in the order of `leaves`."""
-    if isinstance(structure, torch.Tensor):
-        if id(structure) not in new:
-            x = next(leaves)
-            mask = getattr(structure, "_keras_mask", None)
-            x = x if mask is None else x.view_as(x)  # whose mask nobody else sees
-            new[id(structure)] = x
-            if mask is not None:
-                x._keras_mask = _filled(mask, leaves, new)
-        return new[id(structure)]
-    if isinstance(structure, dict):
-        return {name: _filled(x, leaves, new) for name, x in structure.items()}
-    if isinstance(structure, (list, tuple)):
-        return type(structure)(_filled(x, leaves, new) for x in structure)
-    return structure
-
-
 class _Slot(NamedTuple):
     """The place of a tensor in a list, and of the mask that it carries."""
 
@@ -440,33 +482,42 @@ class _Slot(NamedTuple):
     mask: Any
 
 
-def _plan(x: Any, tensors: list[Tensor]) -> Any:
-    """Returns a structure with a `_Slot` for each tensor, and collects the tensors."""
+def plan(x: Structure, tensors: dict[int, Tensor]) -> Structure:
+    """Returns a structure with a `_Slot` for each tensor.
+
+    Args:
+        x: a structure of tensors and Python values.
+        tensors: gets the tensors in their order, by their ids.
+
+    Raises:
+        Unrecordable: if the structure holds other objects.
+    """
     if isinstance(x, torch.Tensor):
-        tensors.append(x)
-        index, mask = len(tensors) - 1, getattr(x, "_keras_mask", None)
-        return _Slot(index, None if mask is None else _plan(mask, tensors))
+        tensors.setdefault(id(x), x)
+        index, mask = [*tensors].index(id(x)), getattr(x, "_keras_mask", None)
+        return _Slot(index, None if mask is None else plan(mask, tensors))
     if isinstance(x, dict):
-        return {name: _plan(value, tensors) for name, value in x.items()}
+        return {name: plan(value, tensors) for name, value in x.items()}
     if hasattr(x, "_fields"):
-        return type(x)(*(_plan(value, tensors) for value in x))
+        return type(x)(*(plan(value, tensors) for value in x))
     if isinstance(x, (list, tuple)):
-        return type(x)(_plan(value, tensors) for value in x)
+        return type(x)(plan(value, tensors) for value in x)
     if isinstance(x, (type(None), bool, int, float, str)):
         return x
-    raise Unrecordable(f"the output holds a {type(x).__name__}")
+    raise Unrecordable(f"a call takes or returns a {type(x).__name__}")
 
 
-def _unplanned(plan: Any, found: Sequence[Tensor]) -> Any:
+def _filled(plan: Structure, found: Sequence[Tensor]) -> Structure:
+    """Puts tensors into the slots of a structure."""
     if isinstance(plan, _Slot):
         x = found[plan.index]
         if plan.mask is not None:
-            x._keras_mask = _unplanned(plan.mask, found)
+            x._keras_mask = _filled(plan.mask, found)
         return x
     if isinstance(plan, dict):
-        return {name: _unplanned(value, found) for name, value in plan.items()}
+        return {name: _filled(value, found) for name, value in plan.items()}
     if hasattr(plan, "_fields"):
-        return type(plan)(*(_unplanned(value, found) for value in plan))
+        return type(plan)(*(_filled(value, found) for value in plan))
     if isinstance(plan, (list, tuple)):
-        return type(plan)(_unplanned(value, found) for value in plan)
+        return type(plan)(_filled(value, found) for value in plan)
     return plan

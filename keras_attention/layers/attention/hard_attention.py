@@ -12,6 +12,7 @@ from keras import ops
 
 from keras_attention.layers import scores
 from keras_attention.layers.attention.scored_attention import ScoredAttention
+from keras_attention.layers.base import sampling
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.attention_layer import Prepared
 from keras_attention.layers.base.serialization import export
@@ -127,8 +128,7 @@ class HardAttention(ScoredAttention):
         """Returns uniform numbers (B, T, 1) in [0, 1), or None outside training."""
         if not training:
             return None
-        shape = (*shape[:2], 1)
-        return keras.random.uniform(shape, dtype="float32", seed=self.seed_generator)
+        return sampling.uniform((*shape[:2], 1), self.seed_generator)
 
     def attend_from_state(
         self,

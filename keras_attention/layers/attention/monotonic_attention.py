@@ -12,6 +12,7 @@ from keras import ops
 
 from keras_attention.layers import scores
 from keras_attention.layers.attention.scored_attention import ScoredAttention
+from keras_attention.layers.base import sampling
 from keras_attention.layers.base.arguments import number, positive
 from keras_attention.layers.base.attention_layer import Prepared
 from keras_attention.layers.base.serialization import export
@@ -149,8 +150,7 @@ class MonotonicAttention(ScoredAttention):
             return None
         if not self.sigmoid_noise:
             return ops.zeros((*shape[:2], 1))
-        noise = keras.random.normal(shape, dtype="float32", seed=self.seed_generator)
-        return self.sigmoid_noise * noise
+        return self.sigmoid_noise * sampling.normal(shape, self.seed_generator)
 
     def state_shapes(self, shape: tuple[Any, Any]) -> list[tuple]:
         return [shape]

@@ -12,6 +12,7 @@ from keras import ops
 
 from keras_attention.layers import scores
 from keras_attention.layers.attention.scored_attention import ScoredAttention
+from keras_attention.layers.base import sampling
 from keras_attention.layers.base.arguments import (
     fraction,
     resolve_normalizer,
@@ -59,8 +60,9 @@ class NormalizedAttention(ScoredAttention):
         """Returns a dropout mask (B, T, S), or None."""
         if not (self.dropout and training):
             return None
-        ones = ops.ones(shape, self.compute_dtype)
-        return keras.random.dropout(ones, self.dropout, seed=self.seed_generator)
+        return sampling.dropout_mask(
+            shape, self.dropout, self.compute_dtype, self.seed_generator, self.seed
+        )
 
     def attend_to_all(
         self,

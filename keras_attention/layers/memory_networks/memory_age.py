@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
+from keras_attention.layers.base import sampling
 from keras_attention.layers.base.arguments import number, positive
 from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.numerics import masks
@@ -76,7 +77,7 @@ class MemoryAge(Configured, keras.layers.Layer):
             batch, slots = ops.shape(inputs)[:2]
             size = inputs.shape[1] if inputs.shape[1] is not None else slots
             places = 1 + size + self._most(size)
-            draws = keras.random.uniform((batch, places), seed=self.seed_generator)
+            draws = sampling.uniform((batch, places), self.seed_generator)
             ages = positions.insert_gaps(ages, draws, self.noise)
         return ops.minimum(ages, self.memory_size)
 

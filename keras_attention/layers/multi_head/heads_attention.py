@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
 from keras import ops
 
 from keras_attention import kernels
+from keras_attention.layers.base import sampling
 from keras_attention.layers.base.attention_layer import Prepared, cache_length
 from keras_attention.layers.base.checks import check_usable
 from keras_attention.layers.base.recording import is_recording, record
@@ -290,9 +290,15 @@ class HeadsAttention(ProjectedHeads):
         if not (self._dropout and training):
             return None
         batch, queries, keys = shape
-        ones = ops.ones((batch, queries, self._num_heads, keys), self.compute_dtype)
-        seed = self._dropout_layer.seed_generator
-        return keras.random.dropout(ones, self._dropout, seed=seed)  # (B, T, H, S)
+        shape = (batch, queries, self._num_heads, keys)  # (B, T, H, S)
+        source = self._dropout_layer
+        return sampling.dropout_mask(
+            shape,
+            self._dropout,
+            self.compute_dtype,
+            source.seed_generator,
+            source.seed,
+        )
 
     def prepare(
         self, value: Tensor, key: Tensor | None = None, mask: Tensor | None = None

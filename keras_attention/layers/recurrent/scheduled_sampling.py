@@ -11,6 +11,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attention.layers.base import sampling
 from keras_attention.layers.base.arguments import fraction, number
 from keras_attention.layers.base.cells import sequence_dropout, width_of
 from keras_attention.layers.base.checked import check_ids
@@ -207,13 +208,16 @@ class ScheduledSampling(Configured, keras.layers.Layer):
         """Samples the random numbers of all steps: a dict of tensors (B, T, ...)."""
 
         def uniforms() -> Tensor:
-            return keras.random.uniform(
-                shape, dtype="float32", seed=self.seed_generator
-            )
+            return sampling.uniform(shape, self.seed_generator)
 
         def dropout_mask(width: int) -> Tensor:
-            ones = ops.ones((*shape, width), self.compute_dtype)
-            return keras.random.dropout(ones, self.dropout, seed=self.seed_generator)
+            return sampling.dropout_mask(
+                (*shape, width),
+                self.dropout,
+                self.compute_dtype,
+                self.seed_generator,
+                self.seed,
+            )
 
         own = uniforms() < ops.cast(self.probability, "float32")
         # The first word, the start token, is never replaced.

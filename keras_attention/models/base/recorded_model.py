@@ -40,6 +40,9 @@ class RecordedModel(keras.Model):
             return super().__call__(*args, **kwargs)
         return self._recorder(*args, **kwargs)
 
+    def build(self, *shapes: Any, **more: Any) -> None:
+        self.built = True  # the first call builds the model
+
     def call(self, *args: Any, training: bool | None = None, **kwargs: Any) -> Any:
         if kernels.takes_training(self.model):
             kwargs["training"] = training

@@ -10,6 +10,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attention.layers.base import sampling
 from keras_attention.layers.base.arguments import fraction
 from keras_attention.layers.base.serialization import export
 
@@ -40,9 +41,7 @@ class InstanceDropout(keras.layers.Layer):
     def call(self, mask: Tensor, training: bool | None = None) -> Tensor:
         if not training or not self.rate:
             return mask
-        samples = keras.random.uniform(
-            ops.shape(mask), dtype="float32", seed=self.seed_generator
-        )
+        samples = sampling.uniform(ops.shape(mask), self.seed_generator)
         samples = ops.where(mask, samples, -1.0)  # (B, S)
         most = ops.max(samples, axis=1, keepdims=True, initial=-1.0)
         stays = ops.logical_or(samples >= self.rate, samples == most)
