@@ -10,7 +10,7 @@ from keras_attention import (
     schedules,
 )
 from keras_attention.layers import record_attention, with_attention
-from keras_attention.models import recorded
+from keras_attention.models.base import recorded
 from keras_attention.version import __version__
 
 __all__ = [

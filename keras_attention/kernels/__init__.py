@@ -58,8 +58,8 @@ the same functions:
   `is_replaying(owner)` says whether the code runs in it
 - `random_input(function)`: the random numbers that a function without arguments
   returns. A recording calls the function at each replay
-- `decision(flag)`: a boolean tensor as a Python boolean. A recording compares it at each
-  replay
+- `decision(flag)`: a boolean tensor as a Python boolean. A recording compares it at
+  each replay
 - `save_function(path, model, function, spec, rules, plain)`: writes a SavedModel of
   `function`, which maps a tensor of `spec` to a tensor and uses the weights of `model`.
   `rules` are the `Rules` that the file checks. `plain` says whether the function

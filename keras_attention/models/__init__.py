@@ -1,6 +1,6 @@
 """Models: `keras.Model` subclasses put together from layers."""
 
-from keras_attention.models.base import RecordedModel, recorded
+from keras_attention.models.base import RecordedModel
 from keras_attention.models.external_memory import DNCNetwork
 from keras_attention.models.factorization import (
     AttentiveFactorization,

@@ -6,7 +6,7 @@ each call with the same shapes. A `Recorder` therefore traces one call and its g
 (`torch_trace.py`), shortens the operations (`torch_rewrite.py`), and replays them in
 later calls.
 
-A recording is used only while all of this holds; otherwise the layer is called as usual:
+A recording is used while all of this holds; otherwise the layer is called as usual:
 
 - the arguments have the same structure, shapes, strides, dtypes and devices, and the
   modes of torch are the same (gradients, autocast, inference);
@@ -35,14 +35,19 @@ from keras.src.backend.common.stateless_scope import in_stateless_scope
 from keras.src.backend.common.variables import get_autocast_scope
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
-from keras_attention.kernels.recording import torch_trace
-from keras_attention.kernels.recording.torch_trace import (
+from keras_attention.kernels.recording.torch_facts import (
     Changed,
-    Program,
-    Unrecordable,
     decision,
     random_input,
 )
+from keras_attention.kernels.recording.torch_program import Program
+from keras_attention.kernels.recording.torch_rewrite import Unrecordable
+from keras_attention.kernels.recording.torch_structures import (
+    PLAIN,
+    plan,
+    signature,
+)
+from keras_attention.kernels.recording.torch_trace import Call
 
 Tensor = Any
 Structure = Any
@@ -50,9 +55,9 @@ Structure = Any
 __all__ = ["Recorder", "decision", "is_replaying", "random_input", "replaying"]
 
 MOST_PROGRAMS = 64  # of one recorder; the oldest is dropped
+# Seconds that a recording takes for each operation of a call without its gradient
+COST = 2.5e-3
 MOST_MISSES = 8  # calls of a recording whose decisions had another result
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
-_VALUES = (type(None), bool, int, float, str)
 _HOOKS = (
     *("_forward_hooks", "_forward_pre_hooks"),
     *("_backward_hooks", "_backward_pre_hooks"),
@@ -85,7 +90,8 @@ class Recorder:
         layers: a function without arguments that returns the Keras layers that
             `function` calls.
         after: the seconds that calls of one signature must have taken in total before
-            the signature is recorded. A recording takes about as long as 20 calls.
+            the signature is recorded. If it is not 0, they must also have taken as long
+            as the recording will probably take.
     """
 
     def __init__(
@@ -104,7 +110,7 @@ class Recorder:
         leaves: dict[int, Tensor] = {}
         if _recording.get() or not _is_plain_context():
             return self.function(*args, **kwargs)
-        structure = _signature((args, kwargs), leaves)
+        structure = signature((args, kwargs), leaves)
         if structure is None:
             return self.function(*args, **kwargs)
         scope = get_autocast_scope()
@@ -114,7 +120,7 @@ class Recorder:
         if entry is None:
             if len(self._entries) >= MOST_PROGRAMS:
                 self._entries.pop(next(iter(self._entries)))
-            entry = self._entries.setdefault(key, _Entry())
+            entry = self._entries.setdefault(key, _Entry(self.after))
         if entry.program is not None:
             if entry.state.is_current():
                 try:
@@ -124,7 +130,7 @@ class Recorder:
                     if entry.misses > MOST_MISSES:
                         entry.refuse("its decisions depend on the values")
                     return self.function(*args, **kwargs)
-            entry.program = entry.state = None
+            entry.drop()
         return self._observe(entry, args, kwargs, [*leaves.values()])
 
     @property
@@ -137,27 +143,29 @@ class Recorder:
         self, entry: _Entry, args: tuple, kwargs: dict, leaves: list[Tensor]
     ) -> Structure:
         """Calls the function, and records its signature for the next call."""
-        # The first call may build the layers.
-        if entry.reason or not entry.calls or entry.seconds < self.after:
+        if entry.reason or entry.waits:
             start = time.perf_counter()
             output = self.function(*args, **kwargs)
             entry.seconds += time.perf_counter() - start
             entry.calls += 1
             return output
-        structure = torch_trace.plan((args, kwargs), {})
+        structure = plan((args, kwargs), {})
         before = _State(self.layers())
         output = self.function(*args, **kwargs)
-        if not before.is_current():
+        if not (before.is_plain and before.is_current()):
             entry.changes += 1
             if entry.changes > 1:
                 entry.refuse("a call changes attributes of its layers")
             return output
         token = _recording.set(True)
         try:
-            entry.program = torch_trace.record(
-                self.function, structure, leaves, before.variables
-            )
-            entry.state = before
+            call = Call(self.function, structure, leaves, before.variables)
+            if self.after and not entry.operations:
+                entry.operations = call.operations
+                entry.after = max(self.after, COST * entry.operations)
+                if entry.waits:
+                    return output
+            entry.program, entry.state = call.record(), before
         except Unrecordable as error:
             entry.refuse(str(error))
         finally:
@@ -168,12 +176,23 @@ class Recorder:
 class _Entry:
     """What is known of one signature."""
 
-    def __init__(self) -> None:
+    def __init__(self, after: float) -> None:
         self.program: Program | None = None
         self.state: Any = None
-        self.seconds = 0.0
-        self.calls = self.misses = self.changes = 0
+        self.seconds, self.after, self.operations = 0.0, after, 0
+        self.calls = self.misses = self.changes = self.drops = 0
         self.reason = ""
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is too early for a recording; the first call may build layers."""
+        return not self.calls or self.seconds < self.after
+
+    def drop(self) -> None:
+        """Drops the recording, and waits longer each time before the next one."""
+        self.program = self.state = None
+        self.drops += 1
+        self.seconds, self.after = 0.0, 2.0**self.drops / 4
 
     def refuse(self, reason: str) -> None:
         self.reason, self.program, self.state = reason, None, None
@@ -187,9 +206,9 @@ class _State:
         found = {id(v): v for layer in distinct for v in layer.variables}
         self.variables = list(found.values())
         self._weights = [(v, v._value) for v in self.variables]
-        self.is_built = all(w is not None for _, w in self._weights)
+        self.is_plain = all(type(w) in PLAIN for _, w in self._weights)
         self._places = [
-            (w.data_ptr(), w.requires_grad) for _, w in self._weights if w is not None
+            (w.data_ptr(), w.requires_grad) for _, w in self._weights if self.is_plain
         ]
         self._dicts = [layer.__dict__ for layer in distinct]
         self._values = [*chain.from_iterable(d.values() for d in self._dicts)]
@@ -226,32 +245,3 @@ def _is_plain_context() -> bool:
         or torch.is_inference_mode_enabled()
         or in_stateless_scope()
     )
-
-
-def _signature(x: Any, leaves: dict[int, Tensor]) -> Any:
-    """Returns a hashable description of a structure, or None if it has other objects.
-
-    The tensors are added to `leaves`, each with the mask that Keras attached to it.
-    """
-    kind = type(x)
-    if kind in _PLAIN:
-        if id(x) in leaves:
-            return [*leaves].index(id(x))
-        if x.is_meta or x.layout is not torch.strided or x.is_inference():
-            return None
-        leaves[id(x)] = x
-        own = (x.shape, x.stride(), x.dtype, x.device, x.requires_grad)
-        mask = getattr(x, "_keras_mask", None)
-        if mask is None:
-            return own
-        found = _signature(mask, leaves)
-        return None if found is None else (own, found)
-    if kind in _VALUES:
-        return (kind, x)
-    if kind is dict:
-        parts = [(name, _signature(value, leaves)) for name, value in x.items()]
-        return None if any(p is None for _, p in parts) else (kind, *parts)
-    if kind in (list, tuple):
-        parts = [_signature(value, leaves) for value in x]
-        return None if any(p is None for p in parts) else (kind, *parts)
-    return None

@@ -14,12 +14,13 @@ import torch
 
 from keras_attention.kernels.decoding.torch_graph import ATEN, VIEWS, _written
 from keras_attention.kernels.recording import torch_code
+from keras_attention.kernels.recording.torch_facts import HOLDS, check
 
 Tensor = Any
 Node = Any
 
 # Operations that end a replay, and the functions that compute them
-CHECKS: dict[Any, Callable] = {}
+CHECKS: dict[Any, Callable] = {HOLDS: check}
 MOST_CONSTANT = 2**22  # elements of a constant that is computed once
 MOST_COMPARED = 2**20  # elements of constants that are compared
 IDENTITIES = {ATEN.detach.default, ATEN.alias.default, ATEN.lift_fresh.default}

@@ -78,11 +78,11 @@ def recorded(model: keras.layers.Layer) -> RecordedModel:
     off) as a flat list of torch operations, and replays it in later calls. Compile and
     train it, or call it; the original model sees all changes of the weights.
 
-    A recording is dropped when a weight is replaced, a weight becomes trainable or not,
-    or an attribute of a layer is set. A call is not recorded if it reads the values of
-    a tensor (as Python control flow that depends on data does), draws random numbers
-    with a seed of its own, adds a loss, or changes an attribute of a layer. It then runs as
-    usual, and the property `refusals` says why.
+    A recording is dropped when a weight is replaced or frozen, or an attribute of a
+    layer is set. A call is not recorded if it reads the values of a tensor (as Python
+    control flow that depends on data does), draws random numbers with a seed of its
+    own, adds a loss, or changes an attribute of a layer. It then runs as usual, and the
+    property `refusals` says why.
 
     On JAX and TensorFlow, where `fit` and `predict` are compiled, and inside another
     model, the returned model only calls the original one. The models of this package

@@ -1,0 +1,100 @@
+"""What a recorded call depends on besides its arguments: random numbers, decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+import torch
+
+Tensor = Any
+Structure = Any
+
+
+class Changed(Exception):
+    """A decision of a recorded call had another result in this call."""
+
+
+class Facts(NamedTuple):
+    """The facts of one call, in their order."""
+
+    functions: list[Callable[[], Structure]]  # that return random numbers
+    numbers: list[Structure]  # their results
+    decisions: list[bool]
+
+
+class _Playback:
+    """Hands the facts of an observed call to a later run of the same call."""
+
+    def __init__(self, facts: Facts, numbers: Sequence[Structure]) -> None:
+        self.numbers = iter(numbers)
+        self.decisions = iter(facts.decisions)
+
+
+_facts: ContextVar[Facts | _Playback | None] = ContextVar("facts", default=None)
+
+
+@contextmanager
+def collected(facts: Facts) -> Iterator[None]:
+    """Context manager that adds the facts of a call to `facts`."""
+    token = _facts.set(facts)
+    try:
+        yield
+    finally:
+        _facts.reset(token)
+
+
+@contextmanager
+def played_back(facts: Facts, numbers: Sequence[Structure]) -> Iterator[None]:
+    """Context manager in which a call gets these random numbers and decisions."""
+    token = _facts.set(_Playback(facts, numbers))
+    try:
+        yield
+    finally:
+        _facts.reset(token)
+
+
+def random_input(function: Callable[[], Structure]) -> Structure:
+    """Calls a function that returns random numbers.
+
+    A recording calls the function anew at each replay, before its operations. The
+    function must therefore not depend on a tensor.
+    """
+    facts = _facts.get()
+    if isinstance(facts, _Playback):
+        return next(facts.numbers)
+    found = function()
+    if facts is not None:
+        facts.functions.append(function)
+        facts.numbers.append(found)
+    return found
+
+
+def decision(flag: Tensor) -> bool:
+    """Returns a boolean tensor as a Python boolean.
+
+    A recording compares it at each replay; another result ends the replay.
+    """
+    facts = _facts.get()
+    if isinstance(facts, _Playback):
+        found = next(facts.decisions)
+        torch.ops.keras_attention.holds(flag, found)
+        return found
+    found = bool(flag)
+    if facts is not None:
+        facts.decisions.append(found)
+    return found
+
+
+def check(flag: torch.Tensor, expected: bool) -> None:
+    """Raises `Changed` if a decision has another result than in the recording."""
+    if bool(flag) is not expected:
+        raise Changed
+
+
+# An operation, so that the trace contains it
+_holds = torch.library.custom_op("keras_attention::holds", check, mutates_args=())
+_holds.register_fake(lambda flag, expected: None)
+HOLDS = torch.ops.keras_attention.holds.default

@@ -1,0 +1,130 @@
+"""`recorded(model)` on every backend, and the models' own recordings on torch."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers, ops
+
+import keras_attention
+from keras_attention.models import MemN2N
+from keras_attention.models.base import configured_model
+from keras_attention.models.base.recorded_model import RecordedModel
+
+B, D, M, L, V = 3, 5, 4, 6, 17
+BACKEND = keras.config.backend()
+
+
+def stories(count=12):
+    rng = np.random.default_rng(0)
+    inputs = {
+        "story": rng.integers(0, V, (count, M, L)).astype("int32"),
+        "question": rng.integers(1, V, (count, L)).astype("int32"),
+    }
+    return inputs, rng.integers(1, V, count)
+
+
+def network(**more):
+    keras.utils.set_random_seed(0)
+    model = MemN2N(V, embedding_dim=D, memory_size=M, **more)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(0.01), loss)
+    return model
+
+
+@pytest.mark.backends("all")
+def test_fit_and_predict_as_the_model_itself():
+    if BACKEND == "numpy":
+        pytest.skip("the numpy backend does not train")
+    inputs, answers = stories()
+    one, other = network(), network()
+    fast = keras_attention.recorded(other)
+    fast.compile(keras.optimizers.Adam(0.01), one.loss)
+    losses = [
+        model.fit(inputs, answers, batch_size=4, epochs=3, shuffle=False, verbose=0)
+        for model in (one, fast)
+    ]
+    np.testing.assert_allclose(*(h.history["loss"] for h in losses), rtol=1e-5)
+    np.testing.assert_allclose(
+        one.predict(inputs, verbose=0), fast.predict(inputs, verbose=0), rtol=1e-4
+    )
+    np.testing.assert_allclose(
+        other.predict(inputs, verbose=0), fast.predict(inputs, verbose=0), rtol=1e-5
+    )
+    assert fast.refusals == []
+
+
+def test_saved_and_loaded(tmp_path):
+    x = np.ones((B, D), "float32")
+    model = keras.Sequential([layers.Dense(4), layers.Dense(2)])
+    fast = keras_attention.recorded(model)
+    expected = fast(x)
+    fast.save(tmp_path / "fast.keras")
+    loaded = keras.saving.load_model(tmp_path / "fast.keras")
+    assert type(loaded) is RecordedModel
+    found, expected = map(ops.convert_to_numpy, (loaded(x), expected))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_not_a_layer():
+    with pytest.raises(TypeError, match="`model` must be a Keras model or layer"):
+        keras_attention.recorded(lambda x: x)
+
+
+def trained(eager, **more):
+    """The model and the losses of a training whose steps are recorded or not."""
+    inputs, answers = stories()
+    model = network(**more)
+    model.compile(model.optimizer, model.loss, run_eagerly=eager)
+    history = model.fit(inputs, answers, batch_size=4, epochs=4, verbose=0)
+    return model, history.history["loss"]
+
+
+@pytest.mark.backends("torch")
+@pytest.mark.parametrize(
+    "more", [{}, {"time_noise": 0.5}, {"linear_start": True}, {"tying": "layer_wise"}]
+)
+def test_the_models_record_their_own_steps(monkeypatch, more):
+    monkeypatch.setattr(configured_model, "RECORD_AFTER", 0.0)
+    eager, expected = trained(True, **more)
+    fast, found = trained(False, **more)
+    assert not eager._recorder._entries
+    assert [e.reason for e in fast._recorder._entries.values()] == [""]
+    np.testing.assert_array_equal(expected, found)
+    for one, other in zip(eager.weights, fast.weights):
+        np.testing.assert_array_equal(np.array(one), np.array(other))
+    inputs, _ = stories()
+    tensors = {name: ops.convert_to_tensor(x) for name, x in inputs.items()}
+    before = len(fast._recorder._entries)
+    fast(tensors)  # a direct call is never recorded
+    assert len(fast._recorder._entries) == before
+    for _ in range(2):
+        found = fast.predict(inputs, verbose=0)
+    np.testing.assert_array_equal(found, eager.predict(inputs, verbose=0))
+    assert len(fast._recorder._entries) == before + 1
+
+
+@pytest.mark.backends("torch")
+def test_a_switch_during_training_is_seen(monkeypatch):
+    """`LinearStart` sets a variable; a recording reads it at each step."""
+    monkeypatch.setattr(configured_model, "RECORD_AFTER", 0.0)
+    inputs, answers = stories()
+    outputs = []
+    for eager in (True, False):
+        model = network(linear_start=True)
+        model.compile(model.optimizer, model.loss, run_eagerly=eager)
+        model.fit(inputs, answers, batch_size=4, epochs=2, verbose=0)
+        model.get_layer("hop").linear.assign(False)
+        model.fit(inputs, answers, batch_size=4, epochs=2, verbose=0)
+        outputs.append(model.predict(inputs, verbose=0))
+    np.testing.assert_array_equal(*outputs)
+
+
+@pytest.mark.backends("torch")
+def test_ids_are_checked_at_each_replay(monkeypatch):
+    monkeypatch.setattr(configured_model, "RECORD_AFTER", 0.0)
+    inputs, answers = stories()
+    model = network()
+    model.fit(inputs, answers, batch_size=4, epochs=2, verbose=0)
+    inputs["question"][0, 0] = V
+    with pytest.raises(ValueError, match="`question`"):
+        model.predict(inputs, verbose=0)
