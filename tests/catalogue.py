@@ -112,6 +112,18 @@ class OutputRow(Row):
 
 
 @dataclass(frozen=True)
+class WrappedRow(Row):
+    """A row about a model that is not functional, called inside another model."""
+
+    @property
+    def is_model(self) -> bool:
+        return False
+
+    def call(self, made: Any, tensors: dict[str, Any], **more: Any) -> Any:
+        return made(dict(tensors), **more)
+
+
+@dataclass(frozen=True)
 class CellRow(Row):
     """A row about a cell: its inputs and its states are tensors of one step."""
 
@@ -510,6 +522,10 @@ def _no_history(inputs: Arrays) -> Arrays:
     return {**inputs, "history_mask": mask}
 
 
+def _memory_network(dtype: Any = None) -> Any:
+    return models.MemN2N(WORDS, embedding_dim=D, dtype=dtype)
+
+
 def _dot_attention(dtype: Any = None) -> Any:
     return layers.Attention("scaled_dot", dtype=dtype)
 
@@ -723,6 +739,16 @@ ROWS = [
         "memn2n",
         models.MemN2N,
         {"vocabulary_size": WORDS, "embedding_dim": D},
+        _questions,
+        unknown=_ANY_LENGTH,
+        trains=True,
+        masked=_pad_story,
+        hidden=_no_story,
+    ),
+    WrappedRow(
+        "recorded_model",
+        models.RecordedModel,
+        {"model": _memory_network},
         _questions,
         unknown=_ANY_LENGTH,
         trains=True,

@@ -27,6 +27,7 @@ BACKEND = keras.config.backend()
 TRAINS = BACKEND in ("jax", "tensorflow", "torch")
 LOADER = pathlib.Path(__file__).parent / "load_files.py"
 OBJECTS = (  # arguments with a config
+    "model",
     "activation",
     "score",
     "cell",

@@ -92,7 +92,7 @@ def batch_of(sizes: dict[str, Any], seed: int = SEED) -> tuple[np.ndarray, ...]:
 def _make(sizes: dict[str, Any], backend: str) -> Contestants:
     story, question, answer = batch_of(sizes)
     ours = _Ours(sizes, backend, {"story": story, "question": question}, answer)
-    peer = _Peer(ours.tables(), story, question, answer)
+    peer = _Peer(tables_of(ours.model), story, question, answer)
 
     def check() -> dict[str, float]:
         """Compares the logits of both models before and after a training step."""
@@ -111,6 +111,35 @@ def _make(sizes: dict[str, Any], backend: str) -> Contestants:
     return Contestants(calls={"ours": ours.step, PEER: peer.step}, check=check)
 
 
+def model_of(sizes: dict[str, Any]) -> Any:
+    """Returns our model, compiled."""
+    import keras
+
+    from keras_attention.models import MemN2N
+
+    keras.utils.set_random_seed(SEED)
+    model = MemN2N(
+        vocabulary_size=sizes["V"],
+        embedding_dim=sizes["d"],
+        hops=HOPS,
+        memory_size=sizes["M"],
+    )
+    model.compile(
+        keras.optimizers.SGD(RATE, clipnorm=CLIP),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="sum"),
+    )
+    return model
+
+
+def tables_of(model: Any) -> tuple[list[np.ndarray], ...]:
+    """Returns the word tables and the time tables of a model as arrays."""
+    layers = [model.get_layer(f"encoder_{k}") for k in range(HOPS + 1)]
+    times = [model.get_layer(f"encoder_{k}_time") for k in range(HOPS + 1)]
+    return tuple(
+        [array_of(layer.weights[0]) for layer in group] for group in (layers, times)
+    )
+
+
 class _Ours(TrainingStep):
     """Our model, compiled as users compile it, with its training step."""
 
@@ -121,32 +150,7 @@ class _Ours(TrainingStep):
         inputs: dict[str, np.ndarray],
         answer: np.ndarray,
     ) -> None:
-        import keras
-
-        from keras_attention.models import MemN2N
-
-        keras.utils.set_random_seed(SEED)
-        model = MemN2N(
-            vocabulary_size=sizes["V"],
-            embedding_dim=sizes["d"],
-            hops=HOPS,
-            memory_size=sizes["M"],
-        )
-        model.compile(
-            keras.optimizers.SGD(RATE, clipnorm=CLIP),
-            keras.losses.SparseCategoricalCrossentropy(
-                from_logits=True, reduction="sum"
-            ),
-        )
-        super().__init__(model, inputs, answer, backend, sizes["call"])
-
-    def tables(self) -> tuple[list[np.ndarray], ...]:
-        """Returns the word tables and the time tables as arrays."""
-        layers = [self.model.get_layer(f"encoder_{k}") for k in range(HOPS + 1)]
-        times = [self.model.get_layer(f"encoder_{k}_time") for k in range(HOPS + 1)]
-        return tuple(
-            [array_of(layer.weights[0]) for layer in group] for group in (layers, times)
-        )
+        super().__init__(model_of(sizes), inputs, answer, backend, sizes["call"])
 
 
 class _Peer:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+RECORDING_SECONDS = 60.0  # at most, for one batch
 CALLS = ("train_function", "train_on_batch")
 
 
@@ -38,6 +40,7 @@ class TrainingStep:
         self.inputs, self.targets = inputs, targets
         weights = [array_of(weight) for weight in model.weights]
         model.train_on_batch(inputs, targets)  # creates and compiles the step
+        record_steps(model, [(inputs, targets)])
         model.set_weights(weights)
         self._state: Any = None
         convert = keras.ops.convert_to_tensor
@@ -86,6 +89,23 @@ class TrainingStep:
                 model.metrics_variables,
             )
         )
+
+
+def record_steps(model: Any, batches: Sequence[tuple[Any, np.ndarray]]) -> None:
+    """Trains on torch until the steps of all batches are recorded.
+
+    `fit` records a model of this package after a few seconds; see `ConfiguredModel`.
+    Other models, and other backends, are left as they are.
+    """
+    import keras
+
+    recorder = getattr(model, "_recorder", None)
+    if keras.backend.backend() != "torch" or recorder is None:
+        return
+    for inputs, targets in batches:
+        end = time.perf_counter() + RECORDING_SECONDS
+        while time.perf_counter() < end and not recorder.has_settled:
+            model.train_on_batch(inputs, targets)
 
 
 def array_of(variable: Any) -> np.ndarray:

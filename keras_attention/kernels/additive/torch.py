@@ -30,7 +30,8 @@ def precompute_key(key: Tensor) -> Tensor | PrecomputedKey:
     It returns only the keys in traces, for keys that the factored form cannot take, and
     on a GPU, where a tanh is as fast and reading the largest key would block.
     """
-    if is_traced(key) or key.device.type != "cpu":
+    is_traced = key.is_meta or torch.compiler.is_compiling() or torch.jit.is_tracing()
+    if is_traced or key.device.type != "cpu":
         return key
     if not (key.numel() and decision(key.detach().abs().amax() <= SAFE)):
         return key  # also for NaN

@@ -104,6 +104,7 @@ class Recorder:
         self.layers = layers
         self.after = after
         self._entries: dict[Any, _Entry] = {}
+        self._last: _Entry | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Structure:
         """Replays the recording of the call's signature, or calls the function."""
@@ -121,6 +122,7 @@ class Recorder:
             if len(self._entries) >= MOST_PROGRAMS:
                 self._entries.pop(next(iter(self._entries)))
             entry = self._entries.setdefault(key, _Entry(self.after))
+        self._last = entry
         if entry.program is not None:
             if entry.state.is_current():
                 try:
@@ -132,6 +134,12 @@ class Recorder:
                     return self.function(*args, **kwargs)
             entry.drop()
         return self._observe(entry, args, kwargs, [*leaves.values()])
+
+    @property
+    def has_settled(self) -> bool:
+        """Whether the signature of the last call is recorded or refused."""
+        last = self._last
+        return last is not None and bool(last.program or last.reason)
 
     @property
     def reasons(self) -> list[str]:

@@ -24,7 +24,7 @@ class Layout(NamedTuple):
     weights: list[Tensor]  # that need gradients
     needing: list[int]  # the inputs that need gradients
     read: list[Tensor]  # the weights that the gradient reads
-    slopes: list[tuple[int, tuple]]  # (output, (shape, strides, dtype, device))
+    slopes: list[tuple[int, tuple]]  # index, with shape, strides, dtype and device
     reached: list[set[int]]  # for each gradient, the outputs that it depends on
 
 

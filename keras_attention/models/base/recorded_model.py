@@ -57,8 +57,8 @@ class RecordedModel(keras.Model):
         return self._recorder.reasons
 
     def get_config(self) -> dict[str, Any]:
-        config = {"name": self.name, "dtype": super().get_config().get("dtype")}
-        return {"model": keras.saving.serialize_keras_object(self.model), **config}
+        model = keras.saving.serialize_keras_object(self.model)
+        return {**super().get_config(), "model": model}
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
