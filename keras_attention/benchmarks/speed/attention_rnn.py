@@ -26,6 +26,7 @@ RATE, FLOAT, GATES = 0.01, 4, 4
 TOLERANCE = 1e-4
 SIZES = {"B": 32, "T": 30, "S": 30, "U": 128}
 PEER, CELL = "keras.layers.RNN", "cell alone"
+NOT_RECORDED = "ours, not recorded"  # on torch, ours is `keras_attention.recorded`
 COMPILERS = {
     "graph": ("tensorflow",),
     "xla": ("tensorflow",),
@@ -84,9 +85,15 @@ def _make(sizes: dict[str, Any], backend: str) -> Contestants:
     }
     targets = generator.standard_normal((batch, steps, 1), dtype="float32")
     layers = _layers(units)
+    if backend == "torch":
+        layers[NOT_RECORDED] = _layers(units)["ours"]
     found = {
         name: TrainingStep(
-            _model(layer, inputs, sizes["compiler"]), inputs, targets, backend
+            _model(layer, inputs, sizes["compiler"]),
+            inputs,
+            targets,
+            backend,
+            recorded=backend == "torch" and name == "ours",
         )
         for name, layer in layers.items()
     }
@@ -98,13 +105,14 @@ def _make(sizes: dict[str, Any], backend: str) -> Contestants:
         try:
             for stepped in (False, True):
                 if stepped:
-                    for step in found.values():
-                        step()
+                    for name in ("ours", PEER):
+                        found[name]()
                 ours, theirs = ({"out": found[n].predict()} for n in ("ours", PEER))
                 worst = max(worst, largest_difference(ours, theirs, TOLERANCE))
         except NumericsError as error:
             raise NumericsError(f"ours against {PEER}: {error}") from error
-        return {PEER: worst, CELL: float("nan")}
+        others = [name for name in found if name not in ("ours", PEER)]
+        return {PEER: worst, **dict.fromkeys(others, float("nan"))}
 
     return Contestants(calls=found, check=check)
 

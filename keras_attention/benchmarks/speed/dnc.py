@@ -34,6 +34,7 @@ SLOTS = {**SIZES, "T": 16, "M": 4096, "K": 8}
 FEW = 256  # slots in a quick run
 DECIDED = 4.0  # added to the logits of the write gates, so that the gates become 0.98
 PLAIN, PACKAGE, UNLINKED = "torch, plain", "dnc", "links=False"
+NOT_RECORDED = "ours, not recorded"  # on torch, ours is `keras_attention.recorded`
 COMPILERS = {
     "graph": ("tensorflow",),
     "xla": ("tensorflow",),
@@ -109,6 +110,8 @@ def _make(sizes: dict[str, Any], backend: str) -> Contestants:
     ours = _ours(sizes, inputs, targets, backend)
     plain = _Torch(_plain(ours.model, sizes), inputs, targets)
     calls: dict[str, Callable[[], Any]] = {"ours": ours, PLAIN: plain.step}
+    if backend == "torch":
+        calls[NOT_RECORDED] = _ours(sizes, inputs, targets, backend, recorded=False)
     if importlib.util.find_spec("dnc"):
         calls[PACKAGE] = _Torch(_package(sizes), inputs, targets).step
 
@@ -140,7 +143,9 @@ def _make_slots(sizes: dict[str, Any], backend: str) -> Contestants:
     inputs, targets = (generator.standard_normal(shape, "float32") for _ in range(2))
     calls: dict[str, Callable[[], Any]] = {}
     for name, links in (("ours", sizes["K"]), (UNLINKED, False)):
-        calls[name] = step = _ours(sizes, inputs, targets, backend, links)
+        calls[name] = step = _ours(
+            sizes, inputs, targets, backend, links, recorded=False
+        )
         _decide(step.model.layers[-1].cell, sizes)
     return Contestants(calls=calls, check=lambda: {UNLINKED: float("nan")})
 
@@ -161,6 +166,7 @@ def _ours(
     targets: np.ndarray,
     backend: str,
     links: bool | int = True,
+    recorded: bool = True,
 ) -> TrainingStep:
     import keras
 
@@ -182,7 +188,10 @@ def _ours(
     if backend == "tensorflow" and jit == "auto":
         jit = False
     model.compile(keras.optimizers.SGD(RATE), "mse", jit_compile=jit)
-    return TrainingStep(model, {"inputs": inputs}, targets, backend)
+    given_inputs = {"inputs": inputs}
+    return TrainingStep(
+        model, given_inputs, targets, backend, recorded=backend == "torch" and recorded
+    )
 
 
 def _plain(model: Any, sizes: dict[str, Any]) -> Any:

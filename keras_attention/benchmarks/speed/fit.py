@@ -97,7 +97,7 @@ def _make(sizes: dict[str, Any]) -> Contestants:
             worst = max(worst, abs(mine - other) / abs(other))
         if not worst <= TOLERANCE:
             raise NumericsError(f"the losses differ by {worst:.3g}: {mine}, {other}")
-        record_steps(sides.model, sides.batches)
+        record_steps(sides.model, ours)
         return {PEER: worst}
 
     return Contestants(calls={"ours": ours, PEER: theirs}, check=check)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-RECORDING_SECONDS = 60.0  # at most, for one batch
+RECORDING_SECONDS = 60.0  # at most
 CALLS = ("train_function", "train_on_batch")
 
 
@@ -24,6 +24,8 @@ class TrainingStep:
         backend: "jax", "tensorflow" or "torch".
         call: "train_function", the compiled step on tensors; or "train_on_batch", which
             adds Keras' processing of NumPy arrays.
+        recorded: whether to train `keras_attention.recorded(model)` instead, which has
+            the same weights.
     """
 
     def __init__(
@@ -33,15 +35,22 @@ class TrainingStep:
         targets: np.ndarray,
         backend: str,
         call: str = "train_function",
+        recorded: bool = False,
     ) -> None:
         import keras
 
         self.model = model
+        if recorded:
+            import keras_attention
+
+            optimizer = keras.optimizers.deserialize(
+                keras.optimizers.serialize(model.optimizer)
+            )
+            model = keras_attention.recorded(model)
+            model.compile(optimizer, self.model.loss)
         self.inputs, self.targets = inputs, targets
         weights = [array_of(weight) for weight in model.weights]
         model.train_on_batch(inputs, targets)  # creates and compiles the step
-        record_steps(model, [(inputs, targets)])
-        model.set_weights(weights)
         self._state: Any = None
         convert = keras.ops.convert_to_tensor
         tensors = {name: convert(array) for name, array in inputs.items()}
@@ -54,6 +63,8 @@ class TrainingStep:
         self.step: Callable[[], Any] = steps[backend]
         if call == "train_on_batch":
             self.step = lambda: model.train_on_batch(inputs, targets)
+        record_steps(model, self.step)
+        model.set_weights(weights)
 
     def __call__(self) -> Any:
         """Runs one step. Its result is complete when the step is done."""
@@ -91,10 +102,10 @@ class TrainingStep:
         )
 
 
-def record_steps(model: Any, batches: Sequence[tuple[Any, np.ndarray]]) -> None:
-    """Trains on torch until the steps of all batches are recorded.
+def record_steps(model: Any, step: Callable[[], Any]) -> None:
+    """Runs steps on torch until they are recorded.
 
-    `fit` records a model of this package after a few seconds; see `ConfiguredModel`.
+    `fit` records a model of this package after some seconds; see `ConfiguredModel`.
     Other models, and other backends, are left as they are.
     """
     import keras
@@ -102,10 +113,9 @@ def record_steps(model: Any, batches: Sequence[tuple[Any, np.ndarray]]) -> None:
     recorder = getattr(model, "_recorder", None)
     if keras.backend.backend() != "torch" or recorder is None:
         return
-    for inputs, targets in batches:
-        end = time.perf_counter() + RECORDING_SECONDS
-        while time.perf_counter() < end and not recorder.has_settled:
-            model.train_on_batch(inputs, targets)
+    end = time.perf_counter() + RECORDING_SECONDS
+    while time.perf_counter() < end and not recorder.has_settled:
+        step()
 
 
 def array_of(variable: Any) -> np.ndarray:

@@ -46,6 +46,7 @@ from keras_attention.kernels.recording.torch_structures import (
     PLAIN,
     plan,
     signature,
+    with_tensors,
 )
 from keras_attention.kernels.recording.torch_trace import Call
 
@@ -104,13 +105,13 @@ class Recorder:
         self.layers = layers
         self.after = after
         self._entries: dict[Any, _Entry] = {}
-        self._last: _Entry | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Structure:
         """Replays the recording of the call's signature, or calls the function."""
         leaves: dict[int, Tensor] = {}
         if _recording.get() or not _is_plain_context():
             return self.function(*args, **kwargs)
+        args, kwargs = with_tensors((args, kwargs))
         structure = signature((args, kwargs), leaves)
         if structure is None:
             return self.function(*args, **kwargs)
@@ -122,7 +123,6 @@ class Recorder:
             if len(self._entries) >= MOST_PROGRAMS:
                 self._entries.pop(next(iter(self._entries)))
             entry = self._entries.setdefault(key, _Entry(self.after))
-        self._last = entry
         if entry.program is not None:
             if entry.state.is_current():
                 try:
@@ -137,9 +137,9 @@ class Recorder:
 
     @property
     def has_settled(self) -> bool:
-        """Whether the signature of the last call is recorded or refused."""
-        last = self._last
-        return last is not None and bool(last.program or last.reason)
+        """Whether all signatures of more than one call are recorded or refused."""
+        often = [entry for entry in self._entries.values() if entry.calls > 1]
+        return bool(often) and all(e.program or e.reason for e in often)
 
     @property
     def reasons(self) -> list[str]:

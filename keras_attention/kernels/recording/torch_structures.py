@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import keras
+import numpy as np
 import torch
 
 Tensor = Any
@@ -19,6 +21,18 @@ class Slot(NamedTuple):
 
     index: int
     mask: Any
+
+
+def with_tensors(x: Structure) -> Structure:
+    """Converts the NumPy arrays in a structure to tensors."""
+    kind = type(x)
+    if kind is np.ndarray:
+        return keras.ops.convert_to_tensor(x)
+    if kind is dict:
+        return {name: with_tensors(value) for name, value in x.items()}
+    if kind in (list, tuple):
+        return kind(with_tensors(value) for value in x)
+    return x
 
 
 def signature(x: Any, leaves: dict[int, Tensor]) -> Any:

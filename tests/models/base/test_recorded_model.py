@@ -120,6 +120,20 @@ def test_a_switch_during_training_is_seen(monkeypatch):
 
 
 @pytest.mark.backends("torch")
+def test_steps_on_arrays_are_recorded(monkeypatch):
+    """`train_on_batch` and `predict_on_batch` hand NumPy arrays to the model."""
+    monkeypatch.setattr(configured_model, "RECORD_AFTER", 0.0)
+    inputs, answers = stories()
+    model, eager = network(), network()
+    eager.compile(eager.optimizer, eager.loss, run_eagerly=True)
+    for _ in range(4):
+        found = model.train_on_batch(inputs, answers)
+        assert found == eager.train_on_batch(inputs, answers)
+    assert model._recorder.has_settled
+    assert model._recorder.reasons == []
+
+
+@pytest.mark.backends("torch")
 def test_ids_are_checked_at_each_replay(monkeypatch):
     monkeypatch.setattr(configured_model, "RECORD_AFTER", 0.0)
     inputs, answers = stories()
