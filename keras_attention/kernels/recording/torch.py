@@ -221,7 +221,8 @@ class _State:
         self._dicts = [layer.__dict__ for layer in distinct]
         self._values = [*chain.from_iterable(d.values() for d in self._dicts)]
         sized = {id(x): x for x in self._values if isinstance(x, (list, dict, set))}
-        self._sized = [(x, len(x)) for x in sized.values()]
+        self._sized = list(sized.values())
+        self._sizes = [*map(len, self._sized)]
         self._hooks = [d[name] for d in self._dicts for name in _HOOKS if name in d]
 
     def is_current(self) -> bool:
@@ -235,7 +236,7 @@ class _State:
         return (
             sum(map(len, self._dicts)) == len(self._values)
             and all(map(is_, values, self._values))
-            and all(len(x) == size for x, size in self._sized)
+            and [*map(len, self._sized)] == self._sizes
             and not any(self._hooks)
             and not torch.nn.modules.module._has_any_global_hook()
         )
