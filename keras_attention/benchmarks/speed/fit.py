@@ -127,7 +127,8 @@ def _babi(sizes: dict[str, Any]) -> Sides:
         story, question, answer = memn2n.batch_of(sizes, SEED + seed)
         batches.append(({"story": story, "question": question}, answer))
     model = memn2n.model_of(sizes)
-    peer = memn2n_torch.PlainMemN2N(*memn2n.tables_of(model), sizes["L"])
+    words, times = memn2n.tables_of(model)
+    peer = memn2n_torch.PlainMemN2N(words, times, sizes["L"])
     optimizer = torch.optim.SGD(peer.parameters(), lr=memn2n.RATE)
 
     def step(story: Any, question: Any, answer: Any) -> Any:

@@ -19,7 +19,7 @@ VALUES = (type(None), bool, int, float, str)
 class Slot(NamedTuple):
     """The place of a tensor in a list, and of the mask that it carries."""
 
-    index: int
+    place: int
     mask: Any
 
 
@@ -82,8 +82,8 @@ def plan(x: Structure, tensors: dict[int, Tensor]) -> Structure:
     """
     if isinstance(x, torch.Tensor):
         tensors.setdefault(id(x), x)
-        index, mask = [*tensors].index(id(x)), getattr(x, "_keras_mask", None)
-        return Slot(index, None if mask is None else plan(mask, tensors))
+        place, mask = [*tensors].index(id(x)), getattr(x, "_keras_mask", None)
+        return Slot(place, None if mask is None else plan(mask, tensors))
     if isinstance(x, dict):
         return {name: plan(value, tensors) for name, value in x.items()}
     if hasattr(x, "_fields"):
@@ -98,7 +98,7 @@ def plan(x: Structure, tensors: dict[int, Tensor]) -> Structure:
 def filled(plan: Structure, found: Sequence[Tensor]) -> Structure:
     """Puts tensors into the slots of a structure."""
     if isinstance(plan, Slot):
-        x = found[plan.index]
+        x = found[plan.place]
         if plan.mask is not None:
             x._keras_mask = filled(plan.mask, found)
         return x

@@ -290,10 +290,10 @@ class HeadsAttention(ProjectedHeads):
         if not (self._dropout and training):
             return None
         batch, queries, keys = shape
-        shape = (batch, queries, self._num_heads, keys)  # (B, T, H, S)
+        sizes = (batch, queries, self._num_heads, keys)  # (B, T, H, S)
         source = self._dropout_layer
         return sampling.dropout_mask(
-            shape,
+            sizes,
             self._dropout,
             self.compute_dtype,
             source.seed_generator,

@@ -155,12 +155,14 @@ class MemNN(ConfiguredModel):
             check_facts(inputs)
         return super().__call__(completed(inputs), *args, **kwargs)
 
-    def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
+    def call(
+        self, inputs: Any, training: bool | None = None, mask: Any = None, **kwargs: Any
+    ) -> Any:
         # With JAX, a stateless call enters here and not through `__call__`.
         inputs = completed(inputs)
         if isinstance(inputs, dict):
             inputs = {**inputs, "supporting_facts": facts_of_the_story(inputs)}
-        return super().call(inputs, training=training, mask=mask)
+        return super().call(inputs, training=training, mask=mask, **kwargs)
 
     def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
         check_facts(x)
