@@ -60,6 +60,9 @@ the same functions:
   returns. A recording calls the function at each replay
 - `decision(flag)`: a boolean tensor as a Python boolean. A recording compares it at
   each replay
+- `expect(condition)`: adds a condition to a recording, beside a check of values that
+  raises an error. `will_be_known(tensor)` says whether a call is traced for a recording
+  that will know the values of the tensor
 - `save_function(path, model, function, spec, rules, plain)`: writes a SavedModel of
   `function`, which maps a tensor of `spec` to a tensor and uses the weights of `model`.
   `rules` are the `Rules` that the file checks. `plain` says whether the function
@@ -146,6 +149,8 @@ compiled = _decoding.compiled
 uncompiled = import_module(f"{__name__}.decoding.reference").uncompiled
 Recorder = _recording.Recorder
 decision = _recording.decision
+expect = _recording.expect
+will_be_known = _recording.will_be_known
 is_replaying = _recording.is_replaying
 random_input = _recording.random_input
 replaying = _recording.replaying
@@ -177,6 +182,7 @@ __all__ = [
     "decision",
     "dense",
     "dot_product_attention",
+    "expect",
     "fade_links",
     "follow_links",
     "generate",
@@ -199,6 +205,7 @@ __all__ = [
     "takes_training",
     "trace_memory",
     "uncompiled",
+    "will_be_known",
     "without_masks",
     "word_counts",
     "write",

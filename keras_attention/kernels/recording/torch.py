@@ -38,7 +38,9 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 from keras_attention.kernels.recording.torch_facts import (
     Changed,
     decision,
+    expect,
     random_input,
+    will_be_known,
 )
 from keras_attention.kernels.recording.torch_program import Program
 from keras_attention.kernels.recording.torch_rewrite import Unrecordable
@@ -53,7 +55,15 @@ from keras_attention.kernels.recording.torch_trace import Call
 Tensor = Any
 Structure = Any
 
-__all__ = ["Recorder", "decision", "is_replaying", "random_input", "replaying"]
+__all__ = [
+    "Recorder",
+    "decision",
+    "expect",
+    "is_replaying",
+    "random_input",
+    "replaying",
+    "will_be_known",
+]
 
 MOST_PROGRAMS = 64  # of one recorder; the oldest is dropped
 # Seconds that a recording takes for each operation of a call without its gradient
@@ -128,18 +138,20 @@ class Recorder:
                 try:
                     return entry.program([*leaves.values()])
                 except Changed:
+                    output = self.function(*args, **kwargs)  # may raise an error
                     entry.misses += 1
                     if entry.misses > MOST_MISSES:
                         entry.refuse("its decisions depend on the values")
-                    return self.function(*args, **kwargs)
+                    return output
             entry.drop()
         return self._observe(entry, args, kwargs, [*leaves.values()])
 
     @property
     def has_settled(self) -> bool:
         """Whether all signatures of more than one call are recorded or refused."""
-        often = [entry for entry in self._entries.values() if entry.calls > 1]
-        return bool(often) and all(e.program or e.reason for e in often)
+        entries = self._entries.values()
+        done = [bool(entry.program or entry.reason) for entry in entries]
+        return any(done) and all(d or e.calls < 2 for d, e in zip(done, entries))
 
     @property
     def reasons(self) -> list[str]:

@@ -88,6 +88,21 @@ def decision(flag: Tensor) -> bool:
     return found
 
 
+def expect(condition: Callable[[], Tensor]) -> None:
+    """Adds a condition to a recording; if it does not hold, the replay ends.
+
+    Use it beside a check that raises an error. Outside recordings, nothing happens.
+    """
+    if _facts.get() is not None:
+        decision(condition())
+
+
+def will_be_known(tensor: Tensor) -> bool:
+    """Returns whether a call is traced, and its replay will know the values."""
+    is_tensor = isinstance(tensor, torch.Tensor)
+    return isinstance(_facts.get(), _Playback) and is_tensor and tensor.is_cpu
+
+
 def check(flag: torch.Tensor, expected: bool) -> None:
     """Raises `Changed` if a decision has another result than in the recording."""
     if bool(flag) is not expected:

@@ -220,6 +220,9 @@ class _Rewriting:
                 key = _content(self.known[node], is_weight)
                 if first.setdefault(key, node) is not node:
                     node.replace_all_uses_with(first[key])
+            elif node.target is HOLDS:
+                if first.setdefault(repr(node.args), node) is not node:
+                    self.graph.erase_node(node)
             elif self._is_free(node):
                 late = node in self.late
                 key = (

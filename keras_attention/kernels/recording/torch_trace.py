@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from keras_attention.kernels.recording import torch_rewrite
 from keras_attention.kernels.recording.torch_facts import (
+    Changed,
     Facts,
     collected,
     played_back,
@@ -41,7 +42,7 @@ TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4}  # other dtypes: 3e-2
 READS = "a call reads the values of a tensor, or makes one whose shape depends on them"
 _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _ERRORS = (
-    *(AssertionError, AttributeError, LookupError, RuntimeError),
+    *(AssertionError, AttributeError, Changed, LookupError, RuntimeError),
     *(StopIteration, TypeError, ValueError),
 )
 

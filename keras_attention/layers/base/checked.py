@@ -8,6 +8,7 @@ are checked after a call fails, so that a successful call takes no time for them
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -185,7 +186,7 @@ def _broken_batch(given: Given) -> str | None:
     return f"{names} must have the same batch size (axis 0). Received: {received}"
 
 
-def check_ids(name: str, ids: Any, count: int, least: int = 0) -> None:
+def check_ids(name: str, ids: Any, count: float, least: float = 0) -> None:
     """Raises a ValueError if an id is not a whole number from `least` to `count` − 1.
 
     Ids in a compiled function or in the memory of an accelerator are not checked.
@@ -196,6 +197,9 @@ def check_ids(name: str, ids: Any, count: int, least: int = 0) -> None:
         count: one more than the largest valid id.
         least: the smallest valid id.
     """
+    if not is_checkable(ids):
+        return
+    kernels.expect(lambda: _are_ids(ids, count, least))
     if not kernels.is_readable(ids):
         return
     values = ids if isinstance(ids, np.ndarray) else ops.convert_to_numpy(ids)
@@ -210,11 +214,39 @@ def check_ids(name: str, ids: Any, count: int, least: int = 0) -> None:
         )
 
 
+def check_whole(name: str, x: Any) -> None:
+    """Raises a ValueError if known floats are not whole numbers."""
+    if getattr(x, "dtype", None) not in kernels.INTEGERS:
+        check_ids(name, x, math.inf, -math.inf)
+
+
+def is_checkable(tensor: Tensor) -> bool:
+    """Returns whether values can be checked now, or when a recorded call is replayed."""
+    return kernels.is_readable(tensor) or kernels.will_be_known(tensor)
+
+
+def _are_ids(ids: Tensor, count: float, least: float) -> Tensor:
+    """Returns whether all ids are valid, as a boolean tensor."""
+    ids = ops.convert_to_tensor(ids)
+    dtype = keras.backend.standardize_dtype(ids.dtype)
+    if dtype == "bool":
+        return ops.convert_to_tensor(True)
+    valid = ops.logical_and(ids >= least, ids < count)
+    if "float" in dtype:
+        valid = ops.logical_and(valid, ops.equal(ids, ops.floor(ids)))
+    return ops.all(valid)
+
+
 def check_zeros_and_ones(name: str, mask: Tensor) -> None:
     """Raises a ValueError if a mask holds other numbers than 0 and 1.
 
     A mask in a compiled function or in the memory of an accelerator is not checked.
     """
+    if not is_checkable(mask):
+        return
+    kernels.expect(
+        lambda: ops.all(ops.logical_or(ops.equal(mask, 0), ops.equal(mask, 1)))
+    )
     if not kernels.is_readable(mask):
         return
     values = mask if isinstance(mask, np.ndarray) else ops.convert_to_numpy(mask)

@@ -11,9 +11,8 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from keras_attention import kernels
 from keras_attention.layers.base.arguments import positive
-from keras_attention.layers.base.checked import check_ids
+from keras_attention.layers.base.checked import check_ids, is_checkable
 from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.layers.memory_networks.memnn_parts import (
     block,
@@ -133,7 +132,7 @@ class FactFinder(Configured, keras.layers.Layer):
     def check_given(self, given: dict[str, Any]) -> None:
         super().check_given(given)
         memory = given.get("memory")
-        if memory is not None and kernels.is_readable(memory):
+        if memory is not None and is_checkable(memory):
             check_ids("memory", memory[:, :, 1:], self.features)
 
     def build(

@@ -13,6 +13,7 @@ from keras import ops
 
 from keras_attention.layers.base import sampling
 from keras_attention.layers.base.arguments import number, positive
+from keras_attention.layers.base.checked import check_whole
 from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.numerics import masks
 from keras_attention.ops import positions
@@ -72,6 +73,7 @@ class MemoryAge(Configured, keras.layers.Layer):
         self.built = True
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
+        check_whole("inputs", inputs)
         ages = positions.age(ops.any(masks.padding(inputs), axis=-1))  # (B, M)
         if self.noise and training:
             batch, slots = ops.shape(inputs)[:2]

@@ -11,9 +11,8 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from keras_attention import kernels
 from keras_attention.layers.base.arguments import positive
-from keras_attention.layers.base.checked import check_ids
+from keras_attention.layers.base.checked import check_ids, is_checkable
 from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.layers.memory_networks.memnn_parts import (
     block,
@@ -98,9 +97,9 @@ class WordResponder(Configured, keras.layers.Layer):
     def check_given(self, given: dict[str, Any]) -> None:
         super().check_given(given)
         memory, found = given.get("memory"), given.get("found")
-        if memory is not None and kernels.is_readable(memory):
+        if memory is not None and is_checkable(memory):
             check_ids("memory", memory[:, :, 1:], self.features)
-        if kernels.is_readable(found) and memory is not None:
+        if is_checkable(found) and memory is not None:
             check_ids("found", found, memory.shape[1], least=-1)
 
     def build(

@@ -8,13 +8,12 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention import kernels
 from keras_attention.layers import KeyValueHop, SentenceEncoder
 from keras_attention.layers.base.arguments import (
     clone_initializer,
     positive,
 )
-from keras_attention.layers.base.checked import check_ids
+from keras_attention.layers.base.checked import check_ids, is_checkable
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.memory_networks.sentence_encoder import normal
 from keras_attention.models.base.configured_model import ConfiguredModel
@@ -180,7 +179,7 @@ class KeyValueMemNN(ConfiguredModel):
                 "`keys` must hold pairs of an entity and a relation, (batch, facts, "
                 f"2). Received: keys.shape={shape}"
             )
-        if kernels.is_readable(keys) and shape[2:] == (2,):
+        if is_checkable(keys) and shape[2:] == (2,):
             check_ids("keys", keys[..., 0], self._num_entities)
             check_ids("keys", keys[..., 1], self.relations)
 

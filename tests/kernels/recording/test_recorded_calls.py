@@ -20,6 +20,7 @@ from keras_attention.layers import (
     HardAttention,
     MemoryAge,
     MultiHeadAttention,
+    SentenceEncoder,
 )
 
 torch = pytest.importorskip("torch")
@@ -492,3 +493,17 @@ def test_nothing_holds_the_model_back():
     del fast
     gc.collect()
     assert found() is None
+
+
+def test_ids_of_sublayers_are_checked_at_each_replay():
+    x = keras.Input((None,), dtype="int32")
+    model = keras.Model(x, SentenceEncoder(U, D)(x))
+    tokens = torch.as_tensor([[1, 2, 0], [3, 0, 0]])
+    model(tokens)
+    fast = warmed(keras_attention.recorded(model), tokens)
+    assert replays(fast) == 1
+    for wrong in (-7, U):
+        with pytest.raises(ValueError, match="must hold ids"):
+            fast(torch.as_tensor([[1, wrong, 0], [3, 0, 0]]))
+    assert_same(fast(tokens + 1), model(tokens + 1))
+    assert replays(fast) == 1
