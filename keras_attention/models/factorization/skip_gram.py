@@ -43,7 +43,7 @@ class SkipGram(ConfiguredModel):
     Adam with a learning rate that decays from about 0.005 to 0 gives equally good
     vectors in the same number of epochs.
 
-    With `shared_negatives`, a row holds S centre words, which share its P context words,
+    With `shared_negatives`, the S centre words of a row share its P context words,
     so the logits are products of matrices. Use it with `SkipGrams(...,
     shared_negatives=22)` and `keras_attention.losses.NegativeSamplingLoss`.
 
@@ -121,7 +121,7 @@ class SkipGram(ConfiguredModel):
         context = keras.Input((None,), dtype="int32", name="context")  # (B, P)
         v, u = tables[0](center), tables[1](context)  # (B, D) or (B, S, D); (B, P, D)
         if shared_negatives:
-            logits = ops.matmul(v, ops.swapaxes(u, 1, 2))  # (B, S, P)
+            logits = ops.einsum("bsd,bpd->bsp", v, u)
         else:
             logits = ops.squeeze(ops.matmul(u, ops.expand_dims(v, -1)), -1)  # (B, P)
         super().__init__({"center": center, "context": context}, logits, locals())
