@@ -327,6 +327,7 @@ def test_packed_weights_are_never_stale(recorded, monkeypatch, use_bias, steps):
         return pack(weight, rows)
 
     monkeypatch.setattr(torch_packing, "pack", noting)
+    monkeypatch.setattr(torch_packing, "MIN_SIZE", 25)
     layer = keras.layers.Dense(5, use_bias=use_bias, bias_initializer="ones")
     layer.build((None, 5))
     functions = compiled(layer)
