@@ -490,6 +490,12 @@ def _around(rng: np.random.Generator) -> Arrays:
     return {"center": center.astype("int32"), "context": context.astype("int32")}
 
 
+def _rows_around(rng: np.random.Generator) -> Arrays:
+    """Rows of words, and the words that each row stands among."""
+    center, context = rng.integers(0, WORDS, (B, T)), rng.integers(0, WORDS, (B, S))
+    return {"center": center.astype("int32"), "context": context.astype("int32")}
+
+
 def _rated(rng: np.random.Generator) -> Arrays:
     """Users and items, by number."""
     user, item = rng.integers(0, S, B), rng.integers(0, D, B)
@@ -1516,6 +1522,14 @@ ROWS = [
         },
         _around,
         unknown={"center": (0,), "context": (0, 1)},
+        trains=True,
+    ),
+    Row(
+        "skip_gram_shared",
+        models.SkipGram,
+        {"vocabulary_size": WORDS, "dim": D, "shared_negatives": True},
+        _rows_around,
+        unknown={"center": (0, 1), "context": (0, 1)},
         trains=True,
     ),
     Row(

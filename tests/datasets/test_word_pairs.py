@@ -153,3 +153,82 @@ def test_sizes_are_whole_numbers(vocabulary, name, value):
 def test_shares_are_not_negative(vocabulary, name):
     with pytest.raises(ValueError, match=f"`{name}` must be at least 0. .*{name}=-1"):
         words.SkipGrams(TEXTS, vocabulary, **{name: -1})
+
+
+def pairs_of(batches):
+    """The pairs of rows with shared negatives, and the labels of their noise."""
+    found, noise = collections.Counter(), []
+    for inputs, labels in batches:
+        width = inputs["context"].shape[1] - SHARED
+        for row, place, column in np.argwhere(labels[..., :width] > 0):
+            center = inputs["center"][row, place]
+            found[int(center), int(inputs["context"][row, column])] += 1
+        noise.append((labels[..., :width].sum(-1), labels[..., width:]))
+    return found, noise
+
+
+SHARED = 7
+
+
+def test_rows_hold_the_pairs_within_the_reach(vocabulary):
+    texts, window, passes = TEXTS * 40, 3, 30
+    pairs = words.SkipGrams(
+        texts,
+        vocabulary,
+        window,
+        negatives=4,
+        subsample=None,
+        batch_size=64,
+        shared_negatives=SHARED,
+    )
+    assert len(pairs) == round(480 / 64)
+    rows = [[i for i in vocabulary.encode(t) if i > 3] for t in texts]
+    expected = expected_pairs(rows, window)
+    batches = list(itertools.islice(iter(pairs), 15 * passes // 2))
+    for inputs, labels in batches:
+        assert inputs["center"].shape == (2, 32)
+        assert inputs["context"].shape == (2, 32 + 2 * window + SHARED)
+        assert labels.shape == (2, 32, 32 + 2 * window + SHARED)
+        assert {x.dtype for x in inputs.values()} == {np.dtype("int32")}
+        assert labels.dtype == np.float32
+        assert inputs["context"][:, -SHARED:].min() > 3
+        np.testing.assert_array_equal(
+            inputs["context"][:, window : window + 32], inputs["center"]
+        )
+    counted, noise = pairs_of(batches)
+    assert {*counted} == {*expected}
+    for pair, mean in expected.items():
+        assert abs(counted[pair] / passes / mean - 1) < 0.1, pair
+    for count, weights in noise:
+        share = np.repeat(count[..., None] * -4 / SHARED, SHARED, -1)
+        np.testing.assert_allclose(weights, share, rtol=1e-6)
+
+
+def test_rows_cross_no_sentence(vocabulary):
+    """Sentences of one word twice: a word is only near itself, once each."""
+    texts = ["a a", "b b", "c c"] * 30
+    pairs = words.SkipGrams(
+        texts, vocabulary, 5, subsample=None, batch_size=32, shared_negatives=SHARED
+    )
+    counted, noise = pairs_of(list(itertools.islice(iter(pairs), 12)))
+    assert {a == b for a, b in counted} == {True}
+    assert {float(x) for count, _ in noise for x in count.ravel()} == {0.0, 1.0}
+
+
+def test_rows_repeat_with_their_seed(vocabulary):
+    one, same, other = (
+        words.SkipGrams(
+            TEXTS * 50, vocabulary, batch_size=32, seed=seed, shared_negatives=SHARED
+        )
+        for seed in (1, 1, 2)
+    )
+    first, again, differs = (next(iter(x))[0]["context"] for x in (one, same, other))
+    np.testing.assert_array_equal(first, again)
+    assert (first != differs).any()
+
+
+def test_arguments_of_rows(vocabulary):
+    with pytest.raises(ValueError, match=r"multiple of 32 .* batch_size=48"):
+        words.SkipGrams(TEXTS, vocabulary, batch_size=48, shared_negatives=3)
+    with pytest.raises(ValueError, match=r"`shared_negatives` must be a whole"):
+        words.SkipGrams(TEXTS, vocabulary, batch_size=32, shared_negatives=0)

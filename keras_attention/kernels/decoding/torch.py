@@ -37,7 +37,7 @@ def generate(
     if start >= stop or (done is not None and done(state)):
         return state
     patience = _patience(state)
-    program = torch_steps.program(step, done, state)
+    program = torch_steps.program(step, done, state, stop - start)
     if program is None:
         for index in range(start, stop):
             asks = index > start and (index - start) % patience == 0

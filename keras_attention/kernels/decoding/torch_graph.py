@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from keras_attention.kernels.decoding import torch_packing
+
 Tensor = Any
 ATEN = torch.ops.aten
 VIEWS = {
@@ -43,7 +45,20 @@ def shortened(graph: Any, inputs: Sequence[Tensor]) -> Callable[..., list[Tensor
         A function f(*inputs). Its inputs must be contiguous and have the shapes and
         dtypes of the example tensors.
     """
-    return _Shortening(graph, inputs).result()
+    return _Shortening(graph, inputs).result()()
+
+
+def packing(graph: Any, inputs: Sequence[Tensor]) -> Callable[[], Callable]:
+    """Returns a function that packs the weights and returns a function as `shortened`.
+
+    The returned function uses copies of the weights, so it must not be kept longer than
+    the weights are known to stay the same; see `torch_packing.py`.
+
+    Args:
+        graph: as in `shortened`.
+        inputs: as in `shortened`.
+    """
+    return _Shortening(graph, inputs).result(packs=True)
 
 
 class _Shortening(torch.fx.Interpreter):
@@ -65,11 +80,15 @@ class _Shortening(torch.fx.Interpreter):
         self.values[n] = super().run_node(n)
         return self.values[n]
 
-    def result(self) -> Callable[..., list[Tensor]]:
+    def result(self, packs: bool = False) -> Callable[[], Callable]:
+        """Returns a function that binds the constants, packed or not."""
         constants = self._fold()
         self._merge_views()
         self._merge_equal()
-        return self._closed(constants)
+        packed = {}
+        if packs:
+            packed = torch_packing.use_packed(self.nodes, self.values, constants)
+        return self._closed(constants, packed)
 
     def _places(self, node: Any) -> set[int]:
         """Returns the memory addresses of a node's tensors."""
@@ -136,22 +155,31 @@ class _Shortening(torch.fx.Interpreter):
                 if first.setdefault(key, node) is not node:
                     node.replace_all_uses_with(first[key])
 
-    def _closed(self, known: dict[Any, Tensor]) -> Callable[..., list[Tensor]]:
-        """Builds the function and binds the constants `known` to it."""
+    def _closed(
+        self, known: dict[Any, Tensor], packed: dict[Any, int]
+    ) -> Callable[[], Callable]:
+        """Builds the function; returns a function that binds the constants to it."""
         self.nodes.eliminate_dead_code()
         start = next(iter(self.nodes.nodes))
-        constants: list[Tensor] = []
+        constants: list[tuple[Tensor, int | None]] = []
         for node in list(self.nodes.nodes):
             if node not in known or not node.users:
                 continue
             with self.nodes.inserting_before(start):
                 argument = self.nodes.placeholder(f"constant_{len(constants)}")
             node.replace_all_uses_with(argument)
-            constants.append(known[node])
+            constants.append((known[node], packed.get(node)))
         self.nodes.eliminate_dead_code()
         self.nodes.lint()
         run = torch.fx.GraphModule(torch.nn.Module(), self.nodes).forward
-        return partial(run, *constants)
+
+        def bind() -> Callable[..., list[Tensor]]:
+            return partial(
+                run,
+                *(x if m is None else torch_packing.pack(x, m) for x, m in constants),
+            )
+
+        return bind
 
 
 def _is_weight(node: Any) -> bool:

@@ -26,7 +26,7 @@ import torch
 # takes seconds, and `torch.compile` adds guards to every call or needs a compiler.
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from keras_attention.kernels.decoding import torch_graph
+from keras_attention.kernels.decoding import torch_graph, torch_packing
 
 Tensor = Any
 Structure = Any
@@ -72,8 +72,13 @@ class Recorder:
         finally:
             _active.reset(token)
 
-    def program(self, step: Step, done: Done, state: Structure) -> Program | None:
-        """Returns the recorded step of the next loop, or None if recording fails."""
+    def program(
+        self, step: Step, done: Done, state: Structure, steps: int
+    ) -> Program | None:
+        """Returns the recorded step of the next loop, or None if recording fails.
+
+        The step is for this loop only, because its weights may be copies.
+        """
         leaves = keras.tree.flatten(state)
         is_tensor = [x is not None for x in leaves]
         tensors = [x for x in leaves if x is not None]
@@ -95,14 +100,22 @@ class Recorder:
                 raise _Unrecordable
             return new if done is None else [done(state), *new]
 
-        key = (self._loops, self._numbers, done is None, *is_tensor, *_kinds(tensors))
+        packs = torch_packing.pays(tensors[0], steps)
+        kinds = _kinds(tensors)
+        key = (self._loops, self._numbers, done is None, packs, *is_tensor, *kinds)
         if key not in self._kept:
-            self._kept[key] = self._record(flat_step, tensors)
-        run = self._kept[key]
-        return None if run is None else Program(run, tensors, pack)
+            self._kept[key] = self._record(flat_step, tensors, packs)
+        bind = self._kept[key]
+        return None if bind is None else Program(bind(), tensors, pack)
 
-    def _record(self, function: Callable, tensors: list[Tensor]) -> Callable | None:
-        """Records one step on copies of the tensors, or returns None if this fails."""
+    def _record(
+        self, function: Callable, tensors: list[Tensor], packs: bool
+    ) -> Callable[[], Callable] | None:
+        """Records one step on copies of the tensors, or returns None if this fails.
+
+        Returns:
+            A function that returns the step for one loop.
+        """
         place = torch.ones((), dtype=torch.int64, device=tensors[0].device)
 
         def copies() -> list[Tensor]:
@@ -124,7 +137,11 @@ class Recorder:
             return None
         if not self._is_whole(graph):
             return None
-        return torch_graph.shortened(graph, (place, *copies()))
+        inputs = (place, *copies())
+        if packs:
+            return torch_graph.packing(graph, inputs)
+        run = torch_graph.shortened(graph, inputs)
+        return lambda: run
 
     def _is_whole(self, graph: Any) -> bool:
         """Returns whether the graph holds only constants and unmodified weights."""
@@ -150,13 +167,13 @@ class _Unrecordable(Exception):
 _active: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
 
 
-def program(step: Step, done: Done, state: Structure) -> Program | None:
-    """Returns the recorded step of a loop, or None if there is none.
+def program(step: Step, done: Done, state: Structure, steps: int) -> Program | None:
+    """Returns the recorded step of a loop of at most `steps` steps, or None.
 
     There is none outside compiled functions or if recording fails.
     """
     recorder = _active.get()
-    return None if recorder is None else recorder.program(step, done, state)
+    return None if recorder is None else recorder.program(step, done, state, steps)
 
 
 def _kinds(tensors: Sequence[Tensor]) -> list[tuple]:

@@ -1,7 +1,7 @@
 """Skip-gram: word vectors learnt from the surrounding words.
 
-Shapes: B batch, P words per centre word (one positive and K negative samples), V
-vocabulary, D width.
+Shapes: B batch, P words per centre word (one positive and K negative samples) or per
+row, S centre words per row, V vocabulary, D width.
 """
 
 from __future__ import annotations
@@ -43,19 +43,25 @@ class SkipGram(ConfiguredModel):
     Adam with a learning rate that decays from about 0.005 to 0 gives equally good
     vectors in the same number of epochs.
 
+    With `shared_negatives`, the S centre words of a row share its P context words,
+    so the logits are products of matrices. Use it with `SkipGrams(...,
+    shared_negatives=22)` and `keras_attention.losses.NegativeSamplingLoss`.
+
     Args:
         vocabulary_size: V.
         dim: D.
         words: the V words by index, such as `Vocabulary.tokens`. Tokens in angle
             brackets, such as "<pad>", do not count as words. Only `nearest` and
             `analogy` need `words`. They are saved with the model.
+        shared_negatives: whether the S centre words of a row share its context words.
 
     Inputs: a dict of
-        center: int32 (B,).
-        context: int32 (B, P), the true context word and the negative samples.
+        center: int32 (B,), or (B, S) with shared negatives.
+        context: int32 (B, P), the true context word and the negative samples; with
+            shared negatives, the words of the text and the negative samples.
 
     Returns:
-        Logits (B, P).
+        Logits (B, P), or (B, S, P) with shared negatives.
 
     Raises:
         ValueError: for sizes below 1, or words that are not V distinct strings. Calls
@@ -94,6 +100,7 @@ class SkipGram(ConfiguredModel):
         vocabulary_size: int,
         dim: int = 100,
         words: Iterable[str] | None = None,
+        shared_negatives: bool = False,
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
@@ -109,11 +116,14 @@ class SkipGram(ConfiguredModel):
             )
             for name in ("center_embedding", "context_embedding")
         ]
-        center = keras.Input((), dtype="int32", name="center")  # (B,)
+        shape = (None,) if shared_negatives else ()
+        center = keras.Input(shape, dtype="int32", name="center")  # (B,) or (B, S)
         context = keras.Input((None,), dtype="int32", name="context")  # (B, P)
-        v = ops.expand_dims(tables[0](center), -1)  # (B, D, 1)
-        u = tables[1](context)  # (B, P, D)
-        logits = ops.squeeze(ops.matmul(u, v), -1)  # (B, P)
+        v, u = tables[0](center), tables[1](context)  # (B, D) or (B, S, D); (B, P, D)
+        if shared_negatives:
+            logits = ops.einsum("bsd,bpd->bsp", v, u)
+        else:
+            logits = ops.squeeze(ops.matmul(u, ops.expand_dims(v, -1)), -1)  # (B, P)
         super().__init__({"center": center, "context": context}, logits, locals())
         self.words = None if words is None else _checked(words, vocabulary_size)
         self._index = {word: i for i, word in enumerate(self.words or ())}

@@ -23,8 +23,8 @@ def recorded(monkeypatch):
 
     found, record = [], torch_steps.Recorder._record
 
-    def noting(self, function, tensors):
-        program = record(self, function, tensors)
+    def noting(self, function, tensors, packs):
+        program = record(self, function, tensors, packs)
         found.append(program is not None)
         return program
 
@@ -311,3 +311,40 @@ def test_what_a_state_is_made_of_is_not_shared():
         np.testing.assert_array_equal(kept, expected)
         np.testing.assert_array_equal(other, -expected)
         assert not zeros.any()
+
+
+@on_torch
+@pytest.mark.parametrize("use_bias", [True, False])
+@pytest.mark.parametrize("steps", [3, 40])
+def test_packed_weights_are_never_stale(recorded, monkeypatch, use_bias, steps):
+    """Weights change without a trace in torch's version counters."""
+    from keras_attention.kernels.decoding import torch_packing
+
+    packed, pack = [], torch_packing.pack
+
+    def noting(weight, rows):
+        packed.append((tuple(weight.shape), rows))
+        return pack(weight, rows)
+
+    monkeypatch.setattr(torch_packing, "pack", noting)
+    monkeypatch.setattr(torch_packing, "MIN_SIZE", 25)
+    layer = keras.layers.Dense(5, use_bias=use_bias, bias_initializer="ones")
+    layer.build((None, 5))
+    functions = compiled(layer)
+
+    def run(x):
+        step = lambda i, x: ops.tanh(layer(x) + x)  # noqa: E731
+        return decoding.generate(step, x, 0, steps)
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3, 5)).astype("float32")
+    for _ in range(3):
+        kernel = rng.normal(size=(5, 5)).astype("float32") / 3
+        layer.kernel.value.data.copy_(ops.convert_to_tensor(kernel))
+        expected = x.astype(float)
+        for _ in range(steps):
+            expected = np.tanh(expected @ kernel + use_bias + expected)
+        np.testing.assert_allclose(call(functions, run, x), expected, atol=1e-5)
+    assert recorded == [True]
+    loops = 3 if steps >= torch_packing.MIN_STEPS else 0
+    assert packed == [((5, 5), 3)] * loops

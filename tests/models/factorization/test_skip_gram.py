@@ -6,6 +6,7 @@ import pytest
 from keras import ops
 
 from keras_attention.datasets import words
+from keras_attention.losses import NegativeSamplingLoss
 from keras_attention.models import SkipGram, TransformerClassifier
 
 TRAINS = keras.config.backend() in ("jax", "tensorflow", "torch")
@@ -48,17 +49,54 @@ def test_logits_and_loss_equal_their_equations():
     np.testing.assert_allclose(plain(loss(labels, logits)) * 4, paper, rtol=1e-5)
 
 
+def test_shared_negatives_equal_their_equations(tmp_path):
+    rng = np.random.default_rng(0)
+    model = SkipGram(11, dim=5, shared_negatives=True)
+    tables = [rng.normal(size=(11, 5)).astype("float32") for _ in range(2)]
+    model.set_weights(tables)
+    center, context = rng.integers(0, 11, (2, 3)), rng.integers(0, 11, (2, 6))
+    v, u = tables[0].astype(float)[center], tables[1].astype(float)[context]
+    expected = np.einsum("bsd,bpd->bsp", v, u)
+    inputs = {"center": center, "context": context}
+    logits = model(inputs)
+    np.testing.assert_allclose(plain(logits), expected, rtol=1e-5, atol=1e-6)
+
+    weights = rng.choice([1, 0, -0.5, -2], (2, 3, 6))
+    each = -np.abs(weights) * np.log(sigmoid(np.sign(weights) * expected))
+    loss = NegativeSamplingLoss(reduction="none")
+    np.testing.assert_allclose(
+        plain(loss(weights, logits)), each.sum(-1), rtol=1e-5, atol=1e-6
+    )
+    far = NegativeSamplingLoss()(np.array([[1.0, -1, 0]]), np.array([[-90.0, 80, 99]]))
+    assert float(plain(far)) == pytest.approx(170)
+
+    model.save(tmp_path / "shared.keras")
+    loaded = keras.saving.load_model(tmp_path / "shared.keras")
+    np.testing.assert_array_equal(plain(loaded(inputs)), plain(logits))
+
+
+@pytest.mark.parametrize("shared", [None, 16])
 @pytest.mark.skipif(not TRAINS, reason="this backend does not train")
-def test_words_that_stand_alike_become_neighbours():
+def test_words_that_stand_alike_become_neighbours(shared):
     """Fruit and vehicles never meet, and each has its own words around it."""
     fruit, cars = ("apple", "pear", "plum"), ("car", "bus", "van")
     texts = [f"eat a ripe {one} from the tree" for one in fruit] * 60
     texts += [f"drive the old {one} down this road" for one in cars] * 60
     vocabulary = words.Vocabulary.from_sentences(texts)
-    pairs = words.SkipGrams(texts, vocabulary, 4, subsample=None, batch_size=256)
+    pairs = words.SkipGrams(
+        texts,
+        vocabulary,
+        4,
+        subsample=None,
+        batch_size=256 if shared is None else 64,
+        shared_negatives=shared,
+    )
     keras.utils.set_random_seed(0)
-    model = SkipGram(len(vocabulary), dim=8, words=vocabulary.tokens)
+    model = SkipGram(
+        len(vocabulary), 8, vocabulary.tokens, shared_negatives=shared is not None
+    )
     loss = keras.losses.BinaryCrossentropy(from_logits=True)
+    loss = loss if shared is None else NegativeSamplingLoss()
     model.compile(keras.optimizers.Adam(0.03), loss)
     history = model.fit(
         iter(pairs), steps_per_epoch=len(pairs), epochs=8, shuffle=False, verbose=0
