@@ -262,12 +262,7 @@ class DNC(Configured, keras.layers.Layer):
             sequence["x"] = ops.where(ops.expand_dims(mask, -1), inputs, zeros)
             sequence["mask"] = mask
 
-        def step(state: Any, now: dict[str, Any]) -> tuple[Any, Any]:
-            hidden, state, trace = cell.advance(
-                now["x"], state, training, now.get("mask"), traced
-            )
-            return state, (hidden, trace)
-
+        step = cell.loop_step(training, traced)
         dropout_mask = None
         if training:  # sample random numbers before the loop
             dropout_mask = cell.sample((batch, steps), training)
