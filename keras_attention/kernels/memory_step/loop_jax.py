@@ -169,7 +169,9 @@ class _Loop:
             return self.control.again(known, back, maps, *given)
 
         given = saved.maps, states[0], states[1], now["x"]
-        interface = jax.vmap(lambda *x: controller(constants.others, *x)[2])(*given)
+        interface = jax.vmap(lambda *x: self.control.again(constants, None, *x)[2])(
+            *given
+        )
         x = self._split(interface, _mask(now, interface), states, saved.memory)
         residuals = residuals._replace(interface=x)
         psi = residuals.retention

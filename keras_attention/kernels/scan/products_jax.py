@@ -114,14 +114,17 @@ class TracedStep:
     def again(self, constants: Constants, back: Any, found: Any, *given: Any) -> Any:
         """Returns the result of the function, given z of each map.
 
-        The gradient flows to z, and also through z to the inputs of each map.
-
         Args:
             constants: as `TracedStep.constants`.
-            back: the transposed weights of each map, (K, D).
+            back: the transposed weights of each map, (K, D): the gradient then flows to
+                z, and also through z to the inputs of the map. With None, z counts as
+                independent of these inputs.
             found: z of each map.
             *given: the arguments of the function.
         """
+        if back is None:
+            rest = iter(found)
+            return self._walk(constants, lambda x: next(rest), given)
         pairs = iter(zip(back, found, strict=True))
         return self._walk(constants, lambda x: _known(x, *next(pairs)), given)
 
