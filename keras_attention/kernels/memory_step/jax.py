@@ -32,13 +32,8 @@ def access_memory(
     symbolic = isinstance(interface, keras.KerasTensor)
     if symbolic or not reference.has_written_gradient(options, old):
         return reference.access_memory(interface, old, mask, options)
-    options = options_for(options, old.usage.shape[-1])
+    options = options._replace(compare_slots=old.usage.shape[-1] <= COMPARED)
     return _access(options, jnp.asarray(interface), old, mask)
-
-
-def options_for(options: MemoryOptions, slots: int) -> MemoryOptions:
-    """Returns the options of a step, with the faster kind of free list."""
-    return options._replace(compare_slots=slots <= COMPARED)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))

@@ -24,7 +24,7 @@ from keras_attention.kernels.keras import is_exporting
 from keras_attention.kernels.memory_step import reference
 from keras_attention.kernels.memory_step.gradient import step_gradient
 from keras_attention.kernels.memory_step.interface import MemoryStep, split_interface
-from keras_attention.kernels.memory_step.jax import options_for
+from keras_attention.kernels.memory_step.jax import COMPARED
 from keras_attention.kernels.memory_step.reference import MemoryState
 from keras_attention.kernels.scan.products_jax import TracedStep
 
@@ -85,7 +85,8 @@ class _Loop:
 
     def __init__(self, step: MemoryStep, control: TracedStep, state: State) -> None:
         self.step, self.control = step, control
-        self.options = options_for(step.options, state.usage.shape[-1])
+        compare = state.usage.shape[-1] <= COMPARED
+        self.options = step.options._replace(compare_slots=compare)
 
     def forward(self, constants: Any, state: State, inputs: Any) -> tuple[Any, Any]:
         """Returns the last state and the outputs, and what the gradient needs."""
@@ -99,7 +100,8 @@ class _Loop:
             read, new, residuals = reference.step(
                 interface, old, _mask(now, interface), self.options
             )
-            kept = residuals._replace(interface=(), forward=(), backward=())
+            kept: Any = residuals
+            kept = kept._replace(interface=(), forward=(), backward=())
             read = read.reshape(state.read.shape).astype(state.read.dtype)
             new_state = _flat_links(type(state)(cell, read, *new))
             if "mask" in now:
@@ -125,7 +127,8 @@ class _Loop:
         back = [jnp.swapaxes(w, 0, 1) for w, _ in self.control.products(constants)]
         d_state, d_outputs = slopes
         zeros = jax.tree.map(jnp.zeros_like, constants.others)
-        carry, d_found = (d_state, zeros, last), []
+        carry: Any = d_state, zeros, last
+        d_found: list[Any] = []
 
         def segment(carry: Any, now: Any) -> Any:
             return self._segment(constants, back, carry, *now)

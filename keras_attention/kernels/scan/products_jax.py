@@ -80,7 +80,8 @@ class TracedStep:
         for step in self._steps:
             if not isinstance(step, Affine):
                 used.update(_variables(step.invars))
-        others, fixed = [], []
+        others: list[Variable] = []
+        fixed: list[Variable] = []
         for x in known:
             if x in used:
                 smooth = jnp.issubdtype(x.aval.dtype, jnp.inexact)
@@ -230,7 +231,10 @@ def _sum(equation: Any, known: Any, steps: Any, uses: Any) -> Affine | None:
     """Returns the affine map of an equation that adds to an affine map."""
     if equation.primitive.name != "add":
         return None
-    (out,), inputs, weights, biases, maps = equation.outvars, (), (), (), 0
+    (out,), maps = equation.outvars, 0
+    inputs: tuple[Variable, ...] = ()
+    weights: tuple[Variable, ...] = ()
+    biases: tuple[Variable, ...] = ()
     for x in equation.invars:
         one = None if isinstance(x, core.Literal) else steps.get(x)
         if isinstance(one, Affine) and uses[x] == 1 and x.aval == out.aval:

@@ -7,7 +7,7 @@ H write heads, K links of a slot, V width of the output.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -235,24 +235,6 @@ class DNCCell(MemoryCell):
             precedence=ops.zeros((batch, writes, slots), dtype) if self.links else (),
             links=links,
         )
-
-    def control(
-        self, inputs: Tensor, read: Tensor, cell: Any, training: bool | None
-    ) -> tuple[Tensor, Any, Tensor]:
-        h, cell, interface = super().control(inputs, read, cell, training)
-        if self.normalization is not None:
-            interface = self.normalization(interface)
-        return h, cell, interface
-
-    def loop_step(self, training: bool | None, traced: bool) -> Callable:
-        step = super().loop_step(training, traced)
-        if traced:
-            return step
-
-        def control(cell: Any, read: Tensor, x: Tensor) -> tuple[Tensor, Any, Tensor]:
-            return self.control(x, read, cell, training)
-
-        return kernels.MemoryStep(step, control, self.untouched, self.options)
 
     def access(
         self, interface: Tensor, state: DNCState, mask: Tensor | None, traced: bool

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Callable
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -58,6 +57,7 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
 
     float_inputs = ("inputs",)
     input_ranks: ClassVar[Any] = {"inputs": 2}
+    normalization: Any = None  # a layer that normalizes ξ, or None
 
     def __init__(
         self,
@@ -246,22 +246,10 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
                 lambda s: ops.clip(s, -self.clip, self.clip), new
             )
         interface = kernels.call_layer(self.interface, h)  # ξ
-        return h, new, ops.cast(interface, self.memory_dtype)
-
-    def loop_step(self, training: bool | None, traced: bool) -> Callable:
-        """Returns a step for :func:`keras_attention.ops.sequence.loop.scan`.
-
-        Its inputs are a dict of x (B, D) and, optionally, a mask (B,). Its outputs are
-        those of `advance`.
-        """
-
-        def step(state: Any, now: dict[str, Any]) -> tuple[Any, Any]:
-            hidden, state, trace = self.advance(
-                now["x"], state, training, now.get("mask"), traced
-            )
-            return state, (hidden, trace)
-
-        return step
+        interface = ops.cast(interface, self.memory_dtype)
+        if self.normalization is not None:
+            interface = self.normalization(interface)
+        return h, new, interface
 
     def sample(self, shape: tuple[Any, ...], training: bool | None) -> Tensor | None:
         """Samples the dropout mask of h for all steps, before the loop.
