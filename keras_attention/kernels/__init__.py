@@ -24,7 +24,8 @@ the same functions:
   entries unchanged where `moving` is False
 - `stable_argsort(x)`: the indices that sort the last axis; ties keep their order
 - `is_dynamic(length)`: whether an export that unrolls loops must keep `length` dynamic
-- `scan(step, state, inputs)`, see :func:`keras_attention.ops.sequence.loop.scan`
+- `scan(step, state, inputs)`, see :func:`keras_attention.ops.sequence.loop.scan`. On
+  JAX, a `MemoryStep` runs in a loop of its own, `memory_step/loop_jax.py`
 - `segments(step, state, inputs)`: a `scan` over segments, with inputs and outputs of
   shape (segments, steps, B, ...). Only the first state of each segment is stored, and
   the rest is recomputed for the gradients. No gradient flows to tensors that `step`
@@ -96,7 +97,7 @@ from keras_attention.kernels.keras import (
     takes_training,
     without_masks,
 )
-from keras_attention.kernels.memory_step.interface import MemoryOptions
+from keras_attention.kernels.memory_step.interface import MemoryOptions, MemoryStep
 from keras_attention.kernels.memory_step.reference import MemoryState
 from keras_attention.kernels.memory_step.reference import step as trace_memory
 from keras_attention.kernels.saved_model.reference import Rules
@@ -170,6 +171,7 @@ __all__ = [
     "INTEGERS",
     "MemoryOptions",
     "MemoryState",
+    "MemoryStep",
     "Recorder",
     "Rules",
     "access_memory",

@@ -28,6 +28,7 @@ from keras_attention.kernels.memory_step.reference import (
     MemoryState,
     Residuals,
     SortedSlots,
+    comes_before,
 )
 
 Tensor = Any
@@ -56,18 +57,29 @@ def step_gradient(
 
     # r = Mᵀ wʳ, wʳ = π₁ b + π₂ c + π₃ f
     d_weights = d.read_weights + ops.matmul(d_read, _transpose(new.memory))
-    d_memory = d.memory + ops.matmul(_transpose(new.read_weights), d_read)
     d_back, d_content, d_ahead = (x.modes[..., n, None] * d_weights for n in range(3))
-    mixed = saved.backward[:, :, 0], saved.read_content.weights, saved.forward[:, :, 0]
-    d_modes = ops.stack([ops.sum(d_weights * one, axis=-1) for one in mixed], axis=-1)
+    # f = L wʳ, b = Lᵀ wʳ, with the previous wʳ. f and b are not needed again:
+    # d_wʳ · f = (d_wʳᵀ L) · wʳ.
+    links = new.links[:, 0]
+    ahead = ops.matmul(d_weights, links)
+    back = ops.matmul(d_weights, _transpose(links))
+    d_reads = x.modes[..., 2, None] * ahead + x.modes[..., 0, None] * back
+    d_modes = ops.stack(
+        [
+            ops.sum(back * old.read_weights, axis=-1),
+            ops.sum(d_weights * saved.read_content.weights, axis=-1),
+            ops.sum(ahead * old.read_weights, axis=-1),
+        ],
+        axis=-1,
+    )
     d_read_keys, d_read_strengths, more, d_read_masks = content_gradient(
         new.memory, x.read_keys, x.read_strengths, x.read_masks, saved.read_content,
-        d_content,
+        d_content, (new.read_weights, d_read),
     )  # fmt: skip
-    d_memory = d_memory + more
+    d_memory = d.memory + more
 
-    # f = L wʳ, b = Lᵀ wʳ, L, p
-    d_w, d_reads, d_links, d_precedence = links_gradient(old, new, d, d_ahead, d_back)
+    # f, b, L, p
+    d_w, d_links, d_precedence = links_gradient(old, w, d, d_ahead, d_back)
 
     # M = kept ∘ (1 − w eᵀ) + w vᵀ
     kept = old.memory
@@ -120,10 +132,13 @@ def content_gradient(
     masks: Tensor | None,
     saved: Content,
     d_weights: Tensor,
+    read: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """Computes the gradients with respect to keys, strengths, memory and masks.
 
     Keys and masks are (B, R, W), strengths are (B, R), and the memory is (B, M, W).
+    `read` holds the weights w (B, R, M) of reads r = Mᵀ w and d_r (B, R, W): the
+    gradient with respect to the memory through these reads is included.
     """
     d_scores = d_weights * saved.weights
     d_scores = d_scores - saved.weights * ops.sum(d_scores, axis=-1, keepdims=True)
@@ -135,43 +150,41 @@ def content_gradient(
     if masks is None:
         of_slots = ops.sum(along, axis=1, keepdims=True) * ops.square(saved.slot_scale)
         d_keys = ops.matmul(d_cosine, memory) - keys * of_keys
-        d_memory = ops.matmul(_transpose(d_cosine), keys)
+        d_memory = _outer((d_cosine, keys), read)
         return d_keys, d_strengths, d_memory - memory * _transpose(of_slots), None
     masked = keys * masks
     of_slots = along * ops.square(saved.slot_scale)  # −2 d_(norm²), (B, R, M)
     d_product = ops.matmul(d_cosine, memory)  # gradient of k ∘ z ∘ z
     d_masked = d_product * masks - masked * of_keys
     d_squares = ops.matmul(of_slots, ops.square(memory))
-    d_memory = ops.matmul(_transpose(d_cosine), masked * masks)
+    d_memory = _outer((d_cosine, masked * masks), read)
     d_memory = d_memory - memory * ops.matmul(_transpose(of_slots), ops.square(masks))
     d_masks = d_product * masked + d_masked * keys - masks * d_squares
     return d_masked * masks, d_strengths, d_memory, d_masks
 
 
 def links_gradient(
-    old: MemoryState, new: MemoryState, d: MemoryState, d_ahead: Tensor, d_back: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Computes the gradients with respect to w and the previous wʳ, L and p.
+    old: MemoryState, w: Tensor, d: MemoryState, d_ahead: Tensor, d_back: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Computes the gradients with respect to w and the previous L and p.
 
-    For w, the part through M is missing. For wʳ, this is only the part through f and b.
+    For w, the part through M is missing.
     """
-    w, links = new.write_weights[:, 0], new.links[:, 0]
     p0, l0, r0 = old.precedence[:, 0], old.links[:, 0], old.read_weights
     d_precedence = d.precedence[:, 0]
-    d_reads = ops.matmul(d_ahead, links) + ops.matmul(d_back, _transpose(links))
-    left = ops.concatenate([d_ahead, r0], axis=1)
-    right = ops.concatenate([r0, d_back], axis=1)
-    d_links = d.links[:, 0] + ops.matmul(_transpose(left), right)
-    d_links = d_links * ops.cast(1 - np.eye(links.shape[-1]), links.dtype)
+    d_links = d.links[:, 0] + _outer((d_ahead, r0), (r0, d_back))
+    d_links = d_links * ops.cast(1 - np.eye(l0.shape[-1]), l0.dtype)
     d_w = d.write_weights[:, 0] + d_precedence
     d_w = d_w - ops.sum(d_precedence * p0, axis=1, keepdims=True)
     rest = 1 - ops.sum(w, axis=1, keepdims=True)
     earlier = ops.matmul(w[:, None], d_links)[:, 0] + d_precedence * rest
-    product = d_links * l0
+    # On JAX, sums over one axis of a large product are faster as products with ones.
+    product, ones = d_links * l0, ops.ones_like(w)
     d_w = d_w + ops.matmul(d_links, p0[:, :, None])[:, :, 0]
-    d_w = d_w - ops.sum(product, axis=2) - ops.sum(product, axis=1)
+    d_w = d_w - ops.matmul(product, ones[:, :, None])[:, :, 0]
+    d_w = d_w - ops.matmul(ones[:, None], product)[:, 0]
     d_links = ((1 - w)[:, :, None] - w[:, None]) * d_links
-    return d_w, d_reads, d_links[:, None], earlier[:, None]
+    return d_w, d_links[:, None], earlier[:, None]
 
 
 def allocation_gradient(
@@ -184,7 +197,9 @@ def allocation_gradient(
     if isinstance(free_list, ComparedSlots):
         direct = d_allocation * free_list.before
         reached = direct - direct * free_list.used
-        behind = ops.matmul(reached[:, None], free_list.earlier)[:, 0]
+        used = free_list.used
+        later = comes_before(used, used.shape[-1], transpose=True)
+        behind = ops.sum(ops.where(later, ops.expand_dims(reached, 2), 0), axis=1)
         return (1 - EPSILON) * (behind / free_list.used - direct)
     assert free_list is not None
     direct = ops.take_along_axis(d_allocation, free_list.order, axis=-1)
@@ -232,6 +247,15 @@ def usage_gradient(
         -ops.sum(d_kept * old.read_weights, axis=-1),
         -d_kept * free,
     )
+
+
+def _outer(*pairs: tuple[Tensor, Tensor] | None) -> Tensor:
+    """Returns Σ wᵀ v of pairs w (B, ·, M) and v (B, ·, W), as one product."""
+    weights, values = zip(*(pair for pair in pairs if pair is not None))
+    if len(weights) == 1:
+        return ops.matmul(_transpose(weights[0]), values[0])
+    weights = ops.concatenate([_transpose(w) for w in weights], axis=2)
+    return ops.matmul(weights, ops.concatenate(values, axis=1))
 
 
 def _transpose(x: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ Shapes: B batch, W word width, R read heads, H write heads.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 from collections.abc import Callable
@@ -46,6 +47,25 @@ class MemoryOptions(NamedTuple):
     sharp_links: bool = False
     soft_allocation: bool = False
     compare_slots: bool = False
+
+
+@dataclasses.dataclass(frozen=True, eq=False)  # JAX needs weak references to it
+class MemoryStep:
+    """A step of a loop over a memory: a function, and the parts of which it consists.
+
+    A backend may run a loop of the parts instead of the function. The state is a named
+    tuple of the controller's state, r, and the fields of a `MemoryState`. The inputs
+    are a dict of x (B, D) and, optionally, a mask of booleans (B,). The outputs are h
+    and r, and `()`.
+    """
+
+    step: Callable  # f(state, inputs): the next state, and the outputs
+    control: Callable  # f(controller's state, r, x): h, the next state of it, and ξ
+    untouched: Callable  # f(new state, old state, mask): `old` where the mask is False
+    options: MemoryOptions
+
+    def __call__(self, state: Any, inputs: Any) -> tuple[Any, Any]:
+        return self.step(state, inputs)
 
 
 class Interface(NamedTuple):

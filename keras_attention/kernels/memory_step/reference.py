@@ -68,7 +68,6 @@ class SortedSlots(NamedTuple):
 class ComparedSlots(NamedTuple):
     """The free list without sorting, by comparing all pairs of slots."""
 
-    earlier: Tensor  # 1 if slot j comes before slot i, (B, M, M)
     used: Tensor  # u, (B, M)
     before: Tensor  # ∏ over the slots that come before, (B, M)
 
@@ -104,15 +103,10 @@ def allocation_weights(
     """a[φⱼ] = (1 − u[φⱼ]) ∏_{i<j} u[φᵢ], (B, M), and the free list φ."""
     usage = EPSILON + (1 - EPSILON) * usage  # keeps ln and its gradient finite
     if compare_slots:
-        slots = usage.shape[-1]
-        one, other = ops.expand_dims(usage, 2), usage[:, None]
-        lower = np.tril(np.ones((slots, slots), bool), -1)
-        earlier = ops.logical_or(other < one, ops.logical_and(other == one, lower))
-        earlier = ops.cast(earlier, usage.dtype)
-        before = ops.exp(
-            ops.matmul(earlier, ops.expand_dims(ops.log(usage), 2))[:, :, 0]
-        )
-        return (1 - usage) * before, ComparedSlots(earlier, usage, before)
+        logs = ops.expand_dims(ops.log(usage), 2)
+        comes_first = comes_before(usage, usage.shape[-1])
+        before = ops.exp(ops.sum(ops.where(comes_first, logs, 0), axis=1))
+        return (1 - usage) * before, ComparedSlots(usage, before)
     order = stable_argsort(ops.stop_gradient(usage))  # φ, (B, M)
     rank = ops.argsort(order, axis=-1)
     used = ops.take_along_axis(usage, order, axis=-1)  # ascending
@@ -122,6 +116,15 @@ def allocation_weights(
     before = ops.exp(ops.cumsum(logs, axis=-1))  # ∏_{i<j} u[φᵢ]
     weights = ops.take_along_axis((1 - used) * before, rank, axis=-1)
     return weights, SortedSlots(order, rank, used, before)
+
+
+def comes_before(usage: Tensor, slots: int, transpose: bool = False) -> Tensor:
+    """Whether slot i comes before slot j in the free list, (B, i, j) or (B, j, i)."""
+    i, j = ops.expand_dims(usage, 2), ops.expand_dims(usage, 1)
+    lower = np.triu(np.ones((slots, slots), bool), 1)
+    if transpose:
+        i, j, lower = j, i, lower.T
+    return ops.logical_or(i < j, ops.logical_and(i == j, lower))
 
 
 def soft_allocation(usage: Tensor, strength: Tensor) -> Tensor:

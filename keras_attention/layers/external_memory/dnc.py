@@ -22,6 +22,7 @@ from keras_attention.layers.base.cells import (
 )
 from keras_attention.layers.base.packing import last, packed, time_swapped
 from keras_attention.layers.base.serialization import Configured, export
+from keras_attention.layers.external_memory.dnc_cell import DNCCell
 from keras_attention.layers.external_memory.memory_cell import MemoryCell
 from keras_attention.layers.external_memory.trace import Trace
 from keras_attention.numerics import masks
@@ -268,6 +269,14 @@ class DNC(Configured, keras.layers.Layer):
             )
             return state, (hidden, trace)
 
+        run: Any = step
+        if isinstance(cell, DNCCell) and not traced:
+            run = kernels.MemoryStep(
+                step,
+                lambda state, read, x: cell.control(x, read, state, training),
+                cell.untouched,
+                cell.options,
+            )
         dropout_mask = None
         if training:  # sample random numbers before the loop
             dropout_mask = cell.sample((batch, steps), training)
@@ -279,7 +288,7 @@ class DNC(Configured, keras.layers.Layer):
                 outputs = keras.tree.map_structure(lambda y: y[:, None], outputs)
             else:
                 state, outputs = loop.scan(
-                    step, state, time_swapped(sequence), self.checkpoint_steps
+                    run, state, time_swapped(sequence), self.checkpoint_steps
                 )
                 outputs = time_swapped(outputs)
         finally:

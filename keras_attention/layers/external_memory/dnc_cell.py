@@ -239,8 +239,6 @@ class DNCCell(MemoryCell):
     def access(
         self, interface: Tensor, state: DNCState, mask: Tensor | None, traced: bool
     ) -> tuple[DNCState, Any]:
-        if self.normalization is not None:
-            interface = self.normalization(interface)
         if mask is not None:  # nothing is freed or written at a padded step
             mask = ops.cast(mask, interface.dtype)[:, None]  # (B, 1)
         step = kernels.trace_memory if traced else kernels.access_memory

@@ -57,6 +57,7 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
 
     float_inputs = ("inputs",)
     input_ranks: ClassVar[Any] = {"inputs": 2}
+    normalization: Any = None  # a layer that normalizes ξ, or None
 
     def __init__(
         self,
@@ -216,16 +217,7 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
             A pair of h (B, U) and r (B, R W), for `read_out`; the new state; and the
             trace, or `()`.
         """
-        x = ops.concatenate([inputs, state.read], axis=-1)  # (B, D + R W)
-        h, cell = call_cell(self.cell, x, state.cell, training)
-        cell = as_before(cell, state.cell)
-        if self.clip is not None:
-            h = ops.clip(h, -self.clip, self.clip)
-            cell = keras.tree.map_structure(
-                lambda s: ops.clip(s, -self.clip, self.clip), cell
-            )
-        interface = kernels.call_layer(self.interface, h)  # ξ
-        interface = ops.cast(interface, state.memory.dtype)
+        h, cell, interface = self.control(inputs, state.read, state.cell, training)
         new, trace = self.access(interface, state, mask, traced)
         new = new._replace(cell=cell, read=ops.cast(new.read, state.read.dtype))
         if mask is not None:
@@ -233,6 +225,31 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
             if traced:
                 trace = mask_trace(trace, new, mask)
         return (h, new.read), new, trace if traced else ()
+
+    def control(
+        self, inputs: Tensor, read: Tensor, cell: Any, training: bool | None
+    ) -> tuple[Tensor, Any, Tensor]:
+        """Returns h (B, U), the next state of the controller, and ξ.
+
+        Args:
+            inputs: x, (B, D), in the compute dtype.
+            read: r, (B, R W).
+            cell: the state of the controller.
+            training: the training mode of the controller.
+        """
+        x = ops.concatenate([inputs, read], axis=-1)  # (B, D + R W)
+        h, new = call_cell(self.cell, x, cell, training)
+        new = as_before(new, cell)
+        if self.clip is not None:
+            h = ops.clip(h, -self.clip, self.clip)
+            new = keras.tree.map_structure(
+                lambda s: ops.clip(s, -self.clip, self.clip), new
+            )
+        interface = kernels.call_layer(self.interface, h)  # ξ
+        interface = ops.cast(interface, self.memory_dtype)
+        if self.normalization is not None:
+            interface = self.normalization(interface)
+        return h, new, interface
 
     def sample(self, shape: tuple[Any, ...], training: bool | None) -> Tensor | None:
         """Samples the dropout mask of h for all steps, before the loop.

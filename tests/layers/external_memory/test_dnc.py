@@ -290,7 +290,12 @@ def test_segments_keep_a_fraction_of_the_memory():
         x = np.random.default_rng(0).normal(size=(1, 64, D)).astype("float32")
         layer.build(x.shape)
         held[checkpoint_steps] = _bytes_kept(layer, x)
-    assert held["auto"] < held[None] / 3, held
+    links = 64 * 48 * 48 * 4  # bytes of the links of all steps
+    if BACKEND == "jax":  # whose loop never stores them all
+        assert held[None] < links, held
+        assert held["auto"] < held[None] / 1.5, held
+    else:
+        assert held["auto"] < held[None] / 3, held
 
 
 def _bytes_kept(layer, x):
