@@ -63,6 +63,7 @@ def _slots_case(sizes: dict[str, Any]) -> Case:
         steps=_steps(sizes, dense=False),
         tolerance=TOLERANCE,
         quick=sizes["M"] == FEW,
+        amount=(sizes["B"] * sizes["T"], "steps"),
     )
 
 
@@ -74,6 +75,7 @@ def _case(sizes: dict[str, Any], backends: tuple[str, ...]) -> Case:
         steps=_steps(sizes),
         tolerance=TOLERANCE,
         quick=sizes["compiler"] != "xla",
+        amount=(sizes["B"] * sizes["T"], "steps"),
         needs=("torch",),
         backends=backends,
     )

@@ -50,6 +50,7 @@ def _case(sizes: dict[str, Any]) -> Case:
         steps=_steps(sizes),
         tolerance=TOLERANCE,
         quick=sizes["call"] == "train_function",
+        amount=(sizes["B"], "questions"),
         needs=("torch",),
     )
 

@@ -90,6 +90,7 @@ def run_case(case: Case, options: Options, rates: Any) -> list[dict[str, Any]]:
         "bytes": case.bytes,
         "memory": _memory(contestants, ours, calls),
         "tolerance": case.tolerance,
+        "amount": case.amount,
     }
     same = _pairs(ours, ours, (counts["ours"],) * 2, options)
     null = harness.spread(harness.pair_ratios(same))
