@@ -88,11 +88,21 @@ def drawn_by(guide, before=None):
 def measured():
     """What was measured once and is drawn in the pages of results."""
     from keras_attention.benchmarks import capacity, forgetting
+    from keras_attention.benchmarks.scale import report
 
     def runs_of(name):
         return json.loads((DOCS / "results" / name).read_text("utf-8"))["runs"]
 
-    return {
+    points = json.loads((DOCS / "results" / "scale.json").read_text("utf-8"))["points"]
+    grown = {
+        f"results/scale-{name}.png": {
+            "function": "plot_growth",
+            "arguments": [series],
+            "more": labels,
+        }
+        for name, (series, labels) in report.pictures(points).items()
+    }
+    return grown | {
         "results/capacity.png": {
             "function": "plot_capacity",
             "arguments": [capacity.series(runs_of("capacity.json"))],

@@ -47,6 +47,10 @@ COMMANDS = {
         "keras_attention.benchmarks.retrieval",
         "bring back half-hidden digits, and count how many come back",
     ),
+    "scale": (
+        "keras_attention.benchmarks.scale.command",
+        "measure how time and memory grow with the size of the input",
+    ),
     "sentiment": (
         "keras_attention.benchmarks.sentiment",
         "train a Transformer on SST-2 and print its accuracy beside a regression's",

@@ -78,6 +78,8 @@ class Case:
         quick: Whether a quick run includes the case.
         needs: Modules that peers need in addition to the backend.
         backends: The backends on which the case is meaningful.
+        amount: How many of what a call processes, for instance (1024, "tokens"); None
+            if the time is what a user wants to know.
     """
 
     name: str
@@ -88,6 +90,7 @@ class Case:
     quick: bool = False
     needs: tuple[str, ...] = ()
     backends: tuple[str, ...] = ("jax", "torch", "tensorflow")
+    amount: tuple[int, str] | None = None
 
     @property
     def flops(self) -> float:

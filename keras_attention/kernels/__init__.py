@@ -11,8 +11,11 @@ the same functions:
   `RMSNormalization` of the last axis
 - `call_layer(layer, *given, **options)`: the output of a layer, without the overhead of
   its `__call__` where possible
-- `word_counts(tokens, weights, size)`: the weighted count of each of `size` words in
-  each sentence; (..., L) integers and (..., L) numbers give (..., size)
+- `word_sums(tokens, first, second, table)`: two weighted sums of the embeddings of the
+  words of each sentence; (..., L) integers, (..., L) numbers twice and a table (V, D)
+  give (..., D) twice
+- `word_sums_pay(size, length)`: whether `word_sums` is faster in training than a vector
+  per word, for a vocabulary and a length of sentences, which can be None
 - `additive(query, key, scale, exact)`, see :func:`keras_attention.ops.scores.additive`
 - `precompute_key(key)`: a value for the argument `key` of `additive` that is faster for
   single queries
@@ -118,7 +121,7 @@ def _kernel_of(operation: str, *backends: str) -> Any:
 _attention = _kernel_of("attention", "jax", "tensorflow", "torch")
 _additive = _kernel_of("additive", "jax", "tensorflow", "torch")
 _calls = _kernel_of("layer_calls", "torch")
-_counts = _kernel_of("word_counts", "tensorflow", "torch")
+_word_sums = _kernel_of("word_sums", "tensorflow", "torch")
 _lookup = _kernel_of("lookup", "torch")
 _scan = _kernel_of("scan", "jax", "tensorflow", "torch")
 _memory = _kernel_of("memory_step", "jax", "tensorflow", "torch")
@@ -134,7 +137,8 @@ precompute_key = _additive.precompute_key
 dense = _calls.dense
 normalize = _calls.normalize
 call_layer = _calls.call_layer
-word_counts = _counts.word_counts
+word_sums = _word_sums.word_sums
+word_sums_pay = _word_sums.word_sums_pay
 lookup = _lookup.lookup
 scan = _scan.scan
 segments = _scan.segments
@@ -209,6 +213,7 @@ __all__ = [
     "uncompiled",
     "will_be_known",
     "without_masks",
-    "word_counts",
+    "word_sums",
+    "word_sums_pay",
     "write",
 ]

@@ -57,11 +57,12 @@ def position_weighted_sum(
 ) -> Tensor:
     """Computes Σⱼ lⱼ ∘ A xⱼ without one embedding vector per word.
 
-        l_kj = pⱼ + rⱼ κₖ   ⇒   m = C₁ A + κ ∘ C₂ A,   C₁ = Σⱼ pⱼ xⱼ,   C₂ = Σⱼ rⱼ xⱼ
+        l_kj = pⱼ + rⱼ κₖ   ⇒   m = Σⱼ pⱼ A xⱼ + κ ∘ Σⱼ rⱼ A xⱼ
 
-    The encoding has rank 2. C₁ and C₂ are weighted word counts, (..., V), so the sum
-    and its gradient are matrix products. This is faster for small vocabularies, above
-    all in the backward pass: the gradient of an embedding lookup is a scatter.
+    The encoding has rank 2. On torch, both sums and their gradient store no vector per
+    word. On the other backends, the sums are products of the table and weighted word
+    counts, (..., V), which is faster for small vocabularies, above all in the backward
+    pass: the gradient of an embedding lookup is a scatter.
 
     Args:
         word: j, numbers (..., L), 0 for padding.
@@ -79,13 +80,10 @@ def position_weighted_sum(
     Reference:
         Sukhbaatar et al., "End-to-end memory networks" (2015), section 4.1.
     """
-    size, width = table.shape
-    constant, ramp, k = _parts(word, words, width, encoding)
+    constant, ramp, k = _parts(word, words, table.shape[1], encoding)
     is_valid = ops.cast(word > 0, "float32")
-    c_1 = kernels.word_counts(tokens, is_valid * constant, size)  # (..., V)
-    c_2 = kernels.word_counts(tokens, is_valid * ramp, size)
-    c_1, c_2, k = (ops.cast(x, table.dtype) for x in (c_1, c_2, k))
-    return ops.matmul(c_1, table) + k * ops.matmul(c_2, table)  # (..., d)
+    sums = kernels.word_sums(tokens, is_valid * constant, is_valid * ramp, table)
+    return sums[0] + ops.cast(k, table.dtype) * sums[1]  # (..., d)
 
 
 def _parts(
@@ -150,16 +148,16 @@ def insert_gaps(age: Tensor, draws: Tensor, rate: float) -> Tensor:
     priorities = draws[:, 1:]  # (B, P), P places
     places = ops.cumsum(ops.ones_like(priorities), axis=1)  # 1 … P
     priorities = ops.where(places <= facts + blanks, priorities, 2.0)
-    # The facts occupy the n positions with the lowest numbers. The rank of a position
-    # is the number of positions with a lower number.
-    rank = ops.sum(
-        ops.cast(ops.expand_dims(priorities, 2) > priorities[:, None, :], "float32"),
-        axis=2,
+    # The facts occupy the n positions with the lowest numbers. Sorting takes memory
+    # proportional to P, comparisons of all pairs would take P².
+    count = ops.cast(facts, "int32")
+    last = ops.take_along_axis(
+        ops.sort(priorities, axis=1), ops.maximum(count - 1, 0), axis=1
     )
-    taken = ops.cast(rank < facts, "float32")  # (B, P)
-    # The a-th fact is at the first position up to which a positions are occupied.
-    before = ops.cumsum(taken, axis=1)[:, None, :] < ops.expand_dims(
-        ops.cast(age, "float32"), -1
-    )
-    moved = 1 + ops.sum(ops.cast(before, "int32"), axis=2)  # (B, M)
+    taken = ops.logical_and(priorities <= last, count > 0)  # (B, P)
+    # The a-th fact is at the a-th of these positions.
+    numbers = ops.cast(ops.where(taken, places, 2.0**30), "int32")
+    moved = ops.take_along_axis(
+        ops.sort(numbers, axis=1), ops.maximum(age - 1, 0), axis=1
+    )  # (B, M)
     return ops.where(age > 0, moved, 0)

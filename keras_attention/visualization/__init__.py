@@ -3,6 +3,7 @@
 from keras_attention.visualization.capacity import plot_capacity
 from keras_attention.visualization.curves import plot_curves
 from keras_attention.visualization.energy import plot_energy
+from keras_attention.visualization.growth import plot_growth
 from keras_attention.visualization.heads import plot_heads
 from keras_attention.visualization.memory import plot_memory
 from keras_attention.visualization.plots import (
@@ -19,6 +20,7 @@ __all__ = [
     "plot_capacity",
     "plot_curves",
     "plot_energy",
+    "plot_growth",
     "plot_heads",
     "plot_hops",
     "plot_image_attention",

@@ -240,7 +240,11 @@ def test_a_peer_that_is_not_installed_is_said_to_be_so():
 
 def test_the_json_and_the_table():
     runs = [
-        {"backend": "jax", "status": "measured", "results": run_toy()},
+        {
+            "backend": "jax",
+            "status": "measured",
+            "results": run_toy(amount=(250, "tokens")),
+        },
         {
             "backend": "torch",
             "status": "not installed",
@@ -271,6 +275,7 @@ def test_the_json_and_the_table():
     (result,) = built["backends"][0]["results"]
     assert set(result) == {
         "against",
+        "amount",
         "backend",
         "build_s",
         "bytes",
@@ -303,7 +308,8 @@ def test_the_json_and_the_table():
     cells = lines[2].split()
     assert cells[:4] == ["toy", "jax", "N7", "peer"]
     assert cells[4:9] == ["500", "3000", "6.00", "6.00-6.00", "1.00-1.00"]
-    assert cells[9:] == ["faster", "51000"]
+    assert cells[9:] == ["faster", "51000", "500", "tokens"]
+    assert report.table([runs[0] | {"results": run_toy()}]).count("tokens") == 0
     assert "torch: not installed: install it with: pip install torch" in lines
     assert any(line.startswith("jax: toy N7: wrong: ours") for line in lines)
 

@@ -61,6 +61,7 @@ def _case(
         steps=_steps(sizes),
         tolerance=1e-4,
         quick=sizes["T"] == min(s["T"] for s in SIZES) and "compiler" not in sizes,
+        amount=(sizes["B"] * sizes["T"], "tokens"),
         backends=only,
     )
 

@@ -66,6 +66,7 @@ def _case(name: str, sizes: dict[str, Any], only: tuple[str, ...] = EVERY) -> Ca
         steps=attention.steps(sizes),
         tolerance=1e-4,
         quick=sizes["T"] in attention.QUICK and sizes["mask"] == "none",
+        amount=(sizes["B"] * sizes["T"], "tokens"),
         backends=only,
     )
 

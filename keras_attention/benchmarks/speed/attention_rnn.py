@@ -50,6 +50,7 @@ def _case(sizes: dict[str, Any], backends: tuple[str, ...]) -> Case:
         steps=_steps(sizes),
         tolerance=TOLERANCE,
         quick=sizes["compiler"] != "xla",
+        amount=(sizes["B"] * sizes["T"], "tokens"),
         backends=backends,
     )
 

@@ -87,7 +87,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _options(args: argparse.Namespace) -> dict[str, Any]:
-    available = _processors()
+    available = processors()
     threads = available if args.threads is None else args.threads
     if not 1 <= threads <= available:
         raise UsageError(
@@ -108,7 +108,8 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _processors() -> int:
+def processors() -> int:
+    """Returns the number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -126,7 +127,7 @@ def _run_backend(backend: str, options: dict[str, Any]) -> dict[str, Any]:
         arguments["first"] = _first_imports(options)
         process = subprocess.run(
             [sys.executable, "-c", BOOTSTRAP, json.dumps(arguments)],
-            env=_environment(backend, options["threads"]),
+            env=environment(backend, options["threads"]),
         )
         lines = []
         if os.path.exists(path):
@@ -147,7 +148,8 @@ def _first_imports(options: dict[str, Any]) -> list[str]:
     return [module for module in needed if importlib.util.find_spec(module)]
 
 
-def _environment(backend: str, threads: int) -> dict[str, str]:
+def environment(backend: str, threads: int) -> dict[str, str]:
+    """Returns the environment of a process with one backend and some threads."""
     count = str(threads)
     return {
         **os.environ,

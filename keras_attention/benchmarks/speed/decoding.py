@@ -43,6 +43,7 @@ def _case(sizes: dict[str, Any]) -> Case:
         steps=_steps(sizes),
         tolerance=0.0,
         quick=sizes["U"] == min(s["U"] for s in SIZES),
+        amount=(sizes["B"] * sizes["T"], "tokens"),
         needs=(PEER,),
     )
 

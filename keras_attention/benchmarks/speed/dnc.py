@@ -64,6 +64,7 @@ def _slots_case(sizes: dict[str, Any]) -> Case:
         steps=_steps(sizes, dense=False),
         tolerance=TOLERANCE,
         quick=sizes["M"] == FEW,
+        amount=(sizes["B"] * sizes["T"], "steps"),
     )
 
 
@@ -75,6 +76,7 @@ def _case(sizes: dict[str, Any], backends: tuple[str, ...]) -> Case:
         steps=_steps(sizes),
         tolerance=TOLERANCE,
         quick=sizes["compiler"] != "xla",
+        amount=(sizes["B"] * sizes["T"], "steps"),
         needs=("torch",),
         backends=backends,
     )

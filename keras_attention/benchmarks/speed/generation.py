@@ -39,6 +39,7 @@ def cases() -> tuple[Case, ...]:
             steps=_steps(),
             tolerance=TOLERANCE,
             quick=True,
+            amount=(SIZES["B"] * SIZES["T"], "tokens"),
             needs=(peer,),
             backends=backends,
         )

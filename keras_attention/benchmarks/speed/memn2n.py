@@ -50,6 +50,7 @@ def _case(sizes: dict[str, Any]) -> Case:
         steps=_steps(sizes),
         tolerance=TOLERANCE,
         quick=sizes["call"] == "train_function",
+        amount=(sizes["B"], "questions"),
         needs=("torch",),
     )
 
@@ -74,16 +75,20 @@ def _steps(sizes: dict[str, Any]) -> tuple[Step, ...]:
     )
 
 
-def batch_of(sizes: dict[str, Any], seed: int = SEED) -> tuple[np.ndarray, ...]:
+def batch_of(
+    sizes: dict[str, Any], seed: int = SEED, full: bool = False
+) -> tuple[np.ndarray, ...]:
     """Samples stories of unequal lengths: story, question and answer, all int32.
 
     All sentences have L words. The plain model can thus use one table of the position
-    encoding, which is the fastest method.
+    encoding, which is the fastest method. If `full`, all stories have M sentences.
     """
     generator = np.random.default_rng(seed)
     batch, vocabulary, slots, words = (sizes[k] for k in "BVML")
     story = generator.integers(1, vocabulary, (batch, slots, words))
-    story *= np.arange(slots)[:, None] < generator.integers(2, slots + 1, (batch, 1, 1))
+    if not full:
+        lengths = generator.integers(2, slots + 1, (batch, 1, 1))
+        story *= np.arange(slots)[:, None] < lengths
     question = generator.integers(1, vocabulary, (batch, words))
     answer = generator.integers(1, vocabulary, (batch,))
     return tuple(array.astype("int32") for array in (story, question, answer))

@@ -46,6 +46,7 @@ def _case(sizes: dict[str, Any], only: tuple[str, ...] = EVERY) -> Case:
         steps=_steps(sizes),
         tolerance=1e-4,
         quick=sizes["D"] == TINY["D"],
+        amount=(sizes["B"] * sizes["T"], "tokens"),
         backends=only,
     )
 

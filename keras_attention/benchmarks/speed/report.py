@@ -23,13 +23,15 @@ HEADINGS = (
     "null band",
     "verdict",
     "floor ms",
+    "ours, per second",
 )
 LEGEND = """\
 ratio: their time over ours, the median of interleaved pairs; above 1 ours is faster.
 IQR: the middle half of the pairs' ratios. null band: the 5th to 95th percentile of
 the same for ours against itself, which is noise. verdict: whether the median's 95 %
 interval stands clear of that of the null run. floor: the least time the work could
-take at this machine's rates for its products and copies."""
+take at this machine's rates for its products and copies. per second: what our median
+time means for a user."""
 
 
 def machine(threads: int) -> dict[str, Any]:
@@ -123,7 +125,15 @@ def _row(result: dict[str, Any]) -> tuple[str, ...]:
         f"{null['p5']:.2f}-{null['p95']:.2f}",
         result["verdict"],
         _number(result["floor_ms"]),
+        _rate(result),
     )
+
+
+def _rate(result: dict[str, Any]) -> str:
+    if result["amount"] is None:
+        return ""
+    count, name = result["amount"]
+    return f"{1e3 * count / result['ours_ms']:,.0f} {name}"
 
 
 def _sizes(sizes: dict[str, Any]) -> str:

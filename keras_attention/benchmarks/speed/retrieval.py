@@ -40,6 +40,7 @@ def _case(sizes: dict[str, Any]) -> Case:
         steps=_steps(sizes),
         tolerance=TOLERANCE,
         quick=sizes["S"] == PATTERNS[0],
+        amount=(sizes["T"], "queries"),
     )
 
 

@@ -90,6 +90,7 @@ def run_case(case: Case, options: Options, rates: Any) -> list[dict[str, Any]]:
         "bytes": case.bytes,
         "memory": _memory(contestants, ours, calls),
         "tolerance": case.tolerance,
+        "amount": case.amount,
     }
     same = _pairs(ours, ours, (counts["ours"],) * 2, options)
     null = harness.spread(harness.pair_ratios(same))
@@ -193,14 +194,19 @@ def resident_growth(call: Callable[[], Any]) -> int | None:
     try:
         with open("/proc/self/clear_refs", "w") as file:
             file.write("5")
-        before = _status("VmRSS")
+        before = status_bytes("VmRSS")
         call()
-        return max(0, _status("VmHWM") - before)
+        return max(0, status_bytes("VmHWM") - before)
     except OSError:
         return None
 
 
-def _status(field: str) -> int:
+def status_bytes(field: str) -> int:
+    """Returns a field of this process' status, such as VmRSS, in bytes.
+
+    Raises:
+        OSError: If the system has no such status, which only Linux has.
+    """
     with open("/proc/self/status") as file:
         for line in file:
             if line.startswith(field + ":"):
@@ -229,7 +235,8 @@ def device(backend: str) -> str:
     return "gpu" if module.config.list_physical_devices("GPU") else "cpu"
 
 
-def _fix_threads(backend: str, threads: int) -> None:
+def fix_threads(backend: str, threads: int) -> None:
+    """Limits the backend's threads. Call it before the backend computes."""
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(threads)
     if backend == "tensorflow":
@@ -248,7 +255,7 @@ def main(
     quick: bool,
 ) -> None:
     """Runs the chosen cases and writes a line of JSON for each result."""
-    _fix_threads(backend, threads)
+    fix_threads(backend, threads)
     sample = 0.005 if quick else 0.02
     options = Options(backend, pairs, threads, sample)
     rates = backends.Rates(backend, threads)

@@ -10,6 +10,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attention import kernels
 from keras_attention.layers.base.arguments import (
     positive,
 )
@@ -110,7 +111,7 @@ class SentenceEncoder(Configured, keras.layers.Layer):
             logits = self.embedding(inputs, reverse=True)
             return ops.cast(logits, self.compute_dtype)  # (..., V)
         check_ids("inputs", inputs, self.vocabulary_size)
-        if training and self._counts_pay:
+        if training and self._sums_pay(inputs):
             table = ops.cast(self.embedding.embeddings, self.compute_dtype)
             word, words = self._places(masks.padding(inputs))
             return positions.position_weighted_sum(
@@ -137,12 +138,11 @@ class SentenceEncoder(Configured, keras.layers.Layer):
             return None
         return ops.any(masks.padding(inputs), axis=-1)  # (B, M)
 
-    @property
-    def _counts_pay(self) -> bool:
-        """Returns whether training on word counts is faster; see docs/decisions.md."""
+    def _sums_pay(self, inputs: Tensor) -> bool:
+        """Returns whether training without lookups is faster; see docs/decisions.md."""
         return (
             self.encoding != "bag"
-            and self.vocabulary_size <= 256
+            and kernels.word_sums_pay(self.vocabulary_size, inputs.shape[-1])
             and not self.embedding.quantization_mode
         )
 

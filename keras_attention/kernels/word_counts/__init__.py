@@ -1,1 +1,0 @@
-"""Weighted word counts of sentences."""

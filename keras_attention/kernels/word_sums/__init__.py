@@ -1,0 +1,1 @@
+"""Two weighted sums of the word embeddings of sentences."""
