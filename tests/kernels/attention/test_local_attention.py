@@ -33,6 +33,10 @@ def small_blocks(monkeypatch):
         monkeypatch.setattr(tiled, name, size)
     for name in ("BLOCK", "LARGE"):
         monkeypatch.setattr(bands, name, 3)
+    if BACKEND == "jax":
+        from keras_attention.kernels.attention import bands_jax
+
+        monkeypatch.setattr(bands_jax, "SPAN", 2)
 
 
 @pytest.fixture
