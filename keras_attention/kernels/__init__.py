@@ -5,6 +5,12 @@ the same functions:
 
 - `dot_product_attention(query, key, value, mask, scale, is_causal, bias=None)`, see
   :func:`keras_attention.ops.dot_product_attention`
+- `local_attention(query, key, value, mask, scale, is_causal, window)`: the same in a
+  sliding window. With a mask (B, 1, 1, S) and long sequences, time and memory grow
+  linearly with the length
+- `dropout_attention(query, key, value, mask, scale, is_causal, bias, rate, seed)`: the
+  same with dropout of the weights, from a `SeedGenerator`; or None where explicit
+  weights are as fast. No random number per weight is stored
 - `dense(layer, x, mapped)`: the output of an `EinsumDense` layer that maps the last
   `mapped` axes
 - `normalize(layer, x)`: the output of Keras' `LayerNormalization` or
@@ -132,6 +138,8 @@ _saved_model = _kernel_of("saved_model", "jax", "tensorflow")
 _tracing = _kernel_of("tracing", "jax", "tensorflow", "torch")
 
 dot_product_attention = _attention.dot_product_attention
+local_attention = _attention.local_attention
+dropout_attention = _attention.dropout_attention
 additive = _additive.additive
 precompute_key = _additive.precompute_key
 dense = _calls.dense
@@ -189,6 +197,8 @@ __all__ = [
     "dense",
     "dot_product_attention",
     "expect",
+
+    "dropout_attention",
     "fade_links",
     "follow_links",
     "generate",
@@ -198,6 +208,7 @@ __all__ = [
     "is_readable",
     "is_replaying",
     "is_traced",
+    "local_attention",
     "lookup",
     "normalize",
     "precompute_key",

@@ -105,6 +105,7 @@ def dot_product_attention(
     scale: float | None = None,
     is_causal: bool = False,
     bias: Tensor | None = None,
+    sliding_window: int | None = None,
 ) -> Tensor:
     """Computes multi-head softmax(q kᵀ / √E) v with the fastest kernel of the backend.
 
@@ -127,14 +128,17 @@ def dot_product_attention(
             Values below a quarter of the lowest number of the dtype, including −∞, are
             raised to this quarter. A key with such a bias gets weight 0, unless all
             keys of its row have such a bias. Use `mask` to exclude keys.
+        sliding_window: w; query t attends only to keys s with |t − s| < w. Without a
+            bias, and with no mask or a mask (B, 1, 1, S), time and memory then grow
+            linearly with T. None for no window.
 
     Returns:
         (B, T, H, V), 0 for each query that may attend to no key.
 
     Raises:
         ValueError: if a tensor does not have rank 4, a mask or a bias does not fit,
-            queries and keys differ in width, or the number of key heads does not divide
-            the number of query heads.
+            queries and keys differ in width, the number of key heads does not divide
+            the number of query heads, or the window is not positive.
 
     Example:
 
@@ -152,6 +156,14 @@ def dot_product_attention(
     mask = masks.check("mask", mask, (batch, heads, queries, keys))
     bias = full_bias(bias, query, key)
     scale = width**-0.5 if scale is None else scale
+    if sliding_window is not None:
+        if bias is None:
+            return kernels.local_attention(
+                query, key, value, mask, scale, is_causal, _positive(sliding_window)
+            )
+        sizes = ops.shape(query)[1], ops.shape(key)[1]
+        near = masks.sliding_window(*sizes, sliding_window)
+        mask = masks.merge(mask, ops.reshape(near, (1, 1, *sizes)))
     return kernels.dot_product_attention(
         query, key, value, mask, scale, is_causal, bias
     )
@@ -274,6 +286,14 @@ def full_bias(bias: Any, query: Tensor, key: Tensor) -> Tensor | None:
     # is still above the value of masked scores, so masked keys get no weight.
     least = max(mask_value(bias.dtype), mask_value(query.dtype)) / 2
     return ops.where(bias < least, least, bias)  # NaN stays, and float64 on torch
+
+
+def _positive(window: int) -> int:
+    if window < 1:
+        raise ValueError(
+            f"`sliding_window` must be at least 1. Received: sliding_window={window}"
+        )
+    return window
 
 
 def _check_heads(query: Tensor, key: Tensor, value: Tensor) -> None:

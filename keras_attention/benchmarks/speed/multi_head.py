@@ -3,7 +3,9 @@
 The peers are `keras.layers.MultiHeadAttention` ("keras.layers") and, on torch,
 `torch.nn.MultiheadAttention` ("torch"). They have the same weights as our layer. The
 gradients are with respect to the input and the weights. With `extra=dropout`, a dropout
-rate is set, but dropout is not applied, as in inference.
+rate is set, but dropout is not applied, as in inference. With `extra=training`, dropout
+is applied, and each side draws its own random numbers. The benchmark then compares the
+results without dropout, and the standard deviation of the noise that dropout adds.
 """
 
 from __future__ import annotations
@@ -13,13 +15,23 @@ from typing import Any
 
 import numpy as np
 
-from keras_attention.benchmarks.harness import SEED, Case, Contestants, Step
+from keras_attention.benchmarks.harness import (
+    SEED,
+    Case,
+    Contestants,
+    NumericsError,
+    Step,
+    largest_difference,
+)
 from keras_attention.benchmarks.speed import attention, backends
 from keras_attention.benchmarks.speed.attention_core import EVERY, padding
 
 SIZES = {"B": 2, "H": 8, "D": 512}
 TINY = {"B": 1, "H": 8, "D": 64, "T": 16}
-EXTRAS = ("none", "padding", "causal", "dropout")
+EXTRAS = ("none", "padding", "causal", "dropout", "training")
+RATE = 0.1  # of dropout
+TOLERANCE = 1e-4
+CLOSE = 0.05  # largest relative difference between the noises of dropout
 
 
 def cases() -> tuple[Case, ...]:
@@ -44,7 +56,7 @@ def _case(sizes: dict[str, Any], only: tuple[str, ...] = EVERY) -> Case:
         sizes=sizes,
         make=lambda backend: _make(sizes, backend),
         steps=_steps(sizes),
-        tolerance=1e-4,
+        tolerance=TOLERANCE,
         quick=sizes["D"] == TINY["D"],
         amount=(sizes["B"] * sizes["T"], "tokens"),
         backends=only,
@@ -73,13 +85,59 @@ def _make(sizes: dict[str, Any], backend: str) -> Contestants:
     )
     mask = padding(sizes["B"], sizes["T"]) if sizes["extra"] == "padding" else None
     layers = _layers(sizes, shape, backend)
-    contestant = {"jax": _of_jax, "tensorflow": _of_tensorflow, "torch": _of_torch}
-    return Contestants(
-        calls={
-            name: contestant[backend](layer, sizes, inputs, cotangent, mask)
-            for name, layer in layers.items()
-        }
-    )
+    calls = {
+        name: contestant(layer, sizes, backend, inputs, cotangent, mask)
+        for name, layer in layers.items()
+    }
+    if sizes["extra"] != "training":
+        return Contestants(calls=calls)
+    without = {
+        name: contestant(
+            layer, {**sizes, "extra": "dropout"}, backend, inputs, cotangent, mask
+        )
+        for name, layer in layers.items()
+    }
+    return Contestants(calls=calls, check=lambda: _compare_noise(calls, without))
+
+
+def contestant(
+    layer: Any, sizes: dict[str, Any], backend: str, *given: Any
+) -> Callable[[], dict[str, Any]]:
+    """Returns a function that calls a layer of self-attention, compiled as usual.
+
+    Args:
+        layer: A built layer.
+        sizes: The sizes of a case.
+        backend: "jax", "tensorflow" or "torch".
+        *given: The inputs, the cotangent, and a mask of values or None.
+    """
+    made = {"jax": _of_jax, "tensorflow": _of_tensorflow, "torch": _of_torch}
+    return made[backend](layer, sizes, *given)
+
+
+def _compare_noise(calls: dict[str, Any], without: dict[str, Any]) -> dict[str, float]:
+    """Compares the results without dropout, and the deviations of the noise.
+
+    Returns:
+        The relative difference between the deviations, for each peer.
+
+    Raises:
+        NumericsError: If the results or the deviations differ, or the noise has a mean.
+    """
+    plain = {name: backends.to_numpy(call()) for name, call in without.items()}
+    deviations, differences = {}, {}
+    for name, call in calls.items():
+        noise = backends.to_numpy(call())["output"] - plain[name]["output"]
+        deviations[name] = noise.std()
+        if abs(noise.mean()) > CLOSE * noise.std():
+            raise NumericsError(f"dropout of {name} has the mean {noise.mean()}")
+    for name in set(calls) - {"ours"}:
+        largest_difference(plain["ours"], plain[name], TOLERANCE)
+        difference = abs(deviations["ours"] / deviations[name] - 1)
+        if not difference < CLOSE:
+            raise NumericsError(f"the noises of dropout differ: {deviations}")
+        differences[name] = float(difference)
+    return differences
 
 
 def _layers(sizes: dict[str, Any], shape: tuple, backend: str) -> dict[str, Any]:
@@ -88,7 +146,7 @@ def _layers(sizes: dict[str, Any], shape: tuple, backend: str) -> dict[str, Any]
     from keras_attention.layers import MultiHeadAttention
 
     keras.utils.set_random_seed(SEED)
-    rate = 0.1 if sizes["extra"] == "dropout" else 0.0
+    rate = RATE if sizes["extra"] in ("dropout", "training") else 0.0
     heads, width = sizes["H"], sizes["D"]
     ours = MultiHeadAttention(heads, width // heads, dropout=rate)
     theirs = keras.layers.MultiHeadAttention(heads, width // heads, dropout=rate)
@@ -100,7 +158,7 @@ def _layers(sizes: dict[str, Any], shape: tuple, backend: str) -> dict[str, Any]
 
         layers["torch"] = torch.nn.MultiheadAttention(
             width, heads, dropout=rate, batch_first=True
-        ).eval()
+        ).train(sizes["extra"] == "training")
         taken = MultiHeadAttention.from_torch(layers["torch"])
         ours.set_weights(taken.get_weights())
     theirs.set_weights(ours.get_weights())
@@ -111,7 +169,7 @@ def _options(sizes: dict[str, Any], mask: Any) -> dict[str, Any]:
     return {
         "value_mask": mask,
         "use_causal_mask": sizes["extra"] == "causal",
-        "training": False,
+        "training": sizes["extra"] == "training",
     }
 
 
@@ -123,17 +181,17 @@ def _of_jax(layer: Any, sizes: Any, inputs: Any, cotangent: Any, mask: Any) -> A
     mask = None if mask is None else jax.numpy.asarray(mask)
     options = _options(sizes, mask)
 
-    def output(x: Any, weights: Any) -> Any:
+    def output(x: Any, weights: Any, others: Any) -> Any:  # others: the state of seeds
         return layer.stateless_call(weights, others, x, x, **options)[0]
 
-    def loss(x: Any, weights: Any) -> Any:
-        out = output(x, weights)
+    def loss(x: Any, weights: Any, others: Any) -> Any:
+        out = output(x, weights, others)
         return (out * cotangent).sum(), out
 
     function: Callable = output
     if sizes["mode"] != "fwd":
         function = jax.value_and_grad(loss, argnums=(0, 1), has_aux=True)
-    call, _ = backends.compiled(function, (inputs, weights), "jax")
+    call, _ = backends.compiled(function, (inputs, weights, others), "jax")
     return lambda: _named(call(), sizes)
 
 
@@ -167,6 +225,7 @@ def _of_torch(layer: Any, sizes: Any, inputs: Any, cotangent: Any, mask: Any) ->
     inputs = inputs.detach().clone()
 
     def predict() -> dict[str, Any]:
+        _set_training(layer, sizes)
         with torch.no_grad():
             return {"output": forward(inputs)}
 
@@ -176,11 +235,19 @@ def _of_torch(layer: Any, sizes: Any, inputs: Any, cotangent: Any, mask: Any) ->
     weights = [w for w in layer.parameters() if w.requires_grad]  # no seeds
 
     def run() -> dict[str, Any]:
+        _set_training(layer, sizes)
         out = forward(inputs)
         found = torch.autograd.grad((out * cotangent).sum(), [inputs, *weights])
         return {"output": out.detach(), "dinput": found[0]}
 
     return run
+
+
+def _set_training(layer: Any, sizes: dict[str, Any]) -> None:
+    import torch
+
+    if isinstance(layer, torch.nn.MultiheadAttention):  # ours gets it as an argument
+        layer.train(sizes["extra"] == "training")
 
 
 def _torch_forward(layer: Any, sizes: Any, mask: Any) -> Callable:

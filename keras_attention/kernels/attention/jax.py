@@ -12,7 +12,15 @@ import jax
 import keras
 from keras import ops
 
-from keras_attention.kernels.attention import reference, tiles, tiles_jax
+from keras_attention.kernels.attention import (
+    bands,
+    bands_jax,
+    dropout_jax,
+    reference,
+    tiles,
+    tiles_jax,
+)
+from keras_attention.kernels.keras import is_exporting
 
 Tensor = Any
 
@@ -42,11 +50,58 @@ def dot_product_attention(
         return ops.dot_product_attention(
             query, key, value, scale=scale, is_causal=is_causal
         )
-    known = not any(isinstance(x, keras.KerasTensor) for x in (query, key, value))
-    known = known and isinstance(query.shape[0], int)
-    if known and jax.default_backend() == "cpu" and tiles.pays(query, key, value):
+    on_cpu = jax.default_backend() == "cpu"
+    if on_cpu and _is_known(query, key, value) and tiles.pays(query, key, value):
         q, k, v = (ops.convert_to_tensor(x) for x in (query, key, value))
         return tiles_jax.attention(q, k, v, mask, scale, is_causal, bias)
     return reference.dot_product_attention(
         query, key, value, mask, scale, is_causal, bias
     )
+
+
+def local_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    is_causal: bool,
+    window: int,
+) -> Tensor:
+    """Computes attention in a sliding window by blocks or by tiles."""
+    given = query, key, value
+    band = None
+    if jax.default_backend() == "cpu" and _is_known(*given):
+        band = bands.plan(*given, mask, is_causal, window)
+    if band is None:
+        mask = bands.merged(mask, query, key, window)
+        return dot_product_attention(*given, mask, scale, is_causal)
+    q, k, v = (ops.convert_to_tensor(x) for x in given)
+    return bands_jax.attention(q, k, v, mask, scale, band)
+
+
+def dropout_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    is_causal: bool,
+    bias: Tensor | None,
+    rate: float,
+    seed: keras.random.SeedGenerator,
+) -> Tensor | None:
+    """Computes attention with dropout of the weights, without storing the dropout."""
+    if not _is_known(query, key, value) or is_exporting():
+        return None
+    q, k, v = (ops.convert_to_tensor(x) for x in (query, key, value))
+    dropout = dropout_jax.sample(q, k, rate, seed.next())
+    if jax.default_backend() == "cpu" and tiles.pays(q, k, v):
+        return tiles_jax.attention(q, k, v, mask, scale, is_causal, bias, dropout)
+    return dropout_jax.attention(q, k, v, mask, scale, is_causal, bias, dropout)
+
+
+def _is_known(*tensors: Tensor) -> bool:
+    """Returns whether the tensors have values, or at least static sizes."""
+    known = not any(isinstance(x, keras.KerasTensor) for x in tensors)
+    return known and isinstance(tensors[0].shape[0], int)

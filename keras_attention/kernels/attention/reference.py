@@ -10,6 +10,7 @@ from typing import Any
 
 from keras import ops
 
+from keras_attention.kernels.attention import bands
 from keras_attention.numerics import masks, normalizers
 from keras_attention.numerics.axes import grouped_matmul
 from keras_attention.numerics.precision import to_float32
@@ -39,3 +40,32 @@ def dot_product_attention(
         scores = scores + ops.cast(bias, scores.dtype)
     weights = ops.cast(normalizers.softmax(scores, mask), v.dtype)
     return ops.transpose(matmul(weights, v), (0, 2, 1, 3))  # (B, T, H, V)
+
+
+def local_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    is_causal: bool,
+    window: int,
+) -> Tensor:
+    """Computes attention in a sliding window; see `ops.dot_product_attention`."""
+    mask = bands.merged(mask, query, key, window)
+    return dot_product_attention(query, key, value, mask, scale, is_causal)
+
+
+def dropout_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    is_causal: bool,
+    bias: Tensor | None,
+    rate: float,
+    seed: Any,
+) -> Tensor | None:
+    """Returns None: explicit weights are as fast."""
+    return None

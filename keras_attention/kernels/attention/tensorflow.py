@@ -11,7 +11,15 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_attention.kernels.attention import reference, tiles, tiles_tensorflow
+from keras_attention.kernels.attention import (
+    bands,
+    bands_tensorflow,
+    reference,
+    tiles,
+    tiles_tensorflow,
+)
+
+dropout_attention = reference.dropout_attention
 
 Tensor = Any
 
@@ -34,6 +42,27 @@ def dot_product_attention(
         return reference.dot_product_attention(q, k, v, mask, scale, is_causal, bias)
     bias = None if bias is None else tf.convert_to_tensor(bias)
     return tiles_tensorflow.attention(q, k, v, mask, scale, is_causal, bias)
+
+
+def local_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    is_causal: bool,
+    window: int,
+) -> Tensor:
+    """Computes attention in a sliding window by blocks or by tiles."""
+    given = query, key, value
+    band = None
+    if not any(isinstance(x, keras.KerasTensor) for x in given):
+        band = bands.plan(*given, mask, is_causal, window)
+    if band is None:
+        mask = bands.merged(mask, query, key, window)
+        return dot_product_attention(*given, mask, scale, is_causal)
+    q, k, v = (tf.convert_to_tensor(x) for x in given)
+    return bands_tensorflow.attention(q, k, v, mask, scale, band)
 
 
 def _scores(query: Tensor, key: Tensor) -> int:

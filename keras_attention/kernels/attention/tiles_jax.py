@@ -5,13 +5,15 @@ Each tile is a checkpoint, so that gradients of any order work.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
 from jax import lax
 from jax import numpy as jnp
 
-from keras_attention.kernels.attention import tiles
+from keras_attention.kernels.attention import dropout_jax, tiles
 from keras_attention.numerics import masks, normalizers
 from keras_attention.numerics.precision import to_float32
 
@@ -26,6 +28,7 @@ def attention(
     scale: float,
     is_causal: bool,
     bias: Tensor | None,
+    dropout: dropout_jax.Dropout | None = None,
 ) -> Tensor:
     """Computes `ops.dot_product_attention` in tiles; all sizes must be static."""
     groups = key.shape[2]
@@ -33,18 +36,20 @@ def attention(
     q = _in_groups(jnp.swapaxes(query * scale, 1, 2), groups)
     k = key.transpose(0, 2, 3, 1)[:, :, None, None]  # (B, G, 1, 1, E, S)
     v = jnp.swapaxes(value, 1, 2)[:, :, None, None]  # (B, G, 1, 1, S, V)
+    words = (None, None) if dropout is None else dropout[:2]
+    tile = partial(_tile, None if dropout is None else dropout.rate)
     found = []
     for segment in tiles.segments(query.shape[1], key.shape[1], is_causal):
         rows = _in_tiles(q[:, :, :, segment.start : segment.stop], segment.tiles)
         more = [
             None if x is None else _in_tiles(_in_groups(x, groups), segment.tiles)
-            for x in (tiles.part(mask, segment), tiles.part(bias, segment))
+            for x in (tiles.part(x, segment) for x in (mask, bias, *words))
         ]
         size = rows.shape[4]
         starts = segment.start + size * jnp.arange(segment.tiles)
         visible = k[..., : segment.keys], v[..., : segment.keys, :]
         first = starts[None, None, None] if is_causal else None
-        out = _each(4, rows, *visible, *more, first)
+        out = _each(4, tile, rows, *visible, first, *more)
         joined = out.reshape(*out.shape[:3], segment.tiles * size, out.shape[-1])
         found.append(joined[:, :, :, : segment.stop - segment.start])
     out = jnp.concatenate(found, axis=3) if len(found) > 1 else found[0]
@@ -70,10 +75,10 @@ def _in_tiles(x: Tensor, tiles: int) -> Tensor:
     return x.reshape(*x.shape[:3], tiles, size, x.shape[4])
 
 
-def _each(axes: int, *tensors: Tensor | None) -> Tensor:
-    """Maps `_tile` sequentially over the first `axes` axes."""
+def _each(axes: int, tile: Callable, *tensors: Tensor | None) -> Tensor:
+    """Maps `tile` sequentially over the first `axes` axes."""
     if not axes:
-        return _tile(*tensors)
+        return tile(*tensors)
     length = max(x.shape[0] for x in tensors if x is not None)
     turns = [x is not None and x.shape[0] == length > 1 for x in tensors]
     same = [x if x is None or turn else x[0] for turn, x in zip(turns, tensors)]
@@ -81,7 +86,7 @@ def _each(axes: int, *tensors: Tensor | None) -> Tensor:
     def one(now: list[Tensor]) -> Tensor:
         rest = iter(now)
         given = [next(rest) if turn else x for turn, x in zip(turns, same)]
-        return _each(axes - 1, *given)
+        return _each(axes - 1, tile, *given)
 
     # A checkpoint saves its arguments for each tile, but not the variables it closes
     # over. Inside a loop, XLA cannot merge a recomputed tile with the original one.
@@ -92,12 +97,15 @@ def _each(axes: int, *tensors: Tensor | None) -> Tensor:
 
 
 def _tile(
+    rate: float | None,
     query: Tensor,
     key: Tensor,
     value: Tensor,
+    start: Tensor | None,
     mask: Tensor | None,
     bias: Tensor | None,
-    start: Tensor | None,
+    query_words: Tensor | None,
+    key_words: Tensor | None,
 ) -> Tensor:
     """Computes (C, V) for queries (C, E), keys (E, S) and values (S, V)."""
     if start is not None:
@@ -107,4 +115,8 @@ def _tile(
         mask = masks.merge(mask, visible)
     scores = query @ key  # (C, S)
     scores = scores if bias is None else to_float32(scores) + to_float32(bias)
-    return normalizers.softmax(scores, mask).astype(value.dtype) @ value
+    weights = normalizers.softmax(scores, mask).astype(value.dtype)
+    if rate is not None:
+        dropout = dropout_jax.Dropout(query_words, key_words, rate)
+        weights = dropout_jax.drop(weights, dropout)
+    return weights @ value

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from keras_attention.kernels.attention import reference, tiles
+from keras_attention.kernels.attention.loops_tensorflow import loop
 from keras_attention.numerics import masks, normalizers
 from keras_attention.numerics.precision import to_float32
 
@@ -103,7 +104,7 @@ def _output(options: _SegmentOptions, *tensors: Tensor) -> Tensor:
         return i + 1, out.write(i, rows if alive is None else _zero_masked(alive, rows))
 
     out = tf.TensorArray(tensors[2].dtype, total, infer_shape=False)
-    (out,) = _loop(step, total, out)
+    (out,) = loop(step, total, out)
     found = _joined(out.stack(), tiles, tensors[0])
     return tf.ensure_shape(found, (*tensors[0].shape[:3], tensors[2].shape[3]))
 
@@ -128,7 +129,7 @@ def _gradients(
             return n + 1, dq, keys, values
 
         zeros = [tf.zeros(x.shape[1::2], to_float32(x[:0]).dtype) for x in (key, value)]
-        dq, keys, values = _loop(step, shared * count, dq, *zeros)
+        dq, keys, values = loop(step, shared * count, dq, *zeros)
         return j + 1, dq, dk.write(j, keys), dv.write(j, values)
 
     arrays = [
@@ -139,7 +140,7 @@ def _gradients(
             (to_float32(value[:0]).dtype, batch * groups),
         )
     ]
-    dq, dk, dv = _loop(group, batch * groups, *arrays)
+    dq, dk, dv = loop(group, batch * groups, *arrays)
     of_keys = []
     for array, x in ((dk, key), (dv, value)):
         gradients = tf.reshape(array.stack(), (batch, groups, *x.shape[1::2]))
@@ -169,11 +170,11 @@ def _bias_gradient(tiles: _Tiles, slope: Tensor, bias: Tensor) -> Tensor:
             part = part if bias.shape[3] != 1 else tf.reduce_sum(part, 1, True)
             return i + 1, total + tf.cast(part, "float32")
 
-        (total,) = _loop(step, inner[0] * inner[1] * inner[2], zeros)
+        (total,) = loop(step, inner[0] * inner[1] * inner[2], zeros)
         return m + 1, out.write(m, total)
 
     rows = outer[0] * outer[1] * outer[2]
-    (out,) = _loop(row, rows, tf.TensorArray("float32", rows, infer_shape=False))
+    (out,) = loop(row, rows, tf.TensorArray("float32", rows, infer_shape=False))
     shape = (outer[0], outer[1], outer[2] * sizes[3], sizes[4])
     found = tf.reshape(out.stack(), shape)[:, :, : bias.shape[2]]
     return tf.cast(found, bias.dtype)
@@ -298,14 +299,3 @@ def _of_tile(x: Tensor, b: Tensor, h: Tensor, n: Tensor) -> Tensor:
 def _split(i: Tensor, _: Any, heads: Any, count: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Returns b, h and n of i = (b · heads + h) · count + n."""
     return i // (heads * count), i // count % heads, i % count
-
-
-def _loop(step: Callable, times: Any, *state: Any) -> tuple[Any, ...]:
-    """Runs step(counter, *state) `times` times and returns the last state."""
-    return tf.while_loop(
-        lambda i, *_: i < times,
-        step,
-        (tf.constant(0), *state),
-        parallel_iterations=1,  # more would store several tiles at once
-        maximum_iterations=times,
-    )[1:]

@@ -13,9 +13,11 @@ import torch
 import torch.nn.functional as F
 from torch.utils.checkpoint import checkpoint
 
-from keras_attention.kernels.attention import reference, tiles
+from keras_attention.kernels.attention import bands, bands_torch, reference, tiles
 from keras_attention.kernels.tracing.torch import is_traced
 from keras_attention.numerics import masks
+
+dropout_attention = reference.dropout_attention
 
 Tensor = Any
 
@@ -58,6 +60,32 @@ def dot_product_attention(
     if is_causal:
         mask = masks.merge(mask, masks.causal(q.shape[2], k.shape[2]))
     return _masked(q, k, v, mask, bias, more).transpose(1, 2)
+
+
+def local_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    is_causal: bool,
+    window: int,
+) -> Tensor:
+    """Computes attention in a sliding window by blocks or as a whole."""
+    given = query, key, value
+    band = None
+    if all(isinstance(x, torch.Tensor) for x in given) and not _is_traced():
+        band = bands.plan(*given, mask, is_causal, window)
+    if band is None:
+        mask = bands.merged(mask, query, key, window)
+        return dot_product_attention(*given, mask, scale, is_causal)
+    q, k, v = (x.transpose(1, 2) for x in given)  # (B, H, ·, E)
+    more = {"scale": scale, "enable_gqa": q.shape[1] != k.shape[1]}
+
+    def attend(q: Tensor, k: Tensor, v: Tensor, visible: Tensor) -> Tensor:
+        return _masked(q, k, v, visible, None, more)
+
+    return bands_torch.attention(q, k, v, mask, band, attend).transpose(1, 2)
 
 
 def _is_traced() -> bool:

@@ -15,7 +15,7 @@ from keras_attention.layers.base import sampling
 from keras_attention.layers.base.attention_layer import Prepared, cache_length
 from keras_attention.layers.base.checks import check_usable
 from keras_attention.layers.base.recording import is_recording, record
-from keras_attention.layers.multi_head import hooks
+from keras_attention.layers.multi_head import fused_heads, hooks
 from keras_attention.layers.multi_head.heads import (
     as_boolean,
     check_call,
@@ -27,7 +27,6 @@ from keras_attention.layers.multi_head.projected_heads import ProjectedHeads
 from keras_attention.numerics import axes as folding
 from keras_attention.numerics import masks, normalizers
 from keras_attention.ops.attention import full_bias, weighted_heads
-from keras_attention.ops.sinks import sink_attention
 
 Tensor = Any
 
@@ -51,6 +50,9 @@ class HeadsAttention(ProjectedHeads):
         # The kernels know only the usual causal mask.
         own = {"_compute_attention", "_compute_causal_mask"}
         self._takes_causal = not own & self._overridden
+        own = {"_compute_attention_mask", "_compute_sliding_window_mask"}
+        own.add("_compute_attention")
+        self._takes_window = not own & self._overridden
         # An override may still have the older signature of Keras' method.
         self._hook_options = hooks.options_of(type(self)._compute_attention)
         self._normalize = normalizers.get(self.normalizer)
@@ -118,6 +120,8 @@ class HeadsAttention(ProjectedHeads):
     ) -> tuple[Tensor, Tensor | None]:
         """Returns the heads' outputs (B, T, H, V) and the weights, with all masks."""
         own = causal and not self._takes_causal
+        window = self.sliding_window if self._takes_window else None
+        local = {} if window is None else {"use_sliding_window": False}
         mask = self._compute_attention_mask(
             query,
             value,
@@ -126,6 +130,7 @@ class HeadsAttention(ProjectedHeads):
             key_mask=given.key_mask,
             attention_mask=given.attention_mask,
             use_causal_mask=own,
+            **local,
         )
         heads, weights = hooks.compute_attention(
             self,
@@ -137,6 +142,7 @@ class HeadsAttention(ProjectedHeads):
             return_attention_scores=return_weights,
             use_causal_mask=causal and not own,
             bias=None if given.bias is None else full_bias(given.bias, query, key),
+            sliding_window=window,
         )
         rows = given.query_mask
         if rows is not None:  # masked queries get output 0
@@ -156,6 +162,7 @@ class HeadsAttention(ProjectedHeads):
         key_mask: Tensor | None = None,
         attention_mask: Tensor | None = None,
         use_causal_mask: bool = False,
+        use_sliding_window: bool = True,
     ) -> Tensor | None:
         """Merges all masks except the query mask into the smallest possible shape.
 
@@ -177,7 +184,7 @@ class HeadsAttention(ProjectedHeads):
             found.append(attention_mask)
         if use_causal_mask:
             found.append(self._compute_causal_mask(query, value))
-        if self.sliding_window is not None:
+        if self.sliding_window is not None and use_sliding_window:
             found.append(self._compute_sliding_window_mask(query, value))
         return masks.merge(*found) if len(found) > 1 else (found or [None])[0]
 
@@ -209,6 +216,7 @@ class HeadsAttention(ProjectedHeads):
         use_causal_mask: bool = False,
         bias: Tensor | None = None,
         dropout_mask: Tensor | None = None,
+        sliding_window: int | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Returns softmax(q kᵀ / √E) v of projected heads, and the weights or None.
 
@@ -222,20 +230,32 @@ class HeadsAttention(ProjectedHeads):
             use_causal_mask: whether query t may attend only to keys 0 … t.
             bias: a tensor that broadcasts to (B, H, T, S), or None.
             dropout_mask: the factors of the weights (B, H, T, S), or None.
+            sliding_window: the window, if the mask does not include it; or None.
         """
         mask = attention_mask
         if self._is_subclass:  # it may call this method by itself
             mask = hooks.checked_mask(self, mask)
         drops = bool(self._dropout and training)
-        wanted = return_attention_scores or drops or dropout_mask is not None
+        wanted = return_attention_scores or dropout_mask is not None
         fuses = not wanted and self._fuses(query.shape[1])
+        if sliding_window is not None and (not fuses or drops or bias is not None):
+            mask = masks.merge(mask, self._compute_sliding_window_mask(query, value))
+            sliding_window = None
+        if fuses and drops:
+            found = fused_heads.drop(
+                self, query, key, value, mask, use_causal_mask, bias
+            )
+            if found is not None:
+                return found, None
+            fuses = False
         if use_causal_mask and not (fuses and self._takes_causal):
             mask = masks.merge(mask, self._compute_causal_mask(query, value))
             use_causal_mask = False
         if fuses:
             if mask is not None and len(mask.shape) == 3:
                 mask = ops.expand_dims(mask, 1)  # (B, 1, T, S)
-            return self._fused(query, key, value, mask, use_causal_mask, bias), None
+            options = mask, use_causal_mask, bias, sliding_window
+            return fused_heads.attend(self, query, key, value, *options), None
         dropout = None
         if dropout_mask is not None:
             dropout = lambda weights: weights * dropout_mask  # noqa: E731
@@ -268,23 +288,6 @@ class HeadsAttention(ProjectedHeads):
             # The kernel needs an extra key, which is slower for a single query.
             return queries != 1 and self._inverse_sqrt_key_dim == self._key_dim**-0.5
         return self.normalizer == "softmax"
-
-    def _fused(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        causal: bool,
-        bias: Tensor | None,
-    ) -> Tensor:
-        """Returns the output of the heads (B, T, H, V) from a fused kernel."""
-        if self.normalizer == "softmax1" or self._sinks is not None:
-            return sink_attention(query, key, value, self._sinks, mask, causal, bias)
-        scale = self._inverse_sqrt_key_dim
-        return kernels.dot_product_attention(
-            query, key, value, mask, scale, causal, bias
-        )
 
     def sample(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
         if not (self._dropout and training):

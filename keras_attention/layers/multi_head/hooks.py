@@ -24,7 +24,13 @@ from keras_attention.layers.multi_head.heads import as_boolean
 Tensor = Any
 
 # The options of `_compute_attention` that an override may lack.
-OPTIONS = ("return_attention_scores", "use_causal_mask", "bias", "dropout_mask")
+OPTIONS = (
+    "return_attention_scores",
+    "use_causal_mask",
+    "bias",
+    "dropout_mask",
+    "sliding_window",
+)
 
 
 # The methods whose overrides change how a layer computes.

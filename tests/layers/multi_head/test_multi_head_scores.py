@@ -19,7 +19,7 @@ from heads import (
 from keras import ops
 
 from keras_attention import layers, record_attention
-from keras_attention.layers.multi_head import heads_attention
+from keras_attention.layers.multi_head import fused_heads
 from keras_attention.ops import sinks
 
 SETTINGS = {
@@ -96,7 +96,7 @@ def test_sinks_take_their_part_and_are_fused(monkeypatch):
         calls.append(more)
         return sinks.sink_attention(*given, **more)
 
-    monkeypatch.setattr(heads_attention, "sink_attention", fused)
+    monkeypatch.setattr(fused_heads, "sink_attention", fused)
     layer = built(attention_sinks=True, dropout=0.3)
     layer(*inputs())
     assert len(calls) == 1

@@ -1,0 +1,100 @@
+"""Causal self-attention in a sliding window: time and memory grow linearly with T.
+
+The layer is `MultiHeadAttention` with its projections. The gradients are with respect
+to the input and the weights. No peer can run: the mask and the scores of all pairs
+would take 4 and 137 GB. The layer is compared with itself on a quarter of the sequence;
+a ratio of 0.25 means that the time is linear in T. The following command measures the
+memory of one call in its own process:
+
+    python -m keras_attention.benchmarks.speed.attention_window --backend jax
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import Any
+
+import numpy as np
+
+from keras_attention.benchmarks.harness import SEED, Case, Contestants, Step
+from keras_attention.benchmarks.speed import attention, backends, multi_head
+
+SIZES = {"B": 1, "H": 8, "D": 512, "T": 65536, "window": 256}
+BACKENDS = ("jax", "torch", "tensorflow")
+
+
+def cases() -> tuple[Case, ...]:
+    """Returns the case with one long sequence."""
+    sizes = {**SIZES, "extra": "causal", "mode": "fwd+bwd"}
+    return (
+        Case(
+            name="attention_window",
+            sizes=sizes,
+            make=lambda backend: _make(sizes, backend),
+            steps=_steps(sizes),
+            tolerance=1e-4,
+        ),
+    )
+
+
+def _steps(sizes: dict[str, Any]) -> tuple[Step, ...]:
+    """Counts four projections with gradients, and the pairs inside the window."""
+    width, rows = sizes["D"], sizes["B"] * sizes["T"]
+    moved = attention.FLOAT * (2 * rows * width + width * width)
+    flops = 2 * rows * width * width
+    products = [Step(flops, moved, (1, rows, width, width))] * 8
+    products += [Step(flops, moved, (1, width, rows, width))] * 4
+    flops = 2 * rows * width * sizes["window"]
+    batch, heads = sizes["T"] // sizes["window"], sizes["H"]
+    shape = (batch * heads, sizes["window"], width // heads, sizes["window"])
+    return (*products, *[Step(flops, moved, shape)] * 6)
+
+
+def _make(sizes: dict[str, Any], backend: str) -> Contestants:
+    short = {**sizes, "T": sizes["T"] // 4}
+    calls = {"ours": _call(sizes, backend), "a quarter of T": _call(short, backend)}
+    return Contestants(calls=calls, check=lambda: {"a quarter of T": float("nan")})
+
+
+def _call(sizes: dict[str, Any], backend: str) -> Any:
+    import keras
+    from keras import ops
+
+    from keras_attention.layers import MultiHeadAttention
+
+    generator = np.random.default_rng(SEED)
+    shape = tuple(sizes[name] for name in "BTD")
+    inputs, cotangent = (
+        ops.convert_to_tensor(generator.standard_normal(shape, dtype="float32"))
+        for _ in range(2)
+    )
+    keras.utils.set_random_seed(SEED)
+    heads, width, window = sizes["H"], sizes["D"], sizes["window"]
+    layer = MultiHeadAttention(heads, width // heads, sliding_window=window)
+    layer.build(shape, shape)
+    return multi_head.contestant(layer, sizes, backend, inputs, cotangent, None)
+
+
+def main() -> None:
+    """Prints the memory of one forward and backward call, not counting its inputs."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--backend", choices=BACKENDS, required=True)
+    parser.add_argument("--length", type=int, default=SIZES["T"])
+    asked = parser.parse_args()
+    os.environ["KERAS_BACKEND"] = asked.backend
+    from keras_attention.benchmarks.speed import worker
+
+    sizes = {**SIZES, "T": asked.length, "extra": "causal", "mode": "fwd+bwd"}
+    call = _call(sizes, asked.backend)
+    grown = worker.resident_growth(backends.blocking(call))
+    print(
+        f"{asked.backend} T={asked.length} window={sizes['window']}: resident set "
+        f"grows by {grown} bytes, with what compiling takes",
+        file=sys.stdout,
+    )
+
+
+if __name__ == "__main__":
+    main()

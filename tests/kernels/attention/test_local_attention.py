@@ -1,0 +1,224 @@
+"""Attention in a sliding window, block by block, against a float64 reference."""
+
+import keras
+import numpy as np
+import pytest
+import references
+from gradients import gradient, second, tensor, to_numpy
+from keras import ops
+
+from keras_attention.kernels.attention import bands
+from keras_attention.kernels.attention import tiles as tiled
+from keras_attention.layers import MultiHeadAttention
+from keras_attention.ops import dot_product_attention
+
+pytestmark = pytest.mark.backends("all")  # each backend has its own kernel
+
+B, H, G, E, V = 2, 4, 2, 5, 3
+BACKEND = keras.config.backend()
+# Of each case: T, S and the window; whether it is causal, and whether keys are hidden.
+CASES = {
+    "causal": (29, 29, 5, True, False),
+    "both sides": (23, 31, 4, False, False),
+    "padding": (29, 31, 3, True, True),
+    "fewer keys": (37, 23, 3, False, True),
+    "many keys": (11, 53, 6, False, True),
+    "itself": (13, 17, 1, False, False),
+}
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    for name, size in {"LEAST": 1, "EAGER": 1}.items():
+        monkeypatch.setattr(tiled, name, size)
+    for name in ("BLOCK", "LARGE"):
+        monkeypatch.setattr(bands, name, 3)
+    if BACKEND == "jax":
+        from keras_attention.kernels.attention import bands_jax
+
+        monkeypatch.setattr(bands_jax, "SPAN", 2)
+
+
+@pytest.fixture
+def planned(monkeypatch):
+    """The bands that kernels plan; None for calls without a band."""
+    found, plan = [], bands.plan
+
+    def record(*arguments):
+        found.append(plan(*arguments))
+        return found[-1]
+
+    monkeypatch.setattr(bands, "plan", record)
+    return found
+
+
+def inputs(case):
+    """Query, key and value, and the mask, which hides all keys of some windows."""
+    queries, keys, _, _, padded = CASES[case]
+    shapes = (B, queries, H, E), (B, keys, G, E), (B, keys, G, V)
+    given = [references.normal(*shape, seed=i) for i, shape in enumerate(shapes)]
+    if not padded:
+        return given, None
+    mask = np.random.default_rng(9).random((B, 1, 1, keys)) < 0.7
+    mask[0, ..., : keys // 2] = False
+    return given, mask
+
+
+def allowed(case, mask):
+    queries, keys, window, causal, _ = CASES[case]
+    t, s = np.arange(queries)[:, None], np.arange(keys)
+    seen = (abs(t - s) < window) & ((s <= t) | (not causal))
+    return np.broadcast_to(seen if mask is None else seen & mask, (B, H, queries, keys))
+
+
+def expected(case, probe, given, mask):
+    """The output, and the gradients of Σ probe · output, in float64."""
+    query, key, value = (np.swapaxes(x, 1, 2) for x in given)
+    key, value = (np.repeat(x, H // G, axis=1) for x in (key, value))
+    scores = query @ np.swapaxes(key, 2, 3) / np.sqrt(E)
+    weights = np.where(allowed(case, mask), np.exp(scores), 0)
+    total = weights.sum(-1, keepdims=True)
+    weights = weights / np.where(total, total, 1)
+    slope = np.swapaxes(probe, 1, 2)
+    part = weights * (slope @ np.swapaxes(value, 2, 3))
+    part = part - weights * part.sum(-1, keepdims=True)  # the gradient of the scores
+    grouped = [
+        x.reshape(B, G, H // G, key.shape[2], -1).sum(2)
+        for x in (
+            np.swapaxes(part, 2, 3) @ query / np.sqrt(E),
+            np.swapaxes(weights, 2, 3) @ slope,
+        )
+    ]
+    heads = [weights @ value, part @ key / np.sqrt(E), *grouped]
+    return [np.swapaxes(x, 1, 2) for x in heads]
+
+
+def attention(case, given, mask):
+    _, _, window, causal, _ = CASES[case]
+    mask = None if mask is None else ops.convert_to_tensor(mask)
+    options = {"is_causal": causal, "sliding_window": window}
+    return dot_product_attention(*given, mask, **options)
+
+
+def is_banded(planned):
+    return BACKEND == "numpy" or (planned and None not in planned)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_output_and_gradients_equal_the_reference(case, planned):
+    given, mask = inputs(case)
+    probe = references.normal(B, CASES[case][0], H, V, seed=8)
+
+    def loss(probe, *x):  # its gradient by the probe is the output
+        return ops.sum(attention(case, x, mask) * probe)
+
+    found = gradient(loss, probe, *given)
+    assert is_banded(planned)
+    for slope, wanted in zip(found, expected(case, probe, given, mask), strict=True):
+        np.testing.assert_allclose(slope, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.backends("numpy", "torch", reason="they have a way of their own there")
+@pytest.mark.parametrize("case", CASES)
+def test_where_there_are_no_gradients(case, planned):
+    given, mask = inputs(case)
+    found = to_numpy(attention(case, [tensor(x) for x in given], mask))
+    assert is_banded(planned)
+    wanted = expected(case, np.zeros((B, CASES[case][0], H, V)), given, mask)[0]
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+def test_half_precision():
+    dtype, case = "bfloat16", "padding"
+    given, mask = inputs(case)
+    probe = references.normal(B, CASES[case][0], H, V, seed=8)
+    probe = references.rounded(probe, dtype)
+
+    def loss(probe, *x):
+        return ops.sum(ops.cast(attention(case, x, mask) * probe, "float32"))
+
+    given = [references.rounded(x, dtype) for x in given]
+    found = gradient(loss, probe, *given, dtype=dtype)
+    for slope, wanted in zip(found, expected(case, probe, given, mask), strict=True):
+        error = 32 * references.ROUNDING[dtype] * np.abs(wanted).max()
+        np.testing.assert_allclose(slope, wanted, atol=error)
+
+
+def test_one_bad_query_does_not_affect_the_others():
+    case = "causal"
+    given, mask = inputs(case)
+    given[0][0, 7] = np.nan
+    found = to_numpy(attention(case, [tensor(x) for x in given], mask))
+    bad = np.isnan(found).all((2, 3))
+    assert bad[0, 7]
+    assert bad.sum() == np.isnan(found).any((2, 3)).sum() == 1
+
+
+@pytest.mark.skipif(BACKEND == "torch", reason="torch's own kernel has none")
+def test_gradients_of_gradients_are_those_of_the_plain_form(monkeypatch):
+    case = "padding"
+    given, mask = inputs(case)
+    along = [references.normal(*x.shape, seed=30 + i) for i, x in enumerate(given)]
+
+    def loss(*x):
+        return ops.sum(attention(case, x, mask) ** 2)
+
+    def found():
+        return second(loss, given, along)
+
+    blocks = found()
+    monkeypatch.setattr(tiled, "LEAST", 10**9)
+    for ours, plain in zip(blocks, found(), strict=True):
+        np.testing.assert_allclose(ours, plain, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("position", [None, "rotary", "alibi"])
+def test_the_layer_equals_its_explicit_form(position, causal, planned):
+    x = references.normal(2, 31, 7, seed=3).astype("float32")
+    mask = np.arange(31) < [[31], [9]]
+    options = {"num_key_value_heads": 2, "position": position, "sliding_window": 4}
+    layer = MultiHeadAttention(4, 6, **options)
+    call = {"value_mask": mask, "query_mask": mask, "use_causal_mask": causal}
+    wanted = layer(x, x, return_attention_scores=True, **call)[0]
+    assert not planned  # explicit weights need no blocks
+    found = layer(x, x, **call)
+    if BACKEND != "numpy":  # a bias takes the plain path
+        assert len(planned) == (position != "alibi")
+    assert is_banded(planned) or position == "alibi"
+    np.testing.assert_allclose(to_numpy(found), to_numpy(wanted), atol=1e-5)
+
+
+def test_a_mask_of_pairs_takes_the_plain_path(planned):
+    given, _ = inputs("causal")
+    mask = np.random.default_rng(2).random((1, 1, 29, 29)) < 0.6
+    found = to_numpy(attention("causal", [tensor(x) for x in given], mask))
+    assert planned == [None] or BACKEND == "numpy"
+    wanted = expected("causal", np.zeros((B, 29, H, V)), given, mask)[0]
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+@pytest.mark.backends("numpy", "torch", reason="the check is the same")
+def test_a_window_of_nothing_is_an_error():
+    given, _ = inputs("causal")
+    with pytest.raises(ValueError, match=r"sliding_window.*at least 1.*=0"):
+        dot_product_attention(*given, sliding_window=0)
+
+
+@pytest.mark.backends("jax", reason="JAX tells before it computes")
+def test_memory_grows_with_the_length(monkeypatch):
+    import jax
+
+    monkeypatch.undo()  # the blocks' own sizes
+
+    def scratch(length):
+        x = jax.ShapeDtypeStruct((1, length, 2, 8), "float32")
+
+        def loss(*x):
+            return dot_product_attention(*x, is_causal=True, sliding_window=256).sum()
+
+        form = jax.jit(jax.grad(loss, argnums=(0, 1, 2)))
+        analysis = form.lower(x, x, x).compile().memory_analysis()
+        return analysis.temp_size_in_bytes
+
+    assert scratch(8192) < 3 * scratch(4096) < 3 * 2**24
