@@ -51,6 +51,7 @@ the same functions:
   combination of shapes and dtypes. Each call reads the current values of the variables
   and may assign to them. `jit_compile` determines whether TensorFlow compiles the graph
   with XLA
+- `uniform(shape, seed)`: random float32 numbers in [0, 1)
 - `uncompiled(function, variables, jit_compile)`: a replacement for `compiled` that does
   not compile
 - `save_function(path, model, function, spec, rules, plain)`: writes a SavedModel of
@@ -107,7 +108,7 @@ _attention = _kernel_of("attention", "jax", "tensorflow", "torch")
 _additive = _kernel_of("additive", "jax", "tensorflow", "torch")
 _calls = _kernel_of("layer_calls", "torch")
 _counts = _kernel_of("word_counts", "tensorflow", "torch")
-_lookup = _kernel_of("lookup", "torch")
+_lookup = _kernel_of("lookup", "tensorflow", "torch")
 _scan = _kernel_of("scan", "jax", "tensorflow", "torch")
 _memory = _kernel_of("memory_step", "jax", "tensorflow", "torch")
 _links = _kernel_of("sparse_links", "jax", "tensorflow", "torch")
@@ -134,6 +135,7 @@ generate = _decoding.generate
 read = _decoding.read
 write = _decoding.write
 compiled = _decoding.compiled
+uniform = _kernel_of("decoding", "tensorflow").uniform
 uncompiled = import_module(f"{__name__}.decoding.reference").uncompiled
 is_traced = _tracing.is_traced
 save_function = _saved_model.save_function
@@ -179,6 +181,7 @@ __all__ = [
     "takes_training",
     "trace_memory",
     "uncompiled",
+    "uniform",
     "without_masks",
     "word_counts",
     "write",
