@@ -61,6 +61,7 @@ the same functions:
   combination of shapes and dtypes. Each call reads the current values of the variables
   and may assign to them. `jit_compile` determines whether TensorFlow compiles the graph
   with XLA
+- `uniform(shape, seed)`: random float32 numbers in [0, 1)
 - `uncompiled(function, variables, jit_compile)`: a replacement for `compiled` that does
   not compile
 - `Recorder(function, layers, after)`: calls a function of Keras layers; on torch, it
@@ -129,6 +130,9 @@ _additive = _kernel_of("additive", "jax", "tensorflow", "torch")
 _calls = _kernel_of("layer_calls", "torch")
 _word_sums = _kernel_of("word_sums", "tensorflow", "torch")
 _lookup = _kernel_of("lookup", "torch")
+
+_counts = _kernel_of("word_counts", "tensorflow", "torch")
+_lookup = _kernel_of("lookup", "tensorflow", "torch")
 _scan = _kernel_of("scan", "jax", "tensorflow", "torch")
 _memory = _kernel_of("memory_step", "jax", "tensorflow", "torch")
 _links = _kernel_of("sparse_links", "jax", "tensorflow", "torch")
@@ -159,6 +163,7 @@ generate = _decoding.generate
 read = _decoding.read
 write = _decoding.write
 compiled = _decoding.compiled
+uniform = _kernel_of("decoding", "tensorflow").uniform
 uncompiled = import_module(f"{__name__}.decoding.reference").uncompiled
 Recorder = _recording.Recorder
 decision = _recording.decision
@@ -223,6 +228,8 @@ __all__ = [
     "trace_memory",
     "uncompiled",
     "will_be_known",
+
+    "uniform",
     "without_masks",
     "word_sums",
     "word_sums_pay",

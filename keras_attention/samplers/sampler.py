@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from keras_attention import kernels
 from keras_attention.numerics.precision import to_float32
 from keras_attention.ops.sequence import decoding
 
@@ -178,7 +179,7 @@ class Chance:
     def draw(self, batch: Any, length: Any, seed: int | None) -> Tensor:
         """Samples the random numbers of one call; see `Sampler.draw`."""
         source = self.generator if seed is None else seed
-        return keras.random.uniform((batch, length), seed=source, dtype="float32")
+        return kernels.uniform((batch, length), source)
 
     @property
     def variables(self) -> list:

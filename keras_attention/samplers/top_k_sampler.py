@@ -11,8 +11,6 @@ from keras import ops
 
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.numerics import normalizers
-from keras_attention.ops.sequence import decoding
 from keras_attention.samplers.sampler import (
     Chance,
     Request,
@@ -20,7 +18,7 @@ from keras_attention.samplers.sampler import (
     above_zero,
     one_by_one,
 )
-from keras_attention.samplers.truncation import word_at
+from keras_attention.samplers.truncation import draw_best
 
 Tensor = Any
 
@@ -57,8 +55,7 @@ class TopKSampler(Sampler):
 
     def _choose(self, logits: Tensor, uniforms: Tensor) -> Tensor:
         best, words = ops.top_k(logits, min(self.k, logits.shape[-1]))  # (B, ·)
-        chances = normalizers.softmax(best / self.temperature)
-        return word_at(words, decoding.draw(chances, uniforms))
+        return draw_best(best / self.temperature, words, uniforms)
 
     def draw(self, batch: Any, length: Any, seed: int | None = None) -> Tensor:
         return self.chance.draw(batch, length, seed)

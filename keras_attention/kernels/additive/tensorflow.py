@@ -54,7 +54,7 @@ def additive(query: Tensor, key: Tensor, scale: Tensor, exact: bool) -> Tensor:
 def _in_chunks(query: Tensor, key: Tensor, scale: Tensor) -> tuple[Tensor, Any]:
     """Computes scores (B, T, S); the gradient recomputes each chunk."""
     known = query.shape[1] is not None and key.shape[1] is not None
-    alone = known and not tf.executing_eagerly() and not _is_compiled() and _has_xla()
+    alone = known and not tf.executing_eagerly() and not is_compiled() and _has_xla()
     forward: Callable = _by_xla(_forward) if alone else _forward
     back: Callable = _by_xla(_backward) if alone else _backward
 
@@ -79,7 +79,7 @@ def _forward(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
     """Computes the factored form, or the plain form of vectors far from 0."""
 
     def factored() -> Tensor:
-        form = _compiled_scores if _is_compiled() else _scores
+        form = _compiled_scores if is_compiled() else _scores
         found = form(exponential(query), exponential(key), -2 * scale)
         return found + tf.reduce_sum(scale)
 
@@ -269,7 +269,8 @@ def _size(x: Tensor, axis: int) -> Any:
     return tf.shape(x)[axis] if known is None else known
 
 
-def _is_compiled() -> bool:
+def is_compiled() -> bool:
+    """Returns whether XLA will compile the graph that is being traced."""
     if tf.executing_eagerly():
         return False
     graph = tf.compat.v1.get_default_graph()

@@ -39,6 +39,16 @@ def write(tensor: Tensor, index: Any, values: Tensor) -> Tensor:
     return ops.slice_update(tensor, places, ops.expand_dims(values, 1))
 
 
+def uniform(shape: tuple[Any, ...], seed: Any) -> Tensor:
+    """Samples float32 numbers, uniform in [0, 1).
+
+    Args:
+        shape: the shape, of integers or scalar tensors.
+        seed: an integer or a seed generator.
+    """
+    return keras.random.uniform(shape, seed=seed, dtype="float32")
+
+
 def uncompiled(
     function: Callable[..., Structure], variables: Sequence[Any], jit_compile: bool
 ) -> Callable[..., Structure]:

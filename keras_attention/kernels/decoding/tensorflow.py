@@ -14,7 +14,7 @@ from keras_attention.kernels.decoding.reference import read
 Tensor = Any
 Structure = Any
 
-__all__ = ["compiled", "generate", "read", "write"]
+__all__ = ["compiled", "generate", "read", "uniform", "write"]
 
 
 def generate(
@@ -58,6 +58,17 @@ def generate(
 def write(tensor: Tensor, index: Any, values: Tensor) -> Tensor:
     """Updates a tensor, in place if XLA compiles the graph."""
     return reference.write(tensor, index, tf.cast(values, tensor.dtype))
+
+
+def uniform(shape: tuple[Any, ...], seed: Any) -> Tensor:
+    """Runs one graph instead of six operations, for a seed generator in eager mode."""
+    if isinstance(seed, keras.random.SeedGenerator) and tf.executing_eagerly():
+        return _uniform(tuple(int(n) for n in shape), seed)
+    return reference.uniform(shape, seed)
+
+
+# The generator is an argument: the function is traced for it and forgets it with it.
+_uniform = tf.function(reference.uniform, autograph=False)
 
 
 def compiled(

@@ -1,0 +1,45 @@
+"""The random numbers of samplers, and words drawn with them."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_attention import kernels
+from keras_attention.ops.sequence import decoding
+from keras_attention.samplers.truncation import draw_best
+
+pytestmark = pytest.mark.backends("all")  # a backend may draw in a graph of its own
+
+
+def test_numbers_are_those_of_the_generator():
+    """Call after call, for each shape, and whoever else draws from it."""
+    ours, theirs = keras.random.SeedGenerator(3), keras.random.SeedGenerator(3)
+    for shape in ((2, 3), (2, 3), (5, 1), (2, 3)):
+        found = ops.convert_to_numpy(kernels.uniform(shape, ours))
+        right = keras.random.uniform(shape, seed=theirs, dtype="float32")
+        np.testing.assert_array_equal(found, ops.convert_to_numpy(right))
+    np.testing.assert_array_equal(
+        ops.convert_to_numpy(kernels.uniform((4,), 7)),
+        ops.convert_to_numpy(keras.random.uniform((4,), seed=7)),
+    )
+
+
+def test_words_are_those_of_a_draw():
+    rng = np.random.default_rng(0)
+    best = -np.sort(-rng.normal(size=(400, 7)) * 3, -1).astype("float32")
+    best[::3, 4:] = -np.inf  # is never drawn
+    words = rng.permuted(np.tile(np.arange(7) + 11, (400, 1)), axis=1).astype("int32")
+    uniforms = rng.random(400).astype("float32")
+    uniforms[:6] = 0.0
+    uniforms[6:60] = np.nextafter(np.float32(1), np.float32(0))
+    given = [ops.convert_to_tensor(x) for x in (best, words, uniforms)]
+    found = ops.convert_to_numpy(draw_best(*given))
+    place = decoding.draw(ops.softmax(given[0]), given[2])
+    right = words[np.arange(400), ops.convert_to_numpy(place)]
+    sums = np.cumsum(np.exp(best.astype("float64")), -1)
+    sure = abs(sums / sums[:, -1:] - uniforms[:, None]).min(-1) > 1e-6
+    assert sure.sum() > 330
+    np.testing.assert_array_equal(found[sure], right[sure])
+    found_place = (words == found[:, None]).argmax(-1)
+    assert np.isfinite(best[np.arange(400), found_place]).all()
