@@ -201,9 +201,8 @@ __all__ = [
     "decision",
     "dense",
     "dot_product_attention",
-    "expect",
-
     "dropout_attention",
+    "expect",
     "fade_links",
     "follow_links",
     "generate",
@@ -227,9 +226,8 @@ __all__ = [
     "takes_training",
     "trace_memory",
     "uncompiled",
-    "will_be_known",
-
     "uniform",
+    "will_be_known",
     "without_masks",
     "word_sums",
     "word_sums_pay",

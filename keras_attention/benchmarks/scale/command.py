@@ -178,7 +178,7 @@ def measure(point: Point, args: argparse.Namespace) -> Point:
                 stderr=file,
             )
             try:
-                reason = watch(process, path, args)
+                reason: str | None = watch(process, path, args)
             finally:
                 process.kill()
                 process.wait()

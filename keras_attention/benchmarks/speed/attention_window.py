@@ -27,7 +27,7 @@ BACKENDS = ("jax", "torch", "tensorflow")
 
 def cases() -> tuple[Case, ...]:
     """Returns the case with one long sequence."""
-    sizes = {**SIZES, "extra": "causal", "mode": "fwd+bwd"}
+    sizes: dict[str, int | str] = {**SIZES, "extra": "causal", "mode": "fwd+bwd"}
     return (
         Case(
             name="attention_window",

@@ -32,7 +32,7 @@ class Band(NamedTuple):
     queries: int  # T
     keys: int  # S
     size: int  # C
-    count: int  # N
+    blocks: int  # N
     before: int  # blocks of keys before the block of a query
     after: int  # blocks of keys after it
 
@@ -45,7 +45,7 @@ class Band(NamedTuple):
     def padding(self) -> tuple[int, int]:
         """The keys to add at both ends. The second number is negative to cut keys."""
         start = self.before * self.size
-        return start, (self.count + self.after) * self.size - self.keys
+        return start, (self.blocks + self.after) * self.size - self.keys
 
 
 def plan(

@@ -31,9 +31,9 @@ def attention(
 
     The blocks are grouped into spans of P queries, which are cut without a copy.
     """
-    blocks = min(max(SPAN, band.before), band.count)  # of a span
+    blocks = min(max(SPAN, band.before), band.blocks)  # of a span
     size = blocks * band.size  # P
-    count = -(-band.count // blocks)
+    count = -(-band.blocks // blocks)
     batch, _, heads, _ = query.shape
     q = _fitted(query, count * size).reshape(batch * count, size, heads, -1)
     given = [jnp.tile(jnp.arange(count) * blocks, batch), q]

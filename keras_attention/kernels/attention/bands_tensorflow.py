@@ -72,8 +72,8 @@ def _output(
         values = _near(band, blocks.value, n)
         return n + 1, out.write(n, tf.matmul(tf.cast(weights, value.dtype), values))
 
-    out = tf.TensorArray(value.dtype, band.count, infer_shape=False)
-    (out,) = loop(step, band.count, out)
+    out = tf.TensorArray(value.dtype, band.blocks, infer_shape=False)
+    (out,) = loop(step, band.blocks, out)
     found = _heads(band, out.stack(), query, value.shape[3])
     return tf.ensure_shape(found, (*query.shape[:3], value.shape[3]))
 
@@ -112,17 +112,17 @@ def _gradients(
 
     wide = to_float32(query[:0]).dtype
     arrays = [
-        tf.TensorArray(dtype, band.count, infer_shape=False)
+        tf.TensorArray(dtype, band.blocks, infer_shape=False)
         for dtype in (query.dtype, wide, wide)
     ]
     group = tf.shape(blocks.key)[0]
     zeros = [tf.zeros((group, band.width, x.shape[3]), wide) for x in (key, value)]
-    dq, *sums, keys, values = loop(step, band.count, *arrays, *zeros)
+    dq, *sums, keys, values = loop(step, band.blocks, *arrays, *zeros)
     found = [_heads(band, dq.stack(), query, query.shape[3])]
     for array, rest, x in zip(sums, (keys, values), (key, value)):
         groups, width = x.shape[2:]
         done = tf.transpose(array.stack(), (1, 0, 2, 3))  # (B G, N, C, ·)
-        done = tf.reshape(done, (group, band.count * band.size, width))
+        done = tf.reshape(done, (group, band.blocks * band.size, width))
         done = tf.concat([done, rest[:, : band.width - band.size]], 1)
         before, after = band.padding
         done = done[:, before : before + min(band.keys, band.keys + after)]
@@ -173,19 +173,19 @@ def _cut(
 def _rows(band: Band, x: Tensor, groups: int) -> Tensor:
     """Reshapes (B, T, H, E) to (N, B G, H/G C, E), with zero padding."""
     shared, width = x.shape[2] // groups, x.shape[3]
-    missing = band.count * band.size - band.queries
+    missing = band.blocks * band.size - band.queries
     x = tf.pad(x, [[0, 0], [0, missing], [0, 0], [0, 0]])
-    x = tf.reshape(x, (-1, band.count, band.size, groups, shared, width))
+    x = tf.reshape(x, (-1, band.blocks, band.size, groups, shared, width))
     x = tf.transpose(x, (1, 0, 3, 4, 2, 5))
-    return tf.reshape(x, (band.count, -1, shared * band.size, width))
+    return tf.reshape(x, (band.blocks, -1, shared * band.size, width))
 
 
 def _heads(band: Band, x: Tensor, query: Tensor, width: int) -> Tensor:
     """Reshapes (N, B G, H/G C, ·) to (B, T, H, ·), the inverse of `_rows`."""
     batch, heads = tf.shape(query)[0], query.shape[2]
-    x = tf.reshape(x, (band.count, batch, heads, band.size, width))
+    x = tf.reshape(x, (band.blocks, batch, heads, band.size, width))
     x = tf.transpose(x, (1, 0, 3, 2, 4))
-    x = tf.reshape(x, (batch, band.count * band.size, heads, width))
+    x = tf.reshape(x, (batch, band.blocks * band.size, heads, width))
     return x[:, : band.queries]
 
 
@@ -194,7 +194,7 @@ def _fitted(band: Band, x: Tensor) -> Tensor:
     before, after = band.padding
     x = tf.transpose(x[:, : band.keys + min(after, 0)], (0, 2, 1, 3))
     x = tf.pad(x, [[0, 0], [0, 0], [before, max(after, 0)], [0, 0]])
-    length = (band.before + band.count + band.after) * band.size
+    length = (band.before + band.blocks + band.after) * band.size
     return tf.reshape(x, (-1, length, x.shape[3]))
 
 
@@ -202,13 +202,16 @@ def _again(band: Band, mask: Tensor | None, sources: Any, gradients: Any) -> Any
     """Computes second derivatives: the gradients of `_gradients`."""
     with tf.GradientTape() as tape:
         tape.watch(sources)
-        slope, *tensors = sources
-        visible = bands.merged(mask, *tensors[:2], band.window)
+        slope, query, key, value = sources
+        tensors = [query, key, value]
+        visible = bands.merged(mask, query, key, band.window)
         if band.is_causal:
             causal = masks.causal(band.queries, band.keys)
             visible = masks.merge(visible, causal[None, None])
         with tf.GradientTape() as inner:
             inner.watch(tensors)
-            out = reference.dot_product_attention(*tensors, visible, 1.0, False)
+            out = reference.dot_product_attention(
+                query, key, value, visible, 1.0, False
+            )
         found = inner.gradient(out, tensors, slope)
     return tape.gradient(found, sources, gradients)

@@ -353,6 +353,7 @@ class Hopfield(HeadsAttention):
         use_causal_mask: bool = False,
         bias: Tensor | None = None,
         dropout_mask: Tensor | None = None,
+        sliding_window: int | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Runs all steps on heads (B, ·, H, ·); returns the output and last weights."""
         attend = super()._compute_attention
