@@ -28,6 +28,9 @@ from keras_attention.benchmarks.speed.attention_core import EVERY, padding
 
 SIZES = {"B": 2, "H": 8, "D": 512}
 TINY = {"B": 1, "H": 8, "D": 64, "T": 16}
+NOT_RECORDED = (
+    "ours, not recorded"  # tiny, on torch: ours is `keras_attention.recorded`
+)
 EXTRAS = ("none", "padding", "causal", "dropout", "training")
 RATE = 0.1  # of dropout
 TOLERANCE = 1e-4
@@ -143,6 +146,7 @@ def _compare_noise(calls: dict[str, Any], without: dict[str, Any]) -> dict[str, 
 def _layers(sizes: dict[str, Any], shape: tuple, backend: str) -> dict[str, Any]:
     import keras
 
+    import keras_attention
     from keras_attention.layers import MultiHeadAttention
 
     keras.utils.set_random_seed(SEED)
@@ -162,6 +166,9 @@ def _layers(sizes: dict[str, Any], shape: tuple, backend: str) -> dict[str, Any]
         taken = MultiHeadAttention.from_torch(layers["torch"])
         ours.set_weights(taken.get_weights())
     theirs.set_weights(ours.get_weights())
+    if backend == "torch" and width == TINY["D"]:
+        layers[NOT_RECORDED] = ours
+        layers["ours"] = keras_attention.recorded(ours)
     return layers
 
 
