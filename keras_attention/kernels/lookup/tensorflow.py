@@ -1,11 +1,13 @@
 """Softmax attention over a table for XLA on a CPU, block by block.
 
-Two thirds of the time between the two products of a block would be spent in XLA's exp.
-Here the queries are multiplied by log₂ e, so that the weights are powers of two:
+XLA's exp would take most of the time between the two products of a block. Here the
+queries are multiplied by log₂ e, so that the weights are powers of two:
 
     2^y = 2^(y − n) · 2^n,    n = round(y)
 
-A polynomial computes the first factor, and n is added to the exponent of its bits.
+A polynomial computes the first factor, and n is added to the exponent of its bits. The
+last operation must be one on integers: XLA would compute a product of floats twice, for
+the sum of the weights and for the weighted patterns.
 
 Shapes: T queries, P rows of the table, C rows of a block, D width.
 """
