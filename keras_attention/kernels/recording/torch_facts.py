@@ -80,7 +80,7 @@ def decision(flag: Tensor) -> bool:
     facts = _facts.get()
     if isinstance(facts, _Playback):
         found = next(facts.decisions)
-        torch.ops.keras_attention.holds(flag, found)
+        _holds(flag, found)
         return found
     found = bool(flag)
     if facts is not None:
@@ -109,7 +109,31 @@ def check(flag: torch.Tensor, expected: bool) -> None:
         raise Changed
 
 
-# An operation, so that the trace contains it
-_holds = torch.library.custom_op("keras_attention::holds", check, mutates_args=())
-_holds.register_fake(lambda flag, expected: None)
+# Functions by the operations that stand for them in a trace
+FUNCTIONS: dict[Any, Callable] = {}
+
+
+def operation(name: str, function: Callable, like: Callable) -> Callable:
+    """Returns a function that a recording contains as one operation.
+
+    Args:
+        name: the name of the operation.
+        function: computes tensors from tensors, with type annotations of torch. It may
+            read values.
+        like: returns fake tensors with the shapes and dtypes of the results.
+    """
+    made = torch.library.custom_op(
+        f"keras_attention::{name}", function, mutates_args=()
+    )
+    made.register_fake(like)
+    FUNCTIONS[getattr(torch.ops.keras_attention, name).default] = function
+
+    def call(*args: Any) -> Any:
+        # Outside traces, an operation would only take time.
+        return (made if isinstance(_facts.get(), _Playback) else function)(*args)
+
+    return call
+
+
+_holds = operation("holds", check, lambda flag, expected: None)
 HOLDS = torch.ops.keras_attention.holds.default

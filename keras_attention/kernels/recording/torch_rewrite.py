@@ -14,13 +14,11 @@ import torch
 
 from keras_attention.kernels.decoding.torch_graph import ATEN, VIEWS, _written
 from keras_attention.kernels.recording import torch_code
-from keras_attention.kernels.recording.torch_facts import HOLDS, check
+from keras_attention.kernels.recording.torch_facts import FUNCTIONS, HOLDS
 
 Tensor = Any
 Node = Any
 
-# Operations that end a replay, and the functions that compute them
-CHECKS: dict[Any, Callable] = {HOLDS: check}
 MOST_CONSTANT = 2**22  # elements of a constant that is computed once
 MOST_COMPARED = 2**20  # elements of constants that are compared
 IDENTITIES = {ATEN.detach.default, ATEN.alias.default, ATEN.lift_fresh.default}
@@ -146,7 +144,7 @@ class _Rewriting:
 
     def _is_free(self, node: Node) -> bool:
         """Returns whether a node is pure and nothing writes to its inputs or output."""
-        if node.op != "call_function" or node.target in CHECKS:
+        if node.op != "call_function" or node.target is HOLDS:
             return False
         if not isinstance(self._value(node), torch.Tensor):
             return False
@@ -266,10 +264,10 @@ class _Rewriting:
         returned = [*results, *saved]
         early = _live([n for n in calls if n not in self.late], returned)
         forward, _ = torch_code.function(
-            early, self.inputs, returned, self.known, CHECKS
+            early, self.inputs, returned, self.known, FUNCTIONS
         )
         backward, constants = torch_code.function(
-            late, [*saved, *self.slopes], grads, self.known, CHECKS
+            late, [*saved, *self.slopes], grads, self.known, FUNCTIONS
         )
         read = {x.untyped_storage().data_ptr() for x in constants}
         weights = [self.known[node] for node in self.weights]
@@ -292,7 +290,7 @@ def _has_effects(node: Node) -> bool:
     """Returns whether an operation writes to memory, draws numbers or may fail."""
     tags = getattr(node.target, "tags", ())
     random = torch.Tag.nondeterministic_seeded in tags
-    return bool(random or _written(node) or node.target in CHECKS)
+    return bool(random or _written(node) or node.target is HOLDS)
 
 
 def _content(x: Tensor, is_weight: bool) -> tuple:

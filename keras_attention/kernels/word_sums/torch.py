@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from torch.nn.functional import embedding_bag
 
+from keras_attention.kernels.recording.torch_facts import operation
+
 Tensor = Any
 
 
@@ -75,7 +77,7 @@ class _WordSums(torch.autograd.Function):
         return None, None, None, one.add_(other)  # (V, D)
 
 
-def _order(words: Tensor) -> Tensor:
+def _sorting(words: torch.Tensor) -> torch.Tensor:
     """Returns the indices that sort the words, which are below 2³².
 
     NumPy's sort of 16-bit integers is ten times as fast as torch's sort.
@@ -88,6 +90,11 @@ def _order(words: Tensor) -> Tensor:
     if high.any():
         order = order[np.argsort(high[order], kind="stable")]
     return torch.from_numpy(order)
+
+
+_order = operation(
+    "word_order", _sorting, lambda words: words.new_empty(len(words), dtype=torch.int64)
+)
 
 
 def _sum(
