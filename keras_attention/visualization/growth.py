@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 _COLORS = ("#1f5fa8", "#c4491d", "#2f8f4e", "#7a4fa3")
 _STYLES = (("o", "-"), ("s", "--"), ("^", ":"))
 _SIZE = (9.6, 4.6)  # inches
-_SLOPES = ((1, "linear (×2 gives ×2)"), (2, "quadratic (×2 gives ×4)"))
+_SLOPES = (
+    (1, "linear", "right"),
+    (2, "quadratic", "left"),
+)
+_NOTE = "gray: linear (twice the size takes twice as much) and quadratic (four times)"
+_LEAST = 1e3  # the values of a panel span three powers of ten, or more
 _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 _BYTES = ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"))
 _GUIDE = "#9a9a9a"
@@ -91,7 +96,14 @@ def plot_growth(
         ax.set_title(name, loc="left", fontsize=10)
     if title is not None:
         figure.suptitle(title, x=0.01, ha="left", fontsize=10, fontweight="bold")
-    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+    figure.legend(
+        loc="outside lower center",
+        ncols=2,
+        frameon=False,
+        fontsize=9,
+        title=_NOTE,
+        title_fontsize=8,
+    )
     return figure
 
 
@@ -115,20 +127,22 @@ def _draw_guides(ax: Axes) -> None:
     """Draws linear and quadratic growth up to the upper right corner of the data."""
     left, right = ax.get_xlim()
     low, high = ax.get_ylim()
+    missing = max(1.0, (_LEAST / (high / low)) ** 0.5)  # a flat curve has to look flat
+    low, high = low / missing, high * missing
     top = high * (high / low) ** 0.04
     ax.set_xlim(left, right)
     ax.set_ylim(low, high * (high / low) ** 0.12)
-    for slope, label in _SLOPES:
+    for slope, label, side in _SLOPES:
         start = max(left, right * (low / top) ** (1 / slope))
         x = np.array([start, right])
         ax.plot(x, top * (x / right) ** slope, color=_GUIDE, linewidth=0.9, zorder=1)
-        place = right * (start / right) ** 0.72
+        place = right * (start / right) ** 0.7
         ax.annotate(
             label,
             (place, top * (place / right) ** slope),
-            xytext=(-3, 3),
+            xytext=(-4, 2) if side == "right" else (4, -9),
             textcoords="offset points",
-            ha="right",
+            ha=side,
             color="#6a6a6a",
             fontsize=8,
         )

@@ -17,12 +17,12 @@ class Series:
         name: Its name in tables and pictures.
         make: A function from a size and the name of a backend to a function without
             arguments. The inputs exist when `make` returns. The first call may compile.
-        drawn: Whether the picture shows the series. Tables show all series.
+        pictured: Whether the picture shows the series. Tables show all series.
     """
 
     name: str
     make: Callable[[int, str], Call]
-    drawn: bool = True
+    pictured: bool = True
 
 
 @dataclass(frozen=True)

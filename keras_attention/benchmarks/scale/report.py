@@ -111,10 +111,10 @@ def pictures(
     found = {}
     for name, own in _by_curve(points).items():
         curve = CURVES[name]
-        drawn = {one.name for one in curve.series if one.drawn}
+        pictured = {one.name for one in curve.series if one.pictured}
         series: dict[tuple[str, str], dict[str, Any]] = {}
         for point in own:
-            if point["status"] != "measured" or point["series"] not in drawn:
+            if point["status"] != "measured" or point["series"] not in pictured:
                 continue
             label = f"{NAMES[point['backend']]}, {point['series']}"
             one = series.setdefault(
