@@ -29,7 +29,7 @@ def draw_best(best: Tensor, words: Tensor, uniforms: Tensor) -> Tensor:
     """
     # Not best[:, :1]: with a slice of its result, top_k is 70 times slower on XLA.
     weights = ops.exp(best - ops.max(best, axis=-1, keepdims=True))
-    sums = ops.cumsum(weights, axis=-1)  # (B, k)
+    sums = ops.cumsum(weights, axis=-1)  # (B, ·)
     total = ops.max(sums, axis=-1, keepdims=True)
     # Behind the first sum that equals the total, all weights are 0.
     passed = ops.logical_and(sums <= uniforms[:, None] * total, sums < total)

@@ -59,9 +59,9 @@ class MemoryStep:
     and r, and `()`.
     """
 
-    step: Callable  # f(state, inputs): the next state, and the outputs
-    control: Callable  # f(controller's state, r, x): h, the next state of it, and ξ
-    untouched: Callable  # f(new state, old state, mask): `old` where the mask is False
+    step: Callable  # of the state and the inputs: the next state, and the outputs
+    control: Callable  # of its state, r and x: h, its next state, and ξ
+    untouched: Callable  # of new state, old state, mask: the old one where False
     options: MemoryOptions
 
     def __call__(self, state: Any, inputs: Any) -> tuple[Any, Any]:

@@ -294,14 +294,8 @@ class HeadsAttention(ProjectedHeads):
             return None
         batch, queries, keys = shape
         sizes = (batch, queries, self._num_heads, keys)  # (B, T, H, S)
-        source = self._dropout_layer
-        return sampling.dropout_mask(
-            sizes,
-            self._dropout,
-            self.compute_dtype,
-            source.seed_generator,
-            source.seed,
-        )
+        seeds = self._dropout_layer.seed_generator, self._dropout_layer.seed
+        return sampling.dropout_mask(sizes, self._dropout, self.compute_dtype, *seeds)
 
     def prepare(
         self, value: Tensor, key: Tensor | None = None, mask: Tensor | None = None
