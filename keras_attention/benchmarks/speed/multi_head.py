@@ -191,14 +191,17 @@ def _of_jax(layer: Any, sizes: Any, inputs: Any, cotangent: Any, mask: Any) -> A
     def output(x: Any, weights: Any, others: Any) -> Any:  # others: the state of seeds
         return layer.stateless_call(weights, others, x, x, **options)[0]
 
-    def loss(x: Any, weights: Any, others: Any) -> Any:
+    # As an argument: JAX would copy a constant into the compiled function.
+    def loss(x: Any, weights: Any, others: Any, cotangent: Any) -> Any:
         out = output(x, weights, others)
         return (out * cotangent).sum(), out
 
     function: Callable = output
+    arguments = inputs, weights, others
     if sizes["mode"] != "fwd":
+        arguments = (*arguments, cotangent)
         function = jax.value_and_grad(loss, argnums=(0, 1), has_aux=True)
-    call, _ = backends.compiled(function, (inputs, weights, others), "jax")
+    call, _ = backends.compiled(function, arguments, "jax")
     return lambda: _named(call(), sizes)
 
 
