@@ -176,7 +176,6 @@ class DNCCell(MemoryCell):
         if bypass_dropout:
             self.seed_generator = keras.random.SeedGenerator()
         self.make_layers()
-        self.normalization = None
         if "layer_normalization" in given:
             self.normalization = keras.layers.LayerNormalization(
                 dtype=self.memory_dtype, name="normalization"

@@ -57,7 +57,6 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
 
     float_inputs = ("inputs",)
     input_ranks: ClassVar[Any] = {"inputs": 2}
-    normalization: Any = None  # a layer that normalizes ξ, or None
 
     def __init__(
         self,
@@ -91,6 +90,7 @@ class MemoryCell(Configured, keras.layers.Layer, abc.ABC):
                 f"`clip` must be a number above 0, or None. Received: clip={clip!r}"
             )
         self.clip = clip
+        self.normalization: Any = None  # a layer that normalizes ξ
         self.units = width_of(self.cell)
         self.read_width = self.read_heads * self.word_width  # R W
 
