@@ -178,12 +178,12 @@ def measure(point: Point, args: argparse.Namespace) -> Point:
                 stderr=file,
             )
             try:
-                stopped = watch(process, path, args)
+                exceeded = watch(process, path, args)
             finally:
                 process.kill()
                 process.wait()
-        if stopped:
-            return {**point, "status": "not run", "reason": stopped}
+        if exceeded:
+            return {**point, "status": "not run", "reason": exceeded}
         if process.returncode:
             said = errors.read_text(encoding="utf-8", errors="replace").strip()
             reason = said.rpartition("\n")[2] or f"status {process.returncode}"
