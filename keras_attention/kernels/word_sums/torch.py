@@ -18,6 +18,8 @@ from keras_attention.kernels.recording.torch_facts import operation
 
 Tensor = Any
 
+FEW = 4  # words of the vocabulary for each word of a sentence: counting is faster
+
 
 def word_sums(
     tokens: Tensor, first: Tensor, second: Tensor, table: Tensor
@@ -27,6 +29,8 @@ def word_sums(
     if not tokens.numel():
         zeros = table[tokens.long()].sum(-2)
         return zeros, zeros
+    if len(table) <= FEW * tokens.shape[-1]:
+        return _counted(tokens, first, table), _counted(tokens, second, table)
     if tokens.dtype not in (torch.int32, torch.int64):
         tokens = tokens.long()
     rows = (
@@ -40,6 +44,13 @@ def word_sums(
 def word_sums_pay(size: int, length: int | None) -> bool:
     """They pay for every size."""
     return True
+
+
+def _counted(tokens: Tensor, weights: Tensor, table: Tensor) -> Tensor:
+    """Multiplies weighted word counts by the table."""
+    counts = weights.new_zeros((*tokens.shape[:-1], len(table)))
+    counts = counts.scatter_add(-1, tokens.long(), weights)  # (..., V)
+    return counts.to(table.dtype) @ table
 
 
 class _WordSums(torch.autograd.Function):
