@@ -118,8 +118,12 @@ def test_a_word_out_of_range_is_no_other_word():
     arguments = [ops.convert_to_tensor(np.array(x, "int32")) for x in arguments]
     table = references.normal(7, 3)
     if keras.config.backend() == "torch":
-        with pytest.raises(RuntimeError, match="takes value 7 which is not in"):
+        with pytest.raises(RuntimeError, match="index 7 is out of bounds"):
             positions.position_weighted_sum(*arguments, tensor(table))
+        arguments[2] = arguments[2] * 2  # 6, 14; a table too large to count
+        large = tensor(references.normal(11, 3))
+        with pytest.raises(RuntimeError, match="takes value 14 which is not in"):
+            positions.position_weighted_sum(*arguments, large)
         return
     found = positions.position_weighted_sum(*arguments, tensor(table))
     k = np.arange(1, 4) / 3
