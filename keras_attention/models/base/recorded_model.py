@@ -48,6 +48,16 @@ class RecordedModel(keras.Model):
             kwargs["training"] = training
         return self.model(*args, **kwargs)
 
+    def compute_output_spec(
+        self, *args: Any, training: bool | None = None, **kwargs: Any
+    ) -> Any:
+        # Keras would call the model; on NumPy, with uninitialized arrays.
+        if not self.model.built:
+            return super().compute_output_spec(*args, training=training, **kwargs)
+        if kernels.takes_training(self.model):
+            kwargs["training"] = training
+        return self.model.compute_output_spec(*args, **kwargs)
+
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         return None  # the output carries the mask of the model
 
