@@ -197,7 +197,7 @@ def _of_jax(layer: Any, sizes: Any, inputs: Any, cotangent: Any, mask: Any) -> A
         return (out * cotangent).sum(), out
 
     function: Callable = output
-    arguments = inputs, weights, others
+    arguments: tuple = (inputs, weights, others)
     if sizes["mode"] != "fwd":
         arguments = (*arguments, cotangent)
         function = jax.value_and_grad(loss, argnums=(0, 1), has_aux=True)

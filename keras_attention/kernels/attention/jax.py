@@ -50,8 +50,9 @@ def dot_product_attention(
         return ops.dot_product_attention(
             query, key, value, scale=scale, is_causal=is_causal
         )
-    on_cpu = jax.default_backend() == "cpu"
-    if on_cpu and _is_known(query, key, value) and tiles.pays(query, key, value):
+    on_cpu = jax.default_backend() == "cpu" and isinstance(query.shape[0], int)
+    symbolic = any(isinstance(x, keras.KerasTensor) for x in (query, key, value))
+    if on_cpu and not symbolic and tiles.pays(query, key, value):
         q, k, v = (ops.convert_to_tensor(x) for x in (query, key, value))
         return tiles_jax.attention(q, k, v, mask, scale, is_causal, bias)
     return reference.dot_product_attention(
