@@ -59,7 +59,9 @@ class RecordedModel(keras.Model):
         return self.model.compute_output_spec(*args, **kwargs)
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
-        return None  # the output carries the mask of the model
+        if not self.model.supports_masking:
+            return None
+        return self.model.compute_mask(inputs, previous_mask)
 
     @property
     def refusals(self) -> list[str]:

@@ -6,6 +6,7 @@ import pytest
 from keras import layers, ops
 
 import keras_attention
+from keras_attention import kernels
 from keras_attention.models import MemN2N
 from keras_attention.models.base import configured_model
 from keras_attention.models.base.recorded_model import RecordedModel
@@ -142,3 +143,15 @@ def test_ids_are_checked_at_each_replay(monkeypatch):
     inputs["question"][0, 0] = V
     with pytest.raises(ValueError, match="`question`"):
         model.predict(inputs, verbose=0)
+
+
+def test_the_mask_passes_in_a_functional_model():
+    words = keras.Input((None,), dtype="int32")
+    x = layers.Embedding(V, D, mask_zero=True)(words)
+    part, models = layers.Dense(D), []
+    for one in (part, keras_attention.recorded(part)):
+        y = one(x)
+        assert kernels.carried_mask(y) is not None
+        models.append(keras.Model(words, layers.GlobalAveragePooling1D()(y)))
+    ids = np.array([[3, 1, 0, 0], [2, 2, 4, 1]], "int32")
+    np.testing.assert_allclose(*(m.predict(ids, verbose=0) for m in models), rtol=1e-6)
