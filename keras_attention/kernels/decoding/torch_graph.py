@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from keras_attention.kernels.decoding import torch_packing
+from keras_attention.kernels.decoding import torch_attention, torch_packing
 
 Tensor = Any
 ATEN = torch.ops.aten
@@ -85,10 +85,11 @@ class _Shortening(torch.fx.Interpreter):
         constants = self._fold()
         self._merge_views()
         self._merge_equal()
-        packed = {}
+        torch_attention.use_visible(self.nodes, self.values)
+        made: dict[Any, Callable[[], Tensor]] = {}
         if packs:
-            packed = torch_packing.use_packed(self.nodes, self.values, constants)
-        return self._closed(constants, packed)
+            made = torch_packing.use_packed(self.nodes, self.values, constants)
+        return self._closed(constants, made)
 
     def _places(self, node: Any) -> set[int]:
         """Returns the memory addresses of a node's tensors."""
@@ -156,30 +157,34 @@ class _Shortening(torch.fx.Interpreter):
                     node.replace_all_uses_with(first[key])
 
     def _closed(
-        self, known: dict[Any, Tensor], packed: dict[Any, int]
+        self, known: dict[Any, Tensor], made: dict[Any, Callable[[], Tensor]]
     ) -> Callable[[], Callable]:
-        """Builds the function; returns a function that binds the constants to it."""
+        """Builds the function; returns a function that binds the constants to it.
+
+        Constants in `made` are computed each time.
+        """
         self.nodes.eliminate_dead_code()
         start = next(iter(self.nodes.nodes))
-        constants: list[tuple[Tensor, int | None]] = []
+        constants: list[Callable[[], Tensor]] = []
         for node in list(self.nodes.nodes):
             if node not in known or not node.users:
                 continue
             with self.nodes.inserting_before(start):
                 argument = self.nodes.placeholder(f"constant_{len(constants)}")
             node.replace_all_uses_with(argument)
-            constants.append((known[node], packed.get(node)))
+            constants.append(made.get(node, partial(_itself, known[node])))
         self.nodes.eliminate_dead_code()
         self.nodes.lint()
         run = torch.fx.GraphModule(torch.nn.Module(), self.nodes).forward
 
         def bind() -> Callable[..., list[Tensor]]:
-            return partial(
-                run,
-                *(x if m is None else torch_packing.pack(x, m) for x, m in constants),
-            )
+            return partial(run, *(constant() for constant in constants))
 
         return bind
+
+
+def _itself(x: Tensor) -> Tensor:
+    return x
 
 
 def _is_weight(node: Any) -> bool:

@@ -315,36 +315,93 @@ def test_what_a_state_is_made_of_is_not_shared():
 
 @on_torch
 @pytest.mark.parametrize("use_bias", [True, False])
+@pytest.mark.parametrize("products", [1, 2])
 @pytest.mark.parametrize("steps", [3, 40])
-def test_packed_weights_are_never_stale(recorded, monkeypatch, use_bias, steps):
+def test_packed_weights_are_never_stale(
+    recorded, monkeypatch, use_bias, products, steps
+):
     """Weights change without a trace in torch's version counters."""
     from keras_attention.kernels.decoding import torch_packing
 
     packed, pack = [], torch_packing.pack
 
-    def noting(weight, rows):
-        packed.append((tuple(weight.shape), rows))
-        return pack(weight, rows)
+    def noting(weights, rows):
+        packed.append(([tuple(one.shape) for one in weights], rows))
+        return pack(weights, rows)
 
     monkeypatch.setattr(torch_packing, "pack", noting)
-    monkeypatch.setattr(torch_packing, "MIN_SIZE", 25)
-    layer = keras.layers.Dense(5, use_bias=use_bias, bias_initializer="ones")
-    layer.build((None, 5))
-    functions = compiled(layer)
+    monkeypatch.setattr(torch_packing, "MIN_SIZE", 25 * products)
+    arguments = {"use_bias": use_bias, "bias_initializer": "ones"}
+    dense = [keras.layers.Dense(5, **arguments) for _ in range(products)]
+    holder = keras.Sequential(dense)
+    holder.build((None, 5))
+    functions = compiled(holder)
 
     def run(x):
-        step = lambda i, x: ops.tanh(layer(x) + x)  # noqa: E731
+        def step(i, x):
+            y = [(n + 1) * layer(x) for n, layer in enumerate(dense)]
+            return ops.tanh(sum(y) + x)
+
         return decoding.generate(step, x, 0, steps)
 
     rng = np.random.default_rng(0)
     x = rng.normal(size=(3, 5)).astype("float32")
     for _ in range(3):
-        kernel = rng.normal(size=(5, 5)).astype("float32") / 3
-        layer.kernel.value.data.copy_(ops.convert_to_tensor(kernel))
+        kernels = rng.normal(size=(products, 5, 5)).astype("float32") / 5
+        for layer, kernel in zip(dense, kernels, strict=True):
+            layer.kernel.value.data.copy_(ops.convert_to_tensor(kernel))
         expected = x.astype(float)
         for _ in range(steps):
-            expected = np.tanh(expected @ kernel + use_bias + expected)
+            y = [(n + 1) * (expected @ w + use_bias) for n, w in enumerate(kernels)]
+            expected = np.tanh(sum(y) + expected)
         np.testing.assert_allclose(call(functions, run, x), expected, atol=1e-5)
     assert recorded == [True]
     loops = 3 if steps >= torch_packing.MIN_STEPS else 0
-    assert packed == [((5, 5), 3)] * loops
+    assert packed == [([(5, 5)] * products, 3)] * loops
+
+
+@on_torch
+def test_only_visible_keys_are_read():
+    import torch
+
+    from keras_attention.kernels.decoding import torch_attention
+
+    rng = np.random.default_rng(0)
+    b, h, s, e = 3, 2, 50, 8
+    for batch, heads, last in ((b, h, 20), (b, 1, 0), (1, 1, 49), (b, h, None)):
+        visible = rng.random((batch, heads, 1, s)) < 0.5
+        visible[..., (-1 if last is None else last) + 1 :] = False
+        if last is not None:
+            visible[0, 0, 0, last] = True
+        visible |= ~visible.any(-1, keepdims=True) & (last is not None)
+        mask = torch.from_numpy(np.where(visible, 0, -np.inf).astype("float32"))
+        q, k, v = (
+            torch.from_numpy(rng.normal(size=(b, h, n, e)).astype("float32"))
+            for n in (1, s, s)
+        )
+        options = {"attn_mask": mask.expand(b, h, 1, s), "scale": 0.3}
+        found, _ = torch_attention.attention(q, k, v, **options)
+        wanted, _ = torch_attention.ATTENTION(q, k, v, **options)
+        torch.testing.assert_close(found, wanted, equal_nan=True)
+
+
+@on_torch
+def test_a_step_of_a_language_model_reads_the_used_part_of_its_cache(monkeypatch):
+    from keras_attention.kernels.decoding import torch_attention
+    from keras_attention.models import CausalLM
+
+    model = CausalLM(20, num_layers=1, dim=8, num_heads=2, max_length=64)
+    prompt = np.array([[5, 6, 7], [8, 9, 4]])
+    plain, read = model.generate(prompt, 40, stop_token_ids=None), []
+    operation = torch_attention.ATTENTION
+
+    def noting(q, k, v, **options):
+        read.append(k.shape[2])
+        return operation(q, k, v, **options)
+
+    monkeypatch.setattr(torch_attention, "ATTENTION", noting)
+    np.testing.assert_array_equal(
+        model.generate(prompt, 40, stop_token_ids=None), plain
+    )
+    assert read == sorted(read)
+    assert set(read) == {16, 32, 48, 64}
