@@ -32,6 +32,12 @@ if BACKEND == "numpy":
     keras.src.backend.compute_output_spec = np.errstate(all="ignore")(infer)
 
 
+@pytest.fixture
+def without_collection(monkeypatch):
+    """Keras collects garbage once for each quantized layer, which takes most time."""
+    monkeypatch.setattr(gc, "collect", lambda *_: 0)
+
+
 def pytest_addoption(parser):
     parser.addoption(
         "--others",

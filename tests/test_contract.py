@@ -5,7 +5,6 @@ files that travel from one backend to another) is in `tests/interop`.
 """
 
 import functools
-import gc
 import inspect
 import os
 import pathlib
@@ -485,9 +484,8 @@ def test_fit(row):
 @pytest.mark.filterwarnings("ignore:[\\s\\S]*use of `x.T`")  # Keras' embedding on torch
 @pytest.mark.parametrize("mode", ["int8", "int4", "float8"])
 @rows()
-def test_quantized_files_compute_the_same(row, mode, tmp_path, monkeypatch):
-    # Keras collects garbage once for each layer, which would take most of the time.
-    monkeypatch.setattr(gc, "collect", lambda *_: 0)
+@pytest.mark.usefixtures("without_collection")
+def test_quantized_files_compute_the_same(row, mode, tmp_path):
     inputs = arrays(row)
     model = wrapped(row, inputs)
     model.quantize(mode)

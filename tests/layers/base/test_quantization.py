@@ -3,8 +3,6 @@
 `test_contract.py` has a column for the whole catalogue.
 """
 
-import gc
-
 import keras
 import numpy as np
 import pytest
@@ -21,9 +19,7 @@ pytestmark = [
 
 
 @pytest.fixture(autouse=True)
-def without_collecting(monkeypatch):
-    # Keras collects garbage once for each layer, which would take most of the time.
-    monkeypatch.setattr(gc, "collect", lambda *_: 0)
+def seeded(without_collection):
     keras.utils.set_random_seed(0)
 
 

@@ -346,6 +346,7 @@ def test_lora_of_each_projection():
 
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize`")
 @pytest.mark.filterwarnings("ignore:.*`custom_gradient` for the numpy backend")
+@pytest.mark.usefixtures("without_collection")
 def test_int8_in_a_model(tmp_path):
     x = normal(B, T, 8)
     model, layer = attending(position="rotary")

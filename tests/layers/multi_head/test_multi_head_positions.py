@@ -124,6 +124,7 @@ def test_a_position_is_shared_by_attentions_of_one_size(cls, fits, other, messag
 
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize`")
 @pytest.mark.filterwarnings("ignore:.*`custom_gradient` for the numpy backend")
+@pytest.mark.usefixtures("without_collection")
 @pytest.mark.parametrize("kind", ["attention", "block"])
 def test_int8_of_a_position_and_of_a_block(kind, tmp_path):
     given, x = keras.Input((T, 8)), normal(B, T, 8)

@@ -1,7 +1,5 @@
 """Models of Transformers with 8-bit integers for weights, saved and loaded."""
 
-import gc
-
 import keras
 import numpy as np
 import pytest
@@ -31,9 +29,8 @@ INPUTS = {
 # Keras' own conversion of a variable, when a model is saved.
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 @pytest.mark.parametrize("name", MADE)
-def test_integers_are_saved_and_loaded(name, tmp_path, monkeypatch):
-    # Keras does it once for each layer, which would take most of the time.
-    monkeypatch.setattr(gc, "collect", lambda *_: 0)
+@pytest.mark.usefixtures("without_collection")
+def test_integers_are_saved_and_loaded(name, tmp_path):
     keras.utils.set_random_seed(0)
     model, inputs = MADE[name](), INPUTS[name]
     before = to_numpy(model(inputs, training=False))

@@ -140,6 +140,7 @@ def test_scheduled_sampling_over_heads():
 
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize`")
 @pytest.mark.skipif(BACKEND == "numpy", reason="NumPy has no quantized products")
+@pytest.mark.usefixtures("without_collection")
 @pytest.mark.parametrize("attention", [*ATTENTIONS, "luong"])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_quantized_file_computes_the_same(name, attention, tmp_path):

@@ -1,7 +1,5 @@
 """The classifier: its pooling, its masks, half precision, LoRA and integers."""
 
-import gc
-
 import keras
 import numpy as np
 import pytest
@@ -118,9 +116,8 @@ def test_lora_on_each_sublayer_that_has_it():
 @pytest.mark.filterwarnings("ignore:`custom_gradient`:UserWarning")
 # Keras' own conversion of a variable, when a model is saved.
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
-def test_integers_give_nearly_the_same_and_are_saved(tmp_path, monkeypatch):
-    # Keras does it once for each layer, which would take most of the time.
-    monkeypatch.setattr(gc, "collect", lambda *_: 0)
+@pytest.mark.usefixtures("without_collection")
+def test_integers_give_nearly_the_same_and_are_saved(tmp_path):
     model = made(position="learned")
     exact = logits(model)
     model.quantize("int8")
