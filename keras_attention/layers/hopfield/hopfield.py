@@ -358,7 +358,8 @@ class Hopfield(HeadsAttention):
         """Runs all steps on heads (B, ·, H, ·); returns the output and last weights."""
         attend = super()._compute_attention
         sharpness = self._sharpness(query.dtype)
-        last = (training, return_attention_scores, use_causal_mask, bias, dropout_mask)
+        shown = use_causal_mask, bias
+        last = (training, return_attention_scores, *shown, dropout_mask, sliding_window)
         if self.update_steps == 1:
             query = query if sharpness is None else query * sharpness
             return attend(query, key, value, attention_mask, *last)
@@ -366,8 +367,8 @@ class Hopfield(HeadsAttention):
         def update(state: Tensor) -> Tensor:
             # ξ ← Kᵀ softmax(β K ξ)
             state = state if sharpness is None else state * sharpness
-            causal = use_causal_mask
-            return attend(state, key, key, attention_mask, None, False, causal, bias)[0]
+            options = None, False, *shown, None, sliding_window
+            return attend(state, key, key, attention_mask, *options)[0]
 
         if self.update_steps is None:
             check_training(self.update_steps, training)
