@@ -11,8 +11,8 @@ A recording is used while all of this holds; otherwise the layer is called as us
 - the arguments have the same structure, shapes, strides, dtypes and devices, and the
   modes of torch are the same (gradients, autocast, inference);
 - the weights are the same tensors at the same addresses. Their values may change;
-- no attribute of a layer was replaced, no list or dict of it has another length, and no
-  layer has a hook;
+- no attribute of a layer was replaced, nor an item of a list, dict or set of it (of
+  more than 256 items, only the number counts), and no layer has a hook;
 - each decision that depends on values (`decision`) has the same result.
 
 A call is not recorded if it reads the values of a tensor in another way, adds a loss,
@@ -22,7 +22,7 @@ changes attributes of its layers, or gives other numbers when it is replayed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import chain
@@ -68,11 +68,13 @@ __all__ = [
 MOST_PROGRAMS = 64  # of one recorder; the oldest is dropped
 # Seconds that a recording takes for each operation of a call without its gradient
 COST = 2.5e-3
+MOST_ITEMS = 256  # of a list or dict whose items are compared
 MOST_MISSES = 8  # calls of a recording whose decisions had another result
 _HOOKS = (
     *("_forward_hooks", "_forward_pre_hooks"),
     *("_backward_hooks", "_backward_pre_hooks"),
 )
+_CONTAINERS = (list, dict, set, tuple)
 _recording: ContextVar[bool] = ContextVar("recording", default=False)
 _owner: ContextVar[Any] = ContextVar("owner", default=None)
 
@@ -233,6 +235,12 @@ class _State:
         self._dicts = [layer.__dict__ for layer in distinct]
         self._values = [*chain.from_iterable(d.values() for d in self._dicts)]
         sized = {id(x): x for x in self._values if isinstance(x, (list, dict, set))}
+        # Of Keras' own attributes, the lengths tell all.
+        keras_names = vars(keras.layers.Layer()).keys()
+        own = (x for d in self._dicts for n, x in d.items() if n not in keras_names)
+        self._filled = [x for x in _containers(own) if 0 < len(x) <= MOST_ITEMS]
+        self._items = [*_items(self._filled)]
+        sized.update((id(x), x) for x in self._filled if not isinstance(x, tuple))
         self._sized = list(sized.values())
         self._sizes = [*map(len, self._sized)]
         self._hooks = [d[name] for d in self._dicts for name in _HOOKS if name in d]
@@ -249,9 +257,29 @@ class _State:
             sum(map(len, self._dicts)) == len(self._values)
             and all(map(is_, values, self._values))
             and [*map(len, self._sized)] == self._sizes
+            and all(map(is_, _items(self._filled), self._items))
             and not any(self._hooks)
             and not torch.nn.modules.module._has_any_global_hook()
         )
+
+
+def _containers(values: Iterable[Any]) -> list[Any]:
+    """Returns the lists, dicts and sets among the values and inside each other."""
+    found: dict[int, Any] = {}
+    rest = [x for x in values if isinstance(x, _CONTAINERS)]
+    while rest:
+        one = rest.pop()
+        if id(one) not in found:
+            found[id(one)] = one
+            if len(one) <= MOST_ITEMS:
+                rest += [x for x in _items([one]) if isinstance(x, _CONTAINERS)]
+    return list(found.values())
+
+
+def _items(containers: Iterable[Any]) -> Iterator[Any]:
+    return chain.from_iterable(
+        x.values() if isinstance(x, dict) else x for x in containers
+    )
 
 
 def _is_plain_context() -> bool:

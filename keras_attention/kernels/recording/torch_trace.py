@@ -39,7 +39,10 @@ Structure = Any
 
 MOST_OPERATIONS = 30_000  # of a call without its gradient
 TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4}  # other dtypes: 3e-2
-READS = "a call reads the values of a tensor, or makes one whose shape depends on them"
+READS = (
+    "a call reads the values of a tensor (a layer that draws random numbers by a "
+    "SeedGenerator does), or makes one whose shape depends on them"
+)
 _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _ERRORS = (
     *(AssertionError, AttributeError, Changed, LookupError, RuntimeError),

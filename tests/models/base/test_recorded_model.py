@@ -155,3 +155,65 @@ def test_the_mask_passes_in_a_functional_model():
         models.append(keras.Model(words, layers.GlobalAveragePooling1D()(y)))
     ids = np.array([[3, 1, 0, 0], [2, 2, 4, 1]], "int32")
     np.testing.assert_allclose(*(m.predict(ids, verbose=0) for m in models), rtol=1e-6)
+
+
+class Scaled(layers.Layer):
+    """Reads a number from a dict in a list."""
+
+    def __init__(self):
+        super().__init__()
+        self.settings = [{"factor": 1.0}]
+
+    def call(self, x):
+        return x * self.settings[0]["factor"]
+
+
+def test_an_item_of_a_list_or_dict_counts():
+    layer, x = Scaled(), np.ones((B, D), "float32")
+    fast = keras_attention.recorded(layer)
+    for factor in (1.0, 1.0, 1.0, 3.0, 3.0):
+        layer.settings[0]["factor"] = factor
+        np.testing.assert_array_equal(ops.convert_to_numpy(fast(x)), factor * x)
+    assert fast.refusals == []
+
+
+@pytest.mark.skipif(BACKEND == "numpy", reason="the numpy backend does not train")
+def test_run_eagerly_records_nothing():
+    calls = []
+
+    class Counted(layers.Dense):
+        def call(self, x):
+            calls.append(1)
+            return super().call(x)
+
+    fast = keras_attention.recorded(Counted(1))
+    x = np.ones((8, D), "float32")
+    fast.compile("sgd", "mse", run_eagerly=True)
+    fast.fit(x, x[:, :1], batch_size=2, epochs=3, verbose=0)
+    assert len(calls) >= 12
+
+
+@pytest.mark.skipif(BACKEND == "numpy", reason="the numpy backend does not train")
+def test_an_overridden_step_is_refused():
+    class Own(keras.Sequential):
+        def train_step(self, data):
+            return {}
+
+        def compute_metrics(self, *args, **kwargs):
+            return {}
+
+    fast = keras_attention.recorded(Own([layers.Dense(1)]))
+    with pytest.raises(ValueError, match=r"override `train_step`.*Received: a Own"):
+        fast.compile("sgd", "mse")
+    Own.train_step = keras.Model.train_step
+    fast.compile("sgd", "mse")
+    with pytest.raises(ValueError, match="override `compute_metrics`"):
+        fast.compile("sgd", "mse", metrics=["mae"])
+
+
+@pytest.mark.skipif(BACKEND == "numpy", reason="NumPy exports nothing")
+def test_export_is_that_of_the_model(monkeypatch):
+    model, given = keras.Sequential([layers.Dense(1)]), []
+    monkeypatch.setattr(model, "export", lambda *args, **more: given.append(args))
+    keras_attention.recorded(model).export("path")
+    assert given == [("path",)]
