@@ -239,13 +239,19 @@ class NegativeSamplingLoss(keras.losses.Loss):
 
         Σ_p |w_p| log(1 + exp(−sign(w_p) z_p))
 
+    Labels 0 and 1, as of `SkipGrams` without shared negatives, need
+    `BinaryCrossentropy` instead: here, a 0 means that a word does not count.
+
     Call arguments:
-        y_true: weights w, (..., P): positive for true pairs, negative for negative
+        y_true: weights w, (R, S, P): positive for true pairs, negative for negative
             samples, and 0 for other words.
-        y_pred: logits z, (..., P).
+        y_pred: logits z, (R, S, P).
 
     Returns:
-        (...), then reduced according to `reduction`.
+        (R, S), then reduced according to `reduction`.
+
+    Raises:
+        ValueError: if the logits do not have rank 3.
 
     Reference:
         Mikolov et al., "Distributed representations of words and phrases and their
@@ -253,6 +259,12 @@ class NegativeSamplingLoss(keras.losses.Loss):
     """
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        if len(y_pred.shape) != 3:
+            raise ValueError(
+                "`y_pred` must be logits of shape (rows, centers, contexts), as of "
+                "`SkipGram(shared_negatives=True)`. "
+                f"Received: y_pred.shape={tuple(y_pred.shape)}"
+            )
         weights = ops.cast(y_true, y_pred.dtype)
         z = -ops.sign(weights) * y_pred
         size = ops.abs(z)

@@ -14,6 +14,7 @@ width of a head, V width of a value.
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any
 
 import keras
@@ -128,17 +129,18 @@ def dot_product_attention(
             Values below a quarter of the lowest number of the dtype, including −∞, are
             raised to this quarter. A key with such a bias gets weight 0, unless all
             keys of its row have such a bias. Use `mask` to exclude keys.
-        sliding_window: w; query t attends only to keys s with |t − s| < w. Without a
-            bias, and with no mask or a mask (B, 1, 1, S), time and memory then grow
-            linearly with T. None for no window.
+        sliding_window: w; query t attends only to keys s with |t − s| < w, before and
+            after t unless `is_causal`. Without a bias, and with no mask or a mask
+            (B, 1, 1, S), time and memory then grow linearly with T. None for no window.
 
     Returns:
         (B, T, H, V), 0 for each query that may attend to no key.
 
     Raises:
-        ValueError: if a tensor does not have rank 4, a mask or a bias does not fit,
-            queries and keys differ in width, the number of key heads does not divide
-            the number of query heads, or the window is not positive.
+        ValueError: if a tensor does not have rank 4 or holds integers, a mask or a bias
+            does not fit, queries and keys differ in width, the number of key heads does
+            not divide the number of query heads, or the window is no whole number of at
+            least 1.
 
     Example:
 
@@ -157,9 +159,10 @@ def dot_product_attention(
     bias = full_bias(bias, query, key)
     scale = width**-0.5 if scale is None else scale
     if sliding_window is not None:
+        sliding_window = _positive(sliding_window)
         if bias is None:
             return kernels.local_attention(
-                query, key, value, mask, scale, is_causal, _positive(sliding_window)
+                query, key, value, mask, scale, is_causal, sliding_window
             )
         sizes = ops.shape(query)[1], ops.shape(key)[1]
         near = masks.sliding_window(*sizes, sliding_window)
@@ -289,11 +292,13 @@ def full_bias(bias: Any, query: Tensor, key: Tensor) -> Tensor | None:
 
 
 def _positive(window: int) -> int:
-    if window < 1:
+    whole = isinstance(window, Integral) and not isinstance(window, bool)
+    if not whole or window < 1:
         raise ValueError(
-            f"`sliding_window` must be at least 1. Received: sliding_window={window}"
+            "`sliding_window` must be a whole number of at least 1. "
+            f"Received: sliding_window={window!r}"
         )
-    return window
+    return int(window)
 
 
 def _check_heads(query: Tensor, key: Tensor, value: Tensor) -> None:
@@ -302,6 +307,10 @@ def _check_heads(query: Tensor, key: Tensor, value: Tensor) -> None:
             raise ValueError(
                 f"`{name}` must have rank 4, (batch, length, heads, width). "
                 f"Received: {name}.shape={tuple(tensor.shape)}"
+            )
+        if tensor.dtype in kernels.INTEGERS:
+            raise ValueError(
+                f"`{name}` must hold floats. Received: {name}.dtype={tensor.dtype}"
             )
     if query.shape[-1] != key.shape[-1]:
         raise ValueError(

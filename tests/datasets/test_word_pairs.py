@@ -232,3 +232,10 @@ def test_arguments_of_rows(vocabulary):
         words.SkipGrams(TEXTS, vocabulary, batch_size=48, shared_negatives=3)
     with pytest.raises(ValueError, match=r"`shared_negatives` must be a whole"):
         words.SkipGrams(TEXTS, vocabulary, batch_size=32, shared_negatives=0)
+    with pytest.raises(ValueError, match=r"`shared_negatives` must be .*=True"):
+        words.SkipGrams(TEXTS, vocabulary, batch_size=32, shared_negatives=True)
+
+
+def test_a_list_is_no_vocabulary():
+    with pytest.raises(TypeError, match=r"must be a `Vocabulary`. .*\['a', 'b'\]"):
+        words.SkipGrams(TEXTS, ["a", "b"])

@@ -200,6 +200,8 @@ def test_tensors_that_do_not_fit():
         r"query\.shape=\(2, 3, 1, 5\), key\.shape=\(2, 3, 1, 4\)",
     ):
         dot_product_attention(x, x[..., :4], x)
+    with pytest.raises(ValueError, match=r"`query` must hold floats.*dtype=int64"):
+        dot_product_attention(x.astype("int64"), x, x)
     with pytest.raises(ValueError, match=r"`mask` must have rank 4, shape \(2, 1, 3"):
         dot_product_attention(x, x, x, np.ones((2, 3, 3), bool))
     with pytest.raises(ValueError, match=r"`mask` must be boolean.*dtype=int32"):

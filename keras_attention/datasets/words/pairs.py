@@ -73,6 +73,7 @@ class SkipGrams:
             sentence has two known words. Also if `sentences` is a single string, a size
             is below 1, `subsample` or `power` is below 0, or `batch_size` is not a
             multiple of 32 with shared negatives.
+        TypeError: `vocabulary` is not a `Vocabulary`.
 
     Yields:
         `(inputs, labels)`: `"center"`, (B,) int32, and `"context"`, (B, 1 + K) int32,
@@ -116,13 +117,19 @@ class SkipGrams:
                 "`sentences` must be several texts, not one. "
                 f"Received: sentences={sentences!r}"
             )
+        if not hasattr(vocabulary, "encode"):
+            raise TypeError(
+                "`vocabulary` must be a `Vocabulary`. "
+                f"Received: vocabulary={vocabulary!r}"
+            )
         for name, size in (
             ("window", window),
             ("negatives", negatives),
             ("batch_size", batch_size),
             ("shared_negatives", 1 if shared_negatives is None else shared_negatives),
         ):
-            if not isinstance(size, Integral) or size < 1:
+            whole = isinstance(size, Integral) and not isinstance(size, bool)
+            if not whole or size < 1:
                 raise ValueError(
                     f"`{name}` must be a whole number of at least 1. "
                     f"Received: {name}={size!r}"

@@ -47,8 +47,8 @@ class MultiHeadAttention(OrderedHeads):
             the query.
         attention_axes: the axes to attend over; defaults to all axes except the batch
             and the features.
-        sliding_window: w; query t attends only to keys s with |t − s| < w. None for no
-            window.
+        sliding_window: w; query t attends only to keys s with |t − s| < w, before and
+            after t unless the call is causal. None for no window.
         flash_attention: False always computes the weights explicitly. Otherwise the
             layer uses the backend's fused attention whenever it supports the call.
         kernel_initializer: the initializer of the kernels.

@@ -137,11 +137,28 @@ class ConfiguredModel(Checked, keras.Model):
     def check_given(self, given: dict[str, Any]) -> None:
         """Raises a ValueError if batch sizes, ids or masks of a call do not fit."""
         check_real(given)
+        self._check_ranks(given)
         check_batches(given)
         super().check_given(given)
         for name, x in given.items():
             if name.endswith("_mask"):
                 check_zeros_and_ones(name, x)
+
+    def _check_ranks(self, given: dict[str, Any]) -> None:
+        """Raises a ValueError for a rank that Keras will not adapt."""
+        for symbol in self.inputs:
+            shape = getattr(given.get(symbol.name), "shape", None)
+            if shape is None:
+                continue
+            wanted, rank = symbol.shape, len(shape)
+            expands = rank == len(wanted) - 1 and wanted[-1] == 1
+            squeezes = rank == len(wanted) + 1 and shape[-1] == 1
+            if rank != len(wanted) and not (expands or squeezes):
+                name = symbol.name
+                raise ValueError(
+                    f"`{name}` must have the shape {wanted}, where None is any size. "
+                    f"Received: {name}.shape={tuple(shape)}"
+                )
 
     def get_config(self) -> dict[str, Any]:
         arguments = {**arguments_of(self), **as_config(self._layer_configs)}

@@ -45,7 +45,8 @@ class SkipGram(ConfiguredModel):
 
     With `shared_negatives`, the S centre words of a row share its P context words,
     so the logits are products of matrices. Use it with `SkipGrams(...,
-    shared_negatives=22)` and `keras_attention.losses.NegativeSamplingLoss`.
+    shared_negatives=22)`, whose labels are weights and not 0 and 1, and with
+    `keras_attention.losses.NegativeSamplingLoss`.
 
     Args:
         vocabulary_size: V.
@@ -64,9 +65,10 @@ class SkipGram(ConfiguredModel):
         Logits (B, P), or (B, S, P) with shared negatives.
 
     Raises:
-        ValueError: for sizes below 1, or words that are not V distinct strings. Calls
-            also raise it for ids in NumPy arrays that are below 0 or not below the
-            number of ids.
+        ValueError: for sizes below 1, words that are not V distinct strings, or
+            `shared_negatives` that is not a bool. Calls also raise it for ids in NumPy
+            arrays that are below 0 or not below the number of ids, and `compile` for
+            `BinaryCrossentropy` with shared negatives.
 
     Example:
 
@@ -106,6 +108,12 @@ class SkipGram(ConfiguredModel):
     ) -> None:
         positive("vocabulary_size", vocabulary_size)
         small = 0.5 / positive("dim", dim)
+        if not isinstance(shared_negatives, bool):
+            raise ValueError(
+                "`shared_negatives` must be True or False; the number of negatives is "
+                "an argument of `SkipGrams`. "
+                f"Received: shared_negatives={shared_negatives!r}"
+            )
         tables = [
             keras.layers.Embedding(
                 vocabulary_size,
@@ -131,6 +139,19 @@ class SkipGram(ConfiguredModel):
         self._hidden = np.array(
             [_SPECIAL.fullmatch(word) is not None for word in self.words or ()], bool
         )
+
+    def compile(
+        self, optimizer: Any = "rmsprop", loss: Any = None, **kwargs: Any
+    ) -> None:
+        known = isinstance(loss, (str, keras.losses.Loss))
+        found = keras.losses.get(loss) if known else loss
+        kinds = keras.losses.BinaryCrossentropy, keras.losses.binary_crossentropy
+        if self.shared_negatives and (isinstance(found, kinds[0]) or found is kinds[1]):
+            raise ValueError(
+                "`loss` must be a `NegativeSamplingLoss` with shared negatives, whose "
+                f"labels are weights. Received: loss={loss!r}"
+            )
+        super().compile(optimizer, loss, **kwargs)
 
     @classmethod
     def from_vectors(cls, words: Iterable[str], vectors: np.ndarray) -> Self:

@@ -201,8 +201,10 @@ def test_a_mask_of_pairs_takes_the_plain_path(planned):
 @pytest.mark.backends("numpy", "torch", reason="the check is the same")
 def test_a_window_of_nothing_is_an_error():
     given, _ = inputs("causal")
-    with pytest.raises(ValueError, match=r"sliding_window.*at least 1.*=0"):
-        dot_product_attention(*given, sliding_window=0)
+    for wrong in (0, 2.5, True, "a"):
+        for bias in (None, np.zeros((29, 29), "float32")):
+            with pytest.raises(ValueError, match=f"sliding_window.* 1.*={wrong!r}"):
+                dot_product_attention(*given, bias=bias, sliding_window=wrong)
 
 
 @pytest.mark.backends("jax", reason="JAX tells before it computes")

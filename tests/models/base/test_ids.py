@@ -142,3 +142,12 @@ def test_steps_of_a_trace():
     inputs["inputs"][0, 0] = -1
     with pytest.raises(ValueError, match=RULE.format("inputs", model.vocabulary_size)):
         model.trace(inputs)
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_on_batch", "__call__"])
+def test_another_rank_is_refused(method):
+    model = models.MemN2N(11, memory_size=4)
+    inputs = {"story": np.ones((2, 4, 3), int), "question": np.ones((2,), int)}
+    message = r"`question` must have the shape \(None, None\).*question.shape=\(2,\)"
+    with pytest.raises(ValueError, match=message):
+        getattr(model, method)(inputs)

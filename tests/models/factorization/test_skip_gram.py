@@ -67,7 +67,9 @@ def test_shared_negatives_equal_their_equations(tmp_path):
     np.testing.assert_allclose(
         plain(loss(weights, logits)), each.sum(-1), rtol=1e-5, atol=1e-6
     )
-    far = NegativeSamplingLoss()(np.array([[1.0, -1, 0]]), np.array([[-90.0, 80, 99]]))
+    far = NegativeSamplingLoss()(
+        np.array([[[1.0, -1, 0]]]), np.array([[[-90.0, 80, 99]]])
+    )
     assert float(plain(far)) == pytest.approx(170)
 
     model.save(tmp_path / "shared.keras")
@@ -158,6 +160,20 @@ def test_arguments(royal):
         SkipGram.from_vectors(["a"], np.ones((2, 3)))
     with pytest.raises(ValueError, match="`dim` must be at least 1"):
         SkipGram(2, dim=0)
+    with pytest.raises(ValueError, match=r"must be True or False.*shared_negatives=22"):
+        SkipGram(2, shared_negatives=22)
+
+
+def test_labels_of_the_other_kind_are_refused():
+    shared = SkipGram(3, shared_negatives=True)
+    for loss in ("binary_crossentropy", keras.losses.BinaryCrossentropy()):
+        with pytest.raises(
+            ValueError, match=r"must be a `NegativeSamplingLoss`.*loss="
+        ):
+            shared.compile("adam", loss)
+    shared.compile("adam", NegativeSamplingLoss())
+    with pytest.raises(ValueError, match=r"rows, centers, contexts.*shape=\(2, 3\)"):
+        NegativeSamplingLoss()(np.ones((2, 3)), np.ones((2, 3)))
 
 
 def test_words_are_kept_in_the_file(royal, tmp_path):
