@@ -38,7 +38,11 @@ def run(arguments: list[str]) -> tuple[int, bool]:
     with subprocess.Popen(
         [*command, *arguments],
         cwd=ROOT,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        env={
+            **os.environ,
+            "PYTHONUNBUFFERED": "1",
+            "TESTS_TAKE_ONE_PROCESSOR": "1",  # see processors.py
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
