@@ -23,6 +23,11 @@ class Recorder:
         return self.function(*args, **kwargs)
 
     @property
+    def recordings(self) -> int:
+        """Returns 0."""
+        return 0
+
+    @property
     def reasons(self) -> list[str]:
         """Returns an empty list: nothing is refused, because nothing is recorded."""
         return []

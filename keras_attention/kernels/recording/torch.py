@@ -156,6 +156,11 @@ class Recorder:
         return any(done) and all(d or e.calls < 2 for d, e in zip(done, entries))
 
     @property
+    def recordings(self) -> int:
+        """The number of signatures that are recorded."""
+        return sum(entry.program is not None for entry in self._entries.values())
+
+    @property
     def reasons(self) -> list[str]:
         """Returns why signatures are not recorded, without repetitions."""
         found = (entry.reason for entry in self._entries.values())

@@ -88,8 +88,13 @@ class RecordedModel(keras.Model):
         export_model(*args, **kwargs)
 
     @property
+    def recordings(self) -> int:
+        """The number of signatures that are replayed now; 0 on other backends."""
+        return self._recorder.recordings
+
+    @property
     def refusals(self) -> list[str]:
-        """Why calls are not recorded; [] if all are, and on other backends."""
+        """Why signatures are not recorded, each reason once; [] on other backends."""
         return self._recorder.reasons
 
     def get_config(self) -> dict[str, Any]:
@@ -128,7 +133,8 @@ def recorded(model: keras.layers.Layer) -> RecordedModel:
     A call is not recorded if it reads the values of a tensor (as Python control flow
     that depends on data does), draws random numbers by a `SeedGenerator` of Keras (as
     `GaussianNoise` does, and `Dropout` with a seed), adds a loss, or changes an
-    attribute of a layer. It then runs as usual, and the property `refusals` says why.
+    attribute of a layer. It then runs as usual, and the property `refusals` says why;
+    `recordings` is the number of signatures that are replayed.
     Nothing is recorded after `compile(run_eagerly=True)`.
 
     On JAX and TensorFlow, where `fit` and `predict` are compiled, and inside another

@@ -171,9 +171,10 @@ class Scaled(layers.Layer):
 def test_an_item_of_a_list_or_dict_counts():
     layer, x = Scaled(), np.ones((B, D), "float32")
     fast = keras_attention.recorded(layer)
-    for factor in (1.0, 1.0, 1.0, 3.0, 3.0):
+    for factor, recordings in ((1.0, 0), (1.0, 1), (1.0, 1), (3.0, 0), (3.0, 0)):
         layer.settings[0]["factor"] = factor
         np.testing.assert_array_equal(ops.convert_to_numpy(fast(x)), factor * x)
+        assert fast.recordings == recordings * (BACKEND == "torch")
     assert fast.refusals == []
 
 
