@@ -31,7 +31,8 @@ def attention(
 
     The blocks are grouped into spans of P queries, which are cut without a copy.
     """
-    blocks = min(max(SPAN, band.before), band.blocks)  # of a span
+    # of a span, which is at least as long as the window before it
+    blocks = max(min(SPAN, band.blocks), band.before, 1)
     size = blocks * band.size  # P
     count = -(-band.blocks // blocks)
     batch, _, heads, _ = query.shape

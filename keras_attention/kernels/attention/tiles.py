@@ -42,7 +42,7 @@ def pays(query: Tensor, key: Tensor, value: Tensor) -> bool:
     All sizes except the batch must be static, and no export may be running.
     """
     sizes = (*query.shape[1:], *key.shape[1:], *value.shape[1:])
-    if not all(isinstance(n, int) for n in sizes):
+    if not all(isinstance(n, int) for n in sizes) or query.shape[0] == 0:
         return False
     return query.shape[1] * key.shape[1] >= LEAST and not is_exporting()
 

@@ -73,7 +73,7 @@ class _Shortening(torch.fx.Interpreter):
         # Keep operations on memory that this step or the next step writes to.
         self.kept = {p for node in output.all_input_nodes for p in self._places(node)}
         for node in self.nodes.nodes:
-            for argument in _written(node):
+            for argument in written(node):
                 self.kept.update(self._places(argument))
 
     def run_node(self, n: Any) -> Any:
@@ -105,7 +105,7 @@ class _Shortening(torch.fx.Interpreter):
         ):
             return False
         tags = getattr(node.target, "tags", ())
-        if torch.Tag.nondeterministic_seeded in tags or _written(node):
+        if torch.Tag.nondeterministic_seeded in tags or written(node):
             return False
         nodes = (node, *node.all_input_nodes)
         return not any(self._places(one) & self.kept for one in nodes)
@@ -192,7 +192,7 @@ def _is_weight(node: Any) -> bool:
     return any("lift_fresh" not in str(user.target) for user in node.users)
 
 
-def _written(node: Any) -> list[Any]:
+def written(node: Any) -> list[Any]:
     """Returns the nodes that an operation writes to."""
     schema = getattr(node.target, "_schema", None)
     if node.op != "call_function" or schema is None or not schema.is_mutable:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -52,7 +52,10 @@ def will_be_known(tensor: Tensor) -> bool:
     return False
 
 
-replaying = contextmanager(lambda owner: iter((None,)))
+@contextmanager
+def replaying(owner: Any) -> Iterator[None]:
+    """Context manager without an effect."""
+    yield
 
 
 def is_replaying(owner: Any) -> bool:

@@ -22,15 +22,15 @@ changes attributes of its layers, or gives other numbers when it is replayed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from itertools import chain
-from operator import is_
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import torch
+
+# No public names tell in which scope of Keras or mode of torch a call runs.
 from keras.src.backend.common.stateless_scope import in_stateless_scope
 from keras.src.backend.common.variables import get_autocast_scope
 from torch.utils._python_dispatch import _get_current_dispatch_mode
@@ -44,13 +44,13 @@ from keras_attention.kernels.recording.torch_facts import (
 )
 from keras_attention.kernels.recording.torch_program import Program
 from keras_attention.kernels.recording.torch_rewrite import Unrecordable
+from keras_attention.kernels.recording.torch_state import RandomState, State
 from keras_attention.kernels.recording.torch_structures import (
-    PLAIN,
     plan,
     signature,
     with_tensors,
 )
-from keras_attention.kernels.recording.torch_trace import Call
+from keras_attention.kernels.recording.torch_trace import ADDS_LOSS, Call
 
 Tensor = Any
 Structure = Any
@@ -68,13 +68,7 @@ __all__ = [
 MOST_PROGRAMS = 64  # of one recorder; the oldest is dropped
 # Seconds that a recording takes for each operation of a call without its gradient
 COST = 2.5e-3
-MOST_ITEMS = 256  # of a list or dict whose items are compared
 MOST_MISSES = 8  # calls of a recording whose decisions had another result
-_HOOKS = (
-    *("_forward_hooks", "_forward_pre_hooks"),
-    *("_backward_hooks", "_backward_pre_hooks"),
-)
-_CONTAINERS = (list, dict, set, tuple)
 _recording: ContextVar[bool] = ContextVar("recording", default=False)
 _owner: ContextVar[Any] = ContextVar("owner", default=None)
 
@@ -135,11 +129,19 @@ class Recorder:
             if len(self._entries) >= MOST_PROGRAMS:
                 self._entries.pop(next(iter(self._entries)))
             entry = self._entries.setdefault(key, _Entry(self.after))
-        if entry.program is not None:
-            if entry.state.is_current():
+        recording = entry.recording
+        if recording is not None:
+            if recording.state.is_current():
+                drawn = (
+                    RandomState(recording.state.seeds)
+                    if recording.program.may_end
+                    else None
+                )
                 try:
-                    return entry.program([*leaves.values()])
+                    return recording.program([*leaves.values()])
                 except Changed:
+                    if drawn is not None:
+                        drawn.restore()
                     output = self.function(*args, **kwargs)  # may raise an error
                     entry.misses += 1
                     if entry.misses > MOST_MISSES:
@@ -152,13 +154,13 @@ class Recorder:
     def has_settled(self) -> bool:
         """Whether all signatures of more than one call are recorded or refused."""
         entries = self._entries.values()
-        done = [bool(entry.program or entry.reason) for entry in entries]
+        done = [bool(entry.recording or entry.reason) for entry in entries]
         return any(done) and all(d or e.calls < 2 for d, e in zip(done, entries))
 
     @property
     def recordings(self) -> int:
         """The number of signatures that are recorded."""
-        return sum(entry.program is not None for entry in self._entries.values())
+        return sum(entry.recording is not None for entry in self._entries.values())
 
     @property
     def reasons(self) -> list[str]:
@@ -177,8 +179,11 @@ class Recorder:
             entry.calls += 1
             return output
         structure = plan((args, kwargs), {})
-        before = _State(self.layers())
+        before = State(self.layers())
         output = self.function(*args, **kwargs)
+        if before.has_losses():  # a second call would remove them
+            entry.refuse(ADDS_LOSS)
+            return output
         if not (before.is_plain and before.is_current()):
             entry.changes += 1
             if entry.changes > 1:
@@ -192,7 +197,7 @@ class Recorder:
                 entry.after = max(self.after, COST * entry.operations)
                 if entry.waits:
                     return output
-            entry.program, entry.state = call.record(), before
+            entry.recording = _Recording(call.record(), before)
         except Unrecordable as error:
             entry.refuse(str(error))
         finally:
@@ -200,12 +205,18 @@ class Recorder:
         return output
 
 
+class _Recording(NamedTuple):
+    """A recorded call and the state in which it holds."""
+
+    program: Program
+    state: State
+
+
 class _Entry:
     """What is known of one signature."""
 
     def __init__(self, after: float) -> None:
-        self.program: Program | None = None
-        self.state: Any = None
+        self.recording: _Recording | None = None
         self.seconds, self.after, self.operations = 0.0, after, 0
         self.calls = self.misses = self.changes = self.drops = 0
         self.reason = ""
@@ -217,74 +228,12 @@ class _Entry:
 
     def drop(self) -> None:
         """Drops the recording, and waits longer each time before the next one."""
-        self.program = self.state = None
+        self.recording = None
         self.drops += 1
         self.seconds, self.after = 0.0, 2.0**self.drops / 4
 
     def refuse(self, reason: str) -> None:
-        self.reason, self.program, self.state = reason, None, None
-
-
-class _State:
-    """The weights and the attributes of layers at the time of a recording."""
-
-    def __init__(self, layers: Sequence[Any]) -> None:
-        distinct = {id(layer): layer for layer in layers}.values()
-        found = {id(v): v for layer in distinct for v in layer.variables}
-        self.variables = list(found.values())
-        self._weights = [(v, v._value) for v in self.variables]
-        self.is_plain = all(type(w) in PLAIN for _, w in self._weights)
-        self._places = [
-            (w.data_ptr(), w.requires_grad) for _, w in self._weights if self.is_plain
-        ]
-        self._dicts = [layer.__dict__ for layer in distinct]
-        self._values = [*chain.from_iterable(d.values() for d in self._dicts)]
-        sized = {id(x): x for x in self._values if isinstance(x, (list, dict, set))}
-        # Of Keras' own attributes, the lengths tell all.
-        keras_names = vars(keras.layers.Layer()).keys()
-        own = (x for d in self._dicts for n, x in d.items() if n not in keras_names)
-        self._filled = [x for x in _containers(own) if 0 < len(x) <= MOST_ITEMS]
-        self._items = [*_items(self._filled)]
-        sized.update((id(x), x) for x in self._filled if not isinstance(x, tuple))
-        self._sized = list(sized.values())
-        self._sizes = [*map(len, self._sized)]
-        self._hooks = [d[name] for d in self._dicts for name in _HOOKS if name in d]
-
-    def is_current(self) -> bool:
-        """Returns whether all weights and attributes are still the same objects."""
-        for (variable, weight), place in zip(self._weights, self._places):
-            if variable._value is not weight:
-                return False
-            if (weight.data_ptr(), weight.requires_grad) != place:
-                return False
-        values = chain.from_iterable(d.values() for d in self._dicts)
-        return (
-            sum(map(len, self._dicts)) == len(self._values)
-            and all(map(is_, values, self._values))
-            and [*map(len, self._sized)] == self._sizes
-            and all(map(is_, _items(self._filled), self._items))
-            and not any(self._hooks)
-            and not torch.nn.modules.module._has_any_global_hook()
-        )
-
-
-def _containers(values: Iterable[Any]) -> list[Any]:
-    """Returns the lists, dicts and sets among the values and inside each other."""
-    found: dict[int, Any] = {}
-    rest = [x for x in values if isinstance(x, _CONTAINERS)]
-    while rest:
-        one = rest.pop()
-        if id(one) not in found:
-            found[id(one)] = one
-            if len(one) <= MOST_ITEMS:
-                rest += [x for x in _items([one]) if isinstance(x, _CONTAINERS)]
-    return list(found.values())
-
-
-def _items(containers: Iterable[Any]) -> Iterator[Any]:
-    return chain.from_iterable(
-        x.values() if isinstance(x, dict) else x for x in containers
-    )
+        self.reason, self.recording = reason, None
 
 
 def _is_plain_context() -> bool:

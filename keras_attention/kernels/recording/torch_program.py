@@ -26,6 +26,7 @@ class Layout(NamedTuple):
     read: list[Tensor]  # the weights that the gradient reads
     slopes: list[tuple[int, tuple]]  # index, with shape, strides, dtype and device
     reached: list[set[int]]  # for each gradient, the outputs that it depends on
+    decides: bool  # whether a decision with another result ends a replay
 
 
 class Program:
@@ -41,6 +42,8 @@ class Program:
 
     def __init__(self, forward: Callable, backward: Callable, layout: Layout) -> None:
         self.forward, self.backward, self.layout = forward, backward, layout
+        # Whether a replay may end after it has drawn random numbers
+        self.may_end = layout.decides and bool(layout.functions)
         self.results = layout.outputs + len(layout.assigned)
         with_slopes = {i for i, _ in layout.slopes}
         self.constant = [i for i in range(self.results) if i not in with_slopes]

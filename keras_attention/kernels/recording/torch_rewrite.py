@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from keras_attention.kernels.decoding.torch_graph import ATEN, VIEWS, _written
+from keras_attention.kernels.decoding.torch_graph import ATEN, VIEWS, written
 from keras_attention.kernels.recording import torch_code
 from keras_attention.kernels.recording.torch_facts import FUNCTIONS, HOLDS
 
@@ -31,7 +31,6 @@ LIKE = {
     ATEN.ones_like.default,
     ATEN.zeros_like.default,
 }
-FRESH = {ATEN.lift_fresh_copy.default, ATEN.lift_fresh.default}
 
 
 class Unrecordable(Exception):
@@ -112,13 +111,14 @@ class _Rewriting:
         self.written = {
             place
             for node in nodes
-            for argument in _written(node)
+            for argument in written(node)
             for place in self._places(argument)
         }
         self.changes_inputs = any(
             self._places(node) & self.written for node in self.inputs + self.weights
         )
         self.weight_places = {p for node in self.weights for p in self._places(node)}
+        self.input_places = {p for node in self.inputs for p in self._places(node)}
 
     def result(self) -> tuple[Callable, Callable, list[int]]:
         if self.changes_inputs:
@@ -149,7 +149,7 @@ class _Rewriting:
         if not isinstance(self._value(node), torch.Tensor):
             return False
         tags = getattr(node.target, "tags", ())
-        if torch.Tag.nondeterministic_seeded in tags or _written(node):
+        if torch.Tag.nondeterministic_seeded in tags or written(node):
             return False
         nodes = (node, *node.all_input_nodes)
         return not any(self._places(one) & self.written for one in nodes)
@@ -195,7 +195,7 @@ class _Rewriting:
             (*old, start), (*new, offset) = self.strides[base], self.strides[node]
             if (old, start) == (new, offset):
                 node.replace_all_uses_with(base)
-            elif base.op == "placeholder" and start != offset:
+            elif start != offset and self._places(base) & self.input_places:
                 continue  # the offset of an argument may differ
             elif base is not node.args[0] or node.target is ATEN.slice.Tensor:
                 node.target = ATEN.as_strided.default
@@ -290,7 +290,7 @@ def _has_effects(node: Node) -> bool:
     """Returns whether an operation writes to memory, draws numbers or may fail."""
     tags = getattr(node.target, "tags", ())
     random = torch.Tag.nondeterministic_seeded in tags
-    return bool(random or _written(node) or node.target is HOLDS)
+    return bool(random or written(node) or node.target is HOLDS)
 
 
 def _content(x: Tensor, is_weight: bool) -> tuple:

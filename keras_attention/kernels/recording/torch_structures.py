@@ -24,9 +24,9 @@ class Slot(NamedTuple):
 
 
 def with_tensors(x: Structure) -> Structure:
-    """Converts the NumPy arrays in a structure to tensors."""
+    """Converts the NumPy arrays of numbers in a structure to tensors."""
     kind = type(x)
-    if kind is np.ndarray:
+    if kind is np.ndarray and x.dtype.kind in "biuf":
         return keras.ops.convert_to_tensor(x)
     if kind is dict:
         return {name: with_tensors(value) for name, value in x.items()}
@@ -60,7 +60,7 @@ def signature(x: Any, leaves: dict[int, Tensor]) -> Any:
         found = signature(mask, leaves)
         return None if found is None else (own, found)
     if kind in VALUES:
-        return (kind, x)
+        return (kind, repr(x))  # 0.0 and −0.0 are equal, but not the same
     if kind is dict:
         parts = [(name, signature(value, leaves)) for name, value in x.items()]
         return None if any(part is None for _, part in parts) else (kind, *parts)

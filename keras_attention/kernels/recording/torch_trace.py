@@ -43,6 +43,7 @@ READS = (
     "a call reads the values of a tensor (a layer that draws random numbers by a "
     "SeedGenerator does), or makes one whose shape depends on them"
 )
+ADDS_LOSS = "a call adds a loss"
 _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _ERRORS = (
     *(AssertionError, AttributeError, Changed, LookupError, RuntimeError),
@@ -116,7 +117,7 @@ class Call:
         with self.scope:
             output = self.function(*args, **kwargs)
         if self.scope.losses:
-            raise Unrecordable("a call adds a loss")
+            raise Unrecordable(ADDS_LOSS)
         tensors: dict[int, Tensor] = {}
         self.output = plan(output, tensors)
         self.outputs = len(tensors)
@@ -197,6 +198,7 @@ class Call:
             read=[self.values[i] for i in read],
             slopes=list(zip(sloping, facts)),
             reached=reached,
+            decides=bool(self.facts.decisions),
         )
         program = Program(forward, backward, layout)
         self._compare(program, expected, grads, slopes)

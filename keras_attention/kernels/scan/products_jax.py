@@ -163,7 +163,9 @@ class TracedStep:
         return [x.astype(w.dtype) for w, x in zip(constants.weights, found)]
 
     def _known(self, constants: Constants) -> dict[Variable, Tensor]:
-        pairs = zip(self._names, constants, strict=True)
+        # A constant that is also used outside affine maps is the one of `others`, whose
+        # gradient the loop computes.
+        pairs = reversed(list(zip(self._names, constants, strict=True)))
         return {x: one for names, xs in pairs for x, one in zip(names, xs, strict=True)}
 
     def _walk(self, constants: Constants, product: Callable, given: Any) -> Any:
@@ -204,12 +206,14 @@ def _with_affine(equations: Any, outputs: Any, known: Any) -> list[Any]:
         uses.update(_variables(equation.invars))
     steps: dict[Variable, Any] = {}  # by the first output
     for equation in equations:
-        one = _product(equation, known) or _sum(equation, known, steps, uses)
+        one, merged = _product(equation, known), ()
+        if one is None:
+            one, merged = _sum(equation, known, steps, uses), equation.invars
         if one is None:
             steps[equation.outvars[0]] = equation
             continue
-        for x in equation.invars:
-            if isinstance(steps.get(x), Affine):
+        for x in merged:
+            if not isinstance(x, core.Literal) and isinstance(steps.get(x), Affine):
                 del steps[x]
         steps[one.out] = one
     return list(steps.values())

@@ -53,7 +53,8 @@ class ConfiguredModel(Checked, keras.Model):
 
     On torch, the steps of `fit`, `evaluate` and `predict` replay recorded calls of the
     graph, as they run compiled functions on JAX and TensorFlow. Direct calls of the
-    model, and models compiled with `run_eagerly=True`, are never recorded.
+    model, models compiled with `run_eagerly=True`, and subclasses that override
+    `train_step` or `compute_loss` are never recorded.
 
     The config of each layer is taken before training, because `quantize` changes it.
     """
@@ -102,7 +103,13 @@ class ConfiguredModel(Checked, keras.Model):
 
     def _replaying(self) -> Any:
         """Returns a context in which a step on torch replays recorded calls."""
-        return nullcontext() if self.run_eagerly else kernels.replaying(self)
+        # A step of a subclass may need second derivatives, which no recording has.
+        overridden = any(
+            getattr(type(self), name) is not getattr(ConfiguredModel, name)
+            for name in ("train_step", "compute_loss")
+        )
+        is_plain = self.run_eagerly or overridden
+        return nullcontext() if is_plain else kernels.replaying(self)
 
     def fit(self, *args: Any, **kwargs: Any) -> Any:
         self._check_data(args, kwargs)

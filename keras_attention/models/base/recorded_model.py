@@ -30,13 +30,22 @@ class RecordedModel(keras.Model):
                 "`model` must be a Keras model or layer. "
                 f"Received: model={model!r} of type {type(model).__name__}"
             )
-        super().__init__(**{"name": f"recorded_{model.name}", **kwargs})
+        own = {"name": f"recorded_{model.name}", "dtype": model.dtype_policy}
+        super().__init__(**{**own, **kwargs})
         self.model = model
         self.supports_masking = True
         self.built = model.built
         self._recorder = kernels.Recorder(
             super().__call__, lambda: list(model._flatten_layers(include_self=True))
         )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "model" and getattr(self, "_recorder", None) is not None:
+            raise AttributeError(
+                "`model` cannot be replaced; call `keras_attention.recorded` with the "
+                f"other model. Received: model={value!r}"
+            )
+        super().__setattr__(name, value)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.run_eagerly or is_recording() or kernels.in_layer_call():
@@ -127,8 +136,9 @@ def recorded(model: keras.layers.Layer) -> RecordedModel:
     A recording is dropped when a weight is replaced or frozen, an attribute of a
     layer is set, or an item of a list or dict among these attributes is replaced. Other
     Python values are part of the recording, and a later change has no effect: globals,
-    closures, and attributes of other objects. Store a number that changes in an
-    attribute of a layer, or in a `keras.Variable`.
+    closures, NumPy arrays that change in place, and attributes of other objects. Store
+    a number that changes in an attribute of a layer, or in a `keras.Variable`. A
+    recording runs the call several times, so its effects on Python values are repeated.
 
     A call is not recorded if it reads the values of a tensor (as Python control flow
     that depends on data does), draws random numbers by a `SeedGenerator` of Keras (as

@@ -24,6 +24,8 @@ CASES = {
     "fewer keys": (37, 23, 3, False, True),
     "many keys": (11, 53, 6, False, True),
     "itself": (13, 17, 1, False, False),
+    "few queries": (4, 60, 10, False, True),
+    "few queries, causal": (4, 60, 10, True, False),
 }
 
 

@@ -62,7 +62,8 @@ def warmed(fast, *args, **kwargs):
 def replays(fast):
     """The number of recordings that would be replayed now."""
     entries = fast._recorder._entries.values()
-    return sum(e.program is not None and e.state.is_current() for e in entries)
+    found = (entry.recording for entry in entries)
+    return sum(one is not None and one.state.is_current() for one in found)
 
 
 def gradients(output, sources):
@@ -391,6 +392,76 @@ class TestRandomNumbers:
         assert any(not torch.equal(found[-1], x) for x in found[:-1])
 
 
+class Decides(layers.Layer):
+    """Draws a seeded number before it looks at its input."""
+
+    def __init__(self):
+        super().__init__()
+        self.seed_generator = keras.random.SeedGenerator(7)
+
+    def call(self, x):
+        number = kernels.random_input(
+            lambda: keras.random.uniform((1,), seed=self.seed_generator)
+        )
+        return x * number if kernels.decision(x.sum() > 0) else x + number
+
+
+def test_a_replay_that_ends_draws_no_numbers():
+    outputs = []
+    for layer in (Decides(), keras_attention.recorded(Decides())):
+        torch.manual_seed(0)
+        signs = (1.0, 1.0, 1.0, 1.0, -1.0, 1.0, -1.0, 1.0)
+        outputs.append([layer(torch.full((1, 1), sign)) for sign in signs])
+    assert replays(layer) == 1
+    assert_same(*outputs)
+
+
+def split_by_keras():
+    x = keras.Input((6,))
+    one, other = keras.ops.split(x, 2, axis=1)
+    return keras.Model(x, one[:, 1:] * other[:, :2])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        split_by_keras,
+        lambda: Refused(lambda layer, x: x.unbind(1)[1]),
+        lambda: Refused(lambda layer, x: x.view(2, 2, 3).diagonal(0, 1, 2)[:, 1:] + 0),
+        lambda: Refused(lambda layer, x: x.split(2, 1)[1].split(1, 1)[1] * 2),
+    ],
+)
+def test_batches_of_one_tensor_begin_at_other_places(make):
+    whole = wave(10, 6)
+    plain = make()
+    fast = keras_attention.recorded(plain)
+    for start in range(0, 10, 2):
+        x = whole[start : start + 2]
+        assert_same(fast(x), plain(x))
+    assert replays(fast) == 1
+
+
+def test_a_loss_that_a_layer_adds_counts_at_each_step():
+    dense = layers.Dense(U, activity_regularizer="l2")
+    model = keras.Sequential([dense, layers.Dense(1)])
+    fast = keras_attention.recorded(model)
+    fast.compile(keras.optimizers.SGD(0.0), "mse")
+    x, y = wave(B, D).numpy(), wave(B, 1).numpy()
+    losses = [float(fast.train_on_batch(x, y)) for _ in range(4)]
+    assert losses == pytest.approx([losses[0]] * 4)
+    assert "adds a loss" in " ".join(fast.refusals)
+
+
+class Signed(layers.Layer):
+    def call(self, x, factor=1.0):
+        return x * float(np.copysign(1.0, factor))
+
+
+def test_the_sign_of_zero_is_part_of_a_signature():
+    fast = warmed(keras_attention.recorded(Signed()), wave(B, D), factor=0.0)
+    assert_same(fast(wave(B, D), factor=-0.0), -wave(B, D))
+
+
 def test_decisions_are_made_again_at_each_call():
     """Bahdanau's factored score holds near 0 only, so a far key ends the replay."""
     layer = BahdanauAttention(U)
@@ -477,11 +548,11 @@ def test_a_recording_is_dropped_less_and_less_often():
     model = dense_model()
     fast = warmed(keras_attention.recorded(model), wave(B, D))
     (entry,) = fast._recorder._entries.values()
-    programs = {id(entry.program): entry.program}
+    programs = {id(entry.recording): entry.recording}
     for step in range(20):
         model.layers[0].note = object()
         fast(wave(B, D, start=step))
-        programs[id(entry.program)] = entry.program
+        programs[id(entry.recording)] = entry.recording
     assert len(programs) <= 3
 
 

@@ -7,7 +7,7 @@ from keras import layers, ops
 
 import keras_attention
 from keras_attention import kernels
-from keras_attention.models import MemN2N
+from keras_attention.models import MemN2N, SkipGram
 from keras_attention.models.base import configured_model
 from keras_attention.models.base.recorded_model import RecordedModel
 
@@ -218,3 +218,56 @@ def test_export_is_that_of_the_model(monkeypatch):
     monkeypatch.setattr(model, "export", lambda *args, **more: given.append(args))
     keras_attention.recorded(model).export("path")
     assert given == [("path",)]
+
+
+def test_the_precision_is_that_of_the_model():
+    layer, x = layers.Dense(4, dtype="float32"), 1 + np.ones((B, D), "float32") / 3
+    expected = ops.convert_to_numpy(layer(x))
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        fast = keras_attention.recorded(layer)
+    finally:
+        keras.config.set_dtype_policy(before)
+    np.testing.assert_array_equal(ops.convert_to_numpy(fast(x)), expected)
+
+
+def test_the_model_cannot_be_replaced():
+    fast = keras_attention.recorded(layers.Dense(4))
+    with pytest.raises(AttributeError, match=r"`model` cannot be replaced.*Received"):
+        fast.model = layers.Dense(3)
+
+
+@pytest.mark.backends("all")
+@pytest.mark.skipif(BACKEND == "numpy", reason="the numpy backend does not train")
+def test_an_error_in_a_step_keeps_its_message():
+    def wrong(true, predicted):
+        raise ValueError("a message of the user")
+
+    model = network()
+    model.compile("sgd", wrong)
+    with pytest.raises(ValueError, match="a message of the user"):
+        model.fit(*stories(), verbose=0)
+
+
+@pytest.mark.skipif(BACKEND != "torch", reason="only torch records")
+def test_a_penalty_on_gradients_is_never_recorded(monkeypatch):
+    monkeypatch.setattr(configured_model, "RECORD_AFTER", 1e-3)
+
+    class Penalized(SkipGram):
+        def compute_loss(self, x=None, y=None, y_pred=None, *args, **more):
+            import torch
+
+            if not y_pred.requires_grad:
+                return super().compute_loss(x, y, y_pred, *args, **more)
+            weight = self.trainable_variables[0].value
+            (grad,) = torch.autograd.grad(y_pred.sum(), weight, create_graph=True)
+            penalty = (grad**2).sum()
+            return super().compute_loss(x, y, y_pred, *args, **more) + penalty
+
+    model = Penalized(V, dim=D)
+    model.compile("sgd", keras.losses.BinaryCrossentropy(from_logits=True))
+    x = {"center": np.arange(8), "context": np.ones((8, 3), int)}
+    for _ in range(30):
+        model.train_on_batch(x, np.zeros((8, 3)))
+    assert model._recorder.recordings == 0
