@@ -1,5 +1,6 @@
 """The loop over a memory on JAX against JAX's own loop over the reference step."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import keras
@@ -201,14 +202,41 @@ def test_a_mapped_loop():
     assert_close(slopes(ours), slopes(plain), 1e-4)
 
 
-def test_a_controller_in_half_precision():
-    """Only the memory is kept in float32."""
+class Twice(keras.layers.Layer):
+    """A cell with two linear layers in a row, and with weights that are used twice."""
+
+    state_size = output_size = U
+
+    def build(self, shape):
+        width = shape[-1] + U
+        self.first = self.add_weight(shape=(width, U))
+        self.second = self.add_weight(shape=(U, U))
+        self.bias = self.add_weight(shape=(1, U), initializer="ones")
+
+    def call(self, inputs, states, training=None):
+        joined = keras.ops.concatenate([inputs, states[0]], -1)
+        h = keras.ops.matmul(keras.ops.matmul(joined, self.first), self.second)
+        h = keras.ops.tanh(h + self.bias) * self.bias
+        stacked = keras.ops.stack([h, 2 * h], 1)  # (B, 2, U)
+        h = keras.ops.sum(keras.ops.matmul(stacked, self.second), 1)
+        return h, [h]
+
+
+@pytest.mark.parametrize(
+    ("controller", "dtype", "tolerance"),
+    [
+        (keras.layers.LSTMCell, "mixed_bfloat16", 0.05),  # the memory is float32
+        (lambda units, dtype: Twice(dtype=dtype), "float32", 1e-4),
+        (partial(keras.layers.SimpleRNNCell, activation=None), "float32", 1e-4),
+    ],
+    ids=["half precision", "weights used twice", "linear"],
+)
+def test_controllers(controller, dtype, tolerance):
     keras.utils.set_random_seed(1)
     from keras_attention.layers import DNC, DNCCell
 
     x = references.normal(B, 5, D, seed=1).astype("float32")
-    cell = DNCCell(keras.layers.LSTMCell(U, dtype="mixed_bfloat16"), M, W, R,
-                   dtype="mixed_bfloat16")  # fmt: skip
+    cell = DNCCell(controller(U, dtype=dtype), M, W, R, dtype=dtype)
     layer = DNC(cell, return_sequences=True)
     layer.build(x.shape)
     variables = layer.trainable_variables
@@ -225,4 +253,4 @@ def test_a_controller_in_half_precision():
     finally:
         kernels.scan = scan
     assert all(y.dtype == "float32" for y in found)
-    assert_close(found, wanted, 0.05)
+    assert_close(found, wanted, tolerance)
