@@ -203,7 +203,7 @@ def test_a_mapped_loop():
 
 
 class Twice(keras.layers.Layer):
-    """A cell with two linear layers in a row, and with weights that are used twice."""
+    """A cell with weights that are used in a linear layer, and in another way."""
 
     state_size = output_size = U
 
@@ -215,7 +215,8 @@ class Twice(keras.layers.Layer):
 
     def call(self, inputs, states, training=None):
         joined = keras.ops.concatenate([inputs, states[0]], -1)
-        h = keras.ops.matmul(keras.ops.matmul(joined, self.first), self.second)
+        h = keras.ops.tanh(keras.ops.matmul(joined, self.first))
+        h = keras.ops.matmul(h, self.second)
         h = keras.ops.tanh(h + self.bias) * self.bias
         stacked = keras.ops.stack([h, 2 * h], 1)  # (B, 2, U)
         h = keras.ops.sum(keras.ops.matmul(stacked, self.second), 1)
