@@ -226,3 +226,10 @@ def test_memory_grows_with_the_length(monkeypatch):
         return analysis.temp_size_in_bytes
 
     assert scratch(8192) < 3 * scratch(4096) < 3 * 2**24
+
+
+@pytest.mark.parametrize("window", [None, 4])
+def test_an_empty_batch(window):
+    given = [tensor(np.zeros((0, 29, heads, E), "float32")) for heads in (H, G, G)]
+    found = dot_product_attention(*given, is_causal=True, sliding_window=window)
+    assert tuple(found.shape) == (0, 29, H, E)
