@@ -195,11 +195,8 @@ class SmoothedCrossentropy(keras.losses.Loss):
         )
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "label_smoothing": self.label_smoothing,
-            "ignore_class": self.ignore_class,
-        }
+        names = ("label_smoothing", "ignore_class")
+        return {**super().get_config(), **{n: getattr(self, n) for n in names}}
 
 
 class _Total(keras.losses.Loss):
@@ -233,18 +230,21 @@ def _labels(y_true: Tensor, y_pred: Tensor) -> Tensor:
     return labels
 
 
+def _check_axes(y_pred: Tensor, wanted: str) -> None:
+    if len(y_pred.shape) != 3:
+        shape = tuple(y_pred.shape)
+        raise ValueError(f"`y_pred` must be {wanted}. Received: y_pred.shape={shape}")
+
+
 @export
 class NegativeSamplingLoss(keras.losses.Loss):
     """The loss of skip-gram with shared negative samples.
 
         Σ_p |w_p| log(1 + exp(−sign(w_p) z_p))
 
-    Labels 0 and 1, as of `SkipGrams` without shared negatives, need
-    `BinaryCrossentropy` instead: here, a 0 means that a word does not count.
-
     Call arguments:
         y_true: weights w, (R, S, P): positive for true pairs, negative for negative
-            samples, and 0 for other words.
+            samples, and 0 for other words. Labels 0 and 1 need `BinaryCrossentropy`.
         y_pred: logits z, (R, S, P).
 
     Returns:
@@ -259,12 +259,7 @@ class NegativeSamplingLoss(keras.losses.Loss):
     """
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
-        if len(y_pred.shape) != 3:
-            raise ValueError(
-                "`y_pred` must be logits of shape (rows, centers, contexts), as of "
-                "`SkipGram(shared_negatives=True)`. "
-                f"Received: y_pred.shape={tuple(y_pred.shape)}"
-            )
+        _check_axes(y_pred, "logits of shape (rows, centers, contexts)")
         weights = ops.cast(y_true, y_pred.dtype)
         z = -ops.sign(weights) * y_pred
         size = ops.abs(z)
@@ -314,11 +309,7 @@ class CoverageLoss(keras.losses.Loss):
         super().__init__(name=name, reduction=reduction, dtype=dtype)
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
-        if len(y_pred.shape) != 3:
-            raise ValueError(
-                "`y_pred` must be weights of shape (batch, queries, keys). "
-                f"Received: y_pred.shape={tuple(y_pred.shape)}"
-            )
+        _check_axes(y_pred, "weights of shape (batch, queries, keys)")
         return coverage_cost(y_pred)
 
 
@@ -402,9 +393,6 @@ class ReinforceLoss(keras.losses.Loss):
         return choices.reinforce(cost, self.weight * chosen, baseline)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "loss": keras.saving.serialize_keras_object(self.loss),
-            "weight": self.weight,
-            "baseline": self.baseline,
-        }
+        loss = keras.saving.serialize_keras_object(self.loss)
+        own = {"loss": loss, "weight": self.weight, "baseline": self.baseline}
+        return {**super().get_config(), **own}

@@ -128,7 +128,7 @@ def _pack_group(
 
 def _constant() -> Tensor:
     """Stands for a constant, which becomes an argument of the graph."""
-    raise NotImplementedError
+    raise RuntimeError("a constant of a recorded step has no value")
 
 
 def _product(node: Any, values: dict, known: dict) -> _Product | None:

@@ -132,7 +132,7 @@ class Recorder:
         recording = entry.recording
         if recording is not None:
             if recording.state.is_current():
-                drawn = (
+                random = (
                     RandomState(recording.state.seeds)
                     if recording.program.may_end
                     else None
@@ -140,8 +140,8 @@ class Recorder:
                 try:
                     return recording.program([*leaves.values()])
                 except Changed:
-                    if drawn is not None:
-                        drawn.restore()
+                    if random is not None:
+                        random.restore()
                     output = self.function(*args, **kwargs)  # may raise an error
                     entry.misses += 1
                     if entry.misses > MOST_MISSES:

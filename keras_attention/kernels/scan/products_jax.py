@@ -206,15 +206,15 @@ def _with_affine(equations: Any, outputs: Any, known: Any) -> list[Any]:
         uses.update(_variables(equation.invars))
     steps: dict[Variable, Any] = {}  # by the first output
     for equation in equations:
-        one, merged = _product(equation, known), ()
-        if one is None:
-            one, merged = _sum(equation, known, steps, uses), equation.invars
+        product = _product(equation, known)
+        one = product or _sum(equation, known, steps, uses)
         if one is None:
             steps[equation.outvars[0]] = equation
             continue
-        for x in merged:
-            if not isinstance(x, core.Literal) and isinstance(steps.get(x), Affine):
-                del steps[x]
+        if product is None:  # the sum replaces the maps that it adds
+            for x in _variables(equation.invars):
+                if isinstance(steps.get(x), Affine):
+                    del steps[x]
         steps[one.out] = one
     return list(steps.values())
 

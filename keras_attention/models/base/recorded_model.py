@@ -76,9 +76,9 @@ class RecordedModel(keras.Model):
         return self.model.compute_mask(inputs, previous_mask)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        names = _STEPS
+        names = [*_STEPS]
         if kwargs.get("metrics") or kwargs.get("weighted_metrics") or len(args) > 2:
-            names = (*names, "compute_metrics")
+            names.append("compute_metrics")
         known = ConfiguredModel, keras.Model, keras.Sequential
         for name in names:
             method = getattr(type(self.model), name, None)
@@ -93,8 +93,8 @@ class RecordedModel(keras.Model):
         super().compile(*args, **kwargs)
 
     def export(self, *args: Any, **kwargs: Any) -> None:
-        export_model = getattr(self.model, "export", super().export)
-        export_model(*args, **kwargs)
+        exported: Any = self.model if isinstance(self.model, keras.Model) else super()
+        exported.export(*args, **kwargs)
 
     @property
     def recordings(self) -> int:
