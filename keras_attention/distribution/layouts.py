@@ -32,8 +32,9 @@ def layout_map(
     must be 1 or a multiple of the axis' size. Heads of keys and values that are fewer
     than the heads of queries may stay whole.
 
-    The map has no entries for the weights of layers with other types, so such weights
-    stay whole. You may add entries for them.
+    Weights with the same path, as two models in a model can have, share an entry. They
+    stay whole if their layouts differ. The map has no entries for the weights of layers
+    with other types, so these weights stay whole. You may add entries for them.
 
     Args:
         model: a built model or layer. It may contain layers of this package anywhere.

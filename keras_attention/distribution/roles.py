@@ -137,7 +137,7 @@ def split_axes(variable: Any, roles: Roles, axis: str, size: int) -> tuple:
     rank = len(variable.shape)
     for index in roles.get(variable.name, ()):
         if -rank <= index < rank and variable.shape[index] % size == 0:
-            axes = [None] * rank
+            axes: list[str | None] = [None] * rank
             axes[index] = axis
             return tuple(axes)
     return ()

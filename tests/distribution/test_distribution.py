@@ -156,6 +156,12 @@ def test_a_users_model_with_an_entry_of_the_users(found):
     assert "not placed" not in own["text"]
 
 
+@jax_alone
+def test_weights_of_one_path_have_one_layout(found):
+    """27 rows are no multiple of 4, so the rows of the other model are not split."""
+    assert found["same_paths"] == [[["model", None]] * 4, [[None, None]] * 4]
+
+
 ERRORS = {
     "no axis": "`model_axis` must be an axis of `device_mesh`, one of "
     "['batch', 'model']. Received: model_axis='heads'",

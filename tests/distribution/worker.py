@@ -8,7 +8,7 @@ import json
 import keras
 import numpy as np
 
-from keras_attention import layers
+from keras_attention import layers, models
 from keras_attention.benchmarks.devices.cases import CASES, SIZES
 from keras_attention.benchmarks.devices.training import losses, model_parallel
 from keras_attention.distribution import check, distribute, layout_map
@@ -47,6 +47,21 @@ def shares():
         model = SIZES[name]()
         report = check(model, layout_map(model, MESH))
         found[name] = report.size_per_device / report.size
+    return found
+
+
+def same_paths():
+    """How two models in a model are split whose weights have the same paths."""
+    inputs = {
+        "center": keras.Input((), dtype="int32"),
+        "context": keras.Input((None,), dtype="int32"),
+    }
+    both = models.SkipGram(36, 16), models.SkipGram(36, 8), models.SkipGram(27, 16)
+    found = []
+    for pair in (both[:2], both[1:]):
+        model = keras.Model(inputs, [skip_gram(inputs) for skip_gram in pair])
+        report = check(model, layout_map(model, MESH))
+        found.append([weight.axes for weight in report.weights])
     return found
 
 
@@ -151,5 +166,5 @@ def errors():
 
 
 if __name__ == "__main__":
-    parts = (differences, axes, shares, a_users_model, errors)
+    parts = (differences, axes, shares, same_paths, a_users_model, errors)
     print(json.dumps({part.__name__: part() for part in parts}))

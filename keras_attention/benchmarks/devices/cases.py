@@ -154,9 +154,14 @@ def _own_model() -> keras.Model:
     return keras.Model(inputs, keras.layers.Dense(5)(x))
 
 
-_LM = {"num_layers": 2, "dim": 16, "num_heads": 4, "intermediate_dim": 32}
-_BLOCKS = {**_LM, "dropout": 0.0}
-_GATED = {
+_BLOCKS: dict[str, Any] = {
+    "num_layers": 2,
+    "dim": 16,
+    "num_heads": 4,
+    "intermediate_dim": 32,
+    "dropout": 0.0,
+}
+_GATED: dict[str, Any] = {
     "normalization": "rms",
     "gated": True,
     "attention": {"num_key_value_heads": 2, "use_bias": False},

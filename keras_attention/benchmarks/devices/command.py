@@ -4,7 +4,8 @@
 
 The first table has the largest relative difference of the losses of 5 steps from those
 of one device, and the part of the weights that a device holds with ModelParallel. The
-second table has the bytes of weights at the sizes that a user would choose.
+second table has the bytes of weights at the sizes that a user would choose. With
+`--processes`, a third table has the differences in two processes with four devices.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import keras
 import numpy as np
 
 from keras_attention.benchmarks.devices.cases import CASES, SIZES
+from keras_attention.benchmarks.devices.processes import NAMES, train
 from keras_attention.benchmarks.devices.training import MESH, losses
 from keras_attention.benchmarks.errors import UsageError
 from keras_attention.distribution import check, layout_map
@@ -30,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `devices`."""
     add = parser.add_argument
     add("--only", default="", help="train the models whose names contain this text")
+    add("--processes", action="store_true", help="train in two processes, too")
     add("--json", type=pathlib.Path, help="where to write the results")
 
 
@@ -59,6 +62,7 @@ def main(args: argparse.Namespace) -> int:
             f"| {found['part']:.3f} |",
             flush=True,
         )
+    processes = compare_processes() if args.processes else {}
     if args.json:
         about = {
             "version": __version__,
@@ -66,10 +70,11 @@ def main(args: argparse.Namespace) -> int:
             "python": platform.python_version(),
             "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         }
-        results = {"about": about, "trained": trained, "sizes": sizes}
+        results: dict[str, Any] = {"about": about, "trained": trained, "sizes": sizes}
+        results |= {"processes": processes} if processes else {}
         args.json.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
-    worst = max(max(t["DataParallel"], t["ModelParallel"]) for t in trained.values())
-    return int(worst > 1e-5)
+    both = [*trained.values(), *processes.values()]
+    return int(max(max(t["DataParallel"], t["ModelParallel"]) for t in both) > 1e-5)
 
 
 def use_virtual_devices() -> None:
@@ -91,6 +96,25 @@ def compare(name: str) -> dict[str, Any]:
     for mode in ("DataParallel", "ModelParallel"):
         found[mode] = float(np.abs(losses(CASES[name], mode) / one - 1).max())
     return {**found, "part": share(CASES[name].make())["part"]}
+
+
+def compare_processes() -> dict[str, Any]:
+    """Prints and returns how far losses in two processes differ from one device's."""
+    print("\n| two processes | DataParallel | ModelParallel |\n|---|---|---|")
+    reports = train()
+    found = {}
+    for name in NAMES:
+        one = losses(CASES[name], "one device")
+        found[name] = {
+            mode: max(
+                float(np.abs(np.array(report[name][mode]) / one - 1).max())
+                for report in reports
+            )
+            for mode in ("DataParallel", "ModelParallel")
+        }
+        row = " | ".join(f"{difference:.0e}" for difference in found[name].values())
+        print(f"| {name} | {row} |", flush=True)
+    return found
 
 
 def share(model: keras.Model) -> dict[str, Any]:

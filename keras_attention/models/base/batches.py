@@ -53,7 +53,7 @@ def _counts_and_sizes(given: dict[str, Any], is_batch: bool) -> list[tuple[int, 
         return [(count, count)]
     size = given.get("batch_size") or 32
     tested = given.get("validation_batch_size") or size
-    validation = given.get("validation_data")
+    validation: Any = given.get("validation_data")
     tests = None if validation is None else _count(validation[0])
     if given.get("validation_split") and validation is None:
         kept = int(count * (1 - given["validation_split"]))
@@ -63,6 +63,6 @@ def _counts_and_sizes(given: dict[str, Any], is_batch: bool) -> list[tuple[int, 
 
 def _count(x: Any) -> int | None:
     """Returns the number of samples of arrays, or None for other data."""
-    shapes = [getattr(part, "shape", None) for part in keras.tree.flatten(x)]
+    shapes: list[Any] = [getattr(part, "shape", None) for part in keras.tree.flatten(x)]
     is_array = shapes and all(isinstance(s, tuple) and s for s in shapes)
     return int(shapes[0][0]) if is_array else None
