@@ -101,7 +101,7 @@ def _roles_by_holder(
     elif isinstance(layer, MemoryCell):
         yield layer.interface, INPUTS
     elif isinstance(layer, layers.RelativePositionBias):
-        yield layer.embedding, WIDTH  # (buckets, H)
+        yield layer.embedding, WIDTH  # a row per bucket, a column per head
     elif isinstance(layer, MEMORY_NETWORKS):
         for part in layer._flatten_layers():
             if isinstance(part, keras.layers.Embedding):
