@@ -53,15 +53,17 @@ def shares():
 def same_paths():
     """How two models in a model are split whose weights have the same paths."""
     inputs = {
-        "center": keras.Input((), dtype="int32"),
-        "context": keras.Input((None,), dtype="int32"),
+        "center": keras.Input((), dtype="int32", name="center"),
+        "context": keras.Input((None,), dtype="int32", name="context"),
     }
     both = models.SkipGram(36, 16), models.SkipGram(36, 8), models.SkipGram(27, 16)
     found = []
     for pair in (both[:2], both[1:]):
-        model = keras.Model(inputs, [skip_gram(inputs) for skip_gram in pair])
+        other = keras.layers.Embedding(36, 4, name="other")(inputs["center"])
+        outputs = [other, *(skip_gram(inputs) for skip_gram in pair)]
+        model = keras.Model(inputs, outputs)
         report = check(model, layout_map(model, MESH))
-        found.append([weight.axes for weight in report.weights])
+        found.append({weight.path: weight.axes for weight in report.weights})
     return found
 
 
