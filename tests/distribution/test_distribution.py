@@ -213,7 +213,7 @@ def test_the_guide(tmp_path):
     script.write_text(code.replace(EIGHT, f"{EIGHT} {FLAGS}"), "utf-8")
     said = run(script, folder=tmp_path).splitlines()
     claims = re.findall(r"^ *print\(.*\)  # (.*)$", code, re.M)
-    paths = re.findall(r"^```text\n(.*?)^```$", text, re.M | re.S)[0].splitlines()
+    paths = re.findall(r"^```\n(token.*?)^```$", text, re.M | re.S)[0].splitlines()
     at = claims.index("0.25") + 1
     assert said == [*claims[:at], *paths, *claims[at:]]
     # As many lines as the page says are new.
@@ -245,11 +245,10 @@ def test_two_processes_give_the_losses_of_one(tmp_path):
     assert "Received: --batch=33, --processes=2" in done.stderr
 
 
+@pytest.mark.backends("tensorflow", "torch")
 def test_other_backends_refuse():
     """They import the module, and say what to use instead."""
     backend = keras.config.backend()
-    if backend == "jax":
-        pytest.skip("JAX serves")
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(4)])
     for call in (
         lambda: layout_map(model, None),
