@@ -2,6 +2,7 @@
 
 from keras_attention import (
     callbacks,
+    distribution,
     layers,
     losses,
     models,
@@ -16,6 +17,7 @@ from keras_attention.version import __version__
 __all__ = [
     "__version__",
     "callbacks",
+    "distribution",
     "layers",
     "losses",
     "models",

@@ -31,6 +31,7 @@ ORDER = [
     "metrics",
     "callbacks",
     "schedules",
+    "distribution",
     "text",
     "datasets",
     "visualization",

@@ -27,6 +27,10 @@ COMMANDS = {
         "keras_attention.benchmarks.capacity",
         "measure how many patterns memories of neurons hold, beside theory",
     ),
+    "devices": (
+        "keras_attention.benchmarks.devices.command",
+        "train each model on eight virtual devices and compare with one",
+    ),
     "dnc": (
         "keras_attention.benchmarks.dnc.command",
         "train DNCs to copy, sort, find ways in graphs, move blocks and read bAbI",

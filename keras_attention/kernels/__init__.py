@@ -79,6 +79,10 @@ the same functions:
   `rules` are the `Rules` that the file checks. `plain` says whether the function
   neither sorts nor draws random numbers, which JAX requires. NumPy, OpenVINO and torch
   refuse
+- `check_distribution()`: raises an error where `keras.distribution` splits no weights,
+  on all backends but JAX. `place(variable, layout)` moves a variable to a
+  `TensorLayout`; `bytes_held(variable)` is the number of its bytes on a device.
+  `SPLITS_TENSORS` says whether `keras.distribution` splits weights and batches
 - `takes_training(layer)`, `in_layer_call()`, `carried_mask(tensor)`,
   `cast_with_mask(x, dtype)`: access to private names of Keras
 - `is_traced(tensor)`: whether the values of a tensor are unknown, as inside a compiled
@@ -135,6 +139,7 @@ _memory = _kernel_of("memory_step", "jax", "tensorflow", "torch")
 _links = _kernel_of("sparse_links", "jax", "tensorflow", "torch")
 _decoding = _kernel_of("decoding", "jax", "tensorflow", "torch")
 _recording = _kernel_of("recording", "torch")
+_placement = _kernel_of("placement", "jax")
 _saved_model = _kernel_of("saved_model", "jax", "tensorflow")
 _tracing = _kernel_of("tracing", "jax", "tensorflow", "torch")
 
@@ -170,6 +175,10 @@ is_replaying = _recording.is_replaying
 random_input = _recording.random_input
 replaying = _recording.replaying
 is_traced = _tracing.is_traced
+check_distribution = _placement.check_distribution
+place = _placement.place
+SPLITS_TENSORS = _placement.SPLITS_TENSORS
+bytes_held = _placement.bytes_held
 save_function = _saved_model.save_function
 is_readable = _tracing.is_readable
 COMPLEX = _tracing.COMPLEX
@@ -183,6 +192,7 @@ __all__ = [
     "COMPLEX",
     "ERRORS",
     "INTEGERS",
+    "SPLITS_TENSORS",
     "MemoryOptions",
     "MemoryState",
     "MemoryStep",
@@ -191,9 +201,11 @@ __all__ = [
     "access_memory",
     "additive",
     "any_left",
+    "bytes_held",
     "call_layer",
     "carried_mask",
     "cast_with_mask",
+    "check_distribution",
     "compiled",
     "decision",
     "dense",
@@ -212,6 +224,7 @@ __all__ = [
     "local_attention",
     "lookup",
     "normalize",
+    "place",
     "precompute_key",
     "random_input",
     "read",

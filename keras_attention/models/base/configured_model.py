@@ -29,6 +29,7 @@ from keras_attention.layers.base.serialization import (
     as_config,
     from_entries,
 )
+from keras_attention.models.base.batches import check_batches_divide
 
 # Seconds of calls with one signature before `fit` and `predict` on torch record it. A
 # recording takes about as long.
@@ -112,30 +113,31 @@ class ConfiguredModel(Checked, keras.Model):
         return nullcontext() if is_plain else kernels.replaying(self)
 
     def fit(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_data(args, kwargs)
+        self._check_data("fit", args, kwargs)
         return super().fit(*args, **kwargs)
 
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_data(args, kwargs)
+        self._check_data("evaluate", args, kwargs)
         return super().evaluate(*args, **kwargs)
 
     def predict(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_data(args, kwargs)
+        self._check_data("predict", args, kwargs)
         return super().predict(*args, **kwargs)
 
     def train_on_batch(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_data(args, kwargs)
+        self._check_data("train_on_batch", args, kwargs)
         return super().train_on_batch(*args, **kwargs)
 
     def test_on_batch(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_data(args, kwargs)
+        self._check_data("test_on_batch", args, kwargs)
         return super().test_on_batch(*args, **kwargs)
 
     def predict_on_batch(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_data(args, kwargs)
+        self._check_data("predict_on_batch", args, kwargs)
         return super().predict_on_batch(*args, **kwargs)
 
-    def _check_data(self, args: tuple, kwargs: dict[str, Any]) -> None:
+    def _check_data(self, method: str, args: tuple, kwargs: dict[str, Any]) -> None:
+        check_batches_divide(self, method, args, kwargs)
         inputs = args[0] if args else kwargs.get("x")
         parts = inputs if isinstance(inputs, (list, tuple)) else [inputs]
         if isinstance(inputs, dict) or all(isinstance(x, np.ndarray) for x in parts):

@@ -1,0 +1,1 @@
+"""Training on several devices: the same losses, and the weights a device holds."""

@@ -1,0 +1,1 @@
+"""Where the weights of a model lie, if `keras.distribution` splits them."""

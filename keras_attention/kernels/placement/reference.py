@@ -1,0 +1,36 @@
+"""Placement on backends that `keras.distribution` does not serve."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+SPLITS_TENSORS = False
+# What to use instead, by backend.
+INSTEAD = {
+    "tensorflow": "`tf.distribute` splits batches on TensorFlow",
+    "torch": "`torch.nn.parallel.DistributedDataParallel` splits batches on torch",
+}
+
+
+def check_distribution() -> None:
+    """Raises a RuntimeError: Keras splits weights only on JAX."""
+    backend = keras.config.backend()
+    instead = f"; {INSTEAD[backend]}" if backend in INSTEAD else ""
+    raise RuntimeError(
+        "`keras_attention.distribution` needs the JAX backend, the only one on which "
+        f"`keras.distribution` splits weights{instead}. "
+        f"Received: KERAS_BACKEND={backend!r}"
+    )
+
+
+def place(variable: Any, layout: Any) -> None:
+    """Refuses to move a variable."""
+    check_distribution()
+
+
+def bytes_held(variable: Any) -> int:
+    """Refuses to count bytes."""
+    check_distribution()
+    return 0
