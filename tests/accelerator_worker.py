@@ -23,15 +23,14 @@ import numpy as np
 import torch
 from keras import ops
 from keras.src.backend.torch import core, random
+from long_calls import long_calls
 from torch._subclasses import FakeTensorMode
 from torch.utils import backend_registration
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from keras_attention import kernels, layers, models
+from keras_attention import kernels, models
 from keras_attention.models.hopfield import steps
 
 NAME = "elsewhere"
-LONG, UNITS = 1031, 16  # long enough for tiles, chunks and blocks
 # Retrieval until all states rest reads after each step whether they do.
 UNTIL_REST = ("hopfield_rest", "associative_memory")
 
@@ -43,21 +42,19 @@ class Device(backend_registration._DummyBackendModule):
         return [torch.float16, torch.bfloat16]
 
 
-class NoValues(FakeTensorMode):
-    """Tensors without values; numbers are copied to a device that is not there."""
+class Tensors(FakeTensorMode):
+    """Makes tensors without values, and refuses those that are not on the device."""
 
-    avoid_device_init = True
+    avoid_device_init = True  # numbers are copied to a device that is not there
 
-
-class OneDevice(TorchDispatchMode):
-    """Raises an error for a tensor made elsewhere, or copied from the device."""
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        found = function(*args, **(kwargs or {}))
-        made, given = devices(found), devices((args, kwargs))
-        # A Python number begins in the memory of the host, and is copied at once.
-        if made - {NAME} and (NAME in given or not given):
-            raise AssertionError(f"{function} makes a tensor on {made}")
+    def dispatch(self, function, types, args=(), kwargs=None):
+        found = super().dispatch(function, types, args, kwargs)
+        made = devices(found)
+        if made - {NAME}:
+            given = devices((args, kwargs))
+            # A Python number begins in the memory of the host, and is copied at once.
+            if NAME in given or not given:
+                raise AssertionError(f"{function} makes a tensor on {made}")
         return found
 
 
@@ -82,17 +79,16 @@ def error_of(made, call, inputs):
     call(real)  # builds it
     core.DEFAULT_DEVICE = NAME
     try:
-        with NoValues():
+        with Tensors():
             for variable in made.variables:
                 value = moved(variable._value)
                 variable._value = torch.nn.Parameter(value, value.requires_grad)
             if isinstance(made, models.AssociativeMemory):
                 made._table = moved(made._table).detach()
             given = {name: moved(tensor) for name, tensor in real.items()}
-            with OneDevice():
-                loss = call(given).float().sum()
-                if loss.requires_grad:
-                    loss.backward()
+            loss = call(given).float().sum()
+            if loss.requires_grad:
+                loss.backward()
             assert devices(loss) == {NAME}
     except Exception as error:
         where = traceback.format_exception(error)
@@ -126,31 +122,6 @@ def at_rest():
     steps.as_numpy = lambda moved: np.zeros(moved.shape)
     yield
     kernels.any_left, steps.as_numpy = held
-
-
-def long_sequences():
-    """Calls long enough for what the kernels do with long sequences."""
-    x = np.zeros((1, LONG, UNITS), "float32")
-    masked = {"x": x, "mask": np.ones((1, LONG), bool)}
-    kinds = {
-        "heads": {},
-        "near": {"sliding_window": 17},
-        "drops": {"dropout": 0.5},
-        "grouped": {"num_key_value_heads": 1},
-    }
-    for kind, more in kinds.items():
-        for causal in (False, True):
-            for inputs in ({"x": x}, masked):
-                made = layers.MultiHeadAttention(2, UNITS // 2, **more)
-                call = functools.partial(attend, made, use_causal_mask=causal)
-                yield f"long_{kind}_{causal}_{len(inputs)}", made, call, inputs
-    additive = layers.BahdanauAttention(UNITS)
-    yield "long_additive", additive, functools.partial(attend, additive), masked
-
-
-def attend(made, given, **more):
-    more = {"training": True, "value_mask": given.get("mask"), **more}
-    return made(given["x"], given["x"], **more)
 
 
 class Reads(keras.layers.Layer):
@@ -189,7 +160,7 @@ def main():
     random.torch_seed_generator = lambda seed: None  # would be on a real device
     # In inference mode, torch itself would copy numbers to the device.
     torch.inference_mode = lambda on=True: torch.set_grad_enabled(not on)
-    for name, *case in itertools.chain(rows(), long_sequences(), mistakes()):
+    for name, *case in itertools.chain(rows(), long_calls(), mistakes()):
         if sys.argv[1:] and name not in sys.argv[1:]:
             continue
         print(json.dumps([name, error_of(*case)]), flush=True)
