@@ -6,6 +6,7 @@ no device. docs/accelerators.md says what was not run.
 """
 
 import functools
+import importlib
 import json
 import os
 import pathlib
@@ -13,8 +14,11 @@ import subprocess
 import sys
 
 import keras
+import numpy as np
 import pytest
 from catalogue import ROWS, CellRow
+from gradients import gradient
+from keras import ops
 from long_calls import HEADS, long_calls
 from test_contract import arrays, rows, wrapped
 
@@ -67,6 +71,28 @@ def test_long_calls_take_the_path_of_the_platform():
             assert "callback" not in text
             if name != "additive":
                 assert ("stablehlo.while" in text) is (platform == "cpu"), name
+
+
+@pytest.mark.backends("jax", "tensorflow")
+def test_additive_scores_are_right_on_the_path_of_a_gpu(monkeypatch):
+    rng = np.random.default_rng(0)
+    shapes = (2, 37, 16), (2, 41, 16), (16,)
+    given = [rng.normal(size=shape).astype("float32") for shape in shapes]
+
+    def loss(exact):
+        return lambda *x: ops.sum(ops.tanh(kernels.additive(*x, exact)))
+
+    expected = gradient(loss(True), *given)
+    name = f"keras_attention.kernels.additive.{BACKEND}"
+    module = importlib.import_module(name)
+    if BACKEND == "jax":
+        monkeypatch.setattr(module, "platform", lambda: "gpu")
+        monkeypatch.setattr(module, "GPU_CHUNK", 2**13)  # several chunks of queries
+        monkeypatch.setattr(module, "_by_tiles", None)
+    else:
+        monkeypatch.setattr(module, "_has_xla", lambda: False)
+    for found, wanted in zip(gradient(loss(False), *given), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.backends("torch")
