@@ -1,4 +1,4 @@
-"""Training by several processes on torch: what its user writes around our models."""
+"""Training by several processes: what a user of torch or TensorFlow writes for it."""
 
 import json
 import os
@@ -10,30 +10,33 @@ import sys
 import numpy as np
 import pytest
 
-WORKER = pathlib.Path(__file__).parent / "parallel_worker.py"
+HERE = pathlib.Path(__file__).parent
 RANKS = 2
 
 
-@pytest.mark.backends("torch")
-def test_processes_train_as_one(tmp_path):
-    """The processes take 10 s to start; nothing else holds torch's DDP and FSDP2."""
-    from parallel_worker import NAMES, dense, losses, model_of
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
 
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    paths = [str(WORKER.parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+
+def run_together(commands, environments):
+    """What the processes of these scripts print last, as JSON."""
+    paths = [str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     given = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}  # this very checkout
-    command = [sys.executable, "-W", "ignore", WORKER]
     running = [
         subprocess.Popen(
-            [*map(str, [*command, rank, RANKS, port, tmp_path])],
-            env=given,
+            [sys.executable, "-W", "ignore", *map(str, command)],
+            env={**given, **more},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
-        for rank in range(RANKS)
+        for command, more in zip(commands, environments, strict=True)
     ]
     try:
         done = [process.communicate(timeout=300) for process in running]
@@ -41,7 +44,42 @@ def test_processes_train_as_one(tmp_path):
         for process in running:
             process.kill()
     assert not any(process.returncode for process in running), done
-    found = [json.loads(output.splitlines()[-1]) for output, _ in done]
+    return [json.loads(output.splitlines()[-1]) for output, _ in done]
+
+
+@pytest.mark.backends("tensorflow")
+def test_strategies_train_as_one_process(tmp_path):
+    """Three processes start in 25 s; nothing else holds TensorFlow's strategies.
+
+    `fit` with several workers ends in an error in Keras 3.15, also for one `Dense`.
+    """
+    import tensorflow as tf
+    from strategy_worker import TOKENS, train
+
+    workers = [f"127.0.0.1:{port}" for port in free_ports(RANKS)]
+    tasks = [{"type": "worker", "index": rank} for rank in range(RANKS)]
+    configs = [{"cluster": {"worker": workers}, "task": task} for task in tasks]
+    script = HERE / "strategy_worker.py"
+    found = run_together(
+        [[script, tmp_path, "mirrored"], *[[script, tmp_path, "workers"]] * RANKS],
+        [{}, *({"TF_CONFIG": json.dumps(config)} for config in configs)],
+    )
+    _, expected = train(tf.distribute.get_strategy(), tf.constant(TOKENS))
+    assert expected[0] > expected[-1]
+    for losses, replicas in found:
+        assert replicas == RANKS
+        np.testing.assert_allclose(losses, expected, rtol=1e-5)
+
+
+@pytest.mark.backends("torch")
+def test_processes_train_as_one(tmp_path):
+    """Two processes start in 10 s; nothing else holds torch's DDP and FSDP2."""
+    from parallel_worker import NAMES, dense, losses, model_of
+
+    (port,) = free_ports(1)
+    script = HERE / "parallel_worker.py"
+    commands = [[script, rank, RANKS, port, tmp_path] for rank in range(RANKS)]
+    found = run_together(commands, [{}] * RANKS)
     for name in NAMES:
         expected = losses(*model_of(name))
         assert expected[0] > expected[-1]
