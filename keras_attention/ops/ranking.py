@@ -152,7 +152,8 @@ def one_pass(
     )
     weights = ops.stop_gradient(weights)
     start = (
-        ops.full_like(x, -1),  # t, an index into the order
+        # On torch, Keras reads the value of `full_like` back from the device.
+        ops.zeros_like(x) - 1,  # t, an index into the order
         ops.zeros_like(similar[:, 0]),  # similarity of x and t
         ops.zeros_like(x),  # time at which t was written
     )

@@ -19,6 +19,7 @@ from keras_attention.kernels.additive.reference import (
     is_wide,
 )
 from keras_attention.kernels.keras import is_exporting
+from keras_attention.kernels.tracing.jax import platform
 
 Tensor = Any
 
@@ -57,10 +58,8 @@ def additive(
     (queries, width), keys = query.shape[-2:], key.shape[-2]
     q = query.reshape(-1, queries, width)  # (B, T, U)
     k = key.reshape(-1, keys, width)  # (B, S, U)
-    if jax.default_backend() == "cpu":
-        scores = _by_tiles(q, k, scale)
-    else:
-        scores = _recomputed(q, k, scale)
+    compute = _by_tiles if platform() == "cpu" else _recomputed
+    scores = compute(q, k, scale)
     return scores.reshape(*query.shape[:-1], keys)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import keras
 from keras import ops
 
@@ -21,6 +20,7 @@ from keras_attention.kernels.attention import (
     tiles_jax,
 )
 from keras_attention.kernels.keras import is_exporting
+from keras_attention.kernels.tracing.jax import platform
 
 Tensor = Any
 
@@ -40,7 +40,7 @@ def dot_product_attention(
     Tiles are used for long sequences on a CPU.
     """
     fused = (
-        jax.default_backend() == "gpu"
+        platform() == "gpu"
         and keras.backend.standardize_dtype(query.dtype) in ("float16", "bfloat16")
         and query.shape[-1] == value.shape[-1]
         and mask is None
@@ -50,7 +50,7 @@ def dot_product_attention(
         return ops.dot_product_attention(
             query, key, value, scale=scale, is_causal=is_causal
         )
-    on_cpu = jax.default_backend() == "cpu" and isinstance(query.shape[0], int)
+    on_cpu = platform() == "cpu" and isinstance(query.shape[0], int)
     symbolic = any(isinstance(x, keras.KerasTensor) for x in (query, key, value))
     if on_cpu and not symbolic and tiles.pays(query, key, value):
         q, k, v = (ops.convert_to_tensor(x) for x in (query, key, value))
@@ -72,7 +72,7 @@ def local_attention(
     """Computes attention in a sliding window by blocks or by tiles."""
     given = query, key, value
     band = None
-    if jax.default_backend() == "cpu" and _is_known(*given):
+    if platform() == "cpu" and _is_known(*given):
         band = bands.plan(*given, mask, is_causal, window)
     if band is None:
         mask = bands.merged(mask, query, key, window)
@@ -97,7 +97,7 @@ def dropout_attention(
         return None
     q, k, v = (ops.convert_to_tensor(x) for x in (query, key, value))
     dropout = dropout_jax.sample(q, k, rate, seed.next())
-    if jax.default_backend() == "cpu" and tiles.pays(q, k, v):
+    if platform() == "cpu" and tiles.pays(q, k, v):
         return tiles_jax.attention(q, k, v, mask, scale, is_causal, bias, dropout)
     return dropout_jax.attention(q, k, v, mask, scale, is_causal, bias, dropout)
 

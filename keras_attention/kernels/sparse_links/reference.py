@@ -86,13 +86,19 @@ def fade(values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
     return values * ((1 - weights[:, None]) - before)
 
 
-def follow(values: Tensor, slots: Tensor, reads: Tensor) -> tuple[Tensor, Tensor]:
+def follow(
+    values: Tensor,
+    slots: Tensor,
+    reads: Tensor,
+    segment_sum: Callable = ops.segment_sum,
+) -> tuple[Tensor, Tensor]:
     """Computes the forward and backward weights f = L w and b = Lᵀ w.
 
     Args:
         values: L, (G, K, M).
         slots: j, integers (G, K, M).
         reads: wʳ, (G, M, R).
+        segment_sum: a function such as `ops.segment_sum`.
 
     Returns:
         f and b, (G, M, R).
@@ -108,7 +114,7 @@ def follow(values: Tensor, slots: Tensor, reads: Tensor) -> tuple[Tensor, Tensor
         before = ops.reshape(before, (-1, links, number))  # w[j]
         ahead.append(ops.sum(values * before, axis=1))
         sent = ops.reshape(values * weights[:, None], (-1,))
-        received = ops.segment_sum(sent, flat, groups * number)
+        received = segment_sum(sent, flat, groups * number)
         back.append(ops.reshape(received, (-1, number)))
     return ops.stack(ahead, axis=-1), ops.stack(back, axis=-1)
 

@@ -32,7 +32,9 @@ def fade(values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
 def follow(values: Tensor, slots: Tensor, reads: Tensor) -> tuple[Tensor, Tensor]:
     """Computes the forward and backward weights, each (G, M, R)."""
     if not _applies(values, reads):
-        return reference.follow(values, slots, reads)
+        if torch.jit.is_tracing():
+            return reference.follow(values, slots, reads)
+        return reference.follow(values, slots, reads, _segment_sum)
     return _Follow.apply(values, slots, reads)
 
 
@@ -95,7 +97,7 @@ class _Follow(torch.autograd.Function):
     def backward(ctx: Any, ahead: Tensor, back: Tensor) -> tuple[Tensor | None, ...]:
         values, slots, reads, *live = ctx.saved_tensors
         if torch.is_grad_enabled():
-            pair = reference.follow(values, slots, reads)
+            pair = reference.follow(values, slots, reads, _segment_sum)
             gradients = gradients_again(pair, (values, reads), (ahead, back))
             return gradients[0], None, gradients[1]
         links = NonzeroLinks(*live)
@@ -114,10 +116,18 @@ class _Follow(torch.autograd.Function):
 def _live(values: Tensor, slots: Tensor) -> NonzeroLinks:
     _, links, number = values.shape
     flat = values.reshape(-1)
-    index = flat.nonzero()[:, 0]
+    if flat.is_cpu:
+        index = flat.nonzero()[:, 0]
+    else:  # the number of nonzero links would have to be read from the device
+        index = torch.arange(len(flat), device=flat.device)
     group = torch.div(index, links * number, rounding_mode="floor") * number
     after, before = group + index % number, group + slots.reshape(-1)[index]
     return NonzeroLinks(index, after, before, flat[index])
+
+
+def _segment_sum(data: Tensor, segments: Tensor, count: int) -> Tensor:
+    """Computes `ops.segment_sum` for rank 1; Keras waits for the device on torch."""
+    return data.new_zeros(count).index_add(0, segments, data)
 
 
 def _kept(weights: Tensor, live: NonzeroLinks) -> Tensor:

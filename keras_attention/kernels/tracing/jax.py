@@ -1,7 +1,10 @@
-"""Detection of traced or symbolic tensors on JAX."""
+"""Detection of traced or symbolic tensors on JAX, and of the platform."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import jax
@@ -25,3 +28,33 @@ def is_readable(tensor: Tensor) -> bool:
     if isinstance(tensor, jax.Array) and not isinstance(tensor, jax.core.Tracer):
         return all(device.platform == "cpu" for device in tensor.devices())
     return isinstance(tensor, np.ndarray)
+
+
+_target: ContextVar[str | None] = ContextVar("target", default=None)
+
+
+def platform() -> str:
+    """Returns the platform for which a call is computed or traced: "cpu", "gpu", "tpu".
+
+    It is that of `keras.device` or `jax.default_device`, else JAX's default.
+    """
+    target = _target.get()
+    if target is not None:
+        return target
+    device = jax.config.jax_default_device
+    if device is None:
+        return jax.default_backend()
+    return device if isinstance(device, str) else device.platform
+
+
+@contextmanager
+def traced_for(platform: str) -> Iterator[None]:
+    """Context manager in which calls are traced for a platform that may not be here.
+
+    Use it with `jax.export`. Functions that were traced before are not traced again.
+    """
+    token = _target.set(platform)
+    try:
+        yield
+    finally:
+        _target.reset(token)

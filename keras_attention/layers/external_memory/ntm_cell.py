@@ -6,6 +6,7 @@ H write heads, S shifts, V width of the output.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -156,7 +157,8 @@ class NTMCell(MemoryCell):
         return NTMState(
             cell=initial_state(self.cell, batch, self.compute_dtype),
             read=ops.zeros((batch, self.read_width), self.compute_dtype),
-            memory=ops.full((batch, slots, self.word_width), FIRST, dtype),
+            # On torch, Keras reads the value of `full` back from the device.
+            memory=FIRST * ops.ones((batch, slots, self.word_width), dtype),
             write_weights=heads(self.write_heads),
             read_weights=heads(self.read_heads),
         )
@@ -166,11 +168,11 @@ class NTMCell(MemoryCell):
     ) -> tuple[NTMState, Trace]:
         writes, reads, width = self.write_heads, self.read_heads, self.word_width
         heads, moves = writes + reads, 2 * self.shifts + 1
-        ends = np.cumsum(
-            [heads * width, writes * width, 2 * heads, heads * moves, heads]
-        )
-        keys, values, strengths, shifts, gates, erase = ops.split(
-            interface, [int(n) for n in ends], axis=-1
+        sizes = heads * width, writes * width, 2 * heads, heads * moves, heads
+        ends = [*itertools.accumulate(sizes), interface.shape[-1]]
+        # Not `ops.split`: on torch, Keras reads the ends back from the device.
+        keys, values, strengths, shifts, gates, erase = (
+            interface[..., start:end] for start, end in zip([0, *ends], ends)
         )
         # Write heads come first.
         keys = ops.reshape(ops.tanh(keys), (-1, heads, width))  # k

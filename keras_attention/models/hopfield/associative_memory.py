@@ -348,8 +348,11 @@ class AssociativeMemory(MemoryTheory):
         dtype = "float64" if table == "float64" else "float32"
         with np.errstate(over="ignore"):  # reported below
             flat = ops.stop_gradient(ops.cast(flat, dtype))
-        if not kernels.is_traced(flat):
-            check.neurons(name, check.finite(name, flat, dtype), self.kind)
+            known = flat  # its values, if they are in the memory of the host
+            if not kernels.is_readable(flat) and kernels.is_readable(x):
+                known = as_numpy(x).astype(dtype)
+        if kernels.is_readable(known):
+            check.neurons(name, check.finite(name, known, dtype), self.kind)
         return tuple(ops.shape(flat)), shaped(flat, (-1, width))
 
     @property

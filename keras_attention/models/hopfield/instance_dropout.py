@@ -43,7 +43,9 @@ class InstanceDropout(keras.layers.Layer):
             return mask
         samples = sampling.uniform(ops.shape(mask), self.seed_generator)
         samples = ops.where(mask, samples, -1.0)  # (B, S)
-        most = ops.max(samples, axis=1, keepdims=True, initial=-1.0)
+        # Not `initial=-1`: on torch, Keras reads it back from the device.
+        least = ops.pad(samples, [(0, 0), (0, 1)], constant_values=-1.0)
+        most = ops.max(least, axis=1, keepdims=True)
         stays = ops.logical_or(samples >= self.rate, samples == most)
         return ops.logical_and(mask, stays)
 

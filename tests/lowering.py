@@ -1,0 +1,42 @@
+"""Programs of layers and models on JAX for a platform that is not here."""
+
+import jax
+import keras
+import numpy as np
+from jax import export
+
+from keras_attention.kernels.tracing.jax import traced_for
+
+
+def lowered(made, call, inputs, platform, names):
+    """The program of a call and its gradients, as a GPU or a TPU would get it.
+
+    Args:
+        made: the layer or the model, built.
+        call: from inputs by name to the output.
+        inputs: arrays by name.
+        platform: "gpu" or "tpu", whose path is taken.
+        names: the platforms to lower for, "cuda" or "tpu".
+    """
+    variables = made.trainable_variables, made.non_trainable_variables
+
+    def step(weights, others, floats, rest):
+        def loss(weights, floats):
+            values = zip([*variables[0], *variables[1]], [*weights, *others])
+            with keras.StatelessScope([*values]) as scope:
+                given = {name: {**floats, **rest}[name] for name in inputs}
+                output = call(given)
+            after = [scope.get_current_value(v) for v in variables[1]]
+            return jax.numpy.sum(output.astype("float32")), (output, after)
+
+        return jax.value_and_grad(loss, (0, 1), has_aux=True)(weights, floats)
+
+    is_float = {name: array.dtype.kind == "f" for name, array in inputs.items()}
+    given = [[v.value for v in group] for group in variables]
+    given += [
+        {name: array for name, array in inputs.items() if is_float[name] == kept}
+        for kept in (True, False)
+    ]
+    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(np.shape(x), x.dtype), given)
+    with traced_for(platform):
+        return export.export(jax.jit(step), platforms=names)(*shapes)

@@ -1,0 +1,115 @@
+"""What can be held on a CPU of calls on a GPU or a TPU.
+
+Nothing is computed there. JAX lowers programs for platforms that are not here. torch
+calls on a device without memory. `test_contract.py` holds that TensorFlow's graphs name
+no device. docs/accelerators.md says what was not run.
+"""
+
+import functools
+import importlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+from catalogue import ROWS, CellRow
+from gradients import gradient
+from keras import ops
+from long_calls import HEADS, long_calls
+from test_contract import arrays, rows, wrapped
+
+from keras_attention import kernels
+
+BACKEND = keras.config.backend()
+WORKER = pathlib.Path(__file__).parent / "accelerator_worker.py"
+PLATFORMS = ("cuda", "tpu")
+# A search until states rest is not trained.
+NOT_TRAINED = ("hopfield_rest", "associative_memory")
+
+
+@pytest.mark.skipif(BACKEND != "jax", reason="JAX lowers for other platforms")
+@rows()
+def test_programs_lower_for_accelerators(row):
+    """Forward and gradients; a part of the rows a day, since all take 25 s of a core.
+
+    Rows are too small for what kernels do with long sequences, which is held below.
+    """
+    from lowering import lowered
+
+    inputs = arrays(row)
+    model = wrapped(row, inputs)
+    made = model if row.is_model else model.layers[-1]
+    once = isinstance(row, CellRow) or row.name in NOT_TRAINED
+    trains = kernels.takes_training(made) and not once
+    call = functools.partial(row.call, made, **({"training": True} if trains else {}))
+    program = lowered(made, call, inputs, "gpu", PLATFORMS)
+    assert program.platforms == PLATFORMS
+    assert "callback" not in program.mlir_module()  # the host would be waited for
+
+
+@pytest.mark.backends("jax")
+def test_long_calls_take_the_path_of_the_platform():
+    """Kernels have tiles in loops on a CPU, for its caches, and none elsewhere.
+
+    It takes 5 s, since each platform has programs of its own.
+    """
+    from lowering import lowered
+
+    for name, made, call, inputs in long_calls(dtype="mixed_bfloat16"):
+        call({k: keras.KerasTensor(v.shape, str(v.dtype)) for k, v in inputs.items()})
+        platforms = {"gpu": "cuda", "tpu": "tpu"}
+        if name in HEADS:
+            platforms["cpu"] = "cpu"
+        for platform, target in platforms.items():
+            program = lowered(made, call, inputs, platform, (target,))
+            assert program.platforms == (target,)
+            text = program.mlir_module()
+            assert "callback" not in text
+            if name != "additive":
+                assert ("stablehlo.while" in text) is (platform == "cpu"), name
+
+
+@pytest.mark.backends("jax", "tensorflow")
+def test_additive_scores_are_right_on_the_path_of_a_gpu(monkeypatch):
+    rng = np.random.default_rng(0)
+    shapes = (2, 37, 16), (2, 41, 16), (16,)
+    given = [rng.normal(size=shape).astype("float32") for shape in shapes]
+
+    def loss(exact):
+        return lambda *x: ops.sum(ops.tanh(kernels.additive(*x, exact)))
+
+    expected = gradient(loss(True), *given)
+    name = f"keras_attention.kernels.additive.{BACKEND}"
+    module = importlib.import_module(name)
+    if BACKEND == "jax":
+        monkeypatch.setattr(module, "platform", lambda: "gpu")
+        monkeypatch.setattr(module, "GPU_CHUNK", 2**13)  # several chunks of queries
+        monkeypatch.setattr(module, "_by_tiles", None)
+    else:
+        monkeypatch.setattr(module, "_has_xla", lambda: False)
+    for found, wanted in zip(gradient(loss(False), *given), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.backends("torch")
+def test_nothing_waits_for_an_accelerator():
+    """Each row, and long calls, forward and backward in a process of its own.
+
+    It takes 20 s for all rows: a device is registered for good, and tensors without
+    values take long. Nothing else holds what torch does on another device.
+    """
+    command = [sys.executable, "-W", "ignore", WORKER]
+    paths = [str(WORKER.parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    given = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}  # this very checkout
+    done = subprocess.run(command, env=given, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    errors = dict(map(json.loads, done.stdout.splitlines()))
+    mistakes = [errors.pop(name) for name in ("Reads", "Makes", "Copies")]
+    assert all(mistakes), mistakes
+    assert not {name: error for name, error in errors.items() if error}
+    long = [name for name, *_ in long_calls()]
+    assert {*errors} == {*long, *(row.name for row in ROWS)}
