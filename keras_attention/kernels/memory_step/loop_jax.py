@@ -232,12 +232,13 @@ class _Loop:
         self, interface: Tensor, mask: Tensor | None, states: State, memory: Tensor
     ) -> Any:
         """Splits ξ of all steps of a segment at once."""
-        steps, batch = interface.shape[:2]
         sizes = memory.shape[-1], states.read_weights.shape[2], 1
-        mask = None if mask is None else mask.reshape(-1, 1)
-        rows = interface.reshape(steps * batch, -1)
-        x = split_interface(rows, sizes, self.options, mask)
-        return jax.tree.map(lambda part: part.reshape(steps, batch, *part.shape[1:]), x)
+
+        # Not as rows (T B, ·): samples that are split over devices would be gathered.
+        def one(rows: Tensor, mask: Tensor | None) -> Any:
+            return split_interface(rows, sizes, self.options, mask)
+
+        return jax.vmap(one)(interface, mask)
 
     def _states_again(
         self, saved: Saved, x: Any, retention: Tensor
