@@ -26,6 +26,7 @@ from keras_attention.kernels.memory_step.gradient import step_gradient
 from keras_attention.kernels.memory_step.interface import MemoryStep, split_interface
 from keras_attention.kernels.memory_step.jax import COMPARED
 from keras_attention.kernels.memory_step.reference import MemoryState
+from keras_attention.kernels.partitioning.jax import has_devices
 from keras_attention.kernels.scan.products_jax import TracedStep
 
 Tensor = Any
@@ -232,13 +233,17 @@ class _Loop:
         self, interface: Tensor, mask: Tensor | None, states: State, memory: Tensor
     ) -> Any:
         """Splits ξ of all steps of a segment at once."""
+        steps, batch = interface.shape[:2]
         sizes = memory.shape[-1], states.read_weights.shape[2], 1
 
-        # Not as rows (T B, ·): samples that are split over devices would be gathered.
-        def one(rows: Tensor, mask: Tensor | None) -> Any:
+        def split(rows: Tensor, mask: Tensor | None) -> Any:
             return split_interface(rows, sizes, self.options, mask)
 
-        return jax.vmap(one)(interface, mask)
+        if has_devices():  # of rows (T B, ·), samples split over devices are gathered
+            return jax.vmap(split)(interface, mask)
+        mask = None if mask is None else mask.reshape(-1, 1)
+        x = split(interface.reshape(steps * batch, -1), mask)
+        return jax.tree.map(lambda part: part.reshape(steps, batch, *part.shape[1:]), x)
 
     def _states_again(
         self, saved: Saved, x: Any, retention: Tensor
