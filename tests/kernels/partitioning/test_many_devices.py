@@ -1,6 +1,6 @@
 """Kernels whose samples or heads are split over eight devices; see `many_devices.py`.
 
-One process computes all cases in about 20 seconds of CPU time, because XLA's number of
+One process computes all cases in about 30 seconds of CPU time, because XLA's number of
 devices belongs to a process. Nothing else compares partitioned programs with those of
 one device.
 """
