@@ -69,8 +69,10 @@ def _scaled(query: Tensor, scale: float | Tensor) -> tuple[Tensor, float]:
 
 def _tiles(options: tuple, *given: Tensor | None) -> Tensor:
     scale, is_causal, rate = options
-    query, key, value, mask, bias, *words = given
-    dropout = None if rate is None else dropout_jax.Dropout(*words, rate)
+    query, key, value, mask, bias, query_words, key_words = given
+    dropout = None
+    if rate is not None:
+        dropout = dropout_jax.Dropout(query_words, key_words, rate)
     return tiles_jax.attention(query, key, value, mask, scale, is_causal, bias, dropout)
 
 
@@ -137,7 +139,7 @@ def _kernel_of_part(
         found = kernel(options, query, key, value, *pairs)
         return (found.reshape(batch, queries, groups, heads, -1),)
 
-    return partitioned(part, [x for x in axes if x is not None], [axes[0]])
+    return partitioned(part, [x for x in axes if x is not None], [axes[0] or ()])
 
 
 def _in_groups(x: Tensor, groups: int) -> Tensor:
