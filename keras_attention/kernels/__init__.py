@@ -93,6 +93,9 @@ the same functions:
   booleans
 - `ERRORS`: the errors that a call with bad inputs can raise
 
+On JAX, kernels with loops over samples or heads keep these split over devices; see
+`partitioning/jax.py`.
+
 In each folder, `reference.py` uses Keras operations and runs on every backend; NumPy
 and OpenVINO use it. The other files are named after their backends.
 """

@@ -1,9 +1,12 @@
-"""The additive score on JAX, tile by tile or for one query; see `reference.py`."""
+"""The additive score on JAX, tile by tile or for one query; see `reference.py`.
+
+Samples can be split over devices.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -19,6 +22,7 @@ from keras_attention.kernels.additive.reference import (
     is_wide,
 )
 from keras_attention.kernels.keras import is_exporting
+from keras_attention.kernels.partitioning.jax import partitioned
 from keras_attention.kernels.tracing.jax import platform
 
 Tensor = Any
@@ -28,6 +32,7 @@ UNROLLED = 16
 # The most elements of an accumulator tile, in the forward and in the backward pass.
 SCORES, GRADIENTS = 2**14, 2**13
 GPU_CHUNK = 2**24
+ROWS = ("batch", None, None)  # samples can be split over devices
 
 
 def precompute_key(key: Tensor) -> Tensor | PrecomputedKey:
@@ -49,7 +54,7 @@ def additive(
     """Computes the factored form; in exports and for unknown sizes, the plain form."""
     if isinstance(key, PrecomputedKey):
         if query.shape[1] == 1 and not exact:
-            return _one_query(query, *key, scale)
+            return _one_query_of_parts()(query, *key, scale)[0]
         key = key.key
     known = all(isinstance(n, int) for n in (*query.shape, *key.shape))
     if exact or not known or not plain.pays(query, key) or is_exporting():
@@ -58,9 +63,22 @@ def additive(
     (queries, width), keys = query.shape[-2:], key.shape[-2]
     q = query.reshape(-1, queries, width)  # (B, T, U)
     k = key.reshape(-1, keys, width)  # (B, S, U)
-    compute = _by_tiles if platform() == "cpu" else _recomputed
-    scores = compute(q, k, scale)
+    if platform() == "cpu":
+        (scores,) = _tiles_of_parts()(q, k, scale)
+    else:
+        scores = _recomputed(q, k, scale)
     return scores.reshape(*query.shape[:-1], keys)
+
+
+@cache
+def _tiles_of_parts() -> Callable:
+    return partitioned(lambda *x: (_by_tiles(*x),), [ROWS, ROWS, (None,)], [ROWS])
+
+
+@cache
+def _one_query_of_parts() -> Callable:
+    inputs = [ROWS, ROWS, ROWS, (None,)]
+    return partitioned(lambda *x: (_one_query(*x),), inputs, [ROWS])
 
 
 class _Form(NamedTuple):

@@ -13,11 +13,10 @@ from keras import ops
 
 from keras_attention.kernels.attention import (
     bands,
-    bands_jax,
     dropout_jax,
+    parts_jax,
     reference,
     tiles,
-    tiles_jax,
 )
 from keras_attention.kernels.keras import is_exporting
 from keras_attention.kernels.tracing.jax import platform
@@ -54,7 +53,7 @@ def dot_product_attention(
     symbolic = any(isinstance(x, keras.KerasTensor) for x in (query, key, value))
     if on_cpu and not symbolic and tiles.pays(query, key, value):
         q, k, v = (ops.convert_to_tensor(x) for x in (query, key, value))
-        return tiles_jax.attention(q, k, v, mask, scale, is_causal, bias)
+        return parts_jax.attention(q, k, v, mask, scale, is_causal, bias)
     return reference.dot_product_attention(
         query, key, value, mask, scale, is_causal, bias
     )
@@ -78,7 +77,7 @@ def local_attention(
         mask = bands.merged(mask, query, key, window)
         return dot_product_attention(*given, mask, scale, is_causal)
     q, k, v = (ops.convert_to_tensor(x) for x in given)
-    return bands_jax.attention(q, k, v, mask, scale, band)
+    return parts_jax.local_attention(q, k, v, mask, scale, band)
 
 
 def dropout_attention(
@@ -98,7 +97,7 @@ def dropout_attention(
     q, k, v = (ops.convert_to_tensor(x) for x in (query, key, value))
     dropout = dropout_jax.sample(q, k, rate, seed.next())
     if platform() == "cpu" and tiles.pays(q, k, v):
-        return tiles_jax.attention(q, k, v, mask, scale, is_causal, bias, dropout)
+        return parts_jax.attention(q, k, v, mask, scale, is_causal, bias, dropout)
     return dropout_jax.attention(q, k, v, mask, scale, is_causal, bias, dropout)
 
 

@@ -13,10 +13,12 @@ import jax
 import jax.numpy as jnp
 import keras
 
+from keras_attention.kernels.keras import is_exporting
 from keras_attention.kernels.memory_step import reference
 from keras_attention.kernels.memory_step.gradient import step_gradient
 from keras_attention.kernels.memory_step.interface import MemoryOptions
 from keras_attention.kernels.memory_step.reference import MemoryState
+from keras_attention.kernels.partitioning.jax import has_devices, partitioned
 
 Tensor = Any
 COMPARED = 256  # the maximum number of slots for which comparing is faster than sorting
@@ -29,11 +31,35 @@ def access_memory(
     options: MemoryOptions = reference.GRAVES,
 ) -> tuple[Tensor, MemoryState]:
     """Returns the words read and the new memory."""
-    symbolic = isinstance(interface, keras.KerasTensor)
-    if symbolic or not reference.has_written_gradient(options, old):
+    if isinstance(interface, keras.KerasTensor):
         return reference.access_memory(interface, old, mask, options)
+    if not reference.has_written_gradient(options, old):
+        return _by_parts(options, interface, old, mask)
     options = options._replace(compare_slots=old.usage.shape[-1] <= COMPARED)
     return _access(options, jnp.asarray(interface), old, mask)
+
+
+def _by_parts(options: MemoryOptions, *given: Any) -> tuple[Tensor, MemoryState]:
+    """Computes the step in Keras operations. Samples can be split over devices."""
+    if not has_devices() or is_exporting():
+        return reference.access_memory(*given, options)
+    leaves, tree = jax.tree.flatten(given)
+    ranks = tuple(x.ndim for x in leaves)
+    read, *new = _step_of_part(options, tree, ranks)(*leaves)
+    return read, jax.tree.unflatten(tree.children()[1], new)
+
+
+@functools.lru_cache(maxsize=64)
+def _step_of_part(options: MemoryOptions, tree: Any, ranks: tuple[int, ...]) -> Any:
+    """Returns the partitioned step. All tensors have the samples in axis 0."""
+    inputs = [("batch", *(None,) * (rank - 1)) for rank in ranks]
+    state = inputs[1 : 1 + tree.children()[1].num_leaves]
+
+    def step(*leaves: Tensor) -> tuple[Tensor, ...]:
+        given = jax.tree.unflatten(tree, leaves)
+        return tuple(jax.tree.leaves(reference.access_memory(*given, options)))
+
+    return partitioned(step, inputs, [("batch", None, None), *state])
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))

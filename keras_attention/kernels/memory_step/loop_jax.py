@@ -26,6 +26,7 @@ from keras_attention.kernels.memory_step.gradient import step_gradient
 from keras_attention.kernels.memory_step.interface import MemoryStep, split_interface
 from keras_attention.kernels.memory_step.jax import COMPARED
 from keras_attention.kernels.memory_step.reference import MemoryState
+from keras_attention.kernels.partitioning.jax import has_devices
 from keras_attention.kernels.scan.products_jax import TracedStep
 
 Tensor = Any
@@ -234,9 +235,14 @@ class _Loop:
         """Splits ξ of all steps of a segment at once."""
         steps, batch = interface.shape[:2]
         sizes = memory.shape[-1], states.read_weights.shape[2], 1
+
+        def split(rows: Tensor, mask: Tensor | None) -> Any:
+            return split_interface(rows, sizes, self.options, mask)
+
+        if has_devices():  # of rows (T B, ·), samples split over devices are gathered
+            return jax.vmap(split)(interface, mask)
         mask = None if mask is None else mask.reshape(-1, 1)
-        rows = interface.reshape(steps * batch, -1)
-        x = split_interface(rows, sizes, self.options, mask)
+        x = split(interface.reshape(steps * batch, -1), mask)
         return jax.tree.map(lambda part: part.reshape(steps, batch, *part.shape[1:]), x)
 
     def _states_again(

@@ -1,13 +1,16 @@
-"""Sparse links on JAX."""
+"""Sparse links on JAX. Examples can be split over devices."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import jax
 import keras
 
 from keras_attention.kernels.keras import is_exporting
+from keras_attention.kernels.partitioning.jax import partitioned
 from keras_attention.kernels.sparse_links import reference
 
 Tensor = Any
@@ -17,14 +20,26 @@ def fade(values: Tensor, slots: Tensor, weights: Tensor) -> Tensor:
     """Computes the links after a write, (G, K, M)."""
     if isinstance(values, keras.KerasTensor) or is_exporting():
         return reference.fade(values, slots, weights)
-    return _fade(values, slots, weights)
+    return _fade_of_parts()(values, slots, weights)[0]
 
 
 def follow(values: Tensor, slots: Tensor, reads: Tensor) -> tuple[Tensor, Tensor]:
     """Computes the forward and backward weights, each (G, M, R)."""
     if isinstance(values, keras.KerasTensor) or is_exporting():
         return reference.follow(values, slots, reads)
-    return _follow(values, slots, reads)
+    return _follow_of_parts()(values, slots, reads)
+
+
+@cache
+def _fade_of_parts() -> Callable:
+    links, weights = ("groups", None, None), ("groups", None)
+    return partitioned(lambda *x: (_fade(*x),), [links, links, weights], [links])
+
+
+@cache
+def _follow_of_parts() -> Callable:
+    axes = "groups", None, None
+    return partitioned(lambda *x: _follow(*x), [axes] * 3, [axes] * 2)
 
 
 @jax.custom_vjp

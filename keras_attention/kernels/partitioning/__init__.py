@@ -1,0 +1,1 @@
+"""Kernels that keep tensors split over devices."""
