@@ -42,7 +42,7 @@ def access_memory(
 def _by_parts(options: MemoryOptions, *given: Any) -> tuple[Tensor, MemoryState]:
     """Computes the step in Keras operations. Samples can be split over devices."""
     if not has_devices() or is_exporting():
-        return reference.access_memory(*given, options)
+        return reference.access_memory(*given, options=options)
     leaves, tree = jax.tree.flatten(given)
     ranks = tuple(x.ndim for x in leaves)
     read, *new = _step_of_part(options, tree, ranks)(*leaves)
@@ -57,7 +57,7 @@ def _step_of_part(options: MemoryOptions, tree: Any, ranks: tuple[int, ...]) -> 
 
     def step(*leaves: Tensor) -> tuple[Tensor, ...]:
         given = jax.tree.unflatten(tree, leaves)
-        return tuple(jax.tree.leaves(reference.access_memory(*given, options)))
+        return tuple(jax.tree.leaves(reference.access_memory(*given, options=options)))
 
     return partitioned(step, inputs, [("batch", None, None), *state])
 
