@@ -116,7 +116,7 @@ def _partitioned(function: Callable[..., Tensors], layout: Layout) -> Callable:
         return tuple(next(found) if is_smooth else None for is_smooth in smooth)
 
     differentiable = jax.custom_vjp(mapped)
-    differentiable.defvjp(lambda *args: (mapped(*args), args), backward)
+    differentiable.defvjp(lambda *args: (differentiable(*args), args), backward)
     return jax.jit(differentiable)
 
 
