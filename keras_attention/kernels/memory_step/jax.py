@@ -39,11 +39,13 @@ def access_memory(
     return _access(options, jnp.asarray(interface), old, mask)
 
 
-def _by_parts(options: MemoryOptions, *given: Any) -> tuple[Tensor, MemoryState]:
+def _by_parts(
+    options: MemoryOptions, interface: Tensor, old: MemoryState, mask: Tensor | None
+) -> tuple[Tensor, MemoryState]:
     """Computes the step in Keras operations. Samples can be split over devices."""
     if not has_devices() or is_exporting():
-        return reference.access_memory(*given, options=options)
-    leaves, tree = jax.tree.flatten(given)
+        return reference.access_memory(interface, old, mask, options)
+    leaves, tree = jax.tree.flatten((interface, old, mask))
     ranks = tuple(x.ndim for x in leaves)
     read, *new = _step_of_part(options, tree, ranks)(*leaves)
     return read, jax.tree.unflatten(tree.children()[1], new)
@@ -56,8 +58,9 @@ def _step_of_part(options: MemoryOptions, tree: Any, ranks: tuple[int, ...]) -> 
     state = inputs[1 : 1 + tree.children()[1].num_leaves]
 
     def step(*leaves: Tensor) -> tuple[Tensor, ...]:
-        given = jax.tree.unflatten(tree, leaves)
-        return tuple(jax.tree.leaves(reference.access_memory(*given, options=options)))
+        interface, old, mask = jax.tree.unflatten(tree, leaves)
+        found = reference.access_memory(interface, old, mask, options)
+        return tuple(jax.tree.leaves(found))
 
     return partitioned(step, inputs, [("batch", None, None), *state])
 
