@@ -25,7 +25,7 @@ from jax import numpy as jnp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 Tensor = Any
-CHUNK = 128  # queries
+CHUNK = 64  # queries; as fast as 128 on a CPU, with less memory
 
 
 class _Ring(NamedTuple):
@@ -106,9 +106,7 @@ def _moved(x: Tensor, ring: _Ring) -> Tensor:
         return x
     if x.sharding.device_set == set(ring.mesh.devices.flat):
         return x
-    return jax.device_put(
-        x, NamedSharding(ring.mesh, PartitionSpec(None, ring.axis))
-    )
+    return jax.device_put(x, NamedSharding(ring.mesh, PartitionSpec(None, ring.axis)))
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -148,8 +146,8 @@ def _forward(
         k, v, seen = moving
         keys_at = ring.positions(k.shape[1], step)
 
-        def of_chunk(chunk: Any) -> Any:
-            q, q_at, (most, total, output) = chunk
+        def of_chunk(chunk: Any, state: Any) -> Any:
+            (q, q_at), (most, total, output) = chunk, state
             allowed = _allowed(ring, seen, q_at, keys_at)
             scores = jnp.where(allowed, _scores(ring, q, k), -jnp.inf)
             new = jnp.maximum(most, scores.max(-1))
@@ -160,15 +158,14 @@ def _forward(
             output = output * old[..., None] + more
             return new, total * old + weights.sum(-1), output
 
-        return lax.map(of_chunk, (tiles, at, state))
+        return _updated(of_chunk, (tiles, at), state)
 
     def step(i: Any, carry: Any) -> Any:
         state, moving = carry
         return add(i, state, moving), ring.pass_on(moving)
 
-    last = ring.size - 1
-    carry = lax.fori_loop(0, last, step, (start, (key, value, mask)))
-    most, total, output = add(last, *carry)
+    moving = key, value, mask
+    (most, total, output), _ = lax.fori_loop(0, ring.size, step, (start, moving))
     some = total != 0
     output = output / jnp.where(some, total, 1)[..., None]
     log_sums = jnp.where(some, most + jnp.log(jnp.where(some, total, 1)), 0)
@@ -256,8 +253,19 @@ def _chunks(x: Tensor, groups: int | None = None) -> Tensor:
     return jnp.moveaxis(x, 1, 0)
 
 
+def _updated(function: Any, chunks: Any, state: Any) -> Any:
+    """Replaces the state of each chunk in place, unlike `jax.lax.map`."""
+
+    def update(i: Any, state: Any) -> Any:
+        chunk, old = jax.tree.map(lambda x: x[i], (chunks, state))
+        new = function(chunk, old)
+        return jax.tree.map(lambda x, y: x.at[i].set(y), state, new)
+
+    return lax.fori_loop(0, len(jax.tree.leaves(state)[0]), update, state)
+
+
 def _joined(x: Tensor, length: int) -> Tensor:
     """Joins (N, B, C, G, R, V) into (B, T, H, V)."""
-    chunks, batch, size, groups, shared, width = x.shape
+    _, batch, _, groups, shared, width = x.shape
     x = jnp.moveaxis(x, 0, 1).reshape(batch, -1, groups * shared, width)
     return x[:, :length]

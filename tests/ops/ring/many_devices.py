@@ -33,42 +33,47 @@ def mesh_of(*shape):
     return keras.distribution.DeviceMesh(shape, names, devices)
 
 
-def attention(q, k, v, slope, mask=None, is_causal=False):
+def attention(q, k, v, slope, mask=None, is_causal=False, chunk=512):
     """The output and the gradients for `slope`, in float64, without a ring."""
     q, k, v, slope = (np.asarray(x, "float64") for x in (q, k, v, slope))
     shared = q.shape[2] // k.shape[2]
     scale = q.shape[-1] ** -0.5
     keys, values = (np.repeat(x, shared, 2) for x in (k, v))
-    scores = np.einsum("bthe,bshe->bhts", q, keys) * scale
-    allowed = np.ones(scores.shape, bool)
-    if mask is not None:
-        allowed &= np.asarray(mask)[:, None, None]
-    if is_causal:
-        allowed &= np.tri(*scores.shape[-2:], dtype=bool)
-    weights = np.exp(scores - scores.max(-1, keepdims=True)) * allowed
-    total = weights.sum(-1, keepdims=True)
-    weights /= np.where(total, total, 1)
-    output = np.einsum("bhts,bshv->bthv", weights, values)
-    through = np.einsum("bthv,bshv->bhts", slope, values)
-    through -= (weights * through).sum(-1, keepdims=True)
-    through *= weights * scale
-
-    def summed(x):  # over the heads that share keys
-        return x.reshape(*k.shape[:3], shared, -1).sum(3)
-
-    dq = np.einsum("bhts,bshe->bthe", through, keys)
-    dk = summed(np.einsum("bhts,bthe->bshe", through, q))
-    dv = summed(np.einsum("bhts,bthv->bshv", weights, slope))
+    output, dq = np.zeros(slope.shape), np.zeros(q.shape)
+    dk, dv = np.zeros(keys.shape), np.zeros(values.shape)
+    causal = np.tri(q.shape[1], k.shape[1], dtype=bool)
+    for start in range(0, q.shape[1], chunk):
+        rows = slice(start, start + chunk)
+        scores = np.einsum("bthe,bshe->bhts", q[:, rows], keys, optimize=True) * scale
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        if mask is not None:
+            weights *= np.asarray(mask)[:, None, None]
+        if is_causal:
+            weights *= causal[rows]
+        total = weights.sum(-1, keepdims=True)
+        weights /= np.where(total, total, 1)
+        output[:, rows] = np.einsum("bhts,bshv->bthv", weights, values, optimize=True)
+        ds = np.einsum("bthv,bshv->bhts", slope[:, rows], values, optimize=True)
+        ds -= (weights * ds).sum(-1, keepdims=True)
+        ds *= weights * scale
+        dq[:, rows] = np.einsum("bhts,bshe->bthe", ds, keys, optimize=True)
+        dk += np.einsum("bhts,bthe->bshe", ds, q[:, rows], optimize=True)
+        dv += np.einsum("bhts,bthv->bshv", weights, slope[:, rows], optimize=True)
+    dk, dv = (x.reshape(*k.shape[:3], shared, -1).sum(3) for x in (dk, dv))
     return output, dq, dk, dv
 
 
-def with_gradient(mesh, mask=None, is_causal=False):
-    def both(q, k, v, slope):
-        def output(*given):
-            options = {"mask": mask, "is_causal": is_causal}
-            return ops.ring_attention(*given, mesh, **options)
+def output(mesh, mask=None, is_causal=False):
+    """Ring attention, or attention on one device where the mesh is None."""
+    if mesh is None:
+        return ops.dot_product_attention
+    options = {"mask": mask, "is_causal": is_causal}
+    return lambda *given: ops.ring_attention(*given, mesh, **options)
 
-        found, pull = jax.vjp(output, q, k, v)
+
+def with_gradient(*options):
+    def both(q, k, v, slope):
+        found, pull = jax.vjp(output(*options), q, k, v)
         return found, *pull(slope)
 
     return jax.jit(both)
@@ -97,30 +102,30 @@ def compare(given, mesh, mask=None, is_causal=False):
 def memory(program):
     """The bytes of a device: its part of inputs and results, and what is temporary."""
     found = program.memory_analysis()
-    return sum(
-        getattr(found, f"{kind}_size_in_bytes") for kind in ("argument", "output", "temp")
-    )
+    kinds = "argument", "output", "temp"
+    return sum(getattr(found, f"{kind}_size_in_bytes") for kind in kinds)
 
 
-def sizes(length):
-    """Memory over 8 devices in parts of the memory of one, and what is gathered."""
-    x = [jax.ShapeDtypeStruct((1, length, 2, 32), "float32")] * 4
+def sizes(mesh, length):
+    """The memory of a device, in parts of what attention on one device needs."""
+    place = NamedSharding(mesh.backend_mesh, PartitionSpec(None, "sequence"))
+    shape = 1, length, 2, 32
     found = {}
-    for devices in 1, 8:
-        mesh = mesh_of(devices)
-        place = NamedSharding(mesh.backend_mesh, PartitionSpec(None, "sequence"))
-        for name, function, given in (
-            ("gradient", with_gradient(mesh), x),
-            ("forward", lambda *a: ops.ring_attention(*a, mesh), x[:3]),  # noqa: B023
-        ):
-            shapes = [jax.ShapeDtypeStruct(y.shape, y.dtype, sharding=place) for y in given]
-            program = jax.jit(function).lower(*shapes).compile()
-            found[name, devices] = memory(program)
-            gathered = re.findall(r"all-gather", program.as_text())
-            assert not gathered, gathered
-    return {
-        name: found[name, 8] / found[name, 1] for name in ("forward", "gradient")
-    } | {"bytes": list(found.values())}
+    for name, count in ("forward", 3), ("gradient", 4):
+        programs = []
+        for over in mesh, None:
+            sharding = place if over else None
+            x = jax.ShapeDtypeStruct(shape, "float32", sharding=sharding)
+            function = with_gradient(over) if count == 4 else output(over)
+            programs.append(jax.jit(function).lower(*[x] * count).compile())
+        ring, one = map(memory, programs)
+        found[name] = ring / one
+        found[f"{name} gathers"] = gathers(programs[0])
+    return found
+
+
+def gathers(program):
+    return len(re.findall("all-gather", program.as_text()))
 
 
 def batches(mesh):
@@ -128,13 +133,12 @@ def batches(mesh):
     place = NamedSharding(mesh.backend_mesh, PartitionSpec("batch", "sequence"))
     given = [jax.device_put(x, place) for x in inputs(4, 32, 32, 2)]
     program = with_gradient(mesh).lower(*given).compile()
-    gathered = re.findall(r"all-gather", program.as_text())
-    return {**compare(given, mesh), "gathered": len(gathered)}
+    return {**compare(given, mesh), "gathers": gathers(program)}
 
 
 def main():
     mesh = mesh_of(8)
-    ring.CHUNK = 8  # so that short sequences are cut, too
+    chunk, ring.CHUNK = ring.CHUNK, 8  # so that short sequences are cut, too
     mask = random.random((2, 48)) < 0.5
     mask[0] = False
     small = inputs(2, 80, 48, heads=4, groups=2)
@@ -151,9 +155,16 @@ def main():
     }
     eager = ops.ring_attention(*small[:3], mesh, mask=mask)
     found["zeros"] = not np.asarray(eager[0]).any() and np.asarray(eager[1]).all()
-    ring.CHUNK = 128
+    slopes = with_gradient(mesh, mask)(*small)[1:]
+    found["zero gradients"] = not any(np.asarray(x[0]).any() for x in slopes)
+    odd = [x[:, :12] for x in small]
+    try:
+        output(mesh)(*odd[:3])
+    except ValueError as raised:
+        found["odd length"] = str(raised)
+    ring.CHUNK = chunk
     found["8,192"] = compare(inputs(1, 8192, 8192), mesh, is_causal=True)
-    found["sizes"] = sizes(8192)
+    found["sizes"] = sizes(mesh, 8192)
     json.dump(found, sys.stdout, default=bool)
 
 
