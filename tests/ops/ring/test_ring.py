@@ -82,6 +82,17 @@ def test_one_device_is_a_ring_too():
 
 
 @ON_JAX
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_nan_and_infinity_spread_as_on_one_device(number):
+    x = np.random.default_rng(0).normal(size=(2, 6, 2, 4)).astype("float32")
+    x[0, 3, 0, 0] = number
+    wanted = np.asarray(ops.dot_product_attention(x, x, x, is_causal=True))
+    found = np.asarray(ops.ring_attention(x, x, x, one_device(), is_causal=True))
+    assert np.isnan(wanted).any()
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
+
+
+@ON_JAX
 def test_bad_arguments_are_named():
     x = np.ones((2, 6, 2, 4), "float32")
     with pytest.raises(ValueError, match="`device_mesh` must be"):
