@@ -83,6 +83,10 @@ the same functions:
   on all backends but JAX. `place(variable, layout)` moves a variable to a
   `TensorLayout`; `bytes_held(variable)` is the number of its bytes on a device.
   `SPLITS_TENSORS` says whether `keras.distribution` splits weights and batches
+- `ring_attention(query, key, value, mask, scale, is_causal, mesh, axis)`: attention
+  over a sequence that is split over the devices of a mesh, see
+  :func:`keras_attention.ops.ring_attention`; `axis_sizes(mesh)` are the sizes of the
+  axes of a mesh. Both raise an error on all backends but JAX
 - `takes_training(layer)`, `in_layer_call()`, `carried_mask(tensor)`,
   `cast_with_mask(x, dtype)`: access to private names of Keras
 - `is_traced(tensor)`: whether the values of a tensor are unknown, as inside a compiled
@@ -143,6 +147,7 @@ _links = _kernel_of("sparse_links", "jax", "tensorflow", "torch")
 _decoding = _kernel_of("decoding", "jax", "tensorflow", "torch")
 _recording = _kernel_of("recording", "torch")
 _placement = _kernel_of("placement", "jax")
+_ring = _kernel_of("ring_attention", "jax")
 _saved_model = _kernel_of("saved_model", "jax", "tensorflow")
 _tracing = _kernel_of("tracing", "jax", "tensorflow", "torch")
 
@@ -182,6 +187,8 @@ check_distribution = _placement.check_distribution
 place = _placement.place
 SPLITS_TENSORS = _placement.SPLITS_TENSORS
 bytes_held = _placement.bytes_held
+ring_attention = _ring.ring_attention
+axis_sizes = _ring.axis_sizes
 save_function = _saved_model.save_function
 is_readable = _tracing.is_readable
 COMPLEX = _tracing.COMPLEX
@@ -204,6 +211,7 @@ __all__ = [
     "access_memory",
     "additive",
     "any_left",
+    "axis_sizes",
     "bytes_held",
     "call_layer",
     "carried_mask",
@@ -232,6 +240,7 @@ __all__ = [
     "random_input",
     "read",
     "replaying",
+    "ring_attention",
     "save_function",
     "scan",
     "segments",

@@ -16,6 +16,7 @@ from keras_attention.ops import (
 from keras_attention.ops.attention import attend, attend_heads, dot_product_attention
 from keras_attention.ops.hopfield import binary_energy, energy, retrieval, streaming
 from keras_attention.ops.memory import addressing, links
+from keras_attention.ops.ring import ring_attention
 from keras_attention.ops.sequence import decoding, loop
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "positions",
     "ranking",
     "retrieval",
+    "ring_attention",
     "scores",
     "similarity",
     "sinks",

@@ -153,7 +153,7 @@ def dot_product_attention(
     Reference:
         Vaswani et al., "Attention is all you need" (2017), equation 1.
     """
-    _check_heads(query, key, value)
+    check_heads(query, key, value)
     (batch, queries, heads, width), keys = query.shape, key.shape[1]
     mask = masks.check("mask", mask, (batch, heads, queries, keys))
     bias = full_bias(bias, query, key)
@@ -222,7 +222,7 @@ def attend_heads(
         Shazeer, "Fast Transformer decoding" (2019), Ainslie et al., "GQA" (2023); the
         soft cap: Gemma Team, "Gemma 2" (2024), section 2.
     """
-    _check_heads(query, key, value)
+    check_heads(query, key, value)
     (batch, queries, heads, _), keys = query.shape, key.shape[1]
     mask = masks.check("mask", mask, (batch, heads, queries, keys))
     bias = full_bias(bias, query, key)
@@ -301,7 +301,8 @@ def _positive(window: int) -> int:
     return int(window)
 
 
-def _check_heads(query: Tensor, key: Tensor, value: Tensor) -> None:
+def check_heads(query: Tensor, key: Tensor, value: Tensor) -> None:
+    """Raises a ValueError if queries, keys and values do not fit together."""
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if len(tensor.shape) != 4:
             raise ValueError(
