@@ -39,19 +39,19 @@ def dot_product_attention(
     Tiles are used for long sequences on a CPU.
     """
     fused = (
-        platform() == "gpu"
+        mask is None
+        and bias is None
         and keras.backend.standardize_dtype(query.dtype) in ("float16", "bfloat16")
         and query.shape[-1] == value.shape[-1]
-        and mask is None
-        and bias is None
+        and platform() == "gpu"
     )
     if fused:
         return ops.dot_product_attention(
             query, key, value, scale=scale, is_causal=is_causal
         )
-    on_cpu = platform() == "cpu" and isinstance(query.shape[0], int)
     symbolic = any(isinstance(x, keras.KerasTensor) for x in (query, key, value))
-    if on_cpu and not symbolic and tiles.pays(query, key, value):
+    known = not symbolic and isinstance(query.shape[0], int)
+    if known and tiles.pays(query, key, value) and platform() == "cpu":
         q, k, v = (ops.convert_to_tensor(x) for x in (query, key, value))
         return parts_jax.attention(q, k, v, mask, scale, is_causal, bias)
     return reference.dot_product_attention(
