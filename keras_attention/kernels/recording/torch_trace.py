@@ -44,6 +44,7 @@ READS = (
     "SeedGenerator does), or makes one whose shape depends on them"
 )
 ADDS_LOSS = "a call adds a loss"
+ELSEWHERE = "a call uses a tensor that is neither an argument nor a weight"
 _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _ERRORS = (
     *(AssertionError, AttributeError, Changed, LookupError, RuntimeError),
@@ -263,6 +264,8 @@ def _reason(error: Exception) -> str:
     text = f"{type(error).__name__}: {error}"  # Keras wraps the errors of its layers
     if "DataDependent" in text or ".numpy()" in text:
         return READS
+    if "allow_non_fake_inputs" in text:
+        return ELSEWHERE
     return " ".join(text.split())[:200]
 
 

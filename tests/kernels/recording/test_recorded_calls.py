@@ -31,10 +31,8 @@ B, T, S, D, U = 2, 3, 5, 7, 11
 REFUSED = {
     "image_captioner_doubly_stochastic": "loss",
     "multi_head_regularized": "loss",
-    "ntm_cell": "values",  # Keras' `roll` reads its shift
     "dnc": "values",  # sparse links: as many as are not 0
-    "dnc_state": "values",
-    "associative_memory": "values",  # retrieves until nothing moves
+    "associative_memory": "neither",  # its patterns are no weights
     "hopfield_rest": "values",
 }
 SEEDED = {"attention_pooling", "multi_head_grouped"}  # Keras' dropout with a seed
