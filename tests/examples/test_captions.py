@@ -14,8 +14,8 @@ DATA = os.environ.get("KERAS_ATTENTION_DATA")
 )
 def test_captions_are_written_and_drawn(tmp_path):
     """A few epochs; by chance 1 caption in about 170 is exact."""
-    arguments = ["--canvases", "2000", "--digits", "5"]
-    arguments += ["--decoder", "8", "--epochs", "1"]
+    arguments = ["--canvases", "3000", "--digits", "4"]
+    arguments += ["--decoder", "8", "--epochs", "2"]
     done = run_example("captions.py", *arguments, folder=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
     figures = {
