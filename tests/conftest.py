@@ -8,13 +8,9 @@ import gc
 import zlib
 from pathlib import Path
 
-import processors
-
-processors.take_one()  # before a backend starts threads
-
-import keras  # noqa: E402
-import numpy as np  # noqa: E402
-import pytest  # noqa: E402
+import keras
+import numpy as np
+import pytest
 
 BACKEND = keras.config.backend()
 # They compile nothing, so that a test is cheap: they run all that has no marker.

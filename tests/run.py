@@ -38,11 +38,7 @@ def run(arguments: list[str]) -> tuple[int, bool]:
     with subprocess.Popen(
         [*command, *arguments],
         cwd=ROOT,
-        env={
-            **os.environ,
-            "PYTHONUNBUFFERED": "1",
-            "TESTS_TAKE_ONE_PROCESSOR": "1",  # see processors.py
-        },
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
