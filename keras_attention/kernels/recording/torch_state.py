@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from itertools import chain
 from operator import is_
 from typing import Any
@@ -36,8 +37,8 @@ class State:
         self._values = [*chain.from_iterable(d.values() for d in self._dicts)]
         sized = {id(x): x for x in self._values if isinstance(x, (list, dict, set))}
         # Of Keras' own attributes, the lengths tell all.
-        keras_names = vars(keras.layers.Layer()).keys()
-        own = (x for d in self._dicts for n, x in d.items() if n not in keras_names)
+        names = _keras_names()
+        own = (x for d in self._dicts for n, x in d.items() if n not in names)
         self._filled = [x for x in _containers(own) if 0 < len(x) <= MOST_ITEMS]
         self._items = [*_items(self._filled)]
         sized.update((id(x), x) for x in self._filled if not isinstance(x, tuple))
@@ -69,6 +70,13 @@ class State:
             and not any(self._hooks)
             and not torch.nn.modules.module._has_any_global_hook()
         )
+
+
+@cache
+def _keras_names() -> frozenset[str]:
+    """Returns the names of the attributes that each Keras layer has."""
+    # With a name of its own, it does not count in the automatic names of layers.
+    return frozenset(vars(keras.layers.Layer(name="attributes")))
 
 
 class RandomState:
