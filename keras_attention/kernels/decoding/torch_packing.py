@@ -22,8 +22,9 @@ ATEN = torch.ops.aten
 SPLIT = ATEN.split_with_sizes_copy.default
 # Packing takes as long as about half this number of steps saves.
 MIN_STEPS = 16
-# The call of a packed product costs more. It pays from about this number of weights on.
-MIN_SIZE = 2**17  # of all products of one x
+# The call of a packed product costs more. It pays if all products of one x together
+# have about this number of weights.
+MIN_SIZE = 2**17
 
 
 def pays(tensor: Tensor, steps: int) -> bool:
@@ -62,8 +63,8 @@ def use_packed(
 
     Args:
         graph: a `torch.fx.Graph`, modified in place.
-        values: the values of the nodes, extended by the new nodes.
-        known: the constants of the graph.
+        values: the values of the nodes.
+        known: the constants of the graph, extended by the new constants.
 
     Returns:
         The nodes of the new constants, with functions that compute their values.
@@ -75,52 +76,42 @@ def use_packed(
             groups.setdefault((found.x, found.bias is None), []).append((node, found))
     made: dict[Any, Callable[[], Tensor]] = {}
     for group in groups.values():
-        products = [product for _, product in group]
+        first, products = group[0][0], [product for _, product in group]
         if sum(values[one.weight].numel() for one in products) >= MIN_SIZE:
-            _pack_group(graph, values, known, made, group[0][0], products)
+            rows = len(values[products[0].x])
+            _pack_group(graph, known, made, first, products, rows)
     return made
 
 
 def _pack_group(
     graph: Any,
-    values: dict[Any, Any],
     known: dict[Any, Tensor],
     made: dict[Any, Callable[[], Tensor]],
     first: Any,
     products: list[_Product],
+    rows: int,
 ) -> None:
     """Computes products of one x by one packed product, before the node `first`."""
-    x, rows = products[0].x, len(values[products[0].x])
     weights = [known[one.weight] for one in products]
     biases = [known[one.bias] for one in products if one.bias is not None]
 
-    def add(call: Any, args: tuple, value: Any) -> Any:
-        node = graph.call_function(call, args)
-        values[node] = value
-        return node
-
     def constant(make: Callable[[], Tensor], like: Tensor) -> Any:
-        node = add(_constant, (), like)
+        node = graph.call_function(_constant)
         known[node], made[node] = like, make
         return node
 
+    x = first.args[-2]  # it may have become the result of another packed product
     with graph.inserting_before(first):
         weight = constant(partial(pack, weights, rows), weights[0])
         bias = constant(partial(torch.cat, biases), biases[0]) if biases else None
-        value = torch.cat([values[one.result] for one in products], 1)
         call = torch.ops.mkldnn._linear_pointwise.default
-        results = [add(call, (x, weight, bias, "none", [], ""), value)]
+        results = [graph.call_function(call, (x, weight, bias, "none", [], ""))]
         if len(products) > 1:
-            sizes, parts = (
-                [one.shape[1] for one in weights],
-                [one.result for one in products],
-            )
-            split = add(
-                SPLIT, (*results, sizes, 1), tuple(values[one] for one in parts)
-            )
+            sizes = [one.shape[1] for one in weights]
+            split = graph.call_function(SPLIT, (*results, sizes, 1))
             results = [
-                add(operator.getitem, (split, n), values[one])
-                for n, one in enumerate(parts)
+                graph.call_function(operator.getitem, (split, n))
+                for n in range(len(products))
             ]
     for node, one in zip(results, products, strict=True):
         one.result.replace_all_uses_with(node)
