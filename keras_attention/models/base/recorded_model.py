@@ -131,7 +131,7 @@ def recorded(model: keras.layers.Layer) -> RecordedModel:
 
     A recording takes about 1 ms for each operation, once for each signature; the last
     64 are kept. Pad sequences to a few lengths, and measure: if a few operations take
-    most of the time, a recording gains nothing.
+    most of the time, a recording gains little.
 
     A recording is dropped when a weight is replaced or frozen, an attribute of a
     layer is set, or an item of a list or dict among these attributes is replaced. Other
