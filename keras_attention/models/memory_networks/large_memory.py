@@ -225,7 +225,7 @@ class LargeMemory:
         slots = None
         if self.index is not None:
             text = np.concatenate([words, *self.facts[found]])
-            slots = self.index.candidates(text)
+            slots = self.index.candidates(text, query)
         if slots is None:
             slots = self._all
             similar = (self._keys @ query)[slots]
