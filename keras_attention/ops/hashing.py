@@ -9,21 +9,38 @@ pairs (bucket, fact).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
+
+BLOCK = 2**17  # facts indexed at a time
 
 
 def inverted_index(
-    facts: np.ndarray, buckets: np.ndarray
+    facts: np.ndarray,
+    buckets: np.ndarray,
+    allocate: Callable[..., np.ndarray] = np.empty,
+    progress: Callable[[int], Any] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Lists the facts of each bucket. A fact is in the buckets of all its words.
 
+    A counting sort by blocks of facts: the first pass counts the facts of each bucket,
+    the second pass puts each fact in its place.
+
     Args:
-        facts: integers (N, L), 0 is padding.
+        facts: integers (N, L), 0 is padding. The array may be mapped from a file.
         buckets: integers (V,), the bucket of each word; −1 for a word without a bucket.
+        allocate: makes the array `members` from its length and dtype. It may map a
+            file.
+        progress: receives the number of facts done, from 0 to 2 N over both passes.
 
     Returns:
-        `members`, int64 (P,), the indices of the facts, ascending within each bucket;
+        `members`, uint32 (P,), the indices of the facts, ascending within each bucket;
         and `starts`, int64: bucket b is `members[starts[b] : starts[b + 1]]`.
+
+    Raises:
+        ValueError: if there are 2³² facts or more.
 
     Example:
 
@@ -34,15 +51,70 @@ def inverted_index(
     >>> members.tolist(), starts.tolist()
     ([0, 0, 1, 2], [0, 1, 4])
     """
-    size = max(len(facts), 1)
+    if len(facts) >= 2**32:
+        raise ValueError(
+            f"`facts` must be fewer than 2³². Received: len(facts)={len(facts)}"
+        )
+    blocks = range(0, len(facts), BLOCK)
+    count = np.zeros(buckets.max(initial=-1) + 1, "int64")
+    for start in blocks:
+        bucket, _ = _pairs(facts[start : start + BLOCK], buckets)
+        count += np.bincount(bucket, minlength=len(count))
+        if progress is not None:
+            progress(min(start + BLOCK, len(facts)))
+    starts = np.concatenate([[0], np.cumsum(count)])
+    members = allocate(int(starts[-1]), "uint32")
+    place = starts[:-1].copy()
+    for start in blocks:
+        bucket, fact = _pairs(facts[start : start + BLOCK], buckets)
+        first = np.flatnonzero(np.diff(bucket, prepend=-1))
+        number = np.diff(first, append=len(bucket))
+        here = bucket[first]
+        shift = np.repeat(place[here] - first, number)
+        members[np.arange(len(bucket)) + shift] = fact + start
+        place[here] += number
+        if progress is not None:
+            progress(len(facts) + min(start + BLOCK, len(facts)))
+    return members, starts
+
+
+def _pairs(facts: np.ndarray, buckets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the different pairs of bucket and fact, ascending: two int64 (P,)."""
     fact, place = np.nonzero(facts)
     bucket = buckets[facts[fact, place]]
     fact, bucket = fact[bucket >= 0], bucket[bucket >= 0]
-    # Unique pairs, sorted by bucket, then by fact.
-    pairs = np.unique(bucket.astype("int64") * size + fact)  # (P,)
-    bucket, fact = np.divmod(pairs, size)
-    ends = np.arange(buckets.max(initial=-1) + 2)
-    return fact.astype("int64"), np.searchsorted(bucket, ends)
+    pairs = np.sort(bucket.astype("int64") << 32 | fact)  # (P,)
+    pairs = pairs[np.diff(pairs, prepend=-1) != 0]
+    return pairs >> 32, pairs & (2**32 - 1)
+
+
+def merged_index(
+    indexes: Sequence[tuple[int, np.ndarray, np.ndarray]],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Joins indexes of consecutive facts; equals the index of all these facts.
+
+    Args:
+        indexes: for each index the number of its facts, and `members` and `starts` as
+            `inverted_index` returns them.
+
+    Returns:
+        `members` and `starts`, as `inverted_index` returns them.
+    """
+    size = max(len(starts) for _, _, starts in indexes) - 1
+    counts = [
+        np.pad(np.diff(starts), (0, size + 1 - len(starts))) for *_, starts in indexes
+    ]
+    joined = np.concatenate([[0], np.cumsum(np.sum(counts, axis=0))]).astype("int64")
+    members = np.empty(joined[-1], "uint32")
+    place, first = joined[:-1].copy(), 0
+    for (facts, own, starts), count in zip(indexes, counts):
+        shift = np.repeat(
+            place - np.pad(starts[:-1], (0, size + 1 - len(starts))), count
+        )
+        members[np.arange(len(own)) + shift] = own + np.uint32(first)
+        place += count
+        first += facts
+    return members, joined
 
 
 def sharing(
@@ -67,8 +139,52 @@ def sharing(
     wanted = wanted[wanted >= 0]
     if not len(wanted):
         return None
+    wanted = wanted[wanted + 1 < len(starts)]
     found = [members[starts[b] : starts[b + 1]] for b in wanted]
-    return found[0] if len(found) == 1 else np.unique(np.concatenate(found))
+    return united(found)
+
+
+def united(lists: list[np.ndarray]) -> np.ndarray:
+    """Joins ascending lists of facts without duplicates: ascending int64."""
+    if len(lists) == 1:
+        return lists[0].astype("int64")
+    found = np.sort(np.concatenate(lists)) if lists else np.zeros(0, "int64")
+    return found[np.diff(found.astype("int64"), prepend=-1) != 0].astype("int64")
+
+
+def rarest(lists: list[np.ndarray], budget: int) -> np.ndarray:
+    """Selects about `budget` facts that share the rarest words.
+
+    1. The facts of the rarest words, as many whole lists as the budget holds.
+    2. Of the remaining lists: the facts that stand in two of them.
+    3. The newest facts of each remaining list, in equal parts.
+
+    If step 2 or 3 has too many facts, the newest of them are selected.
+
+    Args:
+        lists: for each word its facts, ascending integers.
+        budget: the largest number of selected facts.
+
+    Returns:
+        int64, at most `budget` facts in ascending order.
+    """
+    lists = sorted(lists, key=len)
+    whole = int(np.searchsorted(np.cumsum([len(x) for x in lists]), budget, "right"))
+    found, rest = united(lists[:whole]), lists[whole:]
+    if not rest:
+        return found
+    room = budget - len(found)
+    twice = [common(a, b) for n, a in enumerate(rest) for b in rest[n + 1 :]]
+    chosen = united(twice)[-room:] if room else found[:0]
+    room -= len(chosen)
+    newest = [x[len(x) - room // len(rest) :] for x in rest]
+    return united([found, chosen, *newest])
+
+
+def common(fewer: np.ndarray, more: np.ndarray) -> np.ndarray:
+    """Returns what two ascending lists without duplicates have in common."""
+    place = np.minimum(np.searchsorted(more, fewer), len(more) - 1)
+    return fewer[more[place] == fewer]
 
 
 def telling_words(facts: np.ndarray, max_share: float) -> np.ndarray:
@@ -88,11 +204,21 @@ def telling_words(facts: np.ndarray, max_share: float) -> np.ndarray:
         raise ValueError(
             f"`max_share` must be above 0. Received: max_share={max_share}"
         )
-    ordered = np.sort(facts, axis=1)
-    # Count each word once per fact.
-    first = np.diff(ordered, axis=1, prepend=0) != 0
-    count = np.bincount(ordered[first])
+    count = word_counts(facts)
     return np.flatnonzero((count > 0) & (count <= max_share * len(facts)))
+
+
+def word_counts(facts: np.ndarray) -> np.ndarray:
+    """Counts the facts that contain each word: int64 (largest word + 1,), 0 at 0."""
+    count = np.zeros(1, "int64")
+    for start in range(0, len(facts), BLOCK):
+        block = np.sort(facts[start : start + BLOCK], axis=1)
+        first = np.ones(block.shape, bool)  # count each word once per fact
+        first[:, 1:] = block[:, 1:] != block[:, :-1]
+        here = np.bincount(block[first & (block > 0)], minlength=len(count))
+        here[: len(count)] += count
+        count = here
+    return count
 
 
 def k_means(

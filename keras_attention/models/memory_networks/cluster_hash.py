@@ -5,10 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from keras_attention.models.memory_networks.hashing import Hash, checked
-from keras_attention.ops.hashing import (
-    k_means,
-    telling_words,
-)
+from keras_attention.ops.hashing import k_means, telling_words
 
 
 class ClusterHash(Hash):
@@ -16,6 +13,7 @@ class ClusterHash(Hash):
 
     The word vectors are clustered by k-means, and each cluster is a bucket. Unlike
     `WordHash`, this hash also finds facts that use other words with the same meaning.
+    The clusters do not change in `append`; words that had no cluster are ignored.
 
     Args:
         facts: integers (N, L), 0 is padding.
@@ -23,6 +21,7 @@ class ClusterHash(Hash):
         clusters: the number of clusters; at most one per word that is not ignored.
         max_share: words in more than this fraction of the facts are ignored.
         seed: the random seed of the initial clusters.
+        verbose: 1 shows a progress bar while the index is built.
 
     Raises:
         ValueError: if the shapes do not fit, `clusters` is below 1, or `max_share` is
@@ -49,6 +48,7 @@ class ClusterHash(Hash):
         clusters: int = 100,
         max_share: float = 0.01,
         seed: int = 0,
+        verbose: int = 0,
     ) -> None:
         facts = checked(facts)
         vectors = np.asarray(vectors, "float64")
@@ -66,4 +66,4 @@ class ClusterHash(Hash):
         buckets = np.full(len(vectors), -1)
         if len(words):
             buckets[words] = k_means(vectors[words], min(clusters, len(words)), seed)
-        super().__init__(facts, buckets)
+        super().__init__(facts, buckets, verbose)

@@ -1,54 +1,65 @@
 """A memory of very many facts, queried by a trained `MemNN`.
 
-Shapes: B questions, N facts, L words, D width, K hops; "·" denotes the features of a
-sentence.
+Shapes: B questions, N facts, L words, D width, K hops, F features; "·" denotes the
+features of a sentence.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import json
 import os
-import zipfile
+from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
 import numpy as np
-from keras import ops
 
 from keras_attention.layers.base.checked import check_ids
 from keras_attention.models.memory_networks.answers import Answers
-from keras_attention.models.memory_networks.cluster_hash import ClusterHash
-from keras_attention.models.memory_networks.hashing import Hash, checked
-from keras_attention.models.memory_networks.word_hash import WordHash
+from keras_attention.models.memory_networks.hashing import (
+    Hash,
+    checked,
+    merging,
+)
+from keras_attention.models.memory_networks.memory_folder import (
+    Stored,
+    about,
+    build,
+    check_model,
+    narrowest,
+    read,
+    save,
+)
+from keras_attention.models.memory_networks.one_pass import last_of_one_pass
+from keras_attention.models.memory_networks.sentence_keys import SentenceKeys, to_numpy
 
-BLOCK = 2**16  # facts embedded at a time
-
-# The file format of `LargeMemory.save`.
-FORMAT = "keras_attention.LargeMemory 1"
-ARRAYS = ("facts", "features", "keys")
-TABLES = ("buckets", "members", "starts")  # the arrays of a hash
-HASHES: dict[str, type[Hash]] = {"WordHash": WordHash, "ClusterHash": ClusterHash}
-# The model's sizes that determine the features of a fact and their embeddings.
-SIZES = ("vocabulary_size", "ngrams", "buckets", "embedding_dim", "nonlinear")
+BLOCK = 2**16  # facts scored at a time
 
 
 class LargeMemory:
-    """Stores facts with their embeddings, and answers questions by a trained `MemNN`.
+    """Stores very many facts, and answers questions by a trained `MemNN`.
 
-    The answers equal those of the model on a story of these facts, but the facts are
-    embedded only once. Questions are answered one by one. With a hash, only its
-    candidates are scored. `MemNN.remember` creates a memory, `save` writes it to a
-    file, and `load` reads it without repeating the embedding or hashing.
+    The answers equal those of the model on a story of these facts. Only the words of
+    the facts are stored, in integers of the smallest size. Embeddings are computed when
+    a question needs them. Questions are answered one by one. With an index, only its
+    candidates are scored.
+
+    `MemNN.remember` makes a memory of an array. `build` makes one on the disk from a
+    stream of facts. `save` writes a memory to a folder, and `load` maps the files of
+    this folder: only what a question needs is read. `append` adds facts. A memory on
+    the disk is changed there at once.
+
+    A fact may occur more than once. The memory keeps all copies, and a question may
+    find the same words in several hops.
 
     Args:
         model: a trained `MemNN`.
         facts: integers (N, L) in chronological order; 0 is padding.
         index: a `WordHash` or `ClusterHash` of these facts; None to score all facts.
+            Any object with `size` and `candidates(words, query)` may be an index.
 
     Raises:
-        ValueError: if the facts are not integers (N, L), or the index was built from
-            other facts.
+        ValueError: if the facts are not integers (N, L), the index was built from
+            another number of facts, or the model has features other than words and
+            n-grams.
 
     Example:
 
@@ -65,7 +76,9 @@ class LargeMemory:
         Weston, Chopra & Bordes, "Memory networks" (2014), section 3.3.
     """
 
-    def __init__(self, model: Any, facts: np.ndarray, index: Hash | None) -> None:
+    def __init__(
+        self, model: Any, facts: np.ndarray, index: Hash | Any | None = None
+    ) -> None:
         facts = checked(facts)
         if not len(facts):
             raise ValueError("`facts` must hold at least one. Received: none")
@@ -75,111 +88,186 @@ class LargeMemory:
                 "`index` must be a hash of the same facts. Received: "
                 f"index.size={index.size}, len(facts)={len(facts)}"
             )
-        self._set_model(model, facts, index)
-        blocks = [facts[i : i + BLOCK] for i in range(0, len(facts), BLOCK)]
-        width = self._features_layer.ngrams * facts.shape[1]
-        self._features = np.zeros((len(facts), width), "int32")
-        self._keys = np.zeros((len(facts), self._finder.embedding_dim), "float32")
-        for n, block in enumerate(blocks):
-            here = slice(n * BLOCK, n * BLOCK + len(block))
-            self._features[here] = numpy(self._features_layer(block))
-            self._keys[here] = self._embedded(self._features[here])
-        self._embedding = fingerprint(model)
+        narrow = facts.astype(narrowest(model.vocabulary_size), copy=False)
+        self._set(model, [narrow], index)
 
-    def _set_model(self, model: Any, facts: np.ndarray, index: Hash | None) -> None:
-        """Sets the attributes that are cheap to compute."""
-        self.index = index
-        self.facts = facts
-        self._model = model
-        self._features_layer, self._finder, self._responder = (
-            model.get_layer(name) for name in "IOR"
-        )
-        filled = (facts != 0).any(1)
-        self._all = np.flatnonzero(filled)
-        self._times = np.where(filled, np.cumsum(filled), -1)  # (N,)
-        if model.adaptive:
-            self._null_key = self._embedded(np.array([[self._features_layer.size]]))[
-                0
-            ]  # (D,)
+    def _set(
+        self,
+        model: Any,
+        segments: list[np.ndarray],
+        index: Any | None,
+        stored: Stored | None = None,
+    ) -> None:
+        self.index: Any = index
+        self._model, self._sentences = model, SentenceKeys(model)
+        self._finder, self._responder = model.get_layer("O"), model.get_layer("R")
+        self._set_segments(segments)
+        self._stored = stored
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Saves the facts, embeddings and hash to one NumPy archive.
+    def _set_segments(self, segments: list[np.ndarray]) -> None:
+        self._segments = segments  # of consecutive facts, (n, L)
+        self._starts = np.cumsum([0, *map(len, segments)])
 
-        The file does not contain the model; save it with `model.save`.
-
-        Args:
-            path: the path of the file, such as "memory.npz". The data are first written
-                to `path + ".new"`, which then replaces an existing file.
-
-        Raises:
-            ValueError: if the hash is neither a `WordHash` nor a `ClusterHash`.
-        """
-        name = None if self.index is None else type(self.index).__name__
-        if self.index is not None and HASHES.get(str(name)) is not type(self.index):
-            raise ValueError(
-                "`index` must be a WordHash, a ClusterHash or None to be saved. "
-                f"Received: index={self.index!r}"
-            )
-        metadata = {
-            "format": FORMAT,
-            "sizes": {size: int(getattr(self._model, size)) for size in SIZES},
-            "embedding": self._embedding,
-            "hash": name,
-        }
-        arrays: dict[str, Any] = {
-            "about": np.array(json.dumps(metadata)),
-            "facts": self.facts,
-            "features": self._features,
-            "keys": self._keys,
-        }
-        if self.index is not None:
-            for table, array in self.index.tables().items():
-                arrays[f"hash_{table}"] = array
-        new = os.fspath(path) + ".new"
-        try:
-            with open(new, "wb") as file:
-                np.savez(file, **arrays)
-            os.replace(new, path)
-        finally:
-            with contextlib.suppress(FileNotFoundError):  # already renamed
-                os.remove(new)
+    @property
+    def size(self) -> int:
+        """N, the number of facts."""
+        return int(self._starts[-1])
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], model: Any) -> Self:
-        """Loads a memory from a file written by `save`.
+    def build(
+        cls,
+        path: str | os.PathLike[str],
+        model: Any,
+        facts: np.ndarray | Iterable[np.ndarray],
+        max_share: float | None = 0.01,
+        budget: int | None = None,
+        verbose: int | str = "auto",
+    ) -> Self:
+        """Builds a memory on the disk, with a `WordHash`, from a stream of facts.
+
+        Only a block of facts is in memory at a time. If the process ends early, or the
+        disk is full, a memory that was in the folder before is still there.
 
         Args:
-            path: the path of the file.
-            model: the `MemNN` that created the memory, with the same weights; it may
-                run on another backend.
+            path: the folder of the memory. A saved memory in it is replaced at the end.
+            model: a trained `MemNN`.
+            facts: an iterable of integers (n, L) in chronological order, such as a
+                generator; or integers (N, L), such as an array that NumPy has mapped
+                from a file. 0 is padding. L may differ between the blocks.
+            max_share: see `WordHash`; None for no hash.
+            budget: see `WordHash`.
+            verbose: "auto" or 1: shows a progress bar; 0: shows nothing; 2: one line
+                for each bar.
+
+        Returns:
+            The `LargeMemory`, as `load` returns it.
+
+        Raises:
+            OSError: if the files cannot be written.
+            ValueError: for facts that are not integers (n, L) ≥ 0 below
+                `model.vocabulary_size`, no fact, or another wrong argument.
+        """
+        sentences = SentenceKeys(model)  # raises for an unsupported model
+        build(
+            path,
+            facts,
+            about(model, sentences.fingerprint),
+            {"max_share": max_share, "budget": budget},
+            1 if verbose == "auto" else int(verbose),
+        )
+        return cls.load(path, model, verify=False)
+
+    def append(self, facts: np.ndarray) -> None:
+        """Adds facts after the last one.
+
+        The others are neither written nor indexed again, except for small segments,
+        which are merged. On the disk, the memory has either all new facts or none: if
+        the process ends early, `load` finds the memory as it was. Only one process may
+        change a memory at a time.
+
+        Args:
+            facts: integers (n, L′), 0 is padding; L′ may be any length.
+
+        Raises:
+            OSError: if the files cannot be written. The memory is then as it was.
+            ValueError: for wrong facts, an index without `append`, or a folder that was
+                changed since the memory was opened.
+        """
+        facts = checked(facts)
+        check_ids("facts", facts, self._model.vocabulary_size)
+        if self.index is not None and not hasattr(self.index, "append"):
+            raise ValueError(
+                "`index` must have the method `append` to add facts to its memory. "
+                f"Received: index={self.index!r}"
+            )
+        if not len(facts):
+            return
+        count = merging([len(segment) for segment in self._segments], len(facts))
+        kept = len(self._segments) - count
+        parts = [*self._segments[kept:], facts]
+        width = max(part.shape[1] for part in parts)
+        merged = np.concatenate(
+            [np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in parts]
+        ).astype(self._segments[0].dtype)
+        index, last = self.index, None
+        if isinstance(index, Hash):
+            *others, last = index.extended(facts)
+        if self._stored is not None:
+            self._stored, merged, last = self._stored.append(kept, merged, last)
+        if last is not None:
+            index.segments = [*others, last]
+        elif index is not None:
+            index.append(facts)
+        self._set_segments([*self._segments[:kept], merged])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Saves the facts and the hash to a folder.
+
+        The folder does not contain the model; save it with `model.save`.
+
+        Args:
+            path: the folder, such as "memory". A saved memory in it is replaced at the
+                end, in one step.
+
+        Raises:
+            OSError: if the files cannot be written.
+            ValueError: if the index is neither a `WordHash` nor a `ClusterHash`, or the
+                path is a file, or a folder with other files.
+        """
+        manifest = about(self._model, self._sentences.fingerprint)
+        save(path, manifest, self._segments, self.index)
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], model: Any, verify: bool = True
+    ) -> Self:
+        """Opens a memory that `save` or `build` wrote.
+
+        The files are mapped, not read into memory. Files of version 1, a single NumPy
+        archive, are read; `save` writes them in the new format.
+
+        Args:
+            path: the folder, or a file of version 1.
+            model: the `MemNN` that made the memory, with the same weights; it may run
+                on another backend.
+            verify: whether to read all files once and compare their checksums. Without
+                it, only the sizes of files and arrays are compared.
 
         Returns:
             The `LargeMemory`.
 
         Raises:
-            OSError: if the file does not exist.
-            ValueError: if the file is not a saved memory or is damaged, or if the model
-                differs in size or weights from the one that created the memory.
+            OSError: if there is no such file.
+            ValueError: if this is not a saved memory or it is damaged, or if the model
+                differs in size or weights from the one that made the memory.
         """
-        metadata, arrays, index = _read(path)
-        for name, size in metadata["sizes"].items():
-            if getattr(model, name, None) != size:
-                raise ValueError(
-                    f"`model` must be the one that the memory in {path} was made "
-                    f"with, of {name}={size!r}. Received: "
-                    f"model.{name}={getattr(model, name, None)!r}"
-                )
-        if fingerprint(model) != metadata["embedding"]:
-            raise ValueError(
-                f"`model` must be the one that the memory in {path} was made with; "
-                "this one has other weights, or was trained since. `model.remember` "
-                f"makes the memory anew. Received: model={model!r}"
-            )
+        sentences = SentenceKeys(model)
+        manifest, segments, index, stored = read(path, verify)
+        check_model(path, manifest, model, sentences.fingerprint)
         memory = cls.__new__(cls)
-        memory._set_model(model, arrays["facts"], index)
-        memory._features, memory._keys = arrays["features"], arrays["keys"]
-        memory._embedding = metadata["embedding"]
+        memory._set(model, segments, index, stored)
         return memory
+
+    def sentences(self, facts: np.ndarray) -> np.ndarray:
+        """Returns the words of the facts `facts` (n,), integers (n, L)."""
+        if len(self._segments) == 1:
+            return self._segments[0][facts]
+        width = max(segment.shape[1] for segment in self._segments)
+        words = np.zeros((len(facts), width), self._segments[0].dtype)
+        part = np.searchsorted(self._starts, facts, "right") - 1
+        for n in np.unique(part):
+            here, segment = part == n, self._segments[n]
+            words[here, : segment.shape[1]] = segment[facts[here] - self._starts[n]]
+        return words
+
+    def keys(self, start: int, stop: int) -> np.ndarray:
+        """Returns the embeddings of the facts from `start` to `stop`, float32 (n, D).
+
+        The similarity of a fact and a query is the product of the fact's embedding and
+        the embedding that an index receives as `query`. An index of vectors can be
+        built from blocks of embeddings.
+        """
+        return self._sentences.embed(self.sentences(np.arange(start, stop)))
 
     def answer(self, questions: np.ndarray) -> Answers:
         """Retrieves the supporting facts and answers each question with a word.
@@ -195,15 +283,15 @@ class LargeMemory:
         """
         questions = np.asarray(questions)
         check_ids("questions", questions, self._model.vocabulary_size)
-        asked = self._features_layer(questions)  # (B, ·)
+        asked = self._sentences.features(questions)  # (B, ·)
         state = self._finder.question(asked)  # (B, D)
         batch, hops = len(questions), self._finder.supports
         found = np.full((batch, hops), -1)
         scored = np.zeros(batch, "int64")
         for hop in range(hops):
             query = self._finder.embed(state)
-            weights = numpy(self._finder.weights_of_time(query))  # (B, 3)
-            query = numpy(query)
+            weights = to_numpy(self._finder.weights_of_time(query))  # (B, 3)
+            query = to_numpy(query)
             for b in range(batch):
                 if hop == 0 or found[b, hop - 1] >= 0:
                     best, count = self._find(
@@ -211,11 +299,11 @@ class LargeMemory:
                     )
                     found[b, hop], scored[b] = best, scored[b] + count
             if hop + 1 < hops:
-                state = self._finder.add(state, hop, self._sentences(found[:, hop]))
+                state = self._finder.add(state, hop, self._found(found[:, hop]))
         slots = np.where(found >= 0, np.arange(hops), -1)  # (B, K)
-        memory = np.stack([self._sentences(found[:, h]) for h in range(hops)], axis=1)
+        memory = np.stack([self._found(found[:, h]) for h in range(hops)], axis=1)
         memory = np.pad(memory, ((0, 0), (0, 0), (1, 0)))  # (B, K, ·), no times needed
-        words = numpy(self._responder(asked, memory, slots)).argmax(-1)
+        words = to_numpy(self._responder(asked, memory, slots)).argmax(-1)
         return Answers(words, found, scored)
 
     def _find(
@@ -224,121 +312,39 @@ class LargeMemory:
         """Returns the best fact or −1 in one hop, and the number of scored facts."""
         slots = None
         if self.index is not None:
-            text = np.concatenate([words, *self.facts[found]])
+            text = np.concatenate([words, *self.sentences(found)])
             slots = self.index.candidates(text, query)
-        if slots is None:
-            slots = self._all
-            similar = (self._keys @ query)[slots]
-        else:
-            similar = self._keys[slots] @ query
-        count = len(slots)
-        if len(found):  # a fact is retrieved only once
-            new = ~np.isin(slots, found)
-            slots, similar = slots[new], similar[new]
-        times = self._times[slots]
+        similar = self._sentences.similarity(
+            query, self.size if slots is None else len(slots)
+        )
+        # A fact's number stands for its time: only the order of times counts.
+        x = found[-1] if len(found) else self.size
+        best, count = None, 0
+        for numbers, block in self._newest_first(slots):
+            if slots is None:
+                filled = block.any(1)
+                numbers, block = numbers[filled], block[filled]
+            count += len(numbers)
+            if len(found):  # a fact is retrieved only once
+                new = ~np.isin(numbers, found)
+                numbers, block = numbers[new], block[new]
+            best = last_of_one_pass(numbers, similar(block), weights, x, best)
         if self._model.adaptive:  # m_∅ is older than all facts
-            slots = np.concatenate([[-1], slots])
-            similar = np.concatenate([[self._null_key @ query], similar])
-            times = np.concatenate([[0], times])
-        if not len(slots):
-            return -1, count
-        x = self._times[found[-1]] if len(found) else self._times.max() + 1
-        return int(slots[last_of_one_pass(similar, weights, x, times)]), count
+            nothing = (self._sentences.nothing() @ query)[None]
+            best = last_of_one_pass(np.array([-1]), nothing, weights, x, best)
+        return (-1 if best is None else best[0]), count
 
-    def _embedded(self, features: np.ndarray) -> np.ndarray:
-        return numpy(self._finder.embed(self._finder.candidate(features)))
+    def _newest_first(
+        self, slots: np.ndarray | None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yields blocks of fact numbers (n,) and words (n, L); None is all facts."""
+        number = self.size if slots is None else len(slots)
+        for stop in range(number, 0, -BLOCK):
+            start = max(stop - BLOCK, 0)
+            here = np.arange(start, stop) if slots is None else slots[start:stop]
+            yield here, self.sentences(here)
 
-    def _sentences(self, slots: np.ndarray) -> np.ndarray:
+    def _found(self, slots: np.ndarray) -> np.ndarray:
         """Returns the features (B, ·) of the facts `slots` (B,); zeros for −1."""
-        return np.where(slots[:, None] >= 0, self._features[slots], 0)
-
-
-def last_of_one_pass(
-    similar: np.ndarray, weights: np.ndarray, x: int, times: np.ndarray
-) -> int:
-    """Computes `ops.ranking.one_pass` for one row; each step finds a better memory.
-
-    Args:
-        similar: s_O(x, mᵢ), numbers (N,).
-        weights: the weights of the three time features, (3,).
-        x: the time at which the query was written.
-        times: the times at which the memories were written, ascending integers (N,).
-
-    Returns:
-        The index of the best memory.
-    """
-    best = len(similar) - 1
-    while True:
-        older, time = times[:best], times[best]
-        features = np.stack([x < older, np.full(best, x < time), older < time], -1)
-        score = similar[:best] - similar[best] + features @ weights
-        ahead = np.flatnonzero(score > 0)
-        if not len(ahead):
-            return best
-        best = int(ahead[-1])
-
-
-def numpy(tensor: Any) -> np.ndarray:
-    """Converts a tensor to NumPy; half precision becomes float32."""
-    array = ops.convert_to_numpy(tensor)
-    return array.astype("float32") if array.dtype.itemsize == 2 else array
-
-
-def fingerprint(model: Any) -> str:
-    """Returns a digest of a `MemNN`'s fact embeddings, 64 hexadecimal digits.
-
-    The digest is equal on all backends and changes with the weights.
-    """
-    finder, digest = model.get_layer("O"), hashlib.sha256()
-    for part in (finder.candidate, finder.map):
-        for weight in () if part is None else part.weights:
-            array = np.ascontiguousarray(numpy(weight.value))
-            digest.update(f"{array.dtype} {array.shape} ".encode() + array.tobytes())
-    return digest.hexdigest()
-
-
-def _read(
-    path: str | os.PathLike[str],
-) -> tuple[dict[str, Any], dict[str, np.ndarray], Hash | None]:
-    """Reads a file and returns its metadata, arrays and hash."""
-    with open(path, "rb") as file:
-        if not zipfile.is_zipfile(file):
-            raise ValueError(f"{path} is not a saved memory: it is no NumPy archive.")
-        file.seek(0)
-        try:
-            with np.load(file, allow_pickle=False) as archive:
-                metadata = json.loads(str(archive["about"]))
-                if metadata["format"] != FORMAT:
-                    raise ValueError(f"its format is {metadata['format']!r}")
-                arrays = {name: archive[name] for name in ARRAYS}
-                _check(metadata, **arrays)
-                index = None
-                if metadata["hash"] is not None:
-                    tables = {name: archive[f"hash_{name}"] for name in TABLES}
-                    hash_class = HASHES[metadata["hash"]]
-                    index = hash_class.from_tables(len(arrays["facts"]), tables)
-        except (KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
-            raise ValueError(f"{path} is not a saved memory: {error}") from error
-    return metadata, arrays, index
-
-
-def _check(
-    metadata: dict[str, Any], facts: np.ndarray, features: np.ndarray, keys: np.ndarray
-) -> None:
-    """Checks the arrays of a file against each other and against the stored sizes."""
-    number, length = checked(facts).shape
-    if not number:
-        raise ValueError("it holds no fact")
-    if (features.dtype.name, keys.dtype.name) != ("int32", "float32"):
-        raise ValueError(
-            "its features must be int32 and its keys float32: "
-            f"features.dtype={features.dtype}, keys.dtype={keys.dtype}"
-        )
-    sizes, _ = metadata["sizes"], metadata["embedding"]
-    wanted = (number, length * sizes["ngrams"]), (number, sizes["embedding_dim"])
-    if (features.shape, keys.shape) != wanted:
-        raise ValueError(
-            "its arrays do not fit each other: "
-            f"facts.shape={facts.shape}, features.shape={features.shape}, "
-            f"keys.shape={keys.shape}"
-        )
+        words = self.sentences(np.maximum(slots, 0))
+        return self._sentences.features(np.where(slots[:, None] >= 0, words, 0))
