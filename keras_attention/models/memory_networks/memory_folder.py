@@ -218,12 +218,14 @@ def finished(file: RowsFile) -> Entry:
 
 def blocks(facts: np.ndarray | Iterable[np.ndarray]) -> Iterator[np.ndarray]:
     """Yields checked blocks of facts."""
-    if isinstance(facts, np.ndarray):
-        if facts.ndim != 2:
-            checked(facts)  # raises
-        facts = (facts[i : i + BLOCK] for i in range(0, len(facts), BLOCK))
-    for block in facts:
-        yield checked(block)
+    if not isinstance(facts, np.ndarray):
+        for block in facts:
+            yield checked(block)
+        return
+    if facts.ndim != 2:
+        checked(facts)  # raises
+    for start in range(0, len(facts), BLOCK):
+        yield checked(facts[start : start + BLOCK])
 
 
 def index_segment(

@@ -4,8 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_attention.models import ClusterHash, LargeMemory, MemNN, WordHash
-from keras_attention.models.memory_networks.hashing import Hash
+from keras_attention.models import ClusterHash, MemNN, WordHash
 from keras_attention.ops.hashing import k_means
 
 N, L, WORDS = 211, 5, 61
@@ -107,205 +106,70 @@ def test_only_candidates_are_scored(facts):
     assert scored == len(first) + len(second) < N
 
 
-def strong(**arguments):
-    """A network whose weights are large enough to tell facts apart."""
-    model = MemNN(WORDS, embedding_dim=7, supports=2, **arguments)
-    for weight in model.trainable_weights:
-        weight.assign(4 * weight)
-    return model
+@pytest.mark.parametrize("kind", ["word", "cluster"])
+def test_appended_facts_are_indexed_as_all_at_once(facts, kind):
+    """By parts of many sizes: segments are merged, and words' shares change."""
+    facts[150:, 3] = 7  # frequent only at the end
+    vectors = np.random.default_rng(1).normal(size=(WORDS, 3))
+    rng = np.random.default_rng(2)
 
+    def made(rows):
+        if kind == "word":
+            return WordHash(rows, 0.15)
+        return ClusterHash(facts, vectors, clusters=7, max_share=0.15)
 
-@pytest.mark.parametrize(
-    ("kind", "arguments"),
-    [
-        (None, {"ngrams": 2, "buckets": 101}),
-        ("word", {"adaptive": True}),
-        ("cluster", {"nonlinear": True}),
-    ],
-)
-def test_a_memory_that_was_saved_answers_the_same(facts, tmp_path, kind, arguments):
-    model = strong(**arguments)
-    facts[7] = 0  # an empty slot
-    index = None
-    if kind == "word":
-        index = WordHash(facts, 0.15)
-    elif kind == "cluster":
-        index = ClusterHash(facts, model.word_vectors(), clusters=7, max_share=0.15)
-    memory = model.remember(facts, index)
-    memory.save(tmp_path / "memory")  # under that very name
-    model.save(tmp_path / "model.keras")
-    again = LargeMemory.load(
-        str(tmp_path / "memory"), keras.saving.load_model(tmp_path / "model.keras")
-    )
-    assert type(again.index) is type(index)
-    questions = np.random.default_rng(4).integers(1, WORDS, (11, L))
-    for question in questions:
-        if index is not None:
-            found, expected = (m.index.candidates(question) for m in (again, memory))
-            np.testing.assert_array_equal(found, expected)
-    for found, expected in zip(again.answer(questions), memory.answer(questions)):
+    whole, parts = made(facts), made(facts[:97])
+    if kind == "cluster":  # its clusters stay: the parts get those of all facts
+        parts.segments = [parts.indexed(facts[:97])]
+    end = 97
+    while end < N:
+        size = rng.integers(1, 23)
+        parts.append(facts[end : end + size, : 3 + 2 * (end % 2)])
+        facts[end : end + size, 3 + 2 * (end % 2) :] = 0
+        end += size
+    whole = made(facts) if kind == "word" else whole
+    if kind == "cluster":
+        whole.segments = [whole.indexed(facts)]
+    assert parts.size == whole.size == N
+    assert 1 < len(parts.segments) < 7
+    for _ in range(50):
+        text = rng.integers(0, WORDS, 3)
+        found, expected = (index.candidates(text) for index in (parts, whole))
         np.testing.assert_array_equal(found, expected)
-    again.save(tmp_path / "again.npz")
-    with (
-        np.load(tmp_path / "memory") as one,
-        np.load(tmp_path / "again.npz") as two,
-    ):
-        assert one.files == two.files
-        for name in one.files:
-            np.testing.assert_array_equal(one[name], two[name])
+    empty = type(whole).candidates(whole, np.array([0]))
+    assert empty is None
 
 
-def test_what_is_saved_is_neither_embedded_nor_hashed_again(
-    facts, tmp_path, monkeypatch
-):
-    model = strong()
-    model.remember(facts, WordHash(facts, 0.15)).save(tmp_path / "memory.npz")
-
-    def never(*_):
-        raise AssertionError
-
-    monkeypatch.setattr(LargeMemory, "_embedded", never)
-    monkeypatch.setattr(WordHash, "__init__", never)
-    again = LargeMemory.load(tmp_path / "memory.npz", model)
-    assert again.index.size == N
+def test_words_that_come_later(facts):
+    index = WordHash(facts, 0.15)
+    index.append(np.array([[3 * WORDS, 1]]))
+    assert index.candidates(np.array([3 * WORDS])).tolist() == [N]
 
 
-def trained(model):
-    table = model.get_layer("O").candidate.weights[0]
-    table.assign(table + 0.01)
-    return model
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: MemNN(WORDS + 1, 7), "vocabulary_size=61. Received: model.vocabulary"),
-        (lambda: MemNN(WORDS, 5), "embedding_dim=7. Received: model.embedding_dim=5"),
-        (lambda: MemNN(WORDS, 7, ngrams=2), "ngrams=1. Received: model.ngrams=2"),
-        (lambda: MemNN(WORDS, 7), "this one has other weights, or was trained since"),
-    ],
-)
-def test_a_memory_wants_the_model_that_made_it(facts, tmp_path, make, message):
-    model = strong()
-    model.remember(facts).save(tmp_path / "memory.npz")
-    with pytest.raises(ValueError, match=f"`model` must be the one that .*{message}"):
-        LargeMemory.load(tmp_path / "memory.npz", make())
-    # The answer's weights may be other ones, those of the embeddings not.
-    words = model.get_layer("R").words.weights[0]
-    words.assign(words + 1)
-    LargeMemory.load(tmp_path / "memory.npz", model)
-    trained(model)
-    with pytest.raises(ValueError, match="or was trained since"):
-        LargeMemory.load(tmp_path / "memory.npz", model)
-
-
-def test_a_memory_of_old_embeddings_is_not_passed_off_as_new(facts, tmp_path):
-    model = strong()
-    memory = model.remember(facts)
-    trained(model)
-    memory.save(tmp_path / "memory.npz")
-    with pytest.raises(ValueError, match="or was trained since"):
-        LargeMemory.load(tmp_path / "memory.npz", model)
-
-
-def altered(change):
-    """Writes a saved memory again with some of its arrays changed."""
-
-    def write(path):
-        with np.load(path) as archive:
-            arrays = {**archive}
-        change(arrays)
-        with open(path, "wb") as file:
-            np.savez(file, **arrays)
-
-    return write
-
-
-def about(old, new):
-    def change(arrays):
-        text = str(arrays["about"])
-        assert old in text
-        arrays["about"] = np.array(text.replace(old, new))
-
-    return altered(change)
-
-
-@pytest.mark.parametrize(
-    ("spoil", "message"),
-    [
-        (lambda path: path.write_text("facts"), "it is no NumPy archive"),
-        (lambda path: path.write_bytes(b""), "it is no NumPy archive"),
-        (lambda path: path.write_bytes(path.read_bytes()[:-99]), "is no NumPy archive"),
-        (lambda path: np.savez(path, facts=np.ones(3)), "about is not a file in the"),
-        (lambda path: np.savez(path, about=np.ones(3)), "Expecting"),
-        (about("LargeMemory 1", "LargeMemory 2"), "its format is 'keras_attention.La"),
-        (about("WordHash", "OtherHash"), "OtherHash"),
-        (altered(lambda arrays: arrays.pop("keys")), "keys is not a file in the arch"),
-        (
-            altered(lambda arrays: arrays.update(keys=arrays["keys"][1:])),
-            r"its arrays do not fit each other: .*keys\.shape=\(210, 7\)",
-        ),
-        (
-            altered(lambda arrays: arrays.update(keys=arrays["keys"].astype("S9"))),
-            r"its features must be int32 and its keys float32: .*keys\.dtype=\|S9",
-        ),
-        (
-            altered(lambda arrays: arrays.update(features=arrays["features"] / 2)),
-            r"its features must be int32 .*features\.dtype=float64",
-        ),
-        (
-            altered(
-                lambda arrays: arrays.update(
-                    {name: arrays[name][:0] for name in ("facts", "features", "keys")}
-                )
-            ),
-            "it holds no fact",
-        ),
-        (
-            altered(lambda arrays: arrays["hash_members"].__imul__(2)),
-            "`tables` must be those of a hash of 211 facts",
-        ),
-    ],
-)
-def test_a_file_that_is_no_memory(facts, tmp_path, spoil, message):
-    model, path = strong(), tmp_path / "memory.npz"
-    model.remember(facts, WordHash(facts, 0.15)).save(path)
-    spoil(path)
-    with pytest.raises(
-        ValueError, match=f"memory.npz is not a saved memory: .*{message}"
-    ):
-        LargeMemory.load(path, model)
-
-
-def test_a_crash_while_saving_loses_nothing(facts, tmp_path, monkeypatch):
-    model, path = strong(), tmp_path / "memory.npz"
-    memory = model.remember(facts)
-    memory.save(path)
-    before = path.read_bytes()
-
-    def crash(file, **_):
-        file.write(b"half")
-        raise OSError("no space left")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(np, "savez", crash)
-        with pytest.raises(OSError, match="no space left"):
-            memory.save(path)
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
-    memory.save(path)
-    assert list(tmp_path.iterdir()) == [path]
-    LargeMemory.load(path, model)
-
-
-def test_what_cannot_be_saved_or_found(facts, tmp_path):
-    model, path = strong(), tmp_path / "memory.npz"
-    own = type("Own", (Hash,), {})(facts, np.full(WORDS, -1))
-    with pytest.raises(ValueError, match="`index` must be a WordHash, a ClusterHash"):
-        model.remember(facts, own).save(path)
-    assert not path.exists()
-    with pytest.raises(FileNotFoundError):
-        LargeMemory.load(path, model)
+def test_a_budget_prefers_rare_words_and_pairs(facts):
+    """Counted fact by fact, for each budget."""
+    counts = {w: (facts == w).any(1).sum() for w in range(1, WORDS)}
+    rng = np.random.default_rng(3)
+    for budget in (1, 7, 40, 100, 500):
+        index = WordHash(facts, 0.9, budget)
+        for _ in range(20):
+            text = rng.choice(np.arange(2, WORDS - 1), 5, replace=False)
+            words = sorted(sorted(text), key=counts.get)
+            lists = [np.flatnonzero((facts == w).any(1)).tolist() for w in words]
+            chosen, used = set(), 0
+            while lists and used + len(lists[0]) <= budget:
+                used += len(lists[0])
+                chosen |= {*lists.pop(0)}
+            room = budget - len(chosen)
+            if lists:
+                every = [f for one in lists for f in one]
+                twice = sorted({f for f in every if every.count(f) > 1})
+                twice = twice[max(len(twice) - room, 0) :]
+                part = (room - len(twice)) // len(lists)
+                newest = [f for one in lists for f in one[len(one) - part :]]
+                chosen |= {*twice, *newest}
+            assert index.candidates(text).tolist() == sorted(chosen)
+            assert len(chosen) <= budget
 
 
 @pytest.mark.parametrize(
@@ -317,6 +181,11 @@ def test_what_cannot_be_saved_or_found(facts, tmp_path):
         (
             lambda f: WordHash(f, 0),
             "`max_share` must be above 0. Received: max_share=0",
+        ),
+        (lambda f: WordHash(f, budget=0), "`budget` must be .* Received: budget=0"),
+        (
+            lambda f: WordHash(f).append(f[0]),
+            r"`facts` must be integers .*shape=\(5,\)",
         ),
         (
             lambda f: ClusterHash(f, np.zeros((9, 2))),
