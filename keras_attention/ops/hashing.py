@@ -152,33 +152,49 @@ def united(lists: list[np.ndarray]) -> np.ndarray:
     return found[np.diff(found.astype("int64"), prepend=-1) != 0].astype("int64")
 
 
-def rarest(lists: list[np.ndarray], budget: int) -> np.ndarray:
-    """Selects about `budget` facts that share the rarest words.
+def rarest(lists: Sequence[np.ndarray], budget: int) -> np.ndarray:
+    """Selects at most `budget` facts that share the rarest words.
 
     1. The facts of the rarest words, as many whole lists as the budget holds.
-    2. Of the remaining lists: the facts that stand in two of them.
-    3. The newest facts of each remaining list, in equal parts.
-
-    If step 2 or 3 has too many facts, the newest of them are selected.
+    2. Of the remaining lists: the facts that are in two of them. Only the newest
+       4 · `budget` facts of the shorter list are compared.
+    3. The newest facts of the remaining lists, in equal parts, together at most a
+       quarter of the budget.
 
     Args:
         lists: for each word its facts, ascending integers.
         budget: the largest number of selected facts.
 
     Returns:
-        int64, at most `budget` facts in ascending order.
+        int64, the facts in ascending order. Those of step 2 are the newest if they are
+        too many.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.ops import hashing
+    >>> words = [np.array([5]), np.arange(9), np.array([2, 3, 4, 8, 9, 10])]
+    >>> hashing.rarest(words, budget=4).tolist()
+    [3, 4, 5, 8]
     """
     lists = sorted(lists, key=len)
-    whole = int(np.searchsorted(np.cumsum([len(x) for x in lists]), budget, "right"))
-    found, rest = united(lists[:whole]), lists[whole:]
+    sizes = np.cumsum([len(facts) for facts in lists])
+    whole = int(np.searchsorted(sizes, budget, "right"))
+    found, rest = lists[:whole], lists[whole:]
     if not rest:
-        return found
-    room = budget - len(found)
-    twice = [common(a, b) for n, a in enumerate(rest) for b in rest[n + 1 :]]
-    chosen = united(twice)[-room:] if room else found[:0]
-    room -= len(chosen)
-    newest = [x[len(x) - room // len(rest) :] for x in rest]
-    return united([found, chosen, *newest])
+        return united(found)
+    room = budget - (int(sizes[whole - 1]) if whole else 0)
+    twice = united(
+        [
+            common(few[-4 * budget :], many)
+            for n, few in enumerate(rest)
+            for many in rest[n + 1 :]
+        ]
+    )
+    twice = twice[max(len(twice) - room, 0) :]
+    part = min(room - len(twice), budget // 4) // len(rest)
+    newest = [facts[len(facts) - part :] for facts in rest]
+    return united([*found, twice, *newest])
 
 
 def common(fewer: np.ndarray, more: np.ndarray) -> np.ndarray:

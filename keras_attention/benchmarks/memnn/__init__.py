@@ -7,5 +7,8 @@
 - `training.py`: trains a MemNN and measures its errors
 - `readers.py`: an RNN and an LSTM that read stories word by word
 - `hashing.py`: a memory with very many facts
+- `large.py`: a memory with millions of facts on the disk, with `large_world.py` and
+  `large_training.py`
+- `real.py`: a memory of real triples, and facts appended to it
 - `report.py`: text lines, tables and the JSON report
 """

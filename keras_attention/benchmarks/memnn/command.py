@@ -1,12 +1,14 @@
-"""MemNN: errors on bAbI and the simulated world, and hashing of a large memory.
+"""MemNN: errors on bAbI and the simulated world, and large memories.
 
     python -m keras_attention.benchmarks memnn --json memnn.json
     python -m keras_attention.benchmarks memnn --parts babi --tasks 1 2 3 --seeds 0 1
     python -m keras_attention.benchmarks memnn --parts world --out runs.jsonl
+    python -m keras_attention.benchmarks memnn --parts large --facts 14000000
 
 Each bAbI task has one network. It is trained on 1,000 questions with their supporting
 facts. It is tested on 1,000 questions with the facts that it retrieves itself. Each
-finished run adds a line to the file given by `--out`. Repeat the command to resume.
+finished run adds a line to the file given by `--out`. Repeat the command to resume. The
+steps of the part "large" are kept in the folder given by `--folder`.
 """
 
 from __future__ import annotations
@@ -21,13 +23,13 @@ from typing import Any, NamedTuple
 import keras
 
 from keras_attention.benchmarks.errors import UsageError
-from keras_attention.benchmarks.memnn import hashing, report, tasks
+from keras_attention.benchmarks.memnn import hashing, large, real, report, tasks
 from keras_attention.benchmarks.memnn.report import Row
 from keras_attention.benchmarks.memnn.training import RECIPES
 from keras_attention.benchmarks.store import Run, Store, opened
 from keras_attention.datasets import DataNotFoundError, babi
 
-PARTS = ("babi", "world", "hashing")
+PARTS = ("babi", "world", "hashing", "large", "real")
 # The fields of each line of the runs file.
 NEEDED = ("part", "seed", "backend", "keras", "settings", "result")
 
@@ -69,7 +71,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--seeds", type=int, nargs="+", default=[0])
     add("--epochs", type=int, help="instead of each model's, save for hashing")
-    add("--facts", type=int, default=10**6, help="of the large memory")
+    add("--facts", type=int, default=10**6, help="of the large memories")
+    add(
+        "--folder",
+        type=pathlib.Path,
+        help="of the parts large and real, for their networks and memories; "
+        "default: a temporary one",
+    )
     add("--out", type=pathlib.Path, help="runs as they end, and to go on from")
     add("--json", type=pathlib.Path, help="where to write the results")
 
@@ -105,6 +113,20 @@ def jobs_of(args: argparse.Namespace) -> Iterator[Job]:
                 {"part": "hashing", "facts": args.facts, "seed": seed, **here},
                 hashing.SETTINGS,
                 partial(hashing.hashing, seed, args.facts),
+                None,
+            )
+        if "large" in args.parts:
+            yield Job(
+                {"part": "large", "facts": args.facts, "seed": seed, **here},
+                large.SETTINGS,
+                partial(large.large, seed, args.facts, args.folder),
+                None,
+            )
+        if "real" in args.parts:
+            yield Job(
+                {"part": "real", "seed": seed, **here},
+                real.SETTINGS,
+                partial(real.real, seed, args.folder),
                 None,
             )
         for model in dict.fromkeys(args.models) if "world" in args.parts else ():

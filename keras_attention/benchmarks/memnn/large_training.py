@@ -7,6 +7,7 @@ The network has never seen these words.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -55,7 +56,14 @@ def trained(seed: int) -> MemNN:
     rate = keras.optimizers.schedules.CosineDecay(RATE, EPOCHS * -(-STORIES // BATCH))
     small.compile(keras.optimizers.Adam(rate), {"facts": loss, "answer": loss})
     small.fit(x, y, batch_size=BATCH, epochs=EPOCHS, verbose=2)
-    return extended(small, codes, seen)
+    middle = world.FIRST_NAME + world.PERSON_WORDS
+    return extended(
+        small,
+        MemNN(VOCABULARY, embedding_dim=WIDTH, supports=2),
+        {"O": codes[:VOCABULARY], "R": np.zeros_like(codes[:VOCABULARY])},
+        seen,
+        [np.arange(world.FIRST_NAME, middle), np.arange(middle, VOCABULARY)],
+    )
 
 
 def vectors(rng: np.random.Generator) -> np.ndarray:
@@ -108,35 +116,43 @@ def cast(rng: np.random.Generator, first: int) -> np.ndarray:
     return np.array([(*name, 0, 0)[:3] for name in sorted(found)])
 
 
-def extended(small: MemNN, codes: np.ndarray, seen: np.ndarray) -> MemNN:
-    """Returns the network with rows for all words (V, D).
+def extended(
+    small: MemNN,
+    model: MemNN,
+    codes: dict[str, np.ndarray],
+    seen: np.ndarray,
+    kinds: Sequence[np.ndarray],
+) -> MemNN:
+    """Gives a network the rows of a smaller one, and rows for all other words.
 
-    The row of a word of a name is m + a · v. v is the word's vector, and m and a are
-    fitted to the trained rows of its kind of names by least squares. In R, a is 0.
+    The row of a word of a kind is m + a · v. v is the vector of the word. m and a are
+    fitted to the trained rows of the kind by least squares.
+
+    Args:
+        small: the trained network.
+        model: the network with all V words, of the same sizes otherwise.
+        codes: for the layers O and R, the vectors of the words, (V, D).
+        seen: the words of `small` in `model`, integers.
+        kinds: the words of each kind. The rows of other words are copied.
     """
-    model = MemNN(VOCABULARY, embedding_dim=WIDTH, supports=2)
-    middle = world.FIRST_NAME + world.PERSON_WORDS
     for name in "OR":
         for new, old in zip(tables(model, name), tables(small, name)):
-            table = np.zeros((new.shape[0], WIDTH), "float32")
-            trained_rows = rows(old)
-            table[: world.FIRST_NAME] = trained_rows[: world.FIRST_NAME]
-            if len(table) > VOCABULARY:
+            trained_rows, table = rows(old), np.zeros(new.shape, "float32")
+            table[seen] = trained_rows[: len(seen)]
+            if len(table) > len(codes[name]):
                 table[-1] = trained_rows[-1]  # the feature of m_∅
-            for kind in (
-                np.arange(world.FIRST_NAME, middle),
-                np.arange(middle, VOCABULARY),
-            ):
+            for kind in kinds:
                 known = np.isin(seen, kind)
-                row, code = trained_rows[: len(seen)][known], codes[seen[known]]
+                row, code = trained_rows[: len(seen)][known], codes[name][seen[known]]
                 mean, centre = row.mean(0), code.mean(0)
                 spread = code - centre
-                a = float(((row - mean) * spread).sum() / (spread**2).sum())
-                a = a if name == "O" else 0.0
-                table[kind] = mean + a * (codes[kind] - centre)
+                size = (spread**2).sum()
+                a = float(((row - mean) * spread).sum() / size) if size else 0.0
+                table[kind] = mean + a * (codes[name][kind] - centre)
             new.assign(table)
-    new, old = (m.get_layer("O").times.kernel for m in (model, small))
-    new.assign(rows(old))
+    new, old = (m.get_layer("O").times for m in (model, small))
+    if new is not None:
+        new.kernel.assign(rows(old.kernel))
     return model
 
 

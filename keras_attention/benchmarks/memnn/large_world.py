@@ -16,7 +16,7 @@ ROOMS = 200
 FIRST_ROOM = 7
 FIRST_NAME = FIRST_ROOM + ROOMS
 # Names of people and names of objects have different words.
-PERSON_WORDS, OBJECT_WORDS = 12_000, 8_000
+PERSON_WORDS, OBJECT_WORDS = 6_000, 4_000
 LENGTHS = (0.02, 0.5, 0.48)  # shares of names with one, two and three words
 WIDTH = 8  # words of a fact
 GOES = 0.6  # share of facts that tell of a move

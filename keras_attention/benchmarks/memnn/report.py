@@ -32,6 +32,8 @@ WHAT = {
     "babi": "bAbI v1-2, 1,000 questions a task",
     "world": "simulated world, 3,000 questions to learn from",
     "hashing": "hashing of a large memory",
+    "large": "a memory on the disk",
+    "real": "a memory of real triples",
 }
 
 
