@@ -98,8 +98,8 @@ def build(folder: pathlib.Path, seed: int, size: int) -> Row:
     )
     seconds, most = time.perf_counter() - start, peak() - before
     processor = time.process_time() - processor
-    drawn: dict[str, Any] = questions(world, seed)
-    np.savez(folder / "questions.npz", **drawn)
+    sampled: dict[str, Any] = questions(world, seed)
+    np.savez(folder / "questions.npz", **sampled)
     files = [p.stat().st_size for p in (folder / "memory").rglob("*.npy")]
     return {
         "facts": memory.size,
@@ -128,7 +128,7 @@ def questions(world: large_world.World, seed: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng([seed, 2])
     known = world.known()
     table = large_world.zipf(len(world.objects))
-    often = large_world.drawn(rng, table, 4 * QUESTIONS)
+    often = large_world.sampled(rng, table, 4 * QUESTIONS)
     often = often[np.isin(often, known)][: QUESTIONS // 2]
     evenly = rng.choice(known, QUESTIONS - len(often))
     asked = np.stack([often, evenly], axis=1).ravel()

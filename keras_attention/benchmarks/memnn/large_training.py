@@ -80,8 +80,10 @@ def vectors(rng: np.random.Generator) -> np.ndarray:
         (slice(middle, VOCABULARY), slice(people, objects)),
         (np.r_[: world.FIRST_NAME, VOCABULARY], slice(objects, None)),
     ):
-        drawn = rng.normal(size=vectors[words, place].shape)
-        vectors[words, place] = NORM * drawn / np.linalg.norm(drawn, axis=1)[:, None]
+        sampled = rng.normal(size=vectors[words, place].shape)
+        vectors[words, place] = (
+            NORM * sampled / np.linalg.norm(sampled, axis=1)[:, None]
+        )
     return vectors
 
 

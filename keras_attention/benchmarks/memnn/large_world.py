@@ -57,7 +57,7 @@ class World:
         for start in range(0, self.size, BLOCK):
             number = np.arange(start, min(start + BLOCK, self.size))
             size = len(number)
-            who, what = drawn(rng, people, size), drawn(rng, objects, size)
+            who, what = sampled(rng, people, size), sampled(rng, objects, size)
             where = rng.integers(FIRST_ROOM, FIRST_ROOM + ROOMS, size)
             goes = rng.random(size) < GOES
             # Of several assignments to one place, NumPy keeps the last.
@@ -110,7 +110,7 @@ def names(
     while len(found) < count:
         size = count + count // 2
         length = rng.choice(3, size, p=LENGTHS) + 1
-        name = drawn(rng, table, 3 * size).reshape(-1, 3) + 1
+        name = sampled(rng, table, 3 * size).reshape(-1, 3) + 1
         name[np.arange(3) >= length[:, None]] = 0
         name = np.sort(name, axis=1)
         whole = ((name[:, :-1] != name[:, 1:]) | (name[:, 1:] == 0)).all(1)
@@ -131,6 +131,6 @@ def zipf(count: int) -> np.ndarray:
     return total / total[-1]
 
 
-def drawn(rng: np.random.Generator, table: np.ndarray, size: int) -> np.ndarray:
+def sampled(rng: np.random.Generator, table: np.ndarray, size: int) -> np.ndarray:
     """Draws `size` ranks from a table of `zipf`."""
     return np.minimum(np.searchsorted(table, rng.random(size)), len(table) - 1)

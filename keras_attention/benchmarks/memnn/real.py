@@ -51,8 +51,8 @@ def real(seed: int, folder: pathlib.Path | None) -> Row:
     model = trained(seed, relations, entities)
     first, last = facts[:-APPENDED], facts[-APPENDED:]
     rng = np.random.default_rng([seed, 1])
-    before = drawn(rng, first, last)
-    after = drawn(rng, last, first[:0])
+    before = sampled(rng, first, last)
+    after = sampled(rng, last, first[:0])
     row: Row = {"facts": len(facts), "appended": APPENDED}
     row["words"] = model.vocabulary_size
     start = time.perf_counter()
@@ -116,7 +116,7 @@ def encoded(facts: list[triples.Fact]) -> tuple[np.ndarray, int, int]:
     return np.array(words), len(relations), len(entities)
 
 
-def drawn(
+def sampled(
     rng: np.random.Generator, facts: np.ndarray, others: np.ndarray
 ) -> np.ndarray:
     """Draws questions (B, 2) about `facts`, none of them about `others`."""
