@@ -10,12 +10,17 @@ from keras_attention.benchmarks import __main__ as benchmarks
 from keras_attention.benchmarks.memnn import (
     command,
     hashing,
+    large,
+    large_training,
+    large_world,
     readers,
+    real,
     report,
     tasks,
     training,
 )
 from keras_attention.datasets import babi, simulated_world
+from keras_attention.models import MemNN
 
 # Keras' torch backend hands arrays to NumPy in a way that newer NumPy deprecates.
 pytestmark = pytest.mark.filterwarnings(
@@ -147,6 +152,118 @@ def test_the_large_world_is_told_and_asked_right():
     assert hashing.asked(objects[:2]).tolist() == [
         [hashing.WHERE, hashing.IS, hashing.THE, name] for name in objects[:2]
     ]
+
+
+def test_the_world_of_millions_is_told_and_asked_right():
+    """Where each object is, by reading the story fact by fact."""
+    world = large_world.World(3001, seed=0)
+    facts = np.concatenate(list(world)).astype(int)
+    assert facts.shape == (3001, large_world.WIDTH)
+    names = [tuple(sorted(set(n) - {0})) for n in world.people.tolist()]
+    things = [tuple(sorted(set(n) - {0})) for n in world.objects.tolist()]
+    assert len({*names}) == len(names)
+    assert len({*things}) == len(things)
+    assert {len(n) for n in names} == {1, 2, 3}
+    holder, room, seen = {}, {}, set()
+    for number, (*person, verb, fifth, sixth, seventh, eighth) in enumerate(facts):
+        person = tuple(sorted(set(person) - {0}))
+        if verb == large_world.WENT:
+            assert (fifth, sixth, eighth) == (large_world.TO, large_world.THE, 0)
+            room[person] = number, seventh
+        else:
+            assert (verb, fifth) == (large_world.TOOK, large_world.THE)
+            thing = tuple(sorted({sixth, seventh, eighth} - {0}))
+            holder[thing] = number, person
+            seen |= {thing}
+        seen |= {person}
+    assert 0.9 * len(seen) < world.mentioned() <= len(seen)
+    given = large.questions(world, 3)
+    assert len(given["questions"]) == large.QUESTIONS
+    for question, answer, (took, went) in zip(*given.values()):
+        assert question[:3].tolist() == [
+            large_world.WHERE,
+            large_world.IS,
+            large_world.THE,
+        ]
+        number, person = holder[tuple(sorted(set(question[3:].tolist()) - {0}))]
+        assert (took, went, answer) == (number, *room[person])
+    frequent = np.bincount(facts[:, :3].ravel())[large_world.FIRST_NAME :]
+    assert frequent.max() > 20 * np.median(frequent[frequent > 0])
+
+
+def test_words_of_names_share_what_is_learned():
+    """Against least squares, kind by kind."""
+    rng = np.random.default_rng(0)
+    codes = np.zeros((11, 6))
+    codes[3:7, :2], codes[7:, 2:4] = rng.normal(size=(2, 4, 2))
+    shared = np.arange(6) >= 4
+    seen = np.array([0, 1, 2, 3, 4, 7, 8, 9])
+    names = large_training.Names(
+        {"O": codes}, {"O": shared}, [np.arange(3, 7), np.arange(7, 11)], seen
+    )
+    trained = rng.normal(size=(8, 6))
+    table = names.table("O", trained)
+    np.testing.assert_array_equal(table[:3], trained[:3] * shared)
+    for kind, known in (([3, 4, 5, 6], [3, 4]), ([7, 8, 9, 10], [5, 6, 7])):
+        row, code = trained[known].ravel(), codes[seen[known]].ravel()
+        (a,), *_ = np.linalg.lstsq(code[:, None], row, rcond=None)
+        m = trained[known].mean(0) * shared
+        np.testing.assert_allclose(table[kind], m + a * codes[kind], atol=1e-12)
+
+
+def test_steps_of_a_large_memory(tmp_path, monkeypatch):
+    """With a network that finds the facts with the most words of a text."""
+    monkeypatch.setattr(large, "QUESTIONS", 12)
+    monkeypatch.setattr(large, "SCORED_ALL", 5)
+    model = MemNN(large_training.VOCABULARY, large_training.WIDTH, supports=2)
+    for table in large_training.tables(model, "O"):
+        table.assign(large_training.vectors(np.random.default_rng(0)))
+    model.save(tmp_path / "model.keras")
+    row = large.build(tmp_path, 0, 2003)
+    assert row["facts"] == 2003
+    assert 16 < row["bytes_a_fact"] < 100
+    assert row["processor_seconds"] > 0
+    row = large.ask(tmp_path, 0, 2003)
+    assert row["same_facts"] >= 60  # 0 by chance
+    assert row["scored"] <= 2 * 2003
+    assert row["median_milliseconds"] <= row["percentile_99_milliseconds"]
+
+
+def test_steps_are_not_repeated(tmp_path, monkeypatch):
+    done = []
+
+    def run(command, check):
+        done.append(command[3])
+        (tmp_path / f"{command[3]}.new").write_text('{"right": 7}')
+
+    monkeypatch.setattr(large.subprocess, "run", run)
+    expected = {name: {"right": 7} for name in large.STEPS}
+    for _ in range(2):
+        assert large.large(0, 99, tmp_path) == {"seed": 0, "facts": 99, **expected}
+    assert done == ["train", "build", "ask"]
+    large.large(0, 100, tmp_path)
+    assert done[3:] == ["build", "ask"]
+    (tmp_path / "train.json").unlink()
+    large.large(0, 100, tmp_path)
+    assert done[5:] == ["train", "build", "ask"]
+
+
+def test_real_triples_are_asked_by_subject_and_relation():
+    facts = [("a", "r", "b"), ("b", "s", "a"), ("a", "r", "c"), ("c", "s", "c")]
+    words, relations, entities = real.encoded(facts)
+    assert (relations, entities) == (2, 3)
+    assert words.tolist() == [[3, 1, 7], [4, 2, 6], [3, 1, 8], [5, 2, 8]]
+    rng = np.random.default_rng(0)
+    real_questions = {tuple(q) for q in real.sampled(rng, words, words[3:], 2).tolist()}
+    assert real_questions == {(3, 1), (4, 2)}
+    found = real.is_right(np.array([8, 7]), np.array([[3, 1], [4, 2]]), words)
+    assert found.tolist() == [True, False]
+    x, y = real.stories(rng, first=40)
+    for story, question, taken in zip(x["story"], x["question"], y["facts"][:, 0]):
+        assert (story[:, :2] == question).all(1).nonzero()[0].tolist() == [taken]
+    assert (
+        x["story"][np.arange(len(x["story"])), y["facts"][:, 0], 2] == y["answer"]
+    ).all()
 
 
 def world_row(model, difficulty, questions, seed, error):

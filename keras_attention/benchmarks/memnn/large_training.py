@@ -1,14 +1,14 @@
 """Trains the network that answers questions about a large memory.
 
-It is trained on short stories with a small part of the words of names. All other words
-of names then get the mean row of the trained ones, plus a random vector of their own.
-The network has never seen these words.
+It is trained on short stories with a small part of the words of names. It learns what
+the words of people's names have in common, and those of objects' names. Each word also
+has a random vector of its own. Most words are in no training story.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -35,10 +35,10 @@ def trained(seed: int) -> MemNN:
     """Trains a network on short stories, and gives it the words of the large world."""
     rng = np.random.default_rng(seed)
     keras.utils.set_random_seed(seed)
-    codes = vectors(rng)
+    codes, middle = vectors(rng), world.FIRST_NAME + world.PERSON_WORDS
     seen = np.r_[
         : world.FIRST_NAME + WORDS,
-        world.FIRST_NAME + world.PERSON_WORDS + np.arange(WORDS),
+        middle + np.arange(WORDS),
     ]
     small = MemNN(len(seen), embedding_dim=WIDTH, supports=2)
     for table in tables(small, "O"):
@@ -52,18 +52,91 @@ def trained(seed: int) -> MemNN:
         "facts": x["supporting_facts"],
         "answer": np.array([s["answer"] for s in stories]),
     }
-    loss = SupportingFactLoss(MARGIN)
-    rate = keras.optimizers.schedules.CosineDecay(RATE, EPOCHS * -(-STORIES // BATCH))
-    small.compile(keras.optimizers.Adam(rate), {"facts": loss, "answer": loss})
-    small.fit(x, y, batch_size=BATCH, epochs=EPOCHS, verbose=2)
-    middle = world.FIRST_NAME + world.PERSON_WORDS
-    return extended(
-        small,
-        MemNN(VOCABULARY, embedding_dim=WIDTH, supports=2),
-        {"O": codes[:VOCABULARY], "R": np.zeros_like(codes[:VOCABULARY])},
-        seen,
+    names = Names(
+        {"O": codes[:VOCABULARY], "R": np.zeros((VOCABULARY, WIDTH), "float32")},
+        {"O": np.arange(WIDTH) >= sum(PARTS), "R": np.ones(WIDTH, bool)},
         [np.arange(world.FIRST_NAME, middle), np.arange(middle, VOCABULARY)],
+        seen,
     )
+    fit(small, x, y, names, EPOCHS, BATCH, RATE, MARGIN)
+    return names.extended(small, MemNN(VOCABULARY, embedding_dim=WIDTH, supports=2))
+
+
+class Names(NamedTuple):
+    """Words of names, of which a network learns what they have in common.
+
+    The row of a word of a kind is m + a · v in each table. v is the word's own vector.
+    m and a are the same for all words of the kind, so a word that was never in a story
+    has a row, too.
+
+    Attributes:
+        codes: for the layers O and R, the vectors v of all words, (V, D).
+        shared: for the layers O and R, booleans (D,): the part of the width that m and
+            all other words use.
+        kinds: the words of each kind.
+        seen: the words of the trained network.
+    """
+
+    codes: dict[str, np.ndarray]
+    shared: dict[str, np.ndarray]
+    kinds: Sequence[np.ndarray]
+    seen: np.ndarray
+
+    def table(self, name: str, trained_rows: np.ndarray) -> np.ndarray:
+        """Fits m and a to the rows of the seen words: the rows of all words (V, D)."""
+        codes, shared = self.codes[name], self.shared[name]
+        table = np.zeros_like(codes)
+        table[self.seen] = trained_rows * shared
+        for kind in self.kinds:
+            known = np.isin(self.seen, kind)
+            row, code = trained_rows[known], codes[self.seen[known]]
+            size = (code**2).sum()
+            a = (row * code).sum() / size if size else 0.0
+            table[kind] = a * codes[kind] + (row - a * code).mean(0) * shared
+        return table
+
+    def tie(self, model: MemNN) -> None:
+        """Gives all words of a kind the same m and a."""
+        for name in "OR":
+            for variable in tables(model, name):
+                new, count = rows(variable), len(self.seen)
+                new[:count] = self.table(name, new[:count])[self.seen]
+                variable.assign(new)
+
+    def extended(self, small: MemNN, model: MemNN) -> MemNN:
+        """Gives a network with all words the rows of the trained one, and others."""
+        for name in "OR":
+            for new, old in zip(tables(model, name), tables(small, name)):
+                table = np.zeros(new.shape, "float32")
+                whole = self.table(name, rows(old)[: len(self.seen)])
+                table[: len(whole)] = whole
+                new.assign(table)
+        new, old = (m.get_layer("O").times for m in (model, small))
+        if new is not None:
+            new.kernel.assign(rows(old.kernel))
+        return model
+
+
+def fit(
+    model: MemNN,
+    x: Any,
+    y: Any,
+    names: Names,
+    epochs: int,
+    batch: int,
+    rate: float,
+    margin: float,
+) -> None:
+    """Trains a network with supporting facts; ties its names after each epoch."""
+    loss = SupportingFactLoss(margin)
+    steps = epochs * -(-len(y["answer"]) // batch)
+    optimizer = keras.optimizers.Adam(
+        keras.optimizers.schedules.CosineDecay(rate, steps)
+    )
+    model.compile(optimizer, {"facts": loss, "answer": loss})
+    for _ in range(epochs):
+        model.fit(x, y, batch_size=batch, epochs=1, verbose=2)
+        names.tie(model)
 
 
 def vectors(rng: np.random.Generator) -> np.ndarray:
@@ -116,46 +189,6 @@ def cast(rng: np.random.Generator, first: int) -> np.ndarray:
         length = rng.integers(1, 4)
         found.add(tuple(sorted(rng.choice(words, length, replace=False))))
     return np.array([(*name, 0, 0)[:3] for name in sorted(found)])
-
-
-def extended(
-    small: MemNN,
-    model: MemNN,
-    codes: dict[str, np.ndarray],
-    seen: np.ndarray,
-    kinds: Sequence[np.ndarray],
-) -> MemNN:
-    """Gives a network the rows of a smaller one, and rows for all other words.
-
-    The row of a word of a kind is m + a · v. v is the vector of the word. m and a are
-    fitted to the trained rows of the kind by least squares.
-
-    Args:
-        small: the trained network.
-        model: the network with all V words, of the same sizes otherwise.
-        codes: for the layers O and R, the vectors of the words, (V, D).
-        seen: the words of `small` in `model`, integers.
-        kinds: the words of each kind. The rows of other words are copied.
-    """
-    for name in "OR":
-        for new, old in zip(tables(model, name), tables(small, name)):
-            trained_rows, table = rows(old), np.zeros(new.shape, "float32")
-            table[seen] = trained_rows[: len(seen)]
-            if len(table) > len(codes[name]):
-                table[-1] = trained_rows[-1]  # the feature of m_∅
-            for kind in kinds:
-                known = np.isin(seen, kind)
-                row, code = trained_rows[: len(seen)][known], codes[name][seen[known]]
-                mean, centre = row.mean(0), code.mean(0)
-                spread = code - centre
-                size = (spread**2).sum()
-                a = float(((row - mean) * spread).sum() / size) if size else 0.0
-                table[kind] = mean + a * (codes[name][kind] - centre)
-            new.assign(table)
-    new, old = (m.get_layer("O").times for m in (model, small))
-    if new is not None:
-        new.kernel.assign(rows(old.kernel))
-    return model
 
 
 def tables(model: MemNN, name: str) -> list[Any]:

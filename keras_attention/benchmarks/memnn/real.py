@@ -24,9 +24,8 @@ from keras_attention.benchmarks.memnn.large import (
     percent,
     quantiles,
 )
-from keras_attention.benchmarks.memnn.large_training import extended, tables
+from keras_attention.benchmarks.memnn.large_training import Names, fit, tables
 from keras_attention.datasets import DataNotFoundError, triples
-from keras_attention.losses import SupportingFactLoss
 from keras_attention.models import LargeMemory, MemNN
 
 QUESTIONS, APPENDED = 1000, 100_000
@@ -51,8 +50,8 @@ def real(seed: int, folder: pathlib.Path | None) -> Row:
     model = trained(seed, relations, entities)
     first, last = facts[:-APPENDED], facts[-APPENDED:]
     rng = np.random.default_rng([seed, 1])
-    before = sampled(rng, first, last)
-    after = sampled(rng, last, first[:0])
+    before = sampled(rng, first, last, QUESTIONS)
+    after = sampled(rng, last, first[:0], QUESTIONS)
     row: Row = {"facts": len(facts), "appended": APPENDED}
     row["words"] = model.vocabulary_size
     start = time.perf_counter()
@@ -117,13 +116,13 @@ def encoded(facts: list[triples.Fact]) -> tuple[np.ndarray, int, int]:
 
 
 def sampled(
-    rng: np.random.Generator, facts: np.ndarray, others: np.ndarray
+    rng: np.random.Generator, facts: np.ndarray, others: np.ndarray, count: int
 ) -> np.ndarray:
     """Draws questions (B, 2) about `facts`, none of them about `others`."""
     pairs = np.unique(facts[:, :2], axis=0)
     key, other = (rows @ [2**32, 1] for rows in (pairs, others[:, :2]))
     pairs = pairs[~np.isin(key, other)]
-    return pairs[rng.choice(len(pairs), QUESTIONS, replace=False)]
+    return pairs[rng.choice(len(pairs), count, replace=False)]
 
 
 def is_right(words: np.ndarray, asked: np.ndarray, facts: np.ndarray) -> np.ndarray:
@@ -136,7 +135,7 @@ def is_right(words: np.ndarray, asked: np.ndarray, facts: np.ndarray) -> np.ndar
 def trained(seed: int, relations: int, entities: int) -> MemNN:
     """Trains a network on short stories with a few subjects and objects.
 
-    All other subjects and objects get rows as in `large_training.extended`.
+    All other subjects and objects get rows as in `large_training.Names`.
     """
     rng = np.random.default_rng(seed)
     keras.utils.set_random_seed(seed)
@@ -159,12 +158,14 @@ def trained(seed: int, relations: int, entities: int) -> MemNN:
             start = np.zeros(table.shape, "float32")
             start[: len(seen)] = codes[name][seen]
             table.assign(start)
-    x, y = stories(rng, first)
-    loss = SupportingFactLoss(MARGIN)
-    rate = keras.optimizers.schedules.CosineDecay(RATE, EPOCHS * -(-STORIES // BATCH))
-    small.compile(keras.optimizers.Adam(rate), {"facts": loss, "answer": loss})
-    small.fit(x, y, batch_size=BATCH, epochs=EPOCHS, verbose=2)
-    return extended(small, MemNN(vocabulary, **sizes), codes, seen, [subjects, objects])
+    names = Names(
+        codes,
+        {"O": np.arange(WIDTH) >= PART, "R": np.ones(WIDTH, bool)},
+        [subjects, objects],
+        seen,
+    )
+    fit(small, *stories(rng, first), names, EPOCHS, BATCH, RATE, MARGIN)
+    return names.extended(small, MemNN(vocabulary, **sizes))
 
 
 def stories(rng: np.random.Generator, first: int) -> tuple[Any, Any]:

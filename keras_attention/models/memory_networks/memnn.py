@@ -173,12 +173,12 @@ class MemNN(ConfiguredModel):
         return super().train_on_batch(x, *args, **kwargs)
 
     def remember(self, facts: np.ndarray, index: Hash | None = None) -> LargeMemory:
-        """Embeds and stores many facts once, to answer questions about them.
+        """Stores many facts, to answer questions about them.
 
         Args:
             facts: integers (N, L) in chronological order; 0 is padding.
             index: a `WordHash` or a `ClusterHash` of these facts, to score only its
-                candidates; None to score all facts.
+                candidates; None to score all facts. See `LargeMemory`.
 
         Returns:
             A `LargeMemory`; its method `answer` takes questions. It stores the current
