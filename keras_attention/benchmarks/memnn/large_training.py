@@ -20,7 +20,7 @@ from keras_attention.models import MemNN
 VOCABULARY = world.FIRST_NAME + world.PERSON_WORDS + world.OBJECT_WORDS
 WORDS = 200  # trained words of each of the two kinds of names
 STORIES, STORY, CAST, STORY_WORDS = 15_000, 60, 15, 12
-EPOCHS, BATCH, RATE, MARGIN, WIDTH, NORM = 6, 64, 0.003, 1.0, 256, 2.0
+EPOCHS, BATCH, RATE, MARGIN, WIDTH, NORM = 5, 64, 0.003, 1.0, 256, 1.5
 PARTS = (96, 96)  # of the width: for people's words and for objects' words
 SETTINGS: dict[str, Any] = {
     **{"rooms": world.ROOMS, "person_words": world.PERSON_WORDS},

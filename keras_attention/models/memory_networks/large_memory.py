@@ -321,12 +321,12 @@ class LargeMemory:
         x = found[-1] if len(found) else self.size
         best, count = None, 0
         for numbers, block in self._newest_first(slots):
-            if slots is None:
+            if slots is None and not block[:, 0].all():
                 filled = block.any(1)
                 numbers, block = numbers[filled], block[filled]
             count += len(numbers)
-            if len(found):  # a fact is retrieved only once
-                new = ~np.isin(numbers, found)
+            new = ~np.isin(numbers, found)  # a fact is retrieved only once
+            if not new.all():
                 numbers, block = numbers[new], block[new]
             best = last_of_one_pass(numbers, similar(block), weights, x, best)
         if self._model.adaptive:  # m_∅ is older than all facts
@@ -342,7 +342,10 @@ class LargeMemory:
         for stop in range(number, 0, -BLOCK):
             start = max(stop - BLOCK, 0)
             here = np.arange(start, stop) if slots is None else slots[start:stop]
-            yield here, self.sentences(here)
+            if slots is None and len(self._segments) == 1:
+                yield here, self._segments[0][start:stop]
+            else:
+                yield here, self.sentences(here)
 
     def _found(self, slots: np.ndarray) -> np.ndarray:
         """Returns the features (B, ·) of the facts `slots` (B,); zeros for −1."""
