@@ -37,12 +37,15 @@ class Hash:
         self._buckets = buckets
         self._members, self._starts = inverted_index(facts, buckets)
 
-    def candidates(self, words: np.ndarray) -> np.ndarray | None:
+    def candidates(
+        self, words: np.ndarray, query: np.ndarray | None = None
+    ) -> np.ndarray | None:
         """Returns the facts that share a bucket with at least one of the words.
 
         Args:
             words: integers of any shape, 0 is padding. Words that occur in no fact are
                 ignored.
+            query: not used; see `CandidateIndex`.
 
         Returns:
             int64, row indices of `facts` in ascending order; None if all facts are

@@ -17,6 +17,8 @@ import numpy as np
 from keras import ops
 
 from keras_attention.layers.base.checked import check_ids
+from keras_attention.models.base.candidate_index import CandidateIndex
+from keras_attention.models.base.vector_index import VectorIndex
 from keras_attention.models.memory_networks.answers import Answers
 from keras_attention.models.memory_networks.cluster_hash import ClusterHash
 from keras_attention.models.memory_networks.hashing import Hash, checked
@@ -44,7 +46,9 @@ class LargeMemory:
     Args:
         model: a trained `MemNN`.
         facts: integers (N, L) in chronological order; 0 is padding.
-        index: a `WordHash` or `ClusterHash` of these facts; None to score all facts.
+        index: a `WordHash` or `ClusterHash` of these facts, or another
+            `CandidateIndex`; None to score all facts. A `VectorIndex` of the keys is
+            set later: `memory.index = VectorIndex(memory.keys)`.
 
     Raises:
         ValueError: if the facts are not integers (N, L), or the index was built from
@@ -65,16 +69,14 @@ class LargeMemory:
         Weston, Chopra & Bordes, "Memory networks" (2014), section 3.3.
     """
 
-    def __init__(self, model: Any, facts: np.ndarray, index: Hash | None) -> None:
+    def __init__(
+        self, model: Any, facts: np.ndarray, index: CandidateIndex | None
+    ) -> None:
         facts = checked(facts)
         if not len(facts):
             raise ValueError("`facts` must hold at least one. Received: none")
         check_ids("facts", facts, model.vocabulary_size)
-        if index is not None and index.size != len(facts):
-            raise ValueError(
-                "`index` must be a hash of the same facts. Received: "
-                f"index.size={index.size}, len(facts)={len(facts)}"
-            )
+        _check_size(index, len(facts))
         self._set_model(model, facts, index)
         blocks = [facts[i : i + BLOCK] for i in range(0, len(facts), BLOCK)]
         width = self._features_layer.ngrams * facts.shape[1]
@@ -85,10 +87,13 @@ class LargeMemory:
             self._features[here] = numpy(self._features_layer(block))
             self._keys[here] = self._embedded(self._features[here])
         self._embedding = fingerprint(model)
-
-    def _set_model(self, model: Any, facts: np.ndarray, index: Hash | None) -> None:
-        """Sets the attributes that are cheap to compute."""
         self.index = index
+
+    def _set_model(
+        self, model: Any, facts: np.ndarray, index: CandidateIndex | None
+    ) -> None:
+        """Sets the attributes that are cheap to compute."""
+        self._index = index
         self.facts = facts
         self._model = model
         self._features_layer, self._finder, self._responder = (
@@ -101,6 +106,28 @@ class LargeMemory:
             self._null_key = self._embedded(np.array([[self._features_layer.size]]))[
                 0
             ]  # (D,)
+
+    @property
+    def keys(self) -> np.ndarray:
+        """The embeddings of the facts, float32 (N, D); a `VectorIndex` reads them."""
+        return self._keys
+
+    @property
+    def index(self) -> CandidateIndex | None:
+        """What selects the facts to score; None scores all facts. It may be replaced.
+
+        Raises:
+            ValueError: if the new index has another size, or is a `VectorIndex` of
+                other keys.
+        """
+        return self._index
+
+    @index.setter
+    def index(self, index: CandidateIndex | None) -> None:
+        _check_size(index, len(self.facts))
+        if isinstance(index, VectorIndex):
+            index.check_keys(self.keys)
+        self._index = index
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Saves the facts, embeddings and hash to one NumPy archive.
@@ -115,10 +142,13 @@ class LargeMemory:
             ValueError: if the hash is neither a `WordHash` nor a `ClusterHash`.
         """
         name = None if self.index is None else type(self.index).__name__
+        index = self.index if isinstance(self.index, Hash) else None
         if self.index is not None and HASHES.get(str(name)) is not type(self.index):
             raise ValueError(
-                "`index` must be a WordHash, a ClusterHash or None to be saved. "
-                f"Received: index={self.index!r}"
+                "`index` must be a WordHash, a ClusterHash or None to be saved; save a "
+                "VectorIndex by its own `save`, and set `memory.index` to None before "
+                f"and to `VectorIndex.load(…, memory.keys)` after. Received: "
+                f"index={self.index!r}"
             )
         metadata = {
             "format": FORMAT,
@@ -132,8 +162,8 @@ class LargeMemory:
             "features": self._features,
             "keys": self._keys,
         }
-        if self.index is not None:
-            for table, array in self.index.tables().items():
+        if index is not None:
+            for table, array in index.tables().items():
                 arrays[f"hash_{table}"] = array
         new = os.fspath(path) + ".new"
         try:
@@ -225,7 +255,7 @@ class LargeMemory:
         slots = None
         if self.index is not None:
             text = np.concatenate([words, *self.facts[found]])
-            slots = self.index.candidates(text)
+            slots = self.index.candidates(text, query)
         if slots is None:
             slots = self._all
             similar = (self._keys @ query)[slots]
@@ -251,6 +281,14 @@ class LargeMemory:
     def _sentences(self, slots: np.ndarray) -> np.ndarray:
         """Returns the features (B, ·) of the facts `slots` (B,); zeros for −1."""
         return np.where(slots[:, None] >= 0, self._features[slots], 0)
+
+
+def _check_size(index: CandidateIndex | None, size: int) -> None:
+    if index is not None and index.size != size:
+        raise ValueError(
+            "`index` must be an index of the same facts. Received: "
+            f"index.size={index.size}, len(facts)={size}"
+        )
 
 
 def last_of_one_pass(
