@@ -32,6 +32,7 @@ WHAT = {
     "babi": "bAbI v1-2, 1,000 questions a task",
     "world": "simulated world, 3,000 questions to learn from",
     "hashing": "hashing of a large memory",
+    "indexes": "vector indexes of a large memory",
 }
 
 

@@ -328,7 +328,7 @@ def test_what_cannot_be_saved_or_found(facts, tmp_path):
         ),
         (
             lambda f: MemNN(WORDS).remember(f, WordHash(f[:7])),
-            r"`index` must be an index of the same facts\. Received: index\.size=7, len",
+            r"`index` must be an index of the same facts\. Received: index\.size=7",
         ),
     ],
 )
