@@ -194,7 +194,7 @@ def test_a_failed_save_keeps_the_file(tmp_path, monkeypatch):
     before = path.read_bytes()
 
     def full(path, mode):
-        return Full(builtins.open(path, mode))  # noqa: SIM115
+        return Full(builtins.open(path, mode))
 
     monkeypatch.setattr(vector_files, "open", full, raising=False)
     with pytest.raises(OSError, match="No space left"):
