@@ -67,6 +67,7 @@ class Setting(NamedTuple):
     right: np.ndarray  # the right answers
     words: np.ndarray  # the answers without an index
     asked: list[tuple[np.ndarray, np.ndarray]]  # words and query of each hop
+    keys: np.ndarray
     best: np.ndarray  # the largest inner product of each query
     flat: VectorIndex
 
@@ -86,13 +87,14 @@ def setting(seed: int, size: int) -> Setting:
     memory = model.remember(story.facts, recorder)
     words = memory.answer(questions).words
     queries = np.stack([query for _, query in recorder.asked], axis=1)  # (D, Q)
+    keys = memory.keys(0, size)
     best = np.full(queries.shape[1], -np.inf)
     for first in range(0, size, 2**16):
-        best = np.maximum(best, (memory.keys[first : first + 2**16] @ queries).max(0))
+        best = np.maximum(best, (keys[first : first + 2**16] @ queries).max(0))
     vector_files.faiss().omp_set_num_threads(1)
     return Setting(
         *(memory, questions, story.facts[story.went, -1], words),
-        *(recorder.asked, best, VectorIndex(memory.keys, count=COUNT)),
+        *(recorder.asked, keys, best, VectorIndex(keys, count=COUNT)),
     )
 
 
@@ -103,7 +105,7 @@ def measured(kind: str, seed: int, size: int) -> dict[str, Any]:
     index: CandidateIndex = (
         WordHash(given.memory.facts)
         if kind == "words"
-        else VectorIndex(given.memory.keys, kind, count=COUNT, seed=seed, **KINDS[kind])
+        else VectorIndex(given.keys, kind, count=COUNT, seed=seed, **KINDS[kind])
     )
     row: dict[str, Any] = {"kind": kind, "seed": seed, "facts": size}
     row["build_seconds"] = round(time.perf_counter() - start, 1)
@@ -122,12 +124,12 @@ def measured(kind: str, seed: int, size: int) -> dict[str, Any]:
 
 def recall(index: CandidateIndex, given: Setting) -> dict[str, Any]:
     """Computes recall@1 in each hop, and the mean number of candidates."""
-    keys, hits, counts = given.memory.keys, [], []
+    hits, counts = [], []
     for (words, query), best in zip(given.asked, given.best):
         found = index.candidates(words, query)
         slots = np.arange(index.size) if found is None else found
         counts.append(len(slots))
-        score = (keys[slots] @ query).max(initial=-np.inf)
+        score = (given.keys[slots] @ query).max(initial=-np.inf)
         hits.append(score >= best - ROUNDING * abs(best))
     half = len(hits) // 2  # each hop asks for all questions
     return {

@@ -15,7 +15,7 @@ from typing import Any
 
 FORMAT = "keras_attention.VectorIndex 1"
 HEADER = 4096  # bytes
-NAMES = ("kind", "count", "probes", "ef_search", "size", "width", "keys")
+NAMES = ("kind", "count", "probes", "ef_search", "size", "width", "keys", "marks")
 BLOCK = 2**20  # bytes read at a time
 
 

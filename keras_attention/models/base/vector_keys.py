@@ -13,14 +13,38 @@ import numpy as np
 from keras import ops
 
 BLOCK = 2**16  # keys read at a time
+SPREAD = 64  # keys of a memory that are compared
+
+
+class MemoryKeys:
+    """The keys of a memory, which may compute them, as something to be sliced.
+
+    Args:
+        memory: an object with `size` and `keys(start, stop)`, such as a `LargeMemory`.
+    """
+
+    def __init__(self, memory: Any) -> None:
+        self._memory = memory
+        first = memory.keys(0, 1)
+        self.shape = (int(memory.size), first.shape[1])
+        self.dtype = first.dtype
+
+    def __getitem__(self, where: slice) -> np.ndarray:
+        start, stop, _ = where.indices(self.shape[0])
+        return self._memory.keys(start, stop)
 
 
 def read_keys(keys: Any) -> Any:
     """Returns the keys as something with a shape (N, D) that can be sliced.
 
+    Args:
+        keys: numbers (N, D), or an object with `size` and `keys(start, stop)`.
+
     Raises:
         ValueError: if the keys are not numbers (N, D), or N or D is 0.
     """
+    if hasattr(keys, "size") and callable(getattr(keys, "keys", None)):
+        keys = MemoryKeys(keys)
     if not hasattr(keys, "shape"):
         keys = np.asarray(keys)
     shape = tuple(keys.shape)
@@ -32,6 +56,19 @@ def read_keys(keys: Any) -> Any:
             f"Received: keys.shape={shape}, keys.dtype={keys.dtype}"
         )
     return keys
+
+
+def marks_of(keys: Any) -> list[float]:
+    """Returns a number for each of up to `SPREAD` keys, from the first to the last.
+
+    It is the product of the key with random signs. Keys that a memory computes on
+    another backend differ by rounding, so they have no common digest.
+    """
+    size, width = keys.shape
+    signs = np.random.default_rng(width).choice([-1.0, 1.0], width)
+    rows = np.unique(np.linspace(0, size - 1, SPREAD).astype(int)).tolist()
+    some = [ops.convert_to_numpy(keys[row : row + 1])[0] for row in rows]
+    return [float(key.astype("float64") @ signs) for key in some]
 
 
 def digest_of(keys: Any) -> str:

@@ -47,8 +47,8 @@ class LargeMemory:
         model: a trained `MemNN`.
         facts: integers (N, L) in chronological order; 0 is padding.
         index: a `WordHash` or `ClusterHash` of these facts, or another
-            `CandidateIndex`; None to score all facts. A `VectorIndex` of the keys is
-            set later: `memory.index = VectorIndex(memory.keys)`.
+            `CandidateIndex`; None to score all facts. A `VectorIndex` is set later:
+            `memory.index = VectorIndex(memory)`.
 
     Raises:
         ValueError: if the facts are not integers (N, L), or the index was built from
@@ -76,7 +76,7 @@ class LargeMemory:
         if not len(facts):
             raise ValueError("`facts` must hold at least one. Received: none")
         check_ids("facts", facts, model.vocabulary_size)
-        _check_size(index, len(facts))
+        check_index(index, len(facts))
         self._set_model(model, facts, index)
         blocks = [facts[i : i + BLOCK] for i in range(0, len(facts), BLOCK)]
         width = self._features_layer.ngrams * facts.shape[1]
@@ -108,9 +108,17 @@ class LargeMemory:
             ]  # (D,)
 
     @property
-    def keys(self) -> np.ndarray:
-        """The embeddings of the facts, float32 (N, D); a `VectorIndex` reads them."""
-        return self._keys
+    def size(self) -> int:
+        """N, the number of facts."""
+        return len(self.facts)
+
+    def keys(self, start: int, stop: int) -> np.ndarray:
+        """Returns the embeddings of the facts from `start` to `stop`, float32 (n, D).
+
+        The similarity of a fact and a query is the product of the fact's embedding and
+        the embedding that an index receives as `query`.
+        """
+        return self._keys[start:stop]
 
     @property
     def index(self) -> CandidateIndex | None:
@@ -124,9 +132,9 @@ class LargeMemory:
 
     @index.setter
     def index(self, index: CandidateIndex | None) -> None:
-        _check_size(index, len(self.facts))
+        check_index(index, self.size)
         if isinstance(index, VectorIndex):
-            index.check_keys(self.keys)
+            index.check_keys(self)
         self._index = index
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -142,13 +150,11 @@ class LargeMemory:
             ValueError: if the hash is neither a `WordHash` nor a `ClusterHash`.
         """
         name = None if self.index is None else type(self.index).__name__
-        index = self.index if isinstance(self.index, Hash) else None
         if self.index is not None and HASHES.get(str(name)) is not type(self.index):
             raise ValueError(
-                "`index` must be a WordHash, a ClusterHash or None to be saved; save a "
-                "VectorIndex by its own `save`, and set `memory.index` to None before "
-                f"and to `VectorIndex.load(…, memory.keys)` after. Received: "
-                f"index={self.index!r}"
+                "`index` must be a WordHash, a ClusterHash or None to be saved; a "
+                "VectorIndex has its own `save` and `load`. "
+                f"Received: index={self.index!r}"
             )
         metadata = {
             "format": FORMAT,
@@ -162,8 +168,8 @@ class LargeMemory:
             "features": self._features,
             "keys": self._keys,
         }
-        if index is not None:
-            for table, array in index.tables().items():
+        if isinstance(self.index, Hash):
+            for table, array in self.index.tables().items():
                 arrays[f"hash_{table}"] = array
         new = os.fspath(path) + ".new"
         try:
@@ -283,7 +289,8 @@ class LargeMemory:
         return np.where(slots[:, None] >= 0, self._features[slots], 0)
 
 
-def _check_size(index: CandidateIndex | None, size: int) -> None:
+def check_index(index: CandidateIndex | None, size: int) -> None:
+    """Raises a ValueError if the index has another number of facts."""
     if index is not None and index.size != size:
         raise ValueError(
             "`index` must be an index of the same facts. Received: "

@@ -259,16 +259,20 @@ def test_a_large_memory_answers_by_vectors(arguments, tmp_path):
     expected = memory.answer(questions)
     # Time can make an answer of a fact with a smaller product: see `count`.
     count = 20 if "time" in arguments else len(facts)
-    index = VectorIndex(memory.keys, "flat", count=count)
+    index = VectorIndex(memory, "flat", count=count)
     memory.index = index
+    index.save(tmp_path / "index")
+    VectorIndex.load(tmp_path / "index", memory).check_keys(memory.keys(0, 211))
     found = memory.answer(questions)
     np.testing.assert_array_equal(found.facts, expected.facts)
     np.testing.assert_array_equal(found.words, expected.words)
     np.testing.assert_array_equal(found.scored, 2 * count)
     assert model.remember(facts, index).index is index
-    with pytest.raises(ValueError, match="save a VectorIndex by its own `save`"):
+    with pytest.raises(ValueError, match="VectorIndex has its own `save` and `load`"):
         memory.save(tmp_path / "memory.npz")
     other = large_memory(**arguments)[2]
+    with pytest.raises(ValueError, match="`index` must be built from the keys of thi"):
+        VectorIndex.load(tmp_path / "index", other)
     with pytest.raises(ValueError, match="`index` must be built from the keys of thi"):
         other.index = index
     with pytest.raises(ValueError, match=r"`index` must be an index of the same fact"):
