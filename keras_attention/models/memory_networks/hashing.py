@@ -43,9 +43,10 @@ class Hash:
         """Returns the facts that share a bucket with at least one of the words.
 
         Args:
-            words: integers of any shape, 0 is padding. Words that occur in no fact are
-                ignored.
-            query: not used; see `CandidateIndex`.
+            words: integers of any shape, the words of the question and of the facts
+                found so far; 0 is padding. Words that occur in no fact are ignored.
+            query: float32 (D,), the embedding of the query of this hop; a hash of words
+                ignores it.
 
         Returns:
             int64, row indices of `facts` in ascending order; None if all facts are
