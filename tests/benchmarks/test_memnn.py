@@ -167,7 +167,7 @@ def test_indexes_are_measured_on_both_hops(monkeypatch):
     monkeypatch.setattr(hashing, "OBJECTS", 7)
     indexes.setting.cache_clear()
     given = indexes.setting(3, 500)
-    facts, keys = given.memory.facts, given.keys
+    facts, keys = given.facts, given.keys
     assert len(given.questions) == len(given.right) == 7
     assert len(given.asked) == len(given.best) == 14  # both hops
     for (_, query), best in zip(given.asked, given.best):

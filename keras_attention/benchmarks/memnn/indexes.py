@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import os
+import pickle
 import tempfile
 import time
 from typing import Any, NamedTuple
@@ -63,6 +64,7 @@ class Setting(NamedTuple):
     """What all indexes of one seed and size are measured on."""
 
     memory: LargeMemory
+    facts: np.ndarray
     questions: np.ndarray
     right: np.ndarray  # the right answers
     words: np.ndarray  # the answers without an index
@@ -93,7 +95,7 @@ def setting(seed: int, size: int) -> Setting:
         best = np.maximum(best, (keys[first : first + 2**16] @ queries).max(0))
     vector_files.faiss().omp_set_num_threads(1)
     return Setting(
-        *(memory, questions, story.facts[story.went, -1], words),
+        *(memory, story.facts, questions, story.facts[story.went, -1], words),
         *(recorder.asked, keys, best, VectorIndex(keys, count=COUNT)),
     )
 
@@ -103,7 +105,7 @@ def measured(kind: str, seed: int, size: int) -> dict[str, Any]:
     given = setting(seed, size)
     start = time.perf_counter()
     index: CandidateIndex = (
-        WordHash(given.memory.facts)
+        WordHash(given.facts)
         if kind == "words"
         else VectorIndex(given.keys, kind, count=COUNT, seed=seed, **KINDS[kind])
     )
@@ -162,9 +164,8 @@ def times(index: CandidateIndex, given: Setting) -> dict[str, Any]:
 
 def bytes_of(index: CandidateIndex) -> int:
     """Returns the size of the saved index, which is nearly that in memory."""
-    if isinstance(index, WordHash):
-        return sum(table.nbytes for table in index.tables().values())
-    assert isinstance(index, VectorIndex)
+    if not isinstance(index, VectorIndex):
+        return len(pickle.dumps(index))
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "index")
         index.save(path)

@@ -15,9 +15,6 @@ class CandidateIndex(Protocol):
     entries by vectors. `LargeMemory` and `AssociativeMemory.retrieve` accept every
     object with these two attributes.
 
-    Attributes:
-        size: N, the number of entries that the index was built from.
-
     Example:
 
     >>> import numpy as np
@@ -35,7 +32,10 @@ class CandidateIndex(Protocol):
     [2]
     """
 
-    size: int
+    @property
+    def size(self) -> int:
+        """N, the number of entries that the index was built from."""
+        ...
 
     def candidates(
         self, words: np.ndarray, query: np.ndarray | None = None
