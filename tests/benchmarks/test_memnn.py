@@ -1,6 +1,5 @@
 """What the MemNN benchmark asks, trains on, keeps and reports."""
 
-import importlib.util
 import json
 
 import keras
@@ -18,8 +17,6 @@ from keras_attention.benchmarks.memnn import (
     training,
 )
 from keras_attention.datasets import babi, simulated_world
-from keras_attention.models import MemNN
-from keras_attention.models.base import vector_files
 
 # Keras' torch backend hands arrays to NumPy in a way that newer NumPy deprecates.
 pytestmark = pytest.mark.filterwarnings(
@@ -151,53 +148,6 @@ def test_the_large_world_is_told_and_asked_right():
     assert hashing.asked(objects[:2]).tolist() == [
         [hashing.WHERE, hashing.IS, hashing.THE, name] for name in objects[:2]
     ]
-
-
-@needs_training
-@pytest.mark.skipif(
-    importlib.util.find_spec("faiss") is None, reason="faiss is not installed"
-)
-def test_indexes_are_measured_on_both_hops(monkeypatch):
-    def untrained(seed):
-        keras.utils.set_random_seed(seed)
-        return MemNN(hashing.VOCABULARY, embedding_dim=8, supports=2)
-
-    monkeypatch.setattr(hashing, "trained", untrained)
-    monkeypatch.setattr(hashing, "PEOPLE", 5)
-    monkeypatch.setattr(hashing, "OBJECTS", 7)
-    indexes.setting.cache_clear()
-    given = indexes.setting(3, 500)
-    facts, keys = given.facts, given.keys
-    assert len(given.questions) == len(given.right) == 7
-    assert len(given.asked) == len(given.best) == 14  # both hops
-    for (_, query), best in zip(given.asked, given.best):
-        np.testing.assert_allclose(best, (keys @ query).max(), rtol=1e-6)
-    np.testing.assert_array_equal(given.asked[0][0], given.questions[0])
-    first = indexes.measured("flat", 3, 500)
-    assert first["recall_of_hops"] == [1.0, 1.0]
-    assert (first["candidates"], first["queries"]) == (100, 14)
-    size = indexes.bytes_of(given.flat) - vector_files.HEADER
-    assert size == pytest.approx(500 * 8 * 4, rel=0.01)
-    assert first["answers"]["same"] == 100.0  # of 2,500 candidates, which are all
-    assert first["answers"]["scored"] == 1000
-    # Facts of equal keys count, others do not.
-    equal = np.flatnonzero((facts == facts[0]).all(1))
-
-    class Only:
-        size = 500
-
-        def candidates(self, words, query=None):
-            return equal[-1:]
-
-    right = [
-        np.isclose(keys[0] @ q, b, rtol=1e-6)
-        for (_, q), b in zip(given.asked, given.best)
-    ]
-    assert indexes.recall(Only(), given)["recall"] == round(np.mean(right), 4)
-    word = indexes.measured("words", 3, 500)
-    assert word["kind"] == "words"
-    assert "index words   recall@1" in indexes.line(word)
-    indexes.setting.cache_clear()
 
 
 def world_row(model, difficulty, questions, seed, error):

@@ -179,8 +179,8 @@ class MemNN(ConfiguredModel):
 
         Args:
             facts: integers (N, L) in chronological order; 0 is padding.
-            index: a `WordHash`, a `ClusterHash` or another `CandidateIndex` of these
-                facts, to score only its candidates; None to score all facts.
+            index: a `WordHash` or a `ClusterHash` of these facts, to score only its
+                candidates; None to score all facts.
 
         Returns:
             A `LargeMemory`; its method `answer` takes questions. It stores the current
