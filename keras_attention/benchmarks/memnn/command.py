@@ -53,7 +53,13 @@ class Job(NamedTuple):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `memnn`."""
     add = parser.add_argument
-    add("--parts", nargs="+", choices=PARTS, default=PARTS[:3])
+    add(
+        "--parts",
+        nargs="+",
+        choices=PARTS,
+        default=PARTS[:3],
+        help="default: all but indexes, which needs FAISS",
+    )
     add(
         "--recipe",
         choices=[*RECIPES, "chosen"],
