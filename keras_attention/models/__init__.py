@@ -1,6 +1,6 @@
 """Models: `keras.Model` subclasses put together from layers."""
 
-from keras_attention.models.base import RecordedModel
+from keras_attention.models.base import CandidateIndex, RecordedModel, VectorIndex
 from keras_attention.models.external_memory import DNCNetwork
 from keras_attention.models.factorization import (
     AttentiveFactorization,
@@ -33,6 +33,7 @@ __all__ = [
     "Answers",
     "AssociativeMemory",
     "AttentiveFactorization",
+    "CandidateIndex",
     "CausalLM",
     "ClusterHash",
     "DNCNetwork",
@@ -50,6 +51,7 @@ __all__ = [
     "Trajectory",
     "Transformer",
     "TransformerClassifier",
+    "VectorIndex",
     "WordHash",
     "WordRNN",
 ]

@@ -1,5 +1,6 @@
 """The commands `capacity` and `retrieval`: what they count, and what they refuse."""
 
+import importlib.util
 import json
 
 import keras
@@ -46,6 +47,25 @@ def test_half_hidden_patterns_come_back():
     assert run["one"] == run["rest"] == 0.0
 
 
+@pytest.mark.skipif(
+    importlib.util.find_spec("faiss") is None, reason="faiss is not installed"
+)
+def test_a_step_with_an_index_is_compared_with_one_without():
+    patterns = np.sign(np.random.default_rng(0).normal(size=(31, 64))).astype("float32")
+    run = retrieval.measure_index(patterns, 1, 5, 31)  # all are candidates
+    assert run["left_out"] == run["bound"] == [0.0, 0.0]
+    assert max(run["error"]) < 1e-5
+    small, large = (retrieval.measure_index(patterns, b, 5, 4) for b in (0.1, 8))
+    for run in (small, large):
+        for left, bound in zip(run["left_out"], run["bound"]):
+            assert left <= 1.01 * bound
+    assert small["left_out"][0] > 0.5
+    assert small["error"][0] > 0.1
+    assert large["bound"][1] < 1e-3
+    assert large["error"][1] < 1e-3
+    assert "31 digits, b =  8, 4 candidates: bound" in retrieval.index_line(large)
+
+
 def test_errors_of_usage(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("KERAS_ATTENTION_DATA", str(tmp_path))
     monkeypatch.setattr(keras.utils, "get_file", _offline)
@@ -54,6 +74,7 @@ def test_errors_of_usage(monkeypatch, tmp_path, capsys):
         (["retrieval", "--queries", "0"], "--stored and --queries must be at least 1."),
         (["retrieval", "--stored", "0"], "--stored and --queries must be at least 1."),
         (["retrieval"], "t10k-images"),
+        (["retrieval", "--count", "0"], "--count must be at least 1. Received: 0"),
     ):
         assert __main__.main(asked) == 2
         assert message in capsys.readouterr().err

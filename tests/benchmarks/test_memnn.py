@@ -10,6 +10,7 @@ from keras_attention.benchmarks import __main__ as benchmarks
 from keras_attention.benchmarks.memnn import (
     command,
     hashing,
+    indexes,
     large,
     large_training,
     large_world,
@@ -412,8 +413,11 @@ def test_settings_tell_one_recipe_from_another():
 def test_an_unknown_task_and_all_that_can_be_asked(capsys):
     assert run_command("--parts", "babi", "--tasks", 21) == 2
     assert "--tasks must be from 1 to 20. Received: [21]" in capsys.readouterr().err
-    parts = {job.wanted["part"] for job in command.jobs_of(arguments("--seeds", 4))}
-    assert parts == set(command.PARTS)
+    given = arguments("--seeds", 4, "--parts", *command.PARTS)
+    jobs = [*command.jobs_of(given)]
+    assert {job.wanted["part"] for job in jobs} == set(command.PARTS)
+    kinds = [job.wanted["kind"] for job in jobs if job.wanted["part"] == "indexes"]
+    assert kinds == [*indexes.KINDS]
 
 
 def arguments(*given):

@@ -1,9 +1,10 @@
-"""MemNN: errors on bAbI and the simulated world, and large memories.
+"""MemNN: errors on bAbI and the simulated world; large memories and their indexes.
 
     python -m keras_attention.benchmarks memnn --json memnn.json
     python -m keras_attention.benchmarks memnn --parts babi --tasks 1 2 3 --seeds 0 1
     python -m keras_attention.benchmarks memnn --parts world --out runs.jsonl
     python -m keras_attention.benchmarks memnn --parts large --facts 14000000
+    python -m keras_attention.benchmarks memnn --parts indexes --kinds ivf
 
 Each bAbI task has one network. It is trained on 1,000 questions with their supporting
 facts. It is tested on 1,000 questions with the facts that it retrieves itself. Each
@@ -23,13 +24,21 @@ from typing import Any, NamedTuple
 import keras
 
 from keras_attention.benchmarks.errors import UsageError
-from keras_attention.benchmarks.memnn import hashing, large, real, report, tasks
+from keras_attention.benchmarks.memnn import (
+    hashing,
+    indexes,
+    large,
+    real,
+    report,
+    tasks,
+)
 from keras_attention.benchmarks.memnn.report import Row
 from keras_attention.benchmarks.memnn.training import RECIPES
 from keras_attention.benchmarks.store import Run, Store, opened
 from keras_attention.datasets import DataNotFoundError, babi
+from keras_attention.models.base import vector_files
 
-PARTS = ("babi", "world", "hashing", "large", "real")
+PARTS = ("babi", "world", "hashing", "large", "real", "indexes")
 # The fields of each line of the runs file.
 NEEDED = ("part", "seed", "backend", "keras", "settings", "result")
 
@@ -53,7 +62,13 @@ class Job(NamedTuple):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `memnn`."""
     add = parser.add_argument
-    add("--parts", nargs="+", choices=PARTS, default=PARTS)
+    add(
+        "--parts",
+        nargs="+",
+        choices=PARTS,
+        default=PARTS[:3],
+        help="default: all but indexes, which needs FAISS",
+    )
     add(
         "--recipe",
         choices=[*RECIPES, "chosen"],
@@ -68,6 +83,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=tasks.MODELS,
         default=tasks.MODELS,
         help="in the simulated world; default: all",
+    )
+    add(
+        "--kinds",
+        nargs="+",
+        choices=indexes.KINDS,
+        default=list(indexes.KINDS),
+        help="of indexes; default: all",
     )
     add("--seeds", type=int, nargs="+", default=[0])
     add("--epochs", type=int, help="instead of each model's, save for hashing")
@@ -129,6 +151,14 @@ def jobs_of(args: argparse.Namespace) -> Iterator[Job]:
                 partial(real.real, seed, args.folder),
                 None,
             )
+        for kind in dict.fromkeys(args.kinds) if "indexes" in args.parts else ():
+            about = {"kind": kind, "facts": args.facts, "seed": seed}
+            yield Job(
+                {"part": "indexes", **about, **here},
+                indexes.SETTINGS,
+                partial(indexes.measured, kind, seed, args.facts),
+                indexes.line,
+            )
         for model in dict.fromkeys(args.models) if "world" in args.parts else ():
             settings = tasks.world_settings(model, args.epochs)
             for difficulty, kind in tasks.WORLDS:
@@ -154,6 +184,11 @@ def _check(args: argparse.Namespace) -> None:
     unknown = [task for task in args.tasks if task not in babi.TASKS]
     if unknown:
         raise UsageError(f"--tasks must be from 1 to 20. Received: {unknown}")
+    if "indexes" in args.parts:
+        try:
+            vector_files.faiss()
+        except ImportError as error:
+            raise UsageError(str(error)) from error
 
 
 def _done(store: Store, job: Job) -> Run | None:

@@ -34,6 +34,7 @@ WHAT = {
     "hashing": "hashing of a large memory",
     "large": "a memory on the disk",
     "real": "a memory of real triples",
+    "indexes": "vector indexes of a large memory",
 }
 
 

@@ -13,6 +13,7 @@ from keras import ops
 from keras_attention import kernels
 from keras_attention.layers.base.arguments import check_model_keywords, positive
 from keras_attention.layers.base.serialization import arguments_of, export
+from keras_attention.models.base.candidate_index import CandidateIndex
 from keras_attention.models.hopfield import arguments as check
 from keras_attention.models.hopfield.steps import (
     Equations,
@@ -200,8 +201,16 @@ class AssociativeMemory(MemoryTheory):
         tolerance: float = TOLERANCE,
         max_steps: int = MAX_STEPS,
         return_trajectory: bool = False,
+        index: CandidateIndex | None = None,
+        max_left_out: float = 0.01,
     ) -> Any:
         """Retrieves a pattern for each query, independently of the other queries.
+
+        With an index, each step computes the softmax over its candidates only. The
+        weight m that the softmax over all patterns would give to the other patterns
+        changes the new state by at most 2m maxᵢ‖xᵢ‖. `left_out_weight` computes an
+        upper bound of m. With a small β, many patterns have a weight and an index does
+        not pay.
 
         Args:
             queries: ξ, (..., T, D), with values −1 and 1 for binary memories. Pass a
@@ -211,15 +220,22 @@ class AssociativeMemory(MemoryTheory):
                 tolerance.
             tolerance: the largest ‖Δξ‖ that counts as converged.
             max_steps: the maximum number of steps for queries that do not converge.
-            return_trajectory: whether to return the intermediate states, too.
+            return_trajectory: whether to return the intermediate states, too. Their
+                energies are computed from all patterns.
+            index: a `VectorIndex` of `memory.patterns` or another `CandidateIndex`,
+                which is asked again at each step; None scores all patterns. It needs
+                kind="modern", "softmax" and "dot".
+            max_left_out: the largest weight in [0, 1] that the index may leave out at a
+                step, compared with `left_out_weight`.
 
         Returns:
             (..., T, D); with `return_trajectory=True` also a `Trajectory`.
 
         Raises:
             ValueError: if the memory is empty, the queries have another width or are
-                not finite, a number of steps is not an integer of at least 1, or the
-                tolerance is negative or not a number.
+                not finite, a number of steps is not an integer of at least 1, the
+                tolerance is negative or not a number, or the index does not fit the
+                memory or may leave out more than `max_left_out`.
         """
         tolerance = check.at_least_zero("tolerance", tolerance)
         limit = positive("max_steps", max_steps)
@@ -232,8 +248,11 @@ class AssociativeMemory(MemoryTheory):
         )
         given = self._table, self._count, self.beta
         within = tolerance if steps is None else None
+        step = program.compiled_step
+        if index is not None:
+            step = self._candidate_step(index, max_left_out)
         blocks = [
-            iterate_states(program.compiled_step, given, part, size, limit, within)
+            iterate_states(step, given, part, size, limit, within)
             for part in parts(states, size)
         ]
         kept = None if return_trajectory else 1

@@ -12,7 +12,9 @@ import numpy as np
 from keras import ops
 
 from keras_attention.layers.base.checked import Checked
-from keras_attention.models.hopfield.steps import as_numpy
+from keras_attention.models.base.candidate_index import CandidateIndex
+from keras_attention.models.hopfield.candidates import CandidateStep
+from keras_attention.models.hopfield.steps import BLOCK, as_numpy, parts
 from keras_attention.ops.hopfield import retrieval
 from keras_attention.ops.hopfield.patterns import rows
 
@@ -45,6 +47,38 @@ class MemoryTheory(Checked, keras.Model):
         shape, flat = self._states("states", states)
         found = self._by_blocks("size", flat, mass)
         return ops.reshape(found, shape[:-1])
+
+    def left_out_weight(self, states: Any, index: CandidateIndex) -> Tensor:
+        """Bounds the softmax weight of the patterns that an index does not find.
+
+            m = (N − C) e^(β s) / (Σ_c e^(β ξᵀx_c) + (N − C) e^(β s)),   s = min_c ξᵀx_c
+
+        C of the N patterns are candidates. If they are the most similar patterns, as
+        with `VectorIndex(kind="flat")`, the other patterns have scores of at most s. m
+        is then an upper bound, up to the rounding of float32. With an approximate
+        index, m is an estimate that can be too small: a missed pattern may have a score
+        above s.
+
+        Args:
+            states: ξ, (..., T, D).
+            index: a `VectorIndex` of the patterns or another `CandidateIndex`.
+
+        Returns:
+            m, (..., T), in [0, 1].
+
+        Raises:
+            ValueError: if the memory is empty, the states do not fit it, it does not
+                use softmax and dot products, or the index was built from other
+                patterns.
+        """
+        shape, flat = self._states("states", states)
+        step = self._candidate_step(index, 1.0)
+        weights = [
+            step.left_out(part, self._table, self._count, self.beta)
+            for part in parts(flat, BLOCK)
+        ]
+        found = np.concatenate([np.zeros(0, "float32"), *weights])
+        return ops.convert_to_tensor(found.reshape(shape[:-1]))
 
     def pattern_separation(self) -> Tensor:
         """Computes Δᵢ = xᵢᵀxᵢ − max_{j ≠ i} xᵢᵀxⱼ, (S,), see `ops.retrieval`.
@@ -100,6 +134,13 @@ class MemoryTheory(Checked, keras.Model):
         length = float(np.linalg.norm(as_numpy(self.patterns), axis=-1).mean())
         radius = length / max(dim - 1, 1) ** 0.5
         return retrieval.modern_capacity(dim, self.beta, radius, failure)
+
+    def _candidate_step(
+        self, index: CandidateIndex, max_left_out: float
+    ) -> CandidateStep:
+        self._only("an index", kind="modern", **PROVED)
+        self._stored()
+        return CandidateStep(index, self._table, self._count, max_left_out)
 
     def _only(self, what: str, **wanted: str) -> None:
         for name, value in wanted.items():

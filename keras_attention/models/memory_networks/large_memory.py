@@ -13,6 +13,8 @@ from typing import Any, Self
 import numpy as np
 
 from keras_attention.layers.base.checked import check_ids
+from keras_attention.models.base.candidate_index import CandidateIndex
+from keras_attention.models.base.vector_index import VectorIndex
 from keras_attention.models.memory_networks.answers import Answers
 from keras_attention.models.memory_networks.hashing import (
     Hash,
@@ -53,8 +55,9 @@ class LargeMemory:
     Args:
         model: a trained `MemNN`.
         facts: integers (N, L) in chronological order; 0 is padding.
-        index: a `WordHash` or `ClusterHash` of these facts; None to score all facts.
-            Any object with `size` and `candidates(words, query)` may be an index.
+        index: a `WordHash` or `ClusterHash` of these facts, or another
+            `CandidateIndex`; None to score all facts. A `VectorIndex` is set later:
+            `memory.index = VectorIndex(memory)`.
 
     Raises:
         ValueError: if the facts are not integers (N, L), the index was built from
@@ -77,28 +80,25 @@ class LargeMemory:
     """
 
     def __init__(
-        self, model: Any, facts: np.ndarray, index: Hash | Any | None = None
+        self, model: Any, facts: np.ndarray, index: CandidateIndex | None = None
     ) -> None:
         facts = checked(facts)
         if not len(facts):
             raise ValueError("`facts` must hold at least one. Received: none")
         check_ids("facts", facts, model.vocabulary_size)
-        if index is not None and index.size != len(facts):
-            raise ValueError(
-                "`index` must be a hash of the same facts. Received: "
-                f"index.size={index.size}, len(facts)={len(facts)}"
-            )
+        check_size(index, len(facts))
         narrow = facts.astype(narrowest(model.vocabulary_size), copy=False)
-        self._set(model, [narrow], index)
+        self._set(model, [narrow], None)
+        self.index = index
 
     def _set(
         self,
         model: Any,
         segments: list[np.ndarray],
-        index: Any | None,
+        index: CandidateIndex | None,
         stored: Stored | None = None,
     ) -> None:
-        self.index: Any = index
+        self._index: Any = index
         self._model, self._sentences = model, SentenceKeys(model)
         self._finder, self._responder = model.get_layer("O"), model.get_layer("R")
         self._set_segments(segments)
@@ -112,6 +112,23 @@ class LargeMemory:
     def size(self) -> int:
         """N, the number of facts."""
         return int(self._starts[-1])
+
+    @property
+    def index(self) -> CandidateIndex | None:
+        """What selects the facts to score; None scores all facts. It may be replaced.
+
+        Raises:
+            ValueError: if the new index has another size, or is a `VectorIndex` of
+                other keys.
+        """
+        return self._index
+
+    @index.setter
+    def index(self, index: CandidateIndex | None) -> None:
+        check_size(index, self.size)
+        if isinstance(index, VectorIndex):
+            index.check_keys(self)
+        self._index = index
 
     @classmethod
     def build(
@@ -189,7 +206,7 @@ class LargeMemory:
         merged = np.concatenate(
             [np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in parts]
         ).astype(self._segments[0].dtype)
-        index, last = self.index, None
+        index, last = self._index, None
         if isinstance(index, Hash):
             *others, last = index.extended(facts)
         if self._stored is not None:
@@ -351,3 +368,12 @@ class LargeMemory:
         """Returns the features (B, ·) of the facts `slots` (B,); zeros for −1."""
         words = self.sentences(np.maximum(slots, 0))
         return self._sentences.features(np.where(slots[:, None] >= 0, words, 0))
+
+
+def check_size(index: CandidateIndex | None, size: int) -> None:
+    """Raises a ValueError if the index has another number of facts."""
+    if index is not None and index.size != size:
+        raise ValueError(
+            "`index` must be an index of the same facts. Received: "
+            f"index.size={index.size}, len(facts)={size}"
+        )

@@ -14,8 +14,8 @@ from keras_attention.layers.memory_networks.fact_finder import FactFinder
 from keras_attention.layers.memory_networks.memory_writer import MemoryWriter
 from keras_attention.layers.memory_networks.sentence_features import SentenceFeatures
 from keras_attention.layers.memory_networks.word_responder import WordResponder
+from keras_attention.models.base.candidate_index import CandidateIndex
 from keras_attention.models.base.configured_model import ConfiguredModel
-from keras_attention.models.memory_networks.hashing import Hash
 from keras_attention.models.memory_networks.large_memory import LargeMemory
 
 Tensor = Any
@@ -172,7 +172,9 @@ class MemNN(ConfiguredModel):
         check_facts(x)
         return super().train_on_batch(x, *args, **kwargs)
 
-    def remember(self, facts: np.ndarray, index: Hash | None = None) -> LargeMemory:
+    def remember(
+        self, facts: np.ndarray, index: CandidateIndex | None = None
+    ) -> LargeMemory:
         """Stores many facts, to answer questions about them.
 
         Args:

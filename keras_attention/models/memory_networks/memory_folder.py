@@ -117,7 +117,8 @@ def save(
     name = None if index is None else type(index).__name__
     if index is not None and HASHES.get(str(name)) is not type(index):
         raise ValueError(
-            "`index` must be a WordHash, a ClusterHash or None to be saved. "
+            "`index` must be a WordHash, a ClusterHash or None to be saved; a "
+            "VectorIndex has its own `save` and `load`. "
             f"Received: index={index!r}"
         )
     with Change(path) as change:

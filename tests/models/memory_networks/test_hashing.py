@@ -196,7 +196,7 @@ def test_a_budget_prefers_rare_words_and_pairs(facts):
         ),
         (
             lambda f: MemNN(WORDS).remember(f, WordHash(f[:7])),
-            r"`index` must be a hash of the same facts\. Received: index\.size=7, len",
+            r"`index` must be an index of the same facts\. Received: index\.size=7",
         ),
     ],
 )
