@@ -185,7 +185,7 @@ def main():
     found["operations"] = operations()
     found["errors"] = errors()
     found["parts"] = [
-        sum(retrieval.memory_of_a_step(name, "dot", mesh, 50_000).values())
+        sum(retrieval.memory_of_a_step(name, "dot", mesh).values())
         for name in ("softmax", "sparsemax")
         for mesh in (mesh_of(8), None)
     ]

@@ -81,9 +81,9 @@ def test_what_does_not_fit_is_said_and_moves_nothing(report):
 
 @ON_JAX
 def test_a_device_needs_an_eighth_of_the_memory(report):
-    """A million patterns are measured by `benchmarks devices`."""
+    """Steps among a million patterns, which are only compiled."""
     for many, one in zip(report["parts"][::2], report["parts"][1::2], strict=True):
-        assert many < 0.2 * one
+        assert many <= 0.15 * one
 
 
 @pytest.mark.skipif(keras.backend.backend() == "jax", reason="JAX splits tensors")
