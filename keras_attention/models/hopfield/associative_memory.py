@@ -49,7 +49,7 @@ class AssociativeMemory(MemoryTheory):
     `keras_attention` is imported. "softmax", "softmax1" and "hardmax" read the patterns
     in chunks and never store the scores of all patterns. The other normalizers score
     all patterns at once, for a block of queries at a time, with about 2²⁰ scores per
-    block.
+    block. On JAX, `distribute` splits the patterns over devices.
 
     Args:
         kind: "modern" for real-valued patterns (`ops.energy.hopfield_update`);
