@@ -83,10 +83,14 @@ the same functions:
   on all backends but JAX. `place(variable, layout)` moves a variable to a
   `TensorLayout`; `bytes_held(variable)` is the number of its bytes on a device.
   `SPLITS_TENSORS` says whether `keras.distribution` splits weights and batches
+- `axis_sizes(mesh, axis, operation)`: the sizes of the axes of a mesh, which must have
+  `axis`. `is_local(mesh)` says whether all its devices belong to this process.
+  `to_mesh(x, mesh, *axes)` moves a tensor to them. `on_rows(function, table, count,
+  given, mesh, axis)` calls a function on each device, with the rows of a table that the
+  device holds. They raise an error on all backends but JAX
 - `ring_attention(query, key, value, mask, scale, is_causal, mesh, axis)`: attention
   over a sequence that is split over the devices of a mesh, see
-  :func:`keras_attention.ops.ring_attention`; `axis_sizes(mesh)` are the sizes of the
-  axes of a mesh. Both raise an error on all backends but JAX
+  :func:`keras_attention.ops.ring_attention`, on JAX
 - `takes_training(layer)`, `in_layer_call()`, `carried_mask(tensor)`,
   `cast_with_mask(x, dtype)`: access to private names of Keras
 - `is_traced(tensor)`: whether the values of a tensor are unknown, as inside a compiled
@@ -187,8 +191,11 @@ check_distribution = _placement.check_distribution
 place = _placement.place
 SPLITS_TENSORS = _placement.SPLITS_TENSORS
 bytes_held = _placement.bytes_held
+axis_sizes = _placement.axis_sizes
+is_local = _placement.is_local
+to_mesh = _placement.to_mesh
+on_rows = _placement.on_rows
 ring_attention = _ring.ring_attention
-axis_sizes = _ring.axis_sizes
 save_function = _saved_model.save_function
 is_readable = _tracing.is_readable
 COMPLEX = _tracing.COMPLEX
@@ -229,12 +236,14 @@ __all__ = [
     "in_layer_call",
     "is_dynamic",
     "is_exporting",
+    "is_local",
     "is_readable",
     "is_replaying",
     "is_traced",
     "local_attention",
     "lookup",
     "normalize",
+    "on_rows",
     "place",
     "precompute_key",
     "random_input",
@@ -246,6 +255,7 @@ __all__ = [
     "segments",
     "stable_argsort",
     "takes_training",
+    "to_mesh",
     "trace_memory",
     "uncompiled",
     "uniform",

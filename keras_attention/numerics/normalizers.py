@@ -101,7 +101,7 @@ def sink_softmax(
     top = ops.stop_gradient(ops.where(top > b, top, b))  # keeps float64, on torch too
     e = ops.exp(z - top)
     total = ops.exp(b - top) + ops.sum(e, axis=axis, keepdims=True)
-    return _finish(e / total, mask, scores)
+    return finish(e / total, mask, scores)
 
 
 def null_softmax(
@@ -151,13 +151,13 @@ def sparsemax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Ten
     Reference:
         Martins & Astudillo, "From softmax to sparsemax" (2016), algorithm 1.
     """
-    z = _below_zero(scores, mask, axis)
+    z = below_zero(scores, mask, axis)
     k, ordered = _ranks(z, axis)
     inside = 1 + k * ordered > ops.cumsum(ordered, axis=axis)
     size = ops.sum(ops.cast(inside, z.dtype), axis=axis, keepdims=True)
     outside = z < _smallest(ordered, inside, axis)  # False for NaN, so NaN stays
     tau = (ops.sum(ops.where(outside, 0, z), axis=axis, keepdims=True) - 1) / size
-    return _finish(ops.where(outside, 0, z - tau), mask, scores)
+    return finish(ops.where(outside, 0, z - tau), mask, scores)
 
 
 def entmax15(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tensor:
@@ -177,21 +177,21 @@ def entmax15(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tens
         Peters, Niculae & Martins, "Sparse sequence-to-sequence models" (2019),
         algorithm 2.
     """
-    z = _below_zero(to_float32(scores) / 2, mask, axis)
+    z = below_zero(to_float32(scores) / 2, mask, axis)
     k, ordered = _ranks(z, axis)
-    tau = _entmax15_threshold(
+    tau = entmax15_threshold(
         k, ops.cumsum(ordered, axis=axis), ops.cumsum(ops.square(ordered), axis=axis)
     )
     inside = tau <= ordered
     size = ops.sum(ops.cast(inside, z.dtype), axis=axis, keepdims=True)
     outside = z < _smallest(ordered, inside, axis)  # False for NaN, so NaN stays
     chosen = ops.where(outside, 0, z)
-    tau = _entmax15_threshold(
+    tau = entmax15_threshold(
         size,
         ops.sum(chosen, axis=axis, keepdims=True),
         ops.sum(ops.square(chosen), axis=axis, keepdims=True),
     )
-    return _finish(ops.where(outside, 0, ops.square(z - tau)), mask, scores)
+    return finish(ops.where(outside, 0, ops.square(z - tau)), mask, scores)
 
 
 def hardmax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tensor:
@@ -217,7 +217,7 @@ def hardmax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tenso
         z = hide(z, mask)
     soft = softmax(z, mask, axis)
     hard = ops.cast(first_largest(z, axis), z.dtype)
-    return _finish(hard + (soft - ops.stop_gradient(soft)), mask, scores)
+    return finish(hard + (soft - ops.stop_gradient(soft)), mask, scores)
 
 
 def first_largest(x: Tensor, axis: int = -1) -> Tensor:
@@ -314,7 +314,7 @@ def _beside_nothing(
     top = ops.where(null > 0, ops.relu(top), top)  # a null memory has score 0
     e = ops.exp(z - top)
     beside = null * ops.exp(-ops.relu(top))
-    return _finish(e / (beside + ops.sum(e, axis=axis, keepdims=True)), mask, scores)
+    return finish(e / (beside + ops.sum(e, axis=axis, keepdims=True)), mask, scores)
 
 
 def _softmax_of_one(z: Tensor, axis: int) -> Tensor:
@@ -327,14 +327,15 @@ def _softmax_of_one(z: Tensor, axis: int) -> Tensor:
     return ops.exp(ops.log_softmax(z, axis=axis))
 
 
-def _finish(weights: Tensor, mask: Tensor | None, scores: Tensor) -> Tensor:
+def finish(weights: Tensor, mask: Tensor | None, scores: Tensor) -> Tensor:
+    """Sets masked weights to 0, and casts all to the dtype of the scores."""
     if mask is not None:
         weights = ops.where(mask, weights, ops.zeros_like(weights))
     # Cast back half precision only: the backend may not support float64.
     return ops.cast(weights, scores.dtype) if is_half(scores) else weights
 
 
-def _below_zero(scores: Tensor, mask: Tensor | None, axis: int) -> Tensor:
+def below_zero(scores: Tensor, mask: Tensor | None, axis: int) -> Tensor:
     """Shifts the largest score to 0 and replaces irrelevant scores by −2.
 
     A score more than 1 below the largest affects neither the projection nor its
@@ -360,7 +361,7 @@ def _smallest(ordered: Tensor, inside: Tensor, axis: int) -> Tensor:
     return ops.min(ops.where(inside, ordered, 0), axis=axis, keepdims=True)
 
 
-def _entmax15_threshold(size: Tensor, total: Tensor, squares: Tensor) -> Tensor:
+def entmax15_threshold(size: Tensor, total: Tensor, squares: Tensor) -> Tensor:
     """Computes τ from the sum and the sum of squares of the `size` largest scores."""
     mean = total / size
     spread = (1 - (squares - size * ops.square(mean))) / size

@@ -57,13 +57,8 @@ def ring_attention(
         Liu, Zaharia & Abbeel, "Ring attention with blockwise Transformers for
         near-infinite context" (2023).
     """
-    sizes = kernels.axis_sizes(device_mesh)
+    sizes = kernels.axis_sizes(device_mesh, axis, "`ring_attention`")
     check_heads(query, key, value)
-    if axis not in sizes:
-        raise ValueError(
-            "`axis` must be an axis of `device_mesh`. "
-            f"Received: axis={axis!r}, device_mesh with the axes {list(sizes)}"
-        )
     if query.shape[1] % sizes[axis] or key.shape[1] % sizes[axis]:
         raise ValueError(
             f"The {sizes[axis]} devices of the axis {axis!r} must divide the lengths "

@@ -1,5 +1,6 @@
 """Layouts over eight virtual devices, the guide, and the example with two processes."""
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -203,16 +204,31 @@ def test_what_does_not_fit_is_said(found):
         assert ERRORS[name] in error, name
 
 
-@jax_alone
-def test_the_guide(tmp_path):
-    """Its code in a process of its own; it takes 15 seconds: training, five times."""
+ORBAX = importlib.util.find_spec("orbax") and hasattr(
+    keras.callbacks, "OrbaxCheckpoint"
+)
+
+
+@pytest.fixture(scope="module")
+def guide(tmp_path_factory):
+    """The text of the guide, its code, and what this printed in a process of its own.
+
+    It takes 20 seconds, because a model is trained seven times.
+    """
+    folder = tmp_path_factory.mktemp("guide")
     text = GUIDE.read_text("utf-8")
-    block = r"^<!-- not run: needs several devices[^\n]*-->\n```python\n(.*?)^```$"
-    code = "\n".join(re.findall(block, text, re.M | re.S))
+    needs = "needs several devices" + ("( and Orbax)?" if ORBAX else "()") + ";"
+    block = rf"^<!-- not run: {needs}[^\n]*-->\n```python\n(.*?)^```$"
+    code = "\n".join(found[1] for found in re.findall(block, text, re.M | re.S))
     assert code.count(EIGHT) == 1
-    script = tmp_path / "guide.py"
+    script = folder / "guide.py"
     script.write_text(code.replace(EIGHT, f"{EIGHT} {FLAGS}"), "utf-8")
-    said = run(script, folder=tmp_path).splitlines()
+    return text, code, run(script, folder=folder).splitlines()
+
+
+@jax_alone
+def test_the_guide(guide):
+    text, code, said = guide
     claims = re.findall(r"^ *print\(.*\)  # (.*)$", code, re.M)
     paths = re.findall(r"^```\n(token.*?)^```$", text, re.M | re.S)[0].splitlines()
     at = claims.index("0.25") + 1
@@ -221,6 +237,14 @@ def test_the_guide(tmp_path):
     new = re.search(r"^model = build\(\)\n\n(.*?)\n\nsplit =", code, re.M | re.S)[1]
     assert "Five lines are new" in text
     assert len([line for line in new.splitlines() if line]) == 5
+
+
+@jax_alone
+@pytest.mark.skipif(not ORBAX, reason="needs orbax-checkpoint and Keras' callback")
+def test_the_guide_continues_a_run_with_orbax(guide):
+    _, code, said = guide
+    assert "keras.callbacks.OrbaxCheckpoint(folder)" in code
+    assert said.count("True True") == 1
 
 
 @jax_alone

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from keras import ops
 
+from keras_attention.numerics import thresholds
 from keras_attention.ops import normalizers
 
 pytestmark = pytest.mark.backends("all")
@@ -176,6 +177,26 @@ def test_sparse_weights_have_exact_zeros_and_sum_to_one(name):
     np.testing.assert_array_equal(
         weights == 0, references.NORMALIZERS[name](scores) == 0
     )
+
+
+@pytest.mark.parametrize("spread", [1e-3, 1.0, 8.0])
+@pytest.mark.parametrize("name", thresholds.KNOWN)
+def test_sparse_weights_without_sorting(name, spread):
+    """Of close scores, many have a weight; in the last rows, all or none have."""
+    scores = spread * references.normal(5, 2000)
+    mask = np.random.default_rng(1).random((5, 2000)) < 0.7
+    scores[3], mask[4] = spread, False
+    weights = to_numpy(thresholds.KNOWN[name](tensor(scores), tensor(mask, "bool")))
+    expected = references.NORMALIZERS[name](scores, mask)
+    np.testing.assert_allclose(weights, expected, atol=2e-6)
+    np.testing.assert_allclose(weights[:4].sum(-1), 1, atol=1e-4)
+    assert not weights[4].any()
+    few = scores[:, :5].copy()  # XLA's maximum of many numbers on a CPU can lose a NaN
+    few[0, 0] = np.nan
+    weights = to_numpy(thresholds.KNOWN[name](tensor(few)))
+    assert np.isnan(weights[0]).all()
+    expected = references.NORMALIZERS[name](few[1:])
+    np.testing.assert_allclose(weights[1:], expected, atol=2e-6)
 
 
 @pytest.mark.parametrize("name", ["softmax", "sparsemax", "entmax15"])

@@ -6,6 +6,8 @@ The first table has the largest relative difference of the losses of 5 steps fro
 of one device, and the part of the weights that a device holds with ModelParallel. The
 second table has the bytes of weights at the sizes that a user would choose. With
 `--processes`, a third table has the differences in two processes with four devices.
+With `--patterns`, another table has the differences and the memory of retrieval among a
+million patterns.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--only", default="", help="train the models whose names contain this text")
     add("--processes", action="store_true", help="train in two processes, too")
+    add("--patterns", action="store_true", help="retrieve from split patterns, too")
     add("--json", type=pathlib.Path, help="where to write the results")
 
 
@@ -63,6 +66,7 @@ def main(args: argparse.Namespace) -> int:
             flush=True,
         )
     processes = compare_processes() if args.processes else {}
+    patterns = compare_patterns() if args.patterns else {}
     if args.json:
         about = {
             "version": __version__,
@@ -72,9 +76,12 @@ def main(args: argparse.Namespace) -> int:
         }
         results: dict[str, Any] = {"about": about, "trained": trained, "sizes": sizes}
         results |= {"processes": processes} if processes else {}
+        results |= {"patterns": patterns} if patterns else {}
         args.json.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
     both = [*trained.values(), *processes.values()]
-    return int(max(max(t["DataParallel"], t["ModelParallel"]) for t in both) > 1e-5)
+    errors = [max(t["DataParallel"], t["ModelParallel"]) for t in both]
+    errors += [found["difference"] for found in patterns.values()]
+    return int(max(errors) > 1e-5)
 
 
 def use_virtual_devices() -> None:
@@ -115,6 +122,13 @@ def compare_processes() -> dict[str, Any]:
         row = " | ".join(f"{difference:.0e}" for difference in found[name].values())
         print(f"| {name} | {row} |", flush=True)
     return found
+
+
+def compare_patterns() -> dict[str, Any]:
+    """Prints and returns what retrieval from split patterns gives and needs."""
+    from keras_attention.benchmarks.devices import retrieval  # it imports JAX
+
+    return retrieval.compare()
 
 
 def share(model: keras.Model) -> dict[str, Any]:

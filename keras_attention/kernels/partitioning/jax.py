@@ -87,7 +87,8 @@ def partitioned(
 
 
 def _partitioned(function: Callable[..., Tensors], layout: Layout) -> Callable:
-    by_parts = custom_partitioning(function)
+    # Only the inner function may hold constants, such as an array of NumPy.
+    by_parts = custom_partitioning(jax.jit(function))
     rule, whole = layout.rule
     by_parts.def_partition(
         partial(_partition, function, layout),

@@ -1,1 +1,1 @@
-"""Where the weights of a model lie, if `keras.distribution` splits them."""
+"""Tensors and weights on the devices of a mesh."""

@@ -1,9 +1,16 @@
-"""Placement of weights on the devices of a mesh on JAX."""
+"""Placement of tensors on the devices of a mesh on JAX."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import jax
+import keras
+from jax import numpy as jnp
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+Tensor = Any
 SPLITS_TENSORS = True
 
 
@@ -24,3 +31,108 @@ def place(variable: Any, layout: Any) -> None:
 def bytes_held(variable: Any) -> int:
     """Returns the most bytes of a variable that a device of this process holds."""
     return max(shard.data.nbytes for shard in variable.value.addressable_shards)
+
+
+def jax_mesh(mesh: Any, operation: str) -> Mesh:
+    """Returns a mesh of Keras or JAX as a mesh of JAX.
+
+    Args:
+        mesh: the mesh.
+        operation: what needs the mesh, for error messages.
+    """
+    if not hasattr(jax, "shard_map"):
+        raise RuntimeError(
+            f"{operation} needs `jax.shard_map`. Received: jax {jax.__version__}"
+        )
+    if isinstance(mesh, keras.distribution.DeviceMesh):
+        return mesh.backend_mesh
+    if not isinstance(mesh, Mesh):
+        raise ValueError(
+            "`device_mesh` must be a keras.distribution.DeviceMesh or a "
+            f"jax.sharding.Mesh. Received: device_mesh={mesh!r}"
+        )
+    return mesh
+
+
+def axis_sizes(mesh: Any, axis: str, operation: str) -> dict[str, int]:
+    """Returns the size of each axis of a mesh, and checks that it has an axis.
+
+    Args:
+        mesh: a mesh of Keras or JAX.
+        axis: the name of an axis that the mesh must have.
+        operation: what needs the mesh, for error messages.
+    """
+    sizes = dict(jax_mesh(mesh, operation).shape)
+    if axis not in sizes:
+        raise ValueError(
+            "`axis` must be an axis of `device_mesh`. "
+            f"Received: axis={axis!r}, device_mesh with the axes {list(sizes)}"
+        )
+    return sizes
+
+
+def is_local(mesh: Any) -> bool:
+    """Returns whether all devices of a mesh belong to this process."""
+    devices = jax_mesh(mesh, "A mesh").devices.flat
+    return all(device.process_index == jax.process_index() for device in devices)
+
+
+def to_mesh(x: Any, mesh: Any, *axes: str | None) -> Tensor:
+    """Moves a tensor to the devices of a mesh, unless it is already there.
+
+    Args:
+        x: an array of NumPy or JAX. NumPy arrays go to their devices directly, and no
+            device holds all of an array that is split.
+        mesh: a mesh of Keras or JAX.
+        axes: the axes of the mesh over which to split the first axes of x. Without
+            them, each device gets all of x.
+    """
+    if isinstance(x, jax.core.Tracer):
+        return x
+    mesh = jax_mesh(mesh, "A mesh")
+    on_mesh = isinstance(x, jax.Array) and x.sharding.device_set == {*mesh.devices.flat}
+    return (
+        x if on_mesh else jax.device_put(x, NamedSharding(mesh, PartitionSpec(*axes)))
+    )
+
+
+def on_rows(
+    function: Callable[..., Any],
+    table: Tensor,
+    count: Any,
+    given: tuple[Tensor, ...],
+    mesh: Any,
+    axis: str,
+) -> Any:
+    """Calls a function on each device, with the rows of a table that it holds.
+
+    Args:
+        function: maps rows (P/n, D), the number of rows that count, and `given` to
+            tensors.
+        table: (P, D), split along axis 0. Rows after the first `count` do not count.
+        count: the number of rows that count.
+        given: tensors that each device gets whole.
+        mesh: a mesh of Keras or JAX.
+        axis: the axis of n devices over which the table is split.
+
+    Returns:
+        What the function returns on each device, (n, ...), split along axis 0.
+    """
+    mesh = jax_mesh(mesh, "A mesh")
+    size = table.shape[0] // mesh.shape[axis]
+
+    def part(rows: Tensor, count: Tensor, *given: Tensor) -> Any:
+        here = jnp.clip(count - jax.lax.axis_index(axis) * size, 0, size)
+        return jax.tree.map(lambda x: x[None], function(rows, here, *given))
+
+    split, whole = PartitionSpec(axis), PartitionSpec()
+    each = jax.shard_map(
+        part,
+        mesh=mesh,
+        in_specs=(split, whole, *[whole] * len(given)),
+        out_specs=split,
+        axis_names={axis},
+        check_vma=False,
+    )
+    given = tuple(to_mesh(x, mesh) for x in given)
+    return each(to_mesh(table, mesh, axis), jnp.asarray(count, "int32"), *given)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import keras
 
@@ -34,3 +34,28 @@ def bytes_held(variable: Any) -> int:
     """Refuses to count bytes."""
     check_distribution()
     return 0
+
+
+def axis_sizes(mesh: Any, axis: str, operation: str) -> NoReturn:
+    """Raises a RuntimeError: tensors are split only on JAX."""
+    raise RuntimeError(
+        f"{operation} needs the JAX backend, the only one on which Keras splits "
+        f"tensors over devices. Received: KERAS_BACKEND={keras.config.backend()!r}"
+    )
+
+
+def is_local(mesh: Any) -> NoReturn:
+    """Raises a RuntimeError, too."""
+    axis_sizes(mesh, "", "A mesh of devices")
+
+
+def to_mesh(x: Any, mesh: Any, *axes: Any) -> NoReturn:
+    """Raises a RuntimeError, too."""
+    axis_sizes(mesh, "", "A mesh of devices")
+
+
+def on_rows(
+    function: Any, table: Any, count: Any, given: Any, mesh: Any, axis: str
+) -> NoReturn:
+    """Raises a RuntimeError, too."""
+    axis_sizes(mesh, axis, "A mesh of devices")

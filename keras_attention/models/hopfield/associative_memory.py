@@ -28,7 +28,7 @@ from keras_attention.models.hopfield.steps import (
     trajectory,
 )
 from keras_attention.models.hopfield.theory import MemoryTheory
-from keras_attention.ops.hopfield import binary_energy, energy, streaming
+from keras_attention.ops.hopfield import binary_energy, energy
 from keras_attention.ops.hopfield.patterns import rows
 
 Tensor = Any
@@ -50,7 +50,7 @@ class AssociativeMemory(MemoryTheory):
     `keras_attention` is imported. "softmax", "softmax1" and "hardmax" read the patterns
     in chunks and never store the scores of all patterns. The other normalizers score
     all patterns at once, for a block of queries at a time, with about 2²⁰ scores per
-    block.
+    block. On JAX, `distribute` splits the patterns over devices.
 
     Args:
         kind: "modern" for real-valued patterns (`ops.energy.hopfield_update`);
@@ -132,21 +132,8 @@ class AssociativeMemory(MemoryTheory):
         self.run_eagerly = True  # `retrieve` compiles its own functions
         self.built = True
         self._count = 0
-        self._table: Tensor = None  # (P, D), the patterns, followed by zeros
-
-    def __len__(self) -> int:
-        """Returns the number of stored patterns."""
-        return self._count
-
-    def __bool__(self) -> bool:
-        return True  # an empty memory is truthy, too
-
-    @property
-    def patterns(self) -> Tensor:
-        """The stored patterns, (S, D), in the order of storing; (0, 0) if empty."""
-        if not self._count:
-            return ops.zeros((0, 0), self.variable_dtype)
-        return self._table[: self._count]
+        self._table = None
+        self._split = ()
 
     def store(self, patterns: Any) -> None:
         """Adds patterns.
@@ -161,8 +148,7 @@ class AssociativeMemory(MemoryTheory):
         """
         new = self._checked(patterns)
         if self._count:
-            old = as_numpy(self._table)[: self._count]
-            new = np.concatenate([old, new])
+            new = np.concatenate([self._on_host(), new])
         self._fill(new)
 
     def forget(self, indices: int | Iterable[int] | None = None) -> None:
@@ -181,7 +167,7 @@ class AssociativeMemory(MemoryTheory):
             stays[:] = True
             stays[check.places(indices, self._count)] = False
         if stays.any():
-            self._fill(as_numpy(self._table)[: self._count][stays])
+            self._fill(self._on_host()[stays])
         else:
             self._set_table(None, 0)
 
@@ -310,45 +296,6 @@ class AssociativeMemory(MemoryTheory):
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), **arguments_of(self)}
 
-    def save_own_variables(self, store: Any) -> None:
-        store["patterns"] = as_numpy(self.patterns)
-
-    def load_own_variables(self, store: Any) -> None:
-        self.forget()
-        patterns = np.asarray(store["patterns"])
-        if len(patterns):
-            self._fill(self._checked(patterns))
-
-    def _checked(self, patterns: Any) -> np.ndarray:
-        """Checks new patterns (S, D) and returns them in the storage dtype."""
-        new = check.table(patterns, self._table.shape[-1] if self._count else None)
-        dtype = self.variable_dtype
-        with np.errstate(over="ignore"):  # reported below
-            array = check.finite("patterns", ops.cast(new, dtype), dtype)
-        check.neurons("patterns", array, self.kind)
-        return array
-
-    def _fill(self, patterns: np.ndarray) -> None:
-        """Rebuilds the table from `patterns` (S, D) only."""
-        count = len(patterns)
-        size = count
-        if self.kind == "modern":
-            size = streaming.table_size(count, self.chunk_size)
-        padded = np.pad(patterns, ((0, size - count), (0, 0)))
-        self._set_table(ops.convert_to_tensor(padded, self.variable_dtype), count)
-
-    def _set_table(self, table: Tensor, count: int) -> None:
-        self._table, self._count = table, count
-        # Compiled functions hold the previous patterns as constants.
-        self.train_function = self.test_function = self.predict_function = None
-
-    def _stored(self) -> Tensor:
-        if not self._count:
-            raise ValueError(
-                "The memory is empty. `store` patterns first. Received: len(memory)=0"
-            )
-        return self.patterns
-
     def _states(self, name: str, x: Any) -> tuple[tuple[Any, ...], Tensor]:
         """Returns the shape of x, and its rows (T, D) in the dtype of the table.
 
@@ -372,6 +319,8 @@ class AssociativeMemory(MemoryTheory):
                 known = as_numpy(x).astype(dtype)
         if kernels.is_readable(known):
             check.neurons(name, check.finite(name, known, dtype), self.kind)
+        if self._split:
+            flat = kernels.to_mesh(flat, self._split[0])
         return tuple(ops.shape(flat)), shaped(flat, (-1, width))
 
     @property
@@ -384,6 +333,7 @@ class AssociativeMemory(MemoryTheory):
                 self.degree,
                 self.order,
                 self.chunk_size,
+                *self._split,
             )
         )
 

@@ -14,7 +14,7 @@ from keras import ops
 
 from keras_attention import kernels
 from keras_attention.models.hopfield.trajectory import Trajectory
-from keras_attention.numerics import masks, normalizers
+from keras_attention.numerics import masks, normalizers, thresholds
 from keras_attention.ops import scores
 from keras_attention.ops.hopfield import binary_energy, energy, retrieval, streaming
 from keras_attention.ops.hopfield.patterns import nearness
@@ -34,6 +34,8 @@ class Settings(NamedTuple):
     degree: int
     order: str
     chunk: int
+    mesh: Any = None  # of the devices that hold the rows of the table, or None
+    axis: str = "model"
 
     @property
     def streams(self) -> bool:
@@ -75,23 +77,26 @@ class Equations:
 
     def update(self, states: Tensor, table: Tensor, count: Any, beta: Any) -> Tensor:
         """Takes one step for all states."""
-        kind, normalizer, similarity, degree, order, chunk = self.settings
+        kind, normalizer, similarity, degree, order, *chunk = self.settings
         if kind != "modern":
             stored = ops.cast(table, states.dtype)
             return binary_energy.neurons_update(states, stored, kind, order, degree)
         given = normalizer, similarity
         if self.settings.streams:
-            return streaming.streamed_update(states, table, count, beta, *given, chunk)
-        is_pattern = is_valid(table, count)
+            return streaming.streamed_update(states, table, count, beta, *given, *chunk)
+        separate: str | Callable = normalizer
+        if self.settings.mesh is not None:
+            separate = thresholds.KNOWN[normalizer]
+        beta, is_pattern = _like(beta, states), is_valid(table, count)
         return energy.hopfield_update(
-            states, table, _like(beta, states), *given, is_pattern
+            states, table, beta, separate, similarity, is_pattern
         )
 
     def energy(
         self, states: Tensor, first_row: Any, table: Tensor, count: Any, beta: Any
     ) -> Tensor:
         """Computes the energies, (T,)."""
-        kind, normalizer, similarity, degree, _, _ = self.settings
+        kind, normalizer, similarity, degree, *_ = self.settings
         if kind == "classical":
             return binary_energy.classical_energy(states, table)
         if kind == "polynomial":

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
 import numpy as np
 from keras import ops
 
-from keras_attention.layers.base.checked import Checked
 from keras_attention.models.base.candidate_index import CandidateIndex
 from keras_attention.models.hopfield.candidates import CandidateStep
 from keras_attention.models.hopfield.steps import BLOCK, as_numpy, parts
+from keras_attention.models.hopfield.stored_patterns import StoredPatterns
 from keras_attention.ops.hopfield import retrieval
 from keras_attention.ops.hopfield.patterns import rows
 
@@ -22,13 +21,12 @@ Tensor = Any
 PROVED = {"normalizer": "softmax", "similarity": "dot"}  # assumptions of the theorems
 
 
-class MemoryTheory(Checked, keras.Model):
+class MemoryTheory(StoredPatterns):
     """Theory of an associative memory. Abstract: subclasses store the patterns."""
 
     kind: str
     degree: int
     beta: float
-    patterns: Any
 
     def metastable_size(self, states: Any, mass: float = 0.9) -> Tensor:
         """Counts the patterns that make up each state, see `ops.retrieval`.

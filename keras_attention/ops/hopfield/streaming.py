@@ -10,11 +10,16 @@ larger score in a later chunk scales the sums down ("online softmax"):
 Only the scores of one chunk are stored at a time. The result a/s equals
 :func:`keras_attention.ops.hopfield.energy.hopfield_update`.
 
+The rows of a table can be split over n devices. Each device keeps the three values for
+its rows. They are combined in the same way, which is exact:
+
+    m' = max mᵢ,    s' = Σ sᵢ e^(mᵢ − m'),    a' = Σ aᵢ e^(mᵢ − m')
+
 The patterns are stored in a table with spare rows, so that a new pattern rarely changes
 the shape of the table and rarely requires a new compilation. `table_size` returns the
 number of rows of the table. Rows after the last pattern are masked.
 
-Shapes: T states, P rows of the table, C rows of a chunk, D width.
+Shapes: T states, P rows of the table, C rows of a chunk, D width, n devices.
 """
 
 from __future__ import annotations
@@ -60,6 +65,8 @@ def streamed_update(
     normalizer: str = "softmax",
     similarity: str = "dot",
     chunk: int = 2048,
+    device_mesh: Any = None,
+    axis: str = "model",
 ) -> Tensor:
     """Moves each state one step towards similar patterns, chunk by chunk.
 
@@ -74,12 +81,21 @@ def streamed_update(
             scores at once.
         similarity: "dot", "cosine" or "distance".
         chunk: C, the number of patterns read at a time.
+        device_mesh: a `keras.distribution.DeviceMesh` or a `jax.sharding.Mesh`, if the
+            rows of the table are split over devices; or None. Only JAX splits tensors.
+            Each of n devices holds P/n rows, at most `chunk` or a multiple of it, and
+            `count` is any number of rows, at least 1.
+        axis: the axis of the mesh over which the rows are split.
 
     Returns:
         (T, D) in the dtype of the states.
 
     Raises:
-        ValueError: for another normalizer, or a table that is not made of whole chunks.
+        RuntimeError: if there is a mesh, and the backend is not JAX or JAX has no
+            `jax.shard_map`.
+        ValueError: for another normalizer, a table that is not made of whole chunks, a
+            mesh that is none or lacks the axis, or a number of rows that the size of
+            the axis does not divide.
 
     Example:
 
@@ -100,41 +116,69 @@ def streamed_update(
             f"`normalizer` must be one of {list(NORMALIZERS)}, which need one chunk at "
             f"a time. Received: normalizer={normalizer!r}"
         )
-    size = table.shape[0]
+    size = _rows_of_a_device(table, device_mesh, axis)
     if size > chunk and size % chunk:
         raise ValueError(
-            "`table` must have a multiple of `chunk` rows. "
+            "`table` must have a multiple of `chunk` rows, on each device. "
             f"Received: table.shape={tuple(table.shape)}, chunk={chunk}"
         )
     states, table = (ops.convert_to_tensor(x) for x in (states, table))
-    beta = ops.cast(beta, states.dtype)
-    middle = None
-    normalized_states = scores.unit(states) if similarity == "cosine" else states
+    beta, chunk = ops.cast(beta, states.dtype), min(chunk, size)
+    near = scores.unit(states) if similarity == "cosine" else states
+    middle: tuple[Tensor, ...] = ()
     if similarity == "distance":
-        middle = _middle(table, count, min(chunk, size), states.dtype)
-        normalized_states = states - middle
-    query = normalized_states * beta  # (T, D)
+        middle = (_middle(table, count, chunk, states.dtype, device_mesh, axis),)
+        near = states - middle[0]
+    query = near * beta  # (T, D)
     found = None
-    if (normalizer, similarity) == ("softmax", "dot"):
+    if (normalizer, similarity) == ("softmax", "dot") and device_mesh is None:
         found = kernels.lookup(query, table, count)
     if found is None:
-        null_score = None  # the score of "no pattern", (T, 1)
+        is_split, is_hard = device_mesh is not None, normalizer == "hardmax"
+
+        def read(
+            rows: Tensor, count: Any, query: Tensor, beta: Any, *middle: Tensor
+        ) -> State:
+            return _fold(
+                _hard if is_hard else _soft,
+                _start(query),
+                lambda x, seen: _scored(query, x, seen, beta, similarity, *middle),
+                (rows, count, chunk),
+                is_split,
+            )
+
+        tensors = query, beta, *middle
+        if is_split:
+            parts = kernels.on_rows(read, table, count, tensors, device_mesh, axis)
+            state = _combined(parts, is_hard)
+        else:
+            state = read(table, count, *tensors)
+        greatest, total, sums = state
         if normalizer == "softmax1":
-            null_score = ops.zeros_like(query[:, :1])
+            null_score = ops.zeros_like(greatest)  # the score of "no pattern", (T, 1)
             if similarity == "distance":  # ½‖ξ‖² is omitted from the scores below
-                lengths = ops.sum(normalized_states**2, axis=-1, keepdims=True)
+                lengths = ops.sum(near**2, axis=-1, keepdims=True)
                 null_score = beta * lengths / 2
-        read = _hard if normalizer == "hardmax" else _soft
-        greatest, total, sums = _fold(
-            read,
-            _start(query, null_score),
-            lambda x, seen: _scored(query, x, seen, beta, similarity, middle),
-            (table, count, min(chunk, size)),
-        )
+            top = ops.maximum(greatest, null_score)
+            shrink, null = ops.exp(greatest - top), ops.exp(null_score - top)
+            total, sums = total * shrink + null, sums * shrink
+            if similarity == "distance":
+                sums = sums + null * states
         found = sums / total
-        if null_score is not None and similarity == "distance":
-            found = found + ops.exp(null_score - greatest) / total * states
     return scores.unit(found) if similarity == "cosine" else found
+
+
+def _rows_of_a_device(table: Tensor, mesh: Any, axis: str) -> int:
+    """Returns the number of rows of a table that a device holds."""
+    if mesh is None:
+        return table.shape[0]
+    devices = kernels.axis_sizes(mesh, axis, "`streamed_update`")[axis]
+    if table.shape[0] % devices:
+        raise ValueError(
+            f"The {devices} devices of the axis {axis!r} must divide the rows of "
+            f"`table`. Received: table.shape={tuple(table.shape)}"
+        )
+    return table.shape[0] // devices
 
 
 def _fold(
@@ -142,31 +186,61 @@ def _fold(
     state: State,
     scored: Callable[[Tensor, Tensor | None], tuple[Tensor, Tensor]],
     places: tuple[Tensor, Any, int],
+    is_split: bool,
 ) -> State:
-    """Reads every chunk. Only the last chunk may hold rows that are not patterns."""
+    """Reads every chunk with a pattern. Only the last one may hold other rows, too.
+
+    If the rows are split, the last chunk of a device depends on the number of its rows
+    that are patterns, which may be 0.
+    """
     table, count, chunk = places
-    last = table.shape[0] - chunk
+    last: Any = table.shape[0] // chunk - 1  # the last chunk
+    if is_split:
+        last = ops.maximum((count - 1) // chunk, 0)
 
     def one(start: Any, state: State, seen: Tensor | None = None) -> State:
         x = ops.slice(table, (start, 0), (chunk, table.shape[1]))  # (C, D)
         x = ops.cast(x, state[2].dtype)
         return read(state, *scored(x, seen))
 
-    if last:
-        state = ops.fori_loop(0, last // chunk, lambda i, s: one(i * chunk, s), state)
-    seen = ops.expand_dims(masks.positions(chunk, last) < ops.cast(count, "int32"), 0)
-    return one(last, state, seen)
+    if is_split or last:
+        state = ops.fori_loop(0, last, lambda i, s: one(i * chunk, s), state)
+    positions = masks.positions(chunk, last * chunk)
+    seen = ops.expand_dims(positions < ops.cast(count, "int32"), 0)
+    return one(last * chunk, state, seen)
 
 
-def _middle(table: Tensor, count: Any, chunk: int, dtype: Any) -> Tensor:
-    """Computes the mean of the first chunk's patterns, (1, D).
+def _combined(parts: State, is_hard: bool) -> State:
+    """Combines the states of all devices, whose axis 0 counts the devices."""
+    greatest, total, sums = parts  # (n, T, 1), (n, T, 1), (n, T, D)
+    top = ops.max(greatest, axis=0)
+    if is_hard:  # the first pattern with the largest score
+        share = ops.cast(normalizers.first_largest(greatest, 0), sums.dtype)
+    else:
+        share = ops.exp(greatest - top)
+    return top, ops.sum(total * share, axis=0), ops.sum(sums * share, axis=0)
+
+
+def _middle(
+    table: Tensor, count: Any, chunk: int, dtype: Any, mesh: Any, axis: str
+) -> Tensor:
+    """Computes the mean of the patterns in the first chunk of each device, (1, D).
 
     Distances relative to this mean are accurate even far from the origin.
     """
-    first = ops.cast(ops.slice(table, (0, 0), (chunk, table.shape[1])), dtype)
-    seen = masks.positions(chunk) < ops.cast(count, "int32")
-    seen = ops.cast(ops.expand_dims(seen, -1), dtype)  # (C, 1)
-    return ops.sum(seen * first, axis=0, keepdims=True) / ops.sum(seen)
+
+    def sums(table: Tensor, count: Any) -> tuple[Tensor, Tensor]:
+        first = ops.cast(ops.slice(table, (0, 0), (chunk, table.shape[1])), dtype)
+        seen = masks.positions(chunk) < ops.cast(count, "int32")
+        seen = ops.cast(ops.expand_dims(seen, -1), dtype)  # (C, 1)
+        return ops.sum(seen * first, axis=0, keepdims=True), ops.sum(seen)
+
+    if mesh is None:
+        total, number = sums(table, count)
+    else:
+        parts = kernels.on_rows(sums, table, count, (), mesh, axis)
+        total, number = (ops.sum(x, axis=0) for x in parts)
+    return total / number
 
 
 def _scored(
@@ -175,7 +249,7 @@ def _scored(
     seen: Tensor | None,
     beta: Tensor,
     similarity: str,
-    middle: Tensor | None,
+    middle: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Returns the scores (T, C) of the chunk x (C, D), and its patterns (C, D)."""
     x = scores.unit(x) if similarity == "cosine" else x
@@ -186,10 +260,8 @@ def _scored(
     return (z if seen is None else ops.where(seen, z, mask_value(z.dtype))), x
 
 
-def _start(query: Tensor, null_score: Tensor | None) -> State:
+def _start(query: Tensor) -> State:
     """Returns the state before the first chunk."""
-    if null_score is not None:
-        return null_score, ops.ones_like(null_score), ops.zeros_like(query)
     zeros = ops.zeros_like(query[:, :1])
     return zeros + mask_value(query.dtype), zeros, ops.zeros_like(query)
 
@@ -203,11 +275,15 @@ def _soft(state: State, z: Tensor, x: Tensor) -> State:
 
 
 def _hard(state: State, z: Tensor, x: Tensor) -> State:
-    """Keeps the first pattern with the largest score so far, with weight 1."""
+    """Keeps the first pattern with the largest score so far, with weight 1.
+
+    XLA may compute z twice, with different rounding, so no score may be compared with
+    the largest one: possibly none would be equal to it.
+    """
     greatest, total, best = state
     top = ops.max(z, axis=1, keepdims=True)  # (T, 1)
     better = top > greatest
-    chosen = ops.matmul(normalizers.hardmax(z), x)  # (T, D)
+    chosen = ops.take(x, ops.argmax(z, axis=1), axis=0)  # (T, D)
     return (
         ops.maximum(top, greatest),
         ops.ones_like(total),

@@ -31,6 +31,9 @@ from keras_attention import ops as attention_ops
 from keras_attention.kernels.additive import jax as additive_jax
 from keras_attention.kernels.attention import parts_jax, tiles
 from keras_attention.kernels.memory_step import jax as memory_jax
+from keras_attention.kernels.memory_step import reference
+from keras_attention.kernels.memory_step.interface import interface_widths
+from keras_attention.kernels.memory_step.reference import MemoryState
 from keras_attention.kernels.sparse_links import jax as links_jax
 
 KEPT = (
@@ -100,6 +103,23 @@ def filled_memory(dnc):
     )
 
 
+def memory_step():
+    """A step in Keras operations that holds constants, and its arguments."""
+    options = reference.GRAVES._replace(sharp_links=True)
+
+    def step(interface, *old):
+        found = kernels.access_memory(interface, MemoryState(*old), None, options)
+        return jax.tree.leaves(found)
+
+    slots = 5
+    widths = interface_widths(3, 2, 1, options)
+    links = jnp.abs(normal(B, 1, slots, slots)) * (1 - np.eye(slots)) / 20
+    weights = [jnp.abs(normal(B, n, slots)) / 20 for n in (1, 2, 1)]
+    usage = jnp.abs(normal(B, slots)) / 4
+    state = normal(B, slots, 3), usage, *weights, links.astype("float32")
+    return step, [normal(B, sum(widths)), *state], [BATCH] * 7
+
+
 def score(query, key, scale):
     return kernels.additive(query, key, scale, False)
 
@@ -154,6 +174,7 @@ def cases():
     yield "links, fade", kernels.fade_links, [links, at, weights], [BATCH] * 3
     reads = jnp.abs(normal(16, 1030, 2)) / 1030
     yield "links, follow", kernels.follow_links, [links, at, reads], [BATCH] * 3
+    yield "memory step, sharp links", *memory_step()
     patterns = layers.HopfieldLayer(num_patterns=64, num_heads=2)
     yield "Hopfield layer", *layer(patterns, normal(B, 32, 8))
     for name, kind, steps in ("DNC", True, 4), ("DNC, sparse links", 3, 2):

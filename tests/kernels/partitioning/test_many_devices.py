@@ -21,7 +21,8 @@ CASES = (
     *("attention, queries", "attention, dropout", "attention, bfloat16"),
     *("attention, vmap", "attention, batch and heads", "attention, odd batch"),
     *("window", "window, heads", "additive", "additive, one query"),
-    *("links, fade", "links, follow", "Hopfield layer", "DNC", "DNC, sparse links"),
+    *("links, fade", "links, follow", "memory step, sharp links", "Hopfield layer"),
+    *("DNC", "DNC, sparse links"),
 )
 # The gradient of keys that all devices hold is the same on all devices: it is gathered
 # after 2 groups were split. 6 samples cannot be split over 8 devices.

@@ -63,8 +63,8 @@ def test_a_device_holds_its_part_of_the_sequence(report):
     """Keys and values that travel need a second buffer, so it is not an eighth."""
     assert report["sizes"]["forward gathers"] == 0
     assert report["sizes"]["gradient gathers"] == 0
-    assert report["sizes"]["forward"] < 0.16
-    assert report["sizes"]["gradient"] < 0.15
+    assert report["sizes"]["forward"] <= 0.15
+    assert report["sizes"]["gradient"] <= 0.15
 
 
 def one_device():
