@@ -20,6 +20,7 @@ ambiguous.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import pathlib
 import re
 import time
@@ -61,10 +62,10 @@ PART = (
 )
 # Names of these words alone are ordinary words of a question.
 ORDINARY = (
-    "i you he she it we they me him her us them who what why where when how do does did "
-    "is are was be being will may can go run gone made make taken up down in on off over "
-    "out after before with without more most next once no not yes all any one some here "
-    "there now then again good big home"
+    "i you he she it we they me him her us them who what why where when how do does "
+    "did is are was be being will may can go run gone made make taken up down in on "
+    "off over out after before with without more most next once no not yes all any "
+    "one some here there now then again good big home"
 )
 # People leave these out at the ends of a part of a name.
 SMALL = "a an the of in on at by to for from and or is it with"
@@ -311,8 +312,8 @@ def judge(linker: triples.EntityLinker, case: Case) -> tuple[str, str]:
     try:
         link = linker.link(case.text)
     except triples.UnknownEntityError as error:
-        found = tuple(getattr(error, "candidates", ()))
-        if type(error) is triples.UnknownEntityError:
+        found = error.candidates
+        if not isinstance(error, triples.AmbiguousEntityError):
             return "unknown", "unknown; nearest: " + "|".join(found[:5])
     else:
         found = (link.entity, *link.others)
@@ -338,6 +339,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `linking`."""
     add = parser.add_argument
     add("--questions", type=pathlib.Path, help="a file of further questions")
+    add(
+        "--without-preference",
+        action="store_true",
+        help="do not tell the linker that the questions are about films",
+    )
     add("--seed", type=int, default=0)
     add("--show", action="store_true", help="print the questions that are not right")
 
@@ -353,7 +359,10 @@ def main(args: argparse.Namespace) -> int:
     films = sorted({fact.subject for fact in facts})
     cases = cases or generate(films, knowledge.entities, args.seed)
     start = time.perf_counter()
-    linker = triples.EntityLinker(knowledge.entities)
+    preferred = () if args.without_preference else films
+    linker = triples.EntityLinker(knowledge.entities, prefer=preferred)
+    with contextlib.suppress(triples.UnknownEntityError):
+        linker.link("xx")  # some indexes are built when they are needed
     built = time.perf_counter() - start
     counts: dict[str, list[int]] = {}
     times = []
