@@ -15,6 +15,7 @@ from keras_attention.datasets.triples.spelling import (
     QUESTION_WORDS,
     Word,
     is_mixed,
+    is_number,
     loose,
     with_article_first,
     words_of,
@@ -30,7 +31,8 @@ FULL, LOOSE, SEGMENT, PART = 3, 2, 1, 0
 
 # What stands behind a name at the start of a question: Up: who directed it?
 _TITLE_END = re.compile(r"[?!.]*\s*[:–—]|\s+-\s")
-_CONNECT = frozenset(("of", "and", "the", "de", "la"))
+_CONNECT = frozenset(("of", "and", "the", "de", "la", "part", "vol", "volume"))
+_PART_LETTERS = 6  # of a misspelt word that is a part of a name
 _REACH = 3  # ordinary words between a name and a word that may be a part of it
 
 
@@ -46,6 +48,8 @@ class Match(NamedTuple):
         letters: The number of letters, without an article at the start.
         content: The number of words that are not ordinary.
         errors: The number of misspelt letters.
+        core: The index of the first word that is no article.
+        owner: Whether the words have a possessive ending.
     """
 
     start: int
@@ -56,10 +60,12 @@ class Match(NamedTuple):
     letters: int
     content: int
     errors: int = 0
+    core: int = 0
+    owner: bool = False
 
     def holds(self, other: Match) -> bool:
         """Whether another match is a part of this one."""
-        return self.start <= other.start and other.end <= self.end
+        return self.start <= other.core and other.end <= self.end
 
     def apart(self, other: Match) -> bool:
         """Whether this and another match have no word in common."""
@@ -144,13 +150,14 @@ class Question:
         strength = self.strength(start, end)
         if strength is None:
             return None
-        words = self.words[start:end]
-        if len(words) > 1 and words[0].key in ARTICLES:
-            words = words[1:]
+        core = start + (end - start > 1 and self.words[start].key in ARTICLES)
+        words = self.words[core:end]
         letters = sum(len(word.key) for word in words)
         content = sum(word.content for word in words)
         found = tuple(dict.fromkeys(found))
-        return Match(start, end, found, tier, strength, letters, content, errors)
+        owner = words[-1].possessive
+        counts = letters, content, errors
+        return Match(start, end, found, tier, strength, *counts, core, owner)
 
     def without(self, start: int, end: int) -> tuple[str, ...]:
         """Returns the question's words with a name replaced by `ENTITY`."""
@@ -171,23 +178,33 @@ class Question:
     def _space(self, index: int) -> bool:
         return self.text[index].isspace()
 
-    def strays(self, best: Match, others: Sequence[Match] = ()) -> set[int]:
-        """Returns the words with a capital letter that are a part of no match."""
+    def strays(
+        self, best: Match, index: NameIndex, others: Sequence[Match] = ()
+    ) -> set[int]:
+        """Returns the words that look like names, but are a part of no match.
+
+        These are words with a capital letter, if capital letters tell names from other
+        words, else words of known names.
+        """
         strong = [m for m in others if m.strength >= CONTENT and m.apart(best)]
         covered = {i for m in (best, *strong) for i in range(m.start, m.end)}
-        return {
-            i
-            for i, word in enumerate(self.words)
-            if i not in covered and word.text[0].isupper() and self.capital(i, word)
-        }
+        free = [pair for pair in enumerate(self.words) if pair[0] not in covered]
+        if self.mixed:
+            return {i for i, w in free if w.text[0].isupper() and self.capital(i, w)}
+        return {i for i, w in free if w.content and index.has_word(w.key)}
 
-    def joined(self, best: Match, others: Sequence[Match] = ()) -> set[int]:
-        """Returns the words with a capital letter next to a match.
+    def joined(
+        self, best: Match, index: NameIndex, others: Sequence[Match] = ()
+    ) -> set[int]:
+        """Returns the words next to a match that make it a part of another name.
 
-        The word "of", "and" or "the" may stand between, if the word with a capital
-        letter is no part of another match.
+        These are strays and, behind a match, numbers: Rocky is a part of "Rocky 2". The
+        word "of", "and" or "the" may stand between, if a stray is no part of another
+        match.
         """
-        free, strays = self.strays(best, others), self.strays(best)
+        free, near = self.strays(best, index, others), self.strays(best, index)
+        if not self.mixed:
+            near = free
         found = set()
         for step, edge in ((-1, best.start), (1, best.end - 1)):
             i, last = edge + step, edge
@@ -197,7 +214,8 @@ class Question:
                 gap = self.text[words[0].end : words[1].start]
                 if words[0].possessive or gap.strip(" -–" + APOSTROPHES):
                     break
-                if i in (strays if abs(i - edge) == 1 else free):
+                number = step == 1 and is_number(self.words[i].key)
+                if number or i in (near if abs(i - edge) == 1 else free):
                     found.add(i)
                     break
                 if self.words[i].key not in _CONNECT:
@@ -222,42 +240,80 @@ class Question:
 def find(question: Question, index: NameIndex, prefer: frozenset[str]) -> Match | None:
     """Returns the best match of a question with all spellings that fit, or None."""
     matches = _maximal(_matches(question, question.words, index))
+    matches = [_unless_owner(m, matches, prefer) for m in matches]
     best = max(matches, key=lambda m: _rank(m, prefer), default=None)
     if best is None or best.strength < CONTENT:
         return _weak(question, index, best, prefer)
-    joined = question.joined(best, matches)
-    strays = joined if best.strength == MARKED else question.strays(best, matches)
-    strays |= joined
+    joined = question.joined(best, index, matches)
+    strays = joined
+    if question.mixed and best.strength < MARKED:
+        strays = joined | question.strays(best, index, matches)
     reach = range(max(best.start - _REACH, 0), best.end + _REACH)
     rest = [w for i, w in enumerate(question.words) if i in reach and w.content]
+    entities = {spelling.entity for spelling in best.found}
+    if prefer and not entities & prefer:
+        best = _parts_instead(question, index, best, prefer)
     if not strays and len(rest) == best.content:
         return best
-    entities = {spelling.entity for spelling in best.found}
     close = [
         m
-        for m in _close_matches(question, index, best if not strays else None)
+        for m in _close_matches(question, index, None if strays else best)
         if (
             not entities.issuperset(spelling.entity for spelling in m.found)
             and (m.holds(best) and m.content > best.content)
         )
         or (best.strength < MARKED and strays & {*range(m.start, m.end)})
     ]
-    return _joint(question, close, prefer) or (None if strays else best)
+    return _joint(question, index, close, prefer) or (None if strays else best)
+
+
+def _unless_owner(
+    match: Match, others: Sequence[Match], prefer: frozenset[str]
+) -> Match:
+    """Weakens a name before one that it owns: "Hitchcock's Psycho"."""
+    owned = any(
+        other.start == match.end
+        and match.owner
+        and (other.strength == MARKED or _preferred(other, prefer))
+        and other.content
+        for other in others
+    )
+    return match._replace(strength=CONTENT) if owned else match
+
+
+def _preferred(match: Match, prefer: frozenset[str]) -> bool:
+    return any(spelling.entity in prefer for spelling in match.found)
+
+
+def _parts_instead(
+    question: Question, index: NameIndex, best: Match, prefer: frozenset[str]
+) -> Match:
+    """Adds preferred entities of which a match is a part."""
+    words = question.words[best.core : best.end]
+    parts = index.segments.get(loose([word.key for word in words]), [])
+    parts = [s for s in parts or index.containing(words, True) if s.entity in prefer]
+    if not parts or not any(word.content for word in words):
+        return best
+    return best._replace(found=(*parts, *best.found), tier=PART)
 
 
 def _weak(
     question: Question, index: NameIndex, best: Match | None, prefer: frozenset[str]
 ) -> Match | None:
     """Prefers misspelt names and parts of names to ordinary words."""
-    close = [m for m in _close_matches(question, index) if m.strength >= CONTENT]
-    found = _joint(question, close, prefer)
-    if found is None and not any(word.content for word in question.words):
-        return best
-    return found
+    content = sum(word.content for word in question.words)
+    close = [
+        m
+        for m in _close_matches(question, index)
+        if m.strength == MARKED
+        or (m.strength == CONTENT and (m.tier >= LOOSE or m.content == content))
+    ]
+    found = _joint(question, index, close, prefer)
+    return best if found is None and not content else found
 
 
 def _rank(match: Match, prefer: frozenset[str]) -> tuple[float, ...]:
-    preferred = any(spelling.entity in prefer for spelling in match.found)
+    preferred = _preferred(match, prefer)
     letters = any(c.isalpha() for spelling in match.found for c in spelling.text)
     size = match.end - match.start
     return match.strength, preferred, letters, match.letters, match.tier, size
@@ -317,8 +373,9 @@ def _close_matches(
             changed[i] = word._replace(key=key, owner=key)
             for match in _matches(question, changed, index, i):
                 yield match._replace(errors=errors)
-            for match in _parts(question, changed, index, i, in_order=True):
-                yield match._replace(errors=errors)
+            if len(key) >= _PART_LETTERS and word.key.isalpha():
+                for match in _parts(question, changed, index, i, in_order=True):
+                    yield match._replace(errors=errors)
     for start, end in _spans(words, index):
         held = around is None or (start <= around.start and around.end <= end)
         if end - start > 1 and held:
@@ -356,14 +413,17 @@ def _spans(words: Sequence[Word], index: NameIndex) -> Iterator[tuple[int, int]]
 
 
 def _joint(
-    question: Question, matches: Iterable[Match], prefer: frozenset[str]
+    question: Question,
+    index: NameIndex,
+    matches: Iterable[Match],
+    prefer: frozenset[str],
 ) -> Match | None:
     """Returns the best of close matches with the spellings of all that are as good."""
     ranked = {}
     for m in matches:
-        preferred = any(spelling.entity in prefer for spelling in m.found)
+        preferred = _preferred(m, prefer)
         rank = (m.strength, m.content, m.errors == 0, preferred, m.letters)
-        if not question.joined(m):
+        if not question.joined(m, index):
             ranked[m] = (*rank, m.tier >= LOOSE, -m.errors, m.tier)
     if not ranked:
         return None

@@ -170,7 +170,8 @@ class NameIndex:
         for number in numbers:
             if size[0] <= len(self._loose_keys[number]) <= size[1]:
                 key, spelling = self._loose_keys[number], self._spellings[number]
-                candidates.setdefault(key, []).append(spelling)
+                if not _one_less(keys, self._words[number]):
+                    candidates.setdefault(key, []).append(spelling)
         near = [pair for key in written for pair in _near(key, [*candidates], most)]
         if not near:
             return [], 0
@@ -187,7 +188,8 @@ class NameIndex:
 
     def nearest(self, words: Sequence[Word], count: int = 5) -> list[str]:
         """Returns the entities with names like these words, nearest first."""
-        key = loose([word.key for word in words])
+        keys = [word.key for word in words]
+        key = loose(keys)
         reach = max(2, len(key) // 4)
         lengths = range(len(key) - reach, len(key) + reach + 1)
         alike = [k for length in lengths for k in self._loose_by_length.get(length, ())]
@@ -199,7 +201,14 @@ class NameIndex:
         else:  # slower, so that the first letter must be right
             alike = [k for k in alike if k[:1] == key[:1]]
             near = difflib.get_close_matches(key, alike, count, 0.6)
-        names = [s.entity for found in near for s in self.loose[found]]
+        spans = [
+            loose(keys[i:j])
+            for i in range(len(keys))
+            for j in range(len(keys), i, -1)
+            if any(word.content for word in words[i:j])
+        ]
+        inside = sorted((k for k in spans if k in self.loose), key=len, reverse=True)
+        names = [s.entity for k in (*near, *inside) for s in self.loose[k]]
         return [*dict.fromkeys(names)][:count]
 
 
@@ -255,3 +264,10 @@ def _near(key: str, words: list[str], most: int) -> list[tuple[str, Any]]:
         limit=None,
     )
     return [(word, distance) for word, distance, _ in found]
+
+
+def _one_less(a: list[str], b: list[str]) -> bool:
+    """Whether one of two lists of words has a word more than the other one."""
+    more, fewer = sorted((a, b), key=len, reverse=True)
+    joint = "".join(fewer)
+    return any("".join(more[:i] + more[i + 1 :]) == joint for i in range(len(more)))

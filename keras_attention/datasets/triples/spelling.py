@@ -27,7 +27,11 @@ FRAME_WORDS = _set(
     "called title titled tell list give show know find like original originally "
     "speak spoken come came produce produced producer fact "
     "facts answer question information info word words describing description listed "
-    "primary main together co"
+    "primary main together co soundtrack music score song songs composer composed "
+    "budget runtime length minutes summary synopsis review reviews trailer poster "
+    "cinematographer cinematography editor edited country studio character characters "
+    "ending role roles lead leading best famous watch saw see seen performed shot "
+    "theme themes subject filmed filmmaker dvd office box gross say said mean think"
 )
 FUNCTION_WORDS = _set(
     "i me my mine we us our you your he him his she her hers it its they them "
@@ -139,6 +143,13 @@ def loose(keys: list[str]) -> str:
     if len(keys) > 1 and keys[0] in ARTICLES:
         keys = keys[1:]
     return "".join(numbered(keys))
+
+
+def is_number(key: str) -> bool:
+    """Whether a word is a number above 1, and no year."""
+    digits = _NUMERALS.get(key, key)
+    year = len(digits) == 4 and digits[:2] in ("18", "19", "20") and digits < "2031"
+    return digits.isdecimal() and digits not in ("0", "1") and not year
 
 
 def year_after(text: str, start: int) -> int:
