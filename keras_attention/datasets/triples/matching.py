@@ -104,7 +104,7 @@ class Question:
         return word.capital
 
     def _after_stop(self, word: Word) -> bool:
-        return self.text[: word.start].rstrip()[-1:] in (".", "?", "!")
+        return self.text[: word.start].rstrip()[-1:] in (".", "?", "!", ":")
 
     def strength(self, start: int, end: int) -> int | None:
         """Returns how sure it is that words are a name; None if they cannot be one."""
@@ -189,9 +189,12 @@ class Question:
         strong = [m for m in others if m.strength >= CONTENT and m.apart(best)]
         covered = {i for m in (best, *strong) for i in range(m.start, m.end)}
         free = [pair for pair in enumerate(self.words) if pair[0] not in covered]
-        if self.mixed:
-            return {i for i, w in free if w.text[0].isupper() and self.capital(i, w)}
-        return {i for i, w in free if w.content and index.has_word(w.key)}
+        inside = self.words[best.start : best.end]
+        found = {i for i, w in free if w.text[0].isupper() and self.capital(i, w)}
+        if not self.mixed or any(w.content and w.text[0].islower() for w in inside):
+            found |= {i for i, w in free if w.content and index.has_word(w.key)}
+        ordinary = FRAME_WORDS | QUESTION_WORDS
+        return {i for i in found if self.words[i].key not in ordinary}
 
     def joined(
         self, best: Match, index: NameIndex, others: Sequence[Match] = ()
@@ -212,7 +215,11 @@ class Question:
                 left, right = sorted((i, last))
                 words = self.words[left], self.words[right]
                 gap = self.text[words[0].end : words[1].start]
-                if words[0].possessive or gap.strip(" -–" + APOSTROPHES):
+                marks = gap.strip(" -–" + APOSTROPHES)
+                more = step == 1 and (marks == ":" or words[1].key in _CONNECT)
+                if words[0].possessive or (
+                    marks and not (more and marks in (":", ","))
+                ):
                     break
                 number = step == 1 and is_number(self.words[i].key)
                 if number or i in (near if abs(i - edge) == 1 else free):
@@ -251,7 +258,8 @@ def find(question: Question, index: NameIndex, prefer: frozenset[str]) -> Match 
     reach = range(max(best.start - _REACH, 0), best.end + _REACH)
     rest = [w for i, w in enumerate(question.words) if i in reach and w.content]
     entities = {spelling.entity for spelling in best.found}
-    if prefer and not entities & prefer:
+    number = all(word.key.isdecimal() for word in question.words[best.core : best.end])
+    if prefer and not entities & prefer and not number:
         best = _parts_instead(question, index, best, prefer)
     if not strays and len(rest) == best.content:
         return best

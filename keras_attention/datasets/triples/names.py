@@ -13,6 +13,7 @@ from keras_attention.datasets.triples.spelling import (
     APOSTROPHES,
     ORDINARY,
     Word,
+    core,
     fold,
     loose,
     numbered,
@@ -147,7 +148,7 @@ class NameIndex:
         A distance counts letters that are wrong, missing, doubled or swapped with the
         next one. It is at most 1, and 2 for long words.
         """
-        if rapidfuzz is None or len(key) < 4:
+        if rapidfuzz is None or len(key) < 4 or not key.isalpha():
             return []
         most = 2 if len(key) >= _LONG else 1
         near: list[tuple[str, int]] = []
@@ -170,7 +171,7 @@ class NameIndex:
         for number in numbers:
             if size[0] <= len(self._loose_keys[number]) <= size[1]:
                 key, spelling = self._loose_keys[number], self._spellings[number]
-                if not _one_less(keys, self._words[number]):
+                if not _one_less(core(keys), core(self._words[number])):
                     candidates.setdefault(key, []).append(spelling)
         near = [pair for key in written for pair in _near(key, [*candidates], most)]
         if not near:
@@ -195,12 +196,12 @@ class NameIndex:
         alike = [k for length in lengths for k in self._loose_by_length.get(length, ())]
         if rapidfuzz is not None:
             near = rapidfuzz.process.extract(
-                key, alike, scorer=rapidfuzz.fuzz.ratio, score_cutoff=60, limit=count
+                key, alike, scorer=rapidfuzz.fuzz.ratio, score_cutoff=70, limit=count
             )
             near = [found for found, _, _ in near]
         else:  # slower, so that the first letter must be right
             alike = [k for k in alike if k[:1] == key[:1]]
-            near = difflib.get_close_matches(key, alike, count, 0.6)
+            near = difflib.get_close_matches(key, alike, count, 0.7)
         spans = [
             loose(keys[i:j])
             for i in range(len(keys))
@@ -208,7 +209,7 @@ class NameIndex:
             if any(word.content for word in words[i:j])
         ]
         inside = sorted((k for k in spans if k in self.loose), key=len, reverse=True)
-        names = [s.entity for k in (*near, *inside) for s in self.loose[k]]
+        names = [s.entity for k in (*inside[:2], *near) for s in self.loose[k]]
         return [*dict.fromkeys(names)][:count]
 
 

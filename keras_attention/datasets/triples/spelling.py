@@ -42,7 +42,7 @@ FUNCTION_WORDS = _set(
     "yes if than then so but all any some each every other others also just "
     "please now again ever more most much many very too same id im ive its whos "
     "whats wheres whens hows thats theres heres lets dont doesnt didnt isnt wasnt "
-    "arent werent cant couldnt wont wouldnt hes shes theyre youre were et al"
+    "arent werent cant couldnt wont wouldnt hes shes theyre youre"
 )
 ORDINARY = ARTICLES | QUESTION_WORDS | FRAME_WORDS | FUNCTION_WORDS
 
@@ -138,11 +138,14 @@ def numbered(keys: list[str]) -> list[str]:
     return found
 
 
+def core(keys: list[str]) -> list[str]:
+    """Removes an article at the start, if it is not the only word."""
+    return keys[1:] if len(keys) > 1 and keys[0] in ARTICLES else keys
+
+
 def loose(keys: list[str]) -> str:
     """Joins words without a first article, with numerals as digits."""
-    if len(keys) > 1 and keys[0] in ARTICLES:
-        keys = keys[1:]
-    return "".join(numbered(keys))
+    return "".join(numbered(core(keys)))
 
 
 def is_number(key: str) -> bool:
