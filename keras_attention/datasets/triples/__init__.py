@@ -27,7 +27,7 @@ from keras_attention.datasets.triples.linking import (
     Link,
     UnknownEntityError,
 )
-from keras_attention.datasets.triples.matching import ENTITY
+from keras_attention.datasets.triples.mentions import ENTITY
 from keras_attention.datasets.triples.questions import (
     Question,
     load_metaqa,

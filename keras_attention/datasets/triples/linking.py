@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from keras_attention.datasets.babi import tokenize
-from keras_attention.datasets.triples.matching import (
+from keras_attention.datasets.triples.matching import find
+from keras_attention.datasets.triples.mentions import (
     CONTENT,
     ENTITY,
     LOOSE,
     QUOTES,
     Match,
     Question,
-    find,
 )
 from keras_attention.datasets.triples.names import NameIndex, Spelling, closest
 from keras_attention.datasets.triples.spelling import Word, words_of

@@ -25,7 +25,7 @@ from keras_attention.datasets.triples.spelling import (
 try:
     import rapidfuzz
 except ImportError:  # an extra: `linking`
-    rapidfuzz = None  # type: ignore[assignment]
+    rapidfuzz = None
 
 # Parts of a name: Alien: Resurrection; Star Wars: Episode IV - A New Hope.
 _SEGMENTS = re.compile(r"\s*:\s+|\s+[-–—]\s+|\s+or,?:?\s+|\s*/\s*")

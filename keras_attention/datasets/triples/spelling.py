@@ -78,6 +78,7 @@ class Word(NamedTuple):
         end: The index after its last character.
         key: The word in lower case without accents and apostrophes.
         owner: The same without a possessive ending; equal to `key` if there is none.
+        possessive: Whether the word has a possessive ending; "it's" has none.
         content: Whether this is no ordinary word of a question.
     """
 
@@ -86,12 +87,8 @@ class Word(NamedTuple):
     end: int
     key: str
     owner: str
+    possessive: bool
     content: bool
-
-    @property
-    def possessive(self) -> bool:
-        """Whether the word has a possessive ending; "it's" has none."""
-        return self.owner not in _SHORT and bool(_POSSESSIVE.search(self.text))
 
     @property
     def capital(self) -> bool:
@@ -116,7 +113,8 @@ def words_of(text: str) -> list[Word]:
         if key:
             owner = fold(_POSSESSIVE.sub("", word)) or key
             content = key not in ORDINARY and owner not in _SHORT
-            found.append(Word(word, *match.span(), key, owner, content))
+            possessive = owner not in _SHORT and bool(_POSSESSIVE.search(word))
+            found.append(Word(word, *match.span(), key, owner, possessive, content))
     return found
 
 
