@@ -14,8 +14,15 @@ from keras_attention.datasets.triples.mentions import (
     Match,
     Question,
 )
-from keras_attention.datasets.triples.names import NameIndex, Spelling
-from keras_attention.datasets.triples.spelling import Word, loose, with_article_first
+from keras_attention.datasets.triples.names import NameIndex
+from keras_attention.datasets.triples.spelling import (
+    ARTICLES,
+    Word,
+    is_special,
+    loose,
+    numeral,
+    with_article_first,
+)
 
 _PART_LETTERS = 6  # of a misspelt word that is a part of a name
 _REACH = 3  # ordinary words between a name and a word that may be a part of it
@@ -123,22 +130,30 @@ def _matches(
     question: Question, words: Sequence[Word], index: NameIndex, within: int = -1
 ) -> Iterator[Match]:
     """Yields the matches of whole names; if `within` is given, those with that word."""
+    keys = [word.key for word in words]
+    digits = [numeral(key) for key in keys]
     for start in range(len(words) if within < 0 else within + 1):
-        for end in range(max(start, within) + 1, len(words) + 1):
-            if end - start > index.longest + 1:
-                break
-            span = with_article_first(question.text, list(words[start:end]))
-            keys = [word.key for word in span]
-            ends = dict.fromkeys((span[-1].key, span[-1].owner))
-            found: list[Spelling] = []
-            tier = FULL
-            for end_key in ends:
-                found += index.full.get("".join([*keys[:-1], end_key]), [])
+        first = start + (keys[start] in ARTICLES)
+        full = short = ""
+        for last in range(start, min(start + index.longest + 1, len(words))):
+            full += keys[last]
+            short += digits[last] if last >= first else ""
+            if last < within:
+                continue
+            fulls, shorts = [full], [short]
+            if is_special(keys, last):
+                span = with_article_first(question.text, list(words[start : last + 1]))
+                fulls = ["".join(word.key for word in span)]
+                shorts = [loose([word.key for word in span])]
+            owner = words[last].owner
+            if owner != keys[last]:
+                fulls.append(full[: -len(keys[last])] + owner)
+                shorts.append(loose([*keys[start:last], owner]))
+            tier, found = FULL, [s for key in fulls for s in index.full.get(key, ())]
             if not found:
                 tier = LOOSE
-                for end_key in ends:
-                    found += index.loose.get(loose([*keys[:-1], end_key]), [])
-            match = question.match(start, end, found, tier) if found else None
+                found = [s for key in shorts for s in index.loose.get(key, ())]
+            match = question.match(start, last + 1, found, tier) if found else None
             if match:
                 yield match
 

@@ -188,9 +188,9 @@ class Question:
         strong = [m for m in others if m.strength >= CONTENT and m.apart(best)]
         covered = {i for m in (best, *strong) for i in range(m.start, m.end)}
         free = [pair for pair in enumerate(self.words) if pair[0] not in covered]
-        inside = self.words[best.start : best.end]
+        final = self.words[best.end - 1]
         found = {i for i, w in free if w.text[0].isupper() and self.capital(i, w)}
-        if not self.mixed or any(w.content and w.text[0].islower() for w in inside):
+        if not self.mixed or (final.content and final.text[0].islower()):
             found |= {i for i, w in free if w.content and index.has_word(w.key)}
         ordinary = FRAME_WORDS | QUESTION_WORDS
         return {i for i in found if self.words[i].key not in ordinary}

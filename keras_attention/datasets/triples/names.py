@@ -173,7 +173,12 @@ class NameIndex:
                 key, spelling = self._loose_keys[number], self._spellings[number]
                 if not _one_less(core(keys), core(self._words[number])):
                     candidates.setdefault(key, []).append(spelling)
-        near = [pair for key in written for pair in _near(key, [*candidates], most)]
+        near = [
+            (found, distance)
+            for key in written
+            for found, distance in _near(key, [*candidates], most)
+            if re.findall(r"\d", key) == re.findall(r"\d", found)  # Rocky 3
+        ]
         if not near:
             return [], 0
         least = min(distance for _, distance in near)

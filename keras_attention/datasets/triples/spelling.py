@@ -126,6 +126,21 @@ def with_article_first(text: str, words: list[Word]) -> list[Word]:
     return [words[-1], *words[:-1]] if between.strip() == "," else words
 
 
+def numeral(key: str) -> str:
+    """Returns a word, or the digits of a numeral."""
+    return _NUMERALS.get(key, key)
+
+
+def is_special(keys: list[str], last: int) -> bool:
+    """Whether words up to `last` may change if they are written in another way.
+
+    Articles move to the front, "Rocky V" is Rocky 5, and "Part II" is 2.
+    """
+    key = keys[last]
+    part = last and keys[last - 1] in _PARTS and numeral(key).isdigit()
+    return bool(part) or key in ARTICLES or key in _LAST_NUMERALS
+
+
 def numbered(keys: list[str]) -> list[str]:
     """Writes numerals as digits: "rocky ii" and "rocky part two" are rocky 2."""
     found = [_NUMERALS.get(key, key) for key in keys]
