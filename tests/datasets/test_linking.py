@@ -35,6 +35,8 @@ FILMS = [
     "$",
     "Psycho",
     "Wind",
+    "Mr. Smith",
+    "Valley of the Dolls",
 ]
 OTHERS = ["Michael Mann", "James Cameron", "James", "Hitchcock", "wind", "actors"]
 OTHERS += ["2005", "French", "What?", "Stephen"]
@@ -77,6 +79,8 @@ def linker():
         ("what is Hitchcock's Psycho?", "Psycho", "what is hitchcock's *"),
         ("who framed roger rabbit's cast", "Who Framed Roger Rabbit", "* cast"),
         ("who wrote $", "$", "who wrote *"),
+        ("mister smith's score", "Mr. Smith", "* score"),
+        ("who wrote Valley of Dolls", "Valley of the Dolls", "who wrote *"),
     ],
 )
 def test_a_name_as_people_write_it(linker, text, entity, words):
@@ -185,13 +189,15 @@ def test_aliases():
 
 def test_preferred_entities():
     known = ["Wind", "wind", "E.T. the Extra-Terrestrial", "E.T.", "Tom Hanks", "Big"]
+    known += ["guitar", "The Guitar"]
     linker = triples.EntityLinker(known)
     assert linker.link("who made wind")[::3] == ("wind", ("Wind",))
     assert linker.link("who made E.T.").entity == "E.T."
     assert linker.link("was Tom Hanks in Big").entity == "Tom Hanks"
-    linker = triples.EntityLinker(known, prefer=["Wind", known[2], "Big"])
+    linker = triples.EntityLinker(known, prefer=["Wind", known[2], "Big", "The Guitar"])
     assert linker.link("who made wind")[::3] == ("Wind", ("wind",))
     assert linker.link("who made E.T.")[::3] == (known[2], ("E.T.",))
+    assert linker.link("Who made Guitar?")[::3] == ("The Guitar", ("guitar",))
     assert linker.link("was Tom Hanks in Big").entity == "Big"
     assert linker.link("what did Tom Hanks direct").entity == "Tom Hanks"
     with pytest.raises(ValueError, match=r"`prefer` must hold .* Received: .*'Jaws'"):

@@ -189,8 +189,9 @@ class EntityLinker:
         words = question.words[match.start : match.end]
         whole = match.tier >= LOOSE and not match.errors
         near = closest(match.found, question.text, start) if whole else match.found
-        lower = all(word.text == word.text.lower() for word in words)
-        among = match.found if lower else near
+        upper = any(word.text != word.text.lower() for word in words)
+        exact = upper and question.text.startswith(near[0].text, start)
+        among = near if exact else match.found
         preferred = [s for s in among if s.entity in self._prefer]
         if whole and preferred:
             return closest(preferred, question.text, start)

@@ -80,10 +80,14 @@ def _preferred(match: Match, prefer: frozenset[str]) -> bool:
 def _parts_instead(
     question: Question, index: NameIndex, best: Match, prefer: frozenset[str]
 ) -> Match:
-    """Adds preferred entities of which a match is a part."""
+    """Adds preferred entities without an article, or of which a match is a part."""
     words = question.words[best.core : best.end]
-    parts = index.segments.get(loose([word.key for word in words]), [])
-    parts = [s for s in parts or index.containing(words, True) if s.entity in prefer]
+    key = loose([word.key for word in words])
+    whole = [s for s in index.loose.get(key, ()) if s.entity in prefer]
+    if whole:
+        return best._replace(found=(*whole, *best.found), tier=LOOSE)
+    parts = index.segments.get(key, []) or index.containing(words, True)
+    parts = [s for s in parts if s.entity in prefer]
     if not parts or not any(word.content for word in words):
         return best
     return best._replace(found=(*parts, *best.found), tier=PART)
@@ -133,11 +137,10 @@ def _matches(
     keys = [word.key for word in words]
     digits = [numeral(key) for key in keys]
     for start in range(len(words) if within < 0 else within + 1):
-        first = start + (keys[start] in ARTICLES)
         full = short = ""
         for last in range(start, min(start + index.longest + 1, len(words))):
             full += keys[last]
-            short += digits[last] if last >= first else ""
+            short += digits[last] if keys[last] not in ARTICLES else ""
             if last < within:
                 continue
             fulls, shorts = [full], [short]

@@ -188,8 +188,10 @@ class Question:
         strong = [m for m in others if m.strength >= CONTENT and m.apart(best)]
         covered = {i for m in (best, *strong) for i in range(m.start, m.end)}
         free = [pair for pair in enumerate(self.words) if pair[0] not in covered]
-        final = self.words[best.end - 1]
         found = {i for i, w in free if w.text[0].isupper() and self.capital(i, w)}
+        if self.mixed and best.start == 1 and index.has_word(self.words[0].key):
+            found |= {i for i, w in free[:1] if i == 0 and w.content and w.capital}
+        final = self.words[best.end - 1]
         if not self.mixed or (final.content and final.text[0].islower()):
             found |= {i for i, w in free if w.content and index.has_word(w.key)}
         ordinary = FRAME_WORDS | QUESTION_WORDS

@@ -29,6 +29,7 @@ except ImportError:  # an extra: `linking`
 
 # Parts of a name: Alien: Resurrection; Star Wars: Episode IV - A New Hope.
 _SEGMENTS = re.compile(r"\s*:\s+|\s+[-–—]\s+|\s+or,?:?\s+|\s*/\s*")
+_LONG_NAME = 12  # letters from which on a name of several words may have two errors
 _LONG = 9  # letters from which on a word may have two errors
 
 
@@ -165,7 +166,7 @@ class NameIndex:
         content = [word for word in words if word.content and len(word.key) > 2]
         numbers = set().union(*(by_word.get(word.key, ()) for word in content))
         written = {loose(keys), loose([*keys[:-1], words[-1].owner])}
-        most = 2 if min(map(len, written)) >= 2 * _LONG else 1
+        most = 2 if min(map(len, written)) >= _LONG_NAME else 1
         size = min(map(len, written)) - most, max(map(len, written)) + most
         candidates: dict[str, list[Spelling]] = {}
         for number in numbers:

@@ -63,6 +63,7 @@ _ROMANS = "ii iii iv vi vii viii ix xi xii xiii xiv xv xvi xvii xviii xix xx"
 _ROMAN_VALUES = (2, 3, 4, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20)
 _NUMERALS = {word: str(i) for i, word in enumerate(_NUMBERS.split(" "))}
 _NUMERALS |= {word: str(i) for word, i in zip(_ROMANS.split(" "), _ROMAN_VALUES)}
+_NUMERALS |= {"mister": "mr", "doctor": "dr", "saint": "st", "versus": "vs"}
 _LAST_NUMERALS = {"v": "5", "x": "10"}  # at the end of a name: Rocky V
 _PARTS = frozenset(
     ("part", "pt", "volume", "vol", "chapter", "episode", "no", "number")
@@ -127,7 +128,7 @@ def with_article_first(text: str, words: list[Word]) -> list[Word]:
 
 
 def numeral(key: str) -> str:
-    """Returns a word, or the digits of a numeral."""
+    """Returns a word, the digits of a numeral, or the short form of a title."""
     return _NUMERALS.get(key, key)
 
 
@@ -152,12 +153,13 @@ def numbered(keys: list[str]) -> list[str]:
 
 
 def core(keys: list[str]) -> list[str]:
-    """Removes an article at the start, if it is not the only word."""
-    return keys[1:] if len(keys) > 1 and keys[0] in ARTICLES else keys
+    """Removes articles, but no "a" at the end, and not the only word."""
+    found = [key for key in keys[:-1] if key not in ARTICLES]
+    return found if found and keys[-1] == "the" else [*found, *keys[-1:]]
 
 
 def loose(keys: list[str]) -> str:
-    """Joins words without a first article, with numerals as digits."""
+    """Joins words without articles, with numerals as digits."""
     return "".join(numbered(core(keys)))
 
 
