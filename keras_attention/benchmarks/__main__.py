@@ -39,6 +39,10 @@ COMMANDS = {
         "keras_attention.benchmarks.forgetting",
         "measure what a network's last state forgets, beside attention over its states",
     ),
+    "linking": (
+        "keras_attention.benchmarks.linking",
+        "link questions as people write them to the films of a knowledge base",
+    ),
     "memnn": (
         "keras_attention.benchmarks.memnn.command",
         "train MemNN with supporting facts; answer from a memory of a million facts",

@@ -1,5 +1,6 @@
 """Triples: the formats, the facts around an entity, the linker, the vectors."""
 
+import contextlib
 import gzip
 import os
 
@@ -428,6 +429,7 @@ def test_real_files():
     for question in questions:
         marked = linker.link(question.text)
         assert marked.by == "brackets"
-        bare = linker.link(question.text.replace("[", "").replace("]", ""))
-        right += bare.entity == marked.entity
-    assert right / len(questions) > 0.995
+        with contextlib.suppress(triples.UnknownEntityError):
+            bare = linker.link(question.text.replace("[", "").replace("]", ""))
+            right += bare == marked._replace(by="name", others=bare.others)
+    assert right / len(questions) > 0.995  # other names are missing in the file

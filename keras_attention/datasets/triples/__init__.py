@@ -21,12 +21,15 @@ from keras_attention.datasets.triples.knowledge import (
     load,
     parse,
 )
-from keras_attention.datasets.triples.questions import (
-    ENTITY,
+from keras_attention.datasets.triples.linking import (
+    AmbiguousEntityError,
     EntityLinker,
     Link,
-    Question,
     UnknownEntityError,
+)
+from keras_attention.datasets.triples.mentions import ENTITY
+from keras_attention.datasets.triples.questions import (
+    Question,
     load_metaqa,
     load_metaqa_facts,
     load_questions,
@@ -41,6 +44,7 @@ from keras_attention.datasets.triples.vectors import (
 
 __all__ = [
     "ENTITY",
+    "AmbiguousEntityError",
     "EntityLinker",
     "Fact",
     "KnowledgeBase",

@@ -1,25 +1,14 @@
 """Questions about the entities of a knowledge base, with the MetaQA loader."""
 
 import os
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from keras_attention.datasets import files
-from keras_attention.datasets.babi import tokenize
 from keras_attention.datasets.triples.knowledge import Fact, load, read_lines
 
-ENTITY = "<entity>"  # replaces the entity's name in a question's words
-
 METAQA = "https://github.com/yuyuz/MetaQA"
-_MARKS = ".?!,"  # marks that `tokenize` strips from a word
-_BRACKETS = re.compile(r"\[([^\[\]]+)\]")
-
-
-class UnknownEntityError(ValueError):
-    """A question names no known entity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,119 +24,6 @@ class Question:
 
     text: str
     answers: tuple[str, ...] = ()
-
-
-class Link(NamedTuple):
-    """The output of `EntityLinker.link`.
-
-    Attributes:
-        entity: The entity's name.
-        words: The question's words in lower case, with `"<entity>"` in place of the
-            entity.
-        by: `"brackets"` if the question marks its entity, otherwise `"name"`.
-        others: Other entities with the same words in their names; empty if brackets
-            mark the entity.
-    """
-
-    entity: str
-    words: tuple[str, ...]
-    by: str
-    others: tuple[str, ...] = ()
-
-
-class EntityLinker:
-    """Finds the entity that a question is about.
-
-    Brackets, as in MetaQA, reveal the entity; `Link.by` then is `"brackets"`. Otherwise
-    the entity is the longest name (in letters) whose words occur in the question,
-    ignoring case. An exact match of a name with a capital letter or a digit has
-    priority, since words such as "actors" may also be the names of tags. Among names
-    with the same words, the name with the exact spelling has priority, then the first
-    name; `Link.others` lists the others. Misspelt or shortened names are not matched.
-
-    Args:
-        entities: The names of all entities, as in `KnowledgeBase.entities`.
-
-    Example:
-        ```python
-        linker = EntityLinker(["Heat", "Michael Mann"])
-        linker.link("who directed [Heat]")
-        # Link("Heat", ("who", "directed", "<entity>"), "brackets", ())
-        linker.link("what did michael mann direct").by  # "name"
-        ```
-    """
-
-    def __init__(self, entities: Iterable[str]) -> None:
-        self._known = set(entities)
-        self._names: dict[tuple[str, ...], list[str]] = {}
-        for name in sorted(self._known):
-            words = tokenize(name)
-            if words:
-                self._names.setdefault(words, []).append(name)
-        self._longest = max(map(len, self._names), default=0)
-
-    def link(self, text: str) -> Link:
-        """Finds the entity of a question.
-
-        Args:
-            text: The question.
-
-        Returns:
-            `Link`.
-
-        Raises:
-            UnknownEntityError: The name in brackets is unknown, the question has
-                several pairs of brackets, or it has neither brackets nor a known name.
-        """
-        marked = _BRACKETS.findall(text)
-        if not marked:
-            return self._by_name(text)
-        if len(marked) > 1:
-            raise UnknownEntityError(
-                "A question may have one entity in brackets. "
-                f"Received: {len(marked)} in {text!r}"
-            )
-        name = marked[0].strip()
-        if name not in self._known:
-            raise UnknownEntityError(
-                f"The entity in brackets is not in the knowledge base: {name!r}. "
-                f"Received: {text!r}"
-            )
-        before, after = _BRACKETS.split(text)[::2]
-        return Link(name, (*tokenize(before), ENTITY, *tokenize(after)), "brackets")
-
-    def _by_name(self, text: str) -> Link:
-        words = tokenize(text)
-        # Like `tokenize`, but keeps the case.
-        spelt = [w for w in (word.strip(_MARKS) for word in text.split()) if w]
-        best: tuple[tuple[bool, int], int, int, str] | None = None
-        for start in range(len(words)):
-            last = min(start + self._longest, len(words))
-            for end in range(start + 1, last + 1):
-                span = words[start:end]
-                name, proper = self._spelling(span, spelt[start:end], text)
-                rank = (proper, len(" ".join(span)))
-                if name and (best is None or rank > best[0]):  # the first among ties
-                    best = rank, start, end, name
-        if best is None:
-            raise UnknownEntityError(
-                "The question holds no name of the knowledge base's entities; put the "
-                f"entity in brackets, spelt as there. Received: {text!r}"
-            )
-        _, start, end, name = best
-        others = tuple(n for n in self._names[words[start:end]] if n != name)
-        return Link(name, (*words[:start], ENTITY, *words[end:]), "name", others)
-
-    def _spelling(
-        self, words: tuple[str, ...], spelt: list[str], text: str
-    ) -> tuple[str, bool]:
-        """Returns the name with `words`, and whether it matches as a proper name."""
-        names = self._names.get(words, [])
-        same = [n for n in names if [w.strip(_MARKS) for w in n.split()] == spelt]
-        if not same:
-            return (names or [""])[0], False
-        name = max(same, key=lambda n: (n in text, len(n)))
-        return name, name != name.lower() or any(c.isdigit() for c in name)
 
 
 def parse_questions(

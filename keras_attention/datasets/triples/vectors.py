@@ -8,12 +8,12 @@ import numpy as np
 
 from keras_attention.datasets.babi import Vocabulary
 from keras_attention.datasets.triples.knowledge import KnowledgeBase, check_size
-from keras_attention.datasets.triples.questions import (
+from keras_attention.datasets.triples.linking import (
     EntityLinker,
     Link,
-    Question,
     UnknownEntityError,
 )
+from keras_attention.datasets.triples.questions import Question
 
 
 class Vectors(NamedTuple):
@@ -194,7 +194,7 @@ def _link(
     except UnknownEntityError as error:
         if unknown == "empty":
             return None
-        raise UnknownEntityError(f"{where}{error}") from error
+        raise type(error)(f"{where}{error}", error.candidates) from error
 
 
 def _words(links: Sequence[Link | None], vocabulary: Vocabulary) -> np.ndarray:
