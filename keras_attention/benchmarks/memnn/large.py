@@ -29,7 +29,7 @@ from keras_attention.benchmarks.memnn import large_world
 from keras_attention.models import LargeMemory
 
 QUESTIONS, SCORED_ALL = 1000, 200
-MAX_SHARE, BUDGET = 0.5, 50_000
+MAX_SHARE, BUDGET = 0.35, 20_000
 SETTINGS: dict[str, Any] = {
     **training.SETTINGS,
     **{"questions": QUESTIONS, "scored_all": SCORED_ALL},
@@ -54,9 +54,17 @@ def large(seed: int, size: int, folder: pathlib.Path | None) -> Row:
     row: Row = {"seed": seed, "facts": size}
     is_new = False  # then the later steps are repeated
     for step in STEPS:
-        settings = {**SETTINGS, "seed": seed, "backend": keras.config.backend()}
+        settings = {
+            "seed": seed,
+            "backend": keras.config.backend(),
+            **training.SETTINGS,
+        }
         if step != "train":
-            settings["facts"] = size
+            settings |= {"facts": size, "questions": QUESTIONS}
+        if step in ("ask", "compare"):
+            settings |= {"max_share": MAX_SHARE, "budget": BUDGET}
+        if step == "compare":
+            settings["scored_all"] = SCORED_ALL
         settings = json.loads(json.dumps(settings))
         file = folder / f"{step}.json"
         found = json.loads(file.read_text("utf-8")) if file.exists() else {}
@@ -93,8 +101,6 @@ def build(folder: pathlib.Path, seed: int, size: int) -> Row:
         folder / "memory",
         model,
         timed(iter(world), spent),
-        max_share=MAX_SHARE,
-        budget=BUDGET,
         verbose=2,
     )
     seconds, most = time.perf_counter() - start, peak() - before
@@ -150,6 +156,8 @@ def ask(folder: pathlib.Path, seed: int, size: int) -> Row:
     mapped = time.perf_counter()
     memory = LargeMemory.load(folder / "memory", model)
     opened = time.perf_counter()
+    # The files of the index do not depend on these two.
+    memory.index.max_share, memory.index.budget = MAX_SHARE, BUDGET
     given = np.load(folder / "questions.npz")
     answers, milliseconds = asked_one_by_one(memory, given["questions"])
     most = peak() - before
