@@ -59,4 +59,7 @@ def test_indexes_are_measured_on_both_hops(monkeypatch):
     word = indexes.measured("words", 3, 500)
     assert word["kind"] == "words"
     assert "index words   recall@1" in indexes.line(word)
+    cells = indexes.measured("ivf", 3, 500)
+    assert [row["probes"] for row in cells["probes"]] == list(indexes.PROBES)
+    assert cells["probes"][-1]["recall"] == 1.0  # all 22 cells
     indexes.setting.cache_clear()

@@ -36,6 +36,7 @@ COUNT = 100  # candidates in the measurement of recall and time
 # of which the network prefers the newest.
 ANSWERS = 2_500
 TIMED = 100  # queries
+PROBES = (1, 4, 16, 64)  # of IVF, besides the number in `KINDS`
 ROUNDING = 1e-5
 QUESTIONS = 100
 # Settings that determine a result, except the seed, the kind and the number of facts.
@@ -123,6 +124,8 @@ def measured(kind: str, seed: int, size: int) -> dict[str, Any]:
     row |= recall(index, given)
     row |= times(index, given)
     if isinstance(index, VectorIndex):
+        if kind == "ivf":
+            row["probes"] = by_probes(index, given)
         index.count = ANSWERS
     memory = given.memory
     memory.index = index
@@ -130,6 +133,21 @@ def measured(kind: str, seed: int, size: int) -> dict[str, Any]:
     del row["answers"]["words"]
     memory.index = None
     return row
+
+
+def by_probes(index: VectorIndex, given: Setting) -> list[dict[str, Any]]:
+    """Measures recall and time with other numbers of probed cells."""
+    before, rows = index.probes, []
+    for index.probes in PROBES:
+        row = {"probes": index.probes, **recall(index, given), **times(index, given)}
+        rows.append(row)
+        print(
+            f"ivf, {row['probes']} probes: recall@1 {row['recall_of_hops']}  "
+            f"{row['milliseconds']:.3f} ms",
+            flush=True,
+        )
+    index.probes = before
+    return rows
 
 
 def recall(index: CandidateIndex, given: Setting) -> dict[str, Any]:
