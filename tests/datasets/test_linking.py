@@ -79,6 +79,7 @@ def linker():
         ("what is Hitchcock's Psycho?", "Psycho", "what is hitchcock's *"),
         ("who framed roger rabbit's cast", "Who Framed Roger Rabbit", "* cast"),
         ("who wrote $", "$", "who wrote *"),
+        ("was Heat the best film", "Heat", "was * the best film"),
         ("mister smith's score", "Mr. Smith", "* score"),
         ("who wrote Valley of Dolls", "Valley of the Dolls", "who wrote *"),
     ],

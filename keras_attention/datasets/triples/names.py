@@ -29,7 +29,7 @@ except ImportError:  # an extra: `linking`
 
 # Parts of a name: Alien: Resurrection; Star Wars: Episode IV - A New Hope.
 _SEGMENTS = re.compile(r"\s*:\s+|\s+[-–—]\s+|\s+or,?:?\s+|\s*/\s*")
-_LONG_NAME = 12  # letters from which on a name of several words may have two errors
+_LONG_NAME = 18  # letters from which on a name of several words may have two errors
 _LONG = 9  # letters from which on a word may have two errors
 
 

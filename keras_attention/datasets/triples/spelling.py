@@ -153,9 +153,8 @@ def numbered(keys: list[str]) -> list[str]:
 
 
 def core(keys: list[str]) -> list[str]:
-    """Removes articles, but no "a" at the end, and not the only word."""
-    found = [key for key in keys[:-1] if key not in ARTICLES]
-    return found if found and keys[-1] == "the" else [*found, *keys[-1:]]
+    """Removes articles but one at the end."""
+    return [*(key for key in keys[:-1] if key not in ARTICLES), *keys[-1:]]
 
 
 def loose(keys: list[str]) -> str:
