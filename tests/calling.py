@@ -2,8 +2,10 @@
 
 import os
 import pathlib
+import runpy
 import subprocess
 import sys
+import warnings
 
 import keras
 import numpy as np
@@ -47,3 +49,26 @@ def run_example(name, *arguments, folder, **environment):
         capture_output=True,
         text=True,
     )
+
+
+def refusal_of_example(name, *arguments, patch):
+    """Runs a script of examples/ in this process until it ends by itself.
+
+    A process of its own takes seconds to import Keras; `run_example` holds that the
+    script works there.
+
+    Returns:
+        The exit status, which is 1 for a message that Python would print, and what
+        Python would print.
+    """
+    script = str(ROOT / "examples" / name)
+    patch.setattr(sys, "argv", [script, *map(str, arguments)])
+    patch.setenv("KERAS_BACKEND", BACKEND)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            runpy.run_path(script, run_name="__main__")
+        except SystemExit as error:
+            said = isinstance(error.code, str)
+            return (1, error.code) if said else (error.code, "")
+    raise AssertionError(f"{name} ran to its end")

@@ -4,6 +4,7 @@ The marker `backends` names the backends that run a test; tests/README.md says w
 """
 
 import datetime
+import functools
 import gc
 import zlib
 from pathlib import Path
@@ -30,6 +31,14 @@ if BACKEND == "numpy":
     # whose numbers can overflow.
     infer = keras.src.backend.compute_output_spec
     keras.src.backend.compute_output_spec = np.errstate(all="ignore")(infer)
+
+
+if BACKEND == "jax":
+    from jax._src.interpreters import mlir
+
+    # JAX makes a context of MLIR for each program, which takes a seventh of the time of
+    # the contract tests. It holds types and constants, which programs can share.
+    mlir.make_ir_context = functools.cache(mlir.make_ir_context)
 
 
 @pytest.fixture
@@ -112,6 +121,7 @@ def pytest_runtest_teardown(item, nextitem):
     count += 1
     if BACKEND != "jax" or count % BETWEEN:
         return
+    mlir.make_ir_context.cache_clear()  # or it would keep all constants
     maps = Path("/proc/self/maps")
     if not maps.exists() or maps.read_bytes().count(b"\n") > MOST:
         import jax

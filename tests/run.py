@@ -21,6 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 RESULTS = ROOT / ".tox" / "results.json"
 COMMAND = ["run-parallel", "--parallel", "2", "--parallel-no-spinner"]
 FULL = "No space left on device"
+PATIENCE = 10  # seconds that tox has to end when it is asked to
 
 
 class Stopped(Exception):
@@ -57,10 +58,10 @@ def run(arguments: list[str]) -> tuple[int, bool]:
 
 def end(tox: subprocess.Popen) -> None:
     """Ends tox and all that it started: first it is asked, then it is killed."""
-    for number, seconds in ((signal.SIGINT, 10), (signal.SIGKILL, 10)):
+    for number in (signal.SIGINT, signal.SIGKILL):
         try:
             os.killpg(tox.pid, number)
-            tox.wait(seconds)
+            tox.wait(PATIENCE)
         except ProcessLookupError:
             return
         except subprocess.TimeoutExpired:

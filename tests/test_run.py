@@ -109,7 +109,8 @@ def test_a_run_that_is_stopped_says_so_and_leaves_no_process(tmp_path):
     (tmp_path / "tox" / "__main__.py").write_text(FAKE)
     start = (
         f"import pathlib, run; run.ROOT = pathlib.Path({str(tmp_path)!r});"
-        "run.RESULTS = run.ROOT / 'results.json'; raise SystemExit(run.main())"
+        "run.RESULTS = run.ROOT / 'results.json'; run.PATIENCE = 2;"
+        "raise SystemExit(run.main())"
     )
     paths = os.pathsep.join([str(tmp_path), str(pathlib.Path(run.__file__).parent)])
     with subprocess.Popen(

@@ -1,7 +1,7 @@
 """The example as a user runs it, in a process of its own."""
 
 import pytest
-from calling import run_example
+from calling import refusal_of_example, run_example
 
 # The README's two ways: the Quick start, and `--backend torch`.
 pytestmark = pytest.mark.backends("jax", "torch")
@@ -26,18 +26,24 @@ def test_from_training_to_a_story_of_ones_own(tmp_path):
         assert (tmp_path / "babi_qa" / name).stat().st_size > 100
 
 
-def test_what_goes_wrong_is_said_before_training(tmp_path):
+def test_what_goes_wrong_is_said_before_training(tmp_path, monkeypatch, capsys):
+    def refusal(*arguments):
+        return refusal_of_example("babi_qa.py", *arguments, patch=monkeypatch)
+
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
-    done = run_example("babi_qa.py", "--out", "file", folder=tmp_path)
-    assert "cannot write to file: " in done.stderr
-    assert "Choose another --out." in done.stderr
+    status, said = refusal("--out", "file")
+    assert status == 1
+    assert said.startswith("cannot write to file: ")
+    assert "Choose another --out." in said
     for option in ("--epochs", "--hops", "--dim"):
-        done = run_example("babi_qa.py", option, "0", folder=tmp_path)
-        assert done.returncode == 2
-        assert f"{option}: must be at least 1. Received: 0" in done.stderr
-    done = run_example("babi_qa.py", "--story", "missing.txt", folder=tmp_path)
-    assert "cannot read the story missing.txt: No such file" in done.stderr
-    assert "questions to train on" not in done.stdout
+        assert refusal(option, "0")[0] == 2
+        assert f"{option}: must be at least 1. Received: 0" in capsys.readouterr().err
+    status, said = refusal("--story", "missing.txt")
+    assert status == 1
+    assert "cannot read the story missing.txt: No such file" in said
+    assert "questions to train on" not in capsys.readouterr().out
     assert not (tmp_path / "babi_qa").exists()
-    done = run_example("babi_qa.py", "--model", ".", folder=tmp_path)
-    assert "holds no model.keras" in done.stderr
+    status, said = refusal("--model", ".")
+    assert status == 1
+    assert "holds no model.keras" in said

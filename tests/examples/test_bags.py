@@ -4,7 +4,7 @@ import os
 import pathlib
 
 import pytest
-from calling import run_example
+from calling import refusal_of_example, run_example
 
 DATA = os.environ.get("KERAS_ATTENTION_DATA", "")
 TIGER = pathlib.Path(DATA) / "mil" / "tiger.mat"
@@ -35,8 +35,8 @@ def test_without_a_file_bags_are_made(tmp_path):
     assert "loaded again: the same answers" in done.stdout
 
 
-def test_a_file_that_is_named_must_be_there(tmp_path):
-    done = run_example("bags.py", "--data", "nowhere.mat", folder=tmp_path)
-    assert done.returncode == 1
-    assert "There is no file nowhere.mat" in done.stderr
-    assert "Traceback" not in done.stderr
+def test_a_file_that_is_named_must_be_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = refusal_of_example("bags.py", "--data", "nowhere.mat", patch=monkeypatch)
+    assert found[0] == 1
+    assert "There is no file nowhere.mat" in found[1]

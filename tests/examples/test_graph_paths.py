@@ -6,7 +6,7 @@ from calling import run_example
 
 @pytest.mark.backends("jax", reason="trains for a while; JAX is its default")
 def test_a_memory_finds_the_way(tmp_path):
-    done = run_example("graph_paths.py", "--minutes", 0.4, folder=tmp_path)
+    done = run_example("graph_paths.py", "--minutes", 0.2, folder=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
     lines = done.stdout.splitlines()
     first = next(line for line in lines if line.startswith("lesson 1"))
