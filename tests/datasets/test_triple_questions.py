@@ -193,7 +193,7 @@ def test_extend(knowledge):
         with pytest.raises(ValueError, match=message):
             memory.extend(vectors, paths)
     with pytest.raises(
-        ValueError, match="memories of the same size. Received: 8 and 9"
+        ValueError, match=r"memories of the same size\. Received: 8 and 9"
     ):
         triples.path_memory(knowledge, 9).extend(vectors, [(), ()])
 
@@ -206,7 +206,7 @@ def test_follow_and_explain(knowledge):
     assert triples.follow(knowledge, "The Mill", ("painted_by", "!painted_by")) == (
         "The Pond",
     )
-    with pytest.raises(ValueError, match="`path` must hold relations .*: 'colour'"):
+    with pytest.raises(ValueError, match=r"`path` must hold relations .*: 'colour'"):
         triples.follow(knowledge, "Bo Dahl", ("colour",))
     memory = triples.path_memory(knowledge, 8)
     likely = np.zeros(10)

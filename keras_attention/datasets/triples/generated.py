@@ -102,7 +102,8 @@ def generate_questions(
     for _ in range(count):
         first = relations[random.integers(len(relations))]
         start = starts[first][random.integers(len(starts[first]))]
-        answers, text, path = about[start][first], f"[{start}]", (first,)
+        answers, text = about[start][first], f"[{start}]"
+        path: tuple[str, ...] = (first,)
         onward = _onward(about, answers, start) if hops == 2 else {}
         if onward and random.integers(2):
             names = phrases[first].names

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from keras_attention.datasets.triples.facts import Fact, read_text
+from keras_attention.datasets.triples.facts import Fact as Fact
+from keras_attention.datasets.triples.facts import read_text
 from keras_attention.datasets.triples.ntriples import parse_ntriples
 from keras_attention.datasets.triples.tables import parse_csv
 

@@ -160,7 +160,7 @@ def path_memory(
 
 def _pairs(knowledge: KnowledgeBase) -> set[tuple[str, ...]]:
     """Returns the paths of two relations that do not only lead back."""
-    pairs = set()
+    pairs: set[tuple[str, ...]] = set()
     for entity in knowledge.entities:
         counts = Counter(fact.relation for fact in knowledge.facts_about(entity))
         for back in counts:
