@@ -29,7 +29,7 @@ from keras_attention.datasets.triples.knowledge import (
     parse,
 )
 from keras_attention.datasets.triples.ntriples import parse_ntriples
-from keras_attention.datasets.triples.paths import (
+from keras_attention.datasets.triples.path_memory import (
     PathMemory,
     follow,
     path_memory,
