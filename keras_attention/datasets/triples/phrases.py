@@ -136,6 +136,9 @@ def _noun(noun: str) -> Phrases:
         *(f"the {noun} of {{}}", f"{{}} {noun}", f"tell me the {noun} of {{}}"),
         *(f"what {noun} is {{}}", f"which {noun} is {{}}", f"what is the {noun} {{}}"),
     ]
+    if not noun.endswith("s"):
+        questions += [f"who are the {noun}s of {{}}", f"what are the {noun}s of {{}}"]
+        questions += [f"{noun}s of {{}}", f"which {noun}s does {{}} have"]
     kinds = set(noun.split())
     inverse = [
         *(f"whose {noun} is {{}}", f"what has {{}} as {noun}"),
@@ -143,6 +146,7 @@ def _noun(noun: str) -> Phrases:
         *(f"who has the {noun} {{}}", f"which have the {noun} {{}}"),
         *(f"{{}} is the {noun} of what", f"{{}} is the {noun} of whom"),
         *(f"what is {{}} the {noun} of", f"who is {{}} the {noun} of"),
+        *(f"what is {{}} a {noun} of", f"{{}} is a {noun} of which"),
         *(f"{{}} is whose {noun}", f"which are of the {noun} {{}}"),
         *(f"what is from the {noun} {{}}", f"which are in the {noun} of {{}}"),
     ]
@@ -156,6 +160,13 @@ def _noun(noun: str) -> Phrases:
     if kinds & PLACES:
         questions += ["where is {}", "where was {}", f"in which {noun} is {{}}"]
         inverse += ["what is in {}", "which are in {}", "who is in {}"]
+    asked = [w for w, of in (("when", TIMES), ("where", PLACES)) if kinds & of]
+    if "birth" in kinds and asked:
+        questions += [f"{w} was {{}} born" for w in asked]
+        inverse += ["who was born in {}", "who is born in {}"]
+    if "death" in kinds and asked:
+        questions += [f"{w} did {{}} die" for w in asked]
+        inverse += ["who died in {}"]
     return Phrases(
         tuple(questions),
         tuple(inverse),
