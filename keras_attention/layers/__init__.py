@@ -24,6 +24,7 @@ from keras_attention.layers.memory_networks import (
     MemoryWriter,
     SentenceEncoder,
     SentenceFeatures,
+    WordContexts,
     WordResponder,
 )
 from keras_attention.layers.multi_head import MultiHeadAttention
@@ -91,6 +92,7 @@ __all__ = [
     "Trace",
     "TransformerDecoderBlock",
     "TransformerEncoderBlock",
+    "WordContexts",
     "WordResponder",
     "record_attention",
     "with_attention",

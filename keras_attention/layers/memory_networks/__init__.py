@@ -7,6 +7,7 @@ from keras_attention.layers.memory_networks.memory_hop import MemoryHop
 from keras_attention.layers.memory_networks.memory_writer import MemoryWriter
 from keras_attention.layers.memory_networks.sentence_encoder import SentenceEncoder
 from keras_attention.layers.memory_networks.sentence_features import SentenceFeatures
+from keras_attention.layers.memory_networks.word_contexts import WordContexts
 from keras_attention.layers.memory_networks.word_responder import WordResponder
 
 __all__ = [
@@ -17,5 +18,6 @@ __all__ = [
     "MemoryWriter",
     "SentenceEncoder",
     "SentenceFeatures",
+    "WordContexts",
     "WordResponder",
 ]
