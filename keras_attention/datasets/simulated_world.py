@@ -172,8 +172,8 @@ class _Notes:
             if move is not None:
                 fact, room = move
                 found.append(_Known("object", name, room, (self.events[name], fact)))
-        for (person, later), (move, fact, room) in self.before.items():
-            found.append(_Known("before", person, room, (move, fact), later))
+        for (person, later), (new, old, room) in self.before.items():
+            found.append(_Known("before", person, room, (new, old), later))
         return found
 
 

@@ -194,6 +194,43 @@ class MemNN(ConfiguredModel):
         check_facts(x)
         return super().train_on_batch(x, *args, **kwargs)
 
+    def evidence(
+        self, inputs: dict[str, np.ndarray], batch_size: int = 32
+    ) -> np.ndarray:
+        """Returns the words of each question and of the facts found for it.
+
+        They are all that R reads. A recurrent network that is trained to read them may
+        respond in sentences, in place of R: give them to a `Seq2Seq` as "source".
+
+        Args:
+            inputs: NumPy arrays "story" (B, M, L) and "question" (B, L). With
+                "supporting_facts" (B, K), those replace the facts that O finds.
+            batch_size: the number of questions per step.
+
+        Returns:
+            Integers (B, L + K·L): the question and the facts in the order in which they
+            are found. Padding (0) is only at the end.
+
+        Raises:
+            ValueError: if a supporting fact is neither a slot of the story nor −1.
+
+        Reference:
+            Weston, Chopra & Bordes, "Memory networks" (2014), sections 3.1 and 5.2: an
+            RNN that reads [x, o₁, o₂] and goes on with the response.
+        """
+        check_facts(inputs)
+        story, question = inputs["story"], inputs["question"]
+        found = inputs.get("supporting_facts")
+        if found is None:
+            given = {"story": story, "question": question}
+            found = self.predict(given, batch_size=batch_size, verbose=0)["found"]
+        found = np.asarray(found)[:, :, None]  # (B, K, 1)
+        facts = np.take_along_axis(story, np.maximum(found, 0), axis=1)
+        facts = np.where(found >= 0, facts, 0).reshape(len(story), -1)
+        words = np.concatenate([question, facts], axis=1)
+        order = np.argsort(words == 0, axis=1, kind="stable")
+        return np.take_along_axis(words, order, axis=1)
+
     def remember(self, facts: np.ndarray, index: Hash | None = None) -> LargeMemory:
         """Embeds and stores many facts once, to answer questions about them.
 
