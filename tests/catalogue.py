@@ -387,6 +387,10 @@ def _found(rng: np.random.Generator) -> Arrays:
     return {**_records(rng), "found": np.array([[3, 0], [1, -1]], "int32")}
 
 
+def _candidates(rng: np.random.Generator) -> Arrays:
+    return {"words": _records(rng)["question"]}
+
+
 KNOWN = 12  # the first of the WORDS; the others are new words
 
 
@@ -962,6 +966,14 @@ ROWS = [
             "exact_match": True,
         },
         _found_new,
+        trains=True,
+    ),
+    Row(
+        "segmenter",
+        models.Segmenter,
+        {"vocabulary_size": WORDS, "embedding_dim": D},
+        _candidates,
+        unknown={"words": (0, 1)},
         trains=True,
     ),
     # tests/models/memory_networks/test_memnn.py has what two outputs train together.

@@ -74,10 +74,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="in the simulated world; default: all",
     )
     add(
+        "--questions",
+        nargs="+",
+        choices=tasks.KINDS,
+        default=tasks.KINDS,
+        help="in the simulated world; default: all",
+    )
+    add(
         "--networks",
         nargs="+",
         choices=list(new_names.NETWORKS),
         default=list(new_names.NETWORKS),
+        help="for new names; default: all",
+    )
+    add(
+        "--stories",
+        nargs="+",
+        choices=list(new_names.STORIES),
+        default=list(new_names.STORIES),
         help="for new names; default: all",
     )
     add("--seeds", type=int, nargs="+", default=[0])
@@ -112,6 +126,7 @@ def main(args: argparse.Namespace) -> int:
 def jobs_of(args: argparse.Namespace) -> Iterator[Job]:
     """Returns all requested jobs without duplicates."""
     here = {"backend": keras.config.backend()}
+    worlds = [(d, kind) for d, kind in tasks.WORLDS if kind in args.questions]
     for seed in dict.fromkeys(args.seeds):
         if "hashing" in args.parts:
             yield Job(
@@ -122,7 +137,7 @@ def jobs_of(args: argparse.Namespace) -> Iterator[Job]:
             )
         for model in dict.fromkeys(args.models) if "world" in args.parts else ():
             settings = tasks.world_settings(model, args.epochs)
-            for difficulty, kind in tasks.WORLDS:
+            for difficulty, kind in worlds:
                 world = {"difficulty": difficulty, "questions": kind}
                 yield Job(
                     {"part": "world", "model": model, **world, "seed": seed, **here},
@@ -130,7 +145,7 @@ def jobs_of(args: argparse.Namespace) -> Iterator[Job]:
                     partial(tasks.in_world, model, difficulty, kind, seed, settings),
                     report.world_line,
                 )
-        for difficulty, kind in tasks.WORLDS if "sentences" in args.parts else ():
+        for difficulty, kind in worlds if "sentences" in args.parts else ():
             world = {"difficulty": difficulty, "questions": kind}
             yield Job(
                 {"part": "sentences", **world, "seed": seed, **here},
@@ -142,7 +157,7 @@ def jobs_of(args: argparse.Namespace) -> Iterator[Job]:
             )
         for network in dict.fromkeys(args.networks) if "names" in args.parts else ():
             settings = new_names.settings_of(network, args.epochs)
-            for stories in new_names.STORIES:
+            for stories in dict.fromkeys(args.stories):
                 about = {"network": network, "stories": stories}
                 yield Job(
                     {"part": "names", **about, "seed": seed, **here},
