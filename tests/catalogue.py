@@ -388,7 +388,7 @@ def _found(rng: np.random.Generator) -> Arrays:
 
 
 def _candidates(rng: np.random.Generator) -> Arrays:
-    return {"words": _records(rng)["question"]}
+    return {"inputs": _records(rng)["question"]}
 
 
 KNOWN = 12  # the first of the WORDS; the others are new words
@@ -970,10 +970,10 @@ ROWS = [
     ),
     Row(
         "segmenter",
-        models.Segmenter,
+        layers.Segmenter,
         {"vocabulary_size": WORDS, "embedding_dim": D},
         _candidates,
-        unknown={"words": (0, 1)},
+        unknown={"inputs": (0, 1)},
         trains=True,
     ),
     # tests/models/memory_networks/test_memnn.py has what two outputs train together.

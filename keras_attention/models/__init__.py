@@ -19,7 +19,6 @@ from keras_attention.models.memory_networks import (
     LargeMemory,
     MemN2N,
     MemNN,
-    Segmenter,
     WordHash,
 )
 from keras_attention.models.recurrent import ImageCaptioner, Seq2Seq, WordRNN
@@ -46,7 +45,6 @@ __all__ = [
     "MemN2N",
     "MemNN",
     "RecordedModel",
-    "Segmenter",
     "Seq2Seq",
     "SkipGram",
     "Trajectory",

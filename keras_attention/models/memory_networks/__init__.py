@@ -6,7 +6,6 @@ from keras_attention.models.memory_networks.key_value_memnn import KeyValueMemNN
 from keras_attention.models.memory_networks.large_memory import LargeMemory
 from keras_attention.models.memory_networks.memn2n import MemN2N
 from keras_attention.models.memory_networks.memnn import MemNN
-from keras_attention.models.memory_networks.segmenter import Segmenter
 from keras_attention.models.memory_networks.word_hash import WordHash
 
 __all__ = [
@@ -16,6 +15,5 @@ __all__ = [
     "LargeMemory",
     "MemN2N",
     "MemNN",
-    "Segmenter",
     "WordHash",
 ]

@@ -6,7 +6,7 @@ import pytest
 from gradients import to_numpy
 
 from keras_attention.datasets import babi
-from keras_attention.models import Segmenter
+from keras_attention.layers import Segmenter
 
 trains = pytest.mark.skipif(
     keras.config.backend() not in ("jax", "tensorflow", "torch"),
@@ -18,6 +18,7 @@ def test_a_segment_ends_where_its_score_is_positive():
     """By the equation, in float64, from the words since the last end."""
     rng = np.random.default_rng(0)
     model = Segmenter(13, embedding_dim=5)
+    model.build(None)
     for weight in model.weights:
         weight.assign(rng.normal(0.3, 1, weight.shape))
     u, w = (to_numpy(weight.value) for weight in model.weights)
@@ -33,7 +34,7 @@ def test_a_segment_ends_where_its_score_is_positive():
     rest = [word for segment in found[len(expected) :] for word in segment]
     assert rest == words[last:].tolist()
     batch = np.stack([words[:5], [*words[5:8], 0, 0]])
-    scores = to_numpy(model({"words": batch}))[:, 0]
+    scores = to_numpy(model(batch))[:, 0]
     sums = [u[words[:5]].sum(0) @ w[:, 0], u[words[5:8]].sum(0) @ w[:, 0]]
     np.testing.assert_allclose(scores, sums, rtol=1e-4, atol=1e-6)
     assert model.segment([]) == []
@@ -46,13 +47,14 @@ def test_sentences_are_learned_from_their_ends():
     known = {fact for example in train for fact in example.story}
     words, labels = Segmenter.candidates([vocabulary.encode(f) for f in sorted(known)])
     keras.utils.set_random_seed(0)
-    model = Segmenter(len(vocabulary), 10)
+    segmenter = Segmenter(len(vocabulary), 10)
+    model = keras.Sequential([segmenter])
     model.compile(keras.optimizers.Adam(0.05), keras.losses.Hinge())
-    model.fit({"words": words}, labels, epochs=30, verbose=0)
+    model.fit(words, labels, epochs=30, verbose=0)
     story = max((example.story for example in test), key=len)
     assert not set(story) <= known  # some sentences are new
     stream = [word for fact in story for word in vocabulary.encode(fact)]
-    found = [tuple(vocabulary.decode(segment)) for segment in model.segment(stream)]
+    found = [tuple(vocabulary.decode(segment)) for segment in segmenter.segment(stream)]
     assert found == list(story)
 
 

@@ -12,18 +12,19 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention.layers import SentenceEncoder
+from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.checked import check_ids
-from keras_attention.layers.base.serialization import export
-from keras_attention.layers.memory_networks.sentence_encoder import normal
-from keras_attention.models.base.arguments import check_sizes
-from keras_attention.models.base.configured_model import ConfiguredModel
+from keras_attention.layers.base.serialization import Configured, export
+from keras_attention.layers.memory_networks.sentence_encoder import (
+    SentenceEncoder,
+    normal,
+)
 
 Tensor = Any
 
 
 @export
-class Segmenter(ConfiguredModel):
+class Segmenter(Configured, keras.layers.Layer):
     """Decides whether the words read since the last segment are a segment.
 
         seg(c) = W_segᵀ U_S Φ_seg(c)
@@ -40,55 +41,67 @@ class Segmenter(ConfiguredModel):
         embedding_dim: the width of the embeddings.
 
     Call arguments:
-        inputs: a dict with "words": integers (B, L), candidates; 0 is padding.
+        inputs: integers (B, L), candidates; 0 is padding.
 
     Returns:
         seg(c), (B, 1).
 
     Raises:
-        ValueError: if a size is below 1. Calls also raise it for ids in NumPy arrays
-            that are below 0 or not below the number of ids.
+        ValueError: if a size is below 1.
 
     Example:
 
     >>> import numpy as np
     >>> import keras
-    >>> from keras_attention.models import Segmenter
-    >>> model = Segmenter(vocabulary_size=6)
+    >>> from keras_attention.layers import Segmenter
+    >>> segmenter = Segmenter(vocabulary_size=6)
     >>> words, labels = Segmenter.candidates([[1, 2, 3], [4, 5]])
     >>> labels.tolist()
     [-1, -1, 1, -1, 1]
+    >>> model = keras.Sequential([segmenter])
     >>> model.compile(keras.optimizers.Adam(0.1), keras.losses.Hinge())
-    >>> history = model.fit({"words": words}, labels, epochs=50, verbose=0)
-    >>> [part.tolist() for part in model.segment([4, 5, 1, 2, 3, 4])]
+    >>> history = model.fit(words, labels, epochs=50, verbose=0)
+    >>> [part.tolist() for part in segmenter.segment([4, 5, 1, 2, 3, 4])]
     [[4, 5], [1, 2, 3], [4]]
 
     Reference:
         Weston, Chopra & Bordes, "Memory networks" (2014), section 3.2.
     """
 
-    id_sizes: ClassVar[dict[str, str]] = {"words": "vocabulary_size"}
+    id_sizes: ClassVar[Any] = {"inputs": "vocabulary_size"}
+    input_ranks: ClassVar[Any] = {"inputs": 2}
 
     def __init__(
-        self,
-        vocabulary_size: int,
-        embedding_dim: int = 50,
-        dtype: Any = None,
-        **kwargs: Any,
+        self, vocabulary_size: int, embedding_dim: int = 50, **kwargs: Any
     ) -> None:
-        check_sizes(vocabulary_size=vocabulary_size, embedding_dim=embedding_dim)
-        words = keras.Input((None,), dtype="int32", name="words")  # (B, L)
-        encoder = SentenceEncoder(
-            vocabulary_size, embedding_dim, "bag", dtype=dtype, name="encoder"
+        super().__init__(**kwargs)
+        self.vocabulary_size = positive("vocabulary_size", vocabulary_size)
+        self.embedding_dim = positive("embedding_dim", embedding_dim)
+        self.words = SentenceEncoder(
+            vocabulary_size,
+            embedding_dim,
+            "bag",
+            dtype=self.dtype_policy,
+            name="words",
         )
-        score = keras.layers.Dense(
+        self.score = keras.layers.Dense(
             1,
             use_bias=False,
             kernel_initializer=normal(),
-            dtype=dtype,
+            dtype=self.dtype_policy,
             name="score",
         )
-        super().__init__({"words": words}, score(encoder(words)), locals())
+
+    def build(self, input_shape: Any) -> None:
+        self.words.build(None)
+        self.score.build((None, self.embedding_dim))
+        self.built = True
+
+    def call(self, inputs: Tensor) -> Tensor:
+        return self.score(self.words(inputs))  # (B, 1)
+
+    def compute_output_spec(self, inputs: Tensor) -> keras.KerasTensor:
+        return keras.KerasTensor((inputs.shape[0], 1), self.compute_dtype)
 
     @staticmethod
     def candidates(
@@ -142,10 +155,10 @@ class Segmenter(ConfiguredModel):
         check_ids("words", words, self.vocabulary_size, least=1)
         if not len(words):
             return []
-        ids = words.astype("int32")
         # seg(c) is the sum of the scores of single words.
-        each = self.predict({"words": ids[:, None]}, batch_size=1024, verbose=0)
-        scores = np.asarray(ops.convert_to_numpy(each), "float64")[:, 0]
+        ids, place_of = np.unique(words.astype("int32"), return_inverse=True)
+        each = ops.convert_to_numpy(ops.cast(self(ids[:, None]), "float32"))
+        scores = np.asarray(each, "float64")[place_of, 0]
         ends, total = [], 0.0
         for place, score in enumerate(scores):
             total += float(score)
