@@ -23,6 +23,8 @@ GUIDES = (
     "hops-are-layers.md",
     "language-model.md",
     "dnc.md",
+    "supporting-facts.md",
+    "knowledge-base.md",
 )
 CODE = re.compile(r"(?<!-->\n)^```python\n(.*?)^```$", re.M | re.S)  # and is to run
 

@@ -387,6 +387,34 @@ def _found(rng: np.random.Generator) -> Arrays:
     return {**_records(rng), "found": np.array([[3, 0], [1, -1]], "int32")}
 
 
+def _candidates(rng: np.random.Generator) -> Arrays:
+    return {"inputs": _records(rng)["question"]}
+
+
+KNOWN = 12  # the first of the WORDS; the others are new words
+
+
+def _contexts(rng: np.random.Generator, memory: np.ndarray) -> np.ndarray:
+    """Neighbours of the new words in the sentences of records."""
+    fields = rng.integers(0, KNOWN, (*memory[:, :, 1:].shape, 3))
+    fields[..., 0] = np.maximum(memory[:, :, 1:] - KNOWN + 1, 0)
+    return np.where(fields[..., :1], fields, 0).astype("int32")
+
+
+def _supported_new(rng: np.random.Generator) -> Arrays:
+    inputs = _supported(rng)
+    inputs["memory"][:, 0, 1:] = inputs["question"]
+    return {**inputs, "contexts": _contexts(rng, inputs["memory"])}
+
+
+def _found_new(rng: np.random.Generator) -> Arrays:
+    inputs = _found(rng)
+    # No word is missing: its score would be that of a hidden one.
+    inputs["memory"][:, :2, 1:] = np.resize(np.arange(KNOWN, WORDS), (2, L))
+    inputs["memory"][:, 2:, 1] = 3
+    return {**inputs, "contexts": _contexts(rng, inputs["memory"])}
+
+
 def _told(rng: np.random.Generator) -> Arrays:
     """Full stories, questions and their supporting facts."""
     inputs = _supported(rng)
@@ -395,6 +423,10 @@ def _told(rng: np.random.Generator) -> Arrays:
         "question": inputs["question"],
         "supporting_facts": inputs["supporting_facts"],
     }
+
+
+def _told_new(rng: np.random.Generator) -> Arrays:
+    return {**_told(rng), "story": _found_new(rng)["memory"][:, :, 1:]}
 
 
 def _told_less(rng: np.random.Generator) -> Arrays:
@@ -853,6 +885,20 @@ ROWS = [
         unknown={"inputs": (0, 1, 2)},
     ),
     Row(
+        "sentence_features_new_words",
+        layers.SentenceFeatures,
+        {"vocabulary_size": KNOWN, "ngrams": 2, "new_words": WORDS - KNOWN},
+        _tokens,
+        unknown={"inputs": (0, 1, 2)},
+    ),
+    Row(
+        "word_contexts",
+        layers.WordContexts,
+        {"vocabulary_size": KNOWN, "new_words": WORDS - KNOWN},
+        _tokens,
+        unknown={"inputs": (0, 1, 2)},
+    ),
+    Row(
         "memory_writer",
         layers.MemoryWriter,
         {"nothing": WORDS},
@@ -882,6 +928,19 @@ ROWS = [
         trains=True,
         output="facts",
     ),
+    OutputRow(
+        "fact_finder_new_words",
+        layers.FactFinder,
+        {
+            "features": KNOWN,
+            "embedding_dim": D,
+            "new_words": WORDS - KNOWN,
+            "exact_match": True,
+        },
+        _supported_new,
+        trains=True,
+        output="facts",
+    ),
     Row(
         "word_responder",
         layers.WordResponder,
@@ -894,6 +953,27 @@ ROWS = [
             "hop_versions": True,
         },
         _found,
+        trains=True,
+    ),
+    Row(
+        "word_responder_new_words",
+        layers.WordResponder,
+        {
+            "features": KNOWN,
+            "vocabulary_size": V,
+            "embedding_dim": D,
+            "new_words": WORDS - KNOWN,
+            "exact_match": True,
+        },
+        _found_new,
+        trains=True,
+    ),
+    Row(
+        "segmenter",
+        layers.Segmenter,
+        {"vocabulary_size": WORDS, "embedding_dim": D},
+        _candidates,
+        unknown={"inputs": (0, 1)},
         trains=True,
     ),
     # tests/models/memory_networks/test_memnn.py has what two outputs train together.
@@ -919,6 +999,20 @@ ROWS = [
             "hop_versions": True,
         },
         _told_less,
+        unknown=_ANY_LENGTH,
+        masked=_pad_story,
+        output="answer",
+    ),
+    OutputRow(
+        "memnn_new_words",
+        models.MemNN,
+        {
+            "vocabulary_size": KNOWN,
+            "embedding_dim": D,
+            "new_words": WORDS - KNOWN,
+            "exact_match": True,
+        },
+        _told_new,
         unknown=_ANY_LENGTH,
         masked=_pad_story,
         output="answer",

@@ -29,7 +29,12 @@ from keras_attention.datasets.babi.simulator.world import (
 )
 
 _ROOMS = PLACES[:5]
-_KINDS = {"actor": ("actor",), "actor+object": ("actor", "object")}
+_KINDS = {
+    "actor": ("actor",),
+    "actor+before": ("actor", "before"),
+    "actor+object": ("actor", "object"),
+    "actor+object+before": ("actor", "object", "before"),
+}
 _STATEMENTS_PER_STORY = 35
 _STATEMENTS, _QUESTIONS = 7, 3  # ratio of statements to questions
 _HARDEST = 10
@@ -49,24 +54,28 @@ def simulate(
     `difficulty` is sampled. The newest statement that the answer needs has this age;
     the last statement of the story has age 1.
 
-    The paper uses difficulty 1 and 5, counts from the last mention of a person or
-    object, and also asks where someone was before. This module makes three choices of
-    its own: it uses the names of bAbI, a story has 35 statements, and half of the
-    `"actor+object"` questions are about objects.
+    The paper uses difficulty 1 and 5 and counts from the last mention of a person or
+    object. This module makes four choices of its own: it uses the names of bAbI, a
+    story has 35 statements, each kind of question is equally frequent, and questions
+    with "before" are only about people.
 
     Args:
         count: Number of questions.
         difficulty: An integer from 1 to 10.
         questions: `"actor"`: "Where is Mary?", answered by one statement.
             `"actor+object"`: also "Where is the milk?", answered by two.
+            `"actor+before"` and `"actor+object+before"`: also "Where was Mary before
+            the office?", answered by two. The question is about Mary's last move to
+            the office.
         seed: Seed for `numpy.random.default_rng`. The same seed gives the same
             questions.
 
     Returns:
         A list of `count` babi `Example`s. `task` is 1 for questions about a person and
-        2 for questions about an object, like the first two bAbI tasks. The supporting
-        facts of an object are its last pickup or drop and the move that determines its
-        place.
+        2 for questions about an object, like the first two bAbI tasks; it is 3 for
+        questions with "before". The supporting facts of an object are its last pickup
+        or drop and the move that determines its place. Those of "before" are the move
+        to the named room and the person's move before it.
 
     Raises:
         ValueError: `count` is below 0, `difficulty` is out of range, or `questions` is
@@ -110,16 +119,17 @@ def _check(count: int, difficulty: int, questions: str) -> None:
         )
     if questions not in tuple(_KINDS):
         raise ValueError(
-            "`questions` must be 'actor' or 'actor+object'. "
+            f"`questions` must be one of {list(_KINDS)}. "
             f"Received: questions={questions!r}"
         )
 
 
 class _Known(NamedTuple):
-    kind: str  # "actor" or "object"
+    kind: str  # "actor", "object" or "before"
     name: str
     room: str
     facts: tuple[int, ...]  # facts that support the room
+    later: str = ""  # of "before": the room after it
 
 
 class _Notes:
@@ -128,6 +138,8 @@ class _Notes:
     def __init__(self) -> None:
         self.count = 0
         self.moves: dict[str, tuple[int, str]] = {}  # person: fact and room
+        # Person and room: the last move there and the person's move before it
+        self.before: dict[tuple[str, str], tuple[int, int, str]] = {}
         self.events: dict[str, int] = {}  # object: last pickup or drop
         self.holders: dict[str, str] = {}  # object: carrier
         self.left: dict[str, tuple[int, str] | None] = {}  # object: carrier's move
@@ -135,6 +147,8 @@ class _Notes:
     def add(self, fact: Fact) -> None:
         person, action, target, _ = fact
         if action == "go":
+            if person in self.moves:
+                self.before[person, target] = self.count, *self.moves[person]
             self.moves[person] = self.count, target
         else:
             self.events[target] = self.count
@@ -145,7 +159,7 @@ class _Notes:
         self.count += 1
 
     def known(self) -> list[_Known]:
-        """Returns all people and objects with a known room."""
+        """Returns all that a question may ask for."""
         found = [
             _Known("actor", person, room, (fact,))
             for person, (fact, room) in self.moves.items()
@@ -158,6 +172,8 @@ class _Notes:
             if move is not None:
                 fact, room = move
                 found.append(_Known("object", name, room, (self.events[name], fact)))
+        for (person, later), (new, old, room) in self.before.items():
+            found.append(_Known("before", person, room, (new, old), later))
         return found
 
 
@@ -191,5 +207,8 @@ def _ask(known: _Known, story: tuple[Words, ...]) -> Example:
     if known.kind == "actor":
         words: Words = ("where", "is", known.name)
         return Example(1, story, words, known.room, known.facts)
+    if known.kind == "before":
+        words = ("where", "was", known.name, "before", "the", known.later)
+        return Example(3, story, words, known.room, known.facts)
     words = ("where", "is", "the", known.name)
     return Example(2, story, words, known.room, known.facts)

@@ -28,8 +28,10 @@ from keras_attention.benchmarks.memnn import (
     hashing,
     indexes,
     large,
+    new_names,
     real,
     report,
+    sentences,
     tasks,
 )
 from keras_attention.benchmarks.memnn.report import Row
@@ -38,7 +40,17 @@ from keras_attention.benchmarks.store import Run, Store, opened
 from keras_attention.datasets import DataNotFoundError, babi
 from keras_attention.models.base import vector_files
 
-PARTS = ("babi", "world", "hashing", "large", "real", "indexes")
+PARTS = (
+    "babi",
+    "world",
+    "names",
+    "sentences",
+    "hashing",
+    "large",
+    "real",
+    "indexes",
+)
+BY_DEFAULT = ("babi", "world", "hashing")
 # The fields of each line of the runs file.
 NEEDED = ("part", "seed", "backend", "keras", "settings", "result")
 
@@ -66,8 +78,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--parts",
         nargs="+",
         choices=PARTS,
-        default=PARTS[:3],
-        help="default: all but indexes, which needs FAISS",
+        default=BY_DEFAULT,
+        help=f"default: {', '.join(BY_DEFAULT)}",
     )
     add(
         "--recipe",
@@ -90,6 +102,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=indexes.KINDS,
         default=list(indexes.KINDS),
         help="of indexes; default: all",
+    )
+    add(
+        "--questions",
+        nargs="+",
+        choices=tasks.KINDS,
+        default=tasks.KINDS,
+        help="in the simulated world; default: all",
+    )
+    add(
+        "--networks",
+        nargs="+",
+        choices=list(new_names.NETWORKS),
+        default=list(new_names.NETWORKS),
+        help="for new names; default: all",
+    )
+    add(
+        "--stories",
+        nargs="+",
+        choices=list(new_names.STORIES),
+        default=list(new_names.STORIES),
+        help="for new names; default: all",
     )
     add("--seeds", type=int, nargs="+", default=[0])
     add("--epochs", type=int, help="instead of each model's, save for hashing")
@@ -129,6 +162,7 @@ def main(args: argparse.Namespace) -> int:
 def jobs_of(args: argparse.Namespace) -> Iterator[Job]:
     """Returns all requested jobs without duplicates."""
     here = {"backend": keras.config.backend()}
+    worlds = [(d, kind) for d, kind in tasks.WORLDS if kind in args.questions]
     for seed in dict.fromkeys(args.seeds):
         if "hashing" in args.parts:
             yield Job(
@@ -161,13 +195,33 @@ def jobs_of(args: argparse.Namespace) -> Iterator[Job]:
             )
         for model in dict.fromkeys(args.models) if "world" in args.parts else ():
             settings = tasks.world_settings(model, args.epochs)
-            for difficulty, kind in tasks.WORLDS:
+            for difficulty, kind in worlds:
                 world = {"difficulty": difficulty, "questions": kind}
                 yield Job(
                     {"part": "world", "model": model, **world, "seed": seed, **here},
                     settings,
                     partial(tasks.in_world, model, difficulty, kind, seed, settings),
                     report.world_line,
+                )
+        for difficulty, kind in worlds if "sentences" in args.parts else ():
+            world = {"difficulty": difficulty, "questions": kind}
+            yield Job(
+                {"part": "sentences", **world, "seed": seed, **here},
+                sentences.SETTINGS,
+                partial(
+                    sentences.sentences, seed, difficulty, kind, sentences.SETTINGS
+                ),
+                report.sentences_line,
+            )
+        for network in dict.fromkeys(args.networks) if "names" in args.parts else ():
+            settings = new_names.settings_of(network, args.epochs)
+            for stories in dict.fromkeys(args.stories):
+                about = {"network": network, "stories": stories}
+                yield Job(
+                    {"part": "names", **about, "seed": seed, **here},
+                    settings,
+                    partial(new_names.new_names, stories, network, seed, settings),
+                    report.names_line,
                 )
         for task in dict.fromkeys(args.tasks) if "babi" in args.parts else ():
             settings = tasks.babi_settings(args.recipe, args.epochs)
@@ -192,7 +246,8 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _done(store: Store, job: Job) -> Run | None:
-    what = job.wanted.get("model", job.wanted["part"])
+    names = [job.wanted[key] for key in ("model", "network") if key in job.wanted]
+    what = names[0] if names else job.wanted["part"]
     return store.done(what, job.settings, **job.wanted)
 
 

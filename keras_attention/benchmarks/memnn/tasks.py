@@ -15,12 +15,14 @@ from keras_attention.datasets import babi, simulated_world
 # memory, n-grams and nonlinearity, trained with supporting facts.
 PAPER = published.columns("1k")["MemNN_strong"]
 
-WORLDS = [(d, kind) for d in (1, 5) for kind in ("actor", "actor+object")]
+KINDS = ("actor", "actor+before", "actor+object", "actor+object+before")
+WORLDS = [(d, kind) for d in (1, 5) for kind in KINDS]
 # Maximum number of retrieved facts, and the arguments of the MemNN.
 FINDERS: dict[str, tuple[int, dict[str, Any]]] = {
     "memnn": (2, PLAIN),
     "memnn-k1": (1, PLAIN),
     "memnn-no-time": (2, {**PLAIN, "time": False}),
+    "memnn-k1-no-time": (1, {**PLAIN, "time": False}),
 }
 MODELS = (*FINDERS, *READERS)
 

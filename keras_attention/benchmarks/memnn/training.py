@@ -65,14 +65,8 @@ def learn(
     x, y = arrays(train, vocabulary, supports)
     model = MemNN(len(vocabulary), supports=supports, **recipe)
     batches = Batches(x, y, training["batch_size"], seed, "story")
-    epochs = training["epochs"]
-    rate = keras.optimizers.schedules.CosineDecay(
-        training["rate"], epochs * len(batches)
-    )
-    loss = SupportingFactLoss(training["margin"])
-    model.compile(keras.optimizers.Adam(rate), {"facts": loss, "answer": loss})
     start = time.perf_counter()
-    model.fit(batches, epochs=epochs, verbose=0)
+    fit(model, batches, training)
     seconds = time.perf_counter() - start
     error, facts = errors(model, *arrays(test, vocabulary, supports))
     row: dict[str, Any] = {"seed": seed, "supports": supports}
@@ -86,6 +80,17 @@ def learn(
         "train_error": round(errors(model, x, y)[0], 2),
         "fit_seconds": round(seconds, 1),
     }
+
+
+def fit(model: MemNN, batches: Batches, training: dict[str, Any]) -> None:
+    """Trains a MemNN on batches, with settings in the format of `TRAINING`."""
+    epochs = training["epochs"]
+    rate = keras.optimizers.schedules.CosineDecay(
+        training["rate"], epochs * len(batches)
+    )
+    loss = SupportingFactLoss(training["margin"])
+    model.compile(keras.optimizers.Adam(rate), {"facts": loss, "answer": loss})
+    model.fit(batches, epochs=epochs, verbose=0)
 
 
 def arrays(

@@ -21,6 +21,13 @@ from keras_attention.datasets.babi.archive import (
     parse,
     tokenize,
 )
+from keras_attention.datasets.babi.new_words import (
+    WordDropout,
+    new_words_of,
+    number_new_words,
+    renamed,
+    with_new_words,
+)
 from keras_attention.datasets.babi.renaming import Renamer, interchangeable
 from keras_attention.datasets.babi.sequences import (
     answered,
@@ -36,13 +43,18 @@ __all__ = [
     "Renamer",
     "Vectors",
     "Vocabulary",
+    "WordDropout",
     "answered",
     "interchangeable",
     "load",
+    "new_words_of",
+    "number_new_words",
     "parse",
+    "renamed",
     "sequence_vocabulary",
     "sequences",
     "simulate",
     "tokenize",
     "vectorize",
+    "with_new_words",
 ]

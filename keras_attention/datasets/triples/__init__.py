@@ -14,8 +14,15 @@ vectors = triples.vectorize(questions, knowledge, vocabulary, unknown="empty")
 ```
 """
 
+from keras_attention.datasets.triples.facts import Fact
+from keras_attention.datasets.triples.generated import (
+    OTHER,
+    PathQuestion,
+    SeveralValues,
+    generate_questions,
+    several_values,
+)
 from keras_attention.datasets.triples.knowledge import (
-    Fact,
     KnowledgeBase,
     Neighbourhood,
     load,
@@ -28,6 +35,13 @@ from keras_attention.datasets.triples.linking import (
     UnknownEntityError,
 )
 from keras_attention.datasets.triples.mentions import ENTITY
+from keras_attention.datasets.triples.ntriples import parse_ntriples
+from keras_attention.datasets.triples.path_memory import (
+    PathMemory,
+    follow,
+    path_memory,
+)
+from keras_attention.datasets.triples.phrases import Phrases, phrases_of
 from keras_attention.datasets.triples.questions import (
     Question,
     load_metaqa,
@@ -35,6 +49,7 @@ from keras_attention.datasets.triples.questions import (
     load_questions,
     parse_questions,
 )
+from keras_attention.datasets.triples.tables import parse_csv
 from keras_attention.datasets.triples.vectors import (
     Vectors,
     decode,
@@ -44,22 +59,34 @@ from keras_attention.datasets.triples.vectors import (
 
 __all__ = [
     "ENTITY",
+    "OTHER",
     "AmbiguousEntityError",
     "EntityLinker",
     "Fact",
     "KnowledgeBase",
     "Link",
     "Neighbourhood",
+    "PathMemory",
+    "PathQuestion",
+    "Phrases",
     "Question",
+    "SeveralValues",
     "UnknownEntityError",
     "Vectors",
     "decode",
+    "follow",
+    "generate_questions",
     "load",
     "load_metaqa",
     "load_metaqa_facts",
     "load_questions",
     "parse",
+    "parse_csv",
+    "parse_ntriples",
     "parse_questions",
+    "path_memory",
+    "phrases_of",
     "question_vocabulary",
+    "several_values",
     "vectorize",
 ]

@@ -1,30 +1,18 @@
 """Knowledge bases of triples: file readers and facts around an entity."""
 
-import gzip
 import os
-import zlib
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from keras_attention.datasets import files
+from keras_attention.datasets.triples.facts import Fact as Fact
+from keras_attention.datasets.triples.facts import read_text
+from keras_attention.datasets.triples.ntriples import parse_ntriples
+from keras_attention.datasets.triples.tables import parse_csv
 
 INVERSE = "!"  # prefix of an inverse relation, from object to subject
-
-
-class Fact(NamedTuple):
-    """A triple of subject, relation and object, as in the file.
-
-    Attributes:
-        subject: The subject entity.
-        relation: The relation between subject and object.
-        object: The other entity.
-    """
-
-    subject: str
-    relation: str
-    object: str
+RDF = (".ttl", ".rdf", ".owl", ".nq", ".trig", ".jsonld")  # formats that are not read
 
 
 class Neighbourhood(NamedTuple):
@@ -174,29 +162,61 @@ class KnowledgeBase:
         return Neighbourhood(picked, cut)
 
 
-def load(path: str | os.PathLike[str], separator: str = "|") -> list[Fact]:
-    r"""Reads a knowledge base from a plain or gzipped text file.
+def load(
+    path: str | os.PathLike[str],
+    separator: str | None = None,
+    header: bool | None = None,
+    language: str = "en",
+) -> list[Fact]:
+    r"""Reads a knowledge base from a plain or gzipped UTF-8 file.
+
+    The name of the file gives its format; a last `.gz` is ignored:
+
+    - `.csv`: a table, see `parse_csv`; `.tsv`: a table with tabs between the columns.
+    - `.nt`: N-Triples, see `parse_ntriples`.
+    - other names: one fact per line: subject, relation and object, joined by `|`.
 
     Args:
-        path: A UTF-8 file with one fact per line: subject, relation and object, joined
-            by the separator.
-        separator: The separator of the three fields, such as `"|"` or `"\t"`.
+        path: The file.
+        separator: The separator of the three fields, such as `"|"` or `"\t"`. If it is
+            given, a table has this separator. Files that are no table are read line by
+            line, without quotes.
+        header: For tables: whether the first row names the columns; None to find out.
+        language: For N-Triples: the preferred language of labels.
 
     Returns:
         A list of `Fact`, in the order of the lines.
 
     Raises:
         ValueError: A line is not a fact or not UTF-8; the message gives the file and
-            the line.
+            the line. Or the file holds no fact, or is RDF of another format.
         DataNotFoundError: No such file.
         DamagedDataError: A gzipped file is truncated or altered.
 
     Example:
         ```python
-        knowledge = KnowledgeBase(load("kb.txt"))
+        knowledge = KnowledgeBase(load("paintings.csv"))
         ```
     """
-    return parse(read_lines(path), separator, str(path))
+    suffix = Path(str(path).lower().removesuffix(".gz")).suffix
+    if suffix in RDF:
+        raise ValueError(
+            "`path` must be a table, N-Triples or lines; other RDF must be converted "
+            "to N-Triples (.nt) first, for example by rdflib's `rdfpipe -o nt`. "
+            f"Received: path={str(path)!r}"
+        )
+    if suffix in (".csv", ".tsv"):
+        separator = "\t" if suffix == ".tsv" and separator is None else separator
+        facts = parse_csv(read_text(path), separator, header, str(path))
+    elif suffix == ".nt" and separator is None:
+        facts = parse_ntriples(read_text(path), language, str(path))
+    else:
+        facts = parse(
+            read_lines(path), "|" if separator is None else separator, str(path)
+        )
+    if not facts:
+        raise ValueError(f"{path} holds no fact.")
+    return facts
 
 
 def parse(
@@ -242,25 +262,14 @@ def parse(
 
 
 def read_lines(path: str | os.PathLike[str]) -> list[str]:
-    """Yields the lines of a plain or gzipped UTF-8 file.
+    """Returns the lines of a plain or gzipped UTF-8 file.
 
     Raises:
         ValueError: The file is not UTF-8; the message gives the line.
         DataNotFoundError: No such file.
         DamagedDataError: A gzipped file is truncated or altered.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise files.DataNotFoundError(f"There is no file {path}.")
-    content = path.read_bytes()
-    if content[:2] == b"\x1f\x8b":
-        try:
-            content = gzip.decompress(content)
-        except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-            raise files.DamagedDataError(
-                f"{path} is truncated or altered ({error}). Get it again."
-            ) from error
-    return files.decode_text(content, path).split("\n")
+    return read_text(path).split("\n")
 
 
 def check_size(name: str, size: int) -> None:

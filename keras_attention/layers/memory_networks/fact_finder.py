@@ -14,10 +14,17 @@ from keras import ops
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.checked import check_ids, is_checkable
 from keras_attention.layers.base.serialization import Configured, export
+from keras_attention.layers.memory_networks.context_vectors import (
+    bag,
+    shared,
+)
 from keras_attention.layers.memory_networks.memnn_parts import (
     block,
+    context_vectors,
     found_blocks,
     hidden_layer,
+    match_blocks,
+    new_vectors,
     sentences,
 )
 from keras_attention.layers.memory_networks.sentence_encoder import (
@@ -48,6 +55,12 @@ class FactFinder(Configured, keras.layers.Layer):
     as the time of x, so the layer can learn "before" and "after". Each fact is found at
     most once.
 
+    With `exact_match=True`, Φy(y) also has matching features: one for each feature of y
+    that occurs in x, too. Those of the question and of found facts have separate
+    blocks.
+
+    A new word has no feature. The mean of its neighbours in the story represents it.
+
     Args:
         features: the number of different features, including padding (0).
         embedding_dim: D, the width of the embeddings.
@@ -58,6 +71,8 @@ class FactFinder(Configured, keras.layers.Layer):
         hop_versions: whether found facts have separate embeddings for each hop, so
             that the order of the found facts matters. The paper shares one version
             between all hops.
+        new_words: the number of new words; their ids start at `features`.
+        exact_match: whether to use matching features.
 
     Call arguments:
         question: integers (B, ·), features.
@@ -65,6 +80,8 @@ class FactFinder(Configured, keras.layers.Layer):
         supporting_facts: integers (B, K), the slots of the correct facts, padded with
             −1; or None. During training, they replace the facts found by the layer. At
             inference they are ignored.
+        contexts: int32 (B, M, L, 3), the neighbours of new words, from `WordContexts`.
+            Required if there are new words.
         training: whether to use `supporting_facts`.
 
     Returns:
@@ -78,7 +95,8 @@ class FactFinder(Configured, keras.layers.Layer):
         number.
 
     Raises:
-        ValueError: if a size is below 1, or `supporting_facts` is not of shape (B, K).
+        ValueError: if a size is below 1, `supporting_facts` is not of shape (B, K), or
+            `contexts` is missing.
 
     Example:
 
@@ -90,13 +108,19 @@ class FactFinder(Configured, keras.layers.Layer):
     (1, 2, 2)
 
     Reference:
-        Weston, Chopra & Bordes, "Memory networks" (2014), sections 3.1 and 3.4;
-        nonlinearity: Weston et al., "Towards AI-complete question answering" (2015),
-        section 5.
+        Weston, Chopra & Bordes, "Memory networks" (2014), sections 3.1 and 3.4; new
+        words and matching features: sections 3.5 and 3.6, where all versions share the
+        features of neighbours; nonlinearity: Weston et al., "Towards AI-complete
+        question answering" (2015), section 5.
     """
 
-    id_sizes: ClassVar[Any] = {"question": "features"}
-    input_ranks: ClassVar[Any] = {"question": 2, "memory": 3, "supporting_facts": 2}
+    id_sizes: ClassVar[Any] = {"question": "num_ids"}
+    input_ranks: ClassVar[Any] = {
+        "question": 2,
+        "memory": 3,
+        "supporting_facts": 2,
+        "contexts": 4,
+    }
 
     def __init__(
         self,
@@ -106,6 +130,8 @@ class FactFinder(Configured, keras.layers.Layer):
         time: bool = True,
         nonlinear: bool = False,
         hop_versions: bool = False,
+        new_words: int = 0,
+        exact_match: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -115,6 +141,8 @@ class FactFinder(Configured, keras.layers.Layer):
         self.time = time
         self.nonlinear = nonlinear
         self.hop_versions = hop_versions
+        self.new_words = new_words and positive("new_words", new_words)
+        self.exact_match = exact_match
         self.question = block(self, "question")
         self.candidate = block(self, "candidate")
         self.found = found_blocks(self, supports - 1)
@@ -128,25 +156,36 @@ class FactFinder(Configured, keras.layers.Layer):
                 dtype=self.dtype_policy,
                 name="times",
             )
+        self.matches = match_blocks(self, 1 + len(self.found))
+        parts = (self.question, self.candidate, *self.found, *self.matches)
+        self.contexts = context_vectors(self, [part.name for part in parts])
 
     def check_given(self, given: dict[str, Any]) -> None:
         super().check_given(given)
         memory = given.get("memory")
         if memory is not None and is_checkable(memory):
-            check_ids("memory", memory[:, :, 1:], self.features)
+            check_ids("memory", memory[:, :, 1:], self.num_ids)
 
     def build(
         self,
         question_shape: Any,
         memory_shape: Any = None,
         supporting_facts_shape: Any = None,
+        contexts_shape: Any = None,
     ) -> None:
-        for part in (self.question, self.candidate, *self.found):
+        for part in (self.question, self.candidate, *self.found, *self.matches):
             part.build(None)
+        if self.contexts is not None:
+            self.contexts.build(contexts_shape)
         for dense in (self.map, self.times):
             if dense is not None:
                 dense.build((None, self.embedding_dim))
         self.built = True
+
+    @property
+    def num_ids(self) -> int:
+        """The number of different features, those of new words included."""
+        return self.features + self.new_words
 
     def embed(self, state: Tensor) -> Tensor:
         """Maps sums of embeddings (..., D) to vectors for comparison, (..., D)."""
@@ -158,22 +197,42 @@ class FactFinder(Configured, keras.layers.Layer):
             return self.times(query)
         return ops.zeros_like(query[:, :1]) * ops.ones((1, 3), query.dtype)
 
-    def add(self, state: Tensor, hop: int, sentence: Tensor) -> Tensor:
+    def add(
+        self,
+        state: Tensor,
+        hop: int,
+        sentence: Tensor,
+        vectors: dict[str, Tensor] | None = None,
+    ) -> Tensor:
         """Adds the sentence (B, ·) found at hop `hop` to the state (B, D): [x, m_o]."""
-        return state + self.found[hop if self.hop_versions else 0](sentence)
+        part = self.found[hop if self.hop_versions else 0]
+        return state + bag(part, sentence, (vectors or {}).get(part.name))
+
+    def match(
+        self, memory: Tensor, sentence: Tensor, version: int, vectors: dict[str, Tensor]
+    ) -> Tensor:
+        """Embeds the features of each record that occur in `sentence`, (B, M, D)."""
+        part = self.matches[min(version, len(self.matches) - 1)]
+        return bag(part, shared(memory[:, :, 1:], sentence), vectors.get(part.name))
 
     def call(
         self,
         question: Tensor,
         memory: Tensor,
         supporting_facts: Tensor | None = None,
+        contexts: Tensor | None = None,
         training: bool | None = None,
     ) -> dict[str, Tensor]:
         self._check(supporting_facts)
+        vectors = new_vectors(self, contexts)
         memory = ops.cast(memory, "int32")  # an unsigned time would wrap around
         times, slots = memory[:, :, 0], ops.shape(memory)[1]  # (B, M)
-        keys = self.embed(self.candidate(memory[:, :, 1:]))  # (B, M, D)
-        state, x = self.question(question), ops.max(times, axis=1) + 1
+        records = bag(self.candidate, memory[:, :, 1:], vectors.get("candidate"))
+        if self.exact_match:
+            records = records + self.match(memory, question, 0, vectors)
+        keys = self.embed(records)  # (B, M, D)
+        state = bag(self.question, question, vectors.get("question"))
+        x = ops.max(times, axis=1) + 1
         is_valid = times >= 0
         free, done = is_valid, ops.logical_not(ops.any(is_valid, axis=1))
         facts, found = [], []
@@ -199,7 +258,12 @@ class FactFinder(Configured, keras.layers.Layer):
             found.append(ops.where(done, -1, taken))
             free = ops.logical_and(free, ops.arange(slots) != taken[:, None])
             if hop + 1 < self.supports:
-                state = self.add(state, hop, sentences(memory, taken[:, None])[:, 0])
+                sentence = sentences(memory, taken[:, None])[:, 0]
+                state = self.add(state, hop, sentence, vectors)
+                if self.exact_match:
+                    matches = self.match(memory, sentence, hop + 1, vectors)
+                    records = records + matches
+                    keys = self.embed(records)
         return {"facts": ops.stack(facts, axis=1), "found": ops.stack(found, axis=1)}
 
     def compute_output_spec(
@@ -207,6 +271,7 @@ class FactFinder(Configured, keras.layers.Layer):
         question: Tensor,
         memory: Tensor,
         supporting_facts: Tensor | None = None,
+        contexts: Tensor | None = None,
         training: bool | None = None,
     ) -> dict[str, keras.KerasTensor]:
         self._check(supporting_facts)

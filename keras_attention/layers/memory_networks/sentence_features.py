@@ -38,12 +38,15 @@ class SentenceFeatures(Configured, keras.layers.Layer):
         vocabulary_size: V, the number of different tokens, including padding.
         ngrams: the largest number of words in an n-gram; 1 for a bag of words.
         buckets: the number of n-gram features.
+        new_words: the number of ids from V on, which stand for words without features.
 
     Call arguments:
         inputs: integers (..., L); token 0 is padding.
 
     Returns:
-        int32 (..., L · ngrams), feature indices below `size`; 0 is padding.
+        int32 (..., L · ngrams), feature indices below `size`; 0 is padding. New word n,
+        with the id V + n, becomes `size` + 1 + n. (Index `size` is free for the feature
+        of m_∅, see `MemoryWriter`.) An n-gram that contains a new word has no feature.
 
     Raises:
         ValueError: if a size is below 1, or V · buckets does not fit into int32.
@@ -61,7 +64,7 @@ class SentenceFeatures(Configured, keras.layers.Layer):
         et al., "Towards AI-complete question answering" (2015), section 5.
     """
 
-    id_sizes: ClassVar[Any] = {"inputs": "vocabulary_size"}
+    id_sizes: ClassVar[Any] = {"inputs": "num_ids"}
     input_ranks: ClassVar[Any] = {"inputs": (1, 9)}
 
     def __init__(
@@ -69,12 +72,14 @@ class SentenceFeatures(Configured, keras.layers.Layer):
         vocabulary_size: int,
         ngrams: int = 1,
         buckets: int = 2003,
+        new_words: int = 0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.vocabulary_size = positive("vocabulary_size", vocabulary_size)
         self.ngrams = positive("ngrams", ngrams)
         self.buckets = positive("buckets", buckets)
+        self.new_words = new_words and positive("new_words", new_words)
         if vocabulary_size * buckets >= 2**30:
             raise ValueError(
                 "`vocabulary_size` times `buckets` must be below 2³⁰. Received: "
@@ -92,10 +97,21 @@ class SentenceFeatures(Configured, keras.layers.Layer):
         """The number of different features, including padding."""
         return self.vocabulary_size + (self.buckets if self.ngrams > 1 else 0)
 
+    @property
+    def num_ids(self) -> int:
+        """The number of different ids, those of new words included."""
+        return self.vocabulary_size + self.new_words
+
     def call(self, inputs: Tensor) -> Tensor:
         word = ops.cast(inputs, "int32")
         is_valid = masks.padding(word)  # (..., L)
-        parts, hashed, whole = [word], word % self.buckets, is_valid
+        feature = word
+        if self.new_words:
+            is_new = word >= self.vocabulary_size
+            above = self.size + 1 - self.vocabulary_size
+            feature = ops.where(is_new, word + above, word)
+            is_valid = ops.logical_and(is_valid, ops.logical_not(is_new))
+        parts, hashed, whole = [feature], word % self.buckets, is_valid
         for _ in range(1, self.ngrams):
             # Append this word to the n-gram that ends at the previous word.
             hashed = (shifted(hashed) * self.factor + word) % self.buckets

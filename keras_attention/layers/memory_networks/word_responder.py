@@ -14,15 +14,23 @@ from keras import ops
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.checked import check_ids, is_checkable
 from keras_attention.layers.base.serialization import Configured, export
+from keras_attention.layers.memory_networks.context_vectors import (
+    bag,
+    is_number,
+)
 from keras_attention.layers.memory_networks.memnn_parts import (
     block,
+    context_vectors,
     found_blocks,
     hidden_layer,
+    match_blocks,
+    new_vectors,
     sentences,
 )
 from keras_attention.layers.memory_networks.sentence_encoder import (
     SentenceEncoder,
 )
+from keras_attention.ops import ranking
 
 Tensor = Any
 
@@ -33,7 +41,10 @@ class WordResponder(Configured, keras.layers.Layer):
 
         s_R(x, w) = Φx(x)ᵀ U_Rᵀ U_R Φy(w),  x = [question, m_o₁, m_o₂, …]
 
-    U_R consists of blocks, like U_O in `FactFinder`.
+    U_R consists of blocks, like U_O in `FactFinder`. With `exact_match=True`, Φy(w)
+    also has matching features, which tell that w is in the question or in a found fact.
+    New words follow the V known words. Their neighbours in the story represent them, so
+    a word that was never an answer in training may be the answer.
 
     Args:
         features: the number of different features, including padding (0).
@@ -42,17 +53,22 @@ class WordResponder(Configured, keras.layers.Layer):
         supports: K, the largest number of found facts.
         nonlinear: whether to embed x with two layers, tanh(W tanh(U_R Φ) + b).
         hop_versions: whether found facts have separate embeddings for each hop.
+        new_words: N, the number of new words; their ids start at `features`.
+        exact_match: whether to use matching features.
 
     Call arguments:
         question: integers (B, ·), features.
         memory: int32 (B, M, 1 + ·), records written by `MemoryWriter`.
         found: integers (B, K), slots of found facts; −1 for none.
+        contexts: int32 (B, M, L, 3), the neighbours of new words, from `WordContexts`.
+            Required if there are new words.
 
     Returns:
-        The scores s_R (B, V).
+        The scores s_R (B, V + N). A new word that does not occur in the story has half
+        the lowest finite number.
 
     Raises:
-        ValueError: if a size is below 1.
+        ValueError: if a size is below 1, or `contexts` is missing.
 
     Example:
 
@@ -64,11 +80,12 @@ class WordResponder(Configured, keras.layers.Layer):
     (1, 5)
 
     Reference:
-        Weston, Chopra & Bordes, "Memory networks" (2014), section 3.1.
+        Weston, Chopra & Bordes, "Memory networks" (2014), section 3.1; new words and
+        matching features: sections 3.5 and 3.6.
     """
 
-    id_sizes: ClassVar[Any] = {"question": "features"}
-    input_ranks: ClassVar[Any] = {"question": 2, "memory": 3, "found": 2}
+    id_sizes: ClassVar[Any] = {"question": "num_ids"}
+    input_ranks: ClassVar[Any] = {"question": 2, "memory": 3, "found": 2, "contexts": 4}
 
     def __init__(
         self,
@@ -78,6 +95,8 @@ class WordResponder(Configured, keras.layers.Layer):
         supports: int = 2,
         nonlinear: bool = False,
         hop_versions: bool = False,
+        new_words: int = 0,
+        exact_match: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -87,45 +106,112 @@ class WordResponder(Configured, keras.layers.Layer):
         self.supports = positive("supports", supports)
         self.nonlinear = nonlinear
         self.hop_versions = hop_versions
+        self.new_words = new_words and positive("new_words", new_words)
+        self.exact_match = exact_match
         self.question = block(self, "question")
         self.found = found_blocks(self, supports)
         self.map = hidden_layer(self) if nonlinear else None
         self.words = SentenceEncoder(
             vocabulary_size, embedding_dim, "bag", dtype=self.dtype_policy, name="words"
         )
+        self.matches = match_blocks(self, 1 + len(self.found), vocabulary_size)
+        parts = (self.question, *self.found, self.words, *self.matches)
+        self.contexts = context_vectors(self, [part.name for part in parts])
+
+    @property
+    def num_ids(self) -> int:
+        """The number of different features, those of new words included."""
+        return self.features + self.new_words
 
     def check_given(self, given: dict[str, Any]) -> None:
         super().check_given(given)
         memory, found = given.get("memory"), given.get("found")
         if memory is not None and is_checkable(memory):
-            check_ids("memory", memory[:, :, 1:], self.features)
+            check_ids("memory", memory[:, :, 1:], self.num_ids)
         if is_checkable(found) and memory is not None:
             check_ids("found", found, memory.shape[1], least=-1)
 
     def build(
-        self, question_shape: Any, memory_shape: Any = None, found_shape: Any = None
+        self,
+        question_shape: Any,
+        memory_shape: Any = None,
+        found_shape: Any = None,
+        contexts_shape: Any = None,
     ) -> None:
-        for part in (self.question, *self.found, self.words):
+        for part in (self.question, *self.found, self.words, *self.matches):
             part.build(None)
         if self.map is not None:
             self.map.build((None, self.embedding_dim))
+        if self.contexts is not None:
+            self.contexts.build(contexts_shape)
         self.built = True
 
-    def call(self, question: Tensor, memory: Tensor, found: Tensor) -> Tensor:
+    def call(
+        self,
+        question: Tensor,
+        memory: Tensor,
+        found: Tensor,
+        contexts: Tensor | None = None,
+    ) -> Tensor:
+        vectors = new_vectors(self, contexts)
         facts = sentences(memory, ops.maximum(found, 0))  # (B, K, ·)
         facts = ops.where(ops.expand_dims(found, 2) >= 0, facts, 0)
-        state = self.question(question)  # (B, D)
+        state = bag(self.question, question, vectors.get("question"))  # (B, D)
         if self.hop_versions:
-            for hop, version in enumerate(self.found):
-                state = state + version(facts[:, hop])
+            texts = [facts[:, hop] for hop in range(self.supports)]
+            for part, text in zip(self.found, texts):
+                state = state + bag(part, text, vectors.get(part.name))
         else:
-            state = state + ops.sum(self.found[0](facts), axis=1)
+            each = bag(self.found[0], facts, vectors.get("found_0"))  # (B, K, D)
+            state = state + ops.sum(each, axis=1)
+            texts = [ops.concatenate(ops.unstack(facts, self.supports, 1), axis=1)]
         if self.map is not None:
             state = self.map(ops.tanh(state))
-        return self.words(state, reverse=True)  # (B, V)
+        scores = self.words(state, reverse=True)  # (B, V)
+        texts = [ops.cast(question, "int32"), *texts]
+        for part, text in zip(self.matches, texts):
+            occurs = contains(text, self.vocabulary_size)  # (B, V)
+            matched = part(state, reverse=True)
+            scores = scores + ops.cast(occurs, matched.dtype) * matched
+        if contexts is None:
+            return scores
+        return ops.concatenate(
+            [scores, self._of_new_words(state, texts, contexts, vectors)], axis=1
+        )
 
     def compute_output_spec(
-        self, question: Tensor, memory: Tensor, found: Tensor
+        self,
+        question: Tensor,
+        memory: Tensor,
+        found: Tensor,
+        contexts: Tensor | None = None,
     ) -> keras.KerasTensor:
-        shape = (question.shape[0], self.vocabulary_size)
+        shape = (question.shape[0], self.vocabulary_size + self.new_words)
         return keras.KerasTensor(shape, self.compute_dtype)
+
+    def _of_new_words(
+        self,
+        state: Tensor,
+        texts: list[Tensor],
+        contexts: Tensor,
+        vectors: dict[str, Tensor],
+    ) -> Tensor:
+        """Returns the scores (B, N) of the new words."""
+        words = vectors["words"]  # (B, N, D)
+        for part, text in zip(self.matches, texts):
+            occurs = ops.any(is_number(text - self.features, self.new_words), axis=1)
+            occurs = ops.expand_dims(ops.cast(occurs, words.dtype), -1)
+            words = words + occurs * vectors[part.name]
+        scores = ops.matmul(words, ops.expand_dims(state, 2))[:, :, 0]  # (B, N)
+        number = contexts[..., 0] - 1  # (B, M, L)
+        return ranking.hide(
+            scores, ops.any(is_number(number, self.new_words), axis=(1, 2))
+        )
+
+
+def contains(features: Tensor, size: int) -> Tensor:
+    """Returns which of 1 … size − 1 are in (B, ·): booleans (B, size); 0 is False."""
+    return ops.any(
+        ops.logical_and(is_number(features, size), ops.expand_dims(features, -1) != 0),
+        axis=1,
+    )

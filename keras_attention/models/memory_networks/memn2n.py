@@ -36,6 +36,11 @@ class MemN2N(ConfiguredModel):
     hop, B equals the first A, and W is the transposed last C. With
     `tying="layer_wise"`, all hops share A and C, and u ← H u + o.
 
+    A network can answer about words that it was never trained on if the last ids of the
+    vocabulary are kept for them. They stand for other words in each story. In training,
+    `datasets.babi.WordDropout` gives them to known words, other ones in each step, so
+    that the network learns to compare and to copy them.
+
     A memory has `memory_size` slots. Empty slots are null memories with score 0 and
     value 0, so a hop may attend to no sentence.
 

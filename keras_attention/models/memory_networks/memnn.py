@@ -13,6 +13,7 @@ from keras_attention.layers.base.serialization import export
 from keras_attention.layers.memory_networks.fact_finder import FactFinder
 from keras_attention.layers.memory_networks.memory_writer import MemoryWriter
 from keras_attention.layers.memory_networks.sentence_features import SentenceFeatures
+from keras_attention.layers.memory_networks.word_contexts import WordContexts
 from keras_attention.layers.memory_networks.word_responder import WordResponder
 from keras_attention.models.base.candidate_index import CandidateIndex
 from keras_attention.models.base.configured_model import ConfiguredModel
@@ -38,6 +39,14 @@ class MemNN(ConfiguredModel):
     requires a target for each output: pass the supporting facts as the target of
     "found", too.
 
+    With `new_words=N`, a story may contain up to N words that were never trained on.
+    Their ids are V to V + N − 1, in any order, and mean other words in each story. A
+    new word has no embedding of its own. Its neighbours in the story represent it, and
+    it may be the answer. The network learns this from known words that get such ids
+    for one step, as `datasets.babi.WordDropout` does (the paper's word dropout). Use
+    new words with `exact_match=True`: neighbours alone do not tell one new name from
+    another.
+
     Args:
         vocabulary_size: V, the number of different words, padding (0) included.
         embedding_dim: D, the width of the embeddings.
@@ -52,6 +61,9 @@ class MemNN(ConfiguredModel):
             memories by two layers.
         hop_versions: whether the words of retrieved facts have separate features for
             each hop.
+        new_words: N, the largest number of new words in a story.
+        exact_match: whether O and R have matching features, which tell that a word
+            occurs both in a memory or an answer and in the question or a found fact.
 
     Call arguments:
         inputs: a dict of integers: "story" (B, M, L): the sentences in reading order; 0
@@ -67,8 +79,8 @@ class MemNN(ConfiguredModel):
         A dict of
         "facts" (B, K, M), with `adaptive=True` (B, K, M + 1): scores for
             `SupportingFactLoss`, see `FactFinder`;
-        "answer" (B, V): scores of the words, for the same loss; "found" int32 (B, K):
-        the retrieved facts; −1 after the last one.
+        "answer" (B, V + N): scores of the words, for the same loss;
+        "found" int32 (B, K): the retrieved facts; −1 after the last one.
 
     Raises:
         ValueError: if a size is below 1, the supporting facts are not (B, K), or
@@ -95,13 +107,11 @@ class MemNN(ConfiguredModel):
     Reference:
         Weston, Chopra & Bordes, "Memory networks" (2014). `adaptive`, `ngrams` and
         `nonlinear`: Weston et al., "Towards AI-complete question answering: a set of
-        prerequisite toy tasks" (2015), section 5.
+        prerequisite toy tasks" (2015), section 5. New words: sections 3.5 and 3.6 of
+        the first; it takes neighbours from all text that it has read.
     """
 
-    id_sizes: ClassVar[dict[str, str]] = {
-        "story": "vocabulary_size",
-        "question": "vocabulary_size",
-    }
+    id_sizes: ClassVar[dict[str, str]] = {"story": "num_ids", "question": "num_ids"}
 
     def __init__(
         self,
@@ -114,6 +124,8 @@ class MemNN(ConfiguredModel):
         buckets: int = 2003,
         nonlinear: bool = False,
         hop_versions: bool = False,
+        new_words: int = 0,
+        exact_match: bool = False,
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
@@ -123,7 +135,7 @@ class MemNN(ConfiguredModel):
         supporting = keras.Input(
             (supports,), dtype="int32", name="supporting_facts", optional=True
         )
-        i = SentenceFeatures(vocabulary_size, ngrams, buckets, name="I")
+        i = SentenceFeatures(vocabulary_size, ngrams, buckets, new_words, name="I")
         g = MemoryWriter(i.size if adaptive else None, name="G")
         sizes = {
             "features": i.size + 1,  # the last feature is m_∅
@@ -131,14 +143,19 @@ class MemNN(ConfiguredModel):
             "supports": supports,
             "nonlinear": nonlinear,
             "hop_versions": hop_versions,
+            "new_words": new_words,
+            "exact_match": exact_match,
             "dtype": dtype,
         }
         o = FactFinder(time=time, name="O", **sizes)
         r = WordResponder(vocabulary_size=vocabulary_size, name="R", **sizes)
 
         x, memory = i(question), g(i(story))
-        output = o(x, memory, supporting)
-        answer = r(x, memory, output["found"])  # (B, V)
+        contexts = None
+        if new_words:
+            contexts = WordContexts(vocabulary_size, new_words, name="C")(story)
+        output = o(x, memory, supporting, contexts)
+        answer = r(x, memory, output["found"], contexts)  # (B, V + N)
 
         super().__init__(
             {
@@ -149,6 +166,11 @@ class MemNN(ConfiguredModel):
             {**output, "answer": answer},
             locals(),
         )
+
+    @property
+    def num_ids(self) -> int:
+        """The number of different ids: V known words and N new words."""
+        return self.vocabulary_size + self.new_words
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         if kwargs.get("training"):
@@ -172,6 +194,43 @@ class MemNN(ConfiguredModel):
         check_facts(x)
         return super().train_on_batch(x, *args, **kwargs)
 
+    def evidence(
+        self, inputs: dict[str, np.ndarray], batch_size: int = 32
+    ) -> np.ndarray:
+        """Returns the words of each question and of the facts found for it.
+
+        They are all that R reads. A recurrent network that is trained to read them may
+        respond in sentences, in place of R: give them to a `Seq2Seq` as "source".
+
+        Args:
+            inputs: NumPy arrays "story" (B, M, L) and "question" (B, L). With
+                "supporting_facts" (B, K), those replace the facts that O finds.
+            batch_size: the number of questions per step.
+
+        Returns:
+            Integers (B, L + K·L): the question and the facts in the order in which they
+            are found. Padding (0) is only at the end.
+
+        Raises:
+            ValueError: if a supporting fact is neither a slot of the story nor −1.
+
+        Reference:
+            Weston, Chopra & Bordes, "Memory networks" (2014), sections 3.1 and 5.2: an
+            RNN that reads [x, o₁, o₂] and goes on with the response.
+        """
+        check_facts(inputs)
+        story, question = inputs["story"], inputs["question"]
+        found = inputs.get("supporting_facts")
+        if found is None:
+            given = {"story": story, "question": question}
+            found = self.predict(given, batch_size=batch_size, verbose=0)["found"]
+        found = np.asarray(found)[:, :, None]  # (B, K, 1)
+        facts = np.take_along_axis(story, np.maximum(found, 0), axis=1)
+        facts = np.where(found >= 0, facts, 0).reshape(len(story), -1)
+        words = np.concatenate([question, facts], axis=1)
+        order = np.argsort(words == 0, axis=1, kind="stable")
+        return np.take_along_axis(words, order, axis=1)
+
     def remember(
         self, facts: np.ndarray, index: CandidateIndex | None = None
     ) -> LargeMemory:
@@ -186,7 +245,16 @@ class MemNN(ConfiguredModel):
             A `LargeMemory`; its method `answer` takes questions. It stores the current
             embeddings, so train the model first. `save` writes it to a file for
             `LargeMemory.load(path, model)`.
+
+        Raises:
+            ValueError: if the network has new words or matching features: what they
+                represent depends on the story and the question.
         """
+        if self.new_words or self.exact_match:
+            raise ValueError(
+                "`remember` needs a network with new_words=0 and exact_match=False. "
+                f"Received: new_words={self.new_words}, exact_match={self.exact_match}"
+            )
         return LargeMemory(self, facts, index)
 
     def word_vectors(self) -> np.ndarray:

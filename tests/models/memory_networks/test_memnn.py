@@ -218,6 +218,62 @@ def test_saved_with_all_outputs(tmp_path):
         np.testing.assert_allclose(found, expected[name], rtol=1e-6, atol=1e-6)
 
 
+def test_evidence_is_the_question_and_the_facts_found():
+    x, _ = random_inputs()
+    x["story"][:, :, 2] = 0
+    x["question"][0, 1:] = 0
+    x["supporting_facts"][1, 1] = -1
+    model = MemNN(WORDS, 7, supports=K)
+
+    def words(facts):
+        for b in range(B):
+            told = [x["story"][b, fact] for fact in facts[b] if fact >= 0]
+            row = [w for text in (x["question"][b], *told) for w in text.tolist() if w]
+            yield row + [0] * (L + K * L - len(row))
+
+    given = model.evidence(x)
+    assert given.tolist() == [*words(x["supporting_facts"])]
+    found = model.predict(x, verbose=0)["found"]
+    del x["supporting_facts"]
+    assert model.evidence(x, batch_size=2).tolist() == [*words(found)]
+    with pytest.raises(ValueError, match="`supporting_facts` must be slots of the st"):
+        model.evidence({**x, "supporting_facts": np.full((B, K), M)})
+
+
+def test_what_depends_on_the_question_cannot_be_stored():
+    facts = np.array([[1, 2]])
+    for more in ({"new_words": 2}, {"exact_match": True}):
+        with pytest.raises(ValueError, match="`remember` needs a network with new_wo"):
+            MemNN(WORDS, 3, **more).remember(facts)
+
+
+@trains
+def test_new_names_are_found_and_answered():
+    """Names and rooms of the test are in no story of the training."""
+    train, test = (short(babi.simulate(1, n, seed=n)) for n in (500, 150))
+    known = babi.Vocabulary.from_examples(train)
+    names = {"mary": "zoe", "john": "bo", "sandra": "al", "daniel": "cy"}
+    rooms = {"kitchen": "hut", "office": "den", "garden": "bay", "hallway": "inn"}
+    names |= rooms | {"bedroom": "pub", "bathroom": "bar"}
+    new = [babi.renamed(example, names) for example in test]
+    new = babi.number_new_words(new, known, 12)
+    vocabulary = babi.with_new_words(known, 12)
+    keras.utils.set_random_seed(1)
+    model = MemNN(len(known), 20, supports=1, new_words=12, exact_match=True)
+    compiled(model, 0.02)
+    x, facts, answers = arrays(train, vocabulary, 12)
+    dropout = babi.WordDropout(len(known), 12, rate=0.3, seed=1)
+    for _ in range(5):
+        story, question, answer = dropout(x["story"], x["question"], answers)
+        told = {"story": story, "question": question, "supporting_facts": facts[:, :1]}
+        model.fit(told, {"facts": facts[:, :1], "answer": answer}, verbose=0)
+    for examples in (test, new):
+        x, facts, answers = arrays(examples, vocabulary, 12)
+        found = model.predict(x, batch_size=150, verbose=0)
+        assert (found["answer"].argmax(-1) == answers).mean() > 0.95
+        assert (found["found"] == facts[:, :1]).mean() > 0.95
+
+
 def test_time_tells_facts_of_the_same_words_apart():
     """The third feature of time alone says which of two equal facts is taken."""
     model = MemNN(WORDS, 7, supports=1)

@@ -1,0 +1,62 @@
+"""The example of one's own facts as a user runs it, in a process of its own."""
+
+import pytest
+from calling import run_example
+
+pytestmark = pytest.mark.backends("jax")  # the default backend
+
+FACTS = """\
+painting,made by,hangs in
+The Mill,painted by,Ann Lee
+The Mill,hangs in,Town Hall
+The Pond,painted by,Ann Lee
+The Pond,painted by,Ann Lee
+The Heath,painted by,Bo Dahl
+The Heath,hangs in,Museum
+"""
+QUESTIONS = "who owns [The Mill]\tTown Hall\nwho owns [The Pond]\tMuseum\nwhy\tMuseum\n"
+
+
+def test_own_facts_and_questions(tmp_path):
+    (tmp_path / "facts.csv").write_text(FACTS)
+    (tmp_path / "questions.txt").write_text(QUESTIONS)
+    options = ("--header", "--hops", "1", "--count", "600", "--epochs", "10")
+    more = ("--training", "questions.txt", "--question", "Who owns The Heath?")
+    again = ("--question", "Which one did Bo Dahl paint?", "--question", "Who is Zoe?")
+    script = "ask_a_knowledge_base.py"
+    done = run_example(script, "facts.csv", *options, *more, *again, folder=tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
+    for line in (
+        "5 facts about 7 entities; 2 relations: painted by, hangs in",
+        "note: 1 facts are repeated; each counts once.",
+        "question 2 is not used: no relation leads from The Pond to its answers",
+        "question 3 is not used: The question holds no name",
+        "1 questions of yours to train on",
+        "\n> Who owns The Heath?\nMuseum\n    The Heath | hangs in | Museum\n",
+        "\nThe Heath\n    The Heath | painted by | Bo Dahl\n",
+        "\n> Who is Zoe?\nThe question holds no name",
+    ):
+        assert line in done.stdout, (line, done.stdout)
+
+    # Other facts with the same relations need no training.
+    (tmp_path / "new.csv").write_text("Big Sea,painted by,Al\nBig Sea,hangs in,Hall\n")
+    options = ("--model", "asked", "--question", "Who painted Big Sea?")
+    done = run_example(script, "new.csv", *options, folder=tmp_path)
+    assert "\n> Who painted Big Sea?\nAl\n" in done.stdout, done.stderr[-2000:]
+    assert "trained in" not in done.stdout
+
+
+def test_what_goes_wrong_is_said_before_training(tmp_path):
+    (tmp_path / "empty.csv").write_text("\n")
+    (tmp_path / "wrong.nt").write_text("<a> <b> <c>\n")
+    (tmp_path / "one.txt").write_text("a|r|b\n")
+    for arguments, said in (
+        (("empty.csv",), "empty.csv holds no fact."),
+        (("wrong.nt",), "wrong.nt, line 1: a line must be a subject, a predicate"),
+        (("gone.csv",), "There is no file gone.csv."),
+        (("one.txt", "--training", "gone.txt"), "There is no file gone.txt."),
+        (("one.txt", "--model", "."), "holds no model.keras: train without --model"),
+    ):
+        done = run_example("ask_a_knowledge_base.py", *arguments, folder=tmp_path)
+        assert done.returncode == 1
+        assert said in done.stderr
