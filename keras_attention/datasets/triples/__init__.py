@@ -21,6 +21,7 @@ from keras_attention.datasets.triples.knowledge import (
     load,
     parse,
 )
+from keras_attention.datasets.triples.paths import FoundPath, find_path, path_ends
 from keras_attention.datasets.triples.questions import (
     ENTITY,
     EntityLinker,
@@ -33,7 +34,9 @@ from keras_attention.datasets.triples.questions import (
     parse_questions,
 )
 from keras_attention.datasets.triples.vectors import (
+    Asked,
     Vectors,
+    ask,
     decode,
     question_vocabulary,
     vectorize,
@@ -41,21 +44,26 @@ from keras_attention.datasets.triples.vectors import (
 
 __all__ = [
     "ENTITY",
+    "Asked",
     "EntityLinker",
     "Fact",
+    "FoundPath",
     "KnowledgeBase",
     "Link",
     "Neighbourhood",
     "Question",
     "UnknownEntityError",
     "Vectors",
+    "ask",
     "decode",
+    "find_path",
     "load",
     "load_metaqa",
     "load_metaqa_facts",
     "load_questions",
     "parse",
     "parse_questions",
+    "path_ends",
     "question_vocabulary",
     "vectorize",
 ]

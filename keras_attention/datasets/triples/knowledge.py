@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from keras_attention.datasets import files
 
 INVERSE = "!"  # prefix of an inverse relation, from object to subject
@@ -123,6 +125,20 @@ class KnowledgeBase:
             Fact(entity, self.relations[relation], self.entities[value])
             for relation, value in self._about[self.index(entity)]
         ]
+
+    def pairs(self, index: int) -> list[tuple[int, int]]:
+        """Returns (relation, value) of all facts about the entity with an index."""
+        return self._about[index]
+
+    def to_array(self) -> np.ndarray:
+        """Returns all facts in both directions, int32 (F, 3).
+
+        A row has the key entity, the relation and the value entity, as indices into
+        `entities` and `relations`. The facts about an entity are adjacent, in the order
+        of `facts_about`. A `HopReader` reads this array.
+        """
+        rows = [(e, *pair) for e, pairs in enumerate(self._about) for pair in pairs]
+        return np.array(rows, np.int32)
 
     def around(self, entity: str, hops: int = 1, size: int = 64) -> Neighbourhood:
         """Returns the facts within a number of hops around an entity.
