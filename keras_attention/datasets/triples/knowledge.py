@@ -93,6 +93,7 @@ class KnowledgeBase:
             subject, value = self._index[fact.subject], self._index[fact.object]
             self._about[subject].append((relation, value))
             self._about[value].append((relation + len(names), subject))
+        self._values: dict[int, dict[int, frozenset[int]]] = {}  # filled by `values`
         self._size = len(unique)
 
     def __len__(self) -> int:
@@ -129,6 +130,20 @@ class KnowledgeBase:
     def pairs(self, index: int) -> list[tuple[int, int]]:
         """Returns (relation, value) of all facts about the entity with an index."""
         return self._about[index]
+
+    def values(self, index: int) -> dict[int, frozenset[int]]:
+        """Returns the values of each relation of the entity with an index."""
+        if index not in self._values:
+            values: dict[int, set[int]] = {}
+            for relation, value in self._about[index]:
+                values.setdefault(relation, set()).add(value)
+            self._values[index] = {r: frozenset(v) for r, v in values.items()}
+        return self._values[index]
+
+    def inverse(self, relation: int) -> int:
+        """Returns the index of the inverse of a relation."""
+        half = len(self.relations) // 2
+        return relation + half if relation <= half else relation - half
 
     def to_array(self) -> np.ndarray:
         """Returns all facts in both directions, int32 (F, 3).

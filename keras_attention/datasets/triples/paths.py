@@ -62,8 +62,8 @@ def find_path(
     """Finds the path of relations whose ends are most like the answers of a question.
 
     The likeness of two sets is the size of their intersection divided by the size of
-    their union (the Jaccard index). Among equal paths, the first one is returned, in
-    the order of the knowledge base's facts. Such paths may replace labels for training:
+    their union (the Jaccard index). Among equal paths, the one whose relations
+    come first is returned. Such paths may replace labels for training:
     the questions of MetaQA only have answers. A path does not lead back to the
     start entity.
 
@@ -91,21 +91,27 @@ def find_path(
     right = {knowledge.index(name) for name in answers if name in knowledge}
     if not right:
         return None
+    leading = {knowledge.inverse(r) for end in right for r in knowledge.values(end)}
     ends: dict[tuple[int, ...], set[int]] = {(): {start}}
-    for _ in range(hops):
+    for hop in range(hops):
         onward: dict[tuple[int, ...], set[int]] = {}
         for path, entities in ends.items():
             by_relation: dict[int, set[int]] = {}
-            for reached in sorted(entities):
-                for relation, value in knowledge.pairs(reached):
-                    if value != start or reached == start:
-                        by_relation.setdefault(relation, set()).add(value)
-            for relation, values in by_relation.items():
-                onward[(*path, relation)] = values
+            for key in entities:
+                for relation, values in knowledge.values(key).items():
+                    if hop + 1 < hops or relation in leading:
+                        by_relation.setdefault(relation, set()).update(values)
+            own = knowledge.values(start) if start in entities else {}
+            for relation, reached in by_relation.items():
+                if start not in own.get(relation, ()):
+                    reached.discard(start)
+                onward[(*path, relation)] = reached
         ends = onward
     fitting = {path: e for path, e in ends.items() if not right.isdisjoint(e)}
     if not fitting:
         return None
-    best = max(fitting, key=lambda p: len(right & fitting[p]) / len(right | fitting[p]))
+    best = max(
+        sorted(fitting), key=lambda p: len(right & fitting[p]) / len(right | fitting[p])
+    )
     found = fitting[best]
     return FoundPath(best, tuple(sorted(found)), len(right & found) / len(found))

@@ -229,7 +229,7 @@ def ask(knowledge):
 # It takes five seconds: only training shows that paths found by answers suffice.
 @pytest.mark.skipif(not TRAINS, reason="this backend does not train")
 def test_learns_three_hops_from_answers():
-    known, strange = gallery(0, 50, "old"), gallery(1, 20, "new")
+    known, strange = gallery(0, 30, "old"), gallery(1, 15, "new")
     train, test = ask(known), ask(strange)
     linker = triples.EntityLinker(known.entities)
     vocabulary = triples.question_vocabulary(train, linker)
@@ -255,6 +255,11 @@ def test_learns_three_hops_from_answers():
     )
     right = [e in a for e, a in zip(answers.entities[:, 0], unseen.answers)]
     assert np.mean(right) >= 0.98
+
+
+@pytest.fixture(scope="module")
+def two_hops():
+    return HopReader(network(2, 3), some_facts())
 
 
 @pytest.mark.parametrize(
@@ -293,7 +298,6 @@ def test_learns_three_hops_from_answers():
         ),
     ],
 )
-def test_bad_arguments(call, message):
-    model = network(2, 3)
+def test_bad_arguments(call, message, two_hops):
     with pytest.raises(ValueError, match=message):
-        call(model, HopReader(model, some_facts()))
+        call(two_hops.model, two_hops)
