@@ -124,6 +124,7 @@ def test_three_hops(tmp_path, monkeypatch, capsys):
         "when came out what the director of [Film 7] made\tAnn 2\n"
         "when came out what the director of [No such film] made\t1906\n"
     )
+    monkeypatch.setitem(metaqa.MEMORY_SIZE, 3, 8)
     quick = {"batch_size": 4, "rate": 0.01, "halve_every": 9}  # few questions
     monkeypatch.setattr(metaqa, "THREE_HOPS", {**metaqa.THREE_HOPS, **quick})
     arguments = ["metaqa", "--hops", "3", "--seeds", "1", "--json", str(path)]

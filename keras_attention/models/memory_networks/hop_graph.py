@@ -20,7 +20,7 @@ Tensor = Any
 LENGTH = 4.0
 
 
-def hop_graph(model: Any) -> tuple[keras.Model, keras.Model]:
+def hop_graph(model: Any, size: int) -> tuple[keras.Model, keras.Model]:
     """Builds the graph of a `HopReader` from the layers of a `KeyValueMemNN`.
 
     The inputs are "question" (B, L), "keys" (B, H, M, 2) and "values" (B, H, M). The
@@ -30,13 +30,15 @@ def hop_graph(model: Any) -> tuple[keras.Model, keras.Model]:
 
     Args:
         model: a `KeyValueMemNN`; the graph shares its weights.
+        size: M.
 
     Returns:
-        Two models with the same inputs. The output of the first is (B, H, M + 2), the
-        probabilities of the entities after each hop. The second also returns the
-        queries of the hops: their features (B, H, D) and entities (B, H, M).
+        Two models with the same inputs. The output of the first is (B, H + 1, M + 2):
+        the weights of the entities in each hop, and the probabilities of the answers.
+        The second also returns the queries of the hops: their features (B, H, D) and
+        entities (B, H, M).
     """
-    hops, size, width = model.hops, model.memory_size, model.embedding_dim
+    hops, width = model.hops, model.embedding_dim
     question = keras.Input((None,), dtype="int32", name="question")  # (B, L)
     keys = keras.Input((hops, size, 2), dtype="int32", name="keys")  # (B, H, M, 2)
     values = keras.Input((hops, size), dtype="int32", name="values")  # (B, H, M)
@@ -63,13 +65,13 @@ def hop_graph(model: Any) -> tuple[keras.Model, keras.Model]:
             state, read, key, value_mask=filled, return_attention_scores=True
         )  # (B, D + 2M), (B, M)
         features, entities = state[:, :width], state[:, width + size :]
-        if hop + 1 == hops:
-            roles = model.get_layer("answer_relations")(relation)  # (B, M, D)
-            final = ops.concatenate([features, entities], axis=-1)  # (B, D + M)
-            logits = ops.einsum("bd,bmd->bm", final, join(roles, value, size))
-            weights = normalizers.softmax(logits, filled)  # (B, M)
         reads.append(by_entity(weights, value, size))
-    probabilities = ops.stack(reads, axis=1)  # (B, H, M + 2)
+    roles = model.get_layer("answer_relations")(relation)  # (B, M, D)
+    final = ops.concatenate([features, entities], axis=-1)  # (B, D + M)
+    logits = ops.einsum("bd,bmd->bm", final, join(roles, value, size))
+    weights = normalizers.softmax(logits, filled)  # (B, M)
+    reads.append(by_entity(weights, value, size))
+    probabilities = ops.stack(reads, axis=1)  # (B, H + 1, M + 2)
     states = [ops.stack(parts, axis=1) for parts in zip(*queries)]
     inputs = {"question": question, "keys": keys, "values": values}
     return (

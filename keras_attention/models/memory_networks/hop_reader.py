@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_attention.layers.base.arguments import positive
 from keras_attention.models.memory_networks.fact_index import (
     FactIndex,
     Memories,
@@ -19,7 +20,9 @@ from keras_attention.models.memory_networks.hop_answers import HopAnswers
 from keras_attention.models.memory_networks.hop_graph import LENGTH, hop_graph
 from keras_attention.models.memory_networks.large_memory import numpy
 
-BATCH = 128  # questions per call of the graph
+BATCH = 64  # questions per call of the graph
+CHUNK = 1024  # questions whose memories exist at the same time
+FEW = 8  # questions for which the graph is not compiled
 
 
 class HopReader:
@@ -42,25 +45,27 @@ class HopReader:
     model, and they depend neither on M nor on the knowledge base.
 
     Train `network`, which shares these weights, on the memories of `along`: each hop
-    gets a target. A relation path may be given, or searched in the knowledge base by
+    has a target. A relation path may be given, or searched in the knowledge base by
     the answers (`datasets.triples.find_path`).
 
     Args:
         model: a `KeyValueMemNN` with H hops and memories of M facts.
         facts: integers (F, 3), the key entity, the relation and the value entity of
             each fact, as from `KnowledgeBase.to_array`.
+        memory_size: M, the maximum number of facts of each hop. Defaults to that of the
+            model. Small memories train faster; large ones may answer with the weights.
         share: the smallest weight of an entity that is read on, relative to the largest
             weight.
 
     Attributes:
         network: a `keras.Model` with the inputs "question" (N, L), "keys" (N, H, M, 2)
-            and "values" (N, H, M). Its output (N, H, M + 2) is the probability of each
-            entity of a memory: after the last hop, the answer; before, the weights of
-            the hop.
+            and "values" (N, H, M). Its output (N, H + 1, M + 2) has the weights of the
+            entities of each memory in its hop, and then the probabilities of the
+            answers.
 
     Raises:
         ValueError: if the facts are not such integers, have more relations than the
-            model, or `share` is not between 0 and 1.
+            model, `memory_size` is below 1, or `share` is not between 0 and 1.
 
     Example:
 
@@ -76,15 +81,24 @@ class HopReader:
         directly reading documents" (2016), section 3.1, "key hashing".
     """
 
-    def __init__(self, model: Any, facts: np.ndarray, share: float = 0.1) -> None:
+    def __init__(
+        self,
+        model: Any,
+        facts: np.ndarray,
+        memory_size: int | None = None,
+        share: float = 0.1,
+    ) -> None:
+        if memory_size is not None:
+            positive("memory_size", memory_size)
         if not isinstance(share, (int, float)) or not 0 <= share <= 1:
             raise ValueError(
                 f"`share` must be a number from 0 to 1. Received: share={share!r}"
             )
         self.model = model
+        self.memory_size = model.memory_size if memory_size is None else memory_size
         self.share = share
         self.index = FactIndex(facts, model.relations)
-        self.network, self._states = hop_graph(model)
+        self.network, self._states = hop_graph(model, self.memory_size)
 
     def answer(
         self, questions: np.ndarray, starts: np.ndarray, top: int = 1
@@ -107,8 +121,8 @@ class HopReader:
         if not isinstance(top, int) or top < 1:
             raise ValueError(f"`top` must be at least 1. Received: top={top!r}")
         parts = [
-            self._answer(questions[i : i + BATCH], starts[i : i + BATCH], top)
-            for i in range(0, len(questions), BATCH)
+            self._answer(questions[i : i + CHUNK], starts[i : i + CHUNK], top)
+            for i in range(0, len(questions), CHUNK)
         ]
         return HopAnswers(*map(np.concatenate, zip(*parts)))
 
@@ -124,10 +138,10 @@ class HopReader:
 
         Memory h holds the facts about the entities that the first h − 1 relations of
         the path lead to. If they are more than M, a random part is kept, of which at
-        least half is on the path where possible. The target of a hop before the last
-        one distributes 1 over the facts with the path's relation. The target of the
-        last hop distributes 1 over the right answers. A hop without such facts has no
-        target; the cross-entropy is then 0.
+        least half is on the path where possible. The target of a hop distributes 1
+        over the facts with the path's relation. The last target distributes 1 over the
+        right answers in the last memory. A target may be 0 everywhere; the
+        cross-entropy is then 0.
 
         Args:
             questions: integers (N, L), the words; 0 is padding.
@@ -138,8 +152,8 @@ class HopReader:
             seed: the seed of the random choices.
 
         Returns:
-            The inputs of `network`, and the targets, float32 (N, H, M + 2), of the
-            questions with a path.
+            The inputs of `network`, and the targets, float32 (N, H + 1, M + 2), of
+            the questions with a path.
 
         Raises:
             ValueError: if an id is not below its number of ids, a path does not have H
@@ -154,10 +168,10 @@ class HopReader:
         used = [n for n, path in enumerate(paths) if path is not None]
         if not used:
             raise ValueError("`paths` must hold at least one path. Received: none")
-        hops, size = self.model.hops, self.model.memory_size
+        hops, size = self.model.hops, self.memory_size
         random = np.random.default_rng(seed)
         memories = Memories(self.index, len(used), hops, size)
-        targets = np.zeros((len(used), hops, size + 2), "float32")
+        targets = np.zeros((len(used), hops + 1, size + 2), "float32")
         for i, n in enumerate(used):
             path = whole(f"paths[{n}]", paths[n], (hops,), self.model.relations)
             right = whole(f"answers[{n}]", answers[n], (None,), self.index.size)
@@ -167,14 +181,10 @@ class HopReader:
                 facts = self._part(facts, relation, random)
                 memories.fill(i, hop, starts[n], facts)
                 on_path = self.index.relations[facts] == relation
-                if hop + 1 < hops:
-                    np.add.at(
-                        targets[i, hop], memories.values[i, hop, : len(facts)], on_path
-                    )
-                else:
-                    targets[i, hop] = np.isin(memories.entities[i, hop], right)
-                    targets[i, hop, :2] = 0
+                numbers = memories.values[i, hop, : len(facts)]
+                np.add.at(targets[i, hop], numbers, on_path)
                 reached = np.unique(self.index.values[facts[on_path]])
+            targets[i, hops, 2:] = np.isin(memories.entities[i, -1, 2:], right)
         total = targets.sum(-1, keepdims=True)
         return memories.inputs(questions[used]), targets / np.maximum(total, 1)
 
@@ -182,7 +192,7 @@ class HopReader:
         self, facts: np.ndarray, relation: int, random: np.random.Generator
     ) -> np.ndarray:
         """Returns at most M of the facts, in random order if there are more."""
-        size = self.model.memory_size
+        size = self.memory_size
         if len(facts) <= size:
             return facts
         facts = random.permutation(facts)
@@ -193,7 +203,7 @@ class HopReader:
     def _answer(
         self, questions: np.ndarray, starts: np.ndarray, top: int
     ) -> tuple[np.ndarray, ...]:
-        number, hops, size = len(questions), self.model.hops, self.model.memory_size
+        number, hops, size = len(questions), self.model.hops, self.memory_size
         memories = Memories(self.index, number, hops, size)
         scores = np.full((number, hops, size), -np.inf)
         cut = np.zeros((number, hops), "int64")
@@ -237,7 +247,9 @@ class HopReader:
         return entities[read], LENGTH * codes[read[2:]]
 
     def _read(self, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
-        return [np.array(numpy(part)) for part in self._states(inputs)]
+        if len(inputs["values"]) <= FEW:  # compilation takes longer
+            return [np.array(numpy(part)) for part in self._states(inputs)]
+        return self._states.predict(inputs, batch_size=BATCH, verbose=0)
 
     def _relation_scores(self, features: np.ndarray, own: bool) -> np.ndarray:
         """Returns the scores (N, R) of a key's features for each relation."""

@@ -114,7 +114,9 @@ def test_equals_its_equations(hops, size, share):
     model, facts = network(hops, size), some_facts()
     questions, starts = some_questions()
     starts[-1] = -1  # an unknown entity
-    answers = HopReader(model, facts, share).answer(questions, starts, top=ENTITIES)
+    answers = HopReader(model, facts, share=share).answer(
+        questions, starts, top=ENTITIES
+    )
     for n, (words, start) in enumerate(zip(questions, starts)):
         found, counts = read(model, facts.tolist(), words, start, size, share)
         known = answers.entities[n] >= 0
@@ -144,9 +146,9 @@ def test_one_hop_reads_as_the_model_does():
     questions, starts = some_questions()
     reader = HopReader(model, facts)
     inputs, _ = reader.along(questions, starts, [[1]] * 7, [[0]] * 7)
-    found = array(reader.network(inputs))  # (N, 1, M + 2)
+    found = array(reader.network(inputs))  # (N, 2, M + 2)
     inputs = {name: x if name == "question" else x[:, 0] for name, x in inputs.items()}
-    np.testing.assert_allclose(found[:, 0], array(model(inputs)), atol=1e-6)
+    np.testing.assert_allclose(found[:, 1], array(model(inputs)), atol=1e-6)
 
 
 def test_memories_along_a_path():
@@ -164,10 +166,11 @@ def test_memories_along_a_path():
     assert one[0] == [[1, 1], [1, 1], [1, 2], [0, 0]]
     assert one[1] == [[2, 3], [3, 3], [0, 0], [0, 0]]  # not back to 0
     assert inputs["values"][0].tolist() == [[2, 3, 4, 0], [2, 2, 0, 0]]
-    assert targets[0].tolist() == [[0, 0, 0.5, 0.5, 0, 0], [0, 0, 1, 0, 0, 0]]
+    four = [0, 0, 1, 0, 0, 0]
+    assert targets[0].tolist() == [[0, 0, 0.5, 0.5, 0, 0], four, four]
     assert inputs["values"][1].tolist() == [[2, 3, 4, 0], [2, 0, 0, 0]]
-    assert targets[1].tolist() == [[0, 0, 0, 0, 1, 0], [0] * 6]  # 5 is no answer
-    assert targets[2, 1].sum() == 0
+    assert targets[1].tolist() == [[0, 0, 0, 0, 1, 0], four, [0] * 6]
+    assert targets[2].sum(-1).tolist() == [1, 0, 0]  # no fact has the relation
 
 
 def test_a_full_memory_keeps_a_part_of_the_path():
@@ -180,7 +183,7 @@ def test_a_full_memory_keeps_a_part_of_the_path():
     assert (inputs["values"] > 0).all()
     assert (relations == 1).sum(1)[[0, 2]].tolist() == [3, 3]
     assert ((relations == 2).sum(1)[[1, 3]] >= 4).all()
-    assert targets[0].sum() == 1
+    assert targets[0, 1].sum() == 1
 
 
 ASKED = {  # question: the relations that lead to its answer
@@ -273,7 +276,8 @@ def two_hops():
             "Received: relations from 0",
         ),
         (lambda m, r: HopReader(m, np.array([[0, 1, -1]])), "must not be negative"),
-        (lambda m, r: HopReader(m, some_facts(), 2), "`share` must be .*share=2"),
+        (lambda m, r: HopReader(m, some_facts(), share=2), "`share` must be .*share=2"),
+        (lambda m, r: HopReader(m, some_facts(), 0), "`memory_size` must be at least"),
         (lambda m, r: r.answer(np.ones(3, int), np.zeros(3, int)), "`questions` must"),
         (lambda m, r: r.answer(np.ones((0, 3), int), np.zeros(0, int)), "at least one"),
         (lambda m, r: r.answer(np.ones((1, 3)), np.zeros(1, int)), "float64"),
