@@ -49,7 +49,11 @@ TRAINING: dict[str, Any] = {
     "rate": 0.003,
     "halve_every": 4,
 }
-THREE_HOPS: dict[str, Any] = {**TRAINING, "epochs": 8, "halve_every": 2}
+THREE_HOPS: dict[str, Any] = {
+    **TRAINING,
+    "rate": 0.005,
+    "memory_size": 48,  # of each hop, while the network is trained
+}
 # The fields of each line of the runs file.
 NEEDED = ("hops", "brackets", "seed", "backend", "keras", "settings", "result")
 
@@ -84,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--hops", type=int, default=1, choices=sorted(MEMORY_SIZE))
     add("--questions", type=pathlib.Path, help="a file of your own test questions")
     add("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    add("--epochs", type=int, help="default: 20, or 8 for three hops")
+    add("--epochs", type=int, default=TRAINING["epochs"])
     add(
         "--without-brackets",
         action="store_true",
@@ -96,9 +100,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Performs the missing runs, prints the table and writes the results."""
-    training = dict(THREE_HOPS if args.hops == 3 else TRAINING)
-    if args.epochs is not None:
-        training["epochs"] = args.epochs
+    training = {**(THREE_HOPS if args.hops == 3 else TRAINING), "epochs": args.epochs}
     brackets = not args.without_brackets
     store = opened(args.out, NEEDED)
     try:

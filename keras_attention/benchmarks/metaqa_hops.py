@@ -13,7 +13,7 @@ split in the same proportion.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -52,7 +52,7 @@ class HopData(NamedTuple):
 def load(
     hops: int,
     knowledge: triples.KnowledgeBase,
-    splits: dict[str, Sequence[triples.Question]],
+    splits: Mapping[str, Sequence[triples.Question]],
 ) -> dict[str, Any]:
     """Turns the splits "dev" and, if given, "test" into `HopData`."""
     linker = triples.EntityLinker(knowledge.entities)
@@ -98,15 +98,17 @@ def run(
     model = models.KeyValueMemNN(
         data["vocabulary_size"], data["relations"], **model_of(hops)
     )
-    reader = models.HopReader(model, knowledge.to_array())
+    facts = knowledge.to_array()
+    reader = models.HopReader(model, facts)
+    trainer = models.HopReader(model, facts, training["memory_size"])
     start = time.perf_counter()
     paths = [path and path.relations for path in train.paths]
     questions, starts, answers = train.asked
-    inputs, targets = reader.along(questions, starts, paths, answers, seed)
-    reader.network.compile(
+    inputs, targets = trainer.along(questions, starts, paths, answers, seed)
+    trainer.network.compile(
         keras.optimizers.Adam(training["rate"]), keras.losses.CategoricalCrossentropy()
     )
-    reader.network.fit(
+    trainer.network.fit(
         inputs,
         targets,
         batch_size=training["batch_size"],

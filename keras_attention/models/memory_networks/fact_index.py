@@ -113,10 +113,10 @@ class Memories:
         hops = len(scores)
         rows = np.full(hops, -1, "int64")
         for hop in reversed(range(hops)):
-            fitting = self.values[n, hop] == answer
+            fitting = self.values[n, hop] == answer  # (M,)
             slot = int(np.where(fitting, scores[hop], -np.inf).argmax())
             rows[hop] = self._index.rows[self.facts[n, hop, slot]]
-            answer = self.keys[n, hop, slot, 0]
+            answer = int(self.keys[n, hop, slot, 0])
         return rows
 
 

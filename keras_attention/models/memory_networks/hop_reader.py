@@ -233,8 +233,8 @@ class HopReader:
         probabilities = found[rows, order]
         entities = np.where(probabilities > 0, memories.entities[rows, -1, order], -1)
         facts = np.full((number, hops), -1, "int64")
-        for n in np.flatnonzero(entities[:, 0] >= 0):
-            facts[n] = memories.chain(n, order[n, 0], scores[n])
+        for row in np.flatnonzero(entities[:, 0] >= 0).tolist():
+            facts[row] = memories.chain(row, int(order[row, 0]), scores[row])
         read = (memories.values > 0).sum(-1)
         return entities, probabilities, facts, read, cut
 
@@ -249,13 +249,15 @@ class HopReader:
     def _read(self, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
         if len(inputs["values"]) <= FEW:  # compilation takes longer
             return [np.array(numpy(part)) for part in self._states(inputs)]
-        return self._states.predict(inputs, batch_size=BATCH, verbose=0)
+        parts = self._states.predict(inputs, batch_size=BATCH, verbose=0)
+        return [np.array(part, "float32") for part in parts]
 
     def _relation_scores(self, features: np.ndarray, own: bool) -> np.ndarray:
         """Returns the scores (N, R) of a key's features for each relation."""
-        relations = numpy(self.model.get_layer("key_relations").embeddings)  # (R, D)
-        marks = numpy(self.model.get_layer("own_entity").embeddings)  # (2, D)
-        return features @ (relations + marks[int(own)]).T
+        numbers = np.arange(self.model.relations)
+        about = self.model.get_layer("key_relations")(numbers)  # (R, D)
+        mark = self.model.get_layer("own_entity")(np.array([int(own)]))  # (1, D)
+        return features @ (numpy(about) + numpy(mark)).T
 
     def _checked(
         self, questions: np.ndarray, starts: np.ndarray
