@@ -98,9 +98,11 @@ def find_path(
         for path, entities in ends.items():
             by_relation: dict[int, set[int]] = {}
             for key in entities:
-                for relation, values in knowledge.values(key).items():
-                    if hop + 1 < hops or relation in leading:
-                        by_relation.setdefault(relation, set()).update(values)
+                values = knowledge.values(key)
+                for relation in leading if hop + 1 == hops else values:
+                    if relation in values:
+                        reached = by_relation.setdefault(relation, set())
+                        reached.update(values[relation])
             own = knowledge.values(start) if start in entities else {}
             for relation, reached in by_relation.items():
                 if start not in own.get(relation, ()):
