@@ -1,13 +1,14 @@
 """MetaQA: our hits@1 compared with a logistic regression and published results.
 
     python -m keras_attention.benchmarks metaqa --seeds 0 1 2 --json results.json
-    python -m keras_attention.benchmarks metaqa --hops 2 --out runs.jsonl
+    python -m keras_attention.benchmarks metaqa --hops 3 --out runs.jsonl
     python -m keras_attention.benchmarks metaqa --questions my_questions.txt
 
 A KeyValueMemNN is trained on nine tenths of the development questions. One-hop runs are
 tested on the test questions. Two-hop runs are tested on the other tenth of the
-development questions. With `--questions`, the network is tested on the questions of a
-file instead: each line has a question, a tab and its answers with `|` between them.
+development questions. `metaqa_hops` describes the runs with three hops. With
+`--questions`, the network is tested on the questions of a file instead: each line has a
+question, a tab and its answers with `|` between them.
 Each finished run adds a line to the file given by `--out`. Repeat the command to
 resume.
 """
@@ -15,13 +16,10 @@ resume.
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
-import math
 import pathlib
 import time
 import warnings
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -29,11 +27,14 @@ import keras
 import numpy as np
 
 from keras_attention import callbacks, models
+from keras_attention.benchmarks import metaqa_hops
 from keras_attention.benchmarks.errors import UsageError
+from keras_attention.benchmarks.metaqa_regression import Path, regression
 from keras_attention.benchmarks.metaqa_report import (
     MEMORY_SIZE,
     facts_of,
     model_of,
+    percent,
     report,
     summary,
     table,
@@ -48,10 +49,14 @@ TRAINING: dict[str, Any] = {
     "rate": 0.003,
     "halve_every": 4,
 }
+THREE_HOPS: dict[str, Any] = {
+    **TRAINING,
+    "rate": 0.005,
+    "memory_size": 48,  # of each hop, while the network is trained
+}
 # The fields of each line of the runs file.
 NEEDED = ("hops", "brackets", "seed", "backend", "keras", "settings", "result")
 
-Path = tuple[int, ...]  # relations, one per hop
 Paths = dict[Path, list[int]]  # maps a path to the entities at its end
 
 
@@ -95,7 +100,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Performs the missing runs, prints the table and writes the results."""
-    training = {**TRAINING, "epochs": args.epochs}
+    training = {**(THREE_HOPS if args.hops == 3 else TRAINING), "epochs": args.epochs}
     brackets = not args.without_brackets
     store = opened(args.out, NEEDED)
     try:
@@ -115,7 +120,8 @@ def main(args: argparse.Namespace) -> int:
     lines = []
     for seed, done in found.items():
         if done is None:
-            result = run(seed, data, args.hops, training)
+            runs = metaqa_hops.run if args.hops == 3 else run
+            result = runs(seed, data, args.hops, training)
             new = {**where, "seed": seed, "keras": keras.__version__}
             done = store.add({**new, "settings": about, "result": result})
             print(summary(result), flush=True)
@@ -133,10 +139,9 @@ def load(
     """Loads the development questions and the test questions.
 
     The test questions are those of the file `own`. Without a file, they are those of
-    MetaQA for one hop, and there are none for two hops.
+    MetaQA for one hop, and there are none for two or three hops.
     """
     knowledge = triples.KnowledgeBase(triples.load_metaqa_facts())
-    linker = triples.EntityLinker(knowledge.entities)
     splits = {"dev": triples.load_metaqa(hops, "dev")}
     if own is not None:
         splits["test"] = triples.load_questions(own)
@@ -146,6 +151,9 @@ def load(
         splits["test"] = triples.load_metaqa(hops, "test")
     if not brackets:
         splits = {name: without_brackets(qs) for name, qs in splits.items()}
+    if hops == 3:
+        return metaqa_hops.load(hops, knowledge, splits)
+    linker = triples.EntityLinker(knowledge.entities)
     vocabulary = triples.question_vocabulary(splits["dev"], linker)
     data: dict[str, Any] = {
         "vocabulary_size": len(vocabulary),
@@ -217,7 +225,7 @@ def run(
         callbacks=[callbacks.HalveLearningRate(training["halve_every"])],
     )
     seconds = time.perf_counter() - start
-    found = {"network": predict(model, test), "regression": regression(train, test)}
+    found = {"network": predict(model, test), "regression": baseline(train, test)}
     right = {name: hits(predicted, test) for name, predicted in found.items()}
     best = [best_path(p, a) for p, a in zip(test.paths, test.answers)]
     ceiling = np.array([part for _, part in best])
@@ -246,11 +254,6 @@ def predict(model: keras.Model, data: Data) -> np.ndarray:
 def hits(predicted: np.ndarray, data: Data) -> np.ndarray:
     """Returns whether each predicted entity is a correct answer."""
     return data.answers[np.arange(len(predicted)), predicted] > 0
-
-
-def percent(right: np.ndarray) -> float:
-    """Returns the share of true values in `right`, in per cent; NaN for none at all."""
-    return round(100 * float(right.mean()), 2) if len(right) else math.nan
 
 
 def paths_of(keys: np.ndarray, values: np.ndarray, hops: int) -> Paths:
@@ -296,51 +299,13 @@ def on_path(
     )
 
 
-def regression(train: Data, test: Data) -> np.ndarray:
-    """Returns the answers of a logistic regression to the test questions.
-
-    The regression predicts a path of relations from the word bigrams of the question.
-    Among the paths that exist in the memory, it takes the most likely one. The first
-    entity at the end of this path is the answer.
-    """
+def baseline(train: Data, test: Data) -> np.ndarray:
+    """Returns the answers of a logistic regression, see `regression`."""
     best = [best_path(p, a)[0] for p, a in zip(train.paths, train.answers)]
-    known = [(i, path) for i, path in enumerate(best) if path is not None]
-    classes = sorted({path for _, path in known})
-    index = {path: c for c, path in enumerate(classes)}
-    target = np.array([index[path] for _, path in known])
-    words = train.inputs["question"][[i for i, _ in known]]
-    features = Counter(pair for row in words for pair in bigrams(row))
-    columns = {pair: i for i, pair in enumerate(sorted(features))}
-    model = keras.Sequential(
-        [keras.Input((len(columns),)), keras.layers.Dense(len(classes))]
-    )
-    model.compile(
-        keras.optimizers.Adam(0.01),
-        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-    )
-    model.fit(counts(words, columns), target, batch_size=64, epochs=20, verbose=0)
-    logits = model.predict(
-        counts(test.inputs["question"], columns), batch_size=500, verbose=0
-    )
-    return np.array(
-        [
-            next((p[classes[c]][0] for c in row if classes[c] in p), 0)
-            for row, p in zip(np.argsort(-logits, 1), test.paths)
-        ]
-    )
 
+    def first_end(n: int, path: Path) -> int | None:
+        return next(iter(test.paths[n].get(path, [])), None)
 
-def bigrams(words: np.ndarray) -> list[tuple[int, int]]:
-    """Returns the pairs of adjacent words. A 0 is added at each end."""
-    row = [0, *words[words != 0].tolist(), 0]
-    return list(itertools.pairwise(row))
-
-
-def counts(questions: np.ndarray, columns: dict[tuple[int, int], int]) -> np.ndarray:
-    """Counts the known bigrams in each question, (N, features)."""
-    table = np.zeros((len(questions), len(columns)), np.float32)
-    for row, words in zip(table, questions):
-        for pair in bigrams(words):
-            if pair in columns:
-                row[columns[pair]] += 1
-    return table
+    questions, asked = train.inputs["question"], test.inputs["question"]
+    found = regression(questions, best, asked, first_end)
+    return np.maximum(found, 0)  # entity 0 is never an answer

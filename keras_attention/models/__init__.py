@@ -15,6 +15,8 @@ from keras_attention.models.hopfield import (
 from keras_attention.models.memory_networks import (
     Answers,
     ClusterHash,
+    HopAnswers,
+    HopReader,
     KeyValueMemNN,
     LargeMemory,
     MemN2N,
@@ -37,6 +39,8 @@ __all__ = [
     "CausalLM",
     "ClusterHash",
     "DNCNetwork",
+    "HopAnswers",
+    "HopReader",
     "HopfieldClassifier",
     "ImageCaptioner",
     "KeyValueMemNN",

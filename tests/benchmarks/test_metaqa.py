@@ -6,7 +6,13 @@ import keras
 import numpy as np
 import pytest
 
-from keras_attention.benchmarks import __main__, metaqa
+from keras_attention.benchmarks import (
+    __main__,
+    metaqa,
+    metaqa_hops,
+    metaqa_regression,
+)
+from keras_attention.datasets import triples
 
 TRAINS = keras.config.backend() in ("jax", "tensorflow", "torch")
 FACTS = [
@@ -81,6 +87,74 @@ def test_own_questions(tmp_path, monkeypatch, capsys):
     printed = capsys.readouterr().out
     assert "own.txt" in printed
     assert "KV-MemNN" not in printed  # published for other questions
+
+
+def write_three_hops(folder):
+    """Questions about the films of a film's director; of 84, 12 are held back."""
+    root = folder / "kb" / "metaqa"
+    root.mkdir(parents=True)
+    facts = [
+        (f"Film {i}", relation, value)
+        for i in range(84)
+        for relation, value in (
+            ("directed_by", f"Ann {i // 3}"),
+            ("written_by", f"Bo {i // 4}"),
+            ("release_year", f"{1900 + i % 50}"),
+        )
+    ]
+    (root / "kb.txt").write_text("\n".join("|".join(fact) for fact in facts))
+    lines = []
+    for i in range(84):
+        same = [j for j in range(84) if j // 3 == i // 3 and j != i]
+        years = "|".join(f"{1900 + j % 50}" for j in same)
+        lines.append(f"when came out what the director of [Film {i}] made\t{years}")
+    path = root / "3-hop" / "vanilla" / "qa_dev.txt"
+    path.parent.mkdir(parents=True)
+    path.write_text("\n".join(lines))
+
+
+@pytest.mark.skipif(not TRAINS, reason="this backend does not train")
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+def test_three_hops(tmp_path, monkeypatch, capsys):
+    write_three_hops(tmp_path)
+    monkeypatch.setenv("KERAS_ATTENTION_DATA", str(tmp_path))
+    own, path = tmp_path / "own.txt", tmp_path / "results.json"
+    own.write_text(
+        "when came out what the director of [Film 7] made\t1906|1908\n"
+        "when came out what the director of [Film 7] made\tAnn 2\n"
+        "when came out what the director of [No such film] made\t1906\n"
+    )
+    monkeypatch.setitem(metaqa.MEMORY_SIZE, 3, 8)
+    quick = {"batch_size": 4, "rate": 0.01, "halve_every": 9}  # few questions
+    monkeypatch.setattr(metaqa, "THREE_HOPS", {**metaqa.THREE_HOPS, **quick})
+    arguments = ["metaqa", "--hops", "3", "--seeds", "1", "--json", str(path)]
+    assert __main__.main([*arguments, "--epochs", "9"]) == 0
+    results = json.loads(path.read_text("utf-8"))
+    (run,) = results["runs"]
+    assert run["test_questions"] == 13
+    assert run["ceiling"] == run["network"] == run["regression"] == 100
+    assert run["facts_read"] == [3, 2, 6]
+    assert run["memories_cut"] == [0, 0, 0]
+    assert results["data"]["dev"]["no_path"] == 0
+    assert "PullNet" in capsys.readouterr().out
+
+    asked = ["--epochs", "1", "--questions", str(own)]
+    assert __main__.main([*arguments, *asked]) == 0
+    results = json.loads(path.read_text("utf-8"))
+    (run,) = results["runs"]
+    assert run["test_questions"] == 3
+    assert results["data"]["test"]["entity_unknown"] == 1
+    assert run["ceiling"] == 66.67
+    assert "PullNet" not in capsys.readouterr().out
+
+
+def test_the_split_of_three_hops():
+    asked = triples.Asked(np.arange(14_274)[:, None], np.arange(14_274), [[]] * 14_274)
+    data = metaqa_hops.HopData(asked, [None] * 14_274, {})
+    parts = metaqa_hops.split(data, 1)
+    assert [len(part.paths) for part in parts] == [10_000, 2_000, 2_274]
+    starts = np.concatenate([part.asked.starts for part in parts])
+    assert sorted(starts) == list(range(14_274))
 
 
 @pytest.mark.parametrize(
@@ -180,5 +254,5 @@ def test_an_answer_may_be_wrong_and_yet_of_the_right_relation():
 
 def test_bigrams_are_counted():
     columns = {(0, 5): 0, (5, 5): 1, (5, 0): 2, (7, 7): 3}
-    found = metaqa.counts(np.array([[5, 5, 5, 0], [5, 6, 0, 0]]), columns)
+    found = metaqa_regression.counts(np.array([[5, 5, 5, 0], [5, 6, 0, 0]]), columns)
     assert found.tolist() == [[1, 2, 1, 0], [1, 0, 0, 0]]

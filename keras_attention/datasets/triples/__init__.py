@@ -41,6 +41,7 @@ from keras_attention.datasets.triples.path_memory import (
     follow,
     path_memory,
 )
+from keras_attention.datasets.triples.paths import FoundPath, find_path, path_ends
 from keras_attention.datasets.triples.phrases import Phrases, phrases_of
 from keras_attention.datasets.triples.questions import (
     Question,
@@ -51,7 +52,9 @@ from keras_attention.datasets.triples.questions import (
 )
 from keras_attention.datasets.triples.tables import parse_csv
 from keras_attention.datasets.triples.vectors import (
+    Asked,
     Vectors,
+    ask,
     decode,
     question_vocabulary,
     vectorize,
@@ -61,8 +64,10 @@ __all__ = [
     "ENTITY",
     "OTHER",
     "AmbiguousEntityError",
+    "Asked",
     "EntityLinker",
     "Fact",
+    "FoundPath",
     "KnowledgeBase",
     "Link",
     "Neighbourhood",
@@ -73,7 +78,9 @@ __all__ = [
     "SeveralValues",
     "UnknownEntityError",
     "Vectors",
+    "ask",
     "decode",
+    "find_path",
     "follow",
     "generate_questions",
     "load",
@@ -84,6 +91,7 @@ __all__ = [
     "parse_csv",
     "parse_ntriples",
     "parse_questions",
+    "path_ends",
     "path_memory",
     "phrases_of",
     "question_vocabulary",

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from keras_attention.datasets.triples.facts import Fact as Fact
 from keras_attention.datasets.triples.facts import read_text
 from keras_attention.datasets.triples.ntriples import parse_ntriples
@@ -79,6 +81,7 @@ class KnowledgeBase:
             subject, value = self._index[fact.subject], self._index[fact.object]
             self._about[subject].append((relation, value))
             self._about[value].append((relation + len(names), subject))
+        self._values: dict[int, dict[int, frozenset[int]]] = {}  # filled by `values`
         self._size = len(unique)
 
     def __len__(self) -> int:
@@ -111,6 +114,34 @@ class KnowledgeBase:
             Fact(entity, self.relations[relation], self.entities[value])
             for relation, value in self._about[self.index(entity)]
         ]
+
+    def pairs(self, index: int) -> list[tuple[int, int]]:
+        """Returns (relation, value) of all facts about the entity with an index."""
+        return self._about[index]
+
+    def values(self, index: int) -> dict[int, frozenset[int]]:
+        """Returns the values of each relation of the entity with an index."""
+        if index not in self._values:
+            values: dict[int, set[int]] = {}
+            for relation, value in self._about[index]:
+                values.setdefault(relation, set()).add(value)
+            self._values[index] = {r: frozenset(v) for r, v in values.items()}
+        return self._values[index]
+
+    def inverse(self, relation: int) -> int:
+        """Returns the index of the inverse of a relation."""
+        half = len(self.relations) // 2
+        return relation + half if relation <= half else relation - half
+
+    def to_array(self) -> np.ndarray:
+        """Returns all facts in both directions, int32 (F, 3).
+
+        A row has the key entity, the relation and the value entity, as indices into
+        `entities` and `relations`. The facts about an entity are adjacent, in the order
+        of `facts_about`. A `HopReader` reads this array.
+        """
+        rows = [(e, *pair) for e, pairs in enumerate(self._about) for pair in pairs]
+        return np.array(rows, np.int32)
 
     def around(self, entity: str, hops: int = 1, size: int = 64) -> Neighbourhood:
         """Returns the facts within a number of hops around an entity.

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.datasets.triples.knowledge import KnowledgeBase, check_size
+from keras_attention.datasets.triples.paths import path_ends
 from keras_attention.datasets.triples.vectors import Vectors
 
 
@@ -161,23 +162,18 @@ def path_memory(
 def _pairs(knowledge: KnowledgeBase) -> set[tuple[str, ...]]:
     """Returns the paths of two relations that do not only lead back."""
     pairs: set[tuple[str, ...]] = set()
+    names = knowledge.relations
+    inverse = {names[i]: names[knowledge.inverse(i)] for i in range(1, len(names))}
     for entity in knowledge.entities:
         counts = Counter(fact.relation for fact in knowledge.facts_about(entity))
         for back in counts:
-            first = inverse_of(back, knowledge)
+            first = inverse[back]
             pairs.update(
                 (first, second)
                 for second, count in counts.items()
                 if second != back or count > 1
             )
     return pairs
-
-
-def inverse_of(relation: str, knowledge: KnowledgeBase) -> str:
-    """Returns the name of the inverse of a relation, which may be an inverse itself."""
-    half = len(knowledge.relations) // 2
-    number = knowledge.relations.index(relation)
-    return knowledge.relations[number + half if number <= half else number - half]
 
 
 def follow(
@@ -204,9 +200,6 @@ def follow(
                 "`path` must hold relations of the knowledge base, which are "
                 f"{', '.join(knowledge.relations[1:])}. Received: {relation!r}"
             )
-    reached = [entity]
-    for relation in path:
-        facts = [fact for name in reached for fact in knowledge.facts_about(name)]
-        ends = [fact.object for fact in facts if fact.relation == relation]
-        reached = [name for name in dict.fromkeys(ends) if name != entity]
-    return tuple(reached)
+    numbers = [knowledge.relations.index(relation) for relation in path]
+    ends = path_ends(knowledge, entity, numbers)
+    return tuple(knowledge.entities[end] for end in ends)

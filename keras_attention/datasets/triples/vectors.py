@@ -45,6 +45,22 @@ class Vectors(NamedTuple):
     by_brackets: int
 
 
+class Asked(NamedTuple):
+    """The output of `ask`.
+
+    Attributes:
+        questions: (N, L) int32, the words; 0 is padding.
+        starts: (N,) int64, the index of each question's entity in
+            `KnowledgeBase.entities`; −1 for questions without a known entity.
+        answers: For each question, the indices of its correct answers, ascending.
+            Answers that the knowledge base does not have are left out.
+    """
+
+    questions: np.ndarray
+    starts: np.ndarray
+    answers: list[list[int]]
+
+
 def question_vocabulary(
     questions: Iterable[Question], linker: EntityLinker
 ) -> Vocabulary:
@@ -105,18 +121,7 @@ def vectorize(
     """
     check_size("memory_size", memory_size)
     check_size("hops", hops)
-    if unknown not in ("raise", "empty"):
-        raise ValueError(
-            f"`unknown` must be 'raise' or 'empty'. Received: unknown={unknown!r}"
-        )
-    questions = list(questions)
-    if not questions:
-        raise ValueError("`questions` must hold at least one. Received: questions=[]")
-    linker = linker or EntityLinker(knowledge.entities)
-    links = [
-        _link(question, linker, unknown, f"questions[{i}]: ")
-        for i, question in enumerate(questions)
-    ]
+    questions, links = _linked(questions, knowledge, linker, unknown)
     keys = np.zeros((len(questions), memory_size, 2), np.int32)  # (N, M, 2)
     values = np.zeros((len(questions), memory_size), np.int32)  # (N, M)
     entities = np.full((len(questions), memory_size + 2), -1, np.int32)  # (N, M + 2)
@@ -159,6 +164,48 @@ def vectorize(
     )
 
 
+def ask(
+    questions: Iterable[Question],
+    knowledge: KnowledgeBase,
+    vocabulary: Vocabulary,
+    linker: EntityLinker | None = None,
+    unknown: str = "raise",
+) -> Asked:
+    """Turns N questions into words and start entities, for a `HopReader`.
+
+    Args:
+        questions: The questions.
+        knowledge: The knowledge base.
+        vocabulary: Maps words to indices; see `question_vocabulary`.
+        linker: Finds the questions' entities. Defaults to an `EntityLinker` with all
+            entities of the knowledge base.
+        unknown: How to handle questions without a known entity: `"raise"` an error, or
+            give them an `"empty"` row of words and the start −1.
+
+    Returns:
+        `Asked`.
+
+    Raises:
+        ValueError: `questions` is empty, or `unknown` has another value.
+        UnknownEntityError: With `unknown="raise"`, a question has no known entity; the
+            message gives its index.
+
+    Example:
+        ```python
+        asked = ask([Question("who directed [Heat]")], knowledge, vocabulary)
+        answers = reader.answer(asked.questions, asked.starts)
+        knowledge.entities[answers.entities[0, 0]]
+        ```
+    """
+    questions, links = _linked(questions, knowledge, linker, unknown)
+    starts = [-1 if link is None else knowledge.index(link.entity) for link in links]
+    answers = [
+        sorted({knowledge.index(a) for a in question.answers if a in knowledge})
+        for question in questions
+    ]
+    return Asked(_words(links, vocabulary), np.array(starts), answers)
+
+
 def decode(
     predictions: np.ndarray, entities: np.ndarray, knowledge: KnowledgeBase
 ) -> list[str | None]:
@@ -184,6 +231,28 @@ def decode(
     rows = np.arange(len(best))
     found = np.where(predictions[rows, best] > 0, entities[rows, best], -1)
     return [None if e < 0 else knowledge.entities[e] for e in found]
+
+
+def _linked(
+    questions: Iterable[Question],
+    knowledge: KnowledgeBase,
+    linker: EntityLinker | None,
+    unknown: str,
+) -> tuple[list[Question], list[Link | None]]:
+    """Returns the questions as a list, and their links."""
+    if unknown not in ("raise", "empty"):
+        raise ValueError(
+            f"`unknown` must be 'raise' or 'empty'. Received: unknown={unknown!r}"
+        )
+    questions = list(questions)
+    if not questions:
+        raise ValueError("`questions` must hold at least one. Received: questions=[]")
+    linker = linker or EntityLinker(knowledge.entities)
+    links = [
+        _link(question, linker, unknown, f"questions[{i}]: ")
+        for i, question in enumerate(questions)
+    ]
+    return questions, links
 
 
 def _link(

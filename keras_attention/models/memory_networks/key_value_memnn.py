@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_attention.layers import KeyValueHop, SentenceEncoder
@@ -17,13 +16,10 @@ from keras_attention.layers.base.checked import check_ids, is_checkable
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.memory_networks.sentence_encoder import normal
 from keras_attention.models.base.configured_model import ConfiguredModel
+from keras_attention.models.memory_networks.hop_graph import by_entity, join
 from keras_attention.numerics import masks, normalizers
 
 Tensor = Any
-
-# The norm of the entity vectors. If the state contains the vector of a key's entity
-# with weight 1, the score of the key increases by the square of the norm.
-LENGTH = 4.0
 
 
 @export
@@ -138,9 +134,9 @@ class KeyValueMemNN(ConfiguredModel):
             ]
         )  # (B, M, D)
         roles = embedding(relations, "answer_relations")(relation)  # (B, M, D)
-        key = _vector(features, entity, memory_size)  # (B, M, D + M)
-        value = _vector(ops.zeros_like(roles), values, memory_size)
-        candidate = _vector(roles, values, memory_size)
+        key = join(features, entity, memory_size)  # (B, M, D + M)
+        value = join(ops.zeros_like(roles), values, memory_size)
+        candidate = join(roles, values, memory_size)
 
         words = SentenceEncoder(
             vocabulary_size, embedding_dim, encoding, dtype=dtype, name="words"
@@ -155,10 +151,14 @@ class KeyValueMemNN(ConfiguredModel):
                 dtype=dtype,
                 name=f"hop_{hop}",
             )
-            state = read(state, value, key, value_mask=filled)
+            # `hop_graph` calls the layer again, with weights. Keras expects each call
+            # of a layer to have as many outputs as the first one.
+            state, _ = read(
+                state, value, key, value_mask=filled, return_attention_scores=True
+            )
         logits = ops.einsum("bd,bmd->bm", state, candidate)
         fitting = normalizers.softmax(logits, filled)  # (B, M)
-        answer = _by_entity(fitting, values, memory_size)  # (B, M + 2)
+        answer = by_entity(fitting, values, memory_size)  # (B, M + 2)
 
         super().__init__(
             {"question": question, "keys": keys, "values": values}, answer, locals()
@@ -182,26 +182,3 @@ class KeyValueMemNN(ConfiguredModel):
         if is_checkable(keys) and shape[2:] == (2,):
             check_ids("keys", keys[..., 0], self._num_entities)
             check_ids("keys", keys[..., 1], self.relations)
-
-
-def _vector(features: Tensor, entities: Tensor, memory_size: int) -> Tensor:
-    """Concatenates features and scaled unit vectors of the entities.
-
-    Entity n > 1 is a one-hot vector at index n − 2. Padding (0) and the question's own
-    entity (1) are zero vectors.
-    """
-    numbers = np.arange(2, memory_size + 2, dtype="int32")
-    same = ops.cast(ops.equal(ops.expand_dims(entities, 2), numbers), features.dtype)
-    return ops.concatenate([features, LENGTH * same], axis=-1)  # (B, M, D + M)
-
-
-def _by_entity(weights: Tensor, values: Tensor, memory_size: int) -> Tensor:
-    """Sums the weights (B, M) of facts with the same value. Returns (B, M + 2).
-
-    Entity 0 gets 1 if there are no facts.
-    """
-    numbers = np.arange(1, memory_size + 2, dtype="int32")
-    same = ops.cast(ops.equal(ops.expand_dims(values, 2), numbers), weights.dtype)
-    found = ops.einsum("bm,bmn->bn", weights, same)  # (B, M + 1)
-    empty = ops.all(ops.equal(values, 0), axis=1, keepdims=True)  # (B, 1)
-    return ops.concatenate([ops.cast(empty, weights.dtype), found], axis=-1)
