@@ -18,8 +18,8 @@ MEMORY_SIZE = {1: 64, 2: 128, 3: 128}  # three hops: of each hop
 # Miller et al. (2016), table 2: test hits@1 in per cent with the knowledge base, after
 # training on the questions of WikiMovies, about ten times as many as ours.
 PUBLISHED = {"KV-MemNN": 93.9, "MemN2N": 78.5}
-# Sun, Bedrax-Weiss & Cohen (2019), table 2: hits@1 in per cent on MetaQA's three-hop
-# test questions, with the whole knowledge base, after training on all its questions.
+# Sun, Bedrax-Weiss & Cohen (2019), quoted from memory: hits@1 in per cent on MetaQA's
+# three-hop test questions, with the whole knowledge base and all training questions.
 PUBLISHED_3 = {"KV-MemNN": 48.9, "GraftNet": 77.7, "PullNet": 91.4}
 
 
