@@ -28,9 +28,9 @@ from keras_attention.benchmarks.memnn.large_training import Names, fit, tables
 from keras_attention.datasets import DataNotFoundError, triples
 from keras_attention.models import LargeMemory, MemNN
 
-QUESTIONS, APPENDED = 300, 100_000
+QUESTIONS, APPENDED = 100, 100_000
 # Trained subjects and objects; training stories, their facts, subjects and relations.
-WORDS, STORIES, STORY, CAST = 200, 6000, 40, 12
+WORDS, STORIES, STORY, CAST = 200, 4000, 40, 12
 EPOCHS, BATCH, RATE, MARGIN, WIDTH, PART, NORM = 4, 64, 0.003, 1.0, 128, 96, 1.5
 MAX_SHARE = 0.01
 SETTINGS: dict[str, Any] = {
