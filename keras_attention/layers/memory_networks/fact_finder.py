@@ -80,9 +80,9 @@ class FactFinder(Configured, keras.layers.Layer):
         supporting_facts: integers (B, K), the slots of the correct facts, padded with
             −1; or None. During training, they replace the facts found by the layer. At
             inference they are ignored.
+        training: whether to use `supporting_facts`.
         contexts: int32 (B, M, L, 3), the neighbours of new words, from `WordContexts`.
             Required if there are new words.
-        training: whether to use `supporting_facts`.
 
     Returns:
         A dict with
@@ -220,8 +220,8 @@ class FactFinder(Configured, keras.layers.Layer):
         question: Tensor,
         memory: Tensor,
         supporting_facts: Tensor | None = None,
-        contexts: Tensor | None = None,
         training: bool | None = None,
+        contexts: Tensor | None = None,
     ) -> dict[str, Tensor]:
         self._check(supporting_facts)
         vectors = new_vectors(self, contexts)
@@ -271,8 +271,8 @@ class FactFinder(Configured, keras.layers.Layer):
         question: Tensor,
         memory: Tensor,
         supporting_facts: Tensor | None = None,
-        contexts: Tensor | None = None,
         training: bool | None = None,
+        contexts: Tensor | None = None,
     ) -> dict[str, keras.KerasTensor]:
         self._check(supporting_facts)
         shape = (question.shape[0], self.supports)

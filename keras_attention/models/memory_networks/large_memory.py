@@ -88,6 +88,7 @@ class LargeMemory:
 
     def _set_model(self, model: Any, facts: np.ndarray, index: Hash | None) -> None:
         """Sets the attributes that are cheap to compute."""
+        model.check_storable()
         self.index = index
         self.facts = facts
         self._model = model

@@ -154,7 +154,7 @@ class MemNN(ConfiguredModel):
         contexts = None
         if new_words:
             contexts = WordContexts(vocabulary_size, new_words, name="C")(story)
-        output = o(x, memory, supporting, contexts)
+        output = o(x, memory, supporting, contexts=contexts)
         answer = r(x, memory, output["found"], contexts)  # (B, V + N)
 
         super().__init__(
@@ -248,12 +248,16 @@ class MemNN(ConfiguredModel):
             ValueError: if the network has new words or matching features: what they
                 represent depends on the story and the question.
         """
+        return LargeMemory(self, facts, index)
+
+    def check_storable(self) -> None:
+        """Raises a ValueError if embeddings of facts depend on story or question."""
         if self.new_words or self.exact_match:
             raise ValueError(
-                "`remember` needs a network with new_words=0 and exact_match=False. "
-                f"Received: new_words={self.new_words}, exact_match={self.exact_match}"
+                "A `LargeMemory` needs a network with new_words=0 and "
+                "exact_match=False. Received: "
+                f"new_words={self.new_words}, exact_match={self.exact_match}"
             )
-        return LargeMemory(self, facts, index)
 
     def word_vectors(self) -> np.ndarray:
         """Returns the columns of U_O for the words of memories, float32 (V, D)."""

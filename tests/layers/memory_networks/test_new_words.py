@@ -131,7 +131,7 @@ EITHER = pytest.mark.backends("torch")
 def test_facts_with_new_words(more):
     layer, story, x, memory, contexts = told(FactFinder, {"time": False, **more}, D)
     given = np.array([[1, 4], [3, 0], [2, 2]], "int32")
-    facts = to_numpy(layer(x, memory, given, contexts, training=True)["facts"])
+    facts = to_numpy(layer(x, memory, given, training=True, contexts=contexts)["facts"])
     for b in range(B):
         u, y = Reference(layer, story[b]), memory[b, :, 1:]
         state = u.bag(x[b], "question")

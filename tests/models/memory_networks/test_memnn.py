@@ -243,7 +243,7 @@ def test_evidence_is_the_question_and_the_facts_found():
 def test_what_depends_on_the_question_cannot_be_stored():
     facts = np.array([[1, 2]])
     for more in ({"new_words": 2}, {"exact_match": True}):
-        with pytest.raises(ValueError, match="`remember` needs a network with new_wo"):
+        with pytest.raises(ValueError, match="A `LargeMemory` needs a network with n"):
             MemNN(WORDS, 3, **more).remember(facts)
 
 
