@@ -47,16 +47,8 @@ def test_own_facts_and_questions(tmp_path):
 
 
 def test_what_goes_wrong_is_said_before_training(tmp_path):
-    (tmp_path / "empty.csv").write_text("\n")
     (tmp_path / "wrong.nt").write_text("<a> <b> <c>\n")
-    (tmp_path / "one.txt").write_text("a|r|b\n")
-    for arguments, said in (
-        (("empty.csv",), "empty.csv holds no fact."),
-        (("wrong.nt",), "wrong.nt, line 1: a line must be a subject, a predicate"),
-        (("gone.csv",), "There is no file gone.csv."),
-        (("one.txt", "--training", "gone.txt"), "There is no file gone.txt."),
-        (("one.txt", "--model", "."), "holds no model.keras: train without --model"),
-    ):
-        done = run_example("ask_a_knowledge_base.py", *arguments, folder=tmp_path)
-        assert done.returncode == 1
-        assert said in done.stderr
+    done = run_example("ask_a_knowledge_base.py", "wrong.nt", folder=tmp_path)
+    assert done.returncode == 1
+    assert "wrong.nt, line 1: a line must be a subject, a predicate" in done.stderr
+    assert not (tmp_path / "asked").exists()
