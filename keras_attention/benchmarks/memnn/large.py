@@ -156,8 +156,9 @@ def ask(folder: pathlib.Path, seed: int, size: int) -> Row:
     mapped = time.perf_counter()
     memory = LargeMemory.load(folder / "memory", model)
     opened = time.perf_counter()
+    index: Any = memory.index
     # The files of the index do not depend on these two.
-    memory.index.max_share, memory.index.budget = MAX_SHARE, BUDGET
+    index.max_share, index.budget = MAX_SHARE, BUDGET
     given = np.load(folder / "questions.npz")
     answers, milliseconds = asked_one_by_one(memory, given["questions"])
     most = peak() - before
