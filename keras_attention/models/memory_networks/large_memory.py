@@ -13,14 +13,19 @@ from typing import Any, Self
 import numpy as np
 
 from keras_attention.layers.base.checked import check_ids
-from keras_attention.models.base.candidate_index import CandidateIndex
+from keras_attention.models.base.candidate_index import (
+    CandidateIndex,
+    checked_candidates,
+)
 from keras_attention.models.base.vector_index import VectorIndex
 from keras_attention.models.memory_networks.answers import Answers
-from keras_attention.models.memory_networks.hashing import (
-    Hash,
-    checked,
-    merging,
+from keras_attention.models.memory_networks.fact_segments import (
+    check_append,
+    check_questions,
+    check_size,
+    joined_facts,
 )
+from keras_attention.models.memory_networks.hashing import Hash, checked, merging
 from keras_attention.models.memory_networks.memory_folder import (
     Stored,
     about,
@@ -187,26 +192,22 @@ class LargeMemory:
 
         Raises:
             OSError: if the files cannot be written. The memory is then as it was.
-            ValueError: for wrong facts, an index without `append`, or a folder that was
-                changed since the memory was opened.
+            ValueError: for wrong facts, an index without `append`, or, if the memory is
+                on the disk, an index that is not the one of its folder, or a folder
+                that was changed since the memory was opened.
         """
         facts = checked(facts)
         check_ids("facts", facts, self._model.vocabulary_size)
-        if self.index is not None and not hasattr(self.index, "append"):
-            raise ValueError(
-                "`index` must have the method `append` to add facts to its memory. "
-                f"Received: index={self.index!r}"
-            )
+        index, last = self._index, None
+        check_append(index, self.size)
+        if self._stored is not None:
+            self._stored.check(index)
         if not len(facts):
             return
         count = merging([len(segment) for segment in self._segments], len(facts))
         kept = len(self._segments) - count
-        parts = [*self._segments[kept:], facts]
-        width = max(part.shape[1] for part in parts)
-        merged = np.concatenate(
-            [np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in parts]
-        ).astype(self._segments[0].dtype)
-        index, last = self._index, None
+        merged = joined_facts([*self._segments[kept:], facts])
+        merged = merged.astype(self._segments[0].dtype)
         if isinstance(index, Hash):
             *others, last = index.extended(facts)
         if self._stored is not None:
@@ -215,6 +216,7 @@ class LargeMemory:
             index.segments = [*others, last]
         elif index is not None:
             index.append(facts)
+            check_size(index, self.size + len(facts))
         self._set_segments([*self._segments[:kept], merged])
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -296,10 +298,10 @@ class LargeMemory:
             `Answers`.
 
         Raises:
-            ValueError: if an id is below 0, or not below `vocabulary_size`.
+            ValueError: if the questions are not integers (B, L), an id is below 0 or
+                not below `vocabulary_size`, or the index returns wrong candidates.
         """
-        questions = np.asarray(questions)
-        check_ids("questions", questions, self._model.vocabulary_size)
+        questions = check_questions(questions, self._model.vocabulary_size)
         asked = self._sentences.features(questions)  # (B, ·)
         state = self._finder.question(asked)  # (B, D)
         batch, hops = len(questions), self._finder.supports
@@ -330,7 +332,7 @@ class LargeMemory:
         slots = None
         if self.index is not None:
             text = np.concatenate([words, *self.sentences(found)])
-            slots = self.index.candidates(text, query)
+            slots = checked_candidates(self.index, self.size, text, query)
         similar = self._sentences.similarity(
             query, self.size if slots is None else len(slots)
         )
@@ -338,7 +340,7 @@ class LargeMemory:
         x = found[-1] if len(found) else self.size
         best, count = None, 0
         for numbers, block in self._newest_first(slots):
-            if slots is None and not block[:, 0].all():
+            if not block[:, 0].all():  # empty facts are no candidates
                 filled = block.any(1)
                 numbers, block = numbers[filled], block[filled]
             count += len(numbers)
@@ -368,12 +370,3 @@ class LargeMemory:
         """Returns the features (B, ·) of the facts `slots` (B,); zeros for −1."""
         words = self.sentences(np.maximum(slots, 0))
         return self._sentences.features(np.where(slots[:, None] >= 0, words, 0))
-
-
-def check_size(index: CandidateIndex | None, size: int) -> None:
-    """Raises a ValueError if the index has another number of facts."""
-    if index is not None and index.size != size:
-        raise ValueError(
-            "`index` must be an index of the same facts. Received: "
-            f"index.size={index.size}, len(facts)={size}"
-        )

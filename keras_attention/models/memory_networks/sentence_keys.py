@@ -84,9 +84,10 @@ class SentenceKeys:
             return lambda words: summed(scores, self.features(words))
 
         def of_few(words: np.ndarray) -> np.ndarray:
-            used, place = np.unique(self.features(words), return_inverse=True)
+            features = self.features(words)
+            used, place = np.unique(features, return_inverse=True)
             scores = self._rows[used] @ query
-            return summed(scores, place.reshape(len(words), -1))
+            return summed(scores, place.reshape(features.shape))
 
         return of_few
 
