@@ -66,6 +66,8 @@ def write(path: str | os.PathLike[str], about: dict[str, Any], index: Any) -> No
             file.seek(0)
             header = {**about, "bytes": length, "data": digest.hexdigest()}
             file.write(json.dumps({"format": FORMAT, **header}).encode())
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(new, path)
     finally:
         with contextlib.suppress(FileNotFoundError):  # already renamed

@@ -55,7 +55,7 @@ class VectorIndex:
             number of such facts.
         cells: the number of cells of "ivf" and "ivf-pq"; None for √N.
         probes: the number of cells searched per query. It may be changed later.
-        neighbors: the number of edges per key of "hnsw".
+        neighbors: the number of edges per key of "hnsw", at least 2.
         ef_construction: the number of nearest keys that "hnsw" keeps while it inserts a
             key.
         ef_search: the number of nearest keys that "hnsw" keeps while it searches; at
@@ -71,9 +71,10 @@ class VectorIndex:
 
     Raises:
         ImportError: if FAISS is not installed.
-        ValueError: if the keys are not finite numbers (N, D), a number is below 1, the
-            kind is unknown, there are more cells than keys, `code_size` does not divide
-            D, or fewer than 256 keys are given for codes.
+        ValueError: if the keys are not finite numbers (N, D), a number is below 1 (also
+            one that the kind does not use), `neighbors` is below 2, the kind is
+            unknown, there are more cells than keys, `code_size` does not divide D, or
+            fewer than 256 keys are given for codes.
 
     Example:
 
@@ -111,6 +112,14 @@ class VectorIndex:
         self.count = positive("count", count)
         self.probes = positive("probes", probes)
         self.ef_search = positive("ef_search", ef_search)
+        positive("ef_construction", ef_construction)
+        if positive("neighbors", neighbors) < 2:
+            raise ValueError(
+                f"`neighbors` must be at least 2. Received: neighbors={neighbors}"
+            )
+        for name, number in (("cells", cells), ("code_size", code_size)):
+            if number is not None:
+                positive(name, number)
         keys = read_keys(keys)
         self.size, self.width = keys.shape
         cells = _cells(kind, self.size, cells)
@@ -120,7 +129,7 @@ class VectorIndex:
         name = {
             "flat": "Flat",
             "ivf": f"IVF{cells},Flat",
-            "hnsw": f"HNSW{positive('neighbors', neighbors)}",
+            "hnsw": f"HNSW{neighbors}",
             "pq": f"PQ{code_size}x{PQ_BITS}np",
             "ivf-pq": f"IVF{cells},PQ{code_size}x{PQ_BITS}np",
         }[kind]
@@ -134,7 +143,7 @@ class VectorIndex:
             own = index.pq.cp.max_points_per_centroid << PQ_BITS
             sample = max(sample, own)
         if kind == "hnsw":
-            index.hnsw.efConstruction = positive("ef_construction", ef_construction)
+            index.hnsw.efConstruction = ef_construction
             index.hnsw.rng = faiss.RandomGenerator(seed)
         self._digest, points = first_pass(keys, sample, seed)
         self._marks = marks_of(keys)
@@ -267,7 +276,7 @@ class VectorIndex:
 def _cells(kind: str, size: int, cells: int | None) -> int:
     if cells is None:
         return max(round(size**0.5), 1)
-    if positive("cells", cells) > size and "ivf" in kind:
+    if cells > size and "ivf" in kind:
         raise ValueError(
             "`cells` must be at most the number of keys. "
             f"Received: cells={cells}, len(keys)={size}"
@@ -286,7 +295,7 @@ def _code_size(kind: str, size: int, width: int, code_size: int | None) -> int:
     if code_size is None:
         most = max(width // 4, 1)
         return next(m for m in range(most, 0, -1) if width % m == 0)
-    if width % positive("code_size", code_size):
+    if width % code_size:
         raise ValueError(
             "`code_size` must divide the width of the keys. "
             f"Received: code_size={code_size}, keys.shape={(size, width)}"

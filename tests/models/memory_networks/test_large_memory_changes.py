@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from keras_attention.models import ClusterHash, LargeMemory, MemNN, WordHash
+from keras_attention.models.memory_networks import memory_files
 
 WORDS = 41
 FACTS = np.random.default_rng(0).integers(1, WORDS, (300, 4))
@@ -199,3 +200,54 @@ def test_facts_without_words_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"`facts` must be integers .*more words"):
         LargeMemory.build(tmp_path / "m", network(), FACTS[:, :0], verbose=0)
     assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize(
+    ("folder", "file"),
+    [
+        ("segment-000001", "thesis.txt"),
+        ("segment-1", "facts.npy"),
+        ("segment-a", "facts.npy"),
+        ("segment-000001", "old/facts.npy"),
+        ("segment-000001.bak", "facts.npy"),
+    ],
+)
+def test_a_users_folders_are_kept(tmp_path, folder, file):
+    path = tmp_path / "m"
+    mine = path / folder / file
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    for change in (
+        lambda: network().remember(FACTS).save(path),
+        lambda: LargeMemory.build(path, network(), FACTS, verbose=0),
+    ):
+        with pytest.raises(ValueError, match="`path` must be a new folder or the fold"):
+            change()
+        assert files_of(path) == {mine.relative_to(path): b"mine"}
+
+
+def test_a_users_folder_among_segments_is_kept(tmp_path):
+    """It came after the memory was opened."""
+    model, path = network(), tmp_path / "m"
+    model.remember(FACTS).save(path)
+    with memory_files.Change(path) as change:
+        (path / "segment-a").mkdir()
+        (path / "segment-000007").mkdir()
+        (path / "segment-000007" / "thesis.txt").write_text("mine")
+        name = change.segment().name
+        assert name == "segment-000008"
+        change.commit(memory_files.read_manifest(path))
+    assert {p.name for p in path.iterdir()} == {
+        *("manifest.json", "segment-000001", "segment-000007", "segment-a")
+    }
+
+
+def test_new_segments_are_on_the_disk_before_the_manifest(tmp_path, monkeypatch):
+    steps, path = [], tmp_path / "m"
+    done = memory_files.os.replace
+    monkeypatch.setattr(memory_files, "sync_folder", lambda f: steps.append(f.name))
+    monkeypatch.setattr(
+        memory_files.os, "replace", lambda *a: (steps.append("replace"), done(*a))
+    )
+    network().remember(FACTS).save(path)
+    assert steps == ["segment-000001", "m", "replace", "m"]
