@@ -26,7 +26,8 @@ def same_answers(memory, expected, questions=QUESTIONS):
 
 
 def files_of(folder):
-    return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*.*")}
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder): path.read_bytes() for path in files}
 
 
 class Own:
