@@ -13,9 +13,19 @@ import json
 import os
 from typing import Any
 
-FORMAT = "keras_attention.VectorIndex 1"
+FORMAT = "keras_attention.VectorIndex 2"
 HEADER = 4096  # bytes
-NAMES = ("kind", "count", "probes", "ef_search", "size", "width", "keys", "marks")
+NAMES = (
+    "kind",
+    "count",
+    "probes",
+    "ef_search",
+    "size",
+    "width",
+    "keys",
+    "marks",
+    "memory",
+)
 BLOCK = 2**20  # bytes read at a time
 
 

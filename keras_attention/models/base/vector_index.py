@@ -147,6 +147,7 @@ class VectorIndex:
             index.hnsw.rng = faiss.RandomGenerator(seed)
         self._digest, points = first_pass(keys, sample, seed)
         self._marks = marks_of(keys)
+        self._memory = keys.digest if isinstance(keys, MemoryKeys) else None
         if sample:
             index.train(points)
         for _, block in blocks(keys):
@@ -189,8 +190,10 @@ class VectorIndex:
     def check_keys(self, keys: Any) -> None:
         """Checks that the index was built from these keys.
 
-        All numbers of arrays and tensors are compared, by a digest. Of a `LargeMemory`,
-        which may compute its keys, 64 keys are compared up to rounding.
+        All numbers of arrays and tensors are compared, by a digest. A `LargeMemory`,
+        which computes its keys, has a digest of its facts and its model, which is
+        compared if the index was built from a `LargeMemory`. Otherwise, 64 keys of an
+        object that computes them are compared up to rounding.
 
         Args:
             keys: as in the constructor.
@@ -200,7 +203,9 @@ class VectorIndex:
         """
         keys = read_keys(keys)
         same = keys.shape == (self.size, self.width)
-        if same and isinstance(keys, MemoryKeys):
+        if same and isinstance(keys, MemoryKeys) and keys.digest and self._memory:
+            same = keys.digest == self._memory
+        elif same and isinstance(keys, MemoryKeys):
             scale = 1e-3 * np.abs(self._marks).max()
             same = np.allclose(marks_of(keys), self._marks, rtol=0, atol=scale)
         elif same:
@@ -226,7 +231,7 @@ class VectorIndex:
         about = {
             **{"kind": self.kind, "count": self.count, "probes": self.probes},
             **{"ef_search": self.ef_search, "size": self.size, "width": self.width},
-            **{"keys": self._digest, "marks": self._marks},
+            **{"keys": self._digest, "marks": self._marks, "memory": self._memory},
         }
         vector_files.write(path, about, self._index)
 
@@ -253,7 +258,7 @@ class VectorIndex:
             about[name] for name in ("kind", "count", "probes")
         )
         made.ef_search, made._marks = about["ef_search"], about["marks"]
-        made._digest = about["keys"]
+        made._digest, made._memory = about["keys"], about["memory"]
         made.size, made.width, made._index = about["size"], about["width"], index
         made.check_keys(keys)
         return made

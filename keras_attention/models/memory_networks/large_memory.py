@@ -6,6 +6,7 @@ features of a sentence.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from typing import Any, Self
@@ -112,6 +113,7 @@ class LargeMemory:
     def _set_segments(self, segments: list[np.ndarray]) -> None:
         self._segments = segments  # of consecutive facts, (n, L)
         self._starts = np.cumsum([0, *map(len, segments)])
+        self._digest: str | None = None
 
     @property
     def size(self) -> int:
@@ -286,7 +288,26 @@ class LargeMemory:
         the embedding that an index receives as `query`. An index of vectors can be
         built from blocks of embeddings.
         """
+        self._sentences.check()
         return self._sentences.embed(self.sentences(np.arange(start, stop)))
+
+    def digest(self) -> str:
+        """Returns a digest of the facts and of the weights that embed them.
+
+        It is equal on all backends. The first call reads all facts.
+
+        Returns:
+            64 hexadecimal digits.
+        """
+        if self._digest is None:
+            digest = hashlib.sha256(f"{self._sentences.fingerprint} ".encode())
+            for start in range(0, self.size, BLOCK):
+                block = np.arange(start, min(start + BLOCK, self.size))
+                words = self.sentences(block)
+                digest.update(f"{words.dtype} {words.shape} ".encode())
+                digest.update(words.tobytes())
+            self._digest = digest.hexdigest()
+        return self._digest
 
     def answer(self, questions: np.ndarray) -> Answers:
         """Retrieves the supporting facts and answers each question with a word.
@@ -299,8 +320,10 @@ class LargeMemory:
 
         Raises:
             ValueError: if the questions are not integers (B, L), an id is below 0 or
-                not below `vocabulary_size`, or the index returns wrong candidates.
+                not below `vocabulary_size`, the index returns wrong candidates, or the
+                weights that embed facts changed since the memory was made.
         """
+        self._sentences.check()
         questions = check_questions(questions, self._model.vocabulary_size)
         asked = self._sentences.features(questions)  # (B, ·)
         state = self._finder.question(asked)  # (B, D)

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 
+from keras_attention.losses import SupportingFactLoss
 from keras_attention.models import ClusterHash, LargeMemory, MemNN, WordHash
 from keras_attention.models.memory_networks import memory_files
 
@@ -252,3 +253,52 @@ def test_new_segments_are_on_the_disk_before_the_manifest(tmp_path, monkeypatch)
     )
     network().remember(FACTS).save(path)
     assert steps == ["segment-000001", "m", "replace", "m"]
+
+
+@pytest.mark.backends("torch", "jax", "tensorflow")
+def test_a_memory_does_not_answer_for_a_model_that_was_trained_since():
+    model = network(nonlinear=True)
+    memory = model.remember(FACTS)
+    loss = SupportingFactLoss(margin=0.1)
+    model.compile("sgd", {"facts": loss, "answer": loss})
+    expected = memory.answer(QUESTIONS).facts
+    story = np.tile(FACTS[None, :9], (20, 1, 1))
+    x, y = {"story": story, "question": QUESTIONS}, QUESTIONS[:, 0]
+    model.predict(x, verbose=0)
+    memory.answer(QUESTIONS)  # the weights are the same
+    model.set_weights(model.get_weights())
+    words = model.get_layer("R").words.weights[0]
+    words.assign(words + 1)
+    np.testing.assert_array_equal(memory.answer(QUESTIONS).facts, expected)
+    facts = np.tile(np.array([[3, 5]]), (20, 1))
+    for change in (
+        lambda: model.fit(
+            {**x, "supporting_facts": facts}, {"facts": facts, "answer": y}, verbose=0
+        ),
+        lambda: model.get_layer("O").map.weights[-1].assign_add(np.ones(8)),
+    ):
+        memory = model.remember(FACTS)
+        memory.answer(QUESTIONS)
+        change()
+        for _ in range(2):
+            with pytest.raises(
+                ValueError, match="`model` was trained since the memory"
+            ):
+                memory.answer(QUESTIONS)
+        with pytest.raises(ValueError, match="`model` was trained since the memory"):
+            memory.keys(0, 3)
+        model.remember(FACTS).answer(QUESTIONS)
+
+
+def test_the_digest_is_of_the_facts_and_the_model(tmp_path):
+    model = network()
+    memory, parts = model.remember(FACTS), model.remember(FACTS[:290])
+    other = parts.digest()
+    parts.append(FACTS[290:])
+    assert memory.digest() == parts.digest() != other
+    memory.save(tmp_path / "m")
+    assert LargeMemory.load(tmp_path / "m", model).digest() == memory.digest()
+    assert network().remember(FACTS).digest() != memory.digest()
+    facts = FACTS.copy()
+    facts[151, 1] = 1 + facts[151, 1] % (WORDS - 1)
+    assert model.remember(facts).digest() != memory.digest()
