@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from numbers import Integral
 
 import numpy as np
 
@@ -196,7 +197,8 @@ def _name(number: int) -> str:
 
 
 def _check_count(count: int, name: str = "count") -> None:
-    if not isinstance(count, int) or count < 1:
+    whole = isinstance(count, Integral) and not isinstance(count, bool)
+    if not whole or count < 1:
         raise ValueError(
             f"`{name}` must be a whole number of at least 1. Received: {name}={count!r}"
         )

@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Iterable
+from numbers import Integral
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,8 +47,8 @@ class KnowledgeBase:
             their inverses with a `!` prefix.
 
     Raises:
-        ValueError: There are no facts, or the name of a relation is also the name of an
-            inverse relation.
+        ValueError: There are no facts, the name of a relation is empty, or it is also
+            the name of an inverse relation.
 
     Example:
         ```python
@@ -63,6 +64,12 @@ class KnowledgeBase:
         if not unique:
             raise ValueError("`facts` must hold at least one. Received: facts=[]")
         names = tuple(dict.fromkeys(fact.relation for fact in unique))
+        if "" in names:
+            nameless = next(fact for fact in unique if fact.relation == "")
+            raise ValueError(
+                "Each of `facts` must have a relation with a name, since '' is the "
+                f"padding. Received: {nameless}"
+            )
         inverses = tuple(INVERSE + name for name in names)
         clash = sorted(set(names) & set(inverses))
         if clash:
@@ -277,6 +284,7 @@ def parse(
             f"`separator` must not be empty. Received: separator={separator!r}"
         )
     if isinstance(lines, str):
+        lines = lines.removeprefix("\ufeff")  # a byte order mark
         lines = lines.split("\n")  # `splitlines` also splits inside some names
     facts = []
     for count, line in enumerate(lines, 1):
@@ -305,7 +313,8 @@ def read_lines(path: str | os.PathLike[str]) -> list[str]:
 
 def check_size(name: str, size: int) -> None:
     """Raises a ValueError unless a size is an integer of at least 1."""
-    if not isinstance(size, int) or size < 1:
+    whole = isinstance(size, Integral) and not isinstance(size, bool)
+    if not whole or size < 1:
         raise ValueError(
             f"`{name}` must be a whole number of at least 1. Received: {name}={size!r}"
         )
