@@ -15,12 +15,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
-from numbers import Integral
 
 import numpy as np
 
 from keras_attention.datasets.babi.archive import Example
 from keras_attention.datasets.babi.vectors import Vocabulary
+from keras_attention.datasets.sizes import check_size
 
 
 def with_new_words(vocabulary: Vocabulary, count: int) -> Vocabulary:
@@ -32,7 +32,7 @@ def with_new_words(vocabulary: Vocabulary, count: int) -> Vocabulary:
     Raises:
         ValueError: `count` is below 1.
     """
-    _check_count(count)
+    check_size("count", count)
     return Vocabulary([*vocabulary.words[2:], *(_name(n) for n in range(count))])
 
 
@@ -65,7 +65,7 @@ def number_new_words(
     Raises:
         ValueError: `count` is below 1, or an example has more unknown words.
     """
-    _check_count(count)
+    check_size("count", count)
     numbered = []
     for i, example in enumerate(examples):
         found = new_words_of(example, vocabulary)
@@ -127,8 +127,8 @@ class WordDropout:
     def __init__(
         self, vocabulary_size: int, new_words: int, rate: float = 0.3, seed: int = 0
     ) -> None:
-        _check_count(vocabulary_size, "vocabulary_size")
-        _check_count(new_words, "new_words")
+        check_size("vocabulary_size", vocabulary_size)
+        check_size("new_words", new_words)
         if not 0 <= rate <= 1:
             raise ValueError(f"`rate` must be from 0 to 1. Received: rate={rate!r}")
         self.vocabulary_size = vocabulary_size
@@ -194,11 +194,3 @@ class WordDropout:
 
 def _name(number: int) -> str:
     return f"<new-{number + 1}>"
-
-
-def _check_count(count: int, name: str = "count") -> None:
-    whole = isinstance(count, Integral) and not isinstance(count, bool)
-    if not whole or count < 1:
-        raise ValueError(
-            f"`{name}` must be a whole number of at least 1. Received: {name}={count!r}"
-        )

@@ -8,11 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_attention.datasets.triples.knowledge import (
-    INVERSE,
-    KnowledgeBase,
-    check_size,
-)
+from keras_attention.datasets.sizes import check_size
+from keras_attention.datasets.triples.knowledge import INVERSE, KnowledgeBase
 from keras_attention.datasets.triples.phrases import (
     Phrases,
     participle_of,

@@ -3,12 +3,12 @@
 import os
 from collections import Counter
 from collections.abc import Iterable
-from numbers import Integral
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from keras_attention.datasets.sizes import check_size
 from keras_attention.datasets.triples.facts import Fact as Fact
 from keras_attention.datasets.triples.facts import read_text
 from keras_attention.datasets.triples.ntriples import parse_ntriples
@@ -309,12 +309,3 @@ def read_lines(path: str | os.PathLike[str]) -> list[str]:
         DamagedDataError: A gzipped file is truncated or altered.
     """
     return read_text(path).split("\n")
-
-
-def check_size(name: str, size: int) -> None:
-    """Raises a ValueError unless a size is an integer of at least 1."""
-    whole = isinstance(size, Integral) and not isinstance(size, bool)
-    if not whole or size < 1:
-        raise ValueError(
-            f"`{name}` must be a whole number of at least 1. Received: {name}={size!r}"
-        )
