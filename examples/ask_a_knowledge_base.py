@@ -286,7 +286,7 @@ def train(knowledge, own):
         vectors = session.vectorize([*made, *repeated])
     paths = [q.path for q in made] + [()] * len(repeated)
     inputs, answers = memory.extend(vectors, paths)
-    print(f"training on {len(vectors.answers)} questions, e.g. {made[0].text!r}")
+    print(f"training on {len(vectors.answers)} questions, e.g. {known[0].text!r}")
     model.compile(keras.optimizers.Adam(0.003), keras.losses.CategoricalCrossentropy())
     start = time.perf_counter()
     model.fit(
@@ -336,7 +336,10 @@ def answer(session, text):
         print(f"note: {link.entity} is meant, and not {' or '.join(link.others)}.")
     unknown = session.vocabulary.unknown_words(link.words)
     if unknown:
-        print(f"note: never seen in training: {', '.join(unknown)}")
+        print(
+            "note: these words were never seen in training and are ignored, so the "
+            f"answer may be to another question: {', '.join(unknown)}"
+        )
     found = session.model.predict(vectors.inputs, verbose=0)
     (best,) = triples.decode(found, vectors.entities, knowledge)
     asked = memory.inputs(vectors.inputs["question"])
@@ -352,8 +355,11 @@ def answer(session, text):
         print(f"    … and {len(facts) - SHOWN} more")
     if probability < DOUBT:
         likely = memory.paths[int(read.argmax())]
-        named = " and then ".join(likely)
-        reason = f"the words ask for {named}"
+        inverse = knowledge.relations[-half_of(knowledge) :]
+        named = " and then ".join(
+            f"{name[1:]} (backwards)" if name in inverse else name for name in likely
+        )
+        reason = f"the question seems to ask for {named}"
         if not triples.follow(knowledge, link.entity, likely):
             reason += f", of which there is no fact about {link.entity}"
         print(f"note: this may be no answer: {reason}.")
@@ -413,7 +419,7 @@ def save(session):
     session.vocabulary.save(folder / "vocabulary.txt")
     about = {"relations": session.knowledge.relations, "hops": session.hops}
     (folder / "about.json").write_text(json.dumps(about), "utf-8")
-    print(f"saved in {folder}")
+    print(f"saved in {folder}; to ask without training, add --model {folder}")
 
 
 def load(knowledge):
@@ -426,8 +432,8 @@ def load(knowledge):
     if tuple(about["relations"]) != knowledge.relations:
         sys.exit(
             f"The network in {folder} knows the relations "
-            f"{', '.join(about['relations'][1:])}; these facts have others, or in "
-            "another order. Train without --model."
+            f"{', '.join(about['relations'][1 : len(about['relations']) // 2 + 1])}; "
+            "these facts have others, or in another order. Train without --model."
         )
     model = keras.saving.load_model(folder / "model.keras")
     memory = triples.path_memory(knowledge, model.memory_size, about["hops"])

@@ -9,7 +9,9 @@ entities of the knowledge base: films, people, tags, genres, languages and years
 
 A name as written may fit several entities, for example a part of a name, or a name in
 lower case that is also a tag. Such a question is ambiguous. The linker is right if it
-says so and the film is among its candidates. A link that does not report the other entities counts as wrong, even if the film happens to be the expected one.
+says so and the film is among its candidates. A link that does
+not report the other entities counts as wrong, even if the film happens to be the
+expected one.
 
 With `--questions`, the questions are those of a file instead: each line has a question,
 a tab and the expected name, or several names with `|` between them if the question is

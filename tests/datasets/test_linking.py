@@ -188,6 +188,47 @@ def test_aliases():
             triples.EntityLinker(FILMS, wrong)
 
 
+@pytest.mark.parametrize(
+    ("names", "text", "entity"),
+    [
+        (["[REC]", "REC"], "who directed [[REC]]", "[REC]"),
+        (["[REC]", "REC"], "who directed [REC]", "REC"),
+        (["[REC]"], "who directed [[REC]]", "[REC]"),
+        (["[REC]"], "who directed [REC]", "[REC]"),
+        (["REC"], "who directed [[REC]]", "REC"),
+        (["[REC]", "REC", "[REC] 2"], "who directed [[REC] 2]", "[REC] 2"),
+        (["[REC]", "[REC] 2"], "who directed [REC] 2", "[REC] 2"),
+        (["1984", "A [1984] B"], "who directed [ A [1984] B ]", "A [1984] B"),
+        (["A]B", "A"], "who directed [A]B]", "A]B"),
+    ],
+)
+def test_names_that_have_brackets(names, text, entity):
+    link = triples.EntityLinker([*names, "Heat"]).link(text)
+    assert (link.entity, link.by) == (entity, "brackets")
+    if names != ["REC"]:
+        assert link.words == ("who", "directed", triples.ENTITY)
+
+
+def test_generated_questions_about_names_with_brackets():
+    films = {"[REC]": "Paco", "REC": "Ann", "A [B] C": "Bo", "B": "Cy"}
+    facts = [triples.Fact(film, "directed_by", name) for film, name in films.items()]
+    knowledge = triples.KnowledgeBase(facts)
+    linker = triples.EntityLinker(knowledge.entities)
+    asked = set()
+    for question in triples.generate_questions(knowledge, 100, other_words=0.2):
+        entity = linker.link(question.text).entity
+        path = [knowledge.relations.index(relation) for relation in question.path]
+        ends = triples.path_ends(knowledge, entity, path)
+        assert tuple(knowledge.entities[end] for end in ends) == question.answers
+        asked.add(entity)
+    assert asked == {*knowledge.entities}
+
+
+def test_entities_are_not_one_string():
+    with pytest.raises(ValueError, match=r"`entities` must hold names, .*'Heat'"):
+        triples.EntityLinker("Heat")
+
+
 def test_preferred_entities():
     known = ["Wind", "wind", "E.T. the Extra-Terrestrial", "E.T.", "Tom Hanks", "Big"]
     known += ["guitar", "The Guitar"]

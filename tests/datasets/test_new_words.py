@@ -81,8 +81,40 @@ def test_errors():
         babi.WordDropout(5, 0)
     with pytest.raises(ValueError, match="`rate` must be from 0 to 1"):
         babi.WordDropout(5, 2, rate=1.5)
-    x = np.full((1, 1, 1), 5)
-    with pytest.raises(
-        ValueError, match=r"must hold known words, below 5\. Received: 5"
-    ):
-        babi.WordDropout(5, 2)(x, x[0], x[0, 0])
+
+
+@pytest.mark.parametrize("index", [5, -1])
+@pytest.mark.parametrize("wrong", ["story", "question", "answers"])
+def test_indices_that_are_no_known_words_are_refused(wrong, index):
+    inputs = {
+        "story": np.full((1, 1, 2), 3),
+        "question": np.full((1, 2), 3),
+        "answers": np.full(1, 3),
+    }
+    dropout = babi.WordDropout(5, 2)
+    message = f"`{wrong}` must hold known words, at least 0 .* 5. Received: {index}"
+    with pytest.raises(ValueError, match=message):
+        dropout(**{**inputs, wrong: np.full_like(inputs[wrong], index)})
+    with pytest.raises(ValueError, match=f"`{wrong}` must hold integers"):
+        dropout(**{**inputs, wrong: inputs[wrong] * 1.0})
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size", "wider"),
+    [("uint8", 250, "uint16"), ("int8", 120, "int16"), ("int8", 112, "int8")],
+)
+def test_new_indices_do_not_wrap_around(dtype, size, wider):
+    story = np.arange(2, 14).reshape(1, 3, 4)
+    question, answers = np.array([[2, 3]]), np.array([13])
+    expected = babi.WordDropout(size, 16, rate=1.0)(story, question, answers)
+    narrow = story.astype(dtype), question.astype("int32"), answers.astype(dtype)
+    found = babi.WordDropout(size, 16, rate=1.0)(*narrow)
+    assert [x.dtype for x in found] == [wider, "int32", wider]
+    for x, y in zip(found, expected):
+        np.testing.assert_array_equal(x, y)
+    assert found[0].min() >= size
+
+
+def test_no_examples():
+    x = np.zeros((0, 3, 4), "int32")
+    assert babi.WordDropout(5, 2)(x, x[:, 0], x[:, 0, 0])[0].shape == (0, 3, 4)

@@ -43,7 +43,18 @@ def test_a_header_is_found_or_told():
     message = r"mine, line 1 is read as a fact, .*names: painting, attribute, what\. If"
     with pytest.warns(UserWarning, match=message):
         assert triples.parse_csv(text, source="mine")[1:] == FACTS
-    assert len(triples.parse_csv("head,relation,tail\na,b,c", header=False)) == 2
+    text = "value,property,entity\na,b,c"
+    assert triples.parse_csv(text) == [Fact("c", "b", "a")]
+    assert triples.parse_csv(text, header=True) == [Fact("c", "b", "a")]
+    as_facts = [Fact("value", "property", "entity"), Fact("a", "b", "c")]
+    assert triples.parse_csv(text, header=False) == as_facts
+
+
+def test_a_byte_order_mark_is_ignored():
+    text = "\ufeffsubject,relation,object\nThe Mill,painted by,Ann Lee\n"
+    assert triples.parse_csv(text) == FACTS[:1]
+    text = '\ufeff"The Mill";painted by;Ann Lee'
+    assert triples.parse_csv(text, header=False) == FACTS[:1]
 
 
 @pytest.mark.parametrize(

@@ -130,6 +130,11 @@ def test_templates_and_other_words(knowledge):
         ({"count": 0}, "`count` must be a whole number of at least 1"),
         ({"other_words": 2}, "`other_words` must be a probability"),
         ({"templates": {"colour": "{}"}}, "`templates` must have .* year, .*'colour'"),
+        ({"other_words": "a"}, "`other_words` must be .*other_words='a'"),
+        ({"count": True}, "`count` must be a whole number .*count=True"),
+        ({"templates": {"year": "who {x} {}"}}, "without other braces.*'who {x} {}'"),
+        ({"templates": {"year": "who { {}"}}, "without other braces.*'who { {}'"),
+        ({"templates": {"year": [7]}}, "must be text with .*templates.'year'.=7"),
         ({"templates": {"year": "when"}}, "one '{}' in place .*: templates.'year'.='w"),
     ],
 )

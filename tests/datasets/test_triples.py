@@ -46,6 +46,7 @@ def test_parse():
     assert triples.parse(TEXT.replace("|", "\t"), "\t") == facts
     assert triples.parse(TEXT.replace("|", " ||| "), "|||") == facts
     assert triples.parse("\n \n") == []
+    assert triples.parse("\ufeff" + TEXT) == facts
     # Some names hold what Python's splitlines takes for the end of a line.
     assert triples.parse("a\x85b|r|c\u2028d\r\n")[0].subject == "a\x85b"
 
@@ -194,6 +195,10 @@ def test_a_fact_of_an_entity_with_itself():
         (lambda k: k.around("The Mill", 0), "`hops` must be .* Received: hops=0"),
         (lambda k: k.around("The Mill", 1, 2.5), "`size` must .* Received: size=2.5"),
         (lambda k: triples.KnowledgeBase([]), "`facts` must hold at least one"),
+        (
+            lambda k: triples.KnowledgeBase([("a", "r", "b"), ("a", "", "c")]),
+            "must have a relation with a name.* Received: Fact.*object='c'",
+        ),
         (
             lambda k: triples.KnowledgeBase(triples.parse("a|r|b\nb|!r|a")),
             "named as another's inverse.* Received: relation='!r'",

@@ -20,6 +20,7 @@ import numpy as np
 
 from keras_attention.datasets.babi.archive import Example
 from keras_attention.datasets.babi.vectors import Vocabulary
+from keras_attention.datasets.sizes import check_size
 
 
 def with_new_words(vocabulary: Vocabulary, count: int) -> Vocabulary:
@@ -31,7 +32,7 @@ def with_new_words(vocabulary: Vocabulary, count: int) -> Vocabulary:
     Raises:
         ValueError: `count` is below 1.
     """
-    _check_count(count)
+    check_size("count", count)
     return Vocabulary([*vocabulary.words[2:], *(_name(n) for n in range(count))])
 
 
@@ -64,7 +65,7 @@ def number_new_words(
     Raises:
         ValueError: `count` is below 1, or an example has more unknown words.
     """
-    _check_count(count)
+    check_size("count", count)
     numbered = []
     for i, example in enumerate(examples):
         found = new_words_of(example, vocabulary)
@@ -126,8 +127,8 @@ class WordDropout:
     def __init__(
         self, vocabulary_size: int, new_words: int, rate: float = 0.3, seed: int = 0
     ) -> None:
-        _check_count(vocabulary_size, "vocabulary_size")
-        _check_count(new_words, "new_words")
+        check_size("vocabulary_size", vocabulary_size)
+        check_size("new_words", new_words)
         if not 0 <= rate <= 1:
             raise ValueError(f"`rate` must be from 0 to 1. Received: rate={rate!r}")
         self.vocabulary_size = vocabulary_size
@@ -146,20 +147,26 @@ class WordDropout:
             answers: (N,) integers.
 
         Returns:
-            The story, question and answers after the replacement.
+            The story, question and answers after the replacement. Their dtypes are
+            those of the arguments, or wider if these cannot hold the new indices.
 
         Raises:
             ValueError: An index is not that of a known word.
         """
         size, count = self.vocabulary_size, len(story)
         flat = story.reshape(count, math.prod(story.shape[1:]))
-        texts = np.concatenate([flat, question], axis=1)
-        largest = max(texts.max(initial=0), answers.max(initial=0))
-        if largest >= size:
-            raise ValueError(
-                f"`story`, `question` and `answers` must hold known words, below "
-                f"{size}. Received: {largest}"
-            )
+        for name, x in (("story", story), ("question", question), ("answers", answers)):
+            if x.dtype.kind not in "iu":
+                raise ValueError(
+                    f"`{name}` must hold integers. Received: dtype={x.dtype}"
+                )
+            for index in (x.min(initial=0), x.max(initial=0)):
+                if not 0 <= index < size:
+                    raise ValueError(
+                        f"`{name}` must hold known words, at least 0 and below {size}. "
+                        f"Received: {index}"
+                    )
+        texts = np.concatenate([flat, question], axis=1, dtype="int64")
         rows = np.arange(count)[:, None]
         chance = np.full((count, size), 2.0)
         chance[rows, texts] = self._generator.random((count, size))[rows, texts]
@@ -169,20 +176,21 @@ class WordDropout:
         dropped = (chance < self.rate) & (rank < self.new_words)
         slots = self._generator.random((count, self.new_words)).argsort(axis=1)
         numbers = size + slots[rows, np.minimum(rank, self.new_words - 1)]
-        new = np.where(dropped, numbers, np.arange(size)).astype(story.dtype)
+        new = np.where(dropped, numbers, np.arange(size))
+        last = size + self.new_words - 1
+
+        def renumbered(x: np.ndarray, rows: np.ndarray) -> np.ndarray:
+            found = np.take_along_axis(new, rows.astype("int64"), axis=1)
+            fits = np.iinfo(x.dtype).max >= last
+            wider = np.promote_types(x.dtype, np.min_scalar_type(last))
+            return found.reshape(x.shape).astype(x.dtype if fits else wider)
+
         return (
-            np.take_along_axis(new, flat, axis=1).reshape(story.shape),
-            np.take_along_axis(new, question, axis=1),
-            np.take_along_axis(new, answers[:, None], axis=1)[:, 0],
+            renumbered(story, flat),
+            renumbered(question, question),
+            renumbered(answers, answers[:, None]),
         )
 
 
 def _name(number: int) -> str:
     return f"<new-{number + 1}>"
-
-
-def _check_count(count: int, name: str = "count") -> None:
-    if not isinstance(count, int) or count < 1:
-        raise ValueError(
-            f"`{name}` must be a whole number of at least 1. Received: {name}={count!r}"
-        )

@@ -1,16 +1,15 @@
 """Questions about a user's own relations, generated from the names of the relations."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
 
-from keras_attention.datasets.triples.knowledge import (
-    INVERSE,
-    KnowledgeBase,
-    check_size,
-)
+from keras_attention.datasets.sizes import check_size
+from keras_attention.datasets.triples.knowledge import INVERSE, KnowledgeBase
 from keras_attention.datasets.triples.phrases import (
     Phrases,
     participle_of,
@@ -72,7 +71,8 @@ def generate_questions(
 
     Raises:
         ValueError: A size is below 1, `hops` is above 2, `other_words` is not a
-            probability, a template is for an unknown relation or has no `{}`.
+            probability, a template is for an unknown relation or has not one `{}` as
+            its only braces.
 
     Example:
         ```python
@@ -85,7 +85,7 @@ def generate_questions(
     check_size("hops", hops)
     if hops > 2:
         raise ValueError(f"`hops` must be 1 or 2. Received: hops={hops}")
-    if not 0 <= other_words <= 1:
+    if not isinstance(other_words, Real) or not 0 <= other_words <= 1:
         raise ValueError(
             "`other_words` must be a probability from 0 to 1. Received: "
             f"other_words={other_words!r}"
@@ -140,9 +140,11 @@ def _phrases(
             )
         own = (more,) if isinstance(more, str) else tuple(more)
         for template in own:
-            if template.count("{}") != 1:
+            braces = re.findall("[{}]+", template) if isinstance(template, str) else []
+            if braces != ["{}"]:
                 raise ValueError(
-                    "Each of `templates` must have one '{}' in place of the entity. "
+                    "Each of `templates` must be text with one '{}' in place of the "
+                    "entity, and without other braces. "
                     f"Received: templates[{relation!r}]={template!r}"
                 )
         made = phrases[relation]

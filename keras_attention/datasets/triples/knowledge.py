@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_attention.datasets.sizes import check_size
 from keras_attention.datasets.triples.facts import Fact as Fact
 from keras_attention.datasets.triples.facts import read_text
 from keras_attention.datasets.triples.ntriples import parse_ntriples
@@ -46,8 +47,8 @@ class KnowledgeBase:
             their inverses with a `!` prefix.
 
     Raises:
-        ValueError: There are no facts, or the name of a relation is also the name of an
-            inverse relation.
+        ValueError: There are no facts, the name of a relation is empty, or it is also
+            the name of an inverse relation.
 
     Example:
         ```python
@@ -63,6 +64,12 @@ class KnowledgeBase:
         if not unique:
             raise ValueError("`facts` must hold at least one. Received: facts=[]")
         names = tuple(dict.fromkeys(fact.relation for fact in unique))
+        if "" in names:
+            nameless = next(fact for fact in unique if fact.relation == "")
+            raise ValueError(
+                "Each of `facts` must have a relation with a name, since '' is the "
+                f"padding. Received: {nameless}"
+            )
         inverses = tuple(INVERSE + name for name in names)
         clash = sorted(set(names) & set(inverses))
         if clash:
@@ -277,6 +284,7 @@ def parse(
             f"`separator` must not be empty. Received: separator={separator!r}"
         )
     if isinstance(lines, str):
+        lines = lines.removeprefix("\ufeff")  # a byte order mark
         lines = lines.split("\n")  # `splitlines` also splits inside some names
     facts = []
     for count, line in enumerate(lines, 1):
@@ -301,11 +309,3 @@ def read_lines(path: str | os.PathLike[str]) -> list[str]:
         DamagedDataError: A gzipped file is truncated or altered.
     """
     return read_text(path).split("\n")
-
-
-def check_size(name: str, size: int) -> None:
-    """Raises a ValueError unless a size is an integer of at least 1."""
-    if not isinstance(size, int) or size < 1:
-        raise ValueError(
-            f"`{name}` must be a whole number of at least 1. Received: {name}={size!r}"
-        )

@@ -66,10 +66,11 @@ class Link(NamedTuple):
 class EntityLinker:
     """Finds the entity that a question is about.
 
-    Brackets, as in MetaQA, reveal the entity. Otherwise, the linker searches for names
-    in the question. Case, accents, hyphens, marks, possessive endings, the article at
-    the start of a name, a year in brackets, and the way in which numerals are written
-    do not matter, but decide between names that are otherwise equal.
+    Brackets, as in MetaQA, reveal the entity; its name may itself have brackets, as in
+    "who directed [[REC]]". Otherwise, the linker searches for names in the question.
+    Case, accents, hyphens, marks, possessive endings, the article at the start of a
+    name, a year in brackets, and the way in which numerals are written do not matter,
+    but decide between names that are otherwise equal.
 
     - Names that a capital letter, quotation marks or a possessive ending mark have
       priority, then names with more letters. Ordinary words of questions, such as
@@ -88,8 +89,8 @@ class EntityLinker:
             knowledge base of films. Where several entities fit, these have priority.
 
     Raises:
-        ValueError: An alias is empty, or stands for an unknown entity; `prefer` has an
-            unknown entity.
+        ValueError: `entities` is one string; an alias is empty, or stands for an
+            unknown entity; `prefer` has an unknown entity.
 
     Example:
         ```python
@@ -107,6 +108,11 @@ class EntityLinker:
         aliases: Mapping[str, str | Iterable[str]] | None = None,
         prefer: Iterable[str] = (),
     ) -> None:
+        if isinstance(entities, str):
+            raise ValueError(
+                "`entities` must hold names, not be one name. Received: "
+                f"entities={entities!r}"
+            )
         self._known = set(entities)
         self._prefer = frozenset([prefer] if isinstance(prefer, str) else prefer)
         unknown = sorted(self._prefer - self._known)
@@ -140,6 +146,9 @@ class EntityLinker:
             UnknownEntityError: The name in brackets is unknown, the question has
                 several pairs of brackets, or it has neither brackets nor a known name.
         """
+        link = self._with_brackets(text)
+        if link is not None:
+            return link
         marked = _BRACKETS.findall(text)
         if not marked:
             return self._by_name(unicodedata.normalize("NFC", text))
@@ -157,6 +166,27 @@ class EntityLinker:
             )
         before, after = _BRACKETS.split(text)[::2]
         return Link(name, (*tokenize(before), ENTITY, *tokenize(after)), "brackets")
+
+    def _with_brackets(self, text: str) -> Link | None:
+        """Links the name between the first "[" and the last "]".
+
+        The name itself may have brackets. They need no outer pair if they mark no other
+        entity: "[REC]" is the film "REC" if there is one, and otherwise "[REC]".
+        """
+        start, end = text.find("["), text.rfind("]") + 1
+        if start < 0 or end <= start:
+            return None
+        name, whole = text[start + 1 : end - 1].strip(), text[start:end]
+        if name not in self._known:
+            if whole not in self._known:
+                return None
+            # The text may have a longer name, such as "[REC] 2".
+            longer = [n for n in self._known if whole in n and n in text]
+            name = max(longer, key=len)
+            start = text.index(name)
+            end = start + len(name)
+        words = (*tokenize(text[:start]), ENTITY, *tokenize(text[end:]))
+        return Link(name, words, "brackets")
 
     def _by_name(self, text: str) -> Link:
         question = Question(text)

@@ -109,9 +109,8 @@ class NameIndex:
     ) -> list[Spelling]:
         """Returns the spellings with these words next to each other, or in any order.
 
-        Another order counts only if no spelling has this one, and not if `in_order` is
-        true. The last word may
-        have a possessive ending.
+        Words in another order match only if no spelling has this order and `in_order`
+        is false. The last word may have a possessive ending.
         """
         by_word, lines = self._parts
         keys = numbered([word.key for word in words])

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_attention.datasets.triples.knowledge import KnowledgeBase, check_size
+from keras_attention.datasets.sizes import check_size
+from keras_attention.datasets.triples.knowledge import KnowledgeBase
 from keras_attention.datasets.triples.paths import path_ends
 from keras_attention.datasets.triples.vectors import Vectors
 

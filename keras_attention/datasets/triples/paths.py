@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from keras_attention.datasets.triples.knowledge import KnowledgeBase, check_size
+from keras_attention.datasets.sizes import check_size
+from keras_attention.datasets.triples.knowledge import KnowledgeBase
 
 
 class FoundPath(NamedTuple):

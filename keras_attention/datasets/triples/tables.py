@@ -36,14 +36,14 @@ def parse_csv(
     name becomes a space.
 
     Args:
-        text: The table.
+        text: The table. A byte order mark at its start is ignored.
         separator: The separator of the columns; None to find it in the first row, as
             the one of `,`, `;`, tab and `|` that gives three columns.
         header: Whether the first row names the columns. None: it does if it holds one
             of the names subject, head or entity, one of relation, predicate or
             property, and one of object, tail or value, in any order. A header may
-            name more columns, which are ignored. Without these names, the order is
-            subject, relation, object.
+            name more columns, which are ignored. Without these names, or if False, the
+            order is subject, relation, object.
         source: The name of the text in error messages, for example its file name.
 
     Returns:
@@ -65,11 +65,12 @@ def parse_csv(
             "`separator` must be one character, or None to find it. Received: "
             f"separator={separator!r}"
         )
+    text = text.removeprefix("\ufeff")  # a byte order mark
     rows = _rows(text, separator or _separator(text, header, source), source)
     first = next(rows, None)
     if first is None:
         return []
-    order = _order(first.fields)
+    order = None if header is False else _order(first.fields)
     is_header = order is not None if header is None else header
     facts = [] if is_header else [_fact(first, (0, 1, 2), 3, source)]
     width = len(first.fields) if is_header else 3

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.datasets.babi import Vocabulary
-from keras_attention.datasets.triples.knowledge import KnowledgeBase, check_size
+from keras_attention.datasets.sizes import check_size
+from keras_attention.datasets.triples.knowledge import KnowledgeBase
 from keras_attention.datasets.triples.linking import (
     EntityLinker,
     Link,

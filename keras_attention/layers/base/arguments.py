@@ -13,9 +13,18 @@ from keras_attention.numerics import normalizers
 
 def positive(name: str, value: int) -> int:
     """Returns `value` as an integer of at least 1, or raises a ValueError."""
+    return _at_least(1, name, value)
+
+
+def natural(name: str, value: int) -> int:
+    """Returns `value` as an integer of at least 0, or raises a ValueError."""
+    return _at_least(0, name, value)
+
+
+def _at_least(least: int, name: str, value: int) -> int:
     whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not whole or value < 1:
-        rule = "at least 1" if whole else "a whole number"
+    if not whole or value < least:
+        rule = f"at least {least}" if whole else "a whole number"
         raise ValueError(
             f"The argument `{name}` must be {rule}. Received: {name}={value!r}"
         )

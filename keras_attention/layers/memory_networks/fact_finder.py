@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.arguments import natural, positive
 from keras_attention.layers.base.checked import check_ids, is_checkable
 from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.layers.memory_networks.context_vectors import (
@@ -141,7 +141,7 @@ class FactFinder(Configured, keras.layers.Layer):
         self.time = time
         self.nonlinear = nonlinear
         self.hop_versions = hop_versions
-        self.new_words = new_words and positive("new_words", new_words)
+        self.new_words = natural("new_words", new_words)
         self.exact_match = exact_match
         self.question = block(self, "question")
         self.candidate = block(self, "candidate")
@@ -238,11 +238,13 @@ class FactFinder(Configured, keras.layers.Layer):
         facts, found = [], []
         for hop in range(self.supports):
             query = self.embed(state)  # (B, D)
-            similar = ops.matmul(keys, ops.expand_dims(query, 2))[:, :, 0]  # (B, M)
+            # s_O of x and each memory, (B, M)
+            similar = ops.matmul(keys, ops.expand_dims(query, 2))[:, :, 0]
             weights = self.weights_of_time(query)
             if training and supporting_facts is not None:
                 taken = ops.cast(supporting_facts[:, hop], "int32")  # (B,)
             else:
+                # o, the argmax of s_O and the ages
                 taken = ranking.one_pass(similar, weights, x, times, free)
             done = ops.logical_or(done, taken < 0)
             taken = ops.where(done, slots - 1, taken)
@@ -259,7 +261,7 @@ class FactFinder(Configured, keras.layers.Layer):
             free = ops.logical_and(free, ops.arange(slots) != taken[:, None])
             if hop + 1 < self.supports:
                 sentence = sentences(memory, taken[:, None])[:, 0]
-                state = self.add(state, hop, sentence, vectors)
+                state = self.add(state, hop, sentence, vectors)  # [x, m_o]
                 if self.exact_match:
                     matches = self.match(memory, sentence, hop + 1, vectors)
                     records = records + matches

@@ -117,9 +117,10 @@ class Segmenter(Configured, keras.layers.Layer):
             segments and −1 for others.
 
         Raises:
-            ValueError: if there are no segments, or one has no words.
+            ValueError: if there are no segments, one has no words, or a word is not a
+                whole number of at least 1.
         """
-        known = [np.asarray(segment, "int32") for segment in segments]
+        known = [np.asarray(segment) for segment in segments]
         if not known or not all(
             segment.ndim == 1 and len(segment) for segment in known
         ):
@@ -127,6 +128,14 @@ class Segmenter(Configured, keras.layers.Layer):
                 "`segments` must be lists of one word or more. Received: segments="
                 f"{[segment.tolist() for segment in known][:5]}"
             )
+        for n, segment in enumerate(known):
+            name = f"segments[{n}]"
+            if segment.dtype.kind not in "iuf":
+                raise ValueError(
+                    f"`{name}` must hold integers. Received: {name}={segment.tolist()}"
+                )
+            check_ids(name, segment, 2**31, least=1)
+        known = [segment.astype("int32") for segment in known]
         longest = max(map(len, known))
         rows, labels = [], []
         for segment in known:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.arguments import natural, positive
 from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.layers.memory_networks.memory_writer import shifted
 from keras_attention.numerics import masks
@@ -79,7 +79,7 @@ class SentenceFeatures(Configured, keras.layers.Layer):
         self.vocabulary_size = positive("vocabulary_size", vocabulary_size)
         self.ngrams = positive("ngrams", ngrams)
         self.buckets = positive("buckets", buckets)
-        self.new_words = new_words and positive("new_words", new_words)
+        self.new_words = natural("new_words", new_words)
         if vocabulary_size * buckets >= 2**30:
             raise ValueError(
                 "`vocabulary_size` times `buckets` must be below 2³⁰. Received: "

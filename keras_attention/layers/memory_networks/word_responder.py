@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.arguments import natural, positive
 from keras_attention.layers.base.checked import check_ids, is_checkable
 from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.layers.memory_networks.context_vectors import (
@@ -106,7 +106,7 @@ class WordResponder(Configured, keras.layers.Layer):
         self.supports = positive("supports", supports)
         self.nonlinear = nonlinear
         self.hop_versions = hop_versions
-        self.new_words = new_words and positive("new_words", new_words)
+        self.new_words = natural("new_words", new_words)
         self.exact_match = exact_match
         self.question = block(self, "question")
         self.found = found_blocks(self, supports)

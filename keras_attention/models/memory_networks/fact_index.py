@@ -48,7 +48,7 @@ class FactIndex:
         self._starts = np.searchsorted(self.keys, np.arange(self.size + 1))
 
     def about(self, entities: np.ndarray, start: int) -> np.ndarray:
-        """Returns the sorted facts about `entities` that lead not back to `start`."""
+        """Returns sorted facts about `entities` that do not lead back to `start`."""
         low = self._starts[entities]
         counts = self._starts[entities + 1] - low
         ends = np.cumsum(counts)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.arguments import number, positive
 from keras_attention.models.memory_networks.fact_index import (
     FactIndex,
     Memories,
@@ -18,6 +18,7 @@ from keras_attention.models.memory_networks.fact_index import (
 )
 from keras_attention.models.memory_networks.hop_answers import HopAnswers
 from keras_attention.models.memory_networks.hop_graph import LENGTH, hop_graph
+from keras_attention.models.memory_networks.key_value_memnn import KeyValueMemNN
 from keras_attention.models.memory_networks.sentence_keys import to_numpy
 
 BATCH = 64  # questions per call of the graph
@@ -64,8 +65,9 @@ class HopReader:
             answers.
 
     Raises:
-        ValueError: if the facts are not such integers, have more relations than the
-            model, `memory_size` is below 1, or `share` is not between 0 and 1.
+        ValueError: if the model is not a `KeyValueMemNN`, the facts are not such
+            integers, have more relations than the model, `memory_size` is below 1, or
+            `share` is not between 0 and 1.
 
     Example:
 
@@ -88,15 +90,20 @@ class HopReader:
         memory_size: int | None = None,
         share: float = 0.1,
     ) -> None:
+        if not isinstance(model, KeyValueMemNN):
+            raise ValueError(
+                "`model` must be a `KeyValueMemNN`. Received: a model of the class "
+                f"{type(model).__name__}"
+            )
         if memory_size is not None:
-            positive("memory_size", memory_size)
-        if not isinstance(share, (int, float)) or not 0 <= share <= 1:
+            memory_size = positive("memory_size", memory_size)
+        if not 0 <= number("share", share) <= 1:
             raise ValueError(
                 f"`share` must be a number from 0 to 1. Received: share={share!r}"
             )
         self.model = model
         self.memory_size = model.memory_size if memory_size is None else memory_size
-        self.share = share
+        self.share = float(share)
         self.index = FactIndex(facts, model.relations)
         self.network, self._states = hop_graph(model, self.memory_size)
 
@@ -118,8 +125,7 @@ class HopReader:
                 `top` is below 1.
         """
         questions, starts = self._checked(questions, starts)
-        if not isinstance(top, int) or top < 1:
-            raise ValueError(f"`top` must be at least 1. Received: top={top!r}")
+        top = positive("top", top)
         parts = [
             self._answer(questions[i : i + CHUNK], starts[i : i + CHUNK], top)
             for i in range(0, len(questions), CHUNK)
@@ -203,14 +209,14 @@ class HopReader:
     def _answer(
         self, questions: np.ndarray, starts: np.ndarray, top: int
     ) -> tuple[np.ndarray, ...]:
-        number, hops, size = len(questions), self.model.hops, self.memory_size
-        memories = Memories(self.index, number, hops, size)
-        scores = np.full((number, hops, size), -np.inf)
-        cut = np.zeros((number, hops), "int64")
+        count, hops, size = len(questions), self.model.hops, self.memory_size
+        memories = Memories(self.index, count, hops, size)
+        scores = np.full((count, hops, size), -np.inf)
+        cut = np.zeros((count, hops), "int64")
         for hop in range(hops):
             weights, features, codes = self._read(memories.inputs(questions))
             keys = self._relation_scores(features[:, hop], own=hop == 0)  # (N, R)
-            for n in range(number):
+            for n in range(count):
                 if hop:
                     reached, bonus = self._reached(
                         memories.entities[n, hop - 1],
@@ -229,10 +235,10 @@ class HopReader:
         found = self._read(memories.inputs(questions))[0][:, -1]  # (N, M + 2)
         found[:, :2] = 0  # neither padding nor the question's own entity
         order = np.argsort(-found, axis=1, kind="stable")[:, :top]  # (N, K)
-        rows = np.arange(number)[:, None]
+        rows = np.arange(count)[:, None]
         probabilities = found[rows, order]
         entities = np.where(probabilities > 0, memories.entities[rows, -1, order], -1)
-        facts = np.full((number, hops), -1, "int64")
+        facts = np.full((count, hops), -1, "int64")
         for row in np.flatnonzero(entities[:, 0] >= 0).tolist():
             facts[row] = memories.chain(row, int(order[row, 0]), scores[row])
         read = (memories.values > 0).sum(-1)

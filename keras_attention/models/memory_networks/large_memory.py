@@ -111,7 +111,7 @@ class LargeMemory:
         self._stored = stored
 
     def _set_segments(self, segments: list[np.ndarray]) -> None:
-        self._segments = segments  # of consecutive facts, (n, L)
+        self._segments = segments  # of consecutive facts, (N, L)
         self._starts = np.cumsum([0, *map(len, segments)])
         self._digest: str | None = None
 

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.arguments import natural, positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.memory_networks.fact_finder import FactFinder
 from keras_attention.layers.memory_networks.memory_writer import MemoryWriter
@@ -130,6 +130,7 @@ class MemNN(ConfiguredModel):
         **kwargs: Any,
     ) -> None:
         positive("supports", supports)
+        new_words = natural("new_words", new_words)
         story = keras.Input((None, None), dtype="int32", name="story")  # (B, M, L)
         question = keras.Input((None,), dtype="int32", name="question")  # (B, L)
         supporting = keras.Input(

@@ -212,7 +212,7 @@ def _fold(
 
 def _combined(parts: State, is_hard: bool) -> State:
     """Combines the states of all devices, whose axis 0 counts the devices."""
-    greatest, total, sums = parts  # (n, T, 1), (n, T, 1), (n, T, D)
+    greatest, total, sums = parts  # one of each per device
     top = ops.max(greatest, axis=0)
     if is_hard:  # the first pattern with the largest score
         share = ops.cast(normalizers.first_largest(greatest, 0), sums.dtype)

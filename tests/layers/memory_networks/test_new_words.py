@@ -194,5 +194,5 @@ def test_errors():
     for name in ("vocabulary_size", "new_words"):
         with pytest.raises(ValueError, match=f"`{name}` must be at least 1"):
             WordContexts(**{"vocabulary_size": 3, "new_words": 2, name: 0})
-    with pytest.raises(ValueError, match="`new_words` must be at least 1"):
+    with pytest.raises(ValueError, match="`new_words` must be at least 0"):
         WordResponder(5, 3, 2, new_words=-1)

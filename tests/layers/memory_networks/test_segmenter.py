@@ -69,6 +69,12 @@ def test_errors():
         Segmenter.candidates([[1], []])
     with pytest.raises(ValueError, match="`segments` must be lists of one word"):
         Segmenter.candidates([])
+    for bad in ([1.7, 2], [1, 0], [2, -1], [1, 2**31], [float("nan")]):
+        with pytest.raises(ValueError, match=r"`segments\[1\]` must hold ids of at le"):
+            Segmenter.candidates([[1], bad])
+    for wrong in (["a"], [True]):
+        with pytest.raises(ValueError, match=r"`segments\[0\]` must hold integers"):
+            Segmenter.candidates([wrong])
     model = Segmenter(5, 2)
     with pytest.raises(ValueError, match="`words` must have rank 1"):
         model.segment([[1, 2]])

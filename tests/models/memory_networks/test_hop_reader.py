@@ -6,7 +6,7 @@ import pytest
 from keras import ops
 
 from keras_attention.datasets import triples
-from keras_attention.models import HopReader, KeyValueMemNN
+from keras_attention.models import HopReader, KeyValueMemNN, MemNN
 
 WORDS, RELATIONS, ENTITIES, D, L = 17, 7, 23, 3, 5
 TRAINS = keras.config.backend() in ("jax", "tensorflow", "torch")
@@ -151,6 +151,16 @@ def test_one_hop_reads_as_the_model_does():
     np.testing.assert_allclose(found[:, 1], array(model(inputs)), atol=1e-6)
 
 
+def test_sizes_may_be_numpy_numbers():
+    model, facts = network(2, 4), some_facts()
+    plain = HopReader(model, facts, 3, share=0.5)
+    same = HopReader(model, facts, np.int64(3), share=np.float32(0.5))
+    questions, starts = some_questions()
+    expected = plain.answer(questions, starts, top=2)
+    for x, y in zip(same.answer(questions, starts, top=np.int64(2)), expected):
+        np.testing.assert_array_equal(x, y)
+
+
 def test_memories_along_a_path():
     facts = np.array(
         [[0, 1, 1], [0, 1, 2], [0, 2, 3], [1, 3, 4], [2, 3, 4], [2, 3, 0], [3, 3, 5]]
@@ -277,6 +287,14 @@ def two_hops():
         ),
         (lambda m, r: HopReader(m, np.array([[0, 1, -1]])), "must not be negative"),
         (lambda m, r: HopReader(m, some_facts(), share=2), "`share` must be .*share=2"),
+        (
+            lambda m, r: HopReader(m, some_facts(), share="a"),
+            "`share` must be a number",
+        ),
+        (
+            lambda m, r: HopReader(MemNN(WORDS, D), some_facts()),
+            "`model` must be a `KeyValueMemNN`. Received: .* MemNN",
+        ),
         (lambda m, r: HopReader(m, some_facts(), 0), "`memory_size` must be at least"),
         (lambda m, r: r.answer(np.ones(3, int), np.zeros(3, int)), "`questions` must"),
         (lambda m, r: r.answer(np.ones((0, 3), int), np.zeros(0, int)), "at least one"),
@@ -287,6 +305,10 @@ def two_hops():
         (
             lambda m, r: r.answer(np.ones((1, 3), int), np.zeros(1, int), top=0),
             "`top` must be at least 1. Received: top=0",
+        ),
+        (
+            lambda m, r: r.answer(np.ones((1, 3), int), np.zeros(1, int), top=True),
+            "`top` must be a whole number. Received: top=True",
         ),
         (
             lambda m, r: r.along(np.ones((1, 3), int), np.zeros(1, int), [[1]], [[2]]),

@@ -297,6 +297,12 @@ def test_time_tells_facts_of_the_same_words_apart():
         ({"embedding_dim": 0}, "`embedding_dim` must be at least 1"),
         ({"supports": 0}, "`supports` must be at least 1. Received: supports=0"),
         ({"ngrams": 0}, "`ngrams` must be at least 1"),
+        (
+            {"new_words": None},
+            "`new_words` must be a whole number.*=None",
+        ),
+        ({"new_words": 0.0}, "`new_words` must be a whole number"),
+        ({"new_words": -1}, "`new_words` must be at least 0"),
     ],
 )
 def test_bad_arguments(arguments, message):
