@@ -83,9 +83,10 @@ def checked_candidates(
         or (found[:1] < 0).any()
         or (found[-1:] >= size).any()
     ):
+        number = f", at least {least} of them" if least else ""
         raise ValueError(
-            f"`index.candidates` must return None or at least {least} integers in "
-            f"ascending order, without duplicates, from 0 to {size - 1}. Received: "
-            f"an array of shape {found.shape} and dtype {found.dtype}"
+            "`index.candidates` must return None or integers in ascending order"
+            f"{number}, without duplicates, from 0 to {size - 1}. Received: an array "
+            f"of shape {found.shape} and dtype {found.dtype}"
         )
     return found
