@@ -97,6 +97,9 @@ the same functions:
   function or while a graph is built
 - `is_readable(tensor)`: whether the values of a tensor are known and in the memory of
   the host, so that reading them waits for no accelerator
+- `changes(variables)`: a function that tells whether the values of the variables may
+  have changed since; False only where the backend proves it. It reads them only on
+  TensorFlow, after a sparse gradient
 - `COMPLEX`, `INTEGERS`: the complex dtypes, and the dtypes of integers and
   booleans
 - `ERRORS`: the errors that a call with bad inputs can raise
@@ -187,6 +190,7 @@ is_replaying = _recording.is_replaying
 random_input = _recording.random_input
 replaying = _recording.replaying
 is_traced = _tracing.is_traced
+changes = _tracing.changes
 check_distribution = _placement.check_distribution
 place = _placement.place
 SPLITS_TENSORS = _placement.SPLITS_TENSORS
@@ -223,6 +227,7 @@ __all__ = [
     "call_layer",
     "carried_mask",
     "cast_with_mask",
+    "changes",
     "check_distribution",
     "compiled",
     "decision",

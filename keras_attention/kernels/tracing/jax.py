@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -28,6 +28,17 @@ def is_readable(tensor: Tensor) -> bool:
     if isinstance(tensor, jax.Array) and not isinstance(tensor, jax.core.Tracer):
         return all(device.platform == "cpu" for device in tensor.devices())
     return isinstance(tensor, np.ndarray)
+
+
+def changes(variables: list[Any]) -> Callable[[], bool]:
+    """Returns a function that says whether the variables have other arrays since.
+
+    An array of JAX does not change.
+    """
+    held = [variable.value for variable in variables]
+    return lambda: any(
+        variable.value is not value for variable, value in zip(variables, held)
+    )
 
 
 _target: ContextVar[str | None] = ContextVar("target", default=None)

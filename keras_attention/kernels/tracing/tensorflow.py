@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -29,3 +30,26 @@ def is_readable(tensor: Tensor) -> bool:
     if not tf.is_tensor(tensor) or not hasattr(tensor, "numpy"):
         return False
     return "CPU" in tensor.device
+
+
+def changes(variables: list[Any]) -> Callable[[], bool]:
+    """Returns a function that says whether the values may have changed since.
+
+    While the values of a variable are held as a tensor, TensorFlow writes new values to
+    another place in memory. An array that is held keeps its place, too. After a sparse
+    gradient, each read of a variable is a copy, whose values are then compared.
+    """
+    tensors = [tf.convert_to_tensor(variable.value) for variable in variables]
+    if not all(map(is_readable, tensors)):
+        return lambda: True
+    held = [np.asarray(tensor) for tensor in tensors]
+
+    def may_differ() -> bool:
+        for variable, array, _ in zip(variables, held, tensors):
+            now = np.asarray(tf.convert_to_tensor(variable.value))
+            same_place = now.ctypes.data == array.ctypes.data
+            if not same_place and not np.array_equal(now, array):
+                return True
+        return False
+
+    return may_differ

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -33,6 +34,21 @@ def is_readable(tensor: Tensor) -> bool:
         plain = type(tensor) in (torch.Tensor, torch.nn.Parameter)
         return plain and tensor.device.type == "cpu" and _is_stored(tensor)
     return isinstance(tensor, np.ndarray)
+
+
+def changes(variables: list[Any]) -> Callable[[], bool]:
+    """Returns a function that says whether the values may have changed since.
+
+    A tensor counts the operations that changed it in place.
+    """
+    held = [variable.value for variable in variables]
+    if any(value.is_inference() for value in held):  # such a tensor does not count
+        return lambda: True
+    counts = [value._version for value in held]
+    return lambda: any(
+        variable.value is not value or value._version != count
+        for variable, value, count in zip(variables, held, counts)
+    )
 
 
 def _is_stored(tensor: Tensor) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -53,3 +53,40 @@ class CandidateIndex(Protocol):
             None if all entries are candidates.
         """
         ...
+
+
+def checked_candidates(
+    index: Any, size: int, words: np.ndarray, query: np.ndarray | None, least: int = 0
+) -> np.ndarray | None:
+    """Calls `index.candidates` and checks what it returns.
+
+    Args:
+        index: a `CandidateIndex`.
+        size: N, the number of entries of the memory.
+        words: see `CandidateIndex.candidates`.
+        query: see `CandidateIndex.candidates`.
+        least: the smallest number of candidates.
+
+    Raises:
+        ValueError: if the candidates are neither None nor integers from 0 to N − 1 in
+            ascending order, without duplicates, or fewer than `least`.
+    """
+    found = index.candidates(words, query)
+    if found is None:
+        return None
+    found = np.asarray(found)
+    if (
+        found.ndim != 1
+        or found.dtype.kind not in "iu"
+        or len(found) < least
+        or (found[1:] <= found[:-1]).any()  # differences of unsigned integers wrap
+        or (found[:1] < 0).any()
+        or (found[-1:] >= size).any()
+    ):
+        number = f", at least {least} of them" if least else ""
+        raise ValueError(
+            "`index.candidates` must return None or integers in ascending order"
+            f"{number}, without duplicates, from 0 to {size - 1}. Received: an array "
+            f"of shape {found.shape} and dtype {found.dtype}"
+        )
+    return found

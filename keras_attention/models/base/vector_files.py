@@ -13,9 +13,19 @@ import json
 import os
 from typing import Any
 
-FORMAT = "keras_attention.VectorIndex 1"
+FORMAT = "keras_attention.VectorIndex 2"
 HEADER = 4096  # bytes
-NAMES = ("kind", "count", "probes", "ef_search", "size", "width", "keys", "marks")
+NAMES = (
+    "kind",
+    "count",
+    "probes",
+    "ef_search",
+    "size",
+    "width",
+    "keys",
+    "marks",
+    "memory",
+)
 BLOCK = 2**20  # bytes read at a time
 
 
@@ -66,6 +76,8 @@ def write(path: str | os.PathLike[str], about: dict[str, Any], index: Any) -> No
             file.seek(0)
             header = {**about, "bytes": length, "data": digest.hexdigest()}
             file.write(json.dumps({"format": FORMAT, **header}).encode())
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(new, path)
     finally:
         with contextlib.suppress(FileNotFoundError):  # already renamed

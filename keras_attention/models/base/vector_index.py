@@ -55,7 +55,7 @@ class VectorIndex:
             number of such facts.
         cells: the number of cells of "ivf" and "ivf-pq"; None for √N.
         probes: the number of cells searched per query. It may be changed later.
-        neighbors: the number of edges per key of "hnsw".
+        neighbors: the number of edges per key of "hnsw", at least 2.
         ef_construction: the number of nearest keys that "hnsw" keeps while it inserts a
             key.
         ef_search: the number of nearest keys that "hnsw" keeps while it searches; at
@@ -71,9 +71,10 @@ class VectorIndex:
 
     Raises:
         ImportError: if FAISS is not installed.
-        ValueError: if the keys are not finite numbers (N, D), a number is below 1, the
-            kind is unknown, there are more cells than keys, `code_size` does not divide
-            D, or fewer than 256 keys are given for codes.
+        ValueError: if the keys are not finite numbers (N, D), a number is below 1 (also
+            one that the kind does not use), `neighbors` is below 2, the kind is
+            unknown, there are more cells than keys, `code_size` does not divide D, or
+            fewer than 256 keys are given for codes.
 
     Example:
 
@@ -111,6 +112,14 @@ class VectorIndex:
         self.count = positive("count", count)
         self.probes = positive("probes", probes)
         self.ef_search = positive("ef_search", ef_search)
+        positive("ef_construction", ef_construction)
+        if positive("neighbors", neighbors) < 2:
+            raise ValueError(
+                f"`neighbors` must be at least 2. Received: neighbors={neighbors}"
+            )
+        for name, number in (("cells", cells), ("code_size", code_size)):
+            if number is not None:
+                positive(name, number)
         keys = read_keys(keys)
         self.size, self.width = keys.shape
         cells = _cells(kind, self.size, cells)
@@ -120,7 +129,7 @@ class VectorIndex:
         name = {
             "flat": "Flat",
             "ivf": f"IVF{cells},Flat",
-            "hnsw": f"HNSW{positive('neighbors', neighbors)}",
+            "hnsw": f"HNSW{neighbors}",
             "pq": f"PQ{code_size}x{PQ_BITS}np",
             "ivf-pq": f"IVF{cells},PQ{code_size}x{PQ_BITS}np",
         }[kind]
@@ -134,10 +143,11 @@ class VectorIndex:
             own = index.pq.cp.max_points_per_centroid << PQ_BITS
             sample = max(sample, own)
         if kind == "hnsw":
-            index.hnsw.efConstruction = positive("ef_construction", ef_construction)
+            index.hnsw.efConstruction = ef_construction
             index.hnsw.rng = faiss.RandomGenerator(seed)
         self._digest, points = first_pass(keys, sample, seed)
         self._marks = marks_of(keys)
+        self._memory = keys.digest if isinstance(keys, MemoryKeys) else None
         if sample:
             index.train(points)
         for _, block in blocks(keys):
@@ -180,8 +190,10 @@ class VectorIndex:
     def check_keys(self, keys: Any) -> None:
         """Checks that the index was built from these keys.
 
-        All numbers of arrays and tensors are compared, by a digest. Of a `LargeMemory`,
-        which may compute its keys, 64 keys are compared up to rounding.
+        All numbers of arrays and tensors are compared, by a digest. A `LargeMemory`,
+        which computes its keys, has a digest of its facts and its model, which is
+        compared if the index was built from a `LargeMemory`. Otherwise, 64 keys of an
+        object that computes them are compared up to rounding.
 
         Args:
             keys: as in the constructor.
@@ -191,7 +203,9 @@ class VectorIndex:
         """
         keys = read_keys(keys)
         same = keys.shape == (self.size, self.width)
-        if same and isinstance(keys, MemoryKeys):
+        if same and isinstance(keys, MemoryKeys) and keys.digest and self._memory:
+            same = keys.digest == self._memory
+        elif same and isinstance(keys, MemoryKeys):
             scale = 1e-3 * np.abs(self._marks).max()
             same = np.allclose(marks_of(keys), self._marks, rtol=0, atol=scale)
         elif same:
@@ -217,7 +231,7 @@ class VectorIndex:
         about = {
             **{"kind": self.kind, "count": self.count, "probes": self.probes},
             **{"ef_search": self.ef_search, "size": self.size, "width": self.width},
-            **{"keys": self._digest, "marks": self._marks},
+            **{"keys": self._digest, "marks": self._marks, "memory": self._memory},
         }
         vector_files.write(path, about, self._index)
 
@@ -244,7 +258,7 @@ class VectorIndex:
             about[name] for name in ("kind", "count", "probes")
         )
         made.ef_search, made._marks = about["ef_search"], about["marks"]
-        made._digest = about["keys"]
+        made._digest, made._memory = about["keys"], about["memory"]
         made.size, made.width, made._index = about["size"], about["width"], index
         made.check_keys(keys)
         return made
@@ -267,7 +281,7 @@ class VectorIndex:
 def _cells(kind: str, size: int, cells: int | None) -> int:
     if cells is None:
         return max(round(size**0.5), 1)
-    if positive("cells", cells) > size and "ivf" in kind:
+    if cells > size and "ivf" in kind:
         raise ValueError(
             "`cells` must be at most the number of keys. "
             f"Received: cells={cells}, len(keys)={size}"
@@ -286,7 +300,7 @@ def _code_size(kind: str, size: int, width: int, code_size: int | None) -> int:
     if code_size is None:
         most = max(width // 4, 1)
         return next(m for m in range(most, 0, -1) if width % m == 0)
-    if width % positive("code_size", code_size):
+    if width % code_size:
         raise ValueError(
             "`code_size` must divide the width of the keys. "
             f"Received: code_size={code_size}, keys.shape={(size, width)}"

@@ -21,6 +21,8 @@ class MemoryKeys:
 
     Args:
         memory: an object with `size` and `keys(start, stop)`, such as a `LargeMemory`.
+            If it has a method `digest()`, this tells its keys from all others on every
+            backend.
     """
 
     def __init__(self, memory: Any) -> None:
@@ -28,6 +30,8 @@ class MemoryKeys:
         first = memory.keys(0, 1)
         self.shape = (int(memory.size), first.shape[1])
         self.dtype = first.dtype
+        digest = getattr(memory, "digest", None)
+        self.digest: str | None = digest() if callable(digest) else None
 
     def __getitem__(self, where: slice) -> np.ndarray:
         start, stop, _ = where.indices(self.shape[0])

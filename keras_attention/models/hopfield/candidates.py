@@ -15,7 +15,10 @@ import numpy as np
 from keras import ops
 
 from keras_attention import kernels
-from keras_attention.models.base.candidate_index import CandidateIndex
+from keras_attention.models.base.candidate_index import (
+    CandidateIndex,
+    checked_candidates,
+)
 from keras_attention.models.hopfield import arguments as check
 from keras_attention.models.hopfield.steps import as_numpy, parts
 from keras_attention.numerics import normalizers
@@ -122,32 +125,15 @@ class CandidateStep:
         """Returns the candidates of the moving states, int32 (T, C), padded with −1."""
         lists = [NO_WORDS] * len(queries)
         for t in np.flatnonzero(moving):
-            lists[t] = self._candidates(queries[t])
+            found = checked_candidates(
+                self.index, self.index.size, NO_WORDS, queries[t], least=1
+            )
+            lists[t] = np.arange(self.index.size) if found is None else found
         longest = max(LEAST, *map(len, lists))
         slots = np.full((len(lists), 1 << (longest - 1).bit_length()), -1, "int32")
         for row, one in zip(slots, lists):
             row[: len(one)] = one
         return slots
-
-    def _candidates(self, query: np.ndarray) -> np.ndarray:
-        found = self.index.candidates(NO_WORDS, query)
-        if found is None:
-            return np.arange(self.index.size)
-        found = np.asarray(found)
-        if (
-            not found.size
-            or found.dtype.kind not in "iu"
-            or found.ndim != 1
-            or (np.diff(found) <= 0).any()
-            or found[0] < 0
-            or found[-1] >= self.index.size
-        ):
-            raise ValueError(
-                "`index.candidates` must return at least one number of a pattern, "
-                f"ascending, from 0 to {self.index.size - 1}, or None. Received: "
-                f"an array of shape {found.shape} and dtype {found.dtype}"
-            )
-        return found
 
 
 def candidate_update(

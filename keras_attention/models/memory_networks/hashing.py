@@ -206,11 +206,19 @@ def progress(target: int | None, verbose: int) -> Callable[[int], Any] | None:
 
 
 def checked(facts: np.ndarray) -> np.ndarray:
-    """Checks that the facts are integers (N, L) ≥ 0 and returns them as an array."""
+    """Checks that the facts are integers (N, L) ≥ 0 and returns them as an array.
+
+    L is at least 1.
+    """
     facts = np.asarray(facts)
-    if facts.ndim != 2 or facts.dtype.kind not in "iu" or facts.min(initial=0) < 0:
+    if (
+        facts.ndim != 2
+        or not facts.shape[1]
+        or facts.dtype.kind not in "iu"
+        or facts.min(initial=0) < 0
+    ):
         raise ValueError(
-            "`facts` must be integers (facts, words) of at least 0. "
+            "`facts` must be integers (facts, words) of at least 0, one or more words. "
             f"Received: facts.shape={facts.shape}, facts.dtype={facts.dtype}"
         )
     return facts

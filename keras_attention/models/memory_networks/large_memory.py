@@ -6,6 +6,7 @@ features of a sentence.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from typing import Any, Self
@@ -13,14 +14,19 @@ from typing import Any, Self
 import numpy as np
 
 from keras_attention.layers.base.checked import check_ids
-from keras_attention.models.base.candidate_index import CandidateIndex
+from keras_attention.models.base.candidate_index import (
+    CandidateIndex,
+    checked_candidates,
+)
 from keras_attention.models.base.vector_index import VectorIndex
 from keras_attention.models.memory_networks.answers import Answers
-from keras_attention.models.memory_networks.hashing import (
-    Hash,
-    checked,
-    merging,
+from keras_attention.models.memory_networks.fact_segments import (
+    check_append,
+    check_questions,
+    check_size,
+    joined_facts,
 )
+from keras_attention.models.memory_networks.hashing import Hash, checked, merging
 from keras_attention.models.memory_networks.memory_folder import (
     Stored,
     about,
@@ -107,6 +113,7 @@ class LargeMemory:
     def _set_segments(self, segments: list[np.ndarray]) -> None:
         self._segments = segments  # of consecutive facts, (N, L)
         self._starts = np.cumsum([0, *map(len, segments)])
+        self._digest: str | None = None
 
     @property
     def size(self) -> int:
@@ -187,26 +194,22 @@ class LargeMemory:
 
         Raises:
             OSError: if the files cannot be written. The memory is then as it was.
-            ValueError: for wrong facts, an index without `append`, or a folder that was
-                changed since the memory was opened.
+            ValueError: for wrong facts, an index without `append`, or, if the memory is
+                on the disk, an index that is not the one of its folder, or a folder
+                that was changed since the memory was opened.
         """
         facts = checked(facts)
         check_ids("facts", facts, self._model.vocabulary_size)
-        if self.index is not None and not hasattr(self.index, "append"):
-            raise ValueError(
-                "`index` must have the method `append` to add facts to its memory. "
-                f"Received: index={self.index!r}"
-            )
+        index, last = self._index, None
+        check_append(index, self.size)
+        if self._stored is not None:
+            self._stored.check(index)
         if not len(facts):
             return
         count = merging([len(segment) for segment in self._segments], len(facts))
         kept = len(self._segments) - count
-        parts = [*self._segments[kept:], facts]
-        width = max(part.shape[1] for part in parts)
-        merged = np.concatenate(
-            [np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in parts]
-        ).astype(self._segments[0].dtype)
-        index, last = self._index, None
+        merged = joined_facts([*self._segments[kept:], facts])
+        merged = merged.astype(self._segments[0].dtype)
         if isinstance(index, Hash):
             *others, last = index.extended(facts)
         if self._stored is not None:
@@ -215,6 +218,7 @@ class LargeMemory:
             index.segments = [*others, last]
         elif index is not None:
             index.append(facts)
+            check_size(index, self.size + len(facts))
         self._set_segments([*self._segments[:kept], merged])
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -284,7 +288,26 @@ class LargeMemory:
         the embedding that an index receives as `query`. An index of vectors can be
         built from blocks of embeddings.
         """
+        self._sentences.check()
         return self._sentences.embed(self.sentences(np.arange(start, stop)))
+
+    def digest(self) -> str:
+        """Returns a digest of the facts and of the weights that embed them.
+
+        It is equal on all backends. The first call reads all facts.
+
+        Returns:
+            64 hexadecimal digits.
+        """
+        if self._digest is None:
+            digest = hashlib.sha256(f"{self._sentences.fingerprint} ".encode())
+            for start in range(0, self.size, BLOCK):
+                block = np.arange(start, min(start + BLOCK, self.size))
+                words = self.sentences(block)
+                digest.update(f"{words.dtype} {words.shape} ".encode())
+                digest.update(words.tobytes())
+            self._digest = digest.hexdigest()
+        return self._digest
 
     def answer(self, questions: np.ndarray) -> Answers:
         """Retrieves the supporting facts and answers each question with a word.
@@ -296,10 +319,12 @@ class LargeMemory:
             `Answers`.
 
         Raises:
-            ValueError: if an id is below 0, or not below `vocabulary_size`.
+            ValueError: if the questions are not integers (B, L), an id is below 0 or
+                not below `vocabulary_size`, the index returns wrong candidates, or the
+                weights that embed facts changed since the memory was made.
         """
-        questions = np.asarray(questions)
-        check_ids("questions", questions, self._model.vocabulary_size)
+        self._sentences.check()
+        questions = check_questions(questions, self._model.vocabulary_size)
         asked = self._sentences.features(questions)  # (B, ·)
         state = self._finder.question(asked)  # (B, D)
         batch, hops = len(questions), self._finder.supports
@@ -330,7 +355,7 @@ class LargeMemory:
         slots = None
         if self.index is not None:
             text = np.concatenate([words, *self.sentences(found)])
-            slots = self.index.candidates(text, query)
+            slots = checked_candidates(self.index, self.size, text, query)
         similar = self._sentences.similarity(
             query, self.size if slots is None else len(slots)
         )
@@ -338,7 +363,7 @@ class LargeMemory:
         x = found[-1] if len(found) else self.size
         best, count = None, 0
         for numbers, block in self._newest_first(slots):
-            if slots is None and not block[:, 0].all():
+            if not block[:, 0].all():  # empty facts are no candidates
                 filled = block.any(1)
                 numbers, block = numbers[filled], block[filled]
             count += len(numbers)
@@ -368,12 +393,3 @@ class LargeMemory:
         """Returns the features (B, ·) of the facts `slots` (B,); zeros for −1."""
         words = self.sentences(np.maximum(slots, 0))
         return self._sentences.features(np.where(slots[:, None] >= 0, words, 0))
-
-
-def check_size(index: CandidateIndex | None, size: int) -> None:
-    """Raises a ValueError if the index has another number of facts."""
-    if index is not None and index.size != size:
-        raise ValueError(
-            "`index` must be an index of the same facts. Received: "
-            f"index.size={index.size}, len(facts)={size}"
-        )

@@ -243,9 +243,9 @@ class MemNN(ConfiguredModel):
                 candidates; None to score all facts. See `LargeMemory`.
 
         Returns:
-            A `LargeMemory`; its method `answer` takes questions. It stores the current
-            embeddings, so train the model first. `save` writes it to a file for
-            `LargeMemory.load(path, model)`.
+            A `LargeMemory`; its method `answer` takes questions. Train the model first:
+            after a change of the weights that embed facts, `answer` raises an error.
+            `save` writes the memory to a folder for `LargeMemory.load(path, model)`.
 
         Raises:
             ValueError: if the network has new words or matching features: what they

@@ -15,6 +15,7 @@ import io
 import json
 import os
 import pathlib
+import re
 import shutil
 import zlib
 from typing import Any, Self
@@ -24,6 +25,8 @@ import numpy as np
 FORMAT = "keras_attention.LargeMemory 2"
 MANIFEST = "manifest.json"
 CHUNK = 2**22  # bytes read or written at a time
+NAME = re.compile("segment-[0-9]{6,}")
+FILES = {"facts.npy", "members.npy", "starts.npy", "buckets.npy"}  # of a segment
 
 Entry = dict[str, Any]
 
@@ -42,8 +45,7 @@ class Change:
         self.folder = pathlib.Path(path)
         if self.folder.exists():
             known = self.folder.is_dir() and all(
-                entry.name.removesuffix(".new") == MANIFEST
-                or entry.name.startswith("segment-")
+                entry.name.removesuffix(".new") == MANIFEST or is_segment(entry)
                 for entry in self.folder.iterdir()
             )
             if not known:
@@ -62,7 +64,8 @@ class Change:
         """Creates the folder of a new segment."""
         numbers = [
             int(entry.name.removeprefix("segment-"))
-            for entry in self.folder.glob("segment-*")
+            for entry in self.folder.iterdir()
+            if NAME.fullmatch(entry.name)
         ]
         made = self.folder / f"segment-{max(numbers, default=0) + 1:06d}"
         made.mkdir()
@@ -71,6 +74,8 @@ class Change:
 
     def commit(self, manifest: Entry) -> None:
         """Replaces the manifest, and deletes the segments that it does not name."""
+        for folder in (*self._made, self.folder):
+            sync_folder(folder)
         new = self.folder / f"{MANIFEST}.new"
         with open(new, "w", encoding="utf-8") as file:
             json.dump(manifest, file, indent=1)
@@ -78,14 +83,11 @@ class Change:
             os.fsync(file.fileno())
         os.replace(new, self.folder / MANIFEST)
         self._made = []
-        if hasattr(os, "O_DIRECTORY"):
-            descriptor = os.open(self.folder, os.O_DIRECTORY)
-            os.fsync(descriptor)
-            os.close(descriptor)
+        sync_folder(self.folder)
         named = {segment["name"] for segment in manifest["segments"]}
         named.add((manifest["index"] or {}).get("name"))
-        for entry in self.folder.glob("segment-*"):
-            if entry.name not in named:
+        for entry in [*self.folder.iterdir()]:
+            if entry.name not in named and is_segment(entry):
                 shutil.rmtree(entry, ignore_errors=True)
 
     def __exit__(self, *_: object) -> None:
@@ -95,6 +97,26 @@ class Change:
             (self.folder / f"{MANIFEST}.new").unlink(missing_ok=True)
             if self._is_new and not any(self.folder.iterdir()):
                 self.folder.rmdir()
+
+
+def is_segment(path: pathlib.Path) -> bool:
+    """Whether this is a folder as `Change` makes it, with no other files."""
+    return (
+        NAME.fullmatch(path.name) is not None
+        and path.is_dir()
+        and not path.is_symlink()
+        and all(file.name in FILES and file.is_file() for file in path.iterdir())
+    )
+
+
+def sync_folder(folder: pathlib.Path) -> None:
+    """Waits until the disk has the names in a folder, where the system can."""
+    if hasattr(os, "O_DIRECTORY"):
+        descriptor = os.open(folder, os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 class RowsFile:

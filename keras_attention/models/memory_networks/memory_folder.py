@@ -16,6 +16,7 @@ import numpy as np
 
 from keras_attention.layers.base.checked import check_ids
 from keras_attention.models.memory_networks.cluster_hash import ClusterHash
+from keras_attention.models.memory_networks.fact_segments import cut
 from keras_attention.models.memory_networks.hashing import (
     Hash,
     Postings,
@@ -51,10 +52,21 @@ class Stored(NamedTuple):
     Attributes:
         path: its folder.
         manifest: the manifest as it was read or written last.
+        loaded: the hash that was read with it.
     """
 
     path: str
     manifest: Entry
+    loaded: Hash | None
+
+    def check(self, index: Any) -> None:
+        """Raises a ValueError if `index` is not the hash of the folder."""
+        if index is not self.loaded:
+            raise ValueError(
+                "`index` must be the one that was loaded to append to a memory on the "
+                "disk; save the memory to another folder first. Received: "
+                f"index={index!r}"
+            )
 
     def append(
         self, kept: int, facts: np.ndarray, postings: Postings | None
@@ -76,7 +88,7 @@ class Stored(NamedTuple):
             manifest = {**self.manifest, "segments": segments}
             mapped = segment(folder, entry, postings is not None, verify=False)
             change.commit(manifest)
-        return Stored(self.path, manifest), *mapped
+        return self._replace(manifest=manifest), *mapped
 
 
 def narrowest(vocabulary_size: int) -> str:
@@ -122,9 +134,14 @@ def save(
             f"Received: index={index!r}"
         )
     with Change(path) as change:
-        postings = [None] * len(segments) if index is None else index.segments
+        parts: Iterable[np.ndarray] = segments
+        postings: list[Any] = [None] * len(segments)
+        if index is not None:  # its segments may be other ones
+            postings = [posting for posting in index.segments if posting.size]
+            parts = cut(segments, [posting.size for posting in postings])
         entries = [
-            written(change.segment(), *parts) for parts in zip(segments, postings)
+            written(change.segment(), *pair)
+            for pair in zip(parts, postings, strict=True)
         ]
         told = None
         if index is not None:
@@ -136,10 +153,16 @@ def save(
 
 def written(folder: pathlib.Path, facts: np.ndarray, postings: Any) -> Entry:
     """Writes a segment, and returns what the manifest tells of it."""
-    arrays = {"facts": facts}
-    if postings is not None:
-        arrays |= {"members": postings.members, "starts": postings.starts}
-    return files(folder, arrays)
+    if postings is None:
+        return files(folder, {"facts": facts})
+    if postings.size != len(facts):
+        raise ValueError(
+            "`index` must have the segments of the facts. Received: "
+            f"{postings.size} facts of a segment of the index, {len(facts)} of the "
+            "memory"
+        )
+    arrays = {"facts": facts, "members": postings.members, "starts": postings.starts}
+    return files(folder, arrays) | {"hashed": postings.size}
 
 
 def files(folder: pathlib.Path, arrays: dict[str, np.ndarray]) -> Entry:
@@ -242,6 +265,7 @@ def index_segment(
     )
     entry["files"]["members"] = finished_array(folder / "members.npy", members)
     entry["files"]["starts"] = write_array(folder / "starts.npy", starts)
+    entry["hashed"] = len(facts)
 
 
 def read(
@@ -281,7 +305,7 @@ def read(
         if not folder.exists():
             raise
         raise ValueError(f"{path} is not a saved memory: {error}") from error
-    return manifest, segments, hash_, Stored(os.path.abspath(path), manifest)
+    return manifest, segments, hash_, Stored(os.path.abspath(path), manifest, hash_)
 
 
 def segment(
@@ -293,6 +317,10 @@ def segment(
         read_array(folder / f"{name}.npy", entry["files"][name], verify)
         for name in names
     )
+    if hashed and entry.get("hashed", len(facts)) != len(facts):
+        raise ValueError(
+            f"its hash is one of {entry['hashed']} facts, and not of {len(facts)}"
+        )
     return facts, Postings(len(facts), *tables) if hashed else None
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
+from keras_attention import kernels
 from keras_attention.layers.memory_networks.fact_finder import FactFinder
 from keras_attention.layers.memory_networks.sentence_encoder import SentenceEncoder
 from keras_attention.layers.memory_networks.sentence_features import SentenceFeatures
@@ -41,11 +42,27 @@ class SentenceKeys:
 
     def __init__(self, model: Any) -> None:
         check_features(model)
+        self._model, self._may_differ = model, kernels.changes(weights_of(model))
         self._layer, self._finder = model.get_layer("I"), model.get_layer("O")
         self._rows = to_numpy(
             self._finder.candidate(np.arange(self._finder.features)[:, None])
         ).astype("float32", copy=False)  # (F, D)
         self.fingerprint = fingerprint(model)
+
+    def check(self) -> None:
+        """Raises a ValueError if the weights that embed facts have changed.
+
+        They are compared only if the backend's tensors tell that they may have changed.
+        """
+        if not self._may_differ():
+            return
+        may_differ = kernels.changes(weights_of(self._model))
+        if fingerprint(self._model) != self.fingerprint:
+            raise ValueError(
+                "`model` was trained since the memory was made: `model.remember` makes "
+                f"the memory anew. Received: model={self._model!r}"
+            )
+        self._may_differ = may_differ
 
     def features(self, words: np.ndarray) -> np.ndarray:
         """Returns the features (n, ·) of sentences (n, L)."""
@@ -84,9 +101,10 @@ class SentenceKeys:
             return lambda words: summed(scores, self.features(words))
 
         def of_few(words: np.ndarray) -> np.ndarray:
-            used, place = np.unique(self.features(words), return_inverse=True)
+            features = self.features(words)
+            used, place = np.unique(features, return_inverse=True)
             scores = self._rows[used] @ query
-            return summed(scores, place.reshape(len(words), -1))
+            return summed(scores, place.reshape(features.shape))
 
         return of_few
 
@@ -125,12 +143,18 @@ def fingerprint(model: Any) -> str:
 
     The digest is equal on all backends and changes with the weights.
     """
-    finder, digest = model.get_layer("O"), hashlib.sha256()
-    for part in (finder.candidate, finder.map):
-        for weight in () if part is None else part.weights:
-            array = np.ascontiguousarray(to_numpy(weight.value))
-            digest.update(f"{array.dtype} {array.shape} ".encode() + array.tobytes())
+    digest = hashlib.sha256()
+    for weight in weights_of(model):
+        array = np.ascontiguousarray(to_numpy(weight.value))
+        digest.update(f"{array.dtype} {array.shape} ".encode() + array.tobytes())
     return digest.hexdigest()
+
+
+def weights_of(model: Any) -> list[Any]:
+    """Returns the variables of a `MemNN` that embed facts."""
+    finder = model.get_layer("O")
+    parts = (finder.candidate, finder.map)
+    return [weight for part in parts if part is not None for weight in part.weights]
 
 
 def check_features(model: Any) -> None:

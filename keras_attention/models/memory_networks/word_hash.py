@@ -55,7 +55,7 @@ class WordHash(Hash):
     ) -> None:
         facts = checked(facts)
         self._set(max_share, budget)
-        super().__init__(facts, each_word(facts.max(initial=0) + 1), verbose)
+        super().__init__(facts, each_word(int(facts.max(initial=0)) + 1), verbose)
 
     def _set(self, max_share: float, budget: int | None) -> None:
         if not max_share > 0:
@@ -79,7 +79,7 @@ class WordHash(Hash):
             int64, row indices of `facts` in ascending order; None if all facts are
             candidates.
         """
-        lists = [self._facts_of(word) for word in np.unique(words) if word > 0]
+        lists = [self._facts_of(word) for word in words_of(words)]
         most = self.max_share * self.size
         lists = [parts for parts in lists if 0 < sum(map(len, parts)) <= most]
         if not lists:
@@ -119,6 +119,14 @@ class WordHash(Hash):
     def _restore(self, arrays: dict[str, np.ndarray], options: dict[str, Any]) -> None:
         self._set(options["max_share"], options["budget"])
         self._buckets = each_word(1)
+
+
+def words_of(text: Any) -> list[int]:
+    """Returns the different words of a text without padding, as Python integers.
+
+    Sums of integers of NumPy wrap around in a small dtype.
+    """
+    return [word for word in np.unique(text).tolist() if word > 0]
 
 
 def each_word(count: int) -> np.ndarray:

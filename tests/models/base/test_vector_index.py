@@ -222,6 +222,14 @@ def test_without_faiss_the_error_names_the_extra(monkeypatch):
         (lambda k: VectorIndex(k, count=0), "`count` must be at least 1"),
         (lambda k: VectorIndex(k, probes=0), "`probes` must be at least 1"),
         (lambda k: VectorIndex(k, "hnsw", neighbors=0), "`neighbors` must be at"),
+        (
+            lambda k: VectorIndex(k, "hnsw", neighbors=1),
+            "`neighbors` must be at least 2",
+        ),
+        (lambda k: VectorIndex(k, neighbors=0), "`neighbors` must be at least 1"),
+        (lambda k: VectorIndex(k, ef_construction=0), "`ef_construction` must be at"),
+        (lambda k: VectorIndex(k, code_size=0), "`code_size` must be at least 1"),
+        (lambda k: VectorIndex(k, cells=0.5), "`cells` must be a whole number"),
         (lambda k: VectorIndex(k, "ivf", cells=998), r"`cells` must .*len\(keys\)=997"),
         (lambda k: VectorIndex(k, "pq", code_size=5), r"`code_size` must divide .*=5"),
         (lambda k: VectorIndex(k[:255], "pq"), r"at least 256 .*len\(keys\)=255"),
@@ -280,3 +288,27 @@ def test_a_large_memory_answers_by_vectors(arguments, tmp_path):
     assert memory.index is index
     memory.index = WordHash(facts)
     assert (memory.answer(questions).scored > 0).all()
+
+
+@needs_faiss
+def test_an_index_of_another_memory_is_refused(tmp_path):
+    """The memories differ in one fact that is not among the 64 compared keys."""
+    model, facts, memory = large_memory()
+    other = facts.copy()
+    other[1] = other[1, ::-1] % 60 + 1
+    index = VectorIndex(memory, "flat", count=9)
+    index.save(tmp_path / "index")
+    again = model.remember(facts)
+    again.index = VectorIndex.load(tmp_path / "index", again)
+    wrong = model.remember(other)
+    assert vector_keys.marks_of(vector_keys.read_keys(wrong)) == index._marks
+    for refused in (
+        lambda: setattr(wrong, "index", index),
+        lambda: VectorIndex.load(tmp_path / "index", wrong),
+    ):
+        with pytest.raises(ValueError, match="`index` must be built from the keys of "):
+            refused()
+    assert wrong.index is None
+    # Keys of an array have no digest of a memory.
+    of_array = VectorIndex(memory.keys(0, 211), "flat", count=9)
+    memory.index = of_array

@@ -1,0 +1,304 @@
+"""A large memory whose index was replaced, and what an index may return."""
+
+import re
+
+import numpy as np
+import pytest
+
+from keras_attention.losses import SupportingFactLoss
+from keras_attention.models import ClusterHash, LargeMemory, MemNN, WordHash
+from keras_attention.models.memory_networks import memory_files
+
+WORDS = 41
+FACTS = np.random.default_rng(0).integers(1, WORDS, (300, 4))
+QUESTIONS = np.random.default_rng(1).integers(1, WORDS, (20, 3))
+
+
+def network(**arguments):
+    model = MemNN(WORDS, embedding_dim=8, supports=2, **arguments)
+    for weight in model.trainable_weights:
+        weight.assign(4 * weight)
+    return model
+
+
+def same_answers(memory, expected, questions=QUESTIONS):
+    for one, other in zip(memory.answer(questions), expected.answer(questions)):
+        np.testing.assert_array_equal(one, other)
+
+
+def files_of(folder):
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder): path.read_bytes() for path in files}
+
+
+class Own:
+    """An index of one's own, which returns what it is given."""
+
+    def __init__(self, size, found=None):
+        self.size, self.found = size, found
+
+    def candidates(self, words, query=None):
+        return self.found
+
+    def append(self, facts):
+        self.size += len(facts)
+
+
+@pytest.mark.parametrize(
+    "replaced",
+    [
+        lambda model: None,
+        lambda model: Own(270),
+        lambda model: WordHash(FACTS[:270], 0.15),
+        lambda model: ClusterHash(FACTS[:270], model.word_vectors(), 5, 1.0),
+    ],
+)
+def test_append_on_the_disk_wants_the_index_that_was_loaded(tmp_path, replaced):
+    model, path = network(), tmp_path / "m"
+    model.remember(FACTS[:250], WordHash(FACTS[:250], 0.15)).save(path)
+    memory = LargeMemory.load(path, model)
+    memory.append(FACTS[250:270])
+    loaded, before = memory.index, files_of(path)
+    memory.index = replaced(model)
+    with pytest.raises(ValueError, match="`index` must be the one that was loaded"):
+        memory.append(FACTS[270:])
+    assert memory.size == 270
+    assert memory.index is None or memory.index.size == 270
+    assert files_of(path) == before
+    memory.index = loaded
+    memory.append(FACTS[270:])
+    whole = model.remember(FACTS, WordHash(FACTS, 0.15))
+    same_answers(memory, whole)
+    same_answers(LargeMemory.load(path, model), whole)
+
+
+def test_an_index_that_fails_to_grow_leaves_the_memory_as_it_was():
+    memory = network().remember(FACTS, Own(300))
+    memory.index.append = lambda facts: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        memory.append(FACTS[:7])
+    memory.index.append = lambda facts: None  # does not grow
+    with pytest.raises(ValueError, match=r"index\.size=300, len\(facts\)=307"):
+        memory.append(FACTS[:7])
+    assert memory.size == 300
+    # An index that two memories share has grown with the other.
+    hash_ = WordHash(FACTS)
+    one, other = (network().remember(FACTS, hash_) for _ in range(2))
+    one.append(FACTS[:7])
+    with pytest.raises(ValueError, match=r"index\.size=307, len\(facts\)=300"):
+        other.append(FACTS[:7])
+    assert other.size == 300
+
+
+@pytest.mark.parametrize("kind", ["word", "cluster"])
+def test_a_memory_and_its_hash_may_have_other_segments(tmp_path, kind):
+    """The sizes of the segments of facts, and of the hash."""
+    model, facts = network(), FACTS.copy()
+    facts[:180, 3] = 0  # the first segment is of shorter facts
+
+    def hash_of(facts):
+        if kind == "word":
+            return WordHash(facts, 0.15)
+        return ClusterHash(facts, model.word_vectors(), 5, 1.0)
+
+    for number, (first, hashed) in enumerate([(300, 250), (280, 300), (180, 270)]):
+        memory = model.remember(facts[:first, : 3 if first == 180 else 4])
+        memory.append(facts[first:])
+        index = hash_of(facts[:hashed])
+        index.append(facts[hashed:])
+        memory.index = index
+        memory.save(tmp_path / str(number))
+        again = LargeMemory.load(tmp_path / str(number), model)
+        assert again.size == again.index.size == 300
+        np.testing.assert_array_equal(again.sentences(np.arange(300)), facts)
+        for question in QUESTIONS:
+            np.testing.assert_array_equal(
+                again.index.candidates(question), index.candidates(question)
+            )
+        same_answers(again, memory)
+        again.append(facts[:9])
+        memory.append(facts[:9])
+        same_answers(LargeMemory.load(tmp_path / str(number), model), memory)
+
+
+def test_a_hash_of_fewer_facts_is_refused(tmp_path):
+    model, path = network(), tmp_path / "m"
+    model.remember(FACTS, WordHash(FACTS)).save(path)
+    manifest = path / "manifest.json"
+    text = manifest.read_text()
+    assert '"hashed": 300' in text
+    manifest.write_text(text.replace('"hashed": 300', '"hashed": 299'))
+    with pytest.raises(ValueError, match="its hash is one of 299 facts"):
+        LargeMemory.load(path, model, verify=False)
+    manifest.write_text(re.sub(r',\s*"hashed": 300', "", text))  # an older manifest
+    same_answers(LargeMemory.load(path, model), model.remember(FACTS, WordHash(FACTS)))
+
+
+def test_two_hops_with_one_candidate():
+    """The second hop has no fact left to score."""
+    model = MemNN(300, embedding_dim=4, supports=2)
+    facts = np.random.default_rng(2).integers(3, 200, (200, 3))
+    facts[:, 0], facts[7] = 1, [1, 1, 299]
+    memory = model.remember(facts, WordHash(facts, 0.01))
+    answers = memory.answer(np.array([[299, 1, 0]]))
+    assert answers.facts.tolist() == [[7, -1]]
+
+
+def test_words_in_narrow_integers():
+    facts = np.array([[255, 1], [3, 1], [254, 255]])
+    for dtype in ("uint8", "uint16", "int64"):
+        index = WordHash(facts.astype(dtype), 1.0)
+        assert index.candidates(np.array([255], dtype)).tolist() == [0, 2]
+        assert index.candidates(np.array([254, 0], dtype)).tolist() == [2]
+        vectors = np.arange(256.0)[:, None]
+        index = ClusterHash(facts.astype(dtype), vectors, 4, 1.0)
+        assert index.candidates(np.array([255], dtype)).tolist() == [0, 2]
+    most = WordHash(np.array([[2**16 - 1]], "uint16"), 1.0)
+    assert most.candidates(np.array([2**16 - 1], "uint16")).tolist() == [0]
+
+
+def test_empty_facts_are_no_candidates_of_an_index_either():
+    model, facts = network(time=False), FACTS.copy()
+    facts[5:295] = 0
+    whole = model.remember(facts)
+    same = model.remember(facts, Own(300, np.arange(300)))
+    same_answers(same, whole)
+    found = whole.answer(QUESTIONS).facts
+    assert ((found < 5) | (found >= 295)).all()
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        [5, 3],
+        np.array([5, 3], "uint32"),
+        [5, 5],
+        [-1, 3],
+        [299, 300],
+        [1.5],
+        [[1, 2]],
+        [True],
+    ],
+)
+def test_wrong_candidates_are_refused(found):
+    memory = network().remember(FACTS, Own(300, np.asarray(found)))
+    with pytest.raises(
+        ValueError, match=r"`index\.candidates` must return None or .* from 0 to 299"
+    ):
+        memory.answer(QUESTIONS)
+
+
+@pytest.mark.parametrize(
+    "questions", [QUESTIONS[0], QUESTIONS / 2, QUESTIONS[None], QUESTIONS > 3]
+)
+def test_wrong_questions_are_refused(questions):
+    with pytest.raises(ValueError, match=r"`questions` must be integers \(questions, "):
+        network().remember(FACTS).answer(questions)
+
+
+def test_facts_without_words_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"`facts` must be integers .*more words"):
+        network().remember(FACTS[:, :0])
+    with pytest.raises(ValueError, match=r"`facts` must be integers .*more words"):
+        LargeMemory.build(tmp_path / "m", network(), FACTS[:, :0], verbose=0)
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize(
+    ("folder", "file"),
+    [
+        ("segment-000001", "thesis.txt"),
+        ("segment-1", "facts.npy"),
+        ("segment-a", "facts.npy"),
+        ("segment-000001", "old/facts.npy"),
+        ("segment-000001.bak", "facts.npy"),
+    ],
+)
+def test_a_users_folders_are_kept(tmp_path, folder, file):
+    path = tmp_path / "m"
+    mine = path / folder / file
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    for change in (
+        lambda: network().remember(FACTS).save(path),
+        lambda: LargeMemory.build(path, network(), FACTS, verbose=0),
+    ):
+        with pytest.raises(ValueError, match="`path` must be a new folder or the fold"):
+            change()
+        assert files_of(path) == {mine.relative_to(path): b"mine"}
+
+
+def test_a_users_folder_among_segments_is_kept(tmp_path):
+    """It came after the memory was opened."""
+    model, path = network(), tmp_path / "m"
+    model.remember(FACTS).save(path)
+    with memory_files.Change(path) as change:
+        (path / "segment-a").mkdir()
+        (path / "segment-000007").mkdir()
+        (path / "segment-000007" / "thesis.txt").write_text("mine")
+        name = change.segment().name
+        assert name == "segment-000008"
+        change.commit(memory_files.read_manifest(path))
+    assert {p.name for p in path.iterdir()} == {
+        *("manifest.json", "segment-000001", "segment-000007", "segment-a")
+    }
+
+
+def test_new_segments_are_on_the_disk_before_the_manifest(tmp_path, monkeypatch):
+    steps, path = [], tmp_path / "m"
+    done = memory_files.os.replace
+    monkeypatch.setattr(memory_files, "sync_folder", lambda f: steps.append(f.name))
+    monkeypatch.setattr(
+        memory_files.os, "replace", lambda *a: (steps.append("replace"), done(*a))
+    )
+    network().remember(FACTS).save(path)
+    assert steps == ["segment-000001", "m", "replace", "m"]
+
+
+@pytest.mark.backends("torch", "jax", "tensorflow")
+def test_a_memory_does_not_answer_for_a_model_that_was_trained_since():
+    model = network(nonlinear=True)
+    memory = model.remember(FACTS)
+    loss = SupportingFactLoss(margin=0.1)
+    model.compile("sgd", {"facts": loss, "answer": loss})
+    expected = memory.answer(QUESTIONS).facts
+    story = np.tile(FACTS[None, :9], (20, 1, 1))
+    x, y = {"story": story, "question": QUESTIONS}, QUESTIONS[:, 0]
+    model.predict(x, verbose=0)
+    memory.answer(QUESTIONS)  # the weights are the same
+    model.set_weights(model.get_weights())
+    words = model.get_layer("R").words.weights[0]
+    words.assign(words + 1)
+    np.testing.assert_array_equal(memory.answer(QUESTIONS).facts, expected)
+    facts = np.tile(np.array([[3, 5]]), (20, 1))
+    for change in (
+        lambda: model.fit(
+            {**x, "supporting_facts": facts}, {"facts": facts, "answer": y}, verbose=0
+        ),
+        lambda: model.get_layer("O").map.weights[-1].assign_add(np.ones(8)),
+    ):
+        memory = model.remember(FACTS)
+        memory.answer(QUESTIONS)
+        change()
+        for _ in range(2):
+            with pytest.raises(
+                ValueError, match="`model` was trained since the memory"
+            ):
+                memory.answer(QUESTIONS)
+        with pytest.raises(ValueError, match="`model` was trained since the memory"):
+            memory.keys(0, 3)
+        model.remember(FACTS).answer(QUESTIONS)
+
+
+def test_the_digest_is_of_the_facts_and_the_model(tmp_path):
+    model = network()
+    memory, parts = model.remember(FACTS), model.remember(FACTS[:290])
+    other = parts.digest()
+    parts.append(FACTS[290:])
+    assert memory.digest() == parts.digest() != other
+    memory.save(tmp_path / "m")
+    assert LargeMemory.load(tmp_path / "m", model).digest() == memory.digest()
+    assert network().remember(FACTS).digest() != memory.digest()
+    facts = FACTS.copy()
+    facts[151, 1] = 1 + facts[151, 1] % (WORDS - 1)
+    assert model.remember(facts).digest() != memory.digest()
