@@ -46,7 +46,7 @@ def sparsemax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Ten
         inside = z > tau
         size = ops.sum(ops.cast(inside, z.dtype), axis=axis, keepdims=True)
         total = ops.sum(ops.where(inside, z, 0), axis=axis, keepdims=True)
-        return (total - 1) / size, size
+        return (total - 1) / ops.maximum(size, 1), size
 
     def one(tau: Tensor, size: Tensor, _: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         new, inside = above(tau)

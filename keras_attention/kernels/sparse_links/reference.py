@@ -215,7 +215,7 @@ def _for_each_piece(
     size = _size(number)
     pieces = number // size
     cut = ops.reshape(values, (-1, links, pieces, size))
-    live = ops.reshape(ops.any(ops.not_equal(cut, 0), axis=(0, 3)), (-1,))
+    live = ops.reshape(ops.any(ops.any(ops.not_equal(cut, 0), axis=3), axis=0), (-1,))
     live = ops.cast(live, "int32")  # (K M / S,)
     order, count = ops.cast(ops.argsort(1 - live), "int32"), ops.sum(live)
 

@@ -204,9 +204,9 @@ class WordResponder(Configured, keras.layers.Layer):
             words = words + occurs * vectors[part.name]
         scores = ops.matmul(words, ops.expand_dims(state, 2))[:, :, 0]  # (B, N)
         number = contexts[..., 0] - 1  # (B, M, L)
-        return ranking.hide(
-            scores, ops.any(is_number(number, self.new_words), axis=(1, 2))
-        )
+        # One axis at a time: Keras 3.12 on torch reduces the wrong ones of two.
+        named = ops.any(is_number(number, self.new_words), axis=1)  # (B, L, N)
+        return ranking.hide(scores, ops.any(named, axis=1))
 
 
 def contains(features: Tensor, size: int) -> Tensor:
