@@ -111,7 +111,7 @@ class Hash:
         return Postings(len(facts), *inverted_index(facts, self._buckets, **options))
 
     def options(self) -> dict[str, Any]:
-        """Returns what a file must tell of the hash besides its arrays."""
+        """Returns the arguments that a file stores beside the arrays."""
         return {}
 
     def arrays(self) -> dict[str, np.ndarray]:

@@ -144,7 +144,7 @@ class RowsFile:
         self.rows += len(data)
 
     def close(self) -> Entry:
-        """Completes the file, and returns what the manifest tells of it."""
+        """Completes the file, and returns its entry in the manifest."""
         with self._file as file:
             size = file.tell()
             file.seek(0)
@@ -173,7 +173,7 @@ def header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
 
 
 def write_array(path: pathlib.Path, array: np.ndarray) -> Entry:
-    """Writes an array, and returns what the manifest tells of it."""
+    """Writes an array, and returns its entry in the manifest."""
     with RowsFile(path, array.dtype, array.shape[1:]) as file:
         rows = max(CHUNK // max(array[:1].nbytes, 1), 1)
         for start in range(0, len(array), rows):
@@ -204,7 +204,7 @@ def mapped_array(path: pathlib.Path, length: int, dtype: Any) -> np.ndarray:
 
 
 def finished_array(path: pathlib.Path, array: np.ndarray) -> Entry:
-    """Completes a file of `mapped_array`, and returns what the manifest tells of it."""
+    """Completes a file of `mapped_array`, and returns its entry in the manifest."""
     if not len(array):
         return write_array(path, array)
     mapping: Any = array.base
@@ -221,7 +221,7 @@ def read_array(path: pathlib.Path, entry: Entry, verify: bool) -> np.ndarray:
     """Maps an array of a memory.
 
     Raises:
-        ValueError: if the file is not the one of which the manifest tells.
+        ValueError: if the file is not that of its entry in the manifest.
     """
     size = path.stat().st_size
     if size != entry["bytes"]:

@@ -97,7 +97,7 @@ def narrowest(vocabulary_size: int) -> str:
 
 
 def about(model: Any, fingerprint: str) -> Entry:
-    """Returns what a manifest tells of the model."""
+    """Returns the entries of a manifest about the model."""
     sizes = {size: int(getattr(model, size)) for size in SIZES}
     return {"format": FORMAT, "sizes": sizes, "embedding": fingerprint}
 
@@ -143,16 +143,16 @@ def save(
             written(change.segment(), *pair)
             for pair in zip(parts, postings, strict=True)
         ]
-        told = None
+        index_entry = None
         if index is not None:
-            told = {"hash": name, "options": index.options()}
+            index_entry = {"hash": name, "options": index.options()}
             if arrays := index.arrays():
-                told |= files(change.segment(), arrays)
-        change.commit({**manifest, "index": told, "segments": entries})
+                index_entry |= files(change.segment(), arrays)
+        change.commit({**manifest, "index": index_entry, "segments": entries})
 
 
 def written(folder: pathlib.Path, facts: np.ndarray, postings: Any) -> Entry:
-    """Writes a segment, and returns what the manifest tells of it."""
+    """Writes a segment, and returns its entry in the manifest."""
     if postings is None:
         return files(folder, {"facts": facts})
     if postings.size != len(facts):
@@ -166,7 +166,7 @@ def written(folder: pathlib.Path, facts: np.ndarray, postings: Any) -> Entry:
 
 
 def files(folder: pathlib.Path, arrays: dict[str, np.ndarray]) -> Entry:
-    """Writes arrays to a folder, and returns what the manifest tells of them."""
+    """Writes arrays to a folder, and returns its entry in the manifest."""
     entries = {
         name: write_array(folder / f"{name}.npy", array)
         for name, array in arrays.items()
