@@ -349,3 +349,19 @@ def open_decompressed(path: Path) -> gzip.GzipFile | io.BufferedReader:
     with open(path, "rb") as file:
         is_gzip = file.read(2) == b"\x1f\x8b"
     return gzip.open(path, "rb") if is_gzip else open(path, "rb")
+
+
+def read_decompressed(path: Path) -> bytes:
+    """Returns the content of a file; a gzip file is decompressed.
+
+    Raises:
+        DataNotFoundError: No such file.
+        DamagedDataError: A gzip file is truncated or altered.
+    """
+    with open_decompressed(path) as file:
+        try:
+            return file.read()
+        except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+            raise DamagedDataError(
+                f"{path} is truncated or altered ({error}). Get it again."
+            ) from error

@@ -5,10 +5,8 @@ data is Creative Commons Attribution-ShareAlike 3.0. The data are downloaded and
 part of this package.
 """
 
-import gzip
 import math
 import os
-import zlib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -97,16 +95,7 @@ def read_idx(path: str | os.PathLike[str], rank: int) -> np.ndarray:
         DamagedDataError: The file is truncated, altered, or has another format.
     """
     path = Path(path)
-    if not path.is_file():
-        raise files.DataNotFoundError(f"There is no file {path}.")
-    content = path.read_bytes()
-    if content[:2] == b"\x1f\x8b":
-        try:
-            content = gzip.decompress(content)
-        except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-            raise files.DamagedDataError(
-                f"{path} is truncated or altered ({error}). Get it again."
-            ) from error
+    content = files.read_decompressed(path)
     start = 4 + 4 * rank
     if content[:4] != bytes((0, 0, 8, rank)) or len(content) < start:
         raise files.DamagedDataError(

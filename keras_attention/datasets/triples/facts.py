@@ -1,8 +1,6 @@
 """A fact, and the text of the files that hold facts."""
 
-import gzip
 import os
-import zlib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,14 +30,5 @@ def read_text(path: str | os.PathLike[str]) -> str:
         DamagedDataError: A gzipped file is truncated or altered.
     """
     path = Path(path)
-    if not path.is_file():
-        raise files.DataNotFoundError(f"There is no file {path}.")
-    content = path.read_bytes()
-    if content[:2] == b"\x1f\x8b":
-        try:
-            content = gzip.decompress(content)
-        except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-            raise files.DamagedDataError(
-                f"{path} is truncated or altered ({error}). Get it again."
-            ) from error
+    content = files.read_decompressed(path)
     return files.decode_text(content, path)
