@@ -5,8 +5,10 @@ import os
 import signal
 
 import keras
+import large_memories
 import numpy as np
 import pytest
+from large_memories import files_of, strong_network
 
 from keras_attention.models import ClusterHash, LargeMemory, MemNN, WordHash
 from keras_attention.models.memory_networks import memory_files, memory_folder
@@ -36,20 +38,11 @@ QUESTIONS = np.random.default_rng(4).integers(1, WORDS, (11, L))
 
 
 def strong(**arguments):
-    """A network whose weights are large enough to tell facts apart."""
-    model = MemNN(WORDS, embedding_dim=7, supports=2, **arguments)
-    for weight in model.trainable_weights:
-        weight.assign(4 * weight)
-    return model
+    return strong_network(WORDS, 7, **arguments)
 
 
 def same_answers(memory, expected, questions=QUESTIONS):
-    for one, other in zip(memory.answer(questions), expected.answer(questions)):
-        np.testing.assert_array_equal(one, other)
-
-
-def files_of(folder):
-    return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*.*")}
+    large_memories.same_answers(memory, expected, questions)
 
 
 @pytest.mark.parametrize("arguments", [{}, {"ngrams": 2, "buckets": 101}])

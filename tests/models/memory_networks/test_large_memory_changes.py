@@ -2,8 +2,10 @@
 
 import re
 
+import large_memories
 import numpy as np
 import pytest
+from large_memories import files_of, strong_network
 
 from keras_attention.losses import SupportingFactLoss
 from keras_attention.models import ClusterHash, LargeMemory, MemNN, WordHash
@@ -15,20 +17,11 @@ QUESTIONS = np.random.default_rng(1).integers(1, WORDS, (20, 3))
 
 
 def network(**arguments):
-    model = MemNN(WORDS, embedding_dim=8, supports=2, **arguments)
-    for weight in model.trainable_weights:
-        weight.assign(4 * weight)
-    return model
+    return strong_network(WORDS, 8, **arguments)
 
 
 def same_answers(memory, expected, questions=QUESTIONS):
-    for one, other in zip(memory.answer(questions), expected.answer(questions)):
-        np.testing.assert_array_equal(one, other)
-
-
-def files_of(folder):
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder): path.read_bytes() for path in files}
+    large_memories.same_answers(memory, expected, questions)
 
 
 class Own:
