@@ -5,8 +5,9 @@ Shapes: B batch, T positions, S positions of a memory, D model width.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from inspect import signature
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import keras
 from keras import ops
@@ -52,7 +53,7 @@ class DepthRecurrence(Configured, keras.layers.Layer):
             call has an argument `mask` or `inputs_mask`.
         steps: the number of steps; with halting, the largest number.
         halting: None for `steps` steps at each position, "adaptive", or an
-            `AdaptiveHalting`.
+            `AdaptiveHalting` (or its config).
         position: "sinusoidal" as in the paper; "learned" for a table of positions and
             one of steps; None for no P, if the block itself encodes positions.
         max_length: the number of learned positions.
@@ -73,8 +74,9 @@ class DepthRecurrence(Configured, keras.layers.Layer):
 
     Raises:
         ValueError: for sizes below 1; a block that is not a layer, or that does not
-            preserve the shape of its inputs; an unknown `halting` or `position`; or
-            learned positions without `max_length`.
+            preserve the shape of its inputs; an unknown `halting` or `position`;
+            learned positions without `max_length`; inputs that are not of rank 3; or
+            known positions outside the table.
 
     Example:
 
@@ -93,6 +95,7 @@ class DepthRecurrence(Configured, keras.layers.Layer):
     """
 
     float_inputs = ("inputs", "memory")
+    id_sizes: ClassVar[dict[str, str]] = {"positions": "max_length"}
 
     def __init__(
         self,
@@ -119,7 +122,7 @@ class DepthRecurrence(Configured, keras.layers.Layer):
             )
         self.block = block
         self.steps = positive("steps", steps)
-        self.halting = adaptive_halting.get(halting)
+        self.halting: Any = adaptive_halting.get(halting)
         self.position = position
         if max_length is not None:
             positive("max_length", max_length)
@@ -208,11 +211,13 @@ class DepthRecurrence(Configured, keras.layers.Layer):
             more[self._mask_name] = mask
         is_valid = ops.ones(ops.shape(x)[:2], "bool") if mask is None else mask
         state = act.initial_halting(is_valid)
-        places = self._embed_positions(x, positions)  # (B, T, D), or None
+        embed = None
+        if self.position is not None:
+            embed = self._coordinates(x, positions)
         output = ops.zeros_like(x)
-        for step in range(self.steps):
-            if places is not None:
-                x = x + places + self._embed_step(step, x.shape[-1])
+        for step in range(1, self.steps + 1):
+            if embed is not None:
+                x = x + embed(step)
             if self.halting is None:
                 x = self.block(x, **more)
                 continue
@@ -227,22 +232,32 @@ class DepthRecurrence(Configured, keras.layers.Layer):
         cost = act.ponder_cost(state, is_valid)
         return Depth(output, state.updates, state.remainder), cost
 
-    def _embed_positions(self, x: Tensor, positions: Tensor | None) -> Tensor | None:
-        """Returns the part of P that depends on the position, (T, D) or (B, T, D)."""
-        if self.position is None:
-            return None
+    def _coordinates(
+        self, x: Tensor, positions: Tensor | None
+    ) -> Callable[[int], Tensor]:
+        """Returns the function of a step t = 1 … that computes P, (T, D) or (B, T, D).
+
+        Raises:
+            ValueError: for more inputs than learned positions.
+        """
+        length, width = x.shape[1:]
         if positions is None:
+            if None not in (length, self.max_length) and length > self.max_length:
+                raise ValueError(
+                    "`inputs` must have at most `max_length` positions. "
+                    f"Received: inputs.shape={tuple(x.shape)}, "
+                    f"max_length={self.max_length}"
+                )
             positions = masks.positions(ops.shape(x)[1])
         if self.position == "learned":
-            return self._places(positions)
-        return ops.cast(encodings.sinusoid(positions, x.shape[-1]), x.dtype)
+            places = self._places(positions)  # once: the gradient is a scatter
+            return lambda step: places + self._times(ops.convert_to_tensor(step - 1))
 
-    def _embed_step(self, step: int, width: int) -> Tensor:
-        """Returns the part of P that depends on the step, counted from 0, (D,)."""
-        if self.position == "learned":
-            return self._times(ops.convert_to_tensor(step, "int32"))
-        wave = encodings.sinusoid(ops.convert_to_tensor(step + 1), width)
-        return ops.cast(wave, self.compute_dtype)
+        def embed(step: int) -> Tensor:
+            waves = encodings.coordinates(positions, ops.convert_to_tensor(step), width)
+            return ops.cast(waves, x.dtype)
+
+        return embed
 
     def _table(self, name: str, count: Any, width: int) -> keras.layers.Embedding:
         table = keras.layers.Embedding(
