@@ -577,7 +577,8 @@ def _encoder_block(dtype: Any = None) -> Any:
 
 
 def _halting(dtype: Any = None) -> Any:
-    return layers.AdaptiveHalting(0.9, ponder_weight=0.1, dtype=dtype)
+    # A ponder cost would have a gradient where the loss of a sample has none.
+    return layers.AdaptiveHalting(0.9, ponder_weight=0.0, dtype=dtype)
 
 
 def _gru_cell(dtype: Any = None) -> Any:

@@ -34,7 +34,7 @@ class AdaptiveHalting(Configured, keras.layers.Layer):
         inputs: (B, T, D).
 
     Returns:
-        The probabilities (B, T), in float32, or float64 for a float64 layer.
+        The probabilities (B, T) in the compute dtype.
 
     Raises:
         ValueError: for a threshold outside (0, 1] or a negative weight.
@@ -88,12 +88,21 @@ class AdaptiveHalting(Configured, keras.layers.Layer):
         self.built = True
 
     def call(self, inputs: Tensor) -> Tensor:
+        return ops.cast(self.probability(inputs), self.compute_dtype)
+
+    def probability(self, inputs: Tensor) -> Tensor:
+        """Returns the probabilities (B, T) in float32, or float64 if it is computed.
+
+        Their sum is compared with a threshold close to 1, which half precision rounds.
+
+        Args:
+            inputs: (B, T, D). The layer must be built.
+        """
         logits = to_float32(self._dense(inputs))  # (B, T, 1)
         return ops.sigmoid(ops.squeeze(logits, axis=-1))  # (B, T)
 
     def compute_output_spec(self, inputs: Tensor) -> keras.KerasTensor:
-        wide = "float64" if self.compute_dtype == "float64" else "float32"
-        return keras.KerasTensor(inputs.shape[:-1], wide)
+        return keras.KerasTensor(inputs.shape[:-1], self.compute_dtype)
 
 
 def get(identifier: Any) -> AdaptiveHalting | None:

@@ -221,7 +221,7 @@ class DepthRecurrence(Configured, keras.layers.Layer):
             if self.halting is None:
                 x = self.block(x, **more)
                 continue
-            probability = self.halting(x)
+            probability = self.halting.probability(x)
             x = self.block(x, **more)
             weight, state = act.halting_step(probability, state, self.halting.threshold)
             weight = ops.cast(ops.expand_dims(weight, -1), x.dtype)  # (B, T, 1)
