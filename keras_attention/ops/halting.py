@@ -5,6 +5,7 @@ Shapes: B batch, T positions.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from keras import ops
@@ -75,6 +76,30 @@ def halting_step(
         state.updates + ops.cast(running, p.dtype),
         goes_on,
     )
+
+
+def interpolate(states: Sequence[Tensor], weights: Sequence[Tensor]) -> Tensor:
+    """Computes the output of a recurrence from its states: y ← w x + (1 − w) y.
+
+    The output is a weighted sum of the states, Σₜ wₜ Πₛ (1 − wₛ) xₜ over the later
+    steps s. One sum at the end is faster than one update per step.
+
+    Args:
+        states: x of each step, (B, T, D).
+        weights: w of each step, (B, T), from :func:`halting_step`.
+
+    Returns:
+        y, (B, T, D), in the dtype of the states. It is 0 before the first step.
+
+    Reference:
+        Dehghani et al., "Universal Transformers" (2019), appendix C.
+    """
+    total, rest = 0.0, 1.0
+    for x, weight in zip(reversed(states), reversed(weights)):
+        part = ops.cast(ops.expand_dims(weight * rest, -1), x.dtype)  # (B, T, 1)
+        total = total + part * x
+        rest = rest * (1.0 - weight)
+    return total
 
 
 def ponder_cost(state: Halting, is_valid: Tensor) -> Tensor:

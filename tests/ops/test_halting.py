@@ -91,3 +91,13 @@ def test_the_gradient_of_the_cost_is_that_of_the_remainder():
     earlier = np.arange(1, STEPS + 1)[:, None, None] < steps
     expected = np.where(earlier & (rest > 0) & VALID, -1 / VALID.sum(), 0.0)
     np.testing.assert_allclose(found, expected, atol=1e-7)
+
+
+def test_interpolation_equals_one_update_per_step():
+    rng = np.random.default_rng(0)
+    states, weights = rng.normal(size=(STEPS, B, T, 3)), rng.uniform(size=(STEPS, B, T))
+    y = np.zeros((B, T, 3))
+    for x, w in zip(states, weights[..., None]):
+        y = w * x + (1 - w) * y
+    found = halting.interpolate([*map(tensor, states)], [*map(tensor, weights)])
+    np.testing.assert_allclose(to_numpy(found), y, atol=1e-6)

@@ -214,7 +214,7 @@ class DepthRecurrence(Configured, keras.layers.Layer):
         embed = None
         if self.position is not None:
             embed = self._coordinates(x, positions)
-        output = ops.zeros_like(x)
+        states, weights = [], []
         for step in range(1, self.steps + 1):
             if embed is not None:
                 x = x + embed(step)
@@ -224,12 +224,13 @@ class DepthRecurrence(Configured, keras.layers.Layer):
             probability = self.halting.probability(x)
             x = self.block(x, **more)
             weight, state = act.halting_step(probability, state, self.halting.threshold)
-            weight = ops.cast(ops.expand_dims(weight, -1), x.dtype)  # (B, T, 1)
-            output = weight * x + (1 - weight) * output
+            states.append(x)
+            weights.append(weight)
         if self.halting is None:
             updates = self.steps * ops.cast(is_valid, "float32")
             return Depth(x, updates, ops.zeros_like(updates)), None
         cost = act.ponder_cost(state, is_valid)
+        output = act.interpolate(states, weights)
         return Depth(output, state.updates, state.remainder), cost
 
     def _coordinates(
