@@ -174,7 +174,7 @@ class DepthRecurrence(Configured, keras.layers.Layer):
             use_causal_mask=use_causal_mask,
             training=training,
         )
-        if cost is not None:
+        if cost is not None and self.halting.ponder_weight:
             self.add_loss(self.halting.ponder_weight * cost)
         return found.output
 
