@@ -97,7 +97,8 @@ REASONS = (
     (
         r"Shape mismatch attempting to re-use buffer",
         "`jax2onnx` gives the lengths of a story, and of a story with its question, "
-        "the same name (“Shape mismatch attempting to re-use buffer”). Specify the sizes.",
+        "the same name (“Shape mismatch attempting to re-use buffer”). Specify the "
+        "sizes.",
     ),
     (
         r"arange|sort (currently )?requires static",
