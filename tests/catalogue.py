@@ -572,6 +572,15 @@ def _hopfield(dtype: Any = None) -> Any:
     return layers.Hopfield(2, update_steps=2, dtype=dtype)
 
 
+def _encoder_block(dtype: Any = None) -> Any:
+    return layers.TransformerEncoderBlock(3, U, dropout=0.3, dtype=dtype)
+
+
+def _halting(dtype: Any = None) -> Any:
+    # A ponder cost would have a gradient where the loss of a sample has none.
+    return layers.AdaptiveHalting(0.9, ponder_weight=0.0, dtype=dtype)
+
+
 def _gru_cell(dtype: Any = None) -> Any:
     return keras.layers.GRUCell(U, recurrent_initializer="he_normal", dtype=dtype)
 
@@ -744,6 +753,21 @@ ROWS = [
         "sentence_encoder_bag",
         layers.SentenceEncoder,
         {"vocabulary_size": WORDS, "embedding_dim": D, "encoding": "bag"},
+        _tokens,
+        unknown={"inputs": (0, 1, 2)},
+        trains=True,
+        hidden=_no_words,
+        output_mask=_filled,
+    ),
+    Row(
+        "sentence_encoder_learned",
+        layers.SentenceEncoder,
+        {
+            "vocabulary_size": WORDS,
+            "embedding_dim": D,
+            "encoding": "learned",
+            "sentence_length": 2,  # the last word shares a mask
+        },
         _tokens,
         unknown={"inputs": (0, 1, 2)},
         trains=True,
@@ -1474,6 +1498,35 @@ ROWS = [
         hidden=_hide_sample,
     ),
     Row(
+        "adaptive_halting",
+        layers.AdaptiveHalting,
+        {"threshold": 0.9, "ponder_weight": 0.1, "initial_bias": -1.0},
+        _each,
+        trains=True,
+    ),
+    Row(
+        "depth_recurrence",
+        layers.DepthRecurrence,
+        {
+            "block": _encoder_block,
+            "steps": 2,
+            "position": "learned",
+            "max_length": T,
+        },
+        _block,
+        trains=True,
+        hidden=_hide_sample,
+    ),
+    Row(
+        "depth_recurrence_halting",
+        layers.DepthRecurrence,
+        {"block": _encoder_block, "steps": 3, "halting": _halting},
+        _block,
+        trains=True,
+        masked=_change_members,
+        hidden=_hide_sample,
+    ),
+    Row(
         "decoder_block",
         layers.TransformerDecoderBlock,
         {
@@ -1605,6 +1658,43 @@ ROWS = [
         trains=True,
         masked=_pad_sentences,
         hidden=_no_sentence,
+    ),
+    Row(
+        "universal_transformer",
+        models.UniversalTransformer,
+        {
+            "vocabulary_size": WORDS,
+            "dim": 6,
+            "num_heads": 3,
+            "intermediate_dim": U,
+            "steps": 2,
+            "memory_size": M,
+            "time_noise": 0.3,
+            "dropout": 0.3,
+            "position": "learned",
+            "encoding": "position",
+            "block": {"norm_first": True},
+        },
+        _questions,
+        unknown=_ANY_LENGTH,
+        trains=True,
+        masked=_pad_story,
+        hidden=_no_story,
+    ),
+    Row(
+        "universal_transformer_halting",
+        models.UniversalTransformer,
+        {
+            "vocabulary_size": WORDS,
+            "dim": 6,
+            "halting": _halting,
+            "block": _encoder_block,
+        },
+        _questions,
+        unknown=_ANY_LENGTH,
+        trains=True,
+        masked=_pad_story,
+        hidden=_no_story,
     ),
     Row(
         "skip_gram",

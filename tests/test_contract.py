@@ -29,6 +29,8 @@ LOADER = pathlib.Path(__file__).parent / "load_files.py"
 OBJECTS = (  # arguments with a config
     "model",
     "activation",
+    "block",
+    "halting",
     "score",
     "cell",
     "attention",

@@ -55,7 +55,9 @@ HEADS = (
     keras.layers.MultiHeadAttention,
     keras.layers.GroupQueryAttention,
 )
-MEMORY_NETWORKS = (
+# Layers and models whose tables, of words or of ages, are split by their width
+SPLIT_BY_WIDTH = (
+    layers.DepthRecurrence,
     layers.SentenceEncoder,
     models.KeyValueMemNN,
     models.MemN2N,
@@ -102,7 +104,7 @@ def _roles_by_holder(
         yield layer.interface, INPUTS
     elif isinstance(layer, layers.RelativePositionBias):
         yield layer.embedding, WIDTH  # a row per bucket, a column per head
-    elif isinstance(layer, MEMORY_NETWORKS):
+    elif isinstance(layer, SPLIT_BY_WIDTH):
         for part in layer._flatten_layers():
             if isinstance(part, keras.layers.Embedding):
                 yield part, WIDTH

@@ -97,6 +97,10 @@ EXPECTED = {
     ("TransformerClassifier, relative", "block_0/self_attention/relative/embedding"): [
         *(None, "model")
     ],
+    ("UniversalTransformer", "depth/positions/embeddings"): [None, "model"],
+    ("UniversalTransformer", "depth/block/self_attention/query/kernel"): [
+        *(None, "model", None)
+    ],
     ("HopfieldClassifier", "pooling/hopfield/query/kernel"): [None, "model", None],
     ("HopfieldLayer", "hopfield_layer/patterns"): ["model", None],
     ("HopfieldLayer", "hopfield_layer/values"): ["model", None],

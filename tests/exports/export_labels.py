@@ -8,6 +8,7 @@ MODELS = {  # the row of the catalogue: what the table calls it
     "image_captioner": "`ImageCaptioner`",
     "transformer": "`Transformer`",
     "transformer_classifier": "`TransformerClassifier`",
+    "universal_transformer": "`UniversalTransformer`",
     "causal_lm": "`CausalLM`",
     "masked_lm": "`MaskedLM`",
     "hopfield_classifier": "`HopfieldClassifier`",

@@ -95,6 +95,12 @@ REASONS = (
         "sequence and its mask. Specify the lengths; the batch size may stay unknown.",
     ),
     (
+        r"Shape mismatch attempting to re-use buffer",
+        "`jax2onnx` gives the lengths of a story, and of a story with its question, "
+        "the same name (“Shape mismatch attempting to re-use buffer”). Specify the "
+        "sizes.",
+    ),
+    (
         r"arange|sort (currently )?requires static",
         "`jax2onnx` cannot export a range or a sort of an unknown length. Specify the "
         "sizes, or export from TensorFlow.",

@@ -206,6 +206,18 @@ OUTCOMES = {(2, 1): 1 / 2 + 1 / 6, (3, 1): 1 / 6, (3, 2): 1 / 6}
 FAR = [0, 1, 2047, 2048, 10**6 + 7, 2**23]
 
 
+def test_coordinates_are_those_of_the_paper():
+    """Equations 6 and 7 of the Universal Transformer, number by number."""
+    position, step, d = np.array([[0, 3], [40, 7]]), 2, 6
+    found = to_numpy(positions.coordinates(position, step, d))
+    assert found.shape == (2, 2, d)
+    for b, i, k in np.ndindex(found.shape):
+        wave = math.cos if k % 2 else math.sin
+        rate = 10000 ** (2 * (k // 2) / d)
+        expected = wave(position[b, i] / rate) + wave(step / rate)
+        assert found[b, i, k] == pytest.approx(expected, abs=1e-5)
+
+
 def test_sinusoid_far_from_the_start():
     position = np.array([*FAR, -(10**6)], "int32")
     encoded = to_numpy(positions.sinusoid(ops.convert_to_tensor(position), 32))

@@ -212,6 +212,20 @@ CASES: dict[str, Case] = {
         partial(models.TransformerClassifier, WORDS, 3, position="relative", **_BLOCKS),
         _text,
     ),
+    "UniversalTransformer": Case(
+        partial(
+            models.UniversalTransformer,
+            WORDS,
+            16,
+            num_heads=4,
+            steps=2,
+            halting="adaptive",
+            memory_size=8,
+            position="learned",
+            dropout=0.0,
+        ),
+        _story,
+    ),
     "SkipGram": Case(
         partial(models.SkipGram, WORDS, 16), _around, "binary_crossentropy", "bits"
     ),

@@ -287,7 +287,7 @@ def _broken(layer: Any, given: Given) -> Iterator[str]:
                     f"`{name}` must have width {built[-1]} (last axis), for which "
                     f"layer {layer.name!r} was built. Received: {_show(name, x)}"
                 )
-    shared = ("attention_mask", "bias")  # one for all samples is legal
+    shared = ("attention_mask", "bias", "positions")  # one for all samples is legal
     rule = _broken_batch({n: x for n, x in tensors.items() if n not in shared})
     if rule:
         yield rule
