@@ -50,8 +50,12 @@ class Trainer:
         self.size = size
         self.data = data
         tasks = list(babi.TASKS) if task is None else [task]
-        train = [example for task in tasks for example in _questions(task, size, data)]
-        test = babi.load(tasks, "test", size)
+        parts = {task: _questions(task, size, data) for task in tasks}
+        found = {task: _exchanges(own, recipe) for task, own in parts.items()}
+        train, test = [], []
+        for task, exchanges in found.items():
+            train += babi.join_phrases(parts[task], exchanges.phrases)
+            test += babi.join_phrases(babi.load(task, "test", size), exchanges.phrases)
         vocabulary = babi.Vocabulary.from_examples(train + test)
         self.vocabulary_size = len(vocabulary)
         longest = max(len(example.story) for example in train + test)
@@ -64,7 +68,7 @@ class Trainer:
         self.train_tasks = np.array([example.task for example in train])
         self.test_tasks = np.array([example.task for example in test])
         self.vocabulary = vocabulary
-        self.groups = _groups(train) if recipe.rename else {}
+        self.exchanges = found
 
     def run(self, seed: int, progress: Any = None) -> dict[str, Any]:
         """Trains the network from `seed` and tests it.
@@ -92,7 +96,11 @@ class Trainer:
             verbose=0,
             callbacks=[
                 *([callbacks.LinearStart(epochs=linear)] if linear else []),
-                callbacks.HalveLearningRate(recipe.halve_every, start=linear),
+                *(
+                    [callbacks.HalveLearningRate(recipe.halve_every, start=linear)]
+                    if recipe.warmup_epochs is None
+                    else []
+                ),
                 keras.callbacks.LambdaCallback(on_epoch_end=progress),
             ],
         ).history
@@ -115,6 +123,10 @@ class Trainer:
             "train_error": self._error(used),
             "train_loss": round(history["loss"][-1], 4),
             "validation_error": self._error(held),
+            "validation_errors": {
+                int(task): self._error(held[self.train_tasks[held] == task])
+                for task in np.unique(self.train_tasks[held])
+            },
             "fit_seconds": round(seconds, 1),
             "settings": recipe.settings(),
             "backend": keras.config.backend(),
@@ -133,7 +145,7 @@ class Trainer:
         recipe, model = self.recipe, self._build()
         model.compile(
             getattr(keras.optimizers, recipe.optimizer)(
-                recipe.rate, clipnorm=recipe.clipnorm
+                self._rate(), clipnorm=recipe.clipnorm
             ),
             keras.losses.SparseCategoricalCrossentropy(
                 from_logits=True, reduction="sum"
@@ -141,6 +153,23 @@ class Trainer:
             metrics=["accuracy"],
         )
         return model
+
+    def _rate(self) -> Any:
+        """Returns the learning rate: a number, or a schedule with a warm-up."""
+        recipe = self.recipe
+        if recipe.warmup_epochs is None:
+            return recipe.rate
+        used = len(self.train.answers) - round(
+            len(self.train.answers) * recipe.held_out
+        )
+        steps = -(-used // recipe.batch_size)
+        warmup = recipe.warmup_epochs * steps
+        return keras.optimizers.schedules.CosineDecay(
+            0.0,
+            recipe.epochs * steps - warmup,
+            warmup_target=recipe.rate,
+            warmup_steps=warmup,
+        )
 
     def _questions_for_fit(self, used: np.ndarray, seed: int) -> dict[str, Any]:
         """Returns plain arrays, or `Batches` for recipes with renaming or buckets."""
@@ -159,7 +188,8 @@ class Trainer:
         optimizer = self.model.optimizer
         for variable in optimizer.variables:
             variable.assign(np.zeros(variable.shape, variable.dtype))
-        optimizer.learning_rate = self.recipe.rate
+        if self.recipe.warmup_epochs is None:
+            optimizer.learning_rate = self.recipe.rate
 
     def _wrong(self, inputs: dict[str, np.ndarray], answers: np.ndarray) -> np.ndarray:
         logits = self.model.predict(inputs, batch_size=500, verbose=0)
@@ -192,7 +222,13 @@ class Batches(keras.utils.PyDataset):
         self._size = trainer.recipe.batch_size
         self._used = used
         self._generator = np.random.default_rng(seed)
-        self._rename = babi.Renamer(trainer.groups, trainer.vocabulary, seed=seed)
+        found = trainer.exchanges
+        self._rename = babi.Renamer(
+            {task: exchanges.groups for task, exchanges in found.items()},
+            trainer.vocabulary,
+            seed=seed,
+            joint={task: exchanges.joint for task, exchanges in found.items()},
+        )
         longest = self._train.inputs["story"].shape[1]
         buckets = [slots for slots in trainer.recipe.buckets if slots < longest]
         self._buckets = [*sorted(buckets), longest]
@@ -249,9 +285,10 @@ def _questions(task: int, size: str, data: str) -> list[babi.Example]:
     return list(dict.fromkeys(parts))
 
 
-def _groups(examples: list[babi.Example]) -> dict[int, tuple[tuple[str, ...], ...]]:
-    """Returns the groups of interchangeable words of each task."""
-    tasks: dict[int, list[babi.Example]] = {}
-    for example in examples:
-        tasks.setdefault(example.task, []).append(example)
-    return {task: babi.interchangeable(own) for task, own in tasks.items()}
+def _exchanges(examples: list[babi.Example], recipe: Recipe) -> babi.Exchanges:
+    """Returns the exchanges of a task that a recipe uses."""
+    if not recipe.rename:
+        return babi.Exchanges((), (), ())
+    if recipe.exchange == "all":
+        return babi.find_exchanges(examples)
+    return babi.Exchanges((), babi.interchangeable(examples), ())

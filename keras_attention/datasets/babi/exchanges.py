@@ -33,7 +33,8 @@ class Exchanges(NamedTuple):
 def find_exchanges(examples: Sequence[Example], seed: int = 0) -> Exchanges:
     """Finds phrases, interchangeable words and joint exchanges of one task.
 
-    Phrases are kept only if an exchange needs them. The groups and joint exchanges are
+    Phrases are kept only if an exchange needs them, and if their interchangeable words
+    do not occur elsewhere. The groups and joint exchanges are
     those of the examples after `join_phrases` with these phrases.
 
     Args:
@@ -43,7 +44,7 @@ def find_exchanges(examples: Sequence[Example], seed: int = 0) -> Exchanges:
     Raises:
         ValueError: The examples come from several tasks.
     """
-    phrases = candidates = find_phrases(examples)
+    phrases = candidates = _closed(examples, find_phrases(examples), seed)
     while True:
         joined = join_phrases(examples, phrases)
         groups = interchangeable(joined, seed)
@@ -53,3 +54,19 @@ def find_exchanges(examples: Sequence[Example], seed: int = 0) -> Exchanges:
         if needed == phrases:
             return Exchanges(phrases, groups, joint)
         phrases = candidates = needed
+
+
+def _closed(
+    examples: Sequence[Example], phrases: tuple[tuple[str, ...], ...], seed: int
+) -> tuple[tuple[str, ...], ...]:
+    """Leaves out phrases with an interchangeable word that also occurs elsewhere.
+
+    "John and Mary" is no single word, because John and Mary also occur alone.
+    """
+    if not phrases:
+        return ()
+    joined = join_phrases(examples, phrases)
+    alone = {word for one in joined for fact in one.story for word in fact}
+    alone |= {word for one in joined for word in (*one.question, one.answer or "")}
+    exchanged = {word for group in interchangeable(examples, seed) for word in group}
+    return tuple(p for p in phrases if not exchanged.intersection(p, alone))

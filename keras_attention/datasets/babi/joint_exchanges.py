@@ -53,21 +53,25 @@ def joint_exchanges(
         said_only = []
     found: list[Exchange] = []
     for words in _classes(statistics):
-        # Groups that share no word with the class are equal in patterns.
-        others = [group for group in groups if not {*group}.intersection(words)]
-        patterns = Statistics(examples, seed, others)
         known = [
             pair
             for group in groups
             for pair in itertools.combinations(sorted({*group}.intersection(words)), 2)
         ]
         reached = _products([(pair,) for pair in known], words)
-        for told in _matchings(words):
+        candidates = _matchings(words)
+        if all(_images(told, words) in reached for told in candidates):
+            continue
+        # Groups that share no word with the class are equal in patterns.
+        others = [group for group in groups if not {*group}.intersection(words)]
+        patterns = Statistics(examples, seed, others)
+        for told in candidates:
             if _images(told, words) in reached:
                 continue
             for said in ((), *_matchings(said_only)):
                 exchange = *told, *said
-                if patterns.preserved(as_mapping(exchange)):
+                mapping = as_mapping(exchange)
+                if patterns.preserved(mapping) and statistics.preserved(mapping):
                     found.append(exchange)
                     reached = _products([(pair,) for pair in known] + found, words)
                     break

@@ -51,7 +51,7 @@ def find_phrases(examples: Sequence[Example]) -> tuple[Words, ...]:
     while (phrase := _next_phrase(sentences)) is not None:
         found.append(phrase)
         sentences = {_joined(sentence, [phrase]) for sentence in sentences}
-    return tuple(tuple(" ".join(phrase).split()) for phrase in found)
+    return tuple(tuple("_".join(phrase).split("_")) for phrase in found)
 
 
 def needed_phrases(
@@ -68,7 +68,7 @@ def needed_phrases(
     """
     needed = set()
     for group in groups:
-        split = [tuple(word.split()) for word in group]
+        split = [tuple(word.split("_")) for word in group]
         for phrase in split:
             first = any(phrase[0] != other[0] for other in split)
             if len(phrase) > 1 and first and any(phrase[-1] != o[-1] for o in split):
@@ -79,7 +79,7 @@ def needed_phrases(
 def join_phrases(
     examples: Sequence[Example], phrases: Sequence[Words]
 ) -> list[Example]:
-    """Joins each phrase to one word with spaces, such as `"red square"`.
+    """Joins each phrase to one word, such as `"red_square"`.
 
     Phrases are joined in the given order, in facts and questions. Answers stay.
 
@@ -161,7 +161,7 @@ def _joined(sentence: Words, phrases: Sequence[Words]) -> Words:
         size, at, joined = len(phrase), 0, []
         while at < len(sentence):
             if sentence[at : at + size] == phrase:
-                joined.append(" ".join(phrase))
+                joined.append("_".join(phrase))
                 at += size
             else:
                 joined.append(sentence[at])

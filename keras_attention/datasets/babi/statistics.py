@@ -17,6 +17,7 @@ from keras_attention.datasets.babi.archive import Example
 _FLIPS = 1000  # number of random exchanges in the permutation test
 _LEVEL = 0.002  # p-value below which an exchange does not preserve the statistics
 _LEAST = 20  # minimum number of stories that an exchange changes
+_RARE = 10  # minimum number of stories with a feature; rarer ones prove nothing
 _ALIKE = 0.3  # minimum share of a word's sentences that also occur with the other word
 
 Features = Counter[Hashable]
@@ -26,16 +27,18 @@ Feature = tuple[str, Hashable]
 class Statistics:
     """Features of the words of one task, story by story.
 
-    The features are the sentences of each word, the words that occur with it in a
-    story, question or answer, and whether its sentence contains words of the question
-    or of the answer. If groups are given, the pattern of each fact, its question and
-    the answer is one more feature: it has the place in the question for each word of
-    the question, and the group for each other word of a group.
+    Without `groups`, the features are the sentences of each word, the words that occur
+    with it in a story, question or answer, and whether its sentence contains words of
+    the question or of the answer.
+
+    With `groups`, the features are patterns: a fact with its question and answer. A
+    pattern has the place in the question for each word of a group that the question
+    contains, and the number of the group for each other word of a group.
 
     Args:
         examples: Questions of one task, in the order of their file.
         seed: Seed for the random exchanges.
-        groups: Groups of words that are equal in patterns.
+        groups: Groups of words that are equal in patterns, or None.
 
     Attributes:
         words: All words, sorted.
@@ -48,34 +51,34 @@ class Statistics:
         self,
         examples: Sequence[Example],
         seed: int = 0,
-        groups: Sequence[Sequence[str]] = (),
+        groups: Sequence[Sequence[str]] | None = None,
     ) -> None:
         tasks = sorted({example.task for example in examples})
         if len(tasks) > 1:
             raise ValueError(f"`examples` must be of one task. Received: tasks={tasks}")
         stories = _by_story(examples)
-        counts = [_features(story) for story in stories]
-        if groups:
+        if groups is None:
+            counts = [_features(story) for story in stories]
+        else:
             names = {word: n for n, group in enumerate(groups) for word in group}
-            for found, story in zip(counts, stories):
-                _add_patterns(found, story, names)
+            counts = [_patterns(story, names) for story in stories]
         self._contexts = _contexts(stories)
         self.words = sorted(self._contexts)
         generator = np.random.default_rng(seed)
         flips = generator.choice([-1.0, 1.0], (_FLIPS, len(stories)))
         self._flips = flips.astype(np.float32)
-        self._number: dict[Feature, int] = {}
-        entries: list[list[tuple[int, int]]] = []  # by feature: stories and counts
+        self._stories: dict[str, set[int]] = defaultdict(set)
+        entries: dict[Feature, list[tuple[int, int]]] = defaultdict(list)
         for row, own in enumerate(counts):
             for word, features in own.items():
+                self._stories[word].add(row)
                 for kind, count in features.items():
-                    number = self._number.setdefault((word, kind), len(self._number))
-                    if number == len(entries):
-                        entries.append([])
-                    entries[number].append((row, count))
-        self._entries = [np.array(own) for own in entries]
+                    entries[word, kind].append((row, count))
+        # By feature: the stories with this feature, and how often each contains it.
+        self._entries = {key: np.array(own) for key, own in entries.items()}
         self._inside: dict[str, list[Feature]] = defaultdict(list)
-        for feature in self._number:
+        # Of two features with `_RARE` stories, one has at least half of them.
+        for feature in [k for k, own in self._entries.items() if 2 * len(own) >= _RARE]:
             for word in set(_words(feature)):
                 self._inside[word].append(feature)
 
@@ -91,22 +94,29 @@ class Statistics:
             exchange: Maps words to words. If it maps a word to another one, it must map
                 the other one back.
         """
+        stories = {row for word in exchange for row in self._stories[word]}
+        if len(stories) < _LEAST:
+            return False
         changed: dict[Feature, Feature] = {}  # one of two features that are exchanged
         for word in exchange:
             for feature in self._inside[word]:
                 new = _map(feature, exchange)
                 if new != feature and new not in changed:
                     changed[feature] = new
-        table = np.zeros((len(self._flips[0]), len(changed)), np.float32)
-        for column, pair in enumerate(changed.items()):
-            for sign, feature in zip((1, -1), pair):
-                if feature in self._number:
-                    rows, counts = self._entries[self._number[feature]].T
-                    table[rows, column] += sign * counts
+        none = np.empty((0, 2), int)
+        columns = []
+        for pair in changed.items():
+            mine, theirs = (self._entries.get(feature, none) for feature in pair)
+            if len(mine) + len(theirs) >= _RARE:
+                columns.append((mine, theirs))
+        table = np.zeros((self._flips.shape[1], len(columns)), np.float32)
+        for column, (mine, theirs) in enumerate(columns):
+            table[mine[:, 0], column] += mine[:, 1]
+            table[theirs[:, 0], column] -= theirs[:, 1]
         table = table[:, table.any(axis=0)]
+        if not table.size:
+            return True
         used = table.any(axis=1)
-        if used.sum() < _LEAST:
-            return False
         table, flips = table[used], self._flips[:, used]
         scale = (table**2).sum(axis=0)
         real = table.sum(axis=0) ** 2 / scale
@@ -185,9 +195,9 @@ def _add_question(found: dict[str, Features], example: Example) -> None:
             found[word]["link", place, links, _blank(answer, word)] += 1
 
 
-def _add_patterns(
-    found: dict[str, Features], story: list[Example], names: Mapping[str, int]
-) -> None:
+def _patterns(story: list[Example], names: Mapping[str, int]) -> dict[str, Features]:
+    """Counts the patterns of each word that is in no group, in one story."""
+    found: dict[str, Features] = defaultdict(Counter)
     for example in story:
         places = {
             word: place
@@ -197,8 +207,10 @@ def _add_patterns(
 
         def pattern(words: Sequence[str]) -> tuple[Hashable, ...]:
             return tuple(
-                ("place", places[word]) if word in places
-                else ("group", names[word]) if word in names
+                ("place", places[word])
+                if word in places
+                else ("group", names[word])
+                if word in names
                 else word
                 for word in words
             )
@@ -206,10 +218,10 @@ def _add_patterns(
         asked = pattern(example.question)
         said = pattern((example.answer or "").split(","))
         for fact in example.story:
-            kind = "pattern", pattern(fact), asked, said
-            for word in {*fact, *example.question}:
-                if word not in names:
-                    found[word][kind] += 1
+            kind = pattern(fact), asked, said
+            for word in {*fact, *example.question}.difference(names):
+                found[word][kind] += 1
+    return found
 
 
 def _without(sentence: tuple[str, ...], word: str) -> tuple[str, ...]:
