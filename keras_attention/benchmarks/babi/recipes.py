@@ -43,6 +43,8 @@ class Recipe:
             see `datasets.babi.find_exchanges`.
         warmup_epochs: if not None, the rate rises linearly for so many epochs and then
             falls to 0 along a cosine; `halve_every` is then not used.
+        balanced: whether tasks with more errors are drawn more often; see
+            `training.Balance`.
         held_out: the fraction of training questions that is held out for validation.
     """
 
@@ -64,6 +66,7 @@ class Recipe:
     rename: bool = False
     exchange: str = "words"
     warmup_epochs: int | None = None
+    balanced: bool = False
     held_out: float = 0.1
 
     def settings(self) -> dict[str, Any]:
@@ -75,6 +78,8 @@ class Recipe:
             del names["exchange"]
         if self.warmup_epochs is None:
             del names["warmup_epochs"]
+        if not self.balanced:
+            del names["balanced"]
         return names
 
     @property

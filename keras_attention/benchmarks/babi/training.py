@@ -90,8 +90,9 @@ class Trainer:
         held, used = np.split(order, [round(len(order) * recipe.held_out)])
         linear = recipe.linear_epochs
         start = time.perf_counter()
+        questions = self._questions_for_fit(used, seed)
         history = self.model.fit(
-            **self._questions_for_fit(used, seed),
+            **questions,
             epochs=recipe.epochs,
             verbose=0,
             callbacks=[
@@ -101,6 +102,7 @@ class Trainer:
                     if recipe.warmup_epochs is None
                     else []
                 ),
+                *([Balance(self, questions["x"])] if recipe.balanced else []),
                 keras.callbacks.LambdaCallback(on_epoch_end=progress),
             ],
         ).history
@@ -120,11 +122,11 @@ class Trainer:
                 int(task): int(np.sum(self.train_tasks == task))
                 for task in np.unique(self.train_tasks)
             },
-            "train_error": self._error(used),
+            "train_error": self.error(used),
             "train_loss": round(history["loss"][-1], 4),
-            "validation_error": self._error(held),
+            "validation_error": self.error(held) if len(held) else None,
             "validation_errors": {
-                int(task): self._error(held[self.train_tasks[held] == task])
+                int(task): self.error(held[self.train_tasks[held] == task])
                 for task in np.unique(self.train_tasks[held])
             },
             "fit_seconds": round(seconds, 1),
@@ -195,10 +197,8 @@ class Trainer:
         logits = self.model.predict(inputs, batch_size=500, verbose=0)
         return logits.argmax(-1) != answers
 
-    def _error(self, which: np.ndarray) -> float | None:
+    def error(self, which: np.ndarray) -> float:
         """Returns the error in per cent on training questions, without noise."""
-        if not len(which):
-            return None
         inputs = {name: array[which] for name, array in self.train.inputs.items()}
         wrong = self._wrong(inputs, self.train.answers[which])
         return round(100 * float(wrong.mean()), 2)
@@ -220,7 +220,8 @@ class Batches(keras.utils.PyDataset):
         super().__init__()
         self._train, self._tasks = trainer.train, trainer.train_tasks
         self._size = trainer.recipe.batch_size
-        self._used = used
+        self.used = used
+        self.shares: np.ndarray | None = None  # of an epoch's questions, by task number
         self._generator = np.random.default_rng(seed)
         found = trainer.exchanges
         self._rename = babi.Renamer(
@@ -262,12 +263,58 @@ class Batches(keras.utils.PyDataset):
         self._batches = [batches[i] for i in order]
         differ_first(self._batches, lambda batch: batch[1])
 
+    def _drawn(self) -> np.ndarray:
+        """Returns each question once, or questions drawn by the shares of their tasks.
+
+        A task's questions are drawn without replacement as long as there are any left.
+        """
+        if self.shares is None:
+            return self.used
+        tasks = self._tasks[self.used]
+        drawn = []
+        for task in np.unique(tasks):
+            own = self._generator.permutation(self.used[tasks == task])
+            count = round(self.shares[task] * len(self.used))
+            drawn.append(np.resize(own, count))
+        return np.concatenate(drawn)
+
     def _by_bucket(self) -> list[np.ndarray]:
         """Returns the shuffled questions of each bucket."""
-        rows = self._generator.permutation(self._used)
+        rows = self._generator.permutation(self._drawn())
         lengths = self._train.inputs["story"][rows].any(-1).sum(-1)
         bucket = np.searchsorted(self._buckets, lengths)
         return [rows[bucket == number] for number in range(len(self._buckets))]
+
+
+class Balance(keras.callbacks.Callback):
+    """Draws tasks in proportion to their errors on training questions, plus a floor.
+
+    The errors are measured every five epochs on `count` training questions per task.
+
+    Args:
+        trainer: provides the questions.
+        batches: the batches, whose shares are set.
+        floor: the share of errors of a task without errors.
+        count: the number of questions per task.
+    """
+
+    def __init__(
+        self, trainer: Trainer, batches: Batches, floor: float = 0.05, count: int = 100
+    ) -> None:
+        super().__init__()
+        self._trainer, self._batches, self._floor = trainer, batches, floor
+        tasks = trainer.train_tasks[batches.used]
+        self._rows = {
+            int(task): batches.used[tasks == task][:count] for task in np.unique(tasks)
+        }
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        if epoch == 0 or epoch % 5:
+            return
+        weights = np.zeros(max(babi.TASKS) + 1)
+        for task, rows in self._rows.items():
+            weights[task] = self._floor + self._trainer.error(rows) / 100
+        self._batches.shares = weights / weights.sum()
 
 
 def _questions(task: int, size: str, data: str) -> list[babi.Example]:

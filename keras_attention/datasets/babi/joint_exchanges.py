@@ -78,7 +78,7 @@ def joint_exchanges(
     return tuple(found)
 
 
-def as_mapping(exchange: Exchange) -> dict[str, str]:
+def as_mapping(exchange: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Maps each word to the word that replaces it."""
     return dict(exchange) | {other: one for one, other in exchange}
 

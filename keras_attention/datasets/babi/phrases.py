@@ -18,6 +18,7 @@ from keras_attention.datasets.babi.archive import Example
 LONGEST = 4  # maximum number of words per phrase
 _ALIKE = 0.3  # minimum share of a phrase's contexts that also occur with the other
 _LEAST = 5  # minimum number of contexts of a phrase
+_JOINT = "_"  # stands between the words of a joined phrase
 _ASKED = "?"  # last word of questions; a fact and a question share no context
 
 Words = tuple[str, ...]
@@ -47,11 +48,13 @@ def find_phrases(examples: Sequence[Example]) -> tuple[Words, ...]:
     """
     sentences = {fact for example in examples for fact in example.story}
     sentences |= {(*example.question, _ASKED) for example in examples}
-    found: list[Words] = []
+    found: dict[str, Words] = {}  # by the joined phrase
     while (phrase := _next_phrase(sentences)) is not None:
-        found.append(phrase)
+        # A part of the phrase may be a joined phrase, too.
+        words = [word for part in phrase for word in found.get(part, (part,))]
+        found[_JOINT.join(phrase)] = tuple(words)
         sentences = {_joined(sentence, [phrase]) for sentence in sentences}
-    return tuple(tuple("_".join(phrase).split("_")) for phrase in found)
+    return tuple(found.values())
 
 
 def needed_phrases(
@@ -67,8 +70,9 @@ def needed_phrases(
         groups: Groups of interchangeable words and joined phrases.
     """
     needed = set()
+    by_name = {_JOINT.join(phrase): phrase for phrase in phrases}
     for group in groups:
-        split = [tuple(word.split("_")) for word in group]
+        split = [by_name.get(word, (word,)) for word in group]
         for phrase in split:
             first = any(phrase[0] != other[0] for other in split)
             if len(phrase) > 1 and first and any(phrase[-1] != o[-1] for o in split):
@@ -81,12 +85,13 @@ def join_phrases(
 ) -> list[Example]:
     """Joins each phrase to one word, such as `"red_square"`.
 
-    Phrases are joined in the given order, in facts and questions. Answers stay.
+    Long phrases are joined first, in facts and questions. Answers stay.
 
     Args:
         examples: Questions.
         phrases: Phrases; see `find_phrases`.
     """
+    phrases = sorted(phrases, key=len, reverse=True)
     return [
         dataclasses.replace(
             example,
@@ -107,10 +112,9 @@ def _next_phrase(sentences: set[Words]) -> Words | None:
     for total in range(3, 2 * LONGEST + 1):
         best: tuple[int, Words] | None = None
         for one, other in _pairs(by_length, total):
-            if (
-                word_class.get(one[0]) == word_class.get(other[0])
-                or word_class.get(one[-1]) == word_class.get(other[-1])
-            ):
+            if word_class.get(one[0]) == word_class.get(other[0]) or word_class.get(
+                one[-1]
+            ) == word_class.get(other[-1]):
                 continue
             shared = len(contexts[one] & contexts[other])
             if shared < _ALIKE * min(len(contexts[one]), len(contexts[other])):
@@ -161,7 +165,7 @@ def _joined(sentence: Words, phrases: Sequence[Words]) -> Words:
         size, at, joined = len(phrase), 0, []
         while at < len(sentence):
             if sentence[at : at + size] == phrase:
-                joined.append("_".join(phrase))
+                joined.append(_JOINT.join(phrase))
                 at += size
             else:
                 joined.append(sentence[at])

@@ -46,13 +46,12 @@ def interchangeable(
         ```
     """
     statistics = Statistics(examples, seed)
-    groups = _groups(
-        statistics.words, [
-            pair
-            for pair in itertools.combinations(statistics.words, 2)
-            if statistics.alike(*pair) and statistics.preserved(dict([pair, pair[::-1]]))
-        ]
-    )
+    alike = [
+        pair
+        for pair in itertools.combinations(statistics.words, 2)
+        if statistics.alike(*pair) and statistics.preserved(as_mapping([pair]))
+    ]
+    groups = _groups(statistics.words, alike)
     # The pairs of a group are tested again, by what facts say about questions.
     accepted = []
     for group in groups:
@@ -61,7 +60,7 @@ def interchangeable(
         accepted += [
             pair
             for pair in itertools.combinations(group, 2)
-            if patterns.preserved(dict([pair, pair[::-1]]))
+            if patterns.preserved(as_mapping([pair]))
         ]
     return _groups(statistics.words, accepted)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -20,6 +19,7 @@ _LEAST = 20  # minimum number of stories that an exchange changes
 _RARE = 10  # minimum number of stories with a feature; rarer ones prove nothing
 _ALIKE = 0.3  # minimum share of a word's sentences that also occur with the other word
 
+# The first part of a feature is in capitals, so that it equals no word of a story.
 Features = Counter[Hashable]
 Feature = tuple[str, Hashable]
 
@@ -68,19 +68,41 @@ class Statistics:
         flips = generator.choice([-1.0, 1.0], (_FLIPS, len(stories)))
         self._flips = flips.astype(np.float32)
         self._stories: dict[str, set[int]] = defaultdict(set)
-        entries: dict[Feature, list[tuple[int, int]]] = defaultdict(list)
+        found: dict[Feature, list[tuple[int, int]]] = defaultdict(list)
         for row, own in enumerate(counts):
             for word, features in own.items():
                 self._stories[word].add(row)
                 for kind, count in features.items():
-                    entries[word, kind].append((row, count))
-        # By feature: the stories with this feature, and how often each contains it.
-        self._entries = {key: np.array(own) for key, own in entries.items()}
-        self._inside: dict[str, list[Feature]] = defaultdict(list)
-        # Of two features with `_RARE` stories, one has at least half of them.
-        for feature in [k for k, own in self._entries.items() if 2 * len(own) >= _RARE]:
-            for word in set(_words(feature)):
-                self._inside[word].append(feature)
+                    found[word, kind].append((row, count))
+        # Most features occur in one story only. They prove nothing.
+        found = {key: places for key, places in found.items() if len(places) > 1}
+        self._frequency = np.array([len(places) for places in found.values()], int)
+        self._entries = np.array(
+            [
+                (number, *place)
+                for number, places in enumerate(found.values())
+                for place in places
+            ],
+            int,
+        ).reshape(-1, 3)  # feature, story, count
+        self._tokens: dict[Hashable, int] = {None: 0}
+        flat = [
+            [self._tokens.setdefault(token, len(self._tokens)) for token in _flat(key)]
+            for key in found
+        ]
+        longest = max(map(len, flat), default=0)
+        self._features = np.zeros((len(flat), longest), int)
+        for row, own in zip(self._features, flat):
+            row[: len(own)] = own
+        # A feature is found by a random number, the sum over its tokens.
+        self._random = generator.integers(
+            0, 2**64, (longest, len(self._tokens) + 1), np.uint64, endpoint=False
+        )
+        self._keys = self._key(self._features)
+        self._order = np.argsort(self._keys)
+
+    def _key(self, features: np.ndarray) -> np.ndarray:
+        return self._random[np.arange(features.shape[1]), features].sum(1)
 
     def alike(self, one: str, other: str) -> bool:
         """Returns whether two words occur in the same sentences."""
@@ -97,22 +119,21 @@ class Statistics:
         stories = {row for word in exchange for row in self._stories[word]}
         if len(stories) < _LEAST:
             return False
-        changed: dict[Feature, Feature] = {}  # one of two features that are exchanged
-        for word in exchange:
-            for feature in self._inside[word]:
-                new = _map(feature, exchange)
-                if new != feature and new not in changed:
-                    changed[feature] = new
-        none = np.empty((0, 2), int)
-        columns = []
-        for pair in changed.items():
-            mine, theirs = (self._entries.get(feature, none) for feature in pair)
-            if len(mine) + len(theirs) >= _RARE:
-                columns.append((mine, theirs))
-        table = np.zeros((self._flips.shape[1], len(columns)), np.float32)
-        for column, (mine, theirs) in enumerate(columns):
-            table[mine[:, 0], column] += mine[:, 1]
-            table[theirs[:, 0], column] -= theirs[:, 1]
+        image = np.arange(len(self._tokens) + 1)  # the last stands for new words
+        for word, new in exchange.items():
+            if word in self._tokens:
+                image[self._tokens[word]] = self._tokens.get(new, len(self._tokens))
+        one, other = self._exchanged(image)
+        frequency = self._frequency[one].copy()
+        frequency[other >= 0] += self._frequency[other[other >= 0]]
+        one, other = one[frequency >= _RARE], other[frequency >= _RARE]
+        table = np.zeros((self._flips.shape[1], len(one)), np.float32)
+        feature, row, count = self._entries.T
+        for sign, features in ((1, one), (-1, other)):
+            column = np.full(len(self._keys), -1)
+            column[features[features >= 0]] = np.flatnonzero(features >= 0)
+            known = column[feature] >= 0
+            table[row[known], column[feature[known]]] += sign * count[known]
         table = table[:, table.any(axis=0)]
         if not table.size:
             return True
@@ -124,6 +145,20 @@ class Statistics:
         total = (samples.sum(axis=1) >= real.sum()).mean()
         greatest = (samples.max(axis=1) >= real.max()).mean()
         return bool(min(total, greatest) > _LEVEL)
+
+    def _exchanged(self, image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns pairs of features that are exchanged; -1 if no story has the second.
+
+        Args:
+            image: The number of the token that replaces each token.
+        """
+        changed = np.flatnonzero((image[self._features] != self._features).any(1))
+        keys = self._key(image[self._features[changed]])
+        at = np.searchsorted(self._keys, keys, sorter=self._order)
+        found = self._order[np.minimum(at, len(self._order) - 1)]
+        other = np.where(self._keys[found] == keys, found, -1)
+        first = (other < 0) | (changed < other)  # each pair once
+        return changed[first], other[first]
 
 
 def _by_story(examples: Sequence[Example]) -> list[list[Example]]:
@@ -156,10 +191,10 @@ def _features(story: list[Example]) -> dict[str, Features]:
     everything = {word for fact in facts for word in fact}
     for sentence in facts:
         for word in set(sentence):
-            found[word]["in", _without(sentence, word)] += 1
+            found[word]["IN", _without(sentence, word)] += 1
     for word in everything:
         for other in everything - {word}:
-            found[word]["with", other] += 1
+            found[word]["WITH", other] += 1
     for example in story:
         _add_question(found, example)
     return found
@@ -171,17 +206,17 @@ def _add_question(found: dict[str, Features], example: Example) -> None:
     asked = set(example.question)
     told = {word for fact in example.story for word in fact}
     for word in asked:
-        found[word]["asked", _without(example.question, word)] += 1
+        found[word]["ASKED", _without(example.question, word)] += 1
         for other in told - {word}:
-            found[word]["asked of", other, _blank(answer, word)] += 1
+            found[word]["ASKED OF", other, _blank(answer, word)] += 1
     for word in parts:
         for other in (told | asked) - {word}:
-            found[word]["answers", other] += 1
+            found[word]["ANSWERS", other] += 1
         for fact in example.story:
-            found[word]["answers, told", _without(fact, word)] += 1
+            found[word]["ANSWERS, TOLD", _without(fact, word)] += 1
     for word in told:
         for other in asked - {word}:
-            found[word]["told and asked", other, _blank(answer, word)] += 1
+            found[word]["TOLD AND ASKED", other, _blank(answer, word)] += 1
     for back, fact in enumerate(reversed(example.story)):
         shared = len(asked.intersection(fact))
         links = tuple(
@@ -191,37 +226,33 @@ def _add_question(found: dict[str, Features], example: Example) -> None:
         )
         for place, word in enumerate(fact):
             role = bool(parts.intersection(fact)), shared, min(back, 3)
-            found[word]["role", role] += 1
-            found[word]["link", place, links, _blank(answer, word)] += 1
+            found[word]["ROLE", role] += 1
+            found[word]["LINK", place, links, _blank(answer, word)] += 1
 
 
 def _patterns(story: list[Example], names: Mapping[str, int]) -> dict[str, Features]:
     """Counts the patterns of each word that is in no group, in one story."""
     found: dict[str, Features] = defaultdict(Counter)
     for example in story:
-        places = {
-            word: place
-            for place, word in enumerate(example.question)
-            if word in names
+        classes: dict[str, Hashable] = {
+            word: ("GROUP", name) for word, name in names.items()
         }
-
-        def pattern(words: Sequence[str]) -> tuple[Hashable, ...]:
-            return tuple(
-                ("place", places[word])
-                if word in places
-                else ("group", names[word])
-                if word in names
-                else word
-                for word in words
-            )
-
-        asked = pattern(example.question)
-        said = pattern((example.answer or "").split(","))
+        for place, word in enumerate(example.question):
+            if word in names:
+                classes[word] = "PLACE", place
+        asked = _pattern(example.question, classes)
+        said = _pattern((example.answer or "").split(","), classes)
         for fact in example.story:
-            kind = pattern(fact), asked, said
+            kind = _pattern(fact, classes), asked, said
             for word in {*fact, *example.question}.difference(names):
                 found[word][kind] += 1
     return found
+
+
+def _pattern(
+    words: Sequence[str], classes: Mapping[str, Hashable]
+) -> tuple[Hashable, ...]:
+    return tuple(classes.get(word, word) for word in words)
 
 
 def _without(sentence: tuple[str, ...], word: str) -> tuple[str, ...]:
@@ -241,16 +272,18 @@ def exchange_word(word: str, exchange: Mapping[str, str]) -> str:
     return ",".join(exchange.get(part, part) for part in word.split(","))
 
 
-def _map(kind: Any, exchange: Mapping[str, str]) -> Any:
-    if isinstance(kind, tuple):
-        return tuple(_map(part, exchange) for part in kind)
-    return exchange_word(kind, exchange) if isinstance(kind, str) else kind
+def _flat(kind: Hashable) -> Iterator[Hashable]:
+    """Yields the words of a feature, the parts of lists, and marks of its structure.
 
-
-def _words(kind: Hashable) -> Iterator[str]:
-    """Yields all words of a feature, and the parts of lists."""
+    Marks are no strings, so that no exchange changes them.
+    """
     if isinstance(kind, tuple):
+        yield 0, "("
         for part in kind:
-            yield from _words(part)
+            yield from _flat(part)
+        yield 0, ")"
     elif isinstance(kind, str):
         yield from kind.split(",")
+        yield 0, ","
+    else:
+        yield 0, repr(kind)
