@@ -263,7 +263,7 @@ class Batches(keras.utils.PyDataset):
         self._batches = [batches[i] for i in order]
         differ_first(self._batches, lambda batch: batch[1])
 
-    def _drawn(self) -> np.ndarray:
+    def _rows_of_epoch(self) -> np.ndarray:
         """Returns each question once, or questions drawn by the shares of their tasks.
 
         A task's questions are drawn without replacement as long as there are any left.
@@ -271,16 +271,16 @@ class Batches(keras.utils.PyDataset):
         if self.shares is None:
             return self.used
         tasks = self._tasks[self.used]
-        drawn = []
+        rows = []
         for task in np.unique(tasks):
             own = self._generator.permutation(self.used[tasks == task])
             count = round(self.shares[task] * len(self.used))
-            drawn.append(np.resize(own, count))
-        return np.concatenate(drawn)
+            rows.append(np.resize(own, count))
+        return np.concatenate(rows)
 
     def _by_bucket(self) -> list[np.ndarray]:
         """Returns the shuffled questions of each bucket."""
-        rows = self._generator.permutation(self._drawn())
+        rows = self._generator.permutation(self._rows_of_epoch())
         lengths = self._train.inputs["story"][rows].any(-1).sum(-1)
         bucket = np.searchsorted(self._buckets, lengths)
         return [rows[bucket == number] for number in range(len(self._buckets))]

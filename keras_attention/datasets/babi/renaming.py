@@ -153,8 +153,8 @@ class Renamer:
 
     def _random_order(self, joint: tuple[Exchange, ...]) -> list[Exchange]:
         """Returns a random half of the exchanges, twice, in random order."""
-        drawn = [joint[n] for n in self._generator.permutation(len(joint))] * 2
-        return [one for one in drawn if self._generator.random() < 0.5]
+        twice = [joint[n] for n in self._generator.permutation(len(joint))] * 2
+        return [one for one in twice if self._generator.random() < 0.5]
 
 
 def _groups(
