@@ -50,8 +50,12 @@ class Trainer:
         self.size = size
         self.data = data
         tasks = list(babi.TASKS) if task is None else [task]
-        train = [example for task in tasks for example in _questions(task, size, data)]
-        test = babi.load(tasks, "test", size)
+        parts = {task: _questions(task, size, data) for task in tasks}
+        found = {task: _exchanges(own, recipe) for task, own in parts.items()}
+        train, test = [], []
+        for task, exchanges in found.items():
+            train += babi.join_phrases(parts[task], exchanges.phrases)
+            test += babi.join_phrases(babi.load(task, "test", size), exchanges.phrases)
         vocabulary = babi.Vocabulary.from_examples(train + test)
         self.vocabulary_size = len(vocabulary)
         longest = max(len(example.story) for example in train + test)
@@ -64,7 +68,7 @@ class Trainer:
         self.train_tasks = np.array([example.task for example in train])
         self.test_tasks = np.array([example.task for example in test])
         self.vocabulary = vocabulary
-        self.groups = _groups(train) if recipe.rename else {}
+        self.exchanges = found
 
     def run(self, seed: int, progress: Any = None) -> dict[str, Any]:
         """Trains the network from `seed` and tests it.
@@ -86,13 +90,19 @@ class Trainer:
         held, used = np.split(order, [round(len(order) * recipe.held_out)])
         linear = recipe.linear_epochs
         start = time.perf_counter()
+        questions = self._questions_for_fit(used, seed)
         history = self.model.fit(
-            **self._questions_for_fit(used, seed),
+            **questions,
             epochs=recipe.epochs,
             verbose=0,
             callbacks=[
                 *([callbacks.LinearStart(epochs=linear)] if linear else []),
-                callbacks.HalveLearningRate(recipe.halve_every, start=linear),
+                *(
+                    [callbacks.HalveLearningRate(recipe.halve_every, start=linear)]
+                    if recipe.warmup_epochs is None
+                    else []
+                ),
+                *([Balance(self, questions["x"])] if recipe.balanced else []),
                 keras.callbacks.LambdaCallback(on_epoch_end=progress),
             ],
         ).history
@@ -112,9 +122,13 @@ class Trainer:
                 int(task): int(np.sum(self.train_tasks == task))
                 for task in np.unique(self.train_tasks)
             },
-            "train_error": self._error(used),
+            "train_error": self.error(used),
             "train_loss": round(history["loss"][-1], 4),
-            "validation_error": self._error(held),
+            "validation_error": self.error(held) if len(held) else None,
+            "validation_errors": {
+                int(task): self.error(held[self.train_tasks[held] == task])
+                for task in np.unique(self.train_tasks[held])
+            },
             "fit_seconds": round(seconds, 1),
             "settings": recipe.settings(),
             "backend": keras.config.backend(),
@@ -133,7 +147,7 @@ class Trainer:
         recipe, model = self.recipe, self._build()
         model.compile(
             getattr(keras.optimizers, recipe.optimizer)(
-                recipe.rate, clipnorm=recipe.clipnorm
+                self._rate(), clipnorm=recipe.clipnorm
             ),
             keras.losses.SparseCategoricalCrossentropy(
                 from_logits=True, reduction="sum"
@@ -141,6 +155,23 @@ class Trainer:
             metrics=["accuracy"],
         )
         return model
+
+    def _rate(self) -> Any:
+        """Returns the learning rate: a number, or a schedule with a warm-up."""
+        recipe = self.recipe
+        if recipe.warmup_epochs is None:
+            return recipe.rate
+        used = len(self.train.answers) - round(
+            len(self.train.answers) * recipe.held_out
+        )
+        steps = -(-used // recipe.batch_size)
+        warmup = recipe.warmup_epochs * steps
+        return keras.optimizers.schedules.CosineDecay(
+            0.0,
+            recipe.epochs * steps - warmup,
+            warmup_target=recipe.rate,
+            warmup_steps=warmup,
+        )
 
     def _questions_for_fit(self, used: np.ndarray, seed: int) -> dict[str, Any]:
         """Returns plain arrays, or `Batches` for recipes with renaming or buckets."""
@@ -159,16 +190,15 @@ class Trainer:
         optimizer = self.model.optimizer
         for variable in optimizer.variables:
             variable.assign(np.zeros(variable.shape, variable.dtype))
-        optimizer.learning_rate = self.recipe.rate
+        if self.recipe.warmup_epochs is None:
+            optimizer.learning_rate = self.recipe.rate
 
     def _wrong(self, inputs: dict[str, np.ndarray], answers: np.ndarray) -> np.ndarray:
         logits = self.model.predict(inputs, batch_size=500, verbose=0)
         return logits.argmax(-1) != answers
 
-    def _error(self, which: np.ndarray) -> float | None:
+    def error(self, which: np.ndarray) -> float:
         """Returns the error in per cent on training questions, without noise."""
-        if not len(which):
-            return None
         inputs = {name: array[which] for name, array in self.train.inputs.items()}
         wrong = self._wrong(inputs, self.train.answers[which])
         return round(100 * float(wrong.mean()), 2)
@@ -190,9 +220,16 @@ class Batches(keras.utils.PyDataset):
         super().__init__()
         self._train, self._tasks = trainer.train, trainer.train_tasks
         self._size = trainer.recipe.batch_size
-        self._used = used
+        self.used = used
+        self.shares: np.ndarray | None = None  # of an epoch's questions, by task number
         self._generator = np.random.default_rng(seed)
-        self._rename = babi.Renamer(trainer.groups, trainer.vocabulary, seed=seed)
+        found = trainer.exchanges
+        self._rename = babi.Renamer(
+            {task: exchanges.groups for task, exchanges in found.items()},
+            trainer.vocabulary,
+            seed=seed,
+            joint={task: exchanges.joint for task, exchanges in found.items()},
+        )
         longest = self._train.inputs["story"].shape[1]
         buckets = [slots for slots in trainer.recipe.buckets if slots < longest]
         self._buckets = [*sorted(buckets), longest]
@@ -226,12 +263,58 @@ class Batches(keras.utils.PyDataset):
         self._batches = [batches[i] for i in order]
         differ_first(self._batches, lambda batch: batch[1])
 
+    def _rows_of_epoch(self) -> np.ndarray:
+        """Returns each question once, or questions drawn by the shares of their tasks.
+
+        A task's questions are drawn without replacement as long as there are any left.
+        """
+        if self.shares is None:
+            return self.used
+        tasks = self._tasks[self.used]
+        rows = []
+        for task in np.unique(tasks):
+            own = self._generator.permutation(self.used[tasks == task])
+            count = round(self.shares[task] * len(self.used))
+            rows.append(np.resize(own, count))
+        return np.concatenate(rows)
+
     def _by_bucket(self) -> list[np.ndarray]:
         """Returns the shuffled questions of each bucket."""
-        rows = self._generator.permutation(self._used)
+        rows = self._generator.permutation(self._rows_of_epoch())
         lengths = self._train.inputs["story"][rows].any(-1).sum(-1)
         bucket = np.searchsorted(self._buckets, lengths)
         return [rows[bucket == number] for number in range(len(self._buckets))]
+
+
+class Balance(keras.callbacks.Callback):
+    """Draws tasks in proportion to their errors on training questions, plus a floor.
+
+    The errors are measured every five epochs on `count` training questions per task.
+
+    Args:
+        trainer: provides the questions.
+        batches: the batches, whose shares are set.
+        floor: the share of errors of a task without errors.
+        count: the number of questions per task.
+    """
+
+    def __init__(
+        self, trainer: Trainer, batches: Batches, floor: float = 0.05, count: int = 100
+    ) -> None:
+        super().__init__()
+        self._trainer, self._batches, self._floor = trainer, batches, floor
+        tasks = trainer.train_tasks[batches.used]
+        self._rows = {
+            int(task): batches.used[tasks == task][:count] for task in np.unique(tasks)
+        }
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        if epoch == 0 or epoch % 5:
+            return
+        weights = np.zeros(max(babi.TASKS) + 1)
+        for task, rows in self._rows.items():
+            weights[task] = self._floor + self._trainer.error(rows) / 100
+        self._batches.shares = weights / weights.sum()
 
 
 def _questions(task: int, size: str, data: str) -> list[babi.Example]:
@@ -249,9 +332,10 @@ def _questions(task: int, size: str, data: str) -> list[babi.Example]:
     return list(dict.fromkeys(parts))
 
 
-def _groups(examples: list[babi.Example]) -> dict[int, tuple[tuple[str, ...], ...]]:
-    """Returns the groups of interchangeable words of each task."""
-    tasks: dict[int, list[babi.Example]] = {}
-    for example in examples:
-        tasks.setdefault(example.task, []).append(example)
-    return {task: babi.interchangeable(own) for task, own in tasks.items()}
+def _exchanges(examples: list[babi.Example], recipe: Recipe) -> babi.Exchanges:
+    """Returns the exchanges of a task that a recipe uses."""
+    if not recipe.rename:
+        return babi.Exchanges((), (), ())
+    if recipe.exchange == "all":
+        return babi.find_exchanges(examples)
+    return babi.Exchanges((), babi.interchangeable(examples), ())

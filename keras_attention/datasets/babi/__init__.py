@@ -21,6 +21,8 @@ from keras_attention.datasets.babi.archive import (
     parse,
     tokenize,
 )
+from keras_attention.datasets.babi.exchanges import Exchanges, find_exchanges
+from keras_attention.datasets.babi.joint_exchanges import joint_exchanges
 from keras_attention.datasets.babi.new_words import (
     WordDropout,
     new_words_of,
@@ -28,6 +30,7 @@ from keras_attention.datasets.babi.new_words import (
     renamed,
     with_new_words,
 )
+from keras_attention.datasets.babi.phrases import find_phrases, join_phrases
 from keras_attention.datasets.babi.renaming import Renamer, interchangeable
 from keras_attention.datasets.babi.sequences import (
     answered,
@@ -40,12 +43,17 @@ from keras_attention.datasets.babi.vectors import Vectors, Vocabulary, vectorize
 __all__ = [
     "TASKS",
     "Example",
+    "Exchanges",
     "Renamer",
     "Vectors",
     "Vocabulary",
     "WordDropout",
     "answered",
+    "find_exchanges",
+    "find_phrases",
     "interchangeable",
+    "join_phrases",
+    "joint_exchanges",
     "load",
     "new_words_of",
     "number_new_words",

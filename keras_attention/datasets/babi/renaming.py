@@ -9,20 +9,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from keras_attention.datasets.babi.archive import TASKS, Example
+from keras_attention.datasets.babi.joint_exchanges import Exchange, as_mapping
+from keras_attention.datasets.babi.statistics import Statistics, exchange_word
 from keras_attention.datasets.babi.vectors import Vocabulary
-
-_FLIPS = 1000  # number of random exchanges in the permutation test
-_LEVEL = 0.002  # p-value below which two words are not interchangeable
-_LEAST = 20  # minimum number of stories with only one of the two words
-_ALIKE = 0.3  # minimum share of a word's sentences that also occur with the other word
-
-Features = Counter[Hashable]
 
 
 def interchangeable(
@@ -51,22 +45,24 @@ def interchangeable(
         # (('bathroom', …), ('daniel', 'john', 'mary', 'sandra'), ('journeyed', …), …)
         ```
     """
-    tasks = sorted({example.task for example in examples})
-    if len(tasks) > 1:
-        raise ValueError(f"`examples` must be of one task. Received: tasks={tasks}")
-    stories = _by_story(examples)
-    counts = [_features(story) for story in stories]
-    contexts = _contexts(stories)
-    generator = np.random.default_rng(seed)
-    flips = generator.choice([-1.0, 1.0], (_FLIPS, len(stories)))
-    words = sorted(contexts)
-    alike = {
+    statistics = Statistics(examples, seed)
+    alike = [
         pair
-        for pair in itertools.combinations(words, 2)
-        if _overlap(contexts[pair[0]], contexts[pair[1]]) >= _ALIKE
-        and _same(pair, counts, flips)
-    }
-    return _groups(words, alike)
+        for pair in itertools.combinations(statistics.words, 2)
+        if statistics.alike(*pair) and statistics.preserved(as_mapping([pair]))
+    ]
+    groups = _groups(statistics.words, alike)
+    # The pairs of a group are tested again, by what facts say about questions.
+    accepted = []
+    for group in groups:
+        others = [other for other in groups if other != group]
+        patterns = Statistics(examples, seed, others)
+        accepted += [
+            pair
+            for pair in itertools.combinations(group, 2)
+            if patterns.preserved(as_mapping([pair]))
+        ]
+    return _groups(statistics.words, accepted)
 
 
 class Renamer:
@@ -77,6 +73,7 @@ class Renamer:
         vocabulary: Maps words to indices.
         variants: Number of precomputed random exchanges per task.
         seed: Seed for the random exchanges.
+        joint: Maps each task to its joint exchanges; see `joint_exchanges`.
     """
 
     def __init__(
@@ -85,15 +82,18 @@ class Renamer:
         vocabulary: Vocabulary,
         variants: int = 500,
         seed: int = 0,
+        joint: dict[int, tuple[Exchange, ...]] | None = None,
     ) -> None:
+        joint = joint or {}
         self._generator = np.random.default_rng(seed)
         # Stacked tables of new indices; row 0 changes nothing.
         tables = [np.arange(len(vocabulary), dtype=np.int32)[None]]
         self._start = np.zeros(max(TASKS) + 1, int)
         self._count = np.ones(max(TASKS) + 1, int)
-        for task, own in groups.items():
+        for task in groups.keys() | joint.keys():
             self._start[task] = sum(map(len, tables))
-            tables.append(self._table(own, vocabulary, variants))
+            own = groups.get(task, ()), joint.get(task, ())
+            tables.append(self._table(*own, vocabulary, variants))
             self._count[task] = len(tables[-1])
         self._rows = np.concatenate(tables)
 
@@ -127,6 +127,7 @@ class Renamer:
     def _table(
         self,
         groups: tuple[tuple[str, ...], ...],
+        joint: tuple[Exchange, ...],
         vocabulary: Vocabulary,
         variants: int,
     ) -> np.ndarray:
@@ -136,155 +137,28 @@ class Renamer:
         """
         rows = [np.arange(len(vocabulary), dtype=np.int32)]
         for _ in range(variants - 1):
-            new = dict(
-                itertools.chain.from_iterable(
-                    zip(group, self._generator.permutation(group).tolist())
-                    for group in groups
-                )
-            )
-            row = [self._exchange(word, new) for word in vocabulary.words[2:]]
+            new: dict[str, str] = {}
+            for group in groups:
+                new.update(zip(group, self._generator.permutation(group).tolist()))
+            for exchange in self._random_order(joint):
+                other = as_mapping(exchange)
+                old = {word: new.get(word, word) for word in (*new, *other)}
+                new = {word: other.get(image, image) for word, image in old.items()}
+            row = [exchange_word(word, new) for word in vocabulary.words[2:]]
             # A list such as "apple,milk" is one word. An exchange is dropped if it
             # gives a list that is not in the vocabulary.
             if all(word in vocabulary for word in row):
                 rows.append(np.array([0, 1, *vocabulary.encode(row)], np.int32))
         return np.stack(rows)
 
-    @staticmethod
-    def _exchange(word: str, new: dict[str, str]) -> str:
-        return ",".join(new.get(part, part) for part in word.split(","))
-
-
-def _by_story(examples: Sequence[Example]) -> list[list[Example]]:
-    """Groups the questions by story."""
-    stories: list[list[Example]] = []
-    for example in examples:
-        last = stories[-1][-1].story if stories else ()
-        if last and example.story[: len(last)] == last:
-            stories[-1].append(example)
-        else:
-            stories.append([example])
-    return stories
-
-
-def _contexts(stories: list[list[Example]]) -> dict[str, set[Hashable]]:
-    """Returns for each word the sentences that contain it, with the word left blank."""
-    found: dict[str, set[Hashable]] = defaultdict(set)
-    for story in stories:
-        sentences = {*story[-1].story, *(example.question for example in story)}
-        for sentence in sentences:
-            for word in set(sentence):
-                found[word].add(_without(sentence, word))
-    return found
-
-
-def _features(story: list[Example]) -> dict[str, Features]:
-    """Counts the features of each word in one story."""
-    found: dict[str, Features] = defaultdict(Counter)
-    facts = story[-1].story
-    everything = {word for fact in facts for word in fact}
-    for sentence in facts:
-        for word in set(sentence):
-            found[word]["in", _without(sentence, word)] += 1
-    for word in everything:
-        for other in everything - {word}:
-            found[word]["with", other] += 1
-    for example in story:
-        _add_question(found, example)
-    return found
-
-
-def _add_question(found: dict[str, Features], example: Example) -> None:
-    answer = example.answer or ""
-    parts = set(answer.split(","))
-    asked = set(example.question)
-    told = {word for fact in example.story for word in fact}
-    for word in asked:
-        found[word]["asked", _without(example.question, word)] += 1
-        for other in told - {word}:
-            found[word]["asked of", other, _blank(answer, word)] += 1
-    for word in parts:
-        for other in (told | asked) - {word}:
-            found[word]["answers", other] += 1
-        for fact in example.story:
-            found[word]["answers, told", _without(fact, word)] += 1
-    for word in told:
-        for other in asked - {word}:
-            found[word]["told and asked", other, _blank(answer, word)] += 1
-    for back, fact in enumerate(reversed(example.story)):
-        shared = len(asked.intersection(fact))
-        links = tuple(
-            (place, example.question.index(word))
-            for place, word in enumerate(fact)
-            if word in asked
-        )
-        for place, word in enumerate(fact):
-            role = bool(parts.intersection(fact)), shared, min(back, 3)
-            found[word]["role", role] += 1
-            found[word]["link", place, links, _blank(answer, word)] += 1
-
-
-def _without(sentence: tuple[str, ...], word: str) -> tuple[str, ...]:
-    return tuple("" if other == word else other for other in sentence)
-
-
-def _blank(answer: str, word: str) -> str:
-    return "" if answer == word else answer
-
-
-def _overlap(one: set[Hashable], other: set[Hashable]) -> float:
-    return len(one & other) / max(min(len(one), len(other)), 1)
-
-
-def _same(
-    pair: tuple[str, str], counts: list[dict[str, Features]], flips: np.ndarray
-) -> bool:
-    """Returns whether exchanging two words preserves the statistics of the stories."""
-    one, other = pair
-    kinds: dict[Hashable, int] = {}
-    rows, columns, values = [], [], []
-    for row, words in enumerate(counts):
-        if one not in words and other not in words:
-            continue
-        for kind, value in _difference(words, one, other):
-            rows.append(row)
-            columns.append(kinds.setdefault(kind, len(kinds)))
-            values.append(value)
-    if len(set(rows)) < _LEAST:
-        return False
-    table = np.zeros((len(counts), len(kinds)))
-    np.add.at(table, (rows, columns), values)
-    used = np.abs(table).sum(axis=1) > 0
-    table, flips = table[used], flips[:, used]
-    scale = (table**2).sum(axis=0)
-    real = table.sum(axis=0) ** 2 / scale
-    samples = (flips @ table) ** 2 / scale
-    total = (samples.sum(axis=1) >= real.sum()).mean()
-    greatest = (samples.max(axis=1) >= real.max()).mean()
-    return bool(min(total, greatest) > _LEVEL)
-
-
-def _difference(
-    words: dict[str, Features], one: str, other: str
-) -> Iterator[tuple[Hashable, int]]:
-    """Yields the features whose counts differ between two words in one story."""
-    exchanged = {one: other, other: one}
-    mine, theirs = words.get(one, Counter()), words.get(other, Counter())
-    # Exchange the two words inside the features, too.
-    mine = Counter({_map(k, exchanged): v for k, v in mine.items()})
-    for kind in mine.keys() | theirs.keys():
-        value = mine[kind] - theirs[kind]
-        if value:
-            yield kind, value
-
-
-def _map(kind: Hashable, exchanged: dict[str, str]) -> Hashable:
-    if isinstance(kind, tuple):
-        return tuple(_map(part, exchanged) for part in kind)
-    return exchanged.get(kind, kind) if isinstance(kind, str) else kind
+    def _random_order(self, joint: tuple[Exchange, ...]) -> list[Exchange]:
+        """Returns a random half of the exchanges, twice, in random order."""
+        twice = [joint[n] for n in self._generator.permutation(len(joint))] * 2
+        return [one for one in twice if self._generator.random() < 0.5]
 
 
 def _groups(
-    words: list[str], alike: set[tuple[str, str]]
+    words: list[str], alike: Collection[tuple[str, str]]
 ) -> tuple[tuple[str, ...], ...]:
     """Returns groups of pairwise interchangeable words, largest first."""
     left, groups = list(words), []
