@@ -11,7 +11,7 @@ import keras
 from keras_attention.benchmarks.dnc.checkpoints import Checkpoint, Saves
 from keras_attention.benchmarks.dnc.fresh import POOL, Fresh
 from keras_attention.benchmarks.dnc.networks import network
-from keras_attention.benchmarks.dnc.problems import Problem, Remembers
+from keras_attention.benchmarks.dnc.problems import Adapts, Problem, Remembers
 
 LEAST_RATE = 0.05  # the rate decays to this share of a lesson's learning rate
 
@@ -27,7 +27,9 @@ class Lessons(keras.callbacks.Callback):
             the learning rate; `last_rate`, the learning rate of the last of several
             lessons; `annealed`, the share of the time after which the rate decays
             linearly to a twentieth; `late`, the share of the time after which no new
-            lesson starts.
+            lesson starts; `starts`, the shares of the time at which the lessons start
+            at the latest, if given; `parts`, the number of equal parts of the time at
+            whose ends all validation sequences are scored, if given.
         seed: the seed of the run.
         minutes: the CPU time after which training ends, even if no lesson is passed.
     """
@@ -39,6 +41,7 @@ class Lessons(keras.callbacks.Callback):
         self.batches, self.settings, self.seed = batches, settings, seed
         self.cpu_seconds = 60 * minutes
         self.history: list[dict[str, float]] = []
+        self.parts: list[dict[str, float]] = []
         self.steps, self.reached, self.solved = 0, 0, False
         # The mean loss of the epoch before the run was resumed, and the steps since.
         self.loss_before, self.since = 0.0, 0
@@ -70,11 +73,40 @@ class Lessons(keras.callbacks.Callback):
                 **{name: round(score, 4) for name, score in scores.items()},
             }
         )
+        if isinstance(problem, Adapts):
+            problem.scored(scores)
+        self._score_part()
         self.reached = self.reached + 1 if passed else 0
         if last and self.reached == settings["in_a_row"]:
             self.solved = self.model.stop_training = True
-        elif passed and not last and self._used() < settings["late"]:
+        elif not last and self._starts_next(passed):
             self._go_on()
+
+    def _starts_next(self, passed: bool) -> bool:
+        starts = self.settings.get("starts")
+        if starts and self._used() >= starts[self.batches.lesson + 1]:
+            return True
+        return passed and self._used() < self.settings["late"]
+
+    def _score_part(self) -> None:
+        """Scores all validation sequences of the last lesson, if a part has ended."""
+        parts = self.settings.get("parts", 0)
+        ended = int(min(self._used(), 1) * parts)
+        if ended <= (self.parts[-1]["part"] if self.parts else 0):
+            return
+        problem = self.batches.problem
+        data = problem.draw(problem.lessons[-1], 0, [self.seed], "validation")
+        entry = {"part": ended, "of_parts": parts, "steps": self.steps}
+        cpu_seconds = round(time.process_time() - self.cpu_start, 1)
+        scores = problem.score(self.model, data)
+        self.parts.append(
+            {
+                **entry,
+                "cpu_seconds": cpu_seconds,
+                "lesson": self.batches.lesson + 1,
+                **{name: round(score, 5) for name, score in scores.items()},
+            }
+        )
 
     def _bar(self, lesson: int) -> float:
         problem = self.batches.problem
@@ -126,6 +158,7 @@ class Lessons(keras.callbacks.Callback):
             "reached": self.reached,
             "solved": self.solved,
             "history": self.history,
+            "parts": self.parts,
         }
         if isinstance(batches.problem, Remembers):
             state["problem"] = batches.problem.state()
@@ -138,7 +171,8 @@ class Lessons(keras.callbacks.Callback):
         self.start = time.perf_counter() - state["seconds"]
         batches.epoch, batches.skipped = state["epoch"], state["skipped"]
         batches.lesson = state["lesson"]
-        for name in ("steps", "loss_before", "reached", "solved", "history"):
+        names = "steps", "loss_before", "reached", "solved", "history", "parts"
+        for name in names:
             setattr(self, name, state[name])
         if isinstance(batches.problem, Remembers):
             batches.problem.restore(state["problem"])
@@ -216,6 +250,7 @@ def train(
         "of_lessons": len(problem.lessons),
         "solved": lessons.solved,
         "history": thinned(lessons.history),
+        **({"parts": lessons.parts} if lessons.parts else {}),
     }
 
 
