@@ -2,11 +2,19 @@
 
 import json
 
+import keras
 import numpy as np
 import pytest
 
-from keras_attention.benchmarks.dnc import fresh, joint, problems
-from keras_attention.datasets import babi
+from keras_attention.benchmarks.dnc import (
+    fresh,
+    joint,
+    joint_tables,
+    problems,
+    tasks,
+    training,
+)
+from keras_attention.datasets import algorithms, babi
 
 SIZES = {"train": 60, "test": 20}
 
@@ -158,3 +166,47 @@ def test_batches_are_padded_to_the_given_lengths(problem):
     assert {steps for _, steps in lengths} <= {40, 64, 96, 128}
     assert isinstance(problem, problems.Adapts)
     assert isinstance(problem, problems.Remembers)
+
+
+def test_the_page_has_errors_of_each_task_and_of_each_part():
+    def result(right):
+        tests = {f"task {n}": {"answers": right} for n in babi.TASKS}
+        part = {"part": 1, "of_parts": 10, "steps": 1234, "task 1": 0.75, "task 2": 0.5}
+        return {"tests": tests, "parts": [{**part, "answers": 0.625}]}
+
+    runs = [{"seed": seed, "result": result(0.9 + seed / 20)} for seed in (0, 1)]
+    runs[1]["result"]["tests"]["task 20"] = {"answers": 0.45}
+    text = joint_tables.table(runs, "its training")
+    assert text.startswith("its training\n\n| task | seed 0 | seed 1 | mean of seeds |")
+    assert "| 20 | 10.0 | 55.0 | 32.5 | 0.0 | 0.0 | 0.1 | 0.1 | 0.1 |" in text
+    assert "| mean | 10.0 | 7.5 | 8.7 | 16.7 | 3.8 | 9.5 | 6.3 | 0.4 |" in text
+    assert "| task | 10 %, 1,234 steps |\n| --- | --- |\n| 1 | 25.0 |" in text
+    assert "| 3 |  |" in text
+    assert text.endswith("| mean | 37.5 |")
+    assert joint_tables.mean_error(runs[1]["result"]["tests"]) == pytest.approx(7.5)
+
+
+def test_a_lesson_starts_at_its_share_of_the_time_and_parts_are_scored(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(training.time, "process_time", lambda: now)
+    problem = problems.Bits(algorithms.copy, [{"length": 1}, {"length": (1, 2)}])
+    monkeypatch.setattr(problem, "draw", lambda lesson, count, *_: count)
+    scores = {"answers": 0.5, "task 1": 0.5}
+    counts = []
+    monkeypatch.setattr(problem, "score", lambda _, x: counts.append(x) or scores)
+    settings = {**tasks.TRAINING, "bar": 1.0, "starts": [0, 0.5], "validation": 3}
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    lessons = training.Lessons(
+        fresh.Fresh(problem, 1, 4, 7, 0), {**settings, "parts": 4}, 0, 10
+    )
+    lessons.set_model(model)
+    for minutes, lesson, parts in ((2, 0, 0), (4, 0, 1), (6, 1, 2), (10.1, 1, 4)):
+        now = 60.0 * minutes
+        lessons.on_epoch_end(0, {"loss": 1.0})
+        assert lessons.batches.lesson == lesson
+        assert (lessons.parts[-1]["part"] if lessons.parts else 0) == parts
+    assert [entry["part"] for entry in lessons.parts] == [1, 2, 4]
+    assert counts == [3, 3, 0, 3, 0, 3, 0]  # 0 for all stories
+    assert lessons.parts[0]["task 1"] == 0.5
+    assert lessons.state()["parts"] == lessons.parts

@@ -132,6 +132,8 @@ BABI = Task(
     45,
 )
 
+JOINT = "babi-joint"
+
 TASKS: dict[str, Task] = {
     "copy": Task(
         "copy: trained on 1 to 20 vectors of 8 bits",
@@ -223,7 +225,7 @@ TASKS: dict[str, Task] = {
         training={**BABI.training, "earlier": 0.2},
         minutes=60,
     ),
-    "babi-joint": Task(
+    JOINT: Task(
         "all tasks of bAbI, 10,000 questions each, one network; words exchanged",
         JointStories,
         "dnc",

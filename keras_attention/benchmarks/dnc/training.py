@@ -196,6 +196,7 @@ def train(
     minutes: float,
     progress: Any = None,
     checkpoint: Checkpoint | None = None,
+    unfinished: bool = False,
 ) -> dict[str, Any]:
     """Trains `model` until it passes the last lesson or runs out of time.
 
@@ -207,10 +208,12 @@ def train(
         minutes: the maximum CPU time, including compilation and validation.
         progress: a function that is called with each entry of the history, or None.
         checkpoint: where the run is stored and resumed from, or None.
+        unfinished: whether to stop at the checkpoint instead of training.
 
     Returns:
         `seconds`, `cpu_seconds`, `steps`, `lesson` (from 1), `of_lessons`, `solved` and
-        `history`.
+        `history`; `parts`, the scores at the end of each part of the time, if there are
+        any; and `share`, the used share of the time, if the run is unfinished.
     """
     rate = keras.optimizers.Adam(settings["rate"], global_clipnorm=settings["clipnorm"])
     model.compile(rate, problem.loss)
@@ -234,13 +237,15 @@ def train(
     if state is not None:
         lessons.restore(state)
     how = {"verbose": 0, "shuffle": False, "callbacks": used}
-    ended = state is not None and state["ended"]
+    done = state is not None and state["ended"]
+    ended = done or unfinished
     if not ended and batches.skipped:  # the rest of an interrupted epoch
         model.fit(batches, epochs=1, **how)
         ended = model.stop_training
     if not ended:
         model.fit(batches, epochs=10**6, **how)
-    if checkpoint is not None:
+    share = round(lessons._used(), 4)
+    if checkpoint is not None and not unfinished:
         checkpoint.save(model, {**lessons.state(), "ended": True})
     return {
         "seconds": round(time.perf_counter() - lessons.start, 1),
@@ -251,6 +256,7 @@ def train(
         "solved": lessons.solved,
         "history": thinned(lessons.history),
         **({"parts": lessons.parts} if lessons.parts else {}),
+        **({"share": share} if unfinished and not done else {}),
     }
 
 
@@ -262,6 +268,7 @@ def run_of(
     larger: int | None = None,
     progress: Any = None,
     checkpoint: Checkpoint | None = None,
+    unfinished: bool = False,
 ) -> dict[str, Any]:
     """Creates and trains a network. Tests it on new sequences.
 
@@ -273,6 +280,7 @@ def run_of(
         larger: a larger number of memory slots for a second test, or None.
         progress: see `train`.
         checkpoint: see `train`.
+        unfinished: see `train`.
 
     Returns:
         The output of `train`; `weights`, the number of weights; `tests`, the scores of
@@ -281,12 +289,14 @@ def run_of(
     made = network(problem, model, settings["network"], seed)
     training = settings["training"]
     minutes = settings["minutes"]
-    result = train(problem, made, training, seed, minutes, progress, checkpoint)
+    result = train(
+        problem, made, training, seed, minutes, progress, checkpoint, unfinished
+    )
     result["weights"] = made.count_params()
     result["tests"] = tested(problem, made, seed, training["tested"], 64)
     if larger is not None:
         result["tests"] |= tested_larger(problem, made, larger, seed, training, "")
-    if larger is not None and "grown" in training:
+    if larger is not None and "grown" in training and not unfinished:
         left = minutes - result["cpu_seconds"] / 60
         made, result["grown"] = grown(
             problem, made, training, seed, left, progress, checkpoint
