@@ -11,6 +11,7 @@ import numpy as np
 from keras import ops
 
 from keras_attention.benchmarks.dnc.problems import (
+    PARTS,
     Arrays,
     Lesson,
     Seed,
@@ -132,6 +133,7 @@ class Puzzles:
             from_logits=True
         )
         self._seen: dict[int, list[blocks.Puzzle]] = {}
+        self._sampled: list[tuple[int, int, Seed]] = []
 
     def draw(self, lesson: Lesson, count: int, seed: Seed, part: str) -> Any:
         """Generates puzzles. Puzzles of validation and test are never in training."""
@@ -140,12 +142,31 @@ class Puzzles:
             return self._arrays(
                 blocks.draw_puzzles(count, **lesson, split="test", seed=seed)
             )
-        seen = self._seen.setdefault(self.lessons.index(lesson), [])
+        number = self.lessons.index(lesson)
+        seen = self._seen.setdefault(number, [])
         fresh = max(count // FRESH, min(count, 8 * count - len(seen)))
-        seen += blocks.draw_puzzles(fresh, **lesson, split="train", seed=seed)
+        self._add(number, fresh, seed)
         random = np.random.default_rng(seed)
         rows = random.integers(0, len(seen), count)
         return self._arrays([_retold(seen[row], random) for row in rows])
+
+    def _add(self, number: int, fresh: int, seed: Seed) -> None:
+        """Generates training puzzles of a lesson, to be used several times."""
+        lesson = self.lessons[number]
+        self._seen.setdefault(number, []).extend(
+            blocks.draw_puzzles(fresh, **lesson, split="train", seed=seed)
+        )
+        self._sampled.append((number, fresh, seed))
+
+    def state(self) -> Any:
+        """Returns the lesson, number and seed of all generated training puzzles."""
+        return self._sampled
+
+    def restore(self, state: Any) -> None:
+        """Generates the same training puzzles again."""
+        self._seen, self._sampled = {}, []
+        for number, fresh, seed in state:
+            self._add(number, fresh, seed)
 
     def _arrays(self, puzzles: list[blocks.Puzzle]) -> Any:
         return {**blocks.vectorize(puzzles), "puzzles": puzzles}
@@ -223,8 +244,9 @@ class Stories:
         samples = {name: array[rows] for name, array in data.items()}
         if self._renamer is not None:
             tasks, targets = np.full(count, number), samples["targets"]
+            seed = [*seed_of(part, seed), len(PARTS)]
             samples["inputs"], samples["targets"], _ = self._renamer(
-                tasks, samples["inputs"], targets, targets[:, 0]
+                tasks, samples["inputs"], targets, targets[:, 0], seed=seed
             )
         return up_to(samples, lesson["questions"])
 
@@ -252,7 +274,7 @@ def _lessons(data: Arrays) -> list[Lesson]:
 
     Lessons with one and two questions are included if they are much shorter.
     """
-    most = int(_place(data).max())
+    most = int(places(data).max())
     longest = SHORTER * data["lengths"].mean()
     lessons: list[Lesson] = [
         {"questions": number}
@@ -262,16 +284,21 @@ def _lessons(data: Arrays) -> list[Lesson]:
     return [*lessons, {"questions": most}]
 
 
-def _place(data: Arrays) -> np.ndarray:
+def places(data: Arrays) -> np.ndarray:
     """Returns the number of the question at each answer step, from 1, (N, T)."""
     question = data["question"]
     before = np.pad(question, [(0, 0), (1, 0)], constant_values=-1)[:, :-1]
     return np.cumsum((question >= 0) & (question != before), axis=1)
 
 
-def up_to(data: Arrays, questions: int) -> Arrays:
-    """Truncates stories of `datasets.babi.sequences` after `questions` questions."""
-    asked = data["answer_mask"] & (_place(data) <= questions)  # (N, T)
+def up_to(data: Arrays, questions: int | np.ndarray) -> Arrays:
+    """Truncates stories of `datasets.babi.sequences` after `questions` questions.
+
+    Args:
+        data: N stories.
+        questions: one number, or the number of each story, (N, 1).
+    """
+    asked = data["answer_mask"] & (places(data) <= questions)  # (N, T)
     times = np.arange(asked.shape[1])
     lengths = np.where(asked, times + 1, 0).max(1)
     return {
