@@ -46,7 +46,11 @@ EPSILON = reference.EPSILON
 
 
 def content_weights(
-    memory: Tensor, keys: Tensor, strengths: Tensor, key_mask: Tensor | None = None
+    memory: Tensor,
+    keys: Tensor,
+    strengths: Tensor,
+    key_mask: Tensor | None = None,
+    epsilon: float = EPSILON,
 ) -> Tensor:
     """Computes content-based addressing: the similarity of slots to a key.
 
@@ -62,6 +66,7 @@ def content_weights(
         keys: k, (B, R, W), one per head.
         strengths: β, (B, R), at least 0.
         key_mask: z, (B, R, W), between 0 and 1: masked content-based addressing.
+        epsilon: ε, above 0.
 
     Returns:
         (B, R, M), positive; each row sums to 1.
@@ -81,7 +86,8 @@ def content_weights(
     [0.0, 1.0, 0.0]
     """
     memory, keys, strengths = map(ops.convert_to_tensor, (memory, keys, strengths))
-    return reference.content_weights(memory, keys, strengths, key_mask).weights
+    found = reference.content_weights(memory, keys, strengths, key_mask, epsilon)
+    return found.weights
 
 
 def retention(free_gates: Tensor, read_weights: Tensor) -> Tensor:
