@@ -48,12 +48,15 @@ from keras_attention.layers.scores import (
     Score,
 )
 from keras_attention.layers.transformer import (
+    AdaptiveHalting,
+    DepthRecurrence,
     TransformerDecoderBlock,
     TransformerEncoderBlock,
 )
 
 __all__ = [
     "DNC",
+    "AdaptiveHalting",
     "AdditiveScore",
     "AlibiBias",
     "Attention",
@@ -65,6 +68,7 @@ __all__ = [
     "ConcatScore",
     "CosineScore",
     "DNCCell",
+    "DepthRecurrence",
     "DotScore",
     "FactFinder",
     "GeneralScore",

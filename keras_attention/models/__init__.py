@@ -29,6 +29,7 @@ from keras_attention.models.transformer import (
     MaskedLM,
     Transformer,
     TransformerClassifier,
+    UniversalTransformer,
 )
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "Trajectory",
     "Transformer",
     "TransformerClassifier",
+    "UniversalTransformer",
     "VectorIndex",
     "WordHash",
     "WordRNN",

@@ -29,6 +29,7 @@ __all__ = [
     "age",
     "alibi_slopes",
     "bucket_table",
+    "coordinates",
     "insert_gaps",
     "position_weighted_sum",
     "relative_buckets",
@@ -62,6 +63,32 @@ def sinusoid(position: Tensor, width: int, max_wavelength: float = 1e4) -> Tenso
     angle = _angle(ops.expand_dims(ops.cast(position, "float32"), -1), rates)
     odd = ops.convert_to_tensor(np.arange(width) % 2 == 1)
     return ops.where(odd, ops.cos(angle), ops.sin(angle))
+
+
+def coordinates(
+    position: Tensor, step: Tensor, width: int, max_wavelength: float = 1e4
+) -> Tensor:
+    """Computes the coordinate embedding of a Universal Transformer in float32.
+
+        P(i, t) = PE(i) + PE(t)
+
+    PE is the position encoding of :func:`sinusoid`, i is a position in the sequence and
+    t is a step of the recurrence over depth.
+
+    Args:
+        position: i, numbers (...).
+        step: t, numbers that broadcast against `position`.
+        width: d.
+        max_wavelength: m.
+
+    Returns:
+        (..., d), float32.
+
+    Reference:
+        Dehghani et al., "Universal Transformers" (2019), equations 6 and 7.
+    """
+    waves = (sinusoid(x, width, max_wavelength) for x in (position, step))
+    return next(waves) + next(waves)
 
 
 def rotary_rates(width: int, max_wavelength: float = 1e4, factor: float = 1.0) -> Array:

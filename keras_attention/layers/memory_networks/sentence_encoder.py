@@ -22,7 +22,8 @@ from keras_attention.ops import positions
 Tensor = Any
 
 
-ENCODINGS = ("bag", *positions.ENCODINGS)
+ENCODINGS = ("bag", *positions.ENCODINGS, "learned")
+LEARNED = 32  # words with a mask of their own, unless `sentence_length` says more
 
 
 @export
@@ -32,16 +33,20 @@ class SentenceEncoder(Configured, keras.layers.Layer):
         bag       m = Σⱼ A xⱼ
         position  m = Σⱼ lⱼ ∘ A xⱼ,  l_kj = (1 − j/J) − (k/d)(1 − 2j/J)
         centered_position            l_kj = 1 + 4(k − (d + 1)/2)(j − (J + 1)/2)/(dJ)
+        learned                      l_kj is a weight, 1 at first
 
     Token 0 is padding and contributes nothing.
 
     Args:
         vocabulary_size: V, the number of different tokens, including padding.
         embedding_dim: d, the width of an embedding.
-        encoding: "bag"; "position" as in the paper; or "centered_position" as in the
-            authors' code, with weights about twice as large.
+        encoding: "bag"; "position" as in the paper; "centered_position" as in the
+            authors' code, with weights about twice as large; or "learned", the
+            multiplicative mask of a recurrent entity network.
         sentence_length: J of the position encoding: one integer for all sentences, or
-            None to use the number of words of each sentence, as in the paper.
+            None to use the number of words of each sentence, as in the paper. With
+            "learned", the number of positions that have a mask, 32 for None; later
+            words share the last mask.
         embeddings_initializer: the initializer of A. Defaults to a normal distribution
             with standard deviation 0.1.
 
@@ -65,7 +70,9 @@ class SentenceEncoder(Configured, keras.layers.Layer):
     (1, 3, 2)
 
     Reference:
-        Sukhbaatar et al., "End-to-end memory networks" (2015), section 4.1.
+        Sukhbaatar et al., "End-to-end memory networks" (2015), section 4.1; learned:
+        Henaff et al., "Tracking the world state with recurrent entity networks" (2017),
+        equation 1.
     """
 
     def __init__(
@@ -97,10 +104,21 @@ class SentenceEncoder(Configured, keras.layers.Layer):
             name="embedding",
         )
         self.embeddings_initializer = self.embedding.embeddings_initializer
+        self.word_mask: Any = None
+        if encoding == "learned":
+            self.word_mask = keras.layers.Embedding(
+                sentence_length or LEARNED,
+                embedding_dim,
+                embeddings_initializer="ones",
+                dtype=self.dtype_policy,
+                name="word_mask",
+            )
         self.supports_masking = True
 
     def build(self, input_shape: Any) -> None:
         self.embedding.build(input_shape)
+        if self.word_mask is not None:
+            self.word_mask.build()
         self.built = True
 
     def call(
@@ -120,7 +138,10 @@ class SentenceEncoder(Configured, keras.layers.Layer):
         words = self.embedding(inputs)  # (..., L, D)
         is_valid = masks.padding(inputs)  # (..., L)
         weights = ops.expand_dims(ops.cast(is_valid, words.dtype), -1)
-        if self.encoding != "bag":
+        if self.word_mask is not None:
+            word = ops.clip(self._places(is_valid)[0], 1, self.word_mask.input_dim)
+            weights = weights * self.word_mask(word - 1)
+        elif self.encoding != "bag":
             l_kj = positions.sentence_position(
                 *self._places(is_valid), words.shape[-1], self.encoding
             )
@@ -141,7 +162,7 @@ class SentenceEncoder(Configured, keras.layers.Layer):
     def _sums_pay(self, inputs: Tensor) -> bool:
         """Returns whether training without lookups is faster; see docs/decisions.md."""
         return (
-            self.encoding != "bag"
+            self.encoding in positions.ENCODINGS
             and kernels.word_sums_pay(self.vocabulary_size, inputs.shape[-1])
             and not self.embedding.quantization_mode
         )

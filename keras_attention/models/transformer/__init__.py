@@ -6,5 +6,14 @@ from keras_attention.models.transformer.transformer import Transformer
 from keras_attention.models.transformer.transformer_classifier import (
     TransformerClassifier,
 )
+from keras_attention.models.transformer.universal_transformer import (
+    UniversalTransformer,
+)
 
-__all__ = ["CausalLM", "MaskedLM", "Transformer", "TransformerClassifier"]
+__all__ = [
+    "CausalLM",
+    "MaskedLM",
+    "Transformer",
+    "TransformerClassifier",
+    "UniversalTransformer",
+]

@@ -1,0 +1,117 @@
+"""When each position of a recurrence over depth halts.
+
+Shapes: B batch, T positions, D model width.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.layers.base.arguments import number
+from keras_attention.layers.base.serialization import Configured, export
+from keras_attention.numerics.precision import to_float32
+
+Tensor = Any
+
+
+@export
+class AdaptiveHalting(Configured, keras.layers.Layer):
+    """Computes the probability that a position halts: p = σ(w xₜ + b).
+
+    It is the `halting` of a `DepthRecurrence`. A position halts at the step where the
+    sum of its probabilities exceeds the threshold; see `ops.halting.halting_step`.
+
+    Args:
+        threshold: 1 − ε, the sum of probabilities above which a position halts.
+        ponder_weight: τ, the weight of the ponder cost in the loss. The cost is the
+            mean of N + R over all positions: the number of steps and the remainder.
+        initial_bias: the initial b. The default, 1, halts after two steps at first.
+
+    Call arguments:
+        inputs: (B, T, D).
+
+    Returns:
+        The probabilities (B, T), in float32, or float64 for a float64 layer.
+
+    Raises:
+        ValueError: for a threshold outside (0, 1] or a negative weight.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attention.layers import AdaptiveHalting
+    >>> x = np.zeros((2, 3, 4), "float32")
+    >>> tuple(AdaptiveHalting(threshold=0.9)(x).shape)
+    (2, 3)
+
+    Reference:
+        Graves, "Adaptive computation time for recurrent neural networks" (2016),
+        section 2; Dehghani et al., "Universal Transformers" (2019), section 2.2.
+    """
+
+    float_inputs = ("inputs",)
+
+    def __init__(
+        self,
+        threshold: float = 0.99,
+        ponder_weight: float = 0.01,
+        initial_bias: float = 1.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        if not 0 < number("threshold", threshold) <= 1:
+            raise ValueError(
+                "`threshold` must be above 0 and at most 1. "
+                f"Received: threshold={threshold}"
+            )
+        if number("ponder_weight", ponder_weight) < 0:
+            raise ValueError(
+                "`ponder_weight` must be at least 0. "
+                f"Received: ponder_weight={ponder_weight}"
+            )
+        self.threshold = threshold
+        self.ponder_weight = ponder_weight
+        self.initial_bias = number("initial_bias", initial_bias)
+        self._dense = keras.layers.Dense(
+            1,
+            bias_initializer=keras.initializers.Constant(initial_bias),
+            dtype=self.dtype_policy,
+            name="dense",
+        )
+
+    def build(self, inputs_shape: Any) -> None:
+        self._dense.build(inputs_shape)
+        self.built = True
+
+    def call(self, inputs: Tensor) -> Tensor:
+        logits = to_float32(self._dense(inputs))  # (B, T, 1)
+        return ops.sigmoid(ops.squeeze(logits, axis=-1))  # (B, T)
+
+    def compute_output_spec(self, inputs: Tensor) -> keras.KerasTensor:
+        wide = "float64" if self.compute_dtype == "float64" else "float32"
+        return keras.KerasTensor(inputs.shape[:-1], wide)
+
+
+def get(identifier: Any) -> AdaptiveHalting | None:
+    """Returns the layer that `halting` names.
+
+    Args:
+        identifier: "adaptive", an `AdaptiveHalting`, its config, or None.
+
+    Raises:
+        ValueError: if it is none of these.
+    """
+    if isinstance(identifier, dict):
+        identifier = keras.saving.deserialize_keras_object(identifier)
+    if identifier == "adaptive":
+        return AdaptiveHalting(name="halting")
+    if identifier is None or isinstance(identifier, AdaptiveHalting):
+        return identifier
+    raise ValueError(
+        "`halting` must be 'adaptive', an `AdaptiveHalting` or None. "
+        f"Received: halting={identifier!r}"
+    )

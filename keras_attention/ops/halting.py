@@ -1,0 +1,99 @@
+"""Adaptive computation time: each position halts after its own number of steps.
+
+Shapes: B batch, T positions.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from keras import ops
+
+from keras_attention.numerics.precision import to_float32
+
+Tensor = Any
+
+
+class Halting(NamedTuple):
+    """What is known of each position after a number of steps."""
+
+    probability: Tensor  # (B, T), the sum of the halting probabilities so far
+    remainder: Tensor  # (B, T), 1 − that sum at the step of the halt, else 0
+    updates: Tensor  # (B, T), N, the number of steps so far
+    is_running: Tensor  # booleans (B, T)
+
+
+def initial_halting(is_valid: Tensor) -> Halting:
+    """Returns the state before the first step.
+
+    Args:
+        is_valid: booleans (B, T). A position with False never runs.
+
+    Returns:
+        A :class:`Halting` in float32.
+    """
+    is_valid = ops.cast(is_valid, "bool")
+    zeros = ops.zeros_like(is_valid, dtype="float32")
+    return Halting(zeros, zeros, zeros, is_valid)
+
+
+def halting_step(
+    probability: Tensor, state: Halting, threshold: float = 0.99
+) -> tuple[Tensor, Halting]:
+    """Computes how much of a new state each position takes over, and who halts.
+
+        h ← Σ of the halting probabilities p of the earlier steps
+        w = p        if h + p ≤ threshold: the position goes on
+        w = 1 − h    if h + p > threshold: it halts, and R = 1 − h is its remainder
+        w = 0        if it halted before
+
+    The output of a recurrence is then y ← w x + (1 − w) y with the new state x.
+
+    Args:
+        probability: p, (B, T), between 0 and 1.
+        state: the state after the previous step.
+        threshold: 1 − ε of the paper.
+
+    Returns:
+        The weights w, (B, T), in float32 (float64 for a float64 p), and the next state.
+
+    Reference:
+        Graves, "Adaptive computation time for recurrent neural networks" (2016),
+        equations 5 to 8; the weighted update: Dehghani et al., "Universal Transformers"
+        (2019), appendix C.
+    """
+    p = to_float32(probability)
+    zero = ops.zeros_like(p)
+    sum_, running = state.probability, state.is_running
+    goes_on = ops.logical_and(running, sum_ + p <= threshold)
+    halts = ops.logical_and(running, ops.logical_not(goes_on))
+    rest = 1.0 - sum_
+    weight = ops.where(goes_on, p, ops.where(halts, rest, zero))
+    return weight, Halting(
+        sum_ + weight,
+        state.remainder + ops.where(halts, rest, zero),
+        state.updates + ops.cast(running, p.dtype),
+        goes_on,
+    )
+
+
+def ponder_cost(state: Halting, is_valid: Tensor) -> Tensor:
+    """Computes the mean of N + R over the valid positions, 0 if there is none.
+
+    The number of steps N has no gradient; the remainder R has one.
+
+    Args:
+        state: the state after the last step.
+        is_valid: booleans (B, T).
+
+    Returns:
+        A scalar.
+
+    Reference:
+        Graves, "Adaptive computation time for recurrent neural networks" (2016),
+        equation 10; the mean over positions: the code of the Universal Transformer.
+    """
+    cost = state.updates + state.remainder
+    is_valid = ops.cast(is_valid, "bool")
+    total = ops.sum(ops.where(is_valid, cost, ops.zeros_like(cost)))
+    return total / ops.maximum(ops.sum(ops.cast(is_valid, cost.dtype)), 1.0)
