@@ -156,7 +156,29 @@ TASKS: dict[str, Task] = {
         {**SMALL, "links": 8},
         {**TRAINING, "grown": [512, 1024, 2048], "grown_rate": 1e-3, "grown_steps": 50},
         25,
+        larger=(4096,),
+    ),
+    "copy-slots": Task(
+        "copy-sparse, tested with other numbers of slots without more training",
+        COPY,
+        "dnc",
+        {**SMALL, "links": 8},
+        {**TRAINING, "traced": 40},
+        10,
         larger=(128, 256, 1024, 4096),
+    ),
+    "copy-fewer": Task(
+        "copy, trained with 32 slots",
+        algorithm(
+            "copy",
+            [{"length": (1, length)} for length in (5, 10, 20)],
+            tests={"up to 20": {"length": (1, 20)}, "40": {"length": 40}},
+        ),
+        "dnc",
+        {**SMALL, "memory_slots": 32},
+        {**TRAINING, "traced": 40},
+        10,
+        larger=(64, 128),
     ),
     "repeat-copy": Task(
         "repeat copy, with the network of the published code",
@@ -250,3 +272,11 @@ TASKS: dict[str, Task] = {
 }
 # The commands that train one network per bAbI task.
 STORIES = ("babi", "babi-renamed", "babi-curriculum", "babi-sparse")
+# The commands that also test with other numbers of slots, without more training.
+RESIZED = (
+    "copy-slots",
+    "copy-fewer",
+    "shortest-path-sparse",
+    "traversal-sparse",
+    "babi-sparse",
+)
