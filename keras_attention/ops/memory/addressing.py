@@ -37,11 +37,11 @@ from typing import Any
 
 from keras import ops
 
-from keras_attention.kernels.memory_step import reference
+from keras_attention.kernels.memory_step import interface, reference
 
 Tensor = Any
 
-EPSILON = reference.EPSILON
+EPSILON = interface.EPSILON
 """Added under square roots; also the smallest usage that differs from 0."""
 
 
@@ -57,9 +57,8 @@ def content_weights(
         C(M, k, β)[i] = softmaxᵢ(β D(k, M[i, ·])),
         D(k, m) = k · m / (√(|k|² + ε) √(|m|² + ε)),  ε = 1e-6
 
-    The ε under the roots keeps the gradient finite and correct at empty slots and at a
-    key of zeros. A mask z applies to key and slot, D(k ∘ z, m ∘ z), so that a key may
-    leave parts of the word unspecified.
+    ε keeps the gradient finite and correct at empty slots and a key of zeros. A mask z
+    applies to key and slot, D(k ∘ z, m ∘ z): a key may leave parts of it unspecified.
 
     Args:
         memory: M, (B, M, W).
@@ -86,8 +85,7 @@ def content_weights(
     [0.0, 1.0, 0.0]
     """
     memory, keys, strengths = map(ops.convert_to_tensor, (memory, keys, strengths))
-    found = reference.content_weights(memory, keys, strengths, key_mask, epsilon)
-    return found.weights
+    return reference.content_weights(memory, keys, strengths, key_mask, epsilon).weights
 
 
 def retention(free_gates: Tensor, read_weights: Tensor) -> Tensor:
