@@ -165,7 +165,7 @@ TASKS: dict[str, Task] = {
         {**SMALL, "links": 8},
         {**TRAINING, "traced": 40},
         10,
-        larger=(128, 256, 1024, 4096),
+        larger=(256, 1024, 4096),
     ),
     "copy-fewer": Task(
         "copy, trained with 32 slots",

@@ -91,7 +91,7 @@ took another 399 s of CPU time; dnc.json contains its figures. The numbers of sl
 chosen on this seed.""",
     "copy-slots": """\
 The network is the one of the previous section. After training with 64 slots, it is
-tested with up to 4,096 slots without further training: with the ε that
+tested with up to 4,096 slots, without further training: with the ε that
 `DNCNetwork.resized` scales, and with the ε of training (*fixed ε*).
 
 With a fixed ε, the network fails from 1,024 slots on. The reason is not only that the

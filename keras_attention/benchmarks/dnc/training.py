@@ -283,7 +283,8 @@ def tested_larger(
     problem: Problem, model: Any, seed: int, training: dict[str, Any], after: str
 ) -> dict[str, dict[str, float]]:
     """Returns the test scores of a network with another number of memory slots."""
-    count, slots = training["tested"] // 4, model.cell.memory_slots
+    slots = model.cell.memory_slots
+    count = training["tested"] // (4 if slots < 1000 else 16)
     scores = tested(problem, model, seed, count, batch_size=8)
     return {f"{name}, {slots} slots{after}": score for name, score in scores.items()}
 
