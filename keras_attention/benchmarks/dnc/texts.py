@@ -66,7 +66,8 @@ no lesson contains. The test with 40 vectors is twice as long as the longest tra
 sequence. The network has an LSTM of 100 units, 64 slots of width 16 and one read head.
 
 The same weights are also tested with 128 slots, without further training. The errors
-with 40 vectors and 64 slots disappear with 128 slots. The next sections show why.
+with 40 vectors and 64 slots disappear with 128 slots. The section on more slots than in
+training shows why.
 
 The learning rates and thresholds were chosen on seeds 0 and 1, partly based on their
 results on 40 vectors with 64 slots. With the earlier settings, 89.5 and 91.9 % of these
@@ -100,14 +101,15 @@ each of the M slots. With 64 slots, the words of blank slots have a norm of 0.00
 the first answer, more than √ε = 0.001. Their similarity to the read key is −0.70, and
 the network finds the first vector with weight 1.00: it has learned to search away from
 blank slots. With 1,024 slots, the norm is 0.00026, less than √ε. The similarity is then
-−0.19, and the weight of the first vector is 0.03. (These figures are from one
-sequence.) The scaled ε of `resized` restores the similarity. Scaling β by ln M / ln 64,
-or giving blank slots less weight, did not help enough; see
-[decisions](../decisions.md).
+−0.19, and the weight of the first vector is 0.03. (These figures are from one sequence,
+and from another training of the same network.) The scaled ε of `resized` restores the
+similarity. Scaling β by ln M / ln 64, or giving blank slots less weight, did not help
+enough; see [decisions](../decisions.md).
 
-The traces explain the errors with 40 vectors and 64 slots. The network does not write
-while it answers, and there are free slots until the end. It is wrong because blank
-slots become rare *while it reads*. In training, at least 44 of 64 slots were free. The
+The traces explain the errors with 40 vectors and 64 slots (all figures but the last in
+per cent). The network hardly writes while it answers, and there are free slots until
+the end. Only a tenth of the copies lose a vector because it is overwritten. Most are
+wrong because blank slots become rare *while the network reads*. In training, at least 44 of 64 slots were free. The
 read head has nothing to read then, and its weights spread over the blank slots. With
 fewer than about 35 blank slots, the weight moves to the slot of the first vector. The
 free gate is open during this time, so that this slot counts as free and may be
