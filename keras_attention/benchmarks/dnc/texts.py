@@ -109,12 +109,12 @@ enough; see [decisions](../decisions.md).
 The traces explain the errors with 40 vectors and 64 slots (all figures but the last in
 per cent). The network hardly writes while it answers, and there are free slots until
 the end. Only a tenth of the copies lose a vector because it is overwritten. Most are
-wrong because blank slots become rare *while the network reads*. In training, at least 44 of 64 slots were free. The
-read head has nothing to read then, and its weights spread over the blank slots. With
-fewer than about 35 blank slots, the weight moves to the slot of the first vector. The
-free gate is open during this time, so that this slot counts as free and may be
-overwritten. The network also takes the first vector as found, and stays there when the
-answers begin.""",
+wrong because blank slots become rare *while the network reads*. In training, at least
+44 of 64 slots were free. The read head has nothing to read then, and its weights spread
+over the blank slots. With fewer than about 35 blank slots, the weight moves to the slot
+of the first vector. The free gate is open during this time, so that this slot counts as
+free and may be overwritten. The network also takes the first vector as found, and stays
+there when the answers begin.""",
     "copy-fewer": """\
 The network with dense links and the lessons of *Copy*, but with 32 slots, without the
 longer validation sequences. It thus learns to work with few free slots. With 64 slots,
