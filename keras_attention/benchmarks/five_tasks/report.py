@@ -86,9 +86,11 @@ def page(results: dict[str, Any]) -> str:
     if tried:
         parts.append("## Learning rates\n\n" + TRIED + "\n\n" + _tried(tried))
     versions = sorted({f"Keras {run['keras']} on {run['backend']}" for run in runs})
+    backend, minutes = runs[0]["backend"], settings["minutes"]
     parts.append(
-        "```bash\nKERAS_BACKEND=jax python -m keras_attention.benchmarks five-tasks "
-        "--out runs.jsonl --json five-tasks.json --page five-tasks.md\n```\n\n"
+        f"```bash\nKERAS_BACKEND={backend} python -m keras_attention.benchmarks "
+        f"five-tasks --minutes {minutes:g} --out runs.jsonl --json five-tasks.json "
+        "--page five-tasks.md\n```\n\n"
         f"All runs used {', '.join(versions)}. [five-tasks.json](five-tasks.json) "
         "contains all runs."
     )

@@ -3,10 +3,10 @@
 INTRODUCTION = """\
 # Nine models on five tasks
 
-All networks have {weights} weights (± {tolerance:g} %), and each was trained for
-{seconds:g} s of CPU time on one core, including compilation and the generation of the
-data. They use the same optimizer (Adam, gradients clipped at norm 1, the learning rate
-decreasing in the last 40 % of the time) and batches of {batch} new stories. Each
+All networks have {weights} weights (± {tolerance:g} %). Each was trained for
+{seconds:g} s of CPU time on one core. This includes compilation and the generation of
+the data. They use the same optimizer (Adam, gradients clipped at norm 1, the learning
+rate decreasing in the last 40 % of the time) and batches of {batch} new stories. Each
 network was tested on the same {tested} stories. The figures are means over the seeds ±
 their standard deviation, in per cent.
 
@@ -25,9 +25,9 @@ The models:
 
 {families}
 
-The time is short on purpose: a table of long runs would compare patience. A model that
-does not learn a task in this time may learn it with more time; longer results are on
-the pages of the models."""
+The time is short, so the table shows what each model learns quickly. A model that does
+not learn a task in this time may learn it with more time. The pages of the models have
+results of longer training."""
 
 TRIED = """\
 Each learning rate was tried on recall, with a seed that the tables above do not
