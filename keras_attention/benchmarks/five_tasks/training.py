@@ -65,7 +65,7 @@ class Fresh(keras.utils.PyDataset):
         super().__init__()
         self.family, self.task, self.seed = family, task, seed
         self.steps, self.size = settings["steps"], settings["batch_size"]
-        self.num_drawn = 0
+        self.num_pools = 0
         self.batches: list[Stories] = []
 
     def __len__(self) -> int:
@@ -73,11 +73,11 @@ class Fresh(keras.utils.PyDataset):
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         if not self.batches:
-            seed = [TRAIN, self.seed, self.num_drawn]
+            seed = [TRAIN, self.seed, self.num_pools]
             stories = self.task.stories(POOL * self.size, seed)
             parts = zip(*(np.split(array, POOL) for array in stories))
             self.batches = [Stories(*part) for part in parts]
-            self.num_drawn += 1
+            self.num_pools += 1
         return batch_of(self.family, self.task, self.batches.pop())
 
 
