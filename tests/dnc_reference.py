@@ -283,6 +283,7 @@ def step(
     orders=None,
     floor=0.0,
     threshold=None,
+    epsilon=EPSILON,
 ):
     """One access of the memory, in the paper's order.
 
@@ -294,6 +295,7 @@ def step(
         orders: the order of allocation of each write head, held fixed.
         floor: the least that usage counts as.
         threshold: of sparse links.
+        epsilon: of content addressing.
 
     Returns:
         The next `State`, whose `reads` are r.
@@ -303,12 +305,14 @@ def step(
     gates = xi.write_gate * xi.allocation_gate
     a = allocations(u, gates, xi.allocation_strength, orders, floor)
     # The write's content weights look at the memory as it was left by the step before.
-    c = content_weights(state.memory, xi.write_keys, xi.write_strengths, xi.write_masks)
+    c = content_weights(
+        state.memory, xi.write_keys, xi.write_strengths, xi.write_masks, epsilon
+    )
     w = write_weights(c, a, xi.write_gate, xi.allocation_gate)
     memory = deallocate(state.memory, psi) if deallocation else state.memory
     memory = erase_and_write(memory, w, xi.erase, xi.values)
     linked, p = state.links, state.precedence
-    c = content_weights(memory, xi.read_keys, xi.read_strengths, xi.read_masks)
+    c = content_weights(memory, xi.read_keys, xi.read_strengths, xi.read_masks, epsilon)
     if links_kept is False:
         found = c
     else:

@@ -35,6 +35,10 @@ COMMANDS = {
         "keras_attention.benchmarks.dnc.command",
         "train DNCs to copy, sort, find ways in graphs, move blocks and read bAbI",
     ),
+    "five-tasks": (
+        "keras_attention.benchmarks.five_tasks.command",
+        "compare nine models on five tasks, with equal weights and equal CPU time",
+    ),
     "forgetting": (
         "keras_attention.benchmarks.forgetting",
         "measure what a network's last state forgets, beside attention over its states",

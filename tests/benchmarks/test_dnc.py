@@ -347,10 +347,10 @@ def test_a_stopped_benchmark_goes_on_and_its_page_has_every_run(
     assert run_command("copy-sparse", *common) == 0
     assert run_command("copy", "--model", "lstm", *common) == 0
     assert done == [
-        *[("dnc", seed, True, 128) for seed in range(3)],
-        ("dnc", 0, False, 128),
-        ("dnc", 0, 8, 4096),
-        ("lstm", 0, True, None),
+        *[("dnc", seed, True, (128,)) for seed in range(3)],
+        ("dnc", 0, False, (128,)),
+        ("dnc", 0, 8, (4096,)),
+        ("lstm", 0, True, ()),
     ]
     assert (
         "copy, DNC, no links, seed 0: up to 20: bits 87.50" in capsys.readouterr().out
@@ -425,6 +425,28 @@ def test_babi_and_walks_have_tables_of_their_own(tmp_path, monkeypatch):
     assert "| walks right | DNC, seed 0 | LSTM, seed 0 |" in text
     assert "| lesson 14 | 25.00 | 25.00 |" in text
     assert "dnc babi --tasks 1 --seeds 0\n" in text
+
+
+def test_numbers_of_slots_have_a_row_each(tmp_path, monkeypatch):
+    made_up(monkeypatch)
+    out, page = tmp_path / "r.jsonl", tmp_path / "r.md"
+    result = command.run_of
+
+    def run_of(*args, **kwargs):
+        row = result(*args, **kwargs)
+        for after, bits in (("", 1.0), (", fixed ε", 0.5)):
+            row["tests"][f"40, 4096 slots{after}"] = {"bits": bits, "sequences": 0.25}
+        trace = {"slots": 64, "free slots": 22.0, "overwritten": 0.03125}
+        return {**row, "traces": [trace]}
+
+    monkeypatch.setattr(command, "run_of", run_of)
+    assert run_command("copy-slots", "--out", out, "--page", page) == 0
+    text = page.read_text("utf-8")
+    assert "| DNC, 8 links | 0 | 64 | 87.50 | 50.00 | 87.50 | 50.00 |\n" in text
+    assert "| DNC, 8 links | 0 | 4,096 |  |  | 100.00 | 25.00 |\n" in text
+    assert "| DNC, 8 links | 0 | 4,096, fixed ε |  |  | 50.00 | 25.00 |\n" in text
+    assert "Traces of 40 vectors:" in text
+    assert "| DNC, 8 links | 0 | 64 | 3.12 | 22 |\n" in text
 
 
 def test_what_cannot_be_asked(capsys):

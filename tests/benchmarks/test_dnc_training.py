@@ -13,6 +13,7 @@ from keras_attention.benchmarks.dnc import (
     networks,
     problems,
     tasks,
+    traces,
     training,
     worlds,
 )
@@ -50,12 +51,13 @@ def test_a_network_is_trained_lesson_by_lesson_and_tested():
         "training": {**SETTINGS, "bar": 0.0, "last_bar": 0.0, "in_a_row": 2},
         "minutes": 5,
     }
-    row = training.run_of(problem, "dnc", settings, 0, larger=6)
+    row = training.run_of(problem, "dnc", settings, 0, larger=(6,))
     assert (row["lesson"], row["of_lessons"], row["solved"]) == (2, 2, True)
     assert row["steps"] == 24
     assert [entry["lesson"] for entry in row["history"]] == [1, 2, 2]
     assert ["beyond" in entry for entry in row["history"]] == [False, True, True]
-    assert list(row["tests"]) == ["test", "test, 6 slots"]
+    names = ["test", "test, 6 slots", "test, 6 slots, fixed ε"]
+    assert list(row["tests"]) == names
     assert row["tests"]["test"]["sequences tested"] == 8
     assert row["cpu_seconds"] > 0
     json.dumps(row)
@@ -63,6 +65,47 @@ def test_a_network_is_trained_lesson_by_lesson_and_tested():
     settings["minutes"] = 1e-6
     row = training.run_of(problem, "lstm", settings, 0)
     assert (row["steps"], row["solved"]) == (1, False)
+
+
+@needs_training
+def test_copies_are_traced():
+    problem = copies(length=2, bits=1)
+    model = networks.network(problem, "dnc", TINY, 0)
+    found = traces.traced(model, 2, 0)
+    assert list(found)[:3] == [
+        "sequences",
+        "write gate while reading",
+        "write gate while answering",
+    ]
+    assert 0 <= found.pop("free slots") <= TINY["memory_slots"]
+    assert all(0 <= share <= 1 for share in found.values())
+
+
+def test_what_is_overwritten_before_it_was_read():
+    """Two vectors, the end mark and two answers in three slots."""
+
+    def heads(*slots):
+        return np.stack([np.zeros(3) if s is None else np.eye(3)[s] for s in slots])
+
+    none = heads(None, None, None, None, None)
+    cases = {
+        "kept": (heads(0, 1, 2, None, None), none, False),
+        "over the first": (heads(0, 0, None, None, None), none, True),
+        "over the second, by the end mark": (heads(0, 1, 1, None, None), none, True),
+        "after it was read": (
+            heads(0, 1, None, None, 0),
+            heads(None, None, None, 0, 1),
+            False,
+        ),
+        "only read while there was more to come": (
+            heads(0, 1, 0, None, None),
+            heads(None, 0, 0, None, None),
+            True,
+        ),
+    }
+    for name, (writes, reads, lost) in cases.items():
+        found = traces.overwritten(writes[None], reads[None], length=2)
+        assert found.tolist() == [lost], name
 
 
 @needs_training
@@ -75,7 +118,7 @@ def test_a_memory_grows_and_is_trained_on_in_the_last_lesson():
         "training": {**SETTINGS, "bar": 0, "last_bar": 0, "in_a_row": 1, **growing},
         "minutes": 5,
     }
-    row = training.run_of(problem, "dnc", settings, 0, larger=6)
+    row = training.run_of(problem, "dnc", settings, 0, larger=(6,))
     assert row["lesson"] == 2
     assert problem.lessons == lessons
     assert [(g["slots"], g["steps"], g["lesson"]) for g in row["grown"]] == [

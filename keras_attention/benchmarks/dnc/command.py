@@ -166,7 +166,7 @@ def _do(
             wanted["model"],
             settings,
             wanted["seed"],
-            larger=job.task.larger if wanted["model"] == "dnc" else None,
+            larger=job.task.larger if wanted["model"] == "dnc" else (),
             progress=progress,
             checkpoint=checkpoint,
             unfinished=args.unfinished,

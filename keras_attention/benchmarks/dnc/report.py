@@ -5,10 +5,11 @@ from __future__ import annotations
 import datetime
 import os
 import platform
+import re
 from typing import Any
 
 from keras_attention.benchmarks.dnc import joint_tables
-from keras_attention.benchmarks.dnc.tasks import JOINT, STORIES, TASKS
+from keras_attention.benchmarks.dnc.tasks import JOINT, RESIZED, STORIES, TASKS
 from keras_attention.benchmarks.dnc.texts import (
     ABOUT,
     BESIDE,
@@ -120,6 +121,64 @@ def runs_table(runs: list[Run]) -> str:
     return _table(["network", "seed", *titles, *TRAINING], rows)
 
 
+def slots_table(runs: list[Run]) -> str:
+    """Formats a training table, then one row per number of slots and ε of each run."""
+    columns: dict[tuple[str, str], None] = {}
+    found: dict[tuple[str, int, int, str], dict[tuple[str, str], float]] = {}
+    for run in runs:
+        for name, scores in run["result"]["tests"].items():
+            test, slots, after = _slots_of(name, run["settings"]["network"])
+            key = (_label(run), run["seed"], slots, after)
+            for score, value in scores.items():
+                if score != COUNT:
+                    columns[test, score] = None
+                    found.setdefault(key, {})[test, score] = value
+    rows = [
+        [
+            network,
+            str(seed),
+            f"{slots:,}{after}",
+            *(_percent(s.get(c)) for c in columns),
+        ]
+        for (network, seed, slots, after), s in sorted(found.items())
+    ]
+    titles = [f"{test}: {score}" for test, score in columns]
+    tables = [
+        _table(
+            ["network", "seed", *TRAINING],
+            [[_label(run), str(run["seed"]), *_training(run)] for run in runs],
+        ),
+        _table(["network", "seed", "slots", *titles], rows),
+    ]
+    traces = [(run, trace) for run in runs for trace in run["result"].get("traces", ())]
+    if traces:
+        names = [name for name in traces[0][1] if name not in ("slots", "free slots")]
+        rows = [
+            [_label(run), str(run["seed"]), f"{trace['slots']:,}"]
+            + [_percent(trace[name]) for name in names]
+            + [f"{trace['free slots']:.0f}"]
+            for run, trace in traces
+        ]
+        length = traces[0][0]["settings"]["training"]["traced"]
+        titles = ["network", "seed", "slots", *names, "least free slots"]
+        tables.append(f"Traces of {length} vectors:\n\n{_table(titles, rows)}")
+    return "\n\n".join(tables)
+
+
+def _label(run: Run) -> str:
+    """Returns the network's name, with the number of a bAbI task."""
+    number = run["task"].split()[1:]
+    return ", task ".join([name_of(run), *number])
+
+
+def _slots_of(name: str, network: dict[str, Any]) -> tuple[str, int, str]:
+    """Splits the name of a test: the test, the number of slots, and what follows."""
+    match = re.fullmatch(r"(.*), (\d+) slots(.*)", name)
+    if match is None:
+        return name, network["memory_slots"], ""
+    return match[1], int(match[2]), match[3]
+
+
 def walks_table(runs: list[Run]) -> str:
     """Formats one row per run, then one row per lesson with the correct walks."""
     names = [f"{name_of(run)}, seed {run['seed']}" for run in runs]
@@ -165,6 +224,7 @@ TABLES = {
     **dict.fromkeys(STORIES, babi_table),
     "traversal": walks_table,
     JOINT: joint_table,
+    **dict.fromkeys(RESIZED, slots_table),
 }
 COUNT = "sequences tested"
 TRAINING = ["lesson", "weights", "steps", "budget", "CPU", "time"]

@@ -30,7 +30,7 @@ class Task(NamedTuple):
         network: the arguments of the network; see `networks.network`.
         training: the settings of the training; see `training.train`.
         minutes: the maximum training time.
-        larger: a larger number of memory slots for a second test, or None.
+        larger: larger numbers of memory slots for further tests.
     """
 
     what: str
@@ -39,7 +39,7 @@ class Task(NamedTuple):
     network: dict[str, Any]
     training: dict[str, Any]
     minutes: float
-    larger: int | None = None
+    larger: tuple[int, ...] = ()
 
 
 TRAINING: dict[str, Any] = {
@@ -142,7 +142,7 @@ TASKS: dict[str, Task] = {
         SMALL,
         TRAINING,
         10,
-        larger=128,
+        larger=(128,),
     ),
     "ntm-copy": Task(
         "copy, by a Neural Turing Machine",
@@ -159,7 +159,29 @@ TASKS: dict[str, Task] = {
         {**SMALL, "links": 8},
         {**TRAINING, "grown": [512, 1024, 2048], "grown_rate": 1e-3, "grown_steps": 50},
         25,
-        larger=4096,
+        larger=(4096,),
+    ),
+    "copy-slots": Task(
+        "copy-sparse, tested with other numbers of slots without more training",
+        COPY,
+        "dnc",
+        {**SMALL, "links": 8},
+        {**TRAINING, "traced": 40},
+        10,
+        larger=(256, 1024, 4096),
+    ),
+    "copy-fewer": Task(
+        "copy, trained with 32 slots",
+        algorithm(
+            "copy",
+            [{"length": (1, length)} for length in (5, 10, 20)],
+            tests={"up to 20": {"length": (1, 20)}, "40": {"length": 40}},
+        ),
+        "dnc",
+        {**SMALL, "memory_slots": 32},
+        {**TRAINING, "traced": 40},
+        10,
+        larger=(64, 128),
     ),
     "repeat-copy": Task(
         "repeat copy, with the network of the published code",
@@ -200,6 +222,25 @@ TASKS: dict[str, Task] = {
         GRAPH,
         {**LONG, "rounding": 16, "bar": 0.95, "last_bar": 0.95},
         60,
+    ),
+    # A larger initial kernel makes the first lessons shorter; see docs/decisions.md.
+    "shortest-path-sparse": Task(
+        "shortest-path, its first lessons, with the 8 strongest links of each slot",
+        walks("shortest_path", graphs.SHORTEST_PATH_SMALL[:3], (2, 3)),
+        "dnc",
+        {**GRAPH, "links": 8, "kernel_gain": {"rows": 92, "gain": 8}},
+        {**LONG, "rounding": 12, "bar": 0.7, "last_bar": 0.95},
+        5,
+        larger=(128, 256, 1024),
+    ),
+    "traversal-sparse": Task(
+        "traversal, its first lessons, with the 8 strongest links of each slot",
+        walks("traversal", graphs.TRAVERSAL[:3], (1, 2, 3)),
+        "dnc",
+        {**GRAPH, "links": 8, "kernel_gain": {"rows": 92, "gain": 8}},
+        {**LONG, "rounding": 16, "bar": 0.95, "last_bar": 0.95},
+        8,
+        larger=(128, 256, 1024),
     ),
     "blocks": Task(
         "block puzzles: the moves that reach the goal asked for",
@@ -249,6 +290,20 @@ TASKS: dict[str, Task] = {
         },
         1200,
     ),
+    "babi-sparse": BABI._replace(
+        what="babi, with the 8 strongest links of each slot",
+        network={**BABI.network, "links": 8},
+        minutes=10,
+        larger=(128, 256, 1024),
+    ),
 }
 # The commands that train one network per bAbI task.
-STORIES = ("babi", "babi-renamed", "babi-curriculum")
+STORIES = ("babi", "babi-renamed", "babi-curriculum", "babi-sparse")
+# The commands that also test with other numbers of slots, without more training.
+RESIZED = (
+    "copy-slots",
+    "copy-fewer",
+    "shortest-path-sparse",
+    "traversal-sparse",
+    "babi-sparse",
+)

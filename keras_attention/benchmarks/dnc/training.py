@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -12,7 +14,9 @@ from keras_attention.benchmarks.dnc.checkpoints import Checkpoint, Saves
 from keras_attention.benchmarks.dnc.fresh import POOL, Fresh
 from keras_attention.benchmarks.dnc.networks import network
 from keras_attention.benchmarks.dnc.problems import Adapts, Problem, Remembers
+from keras_attention.benchmarks.dnc.traces import traced
 
+FIXED = ", fixed ε"  # of tests without the scaled ε of `DNCNetwork.resized`
 LEAST_RATE = 0.05  # the rate decays to this share of a lesson's learning rate
 
 
@@ -265,7 +269,7 @@ def run_of(
     model: str,
     settings: dict[str, Any],
     seed: int,
-    larger: int | None = None,
+    larger: Sequence[int] = (),
     progress: Any = None,
     checkpoint: Checkpoint | None = None,
     unfinished: bool = False,
@@ -277,14 +281,16 @@ def run_of(
         model: one of `networks.MODELS`.
         settings: `network`, `training` and `minutes`.
         seed: the seed of the weights and all random numbers.
-        larger: a larger number of memory slots for a second test, or None.
+        larger: larger numbers of memory slots for further tests.
         progress: see `train`.
         checkpoint: see `train`.
         unfinished: see `train`.
 
     Returns:
         The output of `train`; `weights`, the number of weights; `tests`, the scores of
-        each test; and, if the memory grows, `grown`, the output of `grown`.
+        each test; with the setting "traced", a number of vectors, `traces`, the output
+        of `traced` for each number of slots; and, if the memory grows, `grown`, the
+        output of `grown`.
     """
     made = network(problem, model, settings["network"], seed)
     training = settings["training"]
@@ -294,30 +300,37 @@ def run_of(
     )
     result["weights"] = made.count_params()
     result["tests"] = tested(problem, made, seed, training["tested"], 64)
-    if larger is not None:
-        result["tests"] |= tested_larger(problem, made, larger, seed, training, "")
-    if larger is not None and "grown" in training and not unfinished:
+    # A network that grows keeps its ε.
+    kinds = {"": True, FIXED: False} if "grown" not in training else {"": False}
+    for slots, (after, scaled) in itertools.product(larger, kinds.items()):
+        larger_model = made.resized(slots, scaled)
+        result["tests"] |= tested_larger(problem, larger_model, seed, training, after)
+    if "traced" in training:
+        models = [made, *(made.resized(slots) for slots in larger if slots < 1000)]
+        result["traces"] = [
+            {"slots": one.cell.memory_slots, **traced(one, training["traced"], seed)}
+            for one in models
+        ]
+    if larger and "grown" in training and not unfinished:
         left = minutes - result["cpu_seconds"] / 60
         made, result["grown"] = grown(
             problem, made, training, seed, left, progress, checkpoint
         )
-        result["tests"] |= tested_larger(
-            problem, made, larger, seed, training, " after growing"
-        )
+        for slots in larger:
+            larger_model = made.resized(slots, False)
+            result["tests"] |= tested_larger(
+                problem, larger_model, seed, training, " after growing"
+            )
     return result
 
 
 def tested_larger(
-    problem: Problem,
-    model: Any,
-    slots: int,
-    seed: int,
-    training: dict[str, Any],
-    after: str,
+    problem: Problem, model: Any, seed: int, training: dict[str, Any], after: str
 ) -> dict[str, dict[str, float]]:
-    """Returns the test scores with another number of memory slots, without training."""
-    count = training["tested"] // 4
-    scores = tested(problem, model.resized(slots), seed, count, batch_size=8)
+    """Returns the test scores of a network with another number of memory slots."""
+    slots = model.cell.memory_slots
+    count = training["tested"] // (4 if slots < 1000 else 16)
+    scores = tested(problem, model, seed, count, batch_size=8)
     return {f"{name}, {slots} slots{after}": score for name, score in scores.items()}
 
 
@@ -357,7 +370,7 @@ def grown(
     }
     results: list[dict[str, Any]] = []
     for slots in training["grown"] if minutes > 0 else ():
-        model = model.resized(slots)
+        model = model.resized(slots, False)
         # Another seed gives new sequences.
         phase = checkpoint and checkpoint.phase(f"{slots} slots")
         result = train(last, model, settings, seed + slots, minutes, progress, phase)

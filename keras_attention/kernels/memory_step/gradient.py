@@ -17,12 +17,12 @@ import numpy as np
 from keras import ops
 
 from keras_attention.kernels.memory_step.interface import (
+    EPSILON,
     Interface,
     MemoryOptions,
     interface_gradient,
 )
 from keras_attention.kernels.memory_step.reference import (
-    EPSILON,
     ComparedSlots,
     Content,
     MemoryState,

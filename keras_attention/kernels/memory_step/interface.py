@@ -17,6 +17,7 @@ from keras import ops
 
 Tensor = Any
 
+EPSILON = 1e-6
 MIN_MASK = 0.1  # the minimum of a key mask
 
 
@@ -39,6 +40,7 @@ class MemoryOptions(NamedTuple):
         compare_slots: whether the free list compares all pairs of slots instead of
             sorting. The result is equal. Comparing is faster for few slots on some
             backends.
+        epsilon: ε, added to the squared norms of keys and slots in content addressing.
     """
 
     linkage: Linkage | None
@@ -47,6 +49,7 @@ class MemoryOptions(NamedTuple):
     sharp_links: bool = False
     soft_allocation: bool = False
     compare_slots: bool = False
+    epsilon: float = EPSILON
 
 
 @dataclasses.dataclass(frozen=True, eq=False)  # JAX needs weak references to it

@@ -25,6 +25,7 @@ from keras import ops
 
 from keras_attention.kernels.keras import stable_argsort
 from keras_attention.kernels.memory_step.interface import (
+    EPSILON,
     Interface,
     Linkage,
     MemoryOptions,
@@ -32,8 +33,6 @@ from keras_attention.kernels.memory_step.interface import (
 )
 
 Tensor = Any
-
-EPSILON = 1e-6
 
 
 class MemoryState(NamedTuple):
@@ -152,20 +151,24 @@ def allocations(
 
 
 def content_weights(
-    memory: Tensor, keys: Tensor, strengths: Tensor, key_mask: Tensor | None = None
+    memory: Tensor,
+    keys: Tensor,
+    strengths: Tensor,
+    key_mask: Tensor | None = None,
+    epsilon: float = EPSILON,
 ) -> Content:
     """c = softmaxᵢ(β D(k, M[i, ·])), (B, R, M)."""
     if key_mask is None:
         squares = ops.sum(ops.square(memory), axis=-1)[:, None]  # (B, 1, M)
-        key_scale = ops.rsqrt(ops.sum(ops.square(keys), -1, keepdims=True) + EPSILON)
+        key_scale = ops.rsqrt(ops.sum(ops.square(keys), -1, keepdims=True) + epsilon)
         keys = keys * key_scale
     else:  # D(k ∘ z, m ∘ z)
         transposed = ops.swapaxes(ops.square(memory), -1, -2)
         squares = ops.matmul(ops.square(key_mask), transposed)  # (B, R, M)
         keys = keys * key_mask
-        key_scale = ops.rsqrt(ops.sum(ops.square(keys), -1, keepdims=True) + EPSILON)
+        key_scale = ops.rsqrt(ops.sum(ops.square(keys), -1, keepdims=True) + epsilon)
         keys = keys * key_mask * key_scale
-    slot_scale = ops.rsqrt(squares + EPSILON)
+    slot_scale = ops.rsqrt(squares + epsilon)
     cosine = ops.matmul(keys, ops.swapaxes(memory, -1, -2)) * slot_scale  # (B, R, M)
     weights = ops.softmax(cosine * ops.expand_dims(strengths, -1), axis=-1)
     return Content(weights, cosine, key_scale, slot_scale)
@@ -293,7 +296,7 @@ def step(
 
     # Write: the keys address the memory of the previous step.
     write_content = content_weights(  # cʷ
-        old.memory, x.write_keys, x.write_strengths, x.write_masks
+        old.memory, x.write_keys, x.write_strengths, x.write_masks, options.epsilon
     )
     w = write_weights(  # wʷ
         write_content.weights, allocation, x.write_gate, x.allocation_gate
@@ -303,7 +306,7 @@ def step(
 
     # Read, by content only if there are no links.
     read_content = content_weights(  # cʳ
-        memory, x.read_keys, x.read_strengths, x.read_masks
+        memory, x.read_keys, x.read_strengths, x.read_masks, options.epsilon
     )
     reads, last, links, forward, backward = read_content.weights, (), (), None, None
     if options.linkage is not None:

@@ -16,12 +16,12 @@ import torch.nn.functional as F
 
 from keras_attention.kernels.memory_step import reference
 from keras_attention.kernels.memory_step.interface import (
+    EPSILON,
     Interface,
     MemoryOptions,
     split_interface,
 )
 from keras_attention.kernels.memory_step.reference import (
-    EPSILON,
     GRAVES,
     Content,
     MemoryState,

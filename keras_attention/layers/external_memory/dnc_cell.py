@@ -14,7 +14,7 @@ import keras
 from keras import ops
 
 from keras_attention import kernels
-from keras_attention.kernels.memory_step.interface import interface_widths
+from keras_attention.kernels.memory_step.interface import EPSILON, interface_widths
 from keras_attention.layers.base.arguments import fraction, positive
 from keras_attention.layers.base.cells import initial_state
 from keras_attention.layers.base.serialization import export
@@ -69,10 +69,21 @@ class DNCCell(MemoryCell):
     `DNC` runs the cell over a sequence. `keras.layers.RNN` can also run the cell, but
     without dropout.
 
+    Writes are not quite sharp. Each leaves about 1 / M of its value in every blank
+    slot, so the words of blank slots depend on the number of slots. A network may have
+    learned to search with them. The similarity of content addressing therefore uses
+
+        ε = 1e-6 (M₀ / M)²    in D(k, m) = k · m / (√(|k|² + ε) √(|m|² + ε))
+
+    With M₀ = M, the default, this is the ε of DeepMind's code. With the M₀ of training,
+    a blank slot is as similar to a key as in training.
+
     Args:
         cell: the controller: a Keras cell such as `keras.layers.LSTMCell(units)`, or a
             list of stacked cells. U is the width of its output.
-        memory_slots: M, the number of slots.
+        memory_slots: M, the number of slots; or a pair (M, M₀), where M₀ is the number
+            of slots that the weights were trained with. The pair scales the ε of
+            content addressing, see below.
         word_width: W, the width of a slot.
         read_heads: R, the number of read heads.
         write_heads: H, the number of write heads. All heads erase before any head
@@ -131,7 +142,7 @@ class DNCCell(MemoryCell):
     def __init__(
         self,
         cell: Any,
-        memory_slots: int,
+        memory_slots: int | tuple[int, int],
         word_width: int,
         read_heads: int = 1,
         write_heads: int = 1,
@@ -142,6 +153,7 @@ class DNCCell(MemoryCell):
         clip: float | None = None,
         **kwargs: Any,
     ) -> None:
+        memory_slots, trained = _slots(memory_slots)
         super().__init__(
             cell,
             memory_slots,
@@ -152,6 +164,7 @@ class DNCCell(MemoryCell):
             clip,
             **kwargs,
         )
+        self.trained_slots = trained  # M₀
         self.links = links if isinstance(links, bool) else positive("links", links)
         if self.links == 1 and self.links is not True:
             raise ValueError(
@@ -190,7 +203,14 @@ class DNCCell(MemoryCell):
             deallocation="deallocation" in self.refinements,
             sharp_links="sharp_links" in self.refinements,
             soft_allocation="soft_allocation" in self.refinements,
+            epsilon=EPSILON * (self.trained_slots / self.memory_slots) ** 2,
         )
+
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        if self.trained_slots != self.memory_slots:
+            config["memory_slots"] = [self.memory_slots, self.trained_slots]
+        return config
 
     @property
     def interface_width(self) -> int:
@@ -278,3 +298,16 @@ class DNCCell(MemoryCell):
 
     def has_dropout(self) -> bool:
         return bool(self.bypass_dropout) or super().has_dropout()
+
+
+def _slots(given: Any) -> tuple[int, int]:
+    """Returns M and M₀ of the argument `memory_slots`."""
+    if not isinstance(given, (tuple, list)):
+        slots = positive("memory_slots", given)
+        return slots, slots
+    if len(given) != 2:
+        raise ValueError(
+            "`memory_slots` must be a number, or a pair of the number of slots and the "
+            f"number of slots in training. Received: memory_slots={given!r}"
+        )
+    return positive("memory_slots[0]", given[0]), positive("memory_slots[1]", given[1])

@@ -194,7 +194,7 @@ class DNCNetwork(ConfiguredModel):
         )
         return self._memory.trace(features, mask=mask)
 
-    def resized(self, memory_slots: int) -> DNCNetwork:
+    def resized(self, memory_slots: int, scale_epsilon: bool = True) -> DNCNetwork:
         """Returns a copy with the same weights and another number of memory slots.
 
         No weight depends on the number of slots. More slots than in training give space
@@ -202,14 +202,19 @@ class DNCNetwork(ConfiguredModel):
 
         Args:
             memory_slots: M, the new number of slots.
+            scale_epsilon: whether to scale the ε of content addressing by (M₀ / M)²,
+                where M₀ is the number of slots in training, see `DNCCell`. An
+                `NTMCell` does not support this and keeps its ε.
 
         Returns:
             A separate model, not compiled.
         """
         config = copy.deepcopy(self.get_config())
-        config["cell"]["config"]["memory_slots"] = positive(
-            "memory_slots", memory_slots
-        )
+        slots: Any = positive("memory_slots", memory_slots)
+        trained = getattr(self.cell, "trained_slots", None)
+        if scale_epsilon and trained is not None:
+            slots = [slots, trained]
+        config["cell"]["config"]["memory_slots"] = slots
         made = type(self).from_config(config)
         made.set_weights(self.get_weights())
         return made

@@ -37,31 +37,35 @@ from typing import Any
 
 from keras import ops
 
-from keras_attention.kernels.memory_step import reference
+from keras_attention.kernels.memory_step import interface, reference
 
 Tensor = Any
 
-EPSILON = reference.EPSILON
+EPSILON = interface.EPSILON
 """Added under square roots; also the smallest usage that differs from 0."""
 
 
 def content_weights(
-    memory: Tensor, keys: Tensor, strengths: Tensor, key_mask: Tensor | None = None
+    memory: Tensor,
+    keys: Tensor,
+    strengths: Tensor,
+    key_mask: Tensor | None = None,
+    epsilon: float = EPSILON,
 ) -> Tensor:
     """Computes content-based addressing: the similarity of slots to a key.
 
         C(M, k, β)[i] = softmaxᵢ(β D(k, M[i, ·])),
         D(k, m) = k · m / (√(|k|² + ε) √(|m|² + ε)),  ε = 1e-6
 
-    The ε under the roots keeps the gradient finite and correct at empty slots and at a
-    key of zeros. A mask z applies to key and slot, D(k ∘ z, m ∘ z), so that a key may
-    leave parts of the word unspecified.
+    ε keeps the gradient finite and correct at empty slots and a key of zeros. A mask z
+    applies to key and slot, D(k ∘ z, m ∘ z): a key may leave parts of it unspecified.
 
     Args:
         memory: M, (B, M, W).
         keys: k, (B, R, W), one per head.
         strengths: β, (B, R), at least 0.
         key_mask: z, (B, R, W), between 0 and 1: masked content-based addressing.
+        epsilon: ε, above 0.
 
     Returns:
         (B, R, M), positive; each row sums to 1.
@@ -81,7 +85,7 @@ def content_weights(
     [0.0, 1.0, 0.0]
     """
     memory, keys, strengths = map(ops.convert_to_tensor, (memory, keys, strengths))
-    return reference.content_weights(memory, keys, strengths, key_mask).weights
+    return reference.content_weights(memory, keys, strengths, key_mask, epsilon).weights
 
 
 def retention(free_gates: Tensor, read_weights: Tensor) -> Tensor:

@@ -28,6 +28,7 @@ OPTIONS = {
     "masked": reference.GRAVES._replace(masked_keys=True),
     "deallocating": reference.GRAVES._replace(deallocation=True),
     "both": reference.GRAVES._replace(masked_keys=True, deallocation=True),
+    "epsilon": reference.GRAVES._replace(epsilon=0.05),
 }
 
 

@@ -22,6 +22,7 @@ FORMS = {
     "normalized and refined": {"refinements": [*ALL, "layer_normalization"]},
     "no links": {"links": False, "refinements": ["deallocation"]},
     "sparse": {"links": 3},
+    "of more slots in training": {"memory_slots": (M, 100 * M)},
 }
 needs_training = pytest.mark.skipif(
     keras.config.backend() not in ("jax", "tensorflow", "torch"),
@@ -31,7 +32,10 @@ needs_training = pytest.mark.skipif(
 
 def made(form, steps=T, **more):
     """A layer with weights large enough that its gates move, and its inputs."""
-    cell = DNCCell(keras.layers.LSTMCell(U), M, W, R, output_units=V, **form)
+    form = {"memory_slots": M, **form}
+    cell = DNCCell(
+        keras.layers.LSTMCell(U), word_width=W, read_heads=R, output_units=V, **form
+    )
     layer = DNC(cell, return_sequences=True, return_state=True, **more)
     layer.build((B, steps, D))
     rng = np.random.default_rng(3)
@@ -129,6 +133,7 @@ def reference(layer, x, first):
         links_kept=cell.links,
         deallocation="deallocation" in cell.refinements,
         floor=FLOOR,
+        epsilon=1e-6 * (cell.trained_slots / M) ** 2,
     )
 
 
@@ -301,6 +306,8 @@ def test_keras_own_loop_in_half_precision(policy):
     ("arguments", "text"),
     [
         ({"memory_slots": 0}, "`memory_slots` must be at least 1"),
+        ({"memory_slots": (8, 4, 2)}, "`memory_slots` must be a number, or a pair"),
+        ({"memory_slots": (8, 0)}, r"`memory_slots\[1\]` must be at least 1"),
         ({"word_width": 0}, "`word_width` must be at least 1"),
         ({"read_heads": 0}, "`read_heads` must be at least 1"),
         ({"write_heads": -1}, "`write_heads` must be at least 1"),

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 
+from keras_attention.kernels.memory_step.reference import content_weights
 from keras_attention.layers import DNCCell, NTMCell
 from keras_attention.models import DNCNetwork
 
@@ -209,11 +210,33 @@ def test_more_slots_after_training(inputs, tmp_path):
         np.testing.assert_array_equal(one, other)
     assert larger.trace(inputs).memory.shape == (B, T, 29, W)
     model.save_weights(tmp_path / "some.weights.h5")
-    read = DNCNetwork(cell(29), V, input_dim=D)
+    read = DNCNetwork(cell((29, M)), V, input_dim=D)
     read.load_weights(tmp_path / "some.weights.h5")
     found = answers(read, inputs)
     np.testing.assert_allclose(found, answers(larger, inputs), 1e-6, 1e-6)
     assert np.abs(found - answers(model, inputs)).max() > 1e-4
+
+
+def test_blank_slots_are_as_similar_to_a_key_in_any_number_of_slots():
+    """The ε of the similarity goes down as the square of what a blank slot holds."""
+    model = network()
+    same = model.resized(M)
+    assert same.cell.get_config()["memory_slots"] == M
+    larger, unscaled = model.resized(10 * M), model.resized(10 * M, False)
+    smaller = larger.resized(M)  # M₀ is still that of training
+    assert larger.cell.get_config()["memory_slots"] == [10 * M, M]
+    assert unscaled.cell.get_config()["memory_slots"] == 10 * M
+    assert smaller.cell.get_config()["memory_slots"] == M
+    key, strength = np.ones((1, 1, W), "float32"), np.ones((1, 1), "float32")
+    found = {}
+    for name, one in {"M": model, "scaled": larger, "not": unscaled}.items():
+        slots = one.cell.memory_slots
+        left = np.full((1, slots, W), 0.01 / slots, "float32")  # of a blurred write
+        tensors = map(ops.convert_to_tensor, (left, key, strength))
+        content = content_weights(*tensors, epsilon=one.cell.options.epsilon)
+        found[name] = array(content.cosine)[0, 0, 0]
+    assert abs(found["M"] - found["scaled"]) < 1e-6
+    assert found["not"] < 0.5 * found["M"]
 
 
 @pytest.mark.filterwarnings("ignore:Skipping nested container")

@@ -67,6 +67,12 @@ def test_content_weights():
         *arrays,
         uniform(B, R, W, seed=2),
     )
+    some = (tensor(x) for x in arrays)
+    np.testing.assert_allclose(
+        to_numpy(addressing.content_weights(*some, epsilon=0.05)),
+        reference.batched(reference.content_weights)(*arrays, epsilon=0.05),
+        atol=1e-5,
+    )
 
 
 def test_similarity_is_that_of_the_paper_away_from_zero():

@@ -1,0 +1,135 @@
+"""Compares nine models on five tasks, with equal weights and equal CPU time.
+
+    python -m keras_attention.benchmarks five-tasks --out runs.jsonl --page five.md
+    python -m keras_attention.benchmarks five-tasks --models dnc ntm --tasks copy sort
+
+For each model, the command first tries `RATES` on one task with a seed of its own, and
+uses the best rate for all runs. `--rate` sets the rate instead. Each finished run adds
+a line to the file given by `--out`. Repeat the command to resume; at most the current
+run is lost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+from typing import Any
+
+import keras
+
+from keras_attention.benchmarks.errors import UsageError
+from keras_attention.benchmarks.five_tasks import report
+from keras_attention.benchmarks.five_tasks.models import (
+    FAMILIES,
+    WEIGHTS,
+    DoesNotFitError,
+    sized,
+)
+from keras_attention.benchmarks.five_tasks.tasks import TASKS
+from keras_attention.benchmarks.five_tasks.training import TRAINING, run
+from keras_attention.benchmarks.store import Run, Store, opened
+
+NEEDED = ("task", "model", "seed", "rate", "backend", "keras", "settings", "result")
+RATES = (5e-4, 2e-3, 8e-3)
+TRIED_ON, TRIED_SEED = "recall", 100
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `five-tasks`."""
+    add = parser.add_argument
+    add("--models", nargs="+", choices=[*FAMILIES], default=[*FAMILIES])
+    add("--tasks", nargs="+", choices=[*TASKS], default=[*TASKS])
+    add("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    add("--minutes", type=float, default=1.5, help="of CPU time per run")
+    add("--rate", type=float, help="the learning rate, instead of trying several")
+    add("--out", type=pathlib.Path, help="runs as they end, and to go on from")
+    add("--json", type=pathlib.Path, help="where to write the results")
+    add("--page", type=pathlib.Path, help="where to write them as a page")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Performs the missing runs, prints them and writes the results."""
+    if not args.minutes > 0:
+        raise UsageError(f"--minutes must be above 0. Received: {args.minutes}")
+    if args.rate is not None and not args.rate > 0:
+        raise UsageError(f"--rate must be above 0. Received: {args.rate}")
+    if TRIED_SEED in args.seeds:
+        raise UsageError(f"--seeds must not contain {TRIED_SEED}, which tries rates.")
+    store = opened(args.out, NEEDED)
+    settings = {**TRAINING, "minutes": args.minutes, "weights": WEIGHTS}
+    rates = {name: _rate(store, name, settings, args) for name in args.models}
+    for seed in dict.fromkeys(args.seeds):
+        for task in dict.fromkeys(args.tasks):
+            for name, rate in rates.items():
+                _performed(store, task, name, seed, rate, settings)
+                _write(args, store.runs)
+    return 0
+
+
+def _rate(
+    store: Store, name: str, settings: dict[str, Any], args: argparse.Namespace
+) -> float:
+    """Returns the learning rate of a model: the best of those that are tried."""
+    if args.rate is not None:
+        return float(args.rate)
+    tried = [
+        _performed(store, TRIED_ON, name, TRIED_SEED, rate, settings) for rate in RATES
+    ]
+    return float(best(tried)["rate"])
+
+
+def best(tried: list[Run]) -> Run:
+    """Returns the run with the most right answers; of several, the lowest loss."""
+    fits = [one for one in tried if "skipped" not in one["result"]]
+    return max(
+        fits or tried[:1],
+        key=lambda one: (one["result"].get("answers", 0), -_loss(one)),
+    )
+
+
+def _loss(one: Run) -> float:
+    loss = one["result"].get("loss", 0.0)
+    return float(loss) if loss == loss else float("inf")  # NaN comes last
+
+
+def _performed(
+    store: Store, task: str, name: str, seed: int, rate: float, settings: dict[str, Any]
+) -> Run:
+    """Returns the run from the store, or performs it."""
+    wanted = {
+        "task": task,
+        "model": name,
+        "seed": seed,
+        "rate": rate,
+        "backend": keras.config.backend(),
+    }
+    found = store.done(f"{name}, {task}", settings, **wanted)
+    if found is None:
+        result = _result(task, name, seed, rate, settings)
+        new = {**wanted, "keras": keras.__version__, "settings": settings}
+        found = store.add({**new, "result": result})
+    print(report.line(found), flush=True)
+    return found
+
+
+def _result(
+    task: str, name: str, seed: int, rate: float, settings: dict[str, Any]
+) -> dict[str, Any]:
+    family = FAMILIES[name]
+    try:
+        size, weights = sized(family, TASKS[task], settings["weights"])
+    except DoesNotFitError as error:
+        return {"skipped": str(error)}
+    found = run(family, TASKS[task], size, rate, seed, settings)
+    return {"size": size, "weights": weights, **found}
+
+
+def _write(args: argparse.Namespace, runs: list[Run]) -> None:
+    """Writes the results after each run."""
+    whole = report.whole(runs)
+    if args.json:
+        text = json.dumps(whole, indent=1)
+        args.json.write_text(text + "\n", encoding="utf-8")
+    if args.page:
+        args.page.write_text(report.page(whole), encoding="utf-8")
