@@ -14,7 +14,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from keras_attention.benchmarks.dnc.problems import Problem, algorithm
-from keras_attention.benchmarks.dnc.worlds import Stories, puzzles, walks
+from keras_attention.benchmarks.dnc.walks import families, on_the_map, walks
+from keras_attention.benchmarks.dnc.worlds import Stories, puzzles
 from keras_attention.datasets import graphs
 from keras_attention.datasets.blocks.puzzles import LETTERS
 
@@ -97,6 +98,24 @@ WORLD: dict[str, Any] = {
     "in_a_row": 1,
 }
 LONG: dict[str, Any] = {**WORLD, "earlier": 0.1, "annealed": 0.6}
+# A controller with a linear path from its inputs to the interface. At first, each step
+# writes to a free slot and frees nothing, and the heads search by content, save the
+# last one, which follows the links.
+LINEAR: dict[str, Any] = {
+    "units": 64,
+    "memory_slots": 128,
+    "word_width": 80,
+    "read_heads": 3,
+    "refinements": ["layer_normalization"],
+    "with_inputs": True,
+    "initial_bias": {
+        "read_strengths": 5.0,
+        "free_gates": -4.0,
+        "allocation_gate": 4.0,
+        "write_gate": 4.0,
+        "modes": [[0.0, 1.5, 0.0], [0.0, 1.5, 0.0], [0.0, 0.0, 1.5]],
+    },
+}
 # There are only 60 boards with three blocks, so a network memorizes all puzzles with
 # them. With a single goal, a network need not read the goal's letter.
 PUZZLES: list[dict[str, Any]] = [
@@ -104,6 +123,39 @@ PUZZLES: list[dict[str, Any]] = [
     {"goals": (2, 4), "blocks": (3, 6), "constraints": (1, 2), "depth": (1, 2)},
     {"goals": (2, 6), "blocks": (3, 6), "constraints": (1, 2), "depth": (1, 3)},
 ]
+
+# Parts of the Underground: the largest zone and the smallest number of lines.
+MAPS: dict[str, tuple[float, int]] = {
+    "zone 1, 3 lines": (1.0, 3),
+    "zone 1, 2 lines": (1.0, 2),
+    "zone 1": (1.0, 1),
+}
+FAMILIES: list[dict[str, Any]] = [
+    {"people": people, "length": (1, length), "queries": 3, "planning": 5}
+    for people, length in (((3, 5), 1), ((5, 9), 2), ((7, 10), 3), ((8, 12), 5))
+]
+
+TRAVERSAL = Task(
+    "the nodes and edges of a walk, of which the edges are told",
+    walks(
+        "traversal",
+        [graphs.TRAVERSAL[number - 1] for number in (1, 4, 8, 12)],
+        range(1, 15),
+        hinted=True,
+        of=graphs.TRAVERSAL,
+    ),
+    "dnc",
+    LINEAR,
+    {
+        **LONG,
+        "steps": 200,
+        "rounding": 16,
+        "bar": 0.95,
+        "last_bar": 0.97,
+        "slots": [48, 48, 96, 128],
+    },
+    20,
+)
 
 BABI = Task(
     "tasks of bAbI, 10,000 questions each, one network a task",
@@ -190,13 +242,25 @@ TASKS: dict[str, Task] = {
         {**LONG, "rounding": 12, "bar": 0.7, "last_bar": 0.9},
         60,
     ),
-    "traversal": Task(
-        "the nodes and edges of a walk, of which the edges are told",
-        walks("traversal", graphs.TRAVERSAL, (*range(1, 11), 14)),
+    "traversal": TRAVERSAL,
+    "underground": TRAVERSAL._replace(
+        what="traversal, also of the London Underground, a map that is not in training",
+        problem=on_the_map(TRAVERSAL.problem, MAPS, 7),
+    ),
+    "family-tree": Task(
+        "the relatives of a person in a random family",
+        families(FAMILIES, (10, 16)),
         "dnc",
-        GRAPH,
-        {**LONG, "rounding": 16, "bar": 0.95, "last_bar": 0.95},
-        60,
+        {**LINEAR, "units": 128, "memory_slots": 96},
+        {
+            **LONG,
+            "steps": 200,
+            "rounding": 16,
+            "bar": 0.9,
+            "last_bar": 0.97,
+            "slots": [64, 64, 64, 96],
+        },
+        20,
     ),
     "blocks": Task(
         "block puzzles: the moves that reach the goal asked for",

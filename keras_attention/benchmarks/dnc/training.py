@@ -12,6 +12,8 @@ from keras_attention.benchmarks.dnc.checkpoints import Checkpoint, Saves
 from keras_attention.benchmarks.dnc.fresh import POOL, Fresh
 from keras_attention.benchmarks.dnc.networks import network
 from keras_attention.benchmarks.dnc.problems import Problem, Remembers
+from keras_attention.benchmarks.dnc.testing import tested, tested_larger
+from keras_attention.models import DNCNetwork
 
 LEAST_RATE = 0.05  # the rate decays to this share of a lesson's learning rate
 
@@ -22,7 +24,8 @@ class Lessons(keras.callbacks.Callback):
     Args:
         batches: the training batches.
         settings: `bar`, the default score that ends a lesson; `last_bar`, the score
-            that ends the last lesson; `in_a_row`, the number of successive epochs that
+            that ends the last lesson; `slots`, if given, the number of memory slots in
+            each lesson; `in_a_row`, the number of successive epochs that
             must reach `last_bar`; `validation`, the number of scored sequences; `rate`,
             the learning rate; `last_rate`, the learning rate of the last of several
             lessons; `annealed`, the share of the time after which the rate decays
@@ -40,6 +43,7 @@ class Lessons(keras.callbacks.Callback):
         self.cpu_seconds = 60 * minutes
         self.history: list[dict[str, float]] = []
         self.steps, self.reached, self.solved = 0, 0, False
+        self.grows = False  # the next lesson needs another number of slots
         # The mean loss of the epoch before the run was resumed, and the steps since.
         self.loss_before, self.since = 0.0, 0
         self.start, self.cpu_start = time.perf_counter(), time.process_time()
@@ -89,6 +93,10 @@ class Lessons(keras.callbacks.Callback):
 
     def _go_on(self) -> None:
         self.batches.lesson, self.reached = self.batches.lesson + 1, 0
+        slots = self.settings.get("slots")
+        lesson = self.batches.lesson
+        if slots and slots[lesson] != slots[lesson - 1]:
+            self.grows = self.model.stop_training = True
 
     def _rate(self) -> float:
         last = self.batches.lesson == len(self.batches.problem.lessons) - 1
@@ -201,11 +209,16 @@ def train(
         lessons.restore(state)
     how = {"verbose": 0, "shuffle": False, "callbacks": used}
     ended = state is not None and state["ended"]
-    if not ended and batches.skipped:  # the rest of an interrupted epoch
-        model.fit(batches, epochs=1, **how)
-        ended = model.stop_training
-    if not ended:
-        model.fit(batches, epochs=10**6, **how)
+    while not ended:
+        sized = with_slots(model, settings, batches.lesson)
+        lessons.grows, ended = False, False
+        if batches.skipped:  # the rest of an interrupted epoch
+            sized.fit(batches, epochs=1, **how)
+            ended = sized.stop_training
+        if not ended:
+            sized.fit(batches, epochs=10**6, **how)
+        ended = not lessons.grows
+        copy_state(sized, model)
     if checkpoint is not None:
         checkpoint.save(model, {**lessons.state(), "ended": True})
     return {
@@ -217,6 +230,34 @@ def train(
         "solved": lessons.solved,
         "history": thinned(lessons.history),
     }
+
+
+def with_slots(
+    model: keras.Model, settings: dict[str, Any], lesson: int
+) -> keras.Model:
+    """Returns the model, or a copy of it and its optimizer with the lesson's slots."""
+    slots = settings.get("slots")
+    if not slots or not isinstance(model, DNCNetwork):
+        return model
+    if slots[lesson] == model.cell.memory_slots:
+        return model
+    sized = model.resized(slots[lesson])
+    optimizer = type(model.optimizer).from_config(model.optimizer.get_config())
+    sized.compile(optimizer, model.loss)
+    copy_state(model, sized)
+    return sized
+
+
+def copy_state(source: keras.Model, target: keras.Model) -> None:
+    """Copies the weights and the state of the optimizer, if the models differ."""
+    if source is target:
+        return
+    for model in (source, target):
+        if not model.optimizer.built:
+            model.optimizer.build(model.trainable_variables)
+    target.set_weights(source.get_weights())
+    for old, new in zip(source.optimizer.variables, target.optimizer.variables):
+        new.assign(old)
 
 
 def run_of(
@@ -248,7 +289,8 @@ def run_of(
     minutes = settings["minutes"]
     result = train(problem, made, training, seed, minutes, progress, checkpoint)
     result["weights"] = made.count_params()
-    result["tests"] = tested(problem, made, seed, training["tested"], 64)
+    enough = "slots" in training
+    result["tests"] = tested(problem, made, seed, training["tested"], 64, enough)
     if larger is not None:
         result["tests"] |= tested_larger(problem, made, larger, seed, training, "")
     if larger is not None and "grown" in training:
@@ -260,20 +302,6 @@ def run_of(
             problem, made, larger, seed, training, " after growing"
         )
     return result
-
-
-def tested_larger(
-    problem: Problem,
-    model: Any,
-    slots: int,
-    seed: int,
-    training: dict[str, Any],
-    after: str,
-) -> dict[str, dict[str, float]]:
-    """Returns the test scores with another number of memory slots, without training."""
-    count = training["tested"] // 4
-    scores = tested(problem, model.resized(slots), seed, count, batch_size=8)
-    return {f"{name}, {slots} slots{after}": score for name, score in scores.items()}
 
 
 def grown(
@@ -321,21 +349,6 @@ def grown(
         if minutes <= 0 or not result["solved"]:
             break
     return model, results
-
-
-def tested(
-    problem: Problem, model: keras.Model, seed: int, count: int, batch_size: int
-) -> dict[str, dict[str, float]]:
-    """Returns the scores of each test, by the test's name."""
-    found = {}
-    for name, lesson in problem.tests.items():
-        data = problem.draw(lesson, count, [seed], "test")
-        scores = problem.score(model, data, batch_size)
-        found[name] = {
-            "sequences tested": len(data["lengths"]),
-            **{which: round(score, 5) for which, score in scores.items()},
-        }
-    return found
 
 
 def thinned(history: list[Any], most: int = 40) -> list[Any]:
