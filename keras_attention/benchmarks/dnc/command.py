@@ -10,6 +10,8 @@ resume. With `--checkpoints DIR`, an unfinished run writes a checkpoint every fe
 minutes of CPU time, and when it receives SIGTERM or SIGINT. The same command with
 `--resume` continues it. The CPU time of all parts of a run counts together.
 
+`--networks DIR` saves each trained network as a file of Keras.
+
 Without a task, the command trains nothing. It writes the results and their page from
 the runs in the file.
 """
@@ -70,6 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--resume", action="store_true", help="continue from the checkpoints")
     add("--json", type=pathlib.Path, help="where to write the results")
     add("--page", type=pathlib.Path, help="where to write them as a page")
+    add("--networks", type=pathlib.Path, metavar="DIR", help="to save the networks in")
     add("--verbose", action="store_true", help="a line each time it is validated")
 
 
@@ -151,6 +154,10 @@ def _do(
         run = {**wanted, "settings": settings}
         checkpoint = Checkpoint(args.checkpoints, run, args.resume, signals)
         checkpoint.check()
+    saved = None
+    if args.networks is not None:
+        parts = [str(v) for v in wanted.values() if v is not None]
+        saved = args.networks / ("-".join(parts).replace(" ", "-") + ".keras")
     try:
         result = run_of(
             job.task.problem(),
@@ -160,6 +167,7 @@ def _do(
             larger=job.task.larger if wanted["model"] == "dnc" else None,
             progress=progress,
             checkpoint=checkpoint,
+            saved=saved,
         )
     except DataNotFoundError as error:
         raise UsageError(str(error)) from error

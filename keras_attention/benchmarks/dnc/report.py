@@ -97,7 +97,7 @@ def runs_table(runs: list[Run]) -> str:
             for run in runs
             for test, scores in run["result"]["tests"].items()
             for score in scores
-            if score != COUNT
+            if score not in (COUNT, "slots")
         )
     )
     rows = [
@@ -117,17 +117,19 @@ def runs_table(runs: list[Run]) -> str:
 
 
 def walks_table(runs: list[Run]) -> str:
-    """Formats one row per run, then one row per lesson with the correct walks."""
+    """Formats one row per run, then one row per test with its first score."""
     names = [f"{name_of(run)}, seed {run['seed']}" for run in runs]
     training = _table(
         ["network", *TRAINING], [[n, *_training(run)] for n, run in zip(names, runs)]
     )
     tests = list(runs[0]["result"]["tests"])
+    scores = runs[0]["result"]["tests"][tests[0]]
+    score = next(name for name in scores if name not in (COUNT, "slots"))
     right = [
-        [test, *(_percent(run["result"]["tests"][test]["walks"]) for run in runs)]
+        [test, *(_percent(run["result"]["tests"][test][score]) for run in runs)]
         for test in tests
     ]
-    return f"{training}\n\n{_table(['walks right', *names], right)}"
+    return f"{training}\n\n{_table([f'{score} right', *names], right)}"
 
 
 def babi_table(runs: list[Run]) -> str:
@@ -151,7 +153,9 @@ def babi_table(runs: list[Run]) -> str:
     return _table([*titles, *TRAINING], rows)
 
 
-TABLES = dict.fromkeys(STORIES, babi_table) | {"traversal": walks_table}
+TABLES = dict.fromkeys(STORIES, babi_table) | dict.fromkeys(
+    ("traversal", "underground", "family-tree"), walks_table
+)
 COUNT = "sequences tested"
 TRAINING = ["lesson", "weights", "steps", "budget", "CPU", "time"]
 
@@ -195,7 +199,9 @@ MODULE = ["keras_attention.benchmarks", "dnc"]
 
 def _scores(scores: dict[str, float]) -> str:
     return ", ".join(
-        f"{name} {_percent(score)}" for name, score in scores.items() if name != COUNT
+        f"{name} {_percent(score)}"
+        for name, score in scores.items()
+        if name not in (COUNT, "slots")
     )
 
 

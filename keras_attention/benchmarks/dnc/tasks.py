@@ -113,6 +113,7 @@ LINEAR: dict[str, Any] = {
         "free_gates": -4.0,
         "allocation_gate": 4.0,
         "write_gate": 4.0,
+        # backward, content, forward
         "modes": [[0.0, 1.5, 0.0], [0.0, 1.5, 0.0], [0.0, 0.0, 1.5]],
     },
 }
@@ -135,12 +136,12 @@ FAMILIES: list[dict[str, Any]] = [
     for people, length in (((3, 5), 1), ((5, 9), 2), ((7, 10), 3), ((8, 12), 5))
 ]
 
-TRAVERSAL = Task(
-    "the nodes and edges of a walk, of which the edges are told",
+UNDERGROUND = Task(
+    "traversal, also of the London Underground, a map that is not in training",
     walks(
         "traversal",
         [graphs.TRAVERSAL[number - 1] for number in (1, 4, 8, 12)],
-        range(1, 15),
+        (1, 4, 8, 10, 12),
         hinted=True,
         of=graphs.TRAVERSAL,
     ),
@@ -242,10 +243,39 @@ TASKS: dict[str, Task] = {
         {**LONG, "rounding": 12, "bar": 0.7, "last_bar": 0.9},
         60,
     ),
-    "traversal": TRAVERSAL,
-    "underground": TRAVERSAL._replace(
-        what="traversal, also of the London Underground, a map that is not in training",
-        problem=on_the_map(TRAVERSAL.problem, MAPS, 7),
+    "traversal": Task(
+        "the nodes and edges of a walk, of which the edges are told",
+        walks("traversal", graphs.TRAVERSAL, (*range(1, 11), 14)),
+        "dnc",
+        GRAPH,
+        {**LONG, "rounding": 16, "bar": 0.95, "last_bar": 0.95},
+        60,
+    ),
+    "underground": UNDERGROUND._replace(
+        problem=on_the_map(UNDERGROUND.problem, MAPS, 7)
+    ),
+    "underground-path": Task(
+        "the shortest path, also on the London Underground",
+        on_the_map(
+            walks(
+                "shortest_path",
+                [graphs.SHORTEST_PATH_SMALL[number] for number in (1, 3, 5, 6)]
+                + [graphs.SHORTEST_PATH[number] for number in (10, 14)],
+                (1, 2, 3, 4, 5, 6),
+            ),
+            MAPS,
+            4,
+        ),
+        "dnc",
+        {**LINEAR, "units": 128},
+        {
+            **LONG,
+            "rounding": 16,
+            "bar": 0.8,
+            "last_bar": 0.9,
+            "slots": [32, 32, 64, 64, 96, 128],
+        },
+        60,
     ),
     "family-tree": Task(
         "the relatives of a person in a random family",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pathlib
 import time
 from typing import Any
 
@@ -268,6 +269,7 @@ def run_of(
     larger: int | None = None,
     progress: Any = None,
     checkpoint: Checkpoint | None = None,
+    saved: pathlib.Path | None = None,
 ) -> dict[str, Any]:
     """Creates and trains a network. Tests it on new sequences.
 
@@ -279,6 +281,8 @@ def run_of(
         larger: a larger number of memory slots for a second test, or None.
         progress: see `train`.
         checkpoint: see `train`.
+        saved: a file for the trained network, or None. With memory that grows, it is
+            the network before growing.
 
     Returns:
         The output of `train`; `weights`, the number of weights; `tests`, the scores of
@@ -289,6 +293,9 @@ def run_of(
     minutes = settings["minutes"]
     result = train(problem, made, training, seed, minutes, progress, checkpoint)
     result["weights"] = made.count_params()
+    if saved is not None:
+        saved.parent.mkdir(parents=True, exist_ok=True)
+        made.save(saved)
     enough = "slots" in training
     result["tests"] = tested(problem, made, seed, training["tested"], 64, enough)
     if larger is not None:

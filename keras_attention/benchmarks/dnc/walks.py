@@ -67,19 +67,29 @@ class Triples:
         self._draw, self._hinted = draw, hinted
 
     def draw(self, lesson: Lesson, count: int, seed: Seed, part: str) -> Any:
-        """Generates graphs with one question each."""
-        data = self._draw(count, **lesson, seed=seed_of(part, seed))
+        """Generates graphs with their questions, at most `most` if a test has it."""
+        arguments = {**lesson}
+        count = min(count, arguments.pop("most", count))
+        data = self._draw(count, **arguments, seed=seed_of(part, seed))
         return hinted(data) if self._hinted and part == "train" else data
 
     def score(
         self, model: keras.Model, data: Any, batch_size: int = 64
     ) -> dict[str, float]:
-        """Returns the shares of correct walks and triples, or scores from `play`."""
+        """Returns the shares of correct walks and triples.
+
+        Shortest paths have the scores of `play`. Questions about families have the
+        shares of correct answers, and of correct relatives alone.
+        """
         if "destination" in data:
             return self._played(model, data, batch_size)
         answers = graphs.decode(predicted(model, data, batch_size))  # (N, T, 3)
         asked = data["answer_mask"]
-        right = (answers == graphs.decode(data["targets"])).all(-1)
+        same = answers == graphs.decode(data["targets"])
+        right = same.all(-1)
+        if "paths" in data:
+            relatives = float(same[..., 2][asked].mean())
+            return {"answers": float(right[asked].mean()), "relatives": relatives}
         walks = (right | ~asked).all(-1)
         return {"walks": float(walks.mean()), "triples": float(right[asked].mean())}
 
@@ -152,6 +162,7 @@ def on_the_map(
     of: Callable[[], Triples],
     maps: Mapping[str, tuple[float, int]],
     length: int,
+    most: int = 256,
 ) -> Callable[[], Triples]:
     """Returns a function that creates a task, tested on the Underground as well.
 
@@ -159,11 +170,12 @@ def on_the_map(
         of: a function that creates the task. Only its tests change.
         maps: the arguments of `graphs.load_underground` by name.
         length: the number of edges of the tested paths.
+        most: the largest number of questions about a map.
     """
 
     def problem() -> Triples:
         made = of()
-        lesson = {"length": (length, length)}
+        lesson = {"length": (length, length), "most": most}
         tests = {
             f"{name}, {length} stops": {
                 **lesson,
