@@ -26,7 +26,7 @@ The paper's networks also end each answer with a termination mark that the paper
 not describe. Here, an answer has the length of the path.
 """
 
-from keras_attention.datasets.graphs.encoding import decode, encode
+from keras_attention.datasets.graphs.encoding import decode, decode_inputs, encode
 from keras_attention.datasets.graphs.families import (
     KINDS,
     Families,
@@ -81,6 +81,7 @@ __all__ = [
     "check_paths",
     "choose",
     "decode",
+    "decode_inputs",
     "distances",
     "encode",
     "family_tree",
