@@ -124,7 +124,7 @@ def walks_table(runs: list[Run]) -> str:
     )
     tests = list(runs[0]["result"]["tests"])
     scores = runs[0]["result"]["tests"][tests[0]]
-    score = next(name for name in scores if name not in (COUNT, "slots"))
+    score = next(name for name in ("walks", "answers") if name in scores)
     right = [
         [test, *(_percent(run["result"]["tests"][test][score]) for run in runs)]
         for test in tests

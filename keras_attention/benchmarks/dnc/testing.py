@@ -30,8 +30,9 @@ def tested(
         data = problem.draw(lesson, count, [seed], "test")
         used, more = model, {}
         if enough_slots and isinstance(model, DNCNetwork):
-            slots = -(-data["inputs"].shape[1] // SLOTS) * SLOTS
-            if slots > model.cell.memory_slots:
+            steps = data["inputs"].shape[1]
+            if steps > model.cell.memory_slots:
+                slots = -(-steps // SLOTS) * SLOTS
                 used, more = model.resized(slots), {"slots": slots}
         scores = problem.score(used, data, batch_size)
         found[name] = {

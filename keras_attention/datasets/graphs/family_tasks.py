@@ -149,11 +149,11 @@ def _random_questions(
         for number, relatives in enumerate(led):
             rows = every[size == number]
             labels, path = _relations(low + number)
-            there = relatives[rows] != NONE  # (n, P, R)
+            related = relatives[rows] != NONE  # (n, P, R)
             samples = random.random((len(rows), len(labels)), np.float32)
-            relation = np.where(there.any(1), samples, -1).argmax(1)
+            relation = np.where(related.any(1), samples, -1).argmax(1)
             samples = random.random((len(rows), width), np.float32)
-            can = there[np.arange(len(rows)), :, relation]  # (n, P)
+            can = related[np.arange(len(rows)), :, relation]  # (n, P)
             person = np.where(can, samples, -1).argmax(1)
             triples[rows, query] = np.stack(
                 [
