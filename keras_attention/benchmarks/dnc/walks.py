@@ -159,7 +159,7 @@ def walks(
 
 
 def on_the_map(
-    of: Callable[[], Triples],
+    of: Callable[[], Any],
     maps: Mapping[str, tuple[float, int]],
     length: int,
     most: int = 256,

@@ -252,7 +252,7 @@ def _term(path: tuple[int, ...]) -> str | None:
         (_SIDE, _SPOUSE): "sister" if woman else "brother",
         (_DOWN, _SPOUSE): "daughter" if woman else "son",
     }
-    in_law = by_marriage.get(tuple(groups))  # type: ignore[call-overload]
+    in_law = by_marriage.get((groups[0], groups[-1])) if length == 2 else None
     return None if in_law is None else f"{in_law}-in-law"
 
 

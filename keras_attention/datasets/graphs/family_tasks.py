@@ -166,7 +166,7 @@ def _random_questions(
             paths[rows, query] = _walked(
                 families.graphs.take(rows), person, path[relation]
             )
-    return triples, paths, has.any(1)
+    return triples, paths, np.logical_or.reduce(has, axis=1)
 
 
 def _walked(graphs: Graphs, here: np.ndarray, path: np.ndarray) -> np.ndarray:

@@ -41,7 +41,7 @@ _DIRECTIONS = (("westbound", "eastbound"), ("southbound", "northbound"))
 _Rows = list[tuple[int, dict[str, str]]]  # line numbers of a file, and their cells
 
 
-def load_underground(max_zone: float = 1.5, min_lines: int = 3) -> Network:
+def load_underground(max_zone: float | None = 1.0, min_lines: int = 3) -> Network:
     """Loads the map of the London Underground, with the lines of about 2015.
 
     The three files `london.*.csv` of the "tubemaps" project (ISC licence) are searched
@@ -52,7 +52,7 @@ def load_underground(max_zone: float = 1.5, min_lines: int = 3) -> Network:
         min_lines: The smallest number of lines of a station; see `read_railway`.
 
     Returns:
-        A `Network`. With the default arguments, it has 20 stations and 120 edges.
+        A `Network`. With the default arguments, it has 19 stations and 110 edges.
 
     Raises:
         DataNotFoundError: The files cannot be found or downloaded.
@@ -64,11 +64,11 @@ def load_underground(max_zone: float = 1.5, min_lines: int = 3) -> Network:
         data = traversal(count=32, length=7, network=underground, seed=1)
         ```
     """
-    paths = [
+    stations, lines, connections = (
         files.find(f"graphs/{name}", _URL + name, digest, size=size)
         for name, (size, digest) in _FILES.items()
-    ]
-    return read_railway(*paths, max_zone=max_zone, min_lines=min_lines)
+    )
+    return read_railway(stations, lines, connections, max_zone, min_lines)
 
 
 def read_railway(
@@ -186,7 +186,8 @@ def _next_stations(
     start: str, joined: dict[str, set[str]], inside: set[str], kept: set[str]
 ) -> list[str]:
     """Returns the next kept stations on a line, without those that are passed."""
-    found, seen, front = [], {start}, [start]
+    found: list[str] = []
+    seen, front = {start}, [start]
     while front:
         for key in sorted(joined.get(front.pop(), ())):
             if key in seen or key not in inside:
