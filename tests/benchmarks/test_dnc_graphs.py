@@ -115,33 +115,28 @@ def test_a_cell_with_inputs_is_saved_and_starts_with_its_bias(tmp_path):
 
 @pytest.mark.skipif(not TRAINS, reason="does not train")
 def test_lessons_have_their_own_slots():
-    lessons = [{"length": 1, "bits": 1}] * 3
-    problem = problems.Bits(algorithms.copy, lessons)
+    problem = problems.Bits(algorithms.copy, [{"length": 1, "bits": 1}] * 2)
     settings = {**tasks.TRAINING, "steps": 2, "batch_size": 4, "rounding": 7}
-    settings |= {"validation": 8, "tested": 8, "bar": 0.0, "last_bar": 0.0}
-    slots = [2, 4, 4]
+    settings |= {"validation": 8, "bar": 0.0, "last_bar": 0.0, "in_a_row": 1}
+    settings["slots"] = [3, 4]
     model = networks.network(problem, "dnc", SMALL | {"memory_slots": 3}, 0)
     seen = []
 
     def progress(entry):
         seen.append(entry["lesson"])
 
-    row = training.train(
-        problem, model, {**settings, "in_a_row": 1, "slots": slots}, 0, 5, progress
-    )
-    assert (row["steps"], row["solved"], seen) == (6, True, [1, 2, 3])
+    row = training.train(problem, model, settings, 0, 5, progress)
+    assert (row["steps"], row["solved"], seen) == (4, True, [1, 2])
+    # The weights and the state of the optimizer come back to the model.
     assert model.cell.memory_slots == 3
-    # The steps of the optimizer go on, and the weights come back.
-    assert int(model.optimizer.iterations) == 6
-    # Without a change of slots, the same training has the same result.
-    other = networks.network(problem, "dnc", SMALL | {"memory_slots": 4}, 0)
-    once = networks.network(problem, "dnc", SMALL | {"memory_slots": 4}, 0)
-    training.train(problem, once, {**settings, "in_a_row": 1}, 0, 5)
-    training.train(
-        problem, other, {**settings, "in_a_row": 1, "slots": [4, 4, 4]}, 0, 5
-    )
-    for a, b in zip(once.get_weights(), other.get_weights()):
-        np.testing.assert_array_equal(a, b)
+    assert int(model.optimizer.iterations) == 4
+    assert training.with_slots(model, settings, 0) is model
+    larger = training.with_slots(model, settings, 1)
+    assert larger.cell.memory_slots == 4
+    pairs = zip(model.weights, larger.weights, strict=True)
+    states = zip(model.optimizer.variables, larger.optimizer.variables, strict=True)
+    for one, other in (*pairs, *states):
+        np.testing.assert_array_equal(*map(keras.ops.convert_to_numpy, (one, other)))
 
 
 def test_long_sequences_are_tested_with_enough_slots():
