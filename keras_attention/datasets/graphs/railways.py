@@ -126,8 +126,9 @@ def read_railway(
         ends = row["station1"], row["station2"]
         if not set(ends) <= set(table) or row["line"] not in named or len({*ends}) < 2:
             raise ValueError(
-                f"{connections}, line {at}: a connection must be two stations and a "
-                f"line of the other files. Received: {','.join(row.values())!r}"
+                f"{connections}, line {at}: a connection must be two stations of "
+                f"{stations} and a line of {lines}. Received: "
+                f"{','.join(row.values())!r}"
             )
         for one, other in (ends, ends[::-1]):
             joined[row["line"]][one].add(other)
