@@ -163,10 +163,18 @@ These changes made the training faster:
   this edge. The paper does not have these targets, and validation and test do not use
   them.
 - The memory has 48 slots in lessons 1 and 4, 96 in lesson 8 and 128 in lesson 12. Tests
-  with more steps than slots use a larger memory, in multiples of 64 slots.""",
+  with more steps than slots use a larger memory, in multiples of 64 slots.
+
+Graves et al. tested walks of seven edges on the interchange stations of zone 1. Their
+network, trained on all 14 lessons, answered 98.8 % of the walks correctly, and 98.8 %
+in lesson 14 after about a million examples. Their best LSTM reached 37 % in lesson 1
+after almost two million examples. Their map is not published, and may differ from these
+parts.""",
     "underground-path": """\
 This is the task of *Shortest path* with the network of *The London Underground:
-traversal*, an LSTM of 128 units, and tests on the same parts of the map.""",
+traversal*, an LSTM of 128 units, and tests on the same parts of the map. The network of
+Graves et al. found a shortest path for 55.3 % of all pairs of stations that are four
+edges apart.""",
     "family-tree": """\
 The network reads a random family: people with random labels and their basic relations,
 which are mother, father, husband, wife, son, daughter, brother and sister. Then it
@@ -177,8 +185,10 @@ great uncle" (`graphs.kinship`). The network never reads their definitions.
 
 The network is that of *The London Underground: traversal* with an LSTM of 128 units. In
 training, the steps from the question on also have targets: the basic relations that
-lead to the answer, one a step. The paper's inference task has random graphs, other
-relations, 10 planning steps and no such targets.""",
+lead to the answer, one a step. The inference task of Graves et al. has 10 planning
+steps and no such targets. Their network was trained on random graphs with other
+relations and tested on one invented family: it answered 81.8 % of the questions about
+relations of four basic relations correctly.""",
     "blocks": """\
 The network reads a board with 3 columns, several goals named by letters, and the letter
 of one goal. It must make the moves that reach this goal, and it reads the board again
