@@ -220,6 +220,8 @@ def train(
             sized.fit(batches, epochs=10**6, **how)
         ended = not lessons.grows
         copy_state(sized, model)
+        if checkpoint is not None and lessons.grows:
+            checkpoint.save(model, lessons.state())
     if checkpoint is not None:
         checkpoint.save(model, {**lessons.state(), "ended": True})
     return {
