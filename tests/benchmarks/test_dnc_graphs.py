@@ -1,12 +1,20 @@
 """Graph tasks of the DNC benchmark: hints, maps, families and the linear path."""
 
 import os
+import signal
 
 import keras
 import numpy as np
 import pytest
 
-from keras_attention.benchmarks.dnc import networks, problems, tasks, testing, training
+from keras_attention.benchmarks.dnc import (
+    checkpoints,
+    networks,
+    problems,
+    tasks,
+    testing,
+    training,
+)
 from keras_attention.benchmarks.dnc import walks as walk_tasks
 from keras_attention.datasets import algorithms, graphs
 
@@ -137,6 +145,31 @@ def test_lessons_have_their_own_slots():
     states = zip(model.optimizer.variables, larger.optimizer.variables, strict=True)
     for one, other in (*pairs, *states):
         np.testing.assert_array_equal(*map(keras.ops.convert_to_numpy, (one, other)))
+
+
+@pytest.mark.skipif(not TRAINS, reason="does not train")
+def test_a_run_that_is_killed_as_its_memory_grows_goes_on(tmp_path):
+    problem = problems.Bits(algorithms.copy, [{"length": 1, "bits": 1}] * 2)
+    settings = {**tasks.TRAINING, "steps": 2, "batch_size": 4, "rounding": 7}
+    settings |= {"validation": 8, "bar": 0.0, "last_bar": 0.0, "in_a_row": 1}
+    settings["slots"] = [3, 4]
+    run, signals = {"task": "copy", "settings": settings}, checkpoints.Signals()
+
+    def trained(seed, progress=None, checkpoint=None):
+        model = networks.network(problem, "dnc", SMALL | {"memory_slots": 3}, seed)
+        args = settings, 0, 5, progress, checkpoint
+        return model, training.train(problem, model, *args)
+
+    def kill(entry):
+        signals.received = signal.SIGTERM
+
+    with pytest.raises(checkpoints.Interrupted):
+        trained(0, kill, checkpoints.Checkpoint(tmp_path, run, False, signals))
+    model, found = trained(1, None, checkpoints.Checkpoint(tmp_path, run, True))
+    assert (found["steps"], found["lesson"], found["solved"]) == (4, 2, True)
+    whole, _ = trained(0)
+    for one, other in zip(model.get_weights(), whole.get_weights(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-7)
 
 
 def test_long_sequences_are_tested_with_enough_slots():
