@@ -113,13 +113,18 @@ class Store:
             )
         return found[0]
 
-    def add(self, run: Run) -> Run:
-        """Writes a run to the file and returns the run as it is stored."""
+    def add(self, run: Run, written: bool = True) -> Run:
+        """Adds a run and returns it as it is stored.
+
+        Args:
+            run: the run.
+            written: whether to write it to the file as well.
+        """
         # The stored form can differ: tuples become lists, for example.
         first = self.needed[0]
         line = json.dumps({first: run[first], **run})
         self.runs.append(json.loads(line))
-        if self.path is not None:
+        if written and self.path is not None:
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(line + "\n")
         return self.runs[-1]

@@ -383,6 +383,26 @@ def test_a_stopped_run_says_so_and_keeps_its_checkpoint(tmp_path, monkeypatch, c
     assert run_command("copy", "--checkpoints", tmp_path, "--out", out) == 143
     assert "stopped by signal 15; --resume goes on." in capsys.readouterr().out
     assert out.read_text("utf-8") == ""
+    assert run_command("copy", "--checkpoints", tmp_path, "--unfinished") == 2
+    assert "has no checkpoint of" in capsys.readouterr().err
+
+
+def test_an_unfinished_run_is_reported_but_not_stored(tmp_path, monkeypatch):
+    made_up(monkeypatch)
+    result = command.run_of
+
+    def run_of(*args, unfinished, **kwargs):
+        assert unfinished
+        return {**result(*args, **kwargs), "solved": False, "share": 0.254}
+
+    monkeypatch.setattr(command, "run_of", run_of)
+    monkeypatch.setattr(command.Checkpoint, "check", lambda self: self.path.touch())
+    out, page = tmp_path / "r.jsonl", tmp_path / "r.md"
+    where = ["--checkpoints", tmp_path, "--out", out, "--page", page]
+    assert run_command("copy", "--unfinished", *where) == 0
+    text = page.read_text("utf-8")
+    assert "| 3 of 3, unfinished (25 % of the budget) | 45,678 |" in text
+    assert out.read_text("utf-8") == ""
 
 
 def test_babi_and_walks_have_tables_of_their_own(tmp_path, monkeypatch):
@@ -415,6 +435,8 @@ def test_what_cannot_be_asked(capsys):
     assert "--minutes must be above 0. Received: 0.0" in capsys.readouterr().err
     assert run_command("copy", "--resume") == 2
     assert "--resume needs --checkpoints" in capsys.readouterr().err
+    assert run_command("copy", "--unfinished") == 2
+    assert "--unfinished needs --checkpoints" in capsys.readouterr().err
     args = command.argparse.Namespace(
         **{"names": ["copy"], "model": "lstm", "links": 3, "seeds": [0], "tasks": []},
         minutes=None,

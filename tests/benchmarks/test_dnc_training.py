@@ -232,6 +232,15 @@ def test_a_killed_run_goes_on_as_if_it_had_not_been(tmp_path):
             trained(seed, checkpoint)
         assert error.value.number == signal.SIGTERM
         assert checkpoint._read()[0]["steps"] == steps
+    # It can be tested as it is, which changes nothing.
+    content = checkpoint.path.read_bytes()
+    model = networks.network(problem, "lstm", TINY, 2)
+    found = training.train(
+        problem, model, settings, 0, 5, checkpoint=checkpoint, unfinished=True
+    )
+    assert (found["steps"], found["solved"]) == (40, False)
+    assert 0 < found["share"] < 1
+    assert checkpoint.path.read_bytes() == content
     spent = checkpoint._read()[0]["cpu_seconds"]
     checkpoint = checkpoints.Checkpoint(tmp_path, run, True)
     model, found = trained(2, checkpoint)

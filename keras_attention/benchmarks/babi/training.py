@@ -238,6 +238,11 @@ def _questions(task: int, size: str, data: str) -> list[babi.Example]:
     """Loads the training questions of a task."""
     if data == "simulated":
         return babi.simulate(task, QUESTIONS[size], seed=task)
+    return training_questions(task, size)
+
+
+def training_questions(task: int, size: str) -> list[babi.Example]:
+    """Loads the training questions of a task, or those found of a missing file."""
     try:
         return babi.load(task, "train", size)
     except DataNotFoundError:

@@ -9,6 +9,8 @@ Each finished run adds a line to the file given by `--out`. Repeat the command t
 resume. With `--checkpoints DIR`, an unfinished run writes a checkpoint every few
 minutes of CPU time, and when it receives SIGTERM or SIGINT. The same command with
 `--resume` continues it. The CPU time of all parts of a run counts together.
+`--unfinished` does not train: it tests unfinished runs as they are in their
+checkpoints, and reports them without adding them to the file.
 
 `--networks DIR` saves each trained network as a file of Keras.
 
@@ -70,6 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--out", type=pathlib.Path, help="runs as they end, and to go on from")
     add("--checkpoints", type=pathlib.Path, metavar="DIR", help="of unfinished runs")
     add("--resume", action="store_true", help="continue from the checkpoints")
+    add("--unfinished", action="store_true", help="only test the checkpoints")
     add("--json", type=pathlib.Path, help="where to write the results")
     add("--page", type=pathlib.Path, help="where to write them as a page")
     add("--networks", type=pathlib.Path, metavar="DIR", help="to save the networks in")
@@ -86,8 +89,11 @@ def main(args: argparse.Namespace) -> int:
         raise UsageError(f"--tasks must be from 1 to 20. Received: {unknown}")
     if args.minutes is not None and not args.minutes > 0:
         raise UsageError(f"--minutes must be above 0. Received: {args.minutes}")
-    if args.resume and args.checkpoints is None:
-        raise UsageError("--resume needs --checkpoints, the folder of the checkpoints.")
+    if (args.resume or args.unfinished) and args.checkpoints is None:
+        option = "--resume" if args.resume else "--unfinished"
+        raise UsageError(
+            f"{option} needs --checkpoints, the folder of the checkpoints."
+        )
     store = opened(args.out, NEEDED)
     # Look up all runs first, so that errors appear at once.
     jobs = list(jobs_of(args))
@@ -152,8 +158,11 @@ def _do(
     checkpoint = None
     if args.checkpoints is not None:
         run = {**wanted, "settings": settings}
-        checkpoint = Checkpoint(args.checkpoints, run, args.resume, signals)
+        resume = args.resume or args.unfinished
+        checkpoint = Checkpoint(args.checkpoints, run, resume, signals)
         checkpoint.check()
+    if args.unfinished and not (checkpoint and checkpoint.path.exists()):
+        raise UsageError(f"{args.checkpoints} has no checkpoint of {wanted}.")
     saved = None
     if args.networks is not None:
         parts = [str(v) for v in wanted.values() if v is not None]
@@ -168,11 +177,12 @@ def _do(
             progress=progress,
             checkpoint=checkpoint,
             saved=saved,
+            unfinished=args.unfinished,
         )
     except DataNotFoundError as error:
         raise UsageError(str(error)) from error
     run = {**wanted, "keras": keras.__version__, "settings": settings}
-    return store.add({**run, "result": result})
+    return store.add({**run, "result": result}, written="share" not in result)
 
 
 def _write(args: argparse.Namespace, runs: list[Run]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -18,14 +19,14 @@ class Fresh(keras.utils.PyDataset):
     """Batches of new sequences of a lesson.
 
     Sequences are generated for several batches at once and sorted by length. They are
-    padded to a multiple of `rounding`, since a backend may compile for each number of
-    steps.
+    padded to few lengths, since a backend may compile for each number of steps.
 
     Args:
         problem: generates the sequences.
         steps: number of batches per epoch.
         batch_size: B.
-        rounding: sequence lengths are padded to a multiple of this number.
+        rounding: sequences are padded to a multiple of this number, or to the next of
+            these lengths in ascending order.
         seed: the seed of all random numbers.
         earlier: the share of the sequences that come from a random earlier lesson. They
             are generated for `POOL` batches at once.
@@ -44,7 +45,7 @@ class Fresh(keras.utils.PyDataset):
         problem: Problem,
         steps: int,
         batch_size: int,
-        rounding: int,
+        rounding: int | Sequence[int],
         seed: int,
         earlier: float = 0.0,
     ) -> None:
@@ -82,10 +83,16 @@ class Fresh(keras.utils.PyDataset):
         batches = []
         for rows in np.split(order, POOL):
             longest = int(data["lengths"][rows].max())
-            steps = -(-longest // self.rounding) * self.rounding
+            steps = _rounded(longest, self.rounding)
             batches.append(
                 {name: resized(data[name][rows], steps) for name in NETWORK_INPUTS}
             )
         random.shuffle(batches)
         differ_first(batches, lambda batch: batch["targets"].shape[1])
         return batches
+
+
+def _rounded(steps: int, rounding: int | Sequence[int]) -> int:
+    if isinstance(rounding, int):
+        return -(-steps // rounding) * rounding
+    return next(length for length in rounding if length >= steps)

@@ -65,6 +65,14 @@ class Remembers(Protocol):
         """Restores the output of `state`."""
 
 
+@runtime_checkable
+class Adapts(Protocol):
+    """A problem that draws according to the scores of the last validation."""
+
+    def scored(self, scores: Mapping[str, float]) -> None:
+        """Stores the scores of a validation."""
+
+
 class Bits:
     """A task of `datasets.algorithms`. The score is the share of correct bits.
 

@@ -7,7 +7,8 @@ import os
 import platform
 from typing import Any
 
-from keras_attention.benchmarks.dnc.tasks import STORIES, TASKS
+from keras_attention.benchmarks.dnc import joint_tables
+from keras_attention.benchmarks.dnc.tasks import JOINT, STORIES, TASKS
 from keras_attention.benchmarks.dnc.texts import (
     ABOUT,
     BESIDE,
@@ -30,10 +31,13 @@ def line(run: Run) -> str:
     """Formats a finished run as a line of text."""
     result = run["result"]
     tests = "; ".join(f"{name}: {_scores(s)}" for name, s in result["tests"].items())
+    if run["task"] == JOINT:
+        tests += f"; mean error {joint_tables.mean_error(result['tests']):.2f} %"
     return (
         f"{run['task']}, {name_of(run)}, seed {run['seed']}: {tests}; lesson "
         f"{result['lesson']} of {result['of_lessons']}"
-        f"{', passed' if result['solved'] else ''}; {result['steps']} steps, "
+        f"{', passed' if result['solved'] else ''}"
+        f"{', unfinished' if 'share' in result else ''}; {result['steps']} steps, "
         f"{result['seconds']:.0f} s, {result['cpu_seconds']:.0f} s of CPU time"
     )
 
@@ -153,9 +157,17 @@ def babi_table(runs: list[Run]) -> str:
     return _table([*titles, *TRAINING], rows)
 
 
-TABLES = dict.fromkeys(STORIES, babi_table) | dict.fromkeys(
-    ("traversal", "underground", "family-tree"), walks_table
-)
+def joint_table(runs: list[Run]) -> str:
+    """Formats the training of each run, its errors and the papers'."""
+    rows = [[name_of(run), str(run["seed"]), *_training(run)] for run in runs]
+    return joint_tables.table(runs, _table(["network", "seed", *TRAINING], rows))
+
+
+TABLES = {
+    **dict.fromkeys(STORIES, babi_table),
+    **dict.fromkeys(("traversal", "underground", "family-tree"), walks_table),
+    JOINT: joint_table,
+}
 COUNT = "sequences tested"
 TRAINING = ["lesson", "weights", "steps", "budget", "CPU", "time"]
 
@@ -163,8 +175,12 @@ TRAINING = ["lesson", "weights", "steps", "budget", "CPU", "time"]
 def _training(run: Run) -> list[str]:
     result = run["result"]
     lesson = f"{result['lesson']} of {result['of_lessons']}"
+    if result["solved"]:
+        lesson += ", passed"
+    if "share" in result:
+        lesson += f", unfinished ({100 * result['share']:.0f} % of the budget)"
     return [
-        f"{lesson}, passed" if result["solved"] else lesson,
+        lesson,
         f"{result['weights']:,}",
         f"{result['steps']:,}",
         f"{run['settings']['minutes']:g} min",

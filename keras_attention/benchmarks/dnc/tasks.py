@@ -13,6 +13,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from keras_attention.benchmarks.dnc.joint import STEPS, JointStories
 from keras_attention.benchmarks.dnc.problems import Problem, algorithm
 from keras_attention.benchmarks.dnc.walks import families, on_the_map, walks
 from keras_attention.benchmarks.dnc.worlds import Stories, puzzles
@@ -184,6 +185,8 @@ BABI = Task(
     45,
 )
 
+JOINT = "babi-joint"
+
 TASKS: dict[str, Task] = {
     "copy": Task(
         "copy: trained on 1 to 20 vectors of 8 bits",
@@ -315,6 +318,30 @@ TASKS: dict[str, Task] = {
         problem=functools.partial(Stories, renamed=True, first=1),
         training={**BABI.training, "earlier": 0.2},
         minutes=60,
+    ),
+    JOINT: Task(
+        "all tasks of bAbI, 10,000 questions each, one network; words exchanged",
+        JointStories,
+        "dnc",
+        {
+            **BABI.network,
+            "refinements": ["masked_keys", "deallocation", "layer_normalization"],
+            "bypass_dropout": 0.1,
+        },
+        {
+            **BABI.training,
+            "last_rate": 1e-3,
+            "batch_size": 8,
+            "steps": 1000,
+            "rounding": list(STEPS),
+            "validation": 32,
+            "bar": 0.85,
+            "last_bar": 0.9999,
+            "annealed": 0.4,
+            "starts": [0.0, 0.02, 0.06, 0.2, 0.4],
+            "parts": 10,
+        },
+        1200,
     ),
 }
 # The commands that train one network per bAbI task.

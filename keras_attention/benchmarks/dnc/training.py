@@ -12,9 +12,9 @@ import keras
 from keras_attention.benchmarks.dnc.checkpoints import Checkpoint, Saves
 from keras_attention.benchmarks.dnc.fresh import POOL, Fresh
 from keras_attention.benchmarks.dnc.networks import network
-from keras_attention.benchmarks.dnc.problems import Problem, Remembers
+from keras_attention.benchmarks.dnc.problems import Adapts, Problem, Remembers
+from keras_attention.benchmarks.dnc.slots import copy_state, with_slots
 from keras_attention.benchmarks.dnc.testing import tested, tested_larger
-from keras_attention.models import DNCNetwork
 
 LEAST_RATE = 0.05  # the rate decays to this share of a lesson's learning rate
 
@@ -31,7 +31,9 @@ class Lessons(keras.callbacks.Callback):
             the learning rate; `last_rate`, the learning rate of the last of several
             lessons; `annealed`, the share of the time after which the rate decays
             linearly to a twentieth; `late`, the share of the time after which no new
-            lesson starts.
+            lesson starts; `starts`, the shares of the time at which the lessons start
+            at the latest, if given; `parts`, the number of equal parts of the time at
+            whose ends all validation sequences are scored, if given.
         seed: the seed of the run.
         minutes: the CPU time after which training ends, even if no lesson is passed.
     """
@@ -43,6 +45,7 @@ class Lessons(keras.callbacks.Callback):
         self.batches, self.settings, self.seed = batches, settings, seed
         self.cpu_seconds = 60 * minutes
         self.history: list[dict[str, float]] = []
+        self.parts: list[dict[str, float]] = []
         self.steps, self.reached, self.solved = 0, 0, False
         self.grows = False  # the next lesson needs another number of slots
         # The mean loss of the epoch before the run was resumed, and the steps since.
@@ -75,11 +78,40 @@ class Lessons(keras.callbacks.Callback):
                 **{name: round(score, 4) for name, score in scores.items()},
             }
         )
+        if isinstance(problem, Adapts):
+            problem.scored(scores)
+        self._score_part()
         self.reached = self.reached + 1 if passed else 0
         if last and self.reached == settings["in_a_row"]:
             self.solved = self.model.stop_training = True
-        elif passed and not last and self._used() < settings["late"]:
+        elif not last and self._starts_next(passed):
             self._go_on()
+
+    def _starts_next(self, passed: bool) -> bool:
+        starts = self.settings.get("starts")
+        if starts and self._used() >= starts[self.batches.lesson + 1]:
+            return True
+        return passed and self._used() < self.settings["late"]
+
+    def _score_part(self) -> None:
+        """Scores all validation sequences of the last lesson, if a part has ended."""
+        parts = self.settings.get("parts", 0)
+        ended = int(min(self._used(), 1) * parts)
+        if ended <= (self.parts[-1]["part"] if self.parts else 0):
+            return
+        problem = self.batches.problem
+        data = problem.draw(problem.lessons[-1], 0, [self.seed], "validation")
+        entry = {"part": ended, "of_parts": parts, "steps": self.steps}
+        cpu_seconds = round(time.process_time() - self.cpu_start, 1)
+        scores = problem.score(self.model, data)
+        self.parts.append(
+            {
+                **entry,
+                "cpu_seconds": cpu_seconds,
+                "lesson": self.batches.lesson + 1,
+                **{name: round(score, 5) for name, score in scores.items()},
+            }
+        )
 
     def _bar(self, lesson: int) -> float:
         problem = self.batches.problem
@@ -135,6 +167,7 @@ class Lessons(keras.callbacks.Callback):
             "reached": self.reached,
             "solved": self.solved,
             "history": self.history,
+            "parts": self.parts,
         }
         if isinstance(batches.problem, Remembers):
             state["problem"] = batches.problem.state()
@@ -147,7 +180,8 @@ class Lessons(keras.callbacks.Callback):
         self.start = time.perf_counter() - state["seconds"]
         batches.epoch, batches.skipped = state["epoch"], state["skipped"]
         batches.lesson = state["lesson"]
-        for name in ("steps", "loss_before", "reached", "solved", "history"):
+        names = "steps", "loss_before", "reached", "solved", "history", "parts"
+        for name in names:
             setattr(self, name, state[name])
         if isinstance(batches.problem, Remembers):
             batches.problem.restore(state["problem"])
@@ -171,6 +205,7 @@ def train(
     minutes: float,
     progress: Any = None,
     checkpoint: Checkpoint | None = None,
+    unfinished: bool = False,
 ) -> dict[str, Any]:
     """Trains `model` until it passes the last lesson or runs out of time.
 
@@ -182,10 +217,12 @@ def train(
         minutes: the maximum CPU time, including compilation and validation.
         progress: a function that is called with each entry of the history, or None.
         checkpoint: where the run is stored and resumed from, or None.
+        unfinished: whether to stop at the checkpoint instead of training.
 
     Returns:
         `seconds`, `cpu_seconds`, `steps`, `lesson` (from 1), `of_lessons`, `solved` and
-        `history`.
+        `history`; `parts`, the scores at the end of each part of the time, if there are
+        any; and `share`, the used share of the time, if the run is unfinished.
     """
     rate = keras.optimizers.Adam(settings["rate"], global_clipnorm=settings["clipnorm"])
     model.compile(rate, problem.loss)
@@ -209,7 +246,8 @@ def train(
     if state is not None:
         lessons.restore(state)
     how = {"verbose": 0, "shuffle": False, "callbacks": used}
-    ended = state is not None and state["ended"]
+    done = state is not None and state["ended"]
+    ended = done or unfinished
     while not ended:
         sized = with_slots(model, settings, batches.lesson)
         lessons.grows, ended = False, False
@@ -222,7 +260,8 @@ def train(
         copy_state(sized, model)
         if checkpoint is not None and lessons.grows:
             checkpoint.save(model, lessons.state())
-    if checkpoint is not None:
+    share = round(lessons._used(), 4)
+    if checkpoint is not None and not unfinished:
         checkpoint.save(model, {**lessons.state(), "ended": True})
     return {
         "seconds": round(time.perf_counter() - lessons.start, 1),
@@ -232,35 +271,9 @@ def train(
         "of_lessons": len(problem.lessons),
         "solved": lessons.solved,
         "history": thinned(lessons.history),
+        **({"parts": lessons.parts} if lessons.parts else {}),
+        **({"share": share} if unfinished and not done else {}),
     }
-
-
-def with_slots(
-    model: keras.Model, settings: dict[str, Any], lesson: int
-) -> keras.Model:
-    """Returns the model, or a copy of it and its optimizer with the lesson's slots."""
-    slots = settings.get("slots")
-    if not slots or not isinstance(model, DNCNetwork):
-        return model
-    if slots[lesson] == model.cell.memory_slots:
-        return model
-    sized = model.resized(slots[lesson])
-    optimizer = type(model.optimizer).from_config(model.optimizer.get_config())
-    sized.compile(optimizer, model.loss)
-    copy_state(model, sized)
-    return sized
-
-
-def copy_state(source: keras.Model, target: keras.Model) -> None:
-    """Copies the weights and the state of the optimizer, if the models differ."""
-    if source is target:
-        return
-    for model in (source, target):
-        if not model.optimizer.built:
-            model.optimizer.build(model.trainable_variables)
-    target.set_weights(source.get_weights())
-    for old, new in zip(source.optimizer.variables, target.optimizer.variables):
-        new.assign(old)
 
 
 def run_of(
@@ -272,6 +285,7 @@ def run_of(
     progress: Any = None,
     checkpoint: Checkpoint | None = None,
     saved: pathlib.Path | None = None,
+    unfinished: bool = False,
 ) -> dict[str, Any]:
     """Creates and trains a network. Tests it on new sequences.
 
@@ -285,6 +299,7 @@ def run_of(
         checkpoint: see `train`.
         saved: a file for the trained network, or None. With memory that grows, it is
             the network before growing.
+        unfinished: see `train`.
 
     Returns:
         The output of `train`; `weights`, the number of weights; `tests`, the scores of
@@ -293,7 +308,9 @@ def run_of(
     made = network(problem, model, settings["network"], seed)
     training = settings["training"]
     minutes = settings["minutes"]
-    result = train(problem, made, training, seed, minutes, progress, checkpoint)
+    result = train(
+        problem, made, training, seed, minutes, progress, checkpoint, unfinished
+    )
     result["weights"] = made.count_params()
     if saved is not None:
         saved.parent.mkdir(parents=True, exist_ok=True)
@@ -302,7 +319,7 @@ def run_of(
     result["tests"] = tested(problem, made, seed, training["tested"], 64, enough)
     if larger is not None:
         result["tests"] |= tested_larger(problem, made, larger, seed, training, "")
-    if larger is not None and "grown" in training:
+    if larger is not None and "grown" in training and not unfinished:
         left = minutes - result["cpu_seconds"] / 60
         made, result["grown"] = grown(
             problem, made, training, seed, left, progress, checkpoint

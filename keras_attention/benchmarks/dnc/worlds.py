@@ -10,6 +10,7 @@ import keras
 import numpy as np
 
 from keras_attention.benchmarks.dnc.problems import (
+    PARTS,
     Arrays,
     Lesson,
     Seed,
@@ -160,8 +161,9 @@ class Stories:
         samples = {name: array[rows] for name, array in data.items()}
         if self._renamer is not None:
             tasks, targets = np.full(count, number), samples["targets"]
+            seed = [*seed_of(part, seed), len(PARTS)]
             samples["inputs"], samples["targets"], _ = self._renamer(
-                tasks, samples["inputs"], targets, targets[:, 0]
+                tasks, samples["inputs"], targets, targets[:, 0], seed=seed
             )
         return up_to(samples, lesson["questions"])
 
@@ -189,7 +191,7 @@ def _lessons(data: Arrays) -> list[Lesson]:
 
     Lessons with one and two questions are included if they are much shorter.
     """
-    most = int(_place(data).max())
+    most = int(places(data).max())
     longest = SHORTER * data["lengths"].mean()
     lessons: list[Lesson] = [
         {"questions": number}
@@ -199,16 +201,21 @@ def _lessons(data: Arrays) -> list[Lesson]:
     return [*lessons, {"questions": most}]
 
 
-def _place(data: Arrays) -> np.ndarray:
+def places(data: Arrays) -> np.ndarray:
     """Returns the number of the question at each answer step, from 1, (N, T)."""
     question = data["question"]
     before = np.pad(question, [(0, 0), (1, 0)], constant_values=-1)[:, :-1]
     return np.cumsum((question >= 0) & (question != before), axis=1)
 
 
-def up_to(data: Arrays, questions: int) -> Arrays:
-    """Truncates stories of `datasets.babi.sequences` after `questions` questions."""
-    asked = data["answer_mask"] & (_place(data) <= questions)  # (N, T)
+def up_to(data: Arrays, questions: int | np.ndarray) -> Arrays:
+    """Truncates stories of `datasets.babi.sequences` after `questions` questions.
+
+    Args:
+        data: N stories.
+        questions: one number, or the number of each story, (N, 1).
+    """
+    asked = data["answer_mask"] & (places(data) <= questions)  # (N, T)
     times = np.arange(asked.shape[1])
     lengths = np.where(asked, times + 1, 0).max(1)
     return {

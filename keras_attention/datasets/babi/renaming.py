@@ -103,6 +103,7 @@ class Renamer:
         story: np.ndarray,
         question: np.ndarray,
         answers: np.ndarray,
+        seed: int | Sequence[int] | None = None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Exchanges words, independently in each example.
 
@@ -111,11 +112,14 @@ class Renamer:
             story: (N, M, L) integers.
             question: (N, L) integers.
             answers: (N,) integers.
+            seed: Determines the exchanges of this call. None continues the random
+                numbers of earlier calls.
 
         Returns:
             The story, question and answers after the exchange.
         """
-        draws = self._generator.integers(self._count[tasks])
+        random = self._generator if seed is None else np.random.default_rng(seed)
+        draws = random.integers(self._count[tasks])
         new = self._rows[self._start[tasks] + draws]  # (N, V)
         flat = story.reshape(len(story), math.prod(story.shape[1:]))
         return (
