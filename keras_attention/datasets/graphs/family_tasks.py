@@ -141,7 +141,7 @@ def _random_questions(
             here = table[here * len(KINDS) + step]
         here = here - rows_of[..., None]
         led.append(np.where(here < width, here, NONE))
-    has = np.stack([(one != NONE).any((1, 2)) for one in led], 1)  # (N, lengths)
+    has = np.stack([(one != NONE).any((1, 2)) for one in led], 1)  # a row per family
     triples = np.full((count, queries, 3), NONE, np.int16)
     paths = np.full((count, queries, _MOST, 3), NONE, np.int16)
     for query in range(queries):
@@ -149,11 +149,11 @@ def _random_questions(
         for number, relatives in enumerate(led):
             rows = every[size == number]
             labels, path = _relations(low + number)
-            related = relatives[rows] != NONE  # (n, P, R)
+            related = relatives[rows] != NONE
             samples = random.random((len(rows), len(labels)), np.float32)
             relation = np.where(related.any(1), samples, -1).argmax(1)
             samples = random.random((len(rows), width), np.float32)
-            can = related[np.arange(len(rows)), :, relation]  # (n, P)
+            can = related[np.arange(len(rows)), :, relation]
             person = np.where(can, samples, -1).argmax(1)
             triples[rows, query] = np.stack(
                 [
