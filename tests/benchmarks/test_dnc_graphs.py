@@ -9,6 +9,7 @@ import pytest
 
 from keras_attention.benchmarks.dnc import (
     checkpoints,
+    graph_tasks,
     networks,
     problems,
     tasks,
@@ -88,7 +89,7 @@ def test_the_map_is_only_in_the_tests():
     problem = tasks.TASKS["underground"].problem()
     assert all("network" not in lesson for lesson in problem.lessons)
     maps = [name for name, test in problem.tests.items() if "network" in test]
-    assert maps == [f"{name}, 7 stops" for name in tasks.MAPS]
+    assert maps == [f"{name}, 7 stops" for name in graph_tasks.MAPS]
     data = problem.draw(problem.tests[maps[0]], 3, [0], "test")
     assert (data["answer_mask"].sum(1) == 7).all()
 

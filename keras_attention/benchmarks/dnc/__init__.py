@@ -3,7 +3,8 @@
     python -m keras_attention.benchmarks dnc copy --seeds 0 1 2 3 4 --out runs.jsonl
 
 - `command.py`: performs the missing runs and writes the results
-- `tasks.py`: each task's network, training and lessons
+- `tasks.py`: each task's network, training and lessons; those of graphs are in
+  `graph_tasks.py`, and common settings in `settings.py`
 - `problems.py`: the algorithmic tasks and their scores
 - `worlds.py`: block puzzles and bAbI with their scores
 - `walks.py`: graphs, the Underground and families with their scores
@@ -15,4 +16,5 @@
 - `testing.py`: tests trained networks
 - `checkpoints.py`: stores unfinished runs, so that they can resume
 - `report.py`: text lines, JSON report and results page; its texts are in `texts.py`
+  and `graph_texts.py`
 """
