@@ -32,7 +32,8 @@ import keras
 from keras_attention.benchmarks.dnc import report
 from keras_attention.benchmarks.dnc.checkpoints import Checkpoint, Interrupted, Signals
 from keras_attention.benchmarks.dnc.networks import MODELS
-from keras_attention.benchmarks.dnc.tasks import STORIES, TASKS, Task
+from keras_attention.benchmarks.dnc.settings import Task
+from keras_attention.benchmarks.dnc.tasks import STORIES, TASKS
 from keras_attention.benchmarks.dnc.training import run_of
 from keras_attention.benchmarks.errors import UsageError
 from keras_attention.benchmarks.store import Run, Store, opened
