@@ -3,8 +3,10 @@
 from keras_attention.visualization.capacity import plot_capacity
 from keras_attention.visualization.curves import plot_curves
 from keras_attention.visualization.energy import plot_energy
+from keras_attention.visualization.families import plot_family
 from keras_attention.visualization.growth import plot_growth
 from keras_attention.visualization.heads import plot_heads
+from keras_attention.visualization.lookups import plot_lookups
 from keras_attention.visualization.memory import plot_memory
 from keras_attention.visualization.plots import (
     hops_table,
@@ -12,6 +14,7 @@ from keras_attention.visualization.plots import (
     plot_hops,
     plot_image_attention,
 )
+from keras_attention.visualization.routes import plot_route
 from keras_attention.visualization.vectors import plot_vectors
 
 __all__ = [
@@ -20,10 +23,13 @@ __all__ = [
     "plot_capacity",
     "plot_curves",
     "plot_energy",
+    "plot_family",
     "plot_growth",
     "plot_heads",
     "plot_hops",
     "plot_image_attention",
+    "plot_lookups",
     "plot_memory",
+    "plot_route",
     "plot_vectors",
 ]

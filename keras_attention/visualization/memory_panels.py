@@ -39,19 +39,22 @@ class Panel(NamedTuple):
 
 def draw_panels(
     panels: list[Panel],
-    words: Panel,
+    words: Panel | None,
     behind: int,
     labels: list[str],
     heading: list[str],
     notes: list[str],
 ) -> Figure:
-    """Draws the panels in a figure of the right size."""
+    """Draws the panels, and the words beside one of them, in a figure of that size."""
     _, canvas, figure_class = matplotlib_or_error()
     left = max([_width(row, _TEXT) for one in panels for row in one.rows]) + 0.1
     left += _PAD
     across = panels[0].cells.shape[1] * _CELL
-    side = max(words.cells.shape[1] * _CELL, _width(words.title, _TEXT, True))
-    beside = left + max(across, _width(panels[behind].title, _TEXT, True)) + 0.3
+    beside = left + max(across, _width(panels[behind].title, _TEXT, True))
+    side = 0.0
+    if words is not None:
+        beside += 0.3
+        side = max(words.cells.shape[1] * _CELL, _width(words.title, _TEXT, True))
     widths = [
         beside + side,
         *(left + _width(one.title, _TEXT, True) for one in panels),
@@ -88,7 +91,7 @@ def draw_panels(
     y = above
     for n, panel in enumerate(panels):
         ax = place(panel, left, y, across)
-        if n == behind:  # the first panel with slots
+        if n == behind and words is not None:  # the first panel with slots
             place(words, beside, y, words.cells.shape[1] * _CELL)
         y += heights[n]
     _draw_steps(ax, labels)

@@ -17,6 +17,7 @@ from keras_attention.benchmarks.dnc import (
     tasks,
     texts,
     training,
+    walks,
     worlds,
 )
 from keras_attention.benchmarks.errors import UsageError
@@ -243,7 +244,7 @@ def test_words_are_exchanged_throughout_a_story_to_train_on(monkeypatch):
 
 def test_the_true_path_is_shortest_and_chance_is_told():
     lessons = graphs.SHORTEST_PATH_SMALL[:2]
-    problem = worlds.walks("shortest_path", lessons, (2,))()
+    problem = walks.walks("shortest_path", lessons, (2,))()
     data = problem.draw(problem.lessons[1], 32, [0], "test")
 
     def knows(x):
@@ -259,7 +260,7 @@ def test_the_true_path_is_shortest_and_chance_is_told():
 
 
 def test_a_walk_counts_with_all_its_triples():
-    problem = worlds.walks("traversal", graphs.TRAVERSAL, (1, 14))()
+    problem = walks.walks("traversal", graphs.TRAVERSAL, (1, 14))()
     assert list(problem.tests) == ["lesson 1", "lesson 14"]
     data = problem.draw(problem.lessons[1], 16, [0], "test")
     logits = data["targets"].copy()
@@ -275,13 +276,13 @@ def test_softmaxes_are_summed_over_their_groups():
     logits = random.normal(size=(2, 3, 12)).astype("float32")
     classes = random.integers(4, size=(2, 3, 3))
     targets = np.eye(4, dtype="float32")[classes].reshape(2, 3, 12)
-    loss = worlds.Softmaxes(4)
+    loss = walks.Softmaxes(4)
     mine = keras.ops.convert_to_numpy(loss.call(targets, logits))
     z = logits.reshape(2, 3, 3, 4).astype("float64")
     logs = z - np.log(np.exp(z).sum(-1, keepdims=True))
     theirs = -np.take_along_axis(logs, classes[..., None], -1).sum((2, 3))
     np.testing.assert_allclose(mine, theirs, rtol=1e-5)
-    assert worlds.Softmaxes.from_config(loss.get_config()).size == 4
+    assert walks.Softmaxes.from_config(loss.get_config()).size == 4
 
 
 def test_puzzles_in_other_words_are_none_of_the_test():

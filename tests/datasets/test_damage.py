@@ -132,6 +132,12 @@ READERS = {
         graphs.read_network,
         lambda _: b"from,to,line\nA,B,red\nB,C,red\n",
     ),
+    "stations.csv": (
+        lambda path: graphs.read_railway(path, *others_of_a_railway(path.parent)),
+        lambda _: (
+            "id,latitude,longitude,name,zone\n1,51.5,-0.1,Böck,1\n2,51.6,-0.2,B,2\n"
+        ).encode(),
+    ),
     "idx.gz": (lambda path: mnist.read_idx(path, 3), lambda _: gzip.compress(IDX)),
     "idx": (lambda path: mnist.read_idx(path, 3), lambda _: IDX),
     "pairs.zip": (
@@ -139,6 +145,17 @@ READERS = {
         lambda _: zipped(),
     ),
 }
+
+
+def others_of_a_railway(folder):
+    """The lines and connections of a railway, whole."""
+    texts = {
+        "lines.csv": "line,name,colour\n1,Red,FF0000\n",
+        "connections.csv": "station1,station2,line\n1,2,1\n",
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text, "utf-8")
+    return [folder / name for name in texts]
 
 
 def damaged(content, rng):

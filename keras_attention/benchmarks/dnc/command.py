@@ -12,6 +12,8 @@ minutes of CPU time, and when it receives SIGTERM or SIGINT. The same command wi
 `--unfinished` does not train: it tests unfinished runs as they are in their
 checkpoints, and reports them without adding them to the file.
 
+`--networks DIR` saves each trained network as a file of Keras.
+
 Without a task, the command trains nothing. It writes the results and their page from
 the runs in the file.
 """
@@ -30,7 +32,8 @@ import keras
 from keras_attention.benchmarks.dnc import report
 from keras_attention.benchmarks.dnc.checkpoints import Checkpoint, Interrupted, Signals
 from keras_attention.benchmarks.dnc.networks import MODELS
-from keras_attention.benchmarks.dnc.tasks import STORIES, TASKS, Task
+from keras_attention.benchmarks.dnc.settings import Task
+from keras_attention.benchmarks.dnc.tasks import STORIES, TASKS
 from keras_attention.benchmarks.dnc.training import run_of
 from keras_attention.benchmarks.errors import UsageError
 from keras_attention.benchmarks.store import Run, Store, opened
@@ -73,6 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--unfinished", action="store_true", help="only test the checkpoints")
     add("--json", type=pathlib.Path, help="where to write the results")
     add("--page", type=pathlib.Path, help="where to write them as a page")
+    add("--networks", type=pathlib.Path, metavar="DIR", help="to save the networks in")
     add("--verbose", action="store_true", help="a line each time it is validated")
 
 
@@ -160,6 +164,10 @@ def _do(
         checkpoint.check()
     if args.unfinished and not (checkpoint and checkpoint.path.exists()):
         raise UsageError(f"{args.checkpoints} has no checkpoint of {wanted}.")
+    saved = None
+    if args.networks is not None:
+        parts = [str(v) for v in wanted.values() if v is not None]
+        saved = args.networks / ("-".join(parts).replace(" ", "-") + ".keras")
     try:
         result = run_of(
             job.task.problem(),
@@ -169,6 +177,7 @@ def _do(
             larger=job.task.larger if wanted["model"] == "dnc" else (),
             progress=progress,
             checkpoint=checkpoint,
+            saved=saved,
             unfinished=args.unfinished,
         )
     except DataNotFoundError as error:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_attention import layers
 from keras_attention.benchmarks.dnc.problems import Problem
+from keras_attention.kernels.memory_step.interface import interface_widths
 from keras_attention.models import DNCNetwork
 from keras_attention.models.external_memory.asked_steps import AskedSteps
 
@@ -42,6 +44,47 @@ class GlorotWithGain(keras.initializers.Initializer):
         return {"rows": self.rows, "gain": self.gain, "seed": self.seed}
 
 
+@keras.saving.register_keras_serializable(package="keras_attention.benchmarks")
+class WithInputs(keras.layers.Layer):
+    """A cell whose output is followed by its inputs.
+
+    As a controller, it gives the interface and the answers a linear path from the
+    inputs and the last read vectors, besides the cell.
+
+    Args:
+        cell: a Keras cell.
+        width: the width of the inputs.
+    """
+
+    def __init__(self, cell: Any, width: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.cell, self.width = cell, width
+        self.state_size = cell.state_size
+        self.output_size = cell.units + width
+
+    def build(self, input_shape: Any) -> None:
+        if not self.cell.built:
+            self.cell.build(input_shape)
+        self.built = True
+
+    def call(self, inputs: Any, states: Any) -> Any:
+        output, states = self.cell(inputs, states)
+        return ops.concatenate([output, inputs], axis=-1), states
+
+    def get_initial_state(self, batch_size: Any = None) -> Any:
+        return self.cell.get_initial_state(batch_size=batch_size)
+
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        cell = keras.saving.serialize_keras_object(self.cell)
+        return {**config, "cell": cell, "width": self.width}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> WithInputs:
+        cell = keras.saving.deserialize_keras_object(config["cell"])
+        return cls(**{**config, "cell": cell})
+
+
 def network(
     problem: Problem, model: str, arguments: dict[str, Any], seed: int
 ) -> keras.Model:
@@ -52,14 +95,16 @@ def network(
         model: one of `MODELS`.
         arguments: `units` of the controller, `embedding_dim` for tokens,
             `kernel_gain`, the arguments of `GlorotWithGain` for the controller's
-            kernel, and the memory arguments of `DNCCell` or `NTMCell`. If `model` is
-            the LSTM, these arguments describe a DNC. The LSTM gets as many units as it
-            needs to have at least as many weights as this DNC.
+            kernel, `with_inputs` for a controller of `WithInputs`, `initial_bias`, the
+            arguments of `set_bias`, and the memory arguments of `DNCCell` or `NTMCell`.
+            If `model` is the LSTM, these arguments describe a DNC. The LSTM gets as
+            many units as it needs to have at least as many weights as this DNC.
         seed: the seed of the weights.
     """
     keras.utils.set_random_seed(seed)
     rest = {**arguments}
     units, gain = rest.pop("units"), rest.pop("kernel_gain", None)
+    with_inputs, bias = rest.pop("with_inputs", False), rest.pop("initial_bias", {})
     reads: dict[str, Any] = {"input_dim": problem.width}
     if problem.vocabulary is not None:
         reads = {"vocabulary_size": problem.vocabulary}
@@ -69,10 +114,39 @@ def network(
     kernel: Any = GlorotWithGain(**gain) if gain else "glorot_uniform"
     if model == "lstm":
         return _lstm(problem, units, reads, kernel)
-    cell = (layers.NTMCell if model == "ntm" else layers.DNCCell)(
-        keras.layers.LSTMCell(units, kernel_initializer=kernel), **rest
-    )
-    return DNCNetwork(cell, problem.outputs, **reads)
+    controller: Any = keras.layers.LSTMCell(units, kernel_initializer=kernel)
+    if with_inputs:
+        width = reads.get("embedding_dim", problem.width)
+        read = rest.get("read_heads", 1) * rest["word_width"]
+        controller = WithInputs(controller, width + read)
+    cell = (layers.NTMCell if model == "ntm" else layers.DNCCell)(controller, **rest)
+    made = DNCNetwork(cell, problem.outputs, **reads)
+    if bias:
+        set_bias(cell, bias)
+    return made
+
+
+def set_bias(cell: layers.DNCCell, bias: dict[str, Any]) -> None:
+    """Sets the initial bias of parts of the interface, before their activation.
+
+    Args:
+        cell: a built cell.
+        bias: numbers, or arrays of the part's size, by the names of `Interface`.
+    """
+    sizes = cell.word_width, cell.read_heads, cell.write_heads
+    widths = interface_widths(*sizes, cell.options)._asdict()
+    unknown = [name for name in bias if not widths.get(name)]
+    if unknown:
+        raise ValueError(
+            f"`bias` must name parts of the interface. Received: {unknown}"
+        )
+    normalization = cell.normalization
+    variable = cell.interface.bias if normalization is None else normalization.beta
+    parts = np.split(np.array(variable), np.cumsum([*widths.values()])[:-1])
+    for name, part in zip(widths, parts):
+        if name in bias:
+            part[:] = np.broadcast_to(np.ravel(bias[name]), part.shape)
+    variable.assign(np.concatenate(parts))
 
 
 def lstm_units(dnc: keras.Model, problem: Problem, reads: dict[str, Any]) -> int:

@@ -102,7 +102,7 @@ def runs_table(runs: list[Run]) -> str:
             for run in runs
             for test, scores in run["result"]["tests"].items()
             for score in scores
-            if score != COUNT
+            if score not in (COUNT, "slots")
         )
     )
     rows = [
@@ -180,17 +180,19 @@ def _slots_of(name: str, network: dict[str, Any]) -> tuple[str, int, str]:
 
 
 def walks_table(runs: list[Run]) -> str:
-    """Formats one row per run, then one row per lesson with the correct walks."""
+    """Formats one row per run, then one row per test with its first score."""
     names = [f"{name_of(run)}, seed {run['seed']}" for run in runs]
     training = _table(
         ["network", *TRAINING], [[n, *_training(run)] for n, run in zip(names, runs)]
     )
     tests = list(runs[0]["result"]["tests"])
+    scores = runs[0]["result"]["tests"][tests[0]]
+    score = next(name for name in ("walks", "answers") if name in scores)
     right = [
-        [test, *(_percent(run["result"]["tests"][test]["walks"]) for run in runs)]
+        [test, *(_percent(run["result"]["tests"][test][score]) for run in runs)]
         for test in tests
     ]
-    return f"{training}\n\n{_table(['walks right', *names], right)}"
+    return f"{training}\n\n{_table([f'{score} right', *names], right)}"
 
 
 def babi_table(runs: list[Run]) -> str:
@@ -222,7 +224,7 @@ def joint_table(runs: list[Run]) -> str:
 
 TABLES = {
     **dict.fromkeys(STORIES, babi_table),
-    "traversal": walks_table,
+    **dict.fromkeys(("traversal", "underground", "family-tree"), walks_table),
     JOINT: joint_table,
     **dict.fromkeys(RESIZED, slots_table),
 }
@@ -273,7 +275,9 @@ MODULE = ["keras_attention.benchmarks", "dnc"]
 
 def _scores(scores: dict[str, float]) -> str:
     return ", ".join(
-        f"{name} {_percent(score)}" for name, score in scores.items() if name != COUNT
+        f"{name} {_percent(score)}"
+        for name, score in scores.items()
+        if name not in (COUNT, "slots")
     )
 
 

@@ -11,54 +11,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
+from keras_attention.benchmarks.dnc.graph_tasks import GRAPH_TASKS
 from keras_attention.benchmarks.dnc.joint import STEPS, JointStories
 from keras_attention.benchmarks.dnc.problems import Problem, algorithm
-from keras_attention.benchmarks.dnc.worlds import Stories, puzzles, walks
-from keras_attention.datasets import graphs
+from keras_attention.benchmarks.dnc.settings import GRAPH, LONG, TRAINING, Task
+from keras_attention.benchmarks.dnc.worlds import Stories, puzzles
 from keras_attention.datasets.blocks.puzzles import LETTERS
 
-
-class Task(NamedTuple):
-    """A task of the benchmark.
-
-    Attributes:
-        what: a one-line description.
-        problem: a function that creates the `Problem`.
-        model: the default network, "dnc" or "ntm".
-        network: the arguments of the network; see `networks.network`.
-        training: the settings of the training; see `training.train`.
-        minutes: the maximum training time.
-        larger: larger numbers of memory slots for further tests.
-    """
-
-    what: str
-    problem: Callable[..., Problem]
-    model: str
-    network: dict[str, Any]
-    training: dict[str, Any]
-    minutes: float
-    larger: tuple[int, ...] = ()
-
-
-TRAINING: dict[str, Any] = {
-    "optimizer": "Adam",
-    "rate": 2e-3,
-    "last_rate": 5e-4,
-    "clipnorm": 10.0,
-    "batch_size": 16,
-    "steps": 200,
-    "rounding": 14,
-    "validation": 128,
-    "tested": 1024,
-    "bar": 0.97,
-    "last_bar": 0.9995,
-    "in_a_row": 2,
-    "earlier": 0.0,
-    "annealed": 1.0,
-    "late": 0.75,
-}
 SMALL: dict[str, Any] = {
     "units": 100,
     "memory_slots": 64,
@@ -82,22 +43,6 @@ SORTS = [
     for length, answers in ((3, 3), (5, 4), (8, 7), (12, 10), (16, 13), (20, 16))
 ]
 
-GRAPH: dict[str, Any] = {
-    "units": 128,
-    "memory_slots": 64,
-    "word_width": 48,
-    "read_heads": 4,
-    "refinements": ["layer_normalization"],
-}
-WORLD: dict[str, Any] = {
-    **TRAINING,
-    "rate": 1e-3,
-    "batch_size": 8,
-    "steps": 400,
-    "tested": 512,
-    "in_a_row": 1,
-}
-LONG: dict[str, Any] = {**WORLD, "earlier": 0.1, "annealed": 0.6}
 # There are only 60 boards with three blocks, so a network memorizes all puzzles with
 # them. With a single goal, a network need not read the goal's letter.
 PUZZLES: list[dict[str, Any]] = [
@@ -207,41 +152,7 @@ TASKS: dict[str, Task] = {
         {**TRAINING, "rounding": 10, "bar": 0.93, "last_bar": 0.985},
         20,
     ),
-    "shortest-path": Task(
-        "the shortest path between two nodes of a random graph of 8 to 12",
-        walks("shortest_path", graphs.SHORTEST_PATH_SMALL, (3, 5, 7)),
-        "dnc",
-        GRAPH,
-        {**LONG, "rounding": 12, "bar": 0.7, "last_bar": 0.9},
-        60,
-    ),
-    "traversal": Task(
-        "the nodes and edges of a walk, of which the edges are told",
-        walks("traversal", graphs.TRAVERSAL, (*range(1, 11), 14)),
-        "dnc",
-        GRAPH,
-        {**LONG, "rounding": 16, "bar": 0.95, "last_bar": 0.95},
-        60,
-    ),
-    # A larger initial kernel makes the first lessons shorter; see docs/decisions.md.
-    "shortest-path-sparse": Task(
-        "shortest-path, its first lessons, with the 8 strongest links of each slot",
-        walks("shortest_path", graphs.SHORTEST_PATH_SMALL[:3], (2, 3)),
-        "dnc",
-        {**GRAPH, "links": 8, "kernel_gain": {"rows": 92, "gain": 8}},
-        {**LONG, "rounding": 12, "bar": 0.7, "last_bar": 0.95},
-        5,
-        larger=(128, 256, 1024),
-    ),
-    "traversal-sparse": Task(
-        "traversal, its first lessons, with the 8 strongest links of each slot",
-        walks("traversal", graphs.TRAVERSAL[:3], (1, 2, 3)),
-        "dnc",
-        {**GRAPH, "links": 8, "kernel_gain": {"rows": 92, "gain": 8}},
-        {**LONG, "rounding": 16, "bar": 0.95, "last_bar": 0.95},
-        8,
-        larger=(128, 256, 1024),
-    ),
+    **GRAPH_TASKS,
     "blocks": Task(
         "block puzzles: the moves that reach the goal asked for",
         puzzles(PUZZLES),

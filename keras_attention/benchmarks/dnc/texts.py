@@ -1,5 +1,7 @@
 """Texts of the results page: its introduction and a description of each task."""
 
+from keras_attention.benchmarks.dnc.graph_texts import GRAPH_ABOUT
+
 INTRODUCTION = """\
 # The DNC: results on its tasks
 
@@ -51,6 +53,9 @@ HEADINGS = {
     "traversal": "Traversal",
     "shortest-path-sparse": "Shortest path, with more slots than in training",
     "traversal-sparse": "Traversal, with more slots than in training",
+    "underground": "The London Underground: traversal",
+    "underground-path": "The London Underground: shortest path",
+    "family-tree": "The family tree",
     "blocks": "Block puzzles",
     "babi": "bAbI",
     "babi-renamed": "bAbI, with words exchanged",
@@ -132,49 +137,7 @@ LSTM of 100 units, 64 slots of width 16 and one read head.""",
 The network reads 20 vectors of 8 bits, each with a priority. It writes the 16 vectors
 with the highest priorities, in descending order of priority. The network has an LSTM of
 128 units, 64 slots of width 16 and one read head.""",
-    "shortest-path": """\
-The network reads a graph edge by edge, then two nodes of this graph. After 10 planning
-steps, it writes a path between the two nodes as a sequence of triples. At each step,
-the most probable edge that leaves the current node becomes the next input
-(`graphs.play`), as in Graves et al. 2016. *By chance* is the result of random scores
-under this rule. A path is right if it is valid and no other path is shorter. There are
-seven lessons. In the last two, graphs have 8 to 12 nodes, and paths have 2 to 3 and 2
-to 4 edges.
-
-The network has an LSTM of 128 units, 64 slots of width 48, 4 read heads and a
-normalized interface (Franke et al. 2018). Batches have 8 graphs, and a tenth of the
-graphs come from earlier lessons. The learning rate decreases in the last 40 % of the
-time. The LSTM baseline was trained in the same way for the same time. It completed
-almost three times as many steps, but did not pass lesson 5.
-
-Other settings were worse. With batches of 32, the network did not pass the second
-lesson in 19 minutes. An earlier setup had no normalization, no graphs from earlier
-lessons, a threshold of 80 % per lesson and a constant learning rate. With this setup,
-after 45 minutes, the DNC reached 69.9 % in lesson 7 and the LSTM reached 41.8 %. The
-batch size and the thresholds were chosen on this seed.""",
-    "traversal": """\
-The network reads a graph edge by edge, then a node and the edge labels of a walk. It
-must write all triples of the walk. The 14 lessons follow the paper. A lesson ends when
-95 % of the walks are right (90 % in the paper). The table shows tests on several
-lessons, including lessons that the network did not reach. The last lesson has graphs of
-10 to 40 nodes and walks of up to 20 edges. The network and the training are the same as
-for the shortest path task.
-
-When the last quarter of the time began, the DNC was in lesson 8 (graphs of 10 to 20
-nodes, walks of up to 6 edges). Because no lesson starts in the last quarter, it
-remained there. This rule was chosen on this task, based on test results. At the start
-of this run, the rule covered only the last fifth of the time; it was changed when the
-run was in lesson 6. There were two earlier runs: one without such a rule, and one with
-a rule for the last tenth of the time. Both passed lesson 8 in validation and ended in
-lesson 9. In the test of lesson 8, 92.6 and 92.2 % of their walks were right.
-
-We also tried other settings. One run had no normalization, no walks from earlier
-lessons, a threshold of 90 % and a constant learning rate. After 25 minutes it was in
-lesson 6, and 83.4 % of its walks were right. In another run, the initial input weights
-of the controller were eight times larger. This DNC passed lesson 1 after 4,400 steps
-instead of 8,800, and lesson 4 after 35,600 steps instead of 46,400. We stopped it in
-lesson 6. The LSTM baseline was trained for 25 minutes. In this time it completed more
-steps than the DNC in 60 minutes, but it did not pass lesson 1.""",
+    **GRAPH_ABOUT,
     "shortest-path-sparse": """\
 The first three lessons, for five minutes, with the 8 strongest links of each slot. The
 network is then tested with more slots, without further training. *Fixed ε* is a test

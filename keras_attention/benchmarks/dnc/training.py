@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import pathlib
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +15,8 @@ from keras_attention.benchmarks.dnc.checkpoints import Checkpoint, Saves
 from keras_attention.benchmarks.dnc.fresh import POOL, Fresh
 from keras_attention.benchmarks.dnc.networks import network
 from keras_attention.benchmarks.dnc.problems import Adapts, Problem, Remembers
+from keras_attention.benchmarks.dnc.slots import copy_state, with_slots
+from keras_attention.benchmarks.dnc.testing import tested, tested_larger
 from keras_attention.benchmarks.dnc.traces import traced
 
 FIXED = ", fixed ε"  # of tests without the scaled ε of `DNCNetwork.resized`
@@ -26,7 +29,8 @@ class Lessons(keras.callbacks.Callback):
     Args:
         batches: the training batches.
         settings: `bar`, the default score that ends a lesson; `last_bar`, the score
-            that ends the last lesson; `in_a_row`, the number of successive epochs that
+            that ends the last lesson; `slots`, if given, the number of memory slots in
+            each lesson; `in_a_row`, the number of successive epochs that
             must reach `last_bar`; `validation`, the number of scored sequences; `rate`,
             the learning rate; `last_rate`, the learning rate of the last of several
             lessons; `annealed`, the share of the time after which the rate decays
@@ -47,6 +51,7 @@ class Lessons(keras.callbacks.Callback):
         self.history: list[dict[str, float]] = []
         self.parts: list[dict[str, float]] = []
         self.steps, self.reached, self.solved = 0, 0, False
+        self.grows = False  # the next lesson needs another number of slots
         # The mean loss of the epoch before the run was resumed, and the steps since.
         self.loss_before, self.since = 0.0, 0
         self.start, self.cpu_start = time.perf_counter(), time.process_time()
@@ -125,6 +130,10 @@ class Lessons(keras.callbacks.Callback):
 
     def _go_on(self) -> None:
         self.batches.lesson, self.reached = self.batches.lesson + 1, 0
+        slots = self.settings.get("slots")
+        lesson = self.batches.lesson
+        if slots and slots[lesson] != slots[lesson - 1]:
+            self.grows = self.model.stop_training = True
 
     def _rate(self) -> float:
         last = self.batches.lesson == len(self.batches.problem.lessons) - 1
@@ -243,11 +252,18 @@ def train(
     how = {"verbose": 0, "shuffle": False, "callbacks": used}
     done = state is not None and state["ended"]
     ended = done or unfinished
-    if not ended and batches.skipped:  # the rest of an interrupted epoch
-        model.fit(batches, epochs=1, **how)
-        ended = model.stop_training
-    if not ended:
-        model.fit(batches, epochs=10**6, **how)
+    while not ended:
+        sized = with_slots(model, settings, batches.lesson)
+        lessons.grows, ended = False, False
+        if batches.skipped:  # the rest of an interrupted epoch
+            sized.fit(batches, epochs=1, **how)
+            ended = sized.stop_training
+        if not ended:
+            sized.fit(batches, epochs=10**6, **how)
+        ended = not lessons.grows
+        copy_state(sized, model)
+        if checkpoint is not None and lessons.grows:
+            checkpoint.save(model, lessons.state())
     share = round(lessons._used(), 4)
     if checkpoint is not None and not unfinished:
         checkpoint.save(model, {**lessons.state(), "ended": True})
@@ -272,6 +288,7 @@ def run_of(
     larger: Sequence[int] = (),
     progress: Any = None,
     checkpoint: Checkpoint | None = None,
+    saved: pathlib.Path | None = None,
     unfinished: bool = False,
 ) -> dict[str, Any]:
     """Creates and trains a network. Tests it on new sequences.
@@ -284,6 +301,8 @@ def run_of(
         larger: larger numbers of memory slots for further tests.
         progress: see `train`.
         checkpoint: see `train`.
+        saved: a file for the trained network, or None. With memory that grows, it is
+            the network before growing.
         unfinished: see `train`.
 
     Returns:
@@ -299,7 +318,11 @@ def run_of(
         problem, made, training, seed, minutes, progress, checkpoint, unfinished
     )
     result["weights"] = made.count_params()
-    result["tests"] = tested(problem, made, seed, training["tested"], 64)
+    if saved is not None:
+        saved.parent.mkdir(parents=True, exist_ok=True)
+        made.save(saved)
+    enough = "slots" in training
+    result["tests"] = tested(problem, made, seed, training["tested"], 64, enough)
     # A network that grows keeps its ε.
     kinds = {"": True, FIXED: False} if "grown" not in training else {"": False}
     for slots, (after, scaled) in itertools.product(larger, kinds.items()):
@@ -322,16 +345,6 @@ def run_of(
                 problem, larger_model, seed, training, " after growing"
             )
     return result
-
-
-def tested_larger(
-    problem: Problem, model: Any, seed: int, training: dict[str, Any], after: str
-) -> dict[str, dict[str, float]]:
-    """Returns the test scores of a network with another number of memory slots."""
-    slots = model.cell.memory_slots
-    count = training["tested"] // (4 if slots < 1000 else 16)
-    scores = tested(problem, model, seed, count, batch_size=8)
-    return {f"{name}, {slots} slots{after}": score for name, score in scores.items()}
 
 
 def grown(
@@ -379,21 +392,6 @@ def grown(
         if minutes <= 0 or not result["solved"]:
             break
     return model, results
-
-
-def tested(
-    problem: Problem, model: keras.Model, seed: int, count: int, batch_size: int
-) -> dict[str, dict[str, float]]:
-    """Returns the scores of each test, by the test's name."""
-    found = {}
-    for name, lesson in problem.tests.items():
-        data = problem.draw(lesson, count, [seed], "test")
-        scores = problem.score(model, data, batch_size)
-        found[name] = {
-            "sequences tested": len(data["lengths"]),
-            **{which: round(score, 5) for which, score in scores.items()},
-        }
-    return found
 
 
 def thinned(history: list[Any], most: int = 40) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Problems of graphs, block puzzles and bAbI, and their scores."""
+"""Problems of block puzzles and bAbI, and their scores."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import keras
 import numpy as np
-from keras import ops
 
 from keras_attention.benchmarks.dnc.problems import (
     PARTS,
@@ -18,94 +17,12 @@ from keras_attention.benchmarks.dnc.problems import (
     predicted,
     seed_of,
 )
-from keras_attention.datasets import babi, blocks, graphs
+from keras_attention.datasets import babi, blocks
 
 BLANKS = 3  # number of steps between a bAbI question and its answer
 SHORTER = 0.6  # maximum length of a lesson of first questions, relative to stories
 FIRST_BAR = 0.95  # score that ends a lesson of the task that is trained first
 FRESH = 4  # one of `FRESH` training puzzles is new
-
-
-@keras.saving.register_keras_serializable(package="keras_attention.benchmarks")
-class Softmaxes(keras.losses.Loss):
-    """Sum of the cross-entropies of groups of `size` logits, each with one target."""
-
-    def __init__(self, size: int, name: str = "softmaxes") -> None:
-        super().__init__(name=name)
-        self.size = size
-
-    def call(self, y_true: Any, y_pred: Any) -> Any:
-        shape = (*ops.shape(y_pred)[:-1], y_pred.shape[-1] // self.size, self.size)
-        logs = ops.log_softmax(ops.reshape(y_pred, shape), axis=-1)
-        return -ops.sum(ops.reshape(y_true, shape) * logs, axis=(-2, -1))  # (B, T)
-
-    def get_config(self) -> dict[str, Any]:
-        return {"size": self.size, "name": self.name}
-
-
-class Triples:
-    """A task of `datasets.graphs`. Answers are triples of labels, nine digits in all.
-
-    Args:
-        draw: `graphs.traversal` or `graphs.shortest_path`.
-        lessons: the arguments of `draw`, lesson by lesson.
-        tested: the numbers of the tested lessons, counted from 1.
-    """
-
-    width: int | None = 92
-    vocabulary: int | None = None
-    outputs = 90
-    bars: Sequence[float] = ()
-    beyond: Lesson | None = None
-
-    def __init__(
-        self,
-        draw: Callable[..., dict[str, Any]],
-        lessons: Sequence[graphs.Lesson],
-        tested: Sequence[int],
-    ) -> None:
-        self.lessons: Sequence[Lesson] = [lesson._asdict() for lesson in lessons]
-        self.tests: Mapping[str, Lesson] = {
-            f"lesson {number}": self.lessons[number - 1] for number in tested
-        }
-        self.loss: keras.losses.Loss = Softmaxes(10)
-        self._draw = draw
-
-    def draw(self, lesson: Lesson, count: int, seed: Seed, part: str) -> Any:
-        """Generates graphs with one question each."""
-        return self._draw(count, **lesson, seed=seed_of(part, seed))
-
-    def score(
-        self, model: keras.Model, data: Any, batch_size: int = 64
-    ) -> dict[str, float]:
-        """Returns the shares of correct walks and triples, or scores from `play`."""
-        if "destination" in data:
-            return self._played(model, data, batch_size)
-        answers = graphs.decode(predicted(model, data, batch_size))  # (N, T, 3)
-        asked = data["answer_mask"]
-        right = (answers == graphs.decode(data["targets"])).all(-1)
-        walks = (right | ~asked).all(-1)
-        return {"walks": float(walks.mean()), "triples": float(right[asked].mean())}
-
-    def _played(
-        self, model: keras.Model, data: Any, batch_size: int
-    ) -> dict[str, float]:
-        def answer(x: Arrays) -> np.ndarray:
-            return predicted(model, x, batch_size)
-
-        random = np.random.default_rng(0)
-
-        def guess(x: Arrays) -> np.ndarray:
-            return random.normal(size=(*x["answer_mask"].shape, self.outputs))
-
-        verdict = graphs.play(answer, data).verdict
-        return {
-            "shortest": float(verdict.shortest.mean()),
-            "valid": float(verdict.valid.mean()),
-            "shortest by chance": float(
-                graphs.play(guess, data).verdict.shortest.mean()
-            ),
-        }
 
 
 class Puzzles:
@@ -308,13 +225,6 @@ def up_to(data: Arrays, questions: int | np.ndarray) -> Arrays:
         "question": np.where(asked, data["question"], -1),
         "lengths": lengths,
     }
-
-
-def walks(
-    name: str, lessons: Sequence[graphs.Lesson], tested: Sequence[int]
-) -> Callable[[], Triples]:
-    """Returns a function that creates the `Triples` of a task of `datasets.graphs`."""
-    return functools.partial(Triples, getattr(graphs, name), lessons, tested)
 
 
 def puzzles(lessons: Sequence[Lesson]) -> Callable[[], Puzzles]:

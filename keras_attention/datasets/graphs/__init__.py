@@ -26,7 +26,16 @@ The paper's networks also end each answer with a termination mark that the paper
 not describe. Here, an answer has the length of the path.
 """
 
-from keras_attention.datasets.graphs.encoding import decode, encode
+from keras_attention.datasets.graphs.encoding import decode, decode_inputs, encode
+from keras_attention.datasets.graphs.families import (
+    KINDS,
+    Families,
+    given_names,
+    kinship,
+    random_families,
+    relation_name,
+)
+from keras_attention.datasets.graphs.family_tasks import family_tree
 from keras_attention.datasets.graphs.lessons import (
     INFERENCE,
     SHORTEST_PATH,
@@ -41,6 +50,7 @@ from keras_attention.datasets.graphs.maps import (
     random_graphs,
     read_network,
 )
+from keras_attention.datasets.graphs.railways import load_underground, read_railway
 from keras_attention.datasets.graphs.tasks import (
     inference,
     relations,
@@ -58,9 +68,11 @@ from keras_attention.datasets.graphs.walks import (
 
 __all__ = [
     "INFERENCE",
+    "KINDS",
     "SHORTEST_PATH",
     "SHORTEST_PATH_SMALL",
     "TRAVERSAL",
+    "Families",
     "Graphs",
     "Lesson",
     "Network",
@@ -69,13 +81,21 @@ __all__ = [
     "check_paths",
     "choose",
     "decode",
+    "decode_inputs",
     "distances",
     "encode",
+    "family_tree",
+    "given_names",
     "inference",
+    "kinship",
     "lesson_data",
+    "load_underground",
     "play",
+    "random_families",
     "random_graphs",
     "read_network",
+    "read_railway",
+    "relation_name",
     "relations",
     "shortest_path",
     "traversal",

@@ -41,6 +41,19 @@ def decode(scores: np.ndarray) -> np.ndarray:
     return (digits * [100, 10, 1]).sum(-1).astype(np.int16)
 
 
+def decode_inputs(inputs: np.ndarray) -> np.ndarray:
+    """Decodes input triples (..., 90 or more) to labels (..., 3), -1 for blank.
+
+    Example:
+        ```python
+        decode_inputs(encode(np.array([[417, 3, -1]])))  # [[417, 3, -1]]
+        ```
+    """
+    triples = inputs[..., :TRIPLE]
+    blank = ~triples.reshape(*triples.shape[:-1], 3, 30).any(-1)
+    return np.where(blank, NONE, decode(triples)).astype(np.int16)
+
+
 class Sequences:
     """Builds N sequences of input and target triples.
 

@@ -15,6 +15,7 @@ import numpy as np
 from keras_attention.datasets.files import decode_text
 from keras_attention.datasets.ragged import Range, Seed, at_least_one, span
 
+Named = tuple[str, str, str]  # a station, a line and a station
 LABELS = 1000  # number of node and edge labels: 0 to 999
 NONE = -1  # marks a missing node, a missing edge or a blank label
 
@@ -125,11 +126,15 @@ class Network:
         lines: The names of the edges.
         links: (E, 3) int, one row per edge: start station, line and end station, as
             indices into `stations` and `lines`.
+        positions: (P, 2) float, the longitude and latitude of each station, or None.
+        colors: A color such as "#AE6017" for each line, or None.
     """
 
     stations: tuple[str, ...]
     lines: tuple[str, ...]
     links: np.ndarray
+    positions: np.ndarray | None = None
+    colors: tuple[str, ...] | None = None
 
     def graphs(self, count: int, seed: Seed = 0) -> Graphs:
         """Returns the network `count` times, each time with new random labels.
@@ -151,6 +156,37 @@ class Network:
         edges[:, start, place] = numbers[:, name]
         nodes = _distinct(random, shape[:2], LABELS).astype(np.int16)
         return Graphs(nodes, edges, ends)
+
+    @property
+    def edges(self) -> list[Named]:
+        """All edges by name, as (station, line, station)."""
+        return [
+            (self.stations[a], self.lines[by], self.stations[b])
+            for a, by, b in self.links.tolist()
+        ]
+
+    def names(self, graphs: Graphs, graph: int, triples: np.ndarray) -> list[Named]:
+        """Translates triples of labels into names.
+
+        Args:
+            graphs: The output of `Network.graphs`.
+            graph: The index of one of the graphs.
+            triples: (S, 3) labels of that graph; -1 is blank.
+
+        Returns:
+            S tuples (station, line, station). Blank or unknown labels become "". The
+            additional labels of a line that leaves its station several times have its
+            name, too.
+        """
+        station = dict(zip(graphs.nodes[graph].tolist(), self.stations, strict=True))
+        line = self.links[np.argsort(self.links[:, 0], kind="stable"), 1]
+        edges = graphs.edges[graph]
+        by_label = zip(edges[edges != NONE].tolist(), line.tolist(), strict=True)
+        lines = {label: self.lines[number] for label, number in by_label}
+        return [
+            (station.get(a, ""), lines.get(by, ""), station.get(b, ""))
+            for a, by, b in np.asarray(triples).tolist()
+        ]
 
 
 def read_network(path: str | os.PathLike[str], both_ways: bool = False) -> Network:

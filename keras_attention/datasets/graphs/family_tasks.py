@@ -1,0 +1,181 @@
+"""The family tree: who is the maternal great uncle of a person?
+
+Shapes: N families, at most P people, Q queries, S basic relations, T sequence steps.
+"""
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from keras_attention.datasets.graphs.encoding import Sequences
+from keras_attention.datasets.graphs.families import (
+    KINDS,
+    Families,
+    kinship,
+    random_families,
+)
+from keras_attention.datasets.graphs.maps import NONE, Graphs
+from keras_attention.datasets.ragged import Range, Seed, at_least_one, span
+
+_ROUNDS = 200  # attempts to sample families with a valid question
+_MOST = 5  # basic relations in a relation
+
+
+def family_tree(
+    count: int,
+    people: Range = (10, 16),
+    length: Range = (1, 5),
+    queries: int = 3,
+    planning: int = 10,
+    seed: Seed = 0,
+    steps: int | None = None,
+) -> dict[str, Any]:
+    """Family tree: name the relative of a person, given the label of the relation.
+
+    This is `inference` on families. The description lists the basic relations of the
+    family (`KINDS`) as triples (person, relation, relative) in random order. Each
+    question then has (person, relation, _), `planning` steps without input, and one
+    step to answer with the complete triple. The relations are those of `kinship`. The
+    network never reads their definitions.
+
+    Args:
+        count: N, the number of examples, each with its own family.
+        people: P, a number or a (minimum, maximum) range; see `random_families`.
+        length: Number of basic relations in a relation, or a (minimum, maximum) range,
+            from 1 to 5. The length is sampled among those that exist in the family,
+            then a relation of this length, then a person who has such a relative.
+        queries: Q, the number of successive questions about the same family.
+        planning: Number of steps between question and answer.
+        seed: Seed for `numpy.random.default_rng`.
+        steps: T. Defaults to the length of the longest sequence.
+
+    Returns:
+        The dictionary described in `keras_attention.datasets.graphs`; `"families"`, the
+        `Families`; `"paths"`, (N, Q, 5, 3) int16, the triples of the basic relations
+        that lead to each answer, padded with -1; and `"questions"`, (N, Q) int, the
+        steps of the questions.
+
+    Raises:
+        ValueError: an invalid size or range, too few `steps`, or no relation of that
+            length in such families.
+
+    Example:
+        ```python
+        data = family_tree(count=32, people=(10, 16), length=(2, 5), seed=1)
+        ```
+    """
+    low, high = span(length, "length")
+    at_least_one(queries=queries)
+    if high > _MOST:
+        raise ValueError(f"`length` must be at most {_MOST}. Received: {length=}")
+    if planning < 0:
+        raise ValueError(f"`planning` must not be negative. Received: {planning=}")
+    random = np.random.default_rng(seed)
+    families = random_families(count, people, random)
+    triples, paths, fits = _random_questions(families, low, high, queries, random)
+    for _ in range(_ROUNDS):
+        missing = np.flatnonzero(~fits)
+        if not len(missing):
+            break
+        again = random_families(len(missing), people, random)
+        new = _random_questions(again, low, high, queries, random)
+        for kept, one in zip((*families.graphs, families.female),
+                             (*again.graphs, again.female), strict=True):  # fmt: skip
+            kept[missing] = one
+        for kept, one in zip((triples, paths, fits), new, strict=True):
+            kept[missing] = one
+    else:
+        raise ValueError(
+            f"`length` must be one that such families have. Received: {length=}"
+        )
+    following = np.full(count, queries * (planning + 2))
+    sequences = Sequences(families.graphs, random, following, steps)
+    once = np.ones(count, int)
+    questions = np.empty((count, queries), int)
+    for query in range(queries):
+        questions[:, query] = sequences.ends
+        question = triples[:, query, None].copy()  # (N, 1, 3)
+        question[..., 2] = NONE
+        sequences.phase(once, read=question)
+        sequences.phase(planning * once)
+        sequences.phase(once, answers=triples[:, query, None])
+    return sequences.arrays() | {
+        "graphs": families.graphs,
+        "families": families,
+        "paths": paths,
+        "questions": questions,
+    }
+
+
+@functools.cache
+def _relations(length: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the labels (R,) and basic relations (R, S) of all of a length."""
+    table = {k: path for k, path in kinship().items() if len(path) == length}
+    return np.array([*table]), np.array([*table.values()])
+
+
+def _random_questions(
+    families: Families, low: int, high: int, queries: int, random: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Samples questions.
+
+    Returns:
+        (N, Q, 3) triples (person, relation, relative), their paths (N, Q, 5, 3), and
+        whether each family has a relation (N,).
+    """
+    nodes, _, ends = families.graphs
+    count, width = nodes.shape
+    every = np.arange(count)
+    # Rows of all families in one table. Row `width` of each stands for a missing
+    # person, and leads to itself.
+    rows_of = every[:, None] * (width + 1)
+    leads = np.full((count, width + 1, len(KINDS)), width)
+    leads[:, :width] = np.where(ends != NONE, ends, width)
+    table = (leads + rows_of[..., None]).ravel()
+    first = np.where(nodes != NONE, np.arange(width), width) + rows_of
+    led = []  # the relative per person and relation, (N, P, R), length by length
+    for length in range(low, high + 1):
+        here = first[..., None]  # (N, P, 1)
+        for step in _relations(length)[1].T:
+            here = table[here * len(KINDS) + step]
+        here = here - rows_of[..., None]
+        led.append(np.where(here < width, here, NONE))
+    has = np.stack([(one != NONE).any((1, 2)) for one in led], 1)  # a row per family
+    triples = np.full((count, queries, 3), NONE, np.int16)
+    paths = np.full((count, queries, _MOST, 3), NONE, np.int16)
+    for query in range(queries):
+        size = np.where(has, random.random(has.shape), -1).argmax(1)
+        for number, relatives in enumerate(led):
+            rows = every[size == number]
+            labels, path = _relations(low + number)
+            related = relatives[rows] != NONE
+            samples = random.random((len(rows), len(labels)), np.float32)
+            relation = np.where(related.any(1), samples, -1).argmax(1)
+            samples = random.random((len(rows), width), np.float32)
+            can = related[np.arange(len(rows)), :, relation]
+            person = np.where(can, samples, -1).argmax(1)
+            triples[rows, query] = np.stack(
+                [
+                    nodes[rows, person],
+                    labels[relation],
+                    nodes[rows, relatives[rows, person, relation]],
+                ],
+                1,
+            )
+            paths[rows, query] = _walked(
+                families.graphs.take(rows), person, path[relation]
+            )
+    return triples, paths, np.logical_or.reduce(has, axis=1)
+
+
+def _walked(graphs: Graphs, here: np.ndarray, path: np.ndarray) -> np.ndarray:
+    """Returns the triples of following basic relations (N, S) from persons (N,)."""
+    every = np.arange(len(here))
+    triples = np.full((len(here), _MOST, 3), NONE, np.int16)
+    for step, kind in enumerate(path.T):
+        after = graphs.ends[every, here, kind]
+        nodes = graphs.nodes
+        triples[:, step] = np.stack([nodes[every, here], kind, nodes[every, after]], 1)
+        here = after
+    return triples
