@@ -12,6 +12,7 @@ from keras_attention.visualization.plots import (
     plot_hops,
     plot_image_attention,
 )
+from keras_attention.visualization.puzzle import plot_puzzle
 from keras_attention.visualization.vectors import plot_vectors
 
 __all__ = [
@@ -25,5 +26,6 @@ __all__ = [
     "plot_hops",
     "plot_image_attention",
     "plot_memory",
+    "plot_puzzle",
     "plot_vectors",
 ]

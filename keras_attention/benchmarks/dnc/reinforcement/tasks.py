@@ -1,0 +1,88 @@
+"""The lessons of the block puzzles, and their puzzles.
+
+Shapes: B puzzles, K episodes per puzzle, T' steps of the constraints, D = 97 inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_attention.datasets import blocks
+from keras_attention.datasets.blocks.puzzles import asking, numbered_by_place
+
+Lesson = Sequence[Mapping[str, Any]]
+FRESH = 8  # one puzzle in eight is new, the others are renamed
+MOST_TRIES = 100
+
+
+class Puzzles:
+    """Draws training puzzles of a lesson, with all of their goals.
+
+    To draw a puzzle and to solve it for each of its goals is slow, so most puzzles are
+    earlier ones with other block numbers and other letters. No puzzle of the test
+    split is ever drawn, whichever of its goals is requested.
+
+    Args:
+        lesson: arguments of `blocks.draw_puzzles`; one of them is chosen per puzzle.
+        seed: the seed of all random numbers.
+        by_place: whether the blocks are numbered by their places on the first board,
+            see `numbered_by_place`.
+    """
+
+    def __init__(
+        self, lesson: Lesson, seed: Sequence[int], by_place: bool = False
+    ) -> None:
+        self._lesson, self._by_place = lesson, by_place
+        self._random = np.random.default_rng(seed)
+        self._seen: list[list[blocks.Puzzle]] = []
+
+    def draw(self, episodes: int) -> list[blocks.Puzzle]:
+        """Returns K puzzles that differ only in the requested goal.
+
+        Each goal is requested equally often, or once more than others.
+        """
+        random = self._random
+        if len(self._seen) < 64 or random.random() * FRESH < 1:
+            self._seen.append(self._new())
+            asked = self._seen[-1]
+        else:
+            asked = self._renamed(self._seen[random.integers(len(self._seen))])
+        if self._by_place:
+            asked = [numbered_by_place(puzzle) for puzzle in asked]
+        order = random.permutation(len(asked))
+        return [asked[order[n % len(asked)]] for n in range(episodes)]
+
+    def _new(self) -> list[blocks.Puzzle]:
+        while True:
+            kind = self._lesson[self._random.integers(len(self._lesson))]
+            puzzle = blocks.draw_puzzles(1, **kind, split="train", seed=self._random)[0]
+            asked = [asking(puzzle, letter) for letter in puzzle.goals]
+            if not any(map(blocks.is_of_the_test, asked)):
+                return asked
+
+    def _renamed(self, puzzles: list[blocks.Puzzle]) -> list[blocks.Puzzle]:
+        while True:
+            seed = int(self._random.integers(2**31))
+            asked = [blocks.renamed(puzzle, seed) for puzzle in puzzles]
+            if not any(map(blocks.is_of_the_test, asked)):
+                return asked
+
+
+def _kinds(most: int, depth: int, **rest: Any) -> list[dict[str, Any]]:
+    """Returns puzzles with 1 to `most` constraints per goal."""
+    return [
+        {"constraints": number, "depth": (1, depth), **rest}
+        for number in range(1, most + 1)
+    ]
+
+
+LESSONS: list[list[dict[str, Any]]] = [
+    _kinds(1, 1, goals=(1, 2), blocks=(3, 6)),
+    _kinds(2, 2, goals=(2, 3), blocks=(4, 6)),
+    _kinds(3, 2, goals=(1, 4), blocks=(5, 6)),
+    _kinds(4, 3, goals=(1, 4), blocks=(5, 6)),
+    _kinds(6, 4, goals=(1, 4), blocks=6),
+]

@@ -1,0 +1,232 @@
+"""Trains an agent lesson by lesson, with checkpoints.
+
+Shapes: B puzzles, K episodes per puzzle, N = B K episodes, T steps.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_attention.benchmarks.dnc.reinforcement.agent import Agent
+from keras_attention.benchmarks.dnc.reinforcement.ppo import (
+    PACKED,
+    PolicyLoss,
+    estimates,
+)
+from keras_attention.benchmarks.dnc.reinforcement.rollouts import Rollout, play
+from keras_attention.benchmarks.dnc.reinforcement.tasks import Lesson, Puzzles
+
+
+# The share of all actions that the learner must see. Few episodes are much longer than
+# the others; their last actions would make all sequences longer.
+COVERED = 0.9
+SAVED = 60  # seconds between two checkpoints
+
+
+class Trainer:
+    """Proximal policy optimization on the lessons of the block puzzles.
+
+    Each iteration plays new episodes with sampled actions and makes a few passes over
+    them. A lesson ends when the share of met goals reaches a threshold, averaged over
+    recent iterations. A share of the puzzles comes from earlier lessons.
+
+    Args:
+        agent: the agent; its `learner` is compiled here.
+        lessons: the lessons, from the easiest one.
+        settings: `puzzles`, B of an iteration; `episodes`, K; `minibatch`, B of a
+            training step; `passes` over each iteration's episodes; `rate` of Adam;
+            `last_rate`, the share of it at the end; `clipnorm`; `entropy`,
+            `last_entropy`, its value at the end; `value`, `clip` and `decay`, see
+            `PolicyLoss` and `estimates`; `bar`, the threshold; `recent`, the number of
+            averaged iterations; `latest`, the share of the whole time after which a lesson
+            ends in any case; `earlier`, the share of puzzles from earlier lessons;
+            `extra`, the allowed extra moves; and `rounding` of the lengths.
+        seed: the seed of the puzzles and the actions.
+        minutes: the CPU time of the whole run; the learning rate and the entropy bonus
+            decay linearly over it.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        lessons: Sequence[Lesson],
+        settings: dict[str, Any],
+        seed: int,
+        minutes: float,
+    ) -> None:
+        self.agent, self.lessons, self.settings = agent, lessons, settings
+        self.seed, self.seconds = seed, 60 * minutes
+        self.lesson, self.iterations, self.episodes, self.actions = 0, 0, 0, 0
+        self.used = 0.0
+        self.recent: list[float] = []
+        self.history: list[dict[str, Any]] = []
+        self._puzzles: dict[int, Puzzles] = {}
+        self.entropy = keras.Variable(
+            settings["entropy"], trainable=False, dtype="float32", name="entropy"
+        )
+        self._optimizer = keras.optimizers.Adam(
+            settings["rate"], global_clipnorm=settings["clipnorm"]
+        )
+        loss = PolicyLoss(settings["clip"], settings["value"], settings["entropy"])
+        agent.learner.compile(self._optimizer, loss)
+
+    def train(
+        self,
+        seconds: float,
+        folder: pathlib.Path | None = None,
+        progress: Any = None,
+    ) -> bool:
+        """Trains for so many seconds; returns whether the run is complete.
+
+        Args:
+            seconds: the wall-clock time of this call.
+            folder: where to save a checkpoint every minute and at the end, or None.
+            progress: a function that is called with each entry of the history, or None.
+        """
+        start, before = time.process_time(), self.used
+        begun = saved = time.perf_counter()
+        while time.perf_counter() - begun < seconds and self.used < self.seconds:
+            self._iterate()
+            self.used = before + time.process_time() - start
+            if self.iterations % self.settings["reported"] == 0:
+                self.history.append(self._entry())
+                if progress:
+                    progress(self.history[-1])
+            if folder is not None and time.perf_counter() - saved > SAVED:
+                self.save(folder)
+                saved = time.perf_counter()
+        if folder is not None:
+            self.save(folder)
+        return self.used >= self.seconds
+
+    def _iterate(self) -> None:
+        settings, left = self.settings, max(1 - self.used / self.seconds, 0)
+        share = settings["last_rate"] + (1 - settings["last_rate"]) * left
+        self._optimizer.learning_rate = settings["rate"] * share
+        random = np.random.default_rng([self.seed, self.iterations])
+        lessons = np.full(settings["puzzles"], self.lesson)
+        if self.lesson:
+            earlier = random.random(len(lessons)) < settings["earlier"]
+            lessons[earlier] = random.integers(self.lesson, size=earlier.sum())
+        rows = [self._drawn(int(lesson)) for lesson in lessons]
+        rollout = play(
+            self.agent, rows, random, settings["extra"], settings["rounding"]
+        )
+        self._learn(rollout, random)
+        self.iterations += 1
+        self.last = [p for row in rows for p in row], rollout
+        self.episodes += len(rollout.met)
+        self.actions += int(rollout.valid.sum())
+        met = rollout.met.reshape(len(rows), -1)[lessons == self.lesson]
+        self.recent = [*self.recent, float(met.mean())][-settings["recent"] :]
+        passed = np.mean(self.recent) >= settings["bar"]
+        passed = passed and len(self.recent) == settings["recent"]
+        late = self.used > settings["latest"] * (self.lesson + 1) * self.seconds
+        if (passed or late) and self.lesson < len(self.lessons) - 1:
+            self.lesson, self.recent = self.lesson + 1, []
+
+    def _drawn(self, lesson: int) -> Any:
+        if lesson not in self._puzzles:
+            seed = [self.seed, lesson, self.iterations]
+            self._puzzles[lesson] = Puzzles(
+                self.lessons[lesson], seed, self.settings["by_place"]
+            )
+        return self._puzzles[lesson].draw(self.settings["episodes"])
+
+    def _learn(self, rollout: Rollout, random: np.random.Generator) -> None:
+        settings = self.settings
+        x, y = batch(rollout, settings["decay"], settings["rounding"][1])
+        count, size = len(rollout.told), settings["minibatch"]
+        for _ in range(settings["passes"]):
+            for rows in np.split(random.permutation(count), count // size):
+                target = y[rows]
+                target[..., 4] *= target[..., 4].size / max(target[..., 4].sum(), 1)
+                self.agent.learner.train_on_batch(
+                    {name: array[rows] for name, array in x.items()}, target
+                )
+
+    def _entry(self) -> dict[str, Any]:
+        return {
+            "cpu_seconds": round(self.used, 1),
+            "iterations": self.iterations,
+            "episodes": self.episodes,
+            "actions": self.actions,
+            "lesson": self.lesson + 1,
+            "met": round(float(np.mean(self.recent)), 4) if self.recent else None,
+        }
+
+    def save(self, folder: pathlib.Path) -> None:
+        """Saves the weights, the optimizer and the progress in a folder."""
+        folder.mkdir(parents=True, exist_ok=True)
+        arrays = {f"w{n}": w for n, w in enumerate(self.agent.learner.get_weights())}
+        for n, variable in enumerate(self._optimizer.variables):
+            arrays[f"o{n}"] = keras.ops.convert_to_numpy(variable)
+        names = ("lesson", "iterations", "episodes", "actions", "used")
+        progress = {name: getattr(self, name) for name in (*names, "recent", "history")}
+        # The progress is part of the same file, so that a kill leaves the old or new.
+        arrays["progress"] = np.array(json.dumps(progress))
+        part = folder / "part.npz"
+        np.savez(part, **arrays)
+        part.replace(folder / "checkpoint.npz")
+
+    def resume(self, folder: pathlib.Path) -> bool:
+        """Loads what `save` wrote; returns whether there was anything."""
+        path = folder / "checkpoint.npz"
+        if not path.exists():
+            return False
+        with np.load(path) as file:
+            for name, value in json.loads(str(file["progress"])).items():
+                setattr(self, name, value)
+            learner = self.agent.learner
+            self._optimizer.build(learner.trainable_variables)
+            learner.set_weights([file[f"w{n}"] for n in range(len(learner.weights))])
+            for n, variable in enumerate(self._optimizer.variables):
+                variable.assign(file[f"o{n}"])
+        return True
+
+
+def batch(
+    rollout: Rollout, decay: float, rounding: int
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Turns episodes into inputs and targets of the learner.
+
+    Advantages are normalized to a mean of 0 and a standard deviation of 1.
+
+    Args:
+        rollout: the episodes.
+        decay: λ of `estimates`.
+        rounding: the number of steps becomes a multiple of this number.
+
+    Returns:
+        The inputs, and the targets (B, K, T, 5) of `PolicyLoss`.
+    """
+    valid = rollout.valid
+    counts = np.cumsum(valid.sum(axis=0))
+    longest = int(np.searchsorted(counts, COVERED * counts[-1])) + 1
+    steps = -(-longest // rounding) * rounding
+    # `estimates` expects episodes that begin at their first step.
+    found = estimates(
+        rollout.rewards[:, 1:], rollout.values[:, 1:], valid[:, 1:], decay
+    )
+    advantages = found.advantages
+    mean, spread = advantages[valid[:, 1:]].mean(), advantages[valid[:, 1:]].std()
+    targets = np.zeros((*valid.shape, PACKED), np.float32)
+    targets[..., 0], targets[..., 1] = rollout.actions, rollout.logs
+    targets[:, 1:, 2] = (advantages - mean) / (spread + 1e-6)
+    targets[:, 1:, 3] = found.returns
+    targets[..., 4] = valid
+    shape = (*rollout.played.shape[:3], PACKED)
+    targets = targets.reshape(shape)[:, :, :steps]
+    x = {
+        "told": rollout.told,
+        "told_mask": rollout.told_mask,
+        "played": rollout.played[:, :, :steps],
+    }
+    return x, targets
