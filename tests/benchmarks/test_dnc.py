@@ -9,6 +9,7 @@ import pytest
 
 from keras_attention.benchmarks import __main__ as benchmarks
 from keras_attention.benchmarks.dnc import (
+    checkpoints,
     command,
     networks,
     problems,
@@ -317,7 +318,7 @@ def made_up(monkeypatch):
     """Puts a made-up result in the place of a trained one; returns what was done."""
     done = []
 
-    def run_of(problem, model, settings, seed, larger=None, progress=None):
+    def run_of(problem, model, settings, seed, larger=None, **_):
         done.append((model, seed, settings["network"].get("links", True), larger))
         test = {"sequences tested": 9, "bits": 0.875, "sequences": 0.5}
         return {
@@ -370,6 +371,19 @@ def test_a_stopped_benchmark_goes_on_and_its_page_has_every_run(
     assert "other settings (minutes)" in capsys.readouterr().err
 
 
+def test_a_stopped_run_says_so_and_keeps_its_checkpoint(tmp_path, monkeypatch, capsys):
+    def run_of(*_, checkpoint, **__):
+        assert checkpoint.folder == tmp_path
+        assert checkpoint.run["settings"]["minutes"] == tasks.TASKS["copy"].minutes
+        raise checkpoints.Interrupted(15)
+
+    monkeypatch.setattr(command, "run_of", run_of)
+    out = tmp_path / "r.jsonl"
+    assert run_command("copy", "--checkpoints", tmp_path, "--out", out) == 143
+    assert "stopped by signal 15; --resume goes on." in capsys.readouterr().out
+    assert out.read_text("utf-8") == ""
+
+
 def test_babi_and_walks_have_tables_of_their_own(tmp_path, monkeypatch):
     made_up(monkeypatch)
     stories(monkeypatch)
@@ -398,6 +412,8 @@ def test_what_cannot_be_asked(capsys):
     assert "--tasks must be from 1 to 20. Received: [21]" in capsys.readouterr().err
     assert run_command("copy", "--minutes", 0) == 2
     assert "--minutes must be above 0. Received: 0.0" in capsys.readouterr().err
+    assert run_command("copy", "--resume") == 2
+    assert "--resume needs --checkpoints" in capsys.readouterr().err
     args = command.argparse.Namespace(
         **{"names": ["copy"], "model": "lstm", "links": 3, "seeds": [0], "tasks": []},
         minutes=None,

@@ -1,12 +1,22 @@
 """How the networks of the DNC benchmark are trained, lesson by lesson."""
 
 import json
+import os
+import signal
 
 import keras
 import numpy as np
 import pytest
 
-from keras_attention.benchmarks.dnc import networks, problems, tasks, training
+from keras_attention.benchmarks.dnc import (
+    checkpoints,
+    networks,
+    problems,
+    tasks,
+    training,
+    worlds,
+)
+from keras_attention.benchmarks.errors import UsageError
 from keras_attention.datasets import algorithms
 
 # Keras' torch backend hands arrays to NumPy in a way that newer NumPy deprecates.
@@ -179,7 +189,138 @@ def test_a_share_of_the_batches_is_of_earlier_lessons():
         batches.lesson, lengths = lesson, []
         for _ in range(60):
             x, _ = batches[0]
+            batches.epoch += 1
             lengths.append(int(x["answer_mask"].sum()))
         assert set(lengths) == expected
         if len(expected) == 3:
             assert 18 < lengths.count(3) < 42
+
+
+class Killed(checkpoints.Checkpoint):
+    """Receives a signal when it is asked for the given time whether it is due."""
+
+    def kill_at(self, times):
+        self.signals, self.left = checkpoints.Signals(), times
+        return self
+
+    def is_due(self):
+        self.left -= 1
+        if not self.left:
+            self.signals.received = signal.SIGTERM
+        return super().is_due()
+
+
+@needs_training
+def test_a_killed_run_goes_on_as_if_it_had_not_been(tmp_path):
+    # Three epochs of three groups of batches, one in the first lesson.
+    settings = {**SETTINGS, "steps": 20, "batch_size": 2, "bar": 0, "last_bar": 0}
+    run = {"task": "copy", "settings": settings}
+    problem = problems.Bits(algorithms.copy, [{"length": 1}, {"length": (1, 2)}])
+
+    def trained(seed, checkpoint=None):
+        model = networks.network(problem, "lstm", TINY, seed)
+        return model, training.train(
+            problem, model, settings, 0, 5, checkpoint=checkpoint
+        )
+
+    whole, expected = trained(0)
+    assert (expected["steps"], expected["solved"]) == (60, True)
+    # It is killed within an epoch, and at the end of one.
+    for seed, times, steps in ((0, 2, 16), (1, 4, 40)):
+        checkpoint = Killed(tmp_path, run, resume=seed > 0).kill_at(times)
+        with pytest.raises(checkpoints.Interrupted) as error:
+            trained(seed, checkpoint)
+        assert error.value.number == signal.SIGTERM
+        assert checkpoint._read()[0]["steps"] == steps
+    spent = checkpoint._read()[0]["cpu_seconds"]
+    checkpoint = checkpoints.Checkpoint(tmp_path, run, True)
+    model, found = trained(2, checkpoint)
+    assert found["cpu_seconds"] > spent > 0
+    assert found["steps"] == 60
+    for one, other in zip(model.variables, whole.variables, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-7)
+    for one, other in zip(found["history"], expected["history"], strict=True):
+        times = {"cpu_seconds": 0, "loss": 0}
+        assert {**one, **times} == {**other, **times}
+        assert one["loss"] == pytest.approx(other["loss"], abs=2e-5)
+    # A run that has ended is not trained again.
+    again, twice = trained(3, checkpoint)
+    assert {**twice, "seconds": 0} == {**found, "seconds": 0}
+    np.testing.assert_array_equal(again.get_weights()[0], model.get_weights()[0])
+
+
+@needs_training
+def test_random_numbers_go_on_from_a_checkpoint(tmp_path):
+    def network(seed):
+        keras.utils.set_random_seed(seed)
+        dropout = keras.layers.Dropout(0.5)
+        model = keras.Sequential([keras.Input((9,)), dropout, keras.layers.Dense(1)])
+        model.compile(keras.optimizers.Adam(), "mse")
+        return model
+
+    one, other = network(0), network(1)
+    data = np.ones((4, 9), "float32"), np.ones((4, 1), "float32")
+    one.train_on_batch(*data)
+    a_checkpoint(tmp_path, {}).save(one, {})
+    one.train_on_batch(*data)
+    a_checkpoint(tmp_path, {}).load(other)
+    other.train_on_batch(*data)
+    for a, b in zip(one.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def a_checkpoint(folder, settings, resume=True):
+    run = {"task": "copy", "seed": 3, "settings": settings}
+    return checkpoints.Checkpoint(folder, run, resume)
+
+
+@needs_training
+def test_damaged_and_foreign_checkpoints_are_refused(tmp_path):
+    model = networks.network(copies(length=1), "lstm", TINY, 0)
+    model.compile(keras.optimizers.Adam())
+    own = a_checkpoint(tmp_path / "new", {"rate": 1, "minutes": 2})
+    assert own.load(model) is None
+    own.save(model, {"steps": 7})
+    assert own.load(model) == {"steps": 7}
+    assert [path.name for path in own.folder.iterdir()] == ["copy-3.npz"]
+    with pytest.raises(UsageError, match="Add --resume to go on"):
+        a_checkpoint(own.folder, {"rate": 1, "minutes": 2}, resume=False).load(model)
+    with pytest.raises(UsageError, match=r"other settings \(rate\)"):
+        a_checkpoint(own.folder, {"rate": 2, "minutes": 2}).load(model)
+    other = networks.network(copies(length=1), "lstm", {**TINY, "units": 6}, 0)
+    other.compile(keras.optimizers.Adam())
+    with pytest.raises(UsageError, match="not those of this model"):
+        own.load(other)
+    content = own.path.read_bytes()
+    for damaged in (content[:-9], content[:200], b"", content.replace(b"array 1", b"")):
+        own.path.write_bytes(damaged)
+        with pytest.raises(UsageError, match="is damaged, or is no checkpoint"):
+            own.load(model)
+    middle = len(content) // 2
+    changed = bytes([content[middle] ^ 255])
+    own.path.write_bytes(content[:middle] + changed + content[middle + 1 :])
+    with pytest.raises(UsageError, match="is damaged"):
+        own.load(model)
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="cannot be used"):
+        a_checkpoint(tmp_path / "file", {}).check()
+
+
+def test_a_first_signal_is_remembered_and_a_second_has_its_effect():
+    before = [signal.getsignal(number) for number in checkpoints.SIGNALS]
+    with checkpoints.Signals() as signals:
+        assert signals.received is None
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert signals.received == signal.SIGTERM
+        assert [signal.getsignal(n) for n in checkpoints.SIGNALS] == before
+
+
+def test_puzzles_of_a_resumed_run_are_those_of_the_whole_run():
+    lessons = [{"goals": 1, "blocks": 3, "constraints": 1, "depth": 1}] * 2
+    whole, resumed = worlds.Puzzles(lessons), worlds.Puzzles(lessons)
+    for number in range(2):
+        whole.draw(lessons[0], 4, [0, number], "train")
+    resumed.restore(json.loads(json.dumps(whole.state())))
+    one, other = (p.draw(lessons[0], 4, [0, 2], "train") for p in (whole, resumed))
+    assert one["puzzles"] == other["puzzles"]
+    assert len(resumed._seen[0]) == 12

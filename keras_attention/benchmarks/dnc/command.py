@@ -6,13 +6,18 @@
     python -m keras_attention.benchmarks dnc --out runs.jsonl --page dnc.md
 
 Each finished run adds a line to the file given by `--out`. Repeat the command to
-resume. Without a task, the command trains nothing. It writes the results and their page
-from the runs in the file.
+resume. With `--checkpoints DIR`, an unfinished run writes a checkpoint every few
+minutes of CPU time, and when it receives SIGTERM or SIGINT. The same command with
+`--resume` continues it. The CPU time of all parts of a run counts together.
+
+Without a task, the command trains nothing. It writes the results and their page from
+the runs in the file.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import pathlib
 from collections.abc import Iterator
@@ -21,6 +26,7 @@ from typing import Any, NamedTuple
 import keras
 
 from keras_attention.benchmarks.dnc import report
+from keras_attention.benchmarks.dnc.checkpoints import Checkpoint, Interrupted, Signals
 from keras_attention.benchmarks.dnc.networks import MODELS
 from keras_attention.benchmarks.dnc.tasks import STORIES, TASKS, Task
 from keras_attention.benchmarks.dnc.training import run_of
@@ -60,27 +66,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--tasks", type=int, nargs="+", default=[1, 2, 4, 6, 15], help="of bAbI")
     add("--out", type=pathlib.Path, help="runs as they end, and to go on from")
+    add("--checkpoints", type=pathlib.Path, metavar="DIR", help="of unfinished runs")
+    add("--resume", action="store_true", help="continue from the checkpoints")
     add("--json", type=pathlib.Path, help="where to write the results")
     add("--page", type=pathlib.Path, help="where to write them as a page")
     add("--verbose", action="store_true", help="a line each time it is validated")
 
 
 def main(args: argparse.Namespace) -> int:
-    """Performs the missing runs, prints them and writes the results."""
+    """Performs the missing runs, prints them and writes the results.
+
+    Returns 0, or 128 plus the number of the signal that stopped a run.
+    """
     unknown = [task for task in args.tasks if task not in babi.TASKS]
     if unknown:
         raise UsageError(f"--tasks must be from 1 to 20. Received: {unknown}")
     if args.minutes is not None and not args.minutes > 0:
         raise UsageError(f"--minutes must be above 0. Received: {args.minutes}")
+    if args.resume and args.checkpoints is None:
+        raise UsageError("--resume needs --checkpoints, the folder of the checkpoints.")
     store = opened(args.out, NEEDED)
     # Look up all runs first, so that errors appear at once.
     jobs = list(jobs_of(args))
     found = [store.done(job.wanted["task"], job.settings, **job.wanted) for job in jobs]
-    for job, run in zip(jobs, found):
-        if run is None:
-            run = _do(store, job, args.verbose)
-        print(report.line(run), flush=True)
-        _write(args, store.runs)
+    with Signals() if args.checkpoints else contextlib.nullcontext() as signals:
+        for job, run in zip(jobs, found):
+            if run is None:
+                try:
+                    run = _do(store, job, args, signals)
+                except Interrupted as stopped:
+                    print(f"{stopped}; --resume goes on.", flush=True)
+                    return 128 + stopped.number
+            print(report.line(run), flush=True)
+            _write(args, store.runs)
     if not jobs:
         _write(args, store.runs)
     return 0
@@ -123,9 +141,16 @@ def _links(text: str) -> bool | int:
     return int(text)
 
 
-def _do(store: Store, job: Job, verbose: bool) -> Run:
+def _do(
+    store: Store, job: Job, args: argparse.Namespace, signals: Signals | None
+) -> Run:
     wanted, settings = job.wanted, job.settings
-    progress = (lambda entry: print(entry, flush=True)) if verbose else None
+    progress = (lambda entry: print(entry, flush=True)) if args.verbose else None
+    checkpoint = None
+    if args.checkpoints is not None:
+        run = {**wanted, "settings": settings}
+        checkpoint = Checkpoint(args.checkpoints, run, args.resume, signals)
+        checkpoint.check()
     try:
         result = run_of(
             job.task.problem(),
@@ -134,6 +159,7 @@ def _do(store: Store, job: Job, verbose: bool) -> Run:
             wanted["seed"],
             larger=job.task.larger if wanted["model"] == "dnc" else None,
             progress=progress,
+            checkpoint=checkpoint,
         )
     except DataNotFoundError as error:
         raise UsageError(str(error)) from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import keras
 import numpy as np
@@ -52,6 +52,17 @@ class Problem(Protocol):
         self, model: keras.Model, data: Any, batch_size: int = 64
     ) -> dict[str, float]:
         """Returns scores from 0 to 1. The first score decides when a lesson ends."""
+
+
+@runtime_checkable
+class Remembers(Protocol):
+    """A problem whose next draws depend on what has happened before."""
+
+    def state(self) -> Any:
+        """Returns what the next draws depend on, as JSON values."""
+
+    def restore(self, state: Any) -> None:
+        """Restores the output of `state`."""
 
 
 class Bits:

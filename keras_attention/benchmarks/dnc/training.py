@@ -7,82 +7,13 @@ import time
 from typing import Any
 
 import keras
-import numpy as np
 
-from keras_attention.benchmarks.batches import differ_first
+from keras_attention.benchmarks.dnc.checkpoints import Checkpoint, Saves
+from keras_attention.benchmarks.dnc.fresh import POOL, Fresh
 from keras_attention.benchmarks.dnc.networks import network
-from keras_attention.benchmarks.dnc.problems import Problem, resized
+from keras_attention.benchmarks.dnc.problems import Problem, Remembers
 
-NETWORK_INPUTS = ("inputs", "answer_mask", "targets")
 LEAST_RATE = 0.05  # the rate decays to this share of a lesson's learning rate
-POOL = 8  # number of batches that are generated together and sorted by length
-
-
-class Fresh(keras.utils.PyDataset):
-    """Batches of new sequences of a lesson.
-
-    Sequences are generated for several batches at once and sorted by length. They are
-    padded to a multiple of `rounding`, since a backend may compile for each number of
-    steps.
-
-    Args:
-        problem: generates the sequences.
-        steps: number of batches per epoch.
-        batch_size: B.
-        rounding: sequence lengths are padded to a multiple of this number.
-        seed: the seed of all random numbers.
-        earlier: the share of the sequences that come from a random earlier lesson. They
-            are generated for `POOL` batches at once.
-
-    Attributes:
-        lesson: the current lesson, from 0. It may change between two epochs.
-    """
-
-    def __init__(
-        self,
-        problem: Problem,
-        steps: int,
-        batch_size: int,
-        rounding: int,
-        seed: int,
-        earlier: float = 0.0,
-    ) -> None:
-        super().__init__()
-        self.problem, self.steps, self.batch_size = problem, steps, batch_size
-        self.rounding, self.seed, self.earlier = rounding, seed, earlier
-        self.lesson, self.num_sampled = 0, 0
-        self.batches: list[dict[str, np.ndarray]] = []
-
-    def __len__(self) -> int:
-        return self.steps
-
-    def __getitem__(self, index: int) -> Any:
-        if index % POOL == 0:
-            self._draw()
-        batch = self.batches[index % POOL]
-        return {name: batch[name] for name in ("inputs", "answer_mask")}, batch[
-            "targets"
-        ]
-
-    def _draw(self) -> None:
-        problem, size = self.problem, self.batch_size
-        seed = [self.seed, self.num_sampled]
-        random = np.random.default_rng(seed)
-        lesson = self.lesson
-        if lesson and random.random() < self.earlier:
-            lesson = int(random.integers(lesson))
-        data = problem.draw(problem.lessons[lesson], POOL * size, seed, "train")
-        self.num_sampled += 1
-        order = np.argsort(data["lengths"], kind="stable")
-        self.batches = []
-        for rows in np.split(order, POOL):
-            longest = int(data["lengths"][rows].max())
-            steps = -(-longest // self.rounding) * self.rounding
-            self.batches.append(
-                {name: resized(data[name][rows], steps) for name in NETWORK_INPUTS}
-            )
-        random.shuffle(self.batches)
-        differ_first(self.batches, lambda batch: batch["targets"].shape[1])
 
 
 class Lessons(keras.callbacks.Callback):
@@ -109,16 +40,20 @@ class Lessons(keras.callbacks.Callback):
         self.cpu_seconds = 60 * minutes
         self.history: list[dict[str, float]] = []
         self.steps, self.reached, self.solved = 0, 0, False
+        # The mean loss of the epoch before the run was resumed, and the steps since.
+        self.loss_before, self.since = 0.0, 0
         self.start, self.cpu_start = time.perf_counter(), time.process_time()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        self.steps += 1
+        self.steps, self.since = self.steps + 1, self.since + 1
         if time.process_time() - self.cpu_start > self.cpu_seconds:
             self.model.stop_training = True
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         settings, problem = self.settings, self.batches.problem
         lesson = self.batches.lesson
+        loss = self._loss(float(logs["loss"]))
+        self.batches.epoch, self.batches.skipped = self.batches.epoch + 1, 0
         last = lesson == len(problem.lessons) - 1
         scores = self._scores(problem.lessons[lesson])
         passed = next(iter(scores.values())) >= self._bar(lesson)
@@ -131,7 +66,7 @@ class Lessons(keras.callbacks.Callback):
                 "cpu_seconds": round(time.process_time() - self.cpu_start, 1),
                 "steps": self.steps,
                 "lesson": lesson + 1,
-                "loss": round(float(logs["loss"]), 5),
+                "loss": round(loss, 5),
                 **{name: round(score, 4) for name, score in scores.items()},
             }
         )
@@ -149,6 +84,7 @@ class Lessons(keras.callbacks.Callback):
         return float(self.settings["last_bar" if last else "bar"])
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self.since = 0
         self.model.optimizer.learning_rate = self._rate()
 
     def _go_on(self) -> None:
@@ -162,6 +98,50 @@ class Lessons(keras.callbacks.Callback):
         if falls < 1:
             rate *= min(max((1 - self._used()) / (1 - falls), LEAST_RATE), 1)
         return float(rate)
+
+    def _loss(self, loss: float) -> float:
+        """Returns the mean loss of the whole epoch so far, also of a resumed one."""
+        before, since = self.batches.skipped, self.since
+        if not before:
+            return loss
+        return (before * self.loss_before + since * loss) / (before + since)
+
+    def state(self, loss: float | None = None) -> dict[str, Any]:
+        """Returns the state of the run, for its checkpoint.
+
+        Args:
+            loss: the mean loss of the epoch since it was started or resumed; None
+                between two epochs.
+        """
+        batches = self.batches
+        state = {
+            "ended": False,
+            "cpu_seconds": time.process_time() - self.cpu_start,
+            "seconds": time.perf_counter() - self.start,
+            "steps": self.steps,
+            "epoch": batches.epoch,
+            "skipped": 0 if loss is None else batches.skipped + self.since,
+            "loss_before": 0.0 if loss is None else self._loss(loss),
+            "lesson": batches.lesson,
+            "reached": self.reached,
+            "solved": self.solved,
+            "history": self.history,
+        }
+        if isinstance(batches.problem, Remembers):
+            state["problem"] = batches.problem.state()
+        return state
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restores the state. The CPU time of all parts of the run counts together."""
+        batches = self.batches
+        self.cpu_start = time.process_time() - state["cpu_seconds"]
+        self.start = time.perf_counter() - state["seconds"]
+        batches.epoch, batches.skipped = state["epoch"], state["skipped"]
+        batches.lesson = state["lesson"]
+        for name in ("steps", "loss_before", "reached", "solved", "history"):
+            setattr(self, name, state[name])
+        if isinstance(batches.problem, Remembers):
+            batches.problem.restore(state["problem"])
 
     def _used(self) -> float:
         """Returns the share of the CPU time that is used up."""
@@ -181,6 +161,7 @@ def train(
     seed: int,
     minutes: float,
     progress: Any = None,
+    checkpoint: Checkpoint | None = None,
 ) -> dict[str, Any]:
     """Trains `model` until it passes the last lesson or runs out of time.
 
@@ -191,6 +172,7 @@ def train(
         seed: the seed of all random numbers.
         minutes: the maximum CPU time, including compilation and validation.
         progress: a function that is called with each entry of the history, or None.
+        checkpoint: where the run is stored and resumed from, or None.
 
     Returns:
         `seconds`, `cpu_seconds`, `steps`, `lesson` (from 1), `of_lessons`, `solved` and
@@ -210,9 +192,22 @@ def train(
     told = keras.callbacks.LambdaCallback(
         on_epoch_end=lambda epoch, logs: progress and progress(lessons.history[-1])
     )
-    model.fit(
-        batches, epochs=10**6, verbose=0, shuffle=False, callbacks=[lessons, told]
-    )
+    used = [lessons, told]
+    state = None
+    if checkpoint is not None:
+        state = checkpoint.load(model)
+        used.append(Saves(checkpoint, POOL, lessons.state))
+    if state is not None:
+        lessons.restore(state)
+    how = {"verbose": 0, "shuffle": False, "callbacks": used}
+    ended = state is not None and state["ended"]
+    if not ended and batches.skipped:  # the rest of an interrupted epoch
+        model.fit(batches, epochs=1, **how)
+        ended = model.stop_training
+    if not ended:
+        model.fit(batches, epochs=10**6, **how)
+    if checkpoint is not None:
+        checkpoint.save(model, {**lessons.state(), "ended": True})
     return {
         "seconds": round(time.perf_counter() - lessons.start, 1),
         "cpu_seconds": round(time.process_time() - lessons.cpu_start, 1),
@@ -231,6 +226,7 @@ def run_of(
     seed: int,
     larger: int | None = None,
     progress: Any = None,
+    checkpoint: Checkpoint | None = None,
 ) -> dict[str, Any]:
     """Creates and trains a network. Tests it on new sequences.
 
@@ -241,6 +237,7 @@ def run_of(
         seed: the seed of the weights and all random numbers.
         larger: a larger number of memory slots for a second test, or None.
         progress: see `train`.
+        checkpoint: see `train`.
 
     Returns:
         The output of `train`; `weights`, the number of weights; `tests`, the scores of
@@ -248,14 +245,17 @@ def run_of(
     """
     made = network(problem, model, settings["network"], seed)
     training = settings["training"]
-    result = train(problem, made, training, seed, settings["minutes"], progress)
+    minutes = settings["minutes"]
+    result = train(problem, made, training, seed, minutes, progress, checkpoint)
     result["weights"] = made.count_params()
     result["tests"] = tested(problem, made, seed, training["tested"], 64)
     if larger is not None:
         result["tests"] |= tested_larger(problem, made, larger, seed, training, "")
     if larger is not None and "grown" in training:
-        left = settings["minutes"] - result["cpu_seconds"] / 60
-        made, result["grown"] = grown(problem, made, training, seed, left, progress)
+        left = minutes - result["cpu_seconds"] / 60
+        made, result["grown"] = grown(
+            problem, made, training, seed, left, progress, checkpoint
+        )
         result["tests"] |= tested_larger(
             problem, made, larger, seed, training, " after growing"
         )
@@ -283,6 +283,7 @@ def grown(
     seed: int,
     minutes: float,
     progress: Any = None,
+    checkpoint: Checkpoint | None = None,
 ) -> tuple[Any, list[dict[str, Any]]]:
     """Continues the last lesson with increasing numbers of memory slots.
 
@@ -295,6 +296,7 @@ def grown(
         seed: the seed of all random numbers.
         minutes: the remaining CPU time.
         progress: see `train`.
+        checkpoint: see `train`.
 
     Returns:
         The network with the last number of slots, and the output of `train` for each
@@ -312,7 +314,8 @@ def grown(
     for slots in training["grown"] if minutes > 0 else ():
         model = model.resized(slots)
         # Another seed gives new sequences.
-        result = train(last, model, settings, seed + slots, minutes, progress)
+        phase = checkpoint and checkpoint.phase(f"{slots} slots")
+        result = train(last, model, settings, seed + slots, minutes, progress, phase)
         minutes -= result["cpu_seconds"] / 60
         results.append({"slots": slots, **result})
         if minutes <= 0 or not result["solved"]:

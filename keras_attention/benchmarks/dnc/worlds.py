@@ -132,6 +132,7 @@ class Puzzles:
             from_logits=True
         )
         self._seen: dict[int, list[blocks.Puzzle]] = {}
+        self._sampled: list[tuple[int, int, Seed]] = []
 
     def draw(self, lesson: Lesson, count: int, seed: Seed, part: str) -> Any:
         """Generates puzzles. Puzzles of validation and test are never in training."""
@@ -140,12 +141,31 @@ class Puzzles:
             return self._arrays(
                 blocks.draw_puzzles(count, **lesson, split="test", seed=seed)
             )
-        seen = self._seen.setdefault(self.lessons.index(lesson), [])
+        number = self.lessons.index(lesson)
+        seen = self._seen.setdefault(number, [])
         fresh = max(count // FRESH, min(count, 8 * count - len(seen)))
-        seen += blocks.draw_puzzles(fresh, **lesson, split="train", seed=seed)
+        self._add(number, fresh, seed)
         random = np.random.default_rng(seed)
         rows = random.integers(0, len(seen), count)
         return self._arrays([_retold(seen[row], random) for row in rows])
+
+    def _add(self, number: int, fresh: int, seed: Seed) -> None:
+        """Generates training puzzles of a lesson, to be used several times."""
+        lesson = self.lessons[number]
+        self._seen.setdefault(number, []).extend(
+            blocks.draw_puzzles(fresh, **lesson, split="train", seed=seed)
+        )
+        self._sampled.append((number, fresh, seed))
+
+    def state(self) -> Any:
+        """Returns the lesson, number and seed of all generated training puzzles."""
+        return self._sampled
+
+    def restore(self, state: Any) -> None:
+        """Generates the same training puzzles again."""
+        self._seen, self._sampled = {}, []
+        for number, fresh, seed in state:
+            self._add(number, fresh, seed)
 
     def _arrays(self, puzzles: list[blocks.Puzzle]) -> Any:
         return {**blocks.vectorize(puzzles), "puzzles": puzzles}
