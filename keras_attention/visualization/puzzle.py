@@ -73,7 +73,7 @@ def plot_puzzle(
     ```
     """
     _check_boards(boards)
-    if not 1 <= len(constraints):
+    if not constraints:
         raise ValueError("`constraints` must hold at least one. Received: none")
     writes = _check_shares("writes", writes, (len(constraints), None))
     reads = _check_shares("reads", reads, (len(boards), len(constraints)))
@@ -113,7 +113,11 @@ def plot_puzzle(
         )
     _draw_map(add(label, top, slots, rows), writes, "Oranges")
     figure.text(
-        label / width, 1 - (top - 0.08) / height, "slots written to", size=9, va="bottom"
+        label / width,
+        1 - (top - 0.08) / height,
+        "slots written to",
+        size=9,
+        va="bottom",
     )
     _draw_labels(figure, constraints, marked, label - 0.08, top, width, height)
     for n, board in enumerate(boards):

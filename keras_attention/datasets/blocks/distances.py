@@ -50,7 +50,7 @@ def _permutations(blocks: int) -> np.ndarray:
 
 @functools.cache
 def _from_shapes(blocks: int) -> np.ndarray:
-    """Returns the distances from the first board of each shape to all boards, (H, S)."""
+    """Returns the distances (H, S) from the first board of each shape."""
     boards, number = all_boards(blocks), len(_permutations(blocks))
     firsts = range(0, len(boards.boards), number)
     goal = np.zeros((len(firsts), len(boards.boards)), bool)

@@ -15,7 +15,6 @@ from keras_attention.datasets.blocks.boards import (
     MOST_BLOCKS,
     MOVES,
     PASS,
-    SIZE,
     Board,
     all_boards,
 )
@@ -139,9 +138,10 @@ class Game:
             ValueError: other actions, or another number of them.
         """
         actions = np.asarray(actions)
-        if actions.shape != self.boards.shape or not np.isin(
-            actions, range(ACTIONS)
-        ).all():
+        if (
+            actions.shape != self.boards.shape
+            or not np.isin(actions, range(ACTIONS)).all()
+        ):
             raise ValueError(
                 f"`actions` must be {len(self.boards)} numbers from 0 to {PASS}. "
                 f"Received: actions={actions!r}"

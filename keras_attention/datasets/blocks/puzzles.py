@@ -122,23 +122,46 @@ def renamed(puzzle: Puzzle, seed: Seed = 0) -> Puzzle:
         renamed(puzzle, seed=1).moves == puzzle.moves  # True
         ```
     """
-    random = np.random.default_rng(seed)
-    number = [0, *(1 + random.permutation(sum(map(len, puzzle.board)))).tolist()]
-    puzzle = _renumbered(puzzle, number)
-    letters = [
-        LETTERS[i] for i in random.choice(len(LETTERS), len(puzzle.goals), False)
-    ]
-    letter = dict(zip(puzzle.goals, letters, strict=True))
+    return renamed_together([puzzle], seed)[0]
+
+
+def renamed_together(puzzles: Sequence[Puzzle], seed: Seed = 0) -> list[Puzzle]:
+    """Rewords puzzles that differ only in the requested goal, all in the same way.
+
+    Args:
+        puzzles: At least one puzzle. Their boards and goals must be the same.
+        seed: A seed of `numpy.random.default_rng`, or a generator.
+
+    Returns:
+        The puzzles, see `renamed`.
+
+    Raises:
+        ValueError: no puzzles, or other boards or goals.
+    """
+    if not puzzles or any(
+        (one.board, one.goals) != (puzzles[0].board, puzzles[0].goals)
+        for one in puzzles
+    ):
+        raise ValueError(
+            "`puzzles` must hold puzzles with the same board and goals. "
+            f"Received: {puzzles=}"
+        )
+    random, first = np.random.default_rng(seed), puzzles[0]
+    number = [0, *(1 + random.permutation(sum(map(len, first.board)))).tolist()]
+    first = _renumbered(first, number)
+    letters = [LETTERS[i] for i in random.choice(len(LETTERS), len(first.goals), False)]
+    letter = dict(zip(first.goals, letters, strict=True))
 
     def told(constraint: Constraint) -> Constraint:
         return _said(fact_of(constraint), bool(random.integers(2)))
 
-    goals = [*puzzle.goals]
-    random.shuffle(goals)
-    return puzzle._replace(
-        goals={letter[goal]: tuple(map(told, puzzle.goals[goal])) for goal in goals},
-        asked=letter[puzzle.asked],
-    )
+    order = [*first.goals]
+    random.shuffle(order)
+    goals = {letter[goal]: tuple(map(told, first.goals[goal])) for goal in order}
+    return [
+        Puzzle(first.board, goals, letter[puzzle.asked], puzzle.moves)
+        for puzzle in puzzles
+    ]
 
 
 def numbered_by_place(puzzle: Puzzle) -> Puzzle:
@@ -324,6 +347,7 @@ def _said(fact: Fact, turned: bool) -> Constraint:
 
 
 def fact_of(constraint: Constraint) -> Fact:
+    """Returns the fact that a constraint states, whichever block comes first."""
     first, relation, second = constraint
     kind, turned = divmod(RELATIONS.index(relation), 2)
     return Fact(kind, second, first) if turned else Fact(kind, first, second)

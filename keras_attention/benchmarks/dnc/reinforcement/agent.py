@@ -36,6 +36,7 @@ class Agent(NamedTuple):
             the next state, a list of tensors.
         trunk: the recurrent layer, a `DNC` or an LSTM.
         encoder: the layers before it.
+        head: the layers after it.
     """
 
     learner: keras.Model
@@ -43,6 +44,7 @@ class Agent(NamedTuple):
     player: keras.Model
     trunk: Any
     encoder: keras.Model
+    head: keras.Model
 
 
 class Merged(keras.layers.Layer):
@@ -69,14 +71,12 @@ class Split(keras.layers.Layer):
         return (None, self.episodes, *input_shape[1:])
 
 
-def agent(
-    model: str, arguments: dict[str, Any], seed: int, episodes: int = 8
-) -> Agent:
+def agent(model: str, arguments: dict[str, Any], seed: int, episodes: int = 8) -> Agent:
     """Creates an agent with new weights.
 
-    Letters and constraints are embedded separately. The trunk is a
-    `DNC` with a feedforward controller, so all it remembers is in its memory, or an
-    LSTM. The head is a perceptron that reads the trunk's output and the board.
+    Letters and constraints are embedded separately. The trunk is a `DNC` with a
+    feedforward controller, so all it remembers is in its memory, or an LSTM. The head
+    is a perceptron that reads the trunk's output and the board.
 
     Args:
         model: one of `MODELS`.
@@ -106,7 +106,8 @@ def agent(
         trunk = _lstm(dnc, encoder, arguments["head"])
     made = _models(encoder, trunk, arguments["head"], episodes)
     if model == "dnc" and arguments["lookup"]:
-        start_as_lookup(cell, arguments["hidden"], arguments["letter_width"])
+        first = made.head.get_layer("head_0")
+        start_as_lookup(cell, first, arguments["letter_width"])
     return made
 
 
@@ -208,4 +209,5 @@ def _models(
         keras.Model([inputs, *before], [scored(output, inputs)[:, 0], *after]),
         trunk,
         encoder,
+        head,
     )

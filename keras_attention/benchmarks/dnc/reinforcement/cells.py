@@ -17,7 +17,7 @@ from keras_attention.kernels.memory_step.interface import interface_widths
 # The initial biases of parts of the interface: sharp lookups, gates that write to free
 # slots and do not free them, and reads by content.
 BIASES = {
-    "read_strengths": 6.0,
+    "read_strengths": 8.0,
     # Even little of the first word in every slot would make all slots similar to it.
     "allocation_gate": 8.0,
     "write_gate": 3.0,
@@ -68,20 +68,23 @@ class FeedforwardCell(keras.layers.Layer):
         return {**super().get_config(), **sizes}
 
 
-def start_as_lookup(cell: layers.DNCCell, hidden: int, letter_width: int) -> None:
+def start_as_lookup(
+    cell: layers.DNCCell, head: keras.layers.Dense, letter_width: int
+) -> None:
     """Sets initial weights with which reads find what was written with a letter.
 
     The first elements of a written word start as the letter of the constraint, and
     those of the read keys as the letter of the question. A read then finds the slots
     that were written with the letter of the question. The other elements of a word are
     a random function of the constraint. Constraints are written to free slots, and the
-    go cue closes the write gate. All
-    weights remain trainable. Trockman & Kolter (2023) start the queries and keys of
+    go cue closes the write gate. Letters have no other effect at first. All weights
+    remain trainable. Trockman & Kolter (2023) start the queries and keys of
     Transformers in a similar way.
 
     Args:
         cell: a built cell with a `FeedforwardCell`.
-        hidden: the number of hidden units of the controller.
+        head: the layer after the cell. Its inputs begin with the hidden units of the
+            controller and the read vectors.
         letter_width: the width of the embedded letters, the first parts of x: that of
             the constraint, then that of the question. The last element of the bypassed
             part of x is the go cue.
@@ -93,6 +96,7 @@ def start_as_lookup(cell: layers.DNCCell, hidden: int, letter_width: int) -> Non
         at[name] = slice(start, start + width)
         start += width
     kernel, bias = (np.array(w) for w in cell.interface.get_weights())
+    hidden = cell.cell.units
     stated = slice(hidden, hidden + letter_width)
     asked = slice(stated.stop, stated.stop + letter_width)
     words = at["read_strengths"].start  # the keys and the values come first
@@ -113,3 +117,12 @@ def start_as_lookup(cell: layers.DNCCell, hidden: int, letter_width: int) -> Non
         modes = bias[at["modes"]].reshape(cell.read_heads, -1)
         modes[:, cell.write_heads] = CONTENT
     cell.interface.set_weights([kernel, bias])
+    read = np.arange(cell.read_width).reshape(cell.read_heads, -1)[:, :letter_width]
+    unused = {
+        cell.cell.dense: [*range(2 * letter_width), *(cell.cell.bypass + read).flat],
+        head: [*(hidden + read).flat],
+    }
+    for layer, rows in unused.items():
+        kernel, bias = (np.array(w) for w in layer.get_weights())
+        kernel[rows] = 0
+        layer.set_weights([kernel, bias])

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_attention.benchmarks.dnc.problems import resized
 from keras_attention.benchmarks.dnc.reinforcement.agent import Agent
 from keras_attention.datasets import blocks
 from keras_attention.datasets.blocks.game import Game, Rewards
@@ -52,26 +51,24 @@ class Rollout(NamedTuple):
 
 def description(
     puzzles: Sequence[blocks.Puzzle], rounding: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Encodes the constraints and the questions.
+) -> tuple[np.ndarray, np.ndarray]:
+    """Encodes the constraints as `blocks.vectorize` does.
 
     Args:
-        puzzles: N puzzles.
+        puzzles: B puzzles.
         rounding: T' is a multiple of this number.
 
     Returns:
-        The constraints (N, T', D), their mask (N, T') and the questions (N, D). The
-        rows are those of `blocks.vectorize`.
+        The constraints (B, T', D) and their mask (B, T').
     """
-    lengths = np.array([told(puzzle) for puzzle in puzzles])
-    data = np.zeros((len(puzzles), lengths.max(), blocks.INPUTS), np.float32)
+    lengths = np.array([told(puzzle) for puzzle in puzzles]) - 1
+    # One row more than needed: `tell` also writes the question.
+    steps = -(-int(lengths.max()) // rounding) * rounding
+    data = np.zeros((len(puzzles), steps + 1, blocks.INPUTS), np.float32)
     for rows, puzzle in zip(data, puzzles, strict=True):
         tell(puzzle, rows)
-    questions = data[np.arange(len(puzzles)), lengths - 1]
-    mask = np.arange(lengths.max()) < lengths[:, None] - 1
-    steps = -(-int(lengths.max() - 1) // rounding) * rounding
-    constraints = np.where(mask[..., None], data, 0)
-    return resized(constraints, steps), resized(mask, steps), questions
+    mask = np.arange(steps) < lengths[:, None]
+    return np.where(mask[..., None], data[:, :-1], 0), mask
 
 
 def play(
@@ -98,16 +95,18 @@ def play(
     """
     episodes = len(puzzles[0])
     flat = [puzzle for row in puzzles for puzzle in row]
-    constraints, mask, _ = description([row[0] for row in puzzles], rounding[0])
-    _, _, questions = description(flat, 1)
+    constraints, mask = description([row[0] for row in puzzles], rounding[0])
     state = agent.reader.predict_on_batch({"told": constraints, "told_mask": mask})
     state = [np.repeat(x, episodes, axis=0) for x in _listed(state)]
     game = Game(flat, extra, rewards)
-    letters = questions[:, : len(LETTERS)]
+    letters = np.zeros((len(flat), len(LETTERS)), np.float32)
+    asked = [LETTERS.index(puzzle.asked) for puzzle in flat]
+    letters[np.arange(len(flat)), asked] = 1
     steps = -(-(int(game.most.max()) + 1) // rounding[1]) * rounding[1]
     data = _empty(len(flat), steps)
-    played = np.zeros((len(flat), steps, questions.shape[1]), np.float32)
-    played[:, 0] = questions
+    played = np.zeros((len(flat), steps, blocks.INPUTS), np.float32)
+    played[:, 0] = game.observe()
+    played[:, 0, : len(LETTERS)] = letters
     _, *state = agent.player.predict_on_batch([played[:, :1], *state])
     for step in range(1, steps):
         going = ~game.ended

@@ -11,7 +11,11 @@ from typing import Any
 import numpy as np
 
 from keras_attention.datasets import blocks
-from keras_attention.datasets.blocks.puzzles import asking, numbered_by_place
+from keras_attention.datasets.blocks.puzzles import (
+    asking,
+    numbered_by_place,
+    renamed_together,
+)
 
 Lesson = Sequence[Mapping[str, Any]]
 FRESH = 8  # one puzzle in eight is new, the others are renamed
@@ -65,8 +69,7 @@ class Puzzles:
 
     def _renamed(self, puzzles: list[blocks.Puzzle]) -> list[blocks.Puzzle]:
         while True:
-            seed = int(self._random.integers(2**31))
-            asked = [blocks.renamed(puzzle, seed) for puzzle in puzzles]
+            asked = renamed_together(puzzles, self._random)
             if not any(map(blocks.is_of_the_test, asked)):
                 return asked
 
@@ -86,3 +89,34 @@ LESSONS: list[list[dict[str, Any]]] = [
     _kinds(4, 3, goals=(1, 4), blocks=(5, 6)),
     _kinds(6, 4, goals=(1, 4), blocks=6),
 ]
+NETWORK: dict[str, Any] = {
+    "letter_width": 24,
+    "features": 96,
+    "hidden": 64,
+    "head": [384, 192],
+    "lookup": True,
+    "memory_slots": 24,
+    "word_width": 64,
+    "read_heads": 2,
+}
+TRAINING: dict[str, Any] = {
+    "puzzles": 32,
+    "episodes": 8,
+    "minibatch": 16,
+    "passes": 3,
+    "rate": 1e-3,
+    "last_rate": 0.1,
+    "clipnorm": 1.0,
+    "entropy": 0.01,
+    "value": 0.5,
+    "clip": 0.2,
+    "decay": 0.9,
+    "bar": 0.75,
+    "recent": 8,
+    "latest": 0.12,
+    "earlier": 0.1,
+    "extra": 4,
+    "rounding": [24, 8],
+    "by_place": True,
+    "reported": 20,
+}

@@ -5,8 +5,6 @@ Shapes: B puzzles, K episodes per puzzle, N = B K episodes, T steps.
 
 from __future__ import annotations
 
-import json
-import pathlib
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +12,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_attention.benchmarks.dnc.checkpoints import Checkpoint
 from keras_attention.benchmarks.dnc.reinforcement.agent import Agent
 from keras_attention.benchmarks.dnc.reinforcement.ppo import (
     PACKED,
@@ -23,11 +22,10 @@ from keras_attention.benchmarks.dnc.reinforcement.ppo import (
 from keras_attention.benchmarks.dnc.reinforcement.rollouts import Rollout, play
 from keras_attention.benchmarks.dnc.reinforcement.tasks import Lesson, Puzzles
 
-
 # The share of all actions that the learner must see. Few episodes are much longer than
 # the others; their last actions would make all sequences longer.
 COVERED = 0.9
-SAVED = 60  # seconds between two checkpoints
+STATE = ("lesson", "iterations", "episodes", "actions", "used", "recent", "history")
 
 
 class Trainer:
@@ -42,15 +40,15 @@ class Trainer:
         lessons: the lessons, from the easiest one.
         settings: `puzzles`, B of an iteration; `episodes`, K; `minibatch`, B of a
             training step; `passes` over each iteration's episodes; `rate` of Adam;
-            `last_rate`, the share of it at the end; `clipnorm`; `entropy`,
-            `last_entropy`, its value at the end; `value`, `clip` and `decay`, see
-            `PolicyLoss` and `estimates`; `bar`, the threshold; `recent`, the number of
-            averaged iterations; `latest`, the share of the whole time after which a lesson
-            ends in any case; `earlier`, the share of puzzles from earlier lessons;
-            `extra`, the allowed extra moves; and `rounding` of the lengths.
+            `last_rate`, the share of it at the end; `clipnorm`; `entropy`, `value` and
+            `clip`, see `PolicyLoss`; `decay`, see `estimates`; `bar`, the threshold;
+            `recent`, the number of averaged iterations; `latest`, the share of the
+            whole time after which a lesson ends in any case; `earlier`, the share of
+            puzzles from earlier lessons; `extra`, the allowed extra moves; `rounding`
+            of the lengths; `by_place`, see `Puzzles`; and `reported`, the iterations
+            per entry of the history.
         seed: the seed of the puzzles and the actions.
-        minutes: the CPU time of the whole run; the learning rate and the entropy bonus
-            decay linearly over it.
+        minutes: the CPU time of the whole run; the learning rate decays linearly.
     """
 
     def __init__(
@@ -68,9 +66,6 @@ class Trainer:
         self.recent: list[float] = []
         self.history: list[dict[str, Any]] = []
         self._puzzles: dict[int, Puzzles] = {}
-        self.entropy = keras.Variable(
-            settings["entropy"], trainable=False, dtype="float32", name="entropy"
-        )
         self._optimizer = keras.optimizers.Adam(
             settings["rate"], global_clipnorm=settings["clipnorm"]
         )
@@ -80,18 +75,18 @@ class Trainer:
     def train(
         self,
         seconds: float,
-        folder: pathlib.Path | None = None,
+        checkpoint: Checkpoint | None = None,
         progress: Any = None,
     ) -> bool:
         """Trains for so many seconds; returns whether the run is complete.
 
         Args:
             seconds: the wall-clock time of this call.
-            folder: where to save a checkpoint every minute and at the end, or None.
+            checkpoint: written when it is due and at the end, or None.
             progress: a function that is called with each entry of the history, or None.
         """
         start, before = time.process_time(), self.used
-        begun = saved = time.perf_counter()
+        begun = time.perf_counter()
         while time.perf_counter() - begun < seconds and self.used < self.seconds:
             self._iterate()
             self.used = before + time.process_time() - start
@@ -99,11 +94,10 @@ class Trainer:
                 self.history.append(self._entry())
                 if progress:
                     progress(self.history[-1])
-            if folder is not None and time.perf_counter() - saved > SAVED:
-                self.save(folder)
-                saved = time.perf_counter()
-        if folder is not None:
-            self.save(folder)
+            if checkpoint is not None and checkpoint.is_due():
+                checkpoint.save(self.agent.learner, self.state())
+        if checkpoint is not None:
+            checkpoint.save(self.agent.learner, self.state())
         return self.used >= self.seconds
 
     def _iterate(self) -> None:
@@ -162,34 +156,16 @@ class Trainer:
             "met": round(float(np.mean(self.recent)), 4) if self.recent else None,
         }
 
-    def save(self, folder: pathlib.Path) -> None:
-        """Saves the weights, the optimizer and the progress in a folder."""
-        folder.mkdir(parents=True, exist_ok=True)
-        arrays = {f"w{n}": w for n, w in enumerate(self.agent.learner.get_weights())}
-        for n, variable in enumerate(self._optimizer.variables):
-            arrays[f"o{n}"] = keras.ops.convert_to_numpy(variable)
-        names = ("lesson", "iterations", "episodes", "actions", "used")
-        progress = {name: getattr(self, name) for name in (*names, "recent", "history")}
-        # The progress is part of the same file, so that a kill leaves the old or new.
-        arrays["progress"] = np.array(json.dumps(progress))
-        part = folder / "part.npz"
-        np.savez(part, **arrays)
-        part.replace(folder / "checkpoint.npz")
+    def state(self) -> dict[str, Any]:
+        """Returns what a checkpoint needs besides the weights and the optimizer."""
+        return {name: getattr(self, name) for name in STATE}
 
-    def resume(self, folder: pathlib.Path) -> bool:
-        """Loads what `save` wrote; returns whether there was anything."""
-        path = folder / "checkpoint.npz"
-        if not path.exists():
-            return False
-        with np.load(path) as file:
-            for name, value in json.loads(str(file["progress"])).items():
-                setattr(self, name, value)
-            learner = self.agent.learner
-            self._optimizer.build(learner.trainable_variables)
-            learner.set_weights([file[f"w{n}"] for n in range(len(learner.weights))])
-            for n, variable in enumerate(self._optimizer.variables):
-                variable.assign(file[f"o{n}"])
-        return True
+    def resume(self, checkpoint: Checkpoint) -> bool:
+        """Continues from a checkpoint; returns whether there was one."""
+        state = checkpoint.load(self.agent.learner)
+        for name, value in (state or {}).items():
+            setattr(self, name, value)
+        return state is not None
 
 
 def batch(
