@@ -34,7 +34,8 @@ SETTINGS = {
     "puzzles": 4,
     "episodes": 3,
     "minibatch": 2,
-    "rounding": [3, 4],
+    "rounding": 3,
+    "steps": 4,
     "reported": 1,
 }
 EASY = [{"goals": (1, 2), "blocks": 3, "constraints": 1, "depth": 1}]
@@ -105,7 +106,7 @@ def test_the_learner_sees_what_the_player_saw(model):
         [{"goals": (1, 3), "blocks": 4, "constraints": (1, 2), "depth": 2}], [0]
     )
     rows = [puzzles.draw(3) for _ in range(2)]
-    rollout = rollouts.play(made, rows, np.random.default_rng(0), 1, (5, 4))
+    rollout = rollouts.play(made, rows, np.random.default_rng(0), 1, 5)
     x, y = training.batch(rollout, 0.9, 4)
     found = np.asarray(keras.ops.convert_to_numpy(made.learner(x)), "float64")
     found = found.reshape(len(rollout.met), -1, 8)

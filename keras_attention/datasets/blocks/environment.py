@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from keras_attention.datasets.blocks.boards import MOVES, PASS, SIZE
+from keras_attention.datasets.blocks.boards import PASS, SIZE
 from keras_attention.datasets.blocks.game import Game, Rewards
 from keras_attention.datasets.blocks.puzzles import Puzzle, draw_puzzles
 from keras_attention.datasets.blocks.vectors import ACTIONS, INPUTS, tell, told
@@ -186,15 +186,6 @@ class MiniSHRDLU(gymnasium.Env):
             "met": bool(self._game.is_met()[0]),
             "fewest": int(self._game.fewest[0]),
         }
-
-
-def action_name(action: int) -> str:
-    """Returns an action in words, such as "left to right" or "pass"."""
-    if action == PASS:
-        return "pass"
-    names = "left", "middle", "right"
-    start, end = MOVES[action]
-    return f"{names[start]} to {names[end]}"
 
 
 def _image(board: Any) -> np.ndarray:

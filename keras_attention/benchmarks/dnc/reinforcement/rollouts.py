@@ -76,7 +76,7 @@ def play(
     puzzles: Sequence[Sequence[blocks.Puzzle]],
     random: np.random.Generator | None,
     extra: int = 6,
-    rounding: tuple[int, int] = (12, 5),
+    rounding: int = 12,
     rewards: Rewards | None = None,
 ) -> Rollout:
     """Plays B times K puzzles.
@@ -89,20 +89,20 @@ def play(
         puzzles: B lists of K puzzles.
         random: samples the actions; None for the most probable ones.
         extra: the moves allowed beyond the minimum.
-        rounding: T' and T are multiples of these numbers, since a backend may compile
-            for each number of steps.
+        rounding: T' is a multiple of this number, since a backend may compile for each
+            number of steps.
         rewards: see `Game`.
     """
     episodes = len(puzzles[0])
     flat = [puzzle for row in puzzles for puzzle in row]
-    constraints, mask = description([row[0] for row in puzzles], rounding[0])
+    constraints, mask = description([row[0] for row in puzzles], rounding)
     state = agent.reader.predict_on_batch({"told": constraints, "told_mask": mask})
     state = [np.repeat(x, episodes, axis=0) for x in _listed(state)]
     game = Game(flat, extra, rewards)
     letters = np.zeros((len(flat), len(LETTERS)), np.float32)
     asked = [LETTERS.index(puzzle.asked) for puzzle in flat]
     letters[np.arange(len(flat)), asked] = 1
-    steps = -(-(int(game.most.max()) + 1) // rounding[1]) * rounding[1]
+    steps = int(game.most.max()) + 1
     data = _empty(len(flat), steps)
     played = np.zeros((len(flat), steps, blocks.INPUTS), np.float32)
     played[:, 0] = game.observe()

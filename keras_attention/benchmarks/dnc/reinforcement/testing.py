@@ -14,7 +14,7 @@ from keras_attention.datasets.blocks.puzzles import numbered_by_place
 
 Player = Callable[[Sequence[blocks.Puzzle]], list[tuple[int, ...]]]
 EXTRA = 6  # moves allowed beyond the minimum, as in the paper
-ROUNDING = (24, 8)
+ROUNDING = 12
 
 
 def agent_player(agent: Agent, by_place: bool, batch_size: int = 256) -> Player:

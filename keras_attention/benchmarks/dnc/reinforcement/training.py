@@ -22,9 +22,6 @@ from keras_attention.benchmarks.dnc.reinforcement.ppo import (
 from keras_attention.benchmarks.dnc.reinforcement.rollouts import Rollout, play
 from keras_attention.benchmarks.dnc.reinforcement.tasks import Lesson, Puzzles
 
-# The share of all actions that the learner must see. Few episodes are much longer than
-# the others; their last actions would make all sequences longer.
-COVERED = 0.9
 STATE = ("lesson", "iterations", "episodes", "actions", "used", "recent", "history")
 
 
@@ -45,8 +42,8 @@ class Trainer:
             `recent`, the number of averaged iterations; `latest`, the share of the
             whole time after which a lesson ends in any case; `earlier`, the share of
             puzzles from earlier lessons; `extra`, the allowed extra moves; `rounding`
-            of the lengths; `by_place`, see `Puzzles`; and `reported`, the iterations
-            per entry of the history.
+            of the number of constraints; `steps`, see `batch`; `by_place`, see
+            `Puzzles`; and `reported`, the iterations per entry of the history.
         seed: the seed of the puzzles and the actions.
         minutes: the CPU time of the whole run; the learning rate decays linearly.
     """
@@ -136,7 +133,7 @@ class Trainer:
 
     def _learn(self, rollout: Rollout, random: np.random.Generator) -> None:
         settings = self.settings
-        x, y = batch(rollout, settings["decay"], settings["rounding"][1])
+        x, y = batch(rollout, settings["decay"], settings["steps"])
         count, size = len(rollout.told), settings["minibatch"]
         for _ in range(settings["passes"]):
             for rows in np.split(random.permutation(count), count // size):
@@ -169,7 +166,7 @@ class Trainer:
 
 
 def batch(
-    rollout: Rollout, decay: float, rounding: int
+    rollout: Rollout, decay: float, steps: int
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Turns episodes into inputs and targets of the learner.
 
@@ -178,15 +175,13 @@ def batch(
     Args:
         rollout: the episodes.
         decay: λ of `estimates`.
-        rounding: the number of steps becomes a multiple of this number.
+        steps: T, the steps that the learner sees: the question and T − 1 actions. A few
+            episodes have more. Their later rewards count in the advantages.
 
     Returns:
         The inputs, and the targets (B, K, T, 5) of `PolicyLoss`.
     """
     valid = rollout.valid
-    counts = np.cumsum(valid.sum(axis=0))
-    longest = int(np.searchsorted(counts, COVERED * counts[-1])) + 1
-    steps = -(-longest // rounding) * rounding
     # `estimates` expects episodes that begin at their first step.
     found = estimates(
         rollout.rewards[:, 1:], rollout.values[:, 1:], valid[:, 1:], decay
@@ -199,10 +194,15 @@ def batch(
     targets[:, 1:, 3] = found.returns
     targets[..., 4] = valid
     shape = (*rollout.played.shape[:3], PACKED)
-    targets = targets.reshape(shape)[:, :, :steps]
     x = {
         "told": rollout.told,
         "told_mask": rollout.told_mask,
-        "played": rollout.played[:, :, :steps],
+        "played": _resized(rollout.played, steps),
     }
-    return x, targets
+    return x, _resized(targets.reshape(shape), steps)
+
+
+def _resized(array: np.ndarray, steps: int) -> np.ndarray:
+    """Cuts or pads (B, K, T, ·) to `steps`."""
+    missing = max(steps - array.shape[2], 0)
+    return np.pad(array[:, :, :steps], [(0, 0), (0, 0), (0, missing), (0, 0)])
