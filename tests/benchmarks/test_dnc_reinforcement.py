@@ -168,29 +168,29 @@ def test_training_puzzles_ask_for_all_goals_and_are_never_those_of_the_test():
             assert blocks.check_moves([puzzle], [puzzle.moves]).fewest.all()
 
 
-def trained(model, folder=None, seconds=1e9, minutes=1e9, iterations=3):
-    made = agent.agent(model, NETWORK, 0, SETTINGS["episodes"])
-    trainer = training.Trainer(made, [EASY], SETTINGS, 0, minutes)
-    checkpoint = folder and Checkpoint(folder, {"task": "blocks"}, True)
-    if checkpoint:
-        trainer.resume(checkpoint)
-    # The rate depends on the time, which is not the same in two runs.
-    trainer.settings = {**SETTINGS, "last_rate": 1.0}
-    while trainer.iterations < iterations:
-        trainer._iterate()
-    if checkpoint:
-        checkpoint.save(made.learner, trainer.state())
-    return trainer
-
-
-def test_a_resumed_run_continues_as_if_it_had_not_stopped(tmp_path):
-    whole = trained("dnc")
-    trained("dnc", tmp_path, iterations=2)
-    resumed = trained("dnc", tmp_path)
-    assert resumed.episodes == whole.episodes == 3 * 4 * 3
-    pairs = zip(whole.agent.learner.weights, resumed.agent.learner.weights)
-    for one, other in pairs:
-        np.testing.assert_allclose(one.numpy(), other.numpy(), atol=1e-6)
+def test_a_checkpoint_holds_the_weights_the_optimizer_and_the_progress(tmp_path):
+    checkpoint = Checkpoint(tmp_path, {"task": "blocks"}, resume=True)
+    trainers = []
+    for seed in range(2):  # the second one starts with other weights
+        made = agent.agent("lstm", NETWORK, seed, SETTINGS["episodes"])
+        trainers.append(training.Trainer(made, [EASY] * 2, SETTINGS, 0, 1e9))
+    first, second = trainers
+    assert not first.resume(checkpoint)
+    first.train(0.0)  # no time, no step
+    assert first.iterations == 0
+    first._iterate()
+    first.lesson = 1
+    checkpoint.save(first.agent.learner, first.state())
+    assert second.resume(checkpoint)
+    assert (second.iterations, second.lesson, second.episodes) == (1, 1, 12)
+    variables = [
+        [*one.agent.learner.weights, *one.agent.learner.optimizer.variables]
+        for one in trainers
+    ]
+    for one, other in zip(*variables, strict=True):
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+    second._iterate()
+    assert second.iterations == 2
 
 
 def test_random_players_and_the_table_of_a_test():

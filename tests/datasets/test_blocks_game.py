@@ -37,9 +37,10 @@ def test_a_game_follows_the_rules_of_the_boards():
             after = blocks.moved(here[n], actions[n])
             gain = np.mean([blocks.holds(after, c) for c in goal]) - before
             passed = actions[n] == blocks.PASS
-            gain -= 0 if passed else 0.05 if after != here[n] else 0.1
+            gain -= 0 if passed else 0.02 if after != here[n] else 0.07
             ended[n] = passed or step == len(puzzle.moves) + 3
-            gain += ended[n] and blocks.is_reached(after, goal)
+            if ended[n]:
+                gain += 1 if blocks.is_reached(after, goal) else -0.5
             here[n] = after
             assert now[n] == ended[n]
             np.testing.assert_allclose(rewards[n], gain, atol=1e-6)
@@ -53,7 +54,7 @@ def test_a_game_follows_the_rules_of_the_boards():
 
 def test_the_sum_of_the_shaped_rewards_does_not_depend_on_the_way():
     puzzle = blocks.draw_puzzles(1, **KIND, seed=5)[0]
-    no_costs = blocks.Rewards(met=1.0, move=0.0, impossible=0.0)
+    no_costs = blocks.Rewards(met=1.0, unmet=0.0, move=0.0, impossible=0.0)
     game = blocks.Game([puzzle] * 2, extra=6, rewards=no_costs)
     back = blocks.MOVES.index(blocks.MOVES[puzzle.moves[0]][::-1])
     longer = [puzzle.moves[0], back, *puzzle.moves, blocks.PASS]

@@ -37,12 +37,14 @@ class Rewards(NamedTuple):
 
     Attributes:
         met: Reward at the end of an episode if all constraints are satisfied.
+        unmet: Reward at the end of an episode otherwise.
         move: Reward of every move, to prefer short solutions.
         impossible: Additional reward of a move from an empty column or onto a full one.
     """
 
     met: float = 1.0
-    move: float = -0.05
+    unmet: float = -0.5
+    move: float = -0.02
     impossible: float = -0.05
 
 
@@ -156,7 +158,8 @@ class Game:
         gained = self.satisfied() - before
         gained += np.where(passed, 0, self.rewards.move)
         gained += np.where(impossible, self.rewards.impossible, 0)
-        gained += np.where(self.ended & self.is_met(), self.rewards.met, 0)
+        last = np.where(self.is_met(), self.rewards.met, self.rewards.unmet)
+        gained += np.where(self.ended, last, 0)
         return Stepped(np.where(going, gained, 0).astype(np.float32), self.ended.copy())
 
     def board(self, number: int) -> Board:

@@ -18,6 +18,9 @@ from keras_attention.datasets.blocks.puzzles import LETTERS
 from keras_attention.datasets.blocks.vectors import ACTIONS, tell, told
 
 
+LEAST = 64  # a player sees at least so many episodes, unless there are fewer
+
+
 class Rollout(NamedTuple):
     """Played episodes. Step 0 is the question; the steps after it have actions.
 
@@ -108,16 +111,22 @@ def play(
     played[:, 0] = game.observe()
     played[:, 0, : len(LETTERS)] = letters
     _, *state = agent.player.predict_on_batch([played[:, :1], *state])
+    rows = np.arange(len(flat))  # the episodes that the player still sees
     for step in range(1, steps):
         going = ~game.ended
         if not going.any():
             break
+        if going.sum() <= len(rows) / 2 and len(rows) % (2 * LEAST) == 0:
+            # Half as many rows are enough; some of them have ended, too.
+            kept = np.argsort(~going[rows], kind="stable")[: len(rows) // 2]
+            rows, state = rows[kept], [np.asarray(x)[kept] for x in state]
         played[:, step] = game.observe()
         played[:, step, : len(LETTERS)] = letters
-        scores, *state = agent.player.predict_on_batch(
-            [played[:, step : step + 1], *state]
+        found, *state = agent.player.predict_on_batch(
+            [played[rows, step : step + 1], *state]
         )
-        scores = np.asarray(scores, np.float64)
+        scores = np.zeros((len(flat), ACTIONS + 1))
+        scores[rows] = np.asarray(found)
         logs = log_softmax(scores[:, :ACTIONS])
         # The maximum of logits plus Gumbel noise is a sample.
         noise = 0 if random is None else random.gumbel(size=logs.shape)

@@ -83,10 +83,9 @@ def _kinds(most: int, depth: int, **rest: Any) -> list[dict[str, Any]]:
 
 
 LESSONS: list[list[dict[str, Any]]] = [
-    _kinds(1, 1, goals=(1, 2), blocks=(3, 6)),
-    _kinds(2, 2, goals=(2, 3), blocks=(4, 6)),
-    _kinds(3, 2, goals=(1, 4), blocks=(5, 6)),
-    _kinds(4, 3, goals=(1, 4), blocks=(5, 6)),
+    _kinds(1, 2, goals=(1, 2), blocks=6),
+    _kinds(3, 2, goals=(1, 3), blocks=6),
+    _kinds(4, 3, goals=(1, 4), blocks=6),
     _kinds(6, 4, goals=(1, 4), blocks=6),
 ]
 NETWORK: dict[str, Any] = {
@@ -107,11 +106,11 @@ TRAINING: dict[str, Any] = {
     "rate": 1e-3,
     "last_rate": 0.1,
     "clipnorm": 1.0,
-    "entropy": 0.01,
+    "entropy": 0.03,
     "value": 0.5,
     "clip": 0.2,
     "decay": 0.9,
-    "bar": 0.75,
+    "bar": 0.7,
     "recent": 8,
     "latest": 0.1,
     "earlier": 0.1,

@@ -106,7 +106,7 @@ class Trainer:
         if self.lesson:
             earlier = random.random(len(lessons)) < settings["earlier"]
             lessons[earlier] = random.integers(self.lesson, size=earlier.sum())
-        rows = [self._drawn(int(lesson)) for lesson in lessons]
+        rows = [self._sampled(int(lesson)) for lesson in lessons]
         rollout = play(
             self.agent, rows, random, settings["extra"], settings["rounding"]
         )
@@ -123,7 +123,7 @@ class Trainer:
         if (passed or late) and self.lesson < len(self.lessons) - 1:
             self.lesson, self.recent = self.lesson + 1, []
 
-    def _drawn(self, lesson: int) -> Any:
+    def _sampled(self, lesson: int) -> Any:
         if lesson not in self._puzzles:
             seed = [self.seed, lesson, self.iterations]
             self._puzzles[lesson] = Puzzles(
