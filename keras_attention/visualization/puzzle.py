@@ -23,6 +23,7 @@ _SLOT = 0.2  # width of a slot
 _GAP = 0.3
 _TITLE = 0.55  # space above the boards and the slots
 _NOTE = 0.3
+_LEAST = 7.2  # width of the note
 _MOST = 12  # boards per figure
 _INK, _MUTED, _ASKED = "#1a1a1a", "#5f5f5f", "#b34700"
 _COLORS = ("#9ecae1", "#fdd0a2", "#a1d99b", "#fcaeb0", "#cbc2e3", "#d9c3b0")
@@ -92,6 +93,7 @@ def plot_puzzle(
     rows, slots = _ROW * len(constraints), _SLOT * writes.shape[1]
     top = (0.35 if title else 0.1) + _BOARD + _TITLE
     width = label + slots + _GAP + len(boards) * (_BOARD + 0.15) + 0.1
+    width = max(width, _LEAST)
     height = top + rows + _NOTE
     figure = figure_class(figsize=(width, height), dpi=120, facecolor="white")
     canvas(figure)

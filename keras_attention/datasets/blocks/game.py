@@ -16,6 +16,7 @@ from keras_attention.datasets.blocks.boards import (
     MOVES,
     PASS,
     Board,
+    Fact,
     all_boards,
 )
 from keras_attention.datasets.blocks.puzzles import Puzzle, fact_of
@@ -173,7 +174,7 @@ class _Tables(NamedTuple):
     boards: tuple[Board, ...]  # S
     place: dict[Board, int]
     moved: np.ndarray  # (S, 7), the board after each action
-    facts: dict[tuple[int, int, int], int]
+    facts: dict[Fact, int]
     true: np.ndarray  # (S, F)
     squares: np.ndarray  # (S, 54)
 
@@ -181,7 +182,7 @@ class _Tables(NamedTuple):
 @functools.cache
 def _tables() -> _Tables:
     parts = [all_boards(blocks) for blocks in range(1, MOST_BLOCKS + 1)]
-    facts = {tuple(fact): n for fact, n in parts[-1].all_facts.items()}
+    facts = parts[-1].all_facts
     boards = tuple(board for part in parts for board in part.boards)
     moved = np.zeros((len(boards), ACTIONS), int)
     true = np.zeros((len(boards), len(facts)), bool)
@@ -192,7 +193,7 @@ def _tables() -> _Tables:
         moved[rows, : len(MOVES)] = start + part.moved
         moved[rows, PASS] = np.arange(rows.start, rows.stop)
         if part.all_facts:
-            true[rows, [facts[tuple(fact)] for fact in part.all_facts]] = part.true
+            true[rows, [facts[fact] for fact in part.all_facts]] = part.true
         start = rows.stop
     for row, board in zip(squares, boards, strict=True):
         show(board, row)

@@ -17,7 +17,6 @@ from keras_attention.datasets.blocks.game import Game, Rewards
 from keras_attention.datasets.blocks.puzzles import LETTERS
 from keras_attention.datasets.blocks.vectors import ACTIONS, tell, told
 
-
 LEAST = 64  # a player sees at least so many episodes, unless there are fewer
 
 

@@ -61,7 +61,7 @@ class Puzzles:
 
     def _new(self) -> list[blocks.Puzzle]:
         while True:
-            kind = self._lesson[self._random.integers(len(self._lesson))]
+            kind = self._lesson[int(self._random.integers(len(self._lesson)))]
             puzzle = blocks.draw_puzzles(1, **kind, split="train", seed=self._random)[0]
             asked = [asking(puzzle, letter) for letter in puzzle.goals]
             if not any(map(blocks.is_of_the_test, asked)):
