@@ -1,13 +1,18 @@
 """Block puzzles by reinforcement: advantages, the loss, episodes, and learning."""
 
+import json
+
 import keras
 import numpy as np
 import pytest
 from gradients import gradient
 
+from keras_attention.benchmarks import __main__ as benchmarks
 from keras_attention.benchmarks.dnc.checkpoints import Checkpoint
 from keras_attention.benchmarks.dnc.reinforcement import (
     agent,
+    command,
+    picture,
     ppo,
     rollouts,
     tasks,
@@ -210,3 +215,63 @@ def test_random_players_and_the_table_of_a_test():
     assert all(moves[-1] == blocks.PASS or len(moves) > 6 for moves in made)
     passing = testing.random_player(0, False)(puzzles)
     assert sum(map(len, passing)) < sum(map(len, made))
+
+
+TINY_TEST = {"goals": [1, 2], "constraints": [1], "count": 5, "blocks": 3, "depth": 1}
+
+
+def test_the_command_trains_resumes_and_writes_its_page(tmp_path, monkeypatch, capsys):
+    for name, value in {
+        "NETWORK": NETWORK,
+        "TRAINING": SETTINGS,
+        "LESSONS": [EASY],
+        "TESTED": TINY_TEST,
+    }.items():
+        monkeypatch.setattr(command, name, value)
+    files = [tmp_path / name for name in ("runs.jsonl", "blocks.json", "blocks.md")]
+    names = ("--out", "--json", "--page")
+    options = [str(x) for pair in zip(names, files) for x in pair]
+    folder = ["--checkpoints", str(tmp_path / "checkpoints")]
+    lstm = ["blocks", "--model", "lstm", "--minutes", "0.0001", *folder, *options]
+    assert benchmarks.main([*lstm, "--part", "1e-9"]) == 0  # no time for a step
+    assert "unfinished; --resume goes on." in capsys.readouterr().out
+    assert benchmarks.main(lstm) != 0  # there is a checkpoint
+    assert "Add --resume" in capsys.readouterr().err
+    assert benchmarks.main([*lstm, "--resume", "--model", "lstm", "random"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count(": met ") == 2
+    assert benchmarks.main([*lstm, "--resume"]) == 0  # found, not trained again
+    assert capsys.readouterr().out in printed
+    runs = json.loads(files[1].read_text("utf-8"))["runs"]
+    assert [run["model"] for run in runs] == ["lstm", "random"]
+    result = runs[0]["result"]
+    assert (result["iterations"], result["episodes"]) == (1, 12)
+    assert [row["puzzles"] for row in result["tests"]] == [5, 5]
+    page = files[2].read_text("utf-8")
+    mean = np.mean([row["met"] for row in result["tests"]])
+    assert f"| LSTM | 0 | {100 * mean:.1f} |" in page
+    assert "blocks --model lstm --seeds 0 --minutes 0.0001" in page
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        (["--minutes", "0"], "--minutes must be above 0"),
+        (["--part", "1"], "--part must be above 0, and needs --checkpoints"),
+        (["--resume"], "--resume and --picture need --checkpoints"),
+    ],
+)
+def test_wrong_options(options, error, capsys):
+    assert benchmarks.main(["blocks", *options]) != 0
+    assert error in capsys.readouterr().err
+
+
+def test_the_picture_of_a_played_puzzle(monkeypatch):
+    pytest.importorskip("matplotlib")
+    kind = {"goals": 2, "blocks": 4, "constraints": 1, "depth": 2}
+    monkeypatch.setattr(picture, "KIND", kind)
+    figure = picture.picture(agent.agent("dnc", NETWORK, 0), True, seed=1)
+    puzzle = blocks.draw_puzzles(1, **kind, split="test", seed=1)[0]
+    shown = {text.get_text() for text in figure.texts}
+    for letter, goal in puzzle.goals.items():
+        assert {f"{letter}: {a} {said} {b}" for a, said, b in goal} <= shown

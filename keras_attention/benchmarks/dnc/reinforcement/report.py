@@ -134,9 +134,10 @@ def commands(runs: list[Run]) -> str:
     versions = sorted(
         {f"Keras {run['keras']} on {run['backend']}" for run in runs if run["backend"]}
     )
-    return "\n".join(
-        ["```bash", *lines, "```", "", f"The networks used {', '.join(versions)}."]
-    )
+    found = ["```bash", *lines, "```"]
+    if versions:
+        found += ["", f"The networks used {', '.join(versions)}."]
+    return "\n".join(found)
 
 
 def _having(by: str, number: int) -> Callable[[dict[str, Any]], bool]:
