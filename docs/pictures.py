@@ -104,18 +104,27 @@ def measured():
         }
         for name, (series, labels) in report.pictures(points).items()
     }
-    return grown | {
-        "results/capacity.png": {
-            "function": "plot_capacity",
-            "arguments": [capacity.series(runs_of("capacity.json"))],
-            "more": capacity.LABELS,
-        },
-        "results/forgetting.png": {
-            "function": "plot_curves",
-            "arguments": [forgetting.series(runs_of("forgetting.json"))],
-            "more": forgetting.LABELS,
-        },
+    puzzles = {
+        "results/blocks.png": {"function": "plot_puzzle", **run["result"]["picture"]}
+        for run in runs_of("blocks.json")
+        if "picture" in run["result"]
     }
+    return (
+        grown
+        | puzzles
+        | {
+            "results/capacity.png": {
+                "function": "plot_capacity",
+                "arguments": [capacity.series(runs_of("capacity.json"))],
+                "more": capacity.LABELS,
+            },
+            "results/forgetting.png": {
+                "function": "plot_curves",
+                "arguments": [forgetting.series(runs_of("forgetting.json"))],
+                "more": forgetting.LABELS,
+            },
+        }
+    )
 
 
 def in_lines(kept):

@@ -20,6 +20,7 @@ from keras_attention.benchmarks.dnc.reinforcement import (
     training,
 )
 from keras_attention.datasets import blocks
+from keras_attention.visualization import plot_puzzle
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:__array__ implementation:DeprecationWarning"
@@ -263,7 +264,7 @@ def test_the_command_trains_resumes_and_writes_its_page(tmp_path, monkeypatch, c
     [
         (["--minutes", "0"], "--minutes must be above 0"),
         (["--part", "1"], "--part must be above 0, and needs --checkpoints"),
-        (["--resume"], "--resume and --picture need --checkpoints"),
+        (["--resume"], "--resume needs --checkpoints"),
     ],
 )
 def test_wrong_options(options, error, capsys):
@@ -275,7 +276,9 @@ def test_the_picture_of_a_played_puzzle(monkeypatch):
     pytest.importorskip("matplotlib")
     kind = {"goals": 2, "blocks": 4, "constraints": 1, "depth": 2}
     monkeypatch.setattr(picture, "KIND", kind)
-    figure = picture.picture(agent.agent("dnc", NETWORK, 0), True, seed=1)
+    found = picture.picture(agent.agent("dnc", NETWORK, 0), True, seed=1)
+    json.dumps(found)
+    figure = plot_puzzle(*found["arguments"], **found["more"])
     puzzle = blocks.draw_puzzles(1, **kind, split="test", seed=1)[0]
     shown = {text.get_text() for text in figure.texts}
     for letter, goal in puzzle.goals.items():

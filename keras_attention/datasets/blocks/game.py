@@ -32,9 +32,9 @@ from keras_attention.datasets.blocks.vectors import (
 class Rewards(NamedTuple):
     """The rewards of a game.
 
-    A step is rewarded with the change of the share of satisfied constraints. Such a
-    difference of potentials does not change which policy is best (Ng, Harada & Russell
-    1999).
+    A step is rewarded with the change of the share of satisfied constraints. A move and
+    its reversal therefore gain nothing, and the sum over an episode is the share at the
+    end.
 
     Attributes:
         met: Reward at the end of an episode if all constraints are satisfied.

@@ -58,7 +58,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--out", type=pathlib.Path, help="runs as they end, and to go on from")
     add("--json", type=pathlib.Path, help="where to write the results")
     add("--page", type=pathlib.Path, help="where to write them as a page")
-    add("--picture", type=pathlib.Path, help="where to draw a puzzle of the last DNC")
     add("--verbose", action="store_true", help="a line for each part of the training")
 
 
@@ -68,8 +67,8 @@ def main(args: argparse.Namespace) -> int:
         raise UsageError(f"--minutes must be above 0. Received: {args.minutes}")
     if args.part is not None and (not args.part > 0 or args.checkpoints is None):
         raise UsageError("--part must be above 0, and needs --checkpoints.")
-    if (args.resume or args.picture) and args.checkpoints is None:
-        raise UsageError("--resume and --picture need --checkpoints.")
+    if args.resume and args.checkpoints is None:
+        raise UsageError("--resume needs --checkpoints, the folder of the checkpoints.")
     store = opened(args.out, NEEDED)
     with Signals() if args.checkpoints else contextlib.nullcontext() as signals:
         for model in args.model:
@@ -124,8 +123,8 @@ def _done(
             return None
         result = progress
         player = agent_player(made, TRAINING["by_place"])
-        if args.picture and model == "dnc":
-            picture(made, TRAINING["by_place"]).savefig(args.picture)
+        if model == "dnc":
+            result["picture"] = picture(made, TRAINING["by_place"])
     result["tests"] = _tests(player, seed)
     result["seconds"] = round(time.perf_counter() - start, 1)
     run = {**wanted, "keras": keras.__version__, "settings": settings}

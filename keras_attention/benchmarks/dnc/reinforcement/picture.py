@@ -1,4 +1,4 @@
-"""The picture of a puzzle that a DNC plays, with what its memory holds and reads."""
+"""A puzzle that a DNC plays, with what its memory holds and reads, for a picture."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from keras_attention.benchmarks.dnc.reinforcement.testing import EXTRA
 from keras_attention.datasets import blocks
 from keras_attention.datasets.blocks.boards import action_name
 from keras_attention.datasets.blocks.puzzles import numbered_by_place
-from keras_attention.visualization import plot_puzzle
 from keras_attention.visualization.memory import origins
 
 KIND = {"goals": 3, "blocks": 6, "constraints": 3, "depth": 3}
 
 
-def picture(agent: Agent, by_place: bool, seed: int = 0) -> Any:
-    """Draws a test puzzle that the agent plays.
+def picture(agent: Agent, by_place: bool, seed: int = 0) -> dict[str, Any]:
+    """Plays a test puzzle and returns what `plot_puzzle` draws of it.
 
     Args:
         agent: a DNC.
@@ -27,7 +26,8 @@ def picture(agent: Agent, by_place: bool, seed: int = 0) -> Any:
         seed: the seed of the puzzle.
 
     Returns:
-        The `matplotlib.figure.Figure` of `plot_puzzle`.
+        "arguments" and "more", the positional and the named arguments of
+        `plot_puzzle`, as lists.
     """
     puzzle = blocks.draw_puzzles(1, **KIND, split="test", seed=seed)[0]
     shown = numbered_by_place(puzzle) if by_place else puzzle
@@ -49,14 +49,17 @@ def picture(agent: Agent, by_place: bool, seed: int = 0) -> Any:
         for letter, goal in puzzle.goals.items()
         for a, relation, b in goal
     ]
-    return plot_puzzle(
-        boards,
+    arguments = [
+        [[list(column) for column in board] for board in boards],
         [text for _, text in labels],
-        writes[:count],
-        np.mean(read, axis=0)[first:, :count],
-        [action_name(int(action)) for action in actions],
-        [letter == puzzle.asked for letter, _ in labels],
-        title=f"Goal {puzzle.asked} is requested and "
+        writes[:count].astype("float64").round(2).tolist(),
+        np.mean(read, axis=0)[first:, :count].round(2).tolist(),
+    ]
+    more = {
+        "actions": [action_name(int(action)) for action in actions],
+        "asked": [letter == puzzle.asked for letter, _ in labels],
+        "title": f"Goal {puzzle.asked} is requested and "
         f"{'met' if rollout.met[0] else 'not met'}; "
         f"the minimum is {len(puzzle.moves)} moves",
-    )
+    }
+    return {"arguments": arguments, "more": more}

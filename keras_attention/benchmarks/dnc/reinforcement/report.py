@@ -13,7 +13,9 @@ import numpy as np
 from keras_attention.benchmarks.dnc.reinforcement.texts import (
     INTRODUCTION,
     PAPER,
+    PICTURE,
     TABLES,
+    UNFINISHED,
 )
 from keras_attention.benchmarks.store import Run
 from keras_attention.version import __version__
@@ -52,7 +54,9 @@ def whole(runs: list[Run]) -> dict[str, Any]:
 def page(results: dict[str, Any]) -> str:
     """Writes the results page in Markdown from the output of `whole`."""
     runs = results["runs"]
-    parts = [INTRODUCTION, summary(runs), TABLES]
+    parts = [INTRODUCTION, UNFINISHED, summary(runs), TABLES]
+    if any("picture" in run["result"] for run in runs):
+        parts.append(PICTURE)
     for what, title in (("met", "Goals met"), ("fewest", "Goals met in fewest moves")):
         parts.append(f"### {title}, by the number of constraints")
         parts.append(shares_table(runs, "constraints", what))
