@@ -104,27 +104,22 @@ def measured():
         }
         for name, (series, labels) in report.pictures(points).items()
     }
-    puzzles = {
-        "results/blocks.png": {"function": "plot_puzzle", **run["result"]["picture"]}
-        for run in runs_of("blocks.json")
-        if "picture" in run["result"]
+    played = [run["result"] for run in runs_of("blocks.json")]
+    played = [result["picture"] for result in played if "picture" in result]
+    if played:
+        grown["results/blocks.png"] = {"function": "plot_puzzle", **played[0]}
+    return grown | {
+        "results/capacity.png": {
+            "function": "plot_capacity",
+            "arguments": [capacity.series(runs_of("capacity.json"))],
+            "more": capacity.LABELS,
+        },
+        "results/forgetting.png": {
+            "function": "plot_curves",
+            "arguments": [forgetting.series(runs_of("forgetting.json"))],
+            "more": forgetting.LABELS,
+        },
     }
-    return (
-        grown
-        | puzzles
-        | {
-            "results/capacity.png": {
-                "function": "plot_capacity",
-                "arguments": [capacity.series(runs_of("capacity.json"))],
-                "more": capacity.LABELS,
-            },
-            "results/forgetting.png": {
-                "function": "plot_curves",
-                "arguments": [forgetting.series(runs_of("forgetting.json"))],
-                "more": forgetting.LABELS,
-            },
-        }
-    )
 
 
 def in_lines(kept):

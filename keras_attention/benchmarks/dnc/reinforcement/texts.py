@@ -45,8 +45,8 @@ PICTURE = (
     """![The boards of a puzzle, with what the memory holds and reads](blocks.png)"""
 )
 
-TABLES = """*random* takes each of the seven actions with equal probability, so it
-often passes early. *random, stops at the goal* makes random moves and passes as soon as the
+TABLES = """*random* takes each of the seven actions with equal probability, so it often
+passes early. *random, stops at the goal* makes random moves and passes as soon as the
 goal is met, which it could not know without the goal. The LSTM has as many weights as
 the DNC or up to 1 % more, the same embeddings, head, lessons and settings, and the same
 CPU time. *CPU* includes compilation.
