@@ -3,8 +3,8 @@
 The numbers on the blocks do not affect which moves are possible. A breadth-first search
 from one board of each shape therefore gives the distances between all boards.
 
-Shapes: S boards, H shapes of boards (the heights of the columns), P permutations of the
-blocks. `boards.all_boards` lists the boards shape by shape, so S = H P.
+Shapes: N blocks, S boards, H shapes of boards (the heights of the columns), P
+permutations of the blocks. `boards.all_boards` lists the boards shape by shape, so S = H P.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def goal_boards(blocks: int, facts: Sequence[Fact]) -> np.ndarray:
 
 @functools.cache
 def _permutations(blocks: int) -> np.ndarray:
-    """Returns the orders of the blocks, (P, blocks), as `all_boards` lists them."""
+    """Returns the orders of the blocks, (P, N), as `all_boards` lists them."""
     return np.array(list(itertools.permutations(range(blocks))))
 
 
@@ -66,8 +66,8 @@ def _renumbered(blocks: int) -> np.ndarray:
     that p becomes the first permutation.
     """
     orders = _permutations(blocks)
-    inverse = np.argsort(orders, axis=1)  # (P, blocks)
+    inverse = np.argsort(orders, axis=1)  # (P, N)
     weights = (blocks + 1) ** np.arange(blocks)[::-1]
     keys = orders @ weights  # increases, since the permutations are sorted
-    renumbered = inverse[:, orders]  # (P, P, blocks)
+    renumbered = inverse[:, orders]  # (P, P, N)
     return np.searchsorted(keys, renumbered @ weights).astype(np.int16)
