@@ -4,7 +4,8 @@ The numbers on the blocks do not affect which moves are possible. A breadth-firs
 from one board of each shape therefore gives the distances between all boards.
 
 Shapes: N blocks, S boards, H shapes of boards (the heights of the columns), P
-permutations of the blocks. `boards.all_boards` lists the boards shape by shape, so S = H P.
+permutations of the blocks. `boards.all_boards` lists the boards shape by shape, so
+S = H P.
 """
 
 from __future__ import annotations
