@@ -104,6 +104,10 @@ def measured():
         }
         for name, (series, labels) in report.pictures(points).items()
     }
+    played = [run["result"] for run in runs_of("blocks.json")]
+    played = [result["picture"] for result in played if "picture" in result]
+    if played:
+        grown["results/blocks.png"] = {"function": "plot_puzzle", **played[0]}
     return grown | {
         "results/capacity.png": {
             "function": "plot_capacity",

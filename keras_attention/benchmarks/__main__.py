@@ -23,6 +23,10 @@ COMMANDS = {
         "keras_attention.benchmarks.bags.command",
         "train HopfieldClassifier on bags and print our AUC beside the paper's",
     ),
+    "blocks": (
+        "keras_attention.benchmarks.dnc.reinforcement.command",
+        "train a DNC by reinforcement to move blocks to the goal asked for",
+    ),
     "capacity": (
         "keras_attention.benchmarks.capacity",
         "measure how many patterns memories of neurons hold, beside theory",

@@ -14,6 +14,7 @@ from keras_attention.visualization.plots import (
     plot_hops,
     plot_image_attention,
 )
+from keras_attention.visualization.puzzle import plot_puzzle
 from keras_attention.visualization.routes import plot_route
 from keras_attention.visualization.vectors import plot_vectors
 
@@ -30,6 +31,7 @@ __all__ = [
     "plot_image_attention",
     "plot_lookups",
     "plot_memory",
+    "plot_puzzle",
     "plot_route",
     "plot_vectors",
 ]

@@ -15,8 +15,10 @@ data["inputs"].shape  # (32, T, 97)
 """
 
 from keras_attention.datasets.blocks.boards import MOVES, PASS, RELATIONS, moved
+from keras_attention.datasets.blocks.game import Game, Rewards, Stepped
 from keras_attention.datasets.blocks.puzzles import (
     Puzzle,
+    asking,
     draw_puzzles,
     holds,
     is_of_the_test,
@@ -24,6 +26,7 @@ from keras_attention.datasets.blocks.puzzles import (
     renamed,
 )
 from keras_attention.datasets.blocks.vectors import (
+    INPUTS,
     Played,
     Verdict,
     check_moves,
@@ -32,12 +35,17 @@ from keras_attention.datasets.blocks.vectors import (
 )
 
 __all__ = [
+    "INPUTS",
     "MOVES",
     "PASS",
     "RELATIONS",
+    "Game",
     "Played",
     "Puzzle",
+    "Rewards",
+    "Stepped",
     "Verdict",
+    "asking",
     "check_moves",
     "draw_puzzles",
     "holds",

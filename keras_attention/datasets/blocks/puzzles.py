@@ -1,7 +1,7 @@
 """Puzzles: a board, several lettered goals, and the requested goal."""
 
-import functools
 import zlib
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,9 +14,9 @@ from keras_attention.datasets.blocks.boards import (
     Boards,
     Fact,
     all_boards,
-    moved,
     moves_to,
 )
+from keras_attention.datasets.blocks.distances import goal_boards, moves_from
 from keras_attention.datasets.ragged import Range, Seed, at_least_one, span
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -122,32 +122,104 @@ def renamed(puzzle: Puzzle, seed: Seed = 0) -> Puzzle:
         renamed(puzzle, seed=1).moves == puzzle.moves  # True
         ```
     """
-    random = np.random.default_rng(seed)
-    number = [0, *(1 + random.permutation(sum(map(len, puzzle.board)))).tolist()]
-    letters = [
-        LETTERS[i] for i in random.choice(len(LETTERS), len(puzzle.goals), False)
-    ]
-    letter = dict(zip(puzzle.goals, letters, strict=True))
+    return renamed_together([puzzle], seed)[0]
+
+
+def renamed_together(puzzles: Sequence[Puzzle], seed: Seed = 0) -> list[Puzzle]:
+    """Rewords puzzles that differ only in the requested goal, all in the same way.
+
+    Args:
+        puzzles: At least one puzzle. Their boards and goals must be the same.
+        seed: A seed of `numpy.random.default_rng`, or a generator.
+
+    Returns:
+        The puzzles, see `renamed`.
+
+    Raises:
+        ValueError: no puzzles, or other boards or goals.
+    """
+    if not puzzles or any(
+        (one.board, one.goals) != (puzzles[0].board, puzzles[0].goals)
+        for one in puzzles
+    ):
+        raise ValueError(
+            "`puzzles` must hold puzzles with the same board and goals. "
+            f"Received: {puzzles=}"
+        )
+    random, first = np.random.default_rng(seed), puzzles[0]
+    number = [0, *(1 + random.permutation(sum(map(len, first.board)))).tolist()]
+    first = _renumbered(first, number)
+    letters = [LETTERS[i] for i in random.choice(len(LETTERS), len(first.goals), False)]
+    letter = dict(zip(first.goals, letters, strict=True))
 
     def told(constraint: Constraint) -> Constraint:
-        kind, first, second = _fact(constraint)
-        fact = Fact(kind, number[first], number[second])
-        return _said(fact, bool(random.integers(2)))
+        return _said(fact_of(constraint), bool(random.integers(2)))
 
-    goals = [*puzzle.goals]
-    random.shuffle(goals)
-    return Puzzle(
-        tuple(tuple(number[block] for block in column) for column in puzzle.board),
-        {letter[goal]: tuple(map(told, puzzle.goals[goal])) for goal in goals},
-        letter[puzzle.asked],
-        puzzle.moves,
-    )
+    order = [*first.goals]
+    random.shuffle(order)
+    goals = {letter[goal]: tuple(map(told, first.goals[goal])) for goal in order}
+    return [
+        Puzzle(first.board, goals, letter[puzzle.asked], puzzle.moves)
+        for puzzle in puzzles
+    ]
+
+
+def numbered_by_place(puzzle: Puzzle) -> Puzzle:
+    """Numbers the blocks by their places on the board; the solution stays the same.
+
+    The blocks get the numbers 1, 2, … column by column from the left, and in each
+    column from the bottom. Puzzles that differ only in the numbers become equal.
+
+    Args:
+        puzzle: The puzzle.
+
+    Returns:
+        `Puzzle`.
+
+    Example:
+        ```python
+        numbered_by_place(draw_puzzles(count=1)[0]).board  # such as ((1, 2), (), (3,))
+        ```
+    """
+    order = [block for column in puzzle.board for block in column]
+    number = [0] * (len(order) + 1)
+    for place, block in enumerate(order, 1):
+        number[block] = place
+    return _renumbered(puzzle, number)
+
+
+def asking(puzzle: Puzzle, letter: str) -> Puzzle:
+    """Returns the same puzzle with another requested goal, and its solution.
+
+    Args:
+        puzzle: The puzzle.
+        letter: The letter of one of its goals.
+
+    Raises:
+        ValueError: the puzzle has no goal of this letter.
+
+    Example:
+        ```python
+        puzzle = draw_puzzles(count=1)[0]
+        others = [asking(puzzle, letter) for letter in puzzle.goals]
+        ```
+    """
+    if letter not in puzzle.goals:
+        raise ValueError(
+            f"`letter` must be one of {[*puzzle.goals]}. Received: {letter=}"
+        )
+    if letter == puzzle.asked:
+        return puzzle
+    facts = [fact_of(constraint) for constraint in puzzle.goals[letter]]
+    boards = all_boards(sum(map(len, puzzle.board)))
+    moves = _solution(boards, puzzle.board, facts)
+    return puzzle._replace(asked=letter, moves=moves)
 
 
 def holds(board: Board, constraint: Constraint) -> bool:
     """Returns whether a constraint is satisfied on a board."""
     boards = all_boards(sum(map(len, board)))
-    return _fact(constraint) in boards.facts[boards.place[board]]
+    return fact_of(constraint) in boards.facts[boards.place[board]]
 
 
 def is_reached(board: Board, goal: tuple[Constraint, ...]) -> bool:
@@ -158,7 +230,7 @@ def is_reached(board: Board, goal: tuple[Constraint, ...]) -> bool:
 def distance_to(puzzle: Puzzle) -> np.ndarray:
     """Returns the distance from every board to the requested goal, (S,) int8."""
     boards = all_boards(sum(map(len, puzzle.board)))
-    facts = [_fact(constraint) for constraint in puzzle.goals[puzzle.asked]]
+    facts = [fact_of(constraint) for constraint in puzzle.goals[puzzle.asked]]
     return _distance_to(boards, facts)
 
 
@@ -176,8 +248,21 @@ def best_action(left: np.ndarray, board: Board) -> int:
 
 def is_of_the_test(puzzle: Puzzle) -> bool:
     """Returns whether a puzzle belongs to the test split."""
-    facts = [_fact(constraint) for constraint in puzzle.goals[puzzle.asked]]
+    facts = [fact_of(constraint) for constraint in puzzle.goals[puzzle.asked]]
     return _is_of_the_test(puzzle.board, facts)
+
+
+def _renumbered(puzzle: Puzzle, number: Sequence[int]) -> Puzzle:
+    """Gives each block the number `number[block]`."""
+
+    def told(constraint: Constraint) -> Constraint:
+        first, relation, second = constraint
+        return number[first], relation, number[second]
+
+    return puzzle._replace(
+        board=tuple(tuple(number[b] for b in column) for column in puzzle.board),
+        goals={letter: tuple(map(told, goal)) for letter, goal in puzzle.goals.items()},
+    )
 
 
 def _draw(
@@ -217,7 +302,7 @@ def _goal(
     boards: Boards, start: int, depth: int, size: int, random: np.random.Generator
 ) -> list[Fact] | None:
     """Returns `size` new facts of a board `depth` moves away; None if it has fewer."""
-    away = np.flatnonzero(_moves_from(boards.blocks, start) == depth)
+    away = np.flatnonzero(moves_from(boards.blocks, start) == depth)
     if not len(away):
         return None
     elsewhere = boards.facts[int(random.choice(away))]
@@ -237,25 +322,23 @@ def _puzzle(
         letters[i]: tuple(_said(fact, bool(random.integers(2))) for fact in goals[i])
         for i in order
     }
-    left = _distance_to(boards, goals[0])
-    moves, here = [], board
-    while (action := best_action(left, here)) != PASS:
-        moves.append(action)
-        here = moved(here, action)
-    return Puzzle(board, named, letters[0], tuple(moves))
+    return Puzzle(board, named, letters[0], _solution(boards, board, goals[0]))
 
 
-@functools.lru_cache(maxsize=4096)
-def _moves_from(blocks: int, start: int) -> np.ndarray:
-    boards = all_boards(blocks)
-    goal = np.zeros(len(boards.boards), bool)
-    goal[start] = True
-    return moves_to(boards, goal)
+def _solution(boards: Boards, board: Board, facts: Sequence[Fact]) -> tuple[int, ...]:
+    """Returns a shortest solution; ties are resolved in the order of `MOVES`."""
+    goal = goal_boards(boards.blocks, facts)
+    moves, here = [], boards.place[board]
+    while not goal[here]:
+        following = boards.moved[here]
+        left = [moves_from(boards.blocks, int(one))[goal].min() for one in following]
+        moves.append(int(np.argmin(left)))
+        here = following[moves[-1]]
+    return tuple(moves)
 
 
-def _distance_to(boards: Boards, facts: list[Fact]) -> np.ndarray:
-    columns = [boards.all_facts[fact] for fact in facts]
-    return moves_to(boards, np.all(boards.true[:, columns], axis=1))
+def _distance_to(boards: Boards, facts: Sequence[Fact]) -> np.ndarray:
+    return moves_to(boards, goal_boards(boards.blocks, facts))
 
 
 def _said(fact: Fact, turned: bool) -> Constraint:
@@ -263,7 +346,8 @@ def _said(fact: Fact, turned: bool) -> Constraint:
     return first, RELATIONS[relation], second
 
 
-def _fact(constraint: Constraint) -> Fact:
+def fact_of(constraint: Constraint) -> Fact:
+    """Returns the fact that a constraint states, whichever block comes first."""
     first, relation, second = constraint
     kind, turned = divmod(RELATIONS.index(relation), 2)
     return Fact(kind, second, first) if turned else Fact(kind, first, second)

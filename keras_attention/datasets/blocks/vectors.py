@@ -27,12 +27,12 @@ from keras_attention.datasets.blocks.puzzles import (
 from keras_attention.datasets.ragged import steps_for
 
 ACTIONS = len(MOVES) + 1
-_FIRST = len(LETTERS)  # the channels: letter, block, relation, block, go, squares
-_RELATION = _FIRST + MOST_BLOCKS
+FIRST = len(LETTERS)  # the channels: letter, block, relation, block, go, squares
+_RELATION = FIRST + MOST_BLOCKS
 _SECOND = _RELATION + len(RELATIONS)
-_GO = _SECOND + MOST_BLOCKS
-_SQUARES = _GO + 1
-INPUTS = _SQUARES + SIZE * SIZE * MOST_BLOCKS  # 97
+GO = _SECOND + MOST_BLOCKS
+SQUARES = GO + 1
+INPUTS = SQUARES + SIZE * SIZE * MOST_BLOCKS  # 97
 
 
 class Verdict(NamedTuple):
@@ -93,18 +93,18 @@ def vectorize(
     """
     if not puzzles:
         raise ValueError("`puzzles` must hold at least one. Received: puzzles=[]")
-    begin = np.array([_told(puzzle) for puzzle in puzzles])
+    begin = np.array([told(puzzle) for puzzle in puzzles])
     lengths = begin + [len(puzzle.moves) + 1 for puzzle in puzzles]
     shape = (len(puzzles), steps_for(lengths, steps))
     inputs = np.zeros((*shape, INPUTS), np.float32)
     mask = np.zeros(shape, bool)
     targets = np.zeros((*shape, ACTIONS), np.float32)
     for n, puzzle in enumerate(puzzles):
-        _tell(puzzle, inputs[n])
+        tell(puzzle, inputs[n])
         board, at = puzzle.board, begin[n]
         for action in (*puzzle.moves, PASS):
-            inputs[n, at, _GO] = 1
-            _show(board, inputs[n, at])
+            inputs[n, at, GO] = 1
+            show(board, inputs[n, at])
             mask[n, at], targets[n, at, action] = True, 1
             board, at = moved(board, action), at + 1
     return {
@@ -189,14 +189,14 @@ def play(
         raise ValueError(f"`extra` must not be negative. Received: {extra=}")
     if not puzzles:
         raise ValueError("`puzzles` must hold at least one. Received: puzzles=[]")
-    begin = np.array([_told(puzzle) for puzzle in puzzles])
+    begin = np.array([told(puzzle) for puzzle in puzzles])
     most = np.array([len(puzzle.moves) + 1 + extra for puzzle in puzzles])
     shape = (len(puzzles), steps_for(begin + most, steps))
     inputs = np.zeros((*shape, INPUTS), np.float32)
     mask = np.zeros(shape, bool)
     targets = np.zeros((*shape, ACTIONS), np.float32)
     for n, puzzle in enumerate(puzzles):
-        _tell(puzzle, inputs[n])
+        tell(puzzle, inputs[n])
     boards = [puzzle.board for puzzle in puzzles]
     left = [distance_to(puzzle) for puzzle in puzzles]
     moves: list[tuple[int, ...]] = [()] * len(puzzles)
@@ -208,8 +208,8 @@ def play(
             break
         at = begin + step
         for n in going:
-            inputs[n, at[n], _GO] = 1
-            _show(boards[n], inputs[n, at[n]])
+            inputs[n, at[n], GO] = 1
+            show(boards[n], inputs[n, at[n]])
             mask[n, at[n]] = True
             best = best_action(left[n], boards[n])
             targets[n, at[n], best] = 1
@@ -228,30 +228,30 @@ def play(
     return Played(moves, check_moves(puzzles, moves), data)
 
 
-def _told(puzzle: Puzzle) -> int:
+def told(puzzle: Puzzle) -> int:
     """Returns the number of steps for the constraints and the question."""
     return sum(map(len, puzzle.goals.values())) + 1
 
 
-def _tell(puzzle: Puzzle, inputs: np.ndarray) -> None:
+def tell(puzzle: Puzzle, inputs: np.ndarray) -> None:
     """Writes the goals and the question into (T, 97) inputs."""
     step = 0
     for letter, constraints in puzzle.goals.items():
         for first, relation, second in constraints:
             row = inputs[step]
             row[LETTERS.index(letter)] = 1
-            row[_FIRST + first - 1] = 1
+            row[FIRST + first - 1] = 1
             row[_RELATION + RELATIONS.index(relation)] = 1
             row[_SECOND + second - 1] = 1
-            _show(puzzle.board, row)
+            show(puzzle.board, row)
             step += 1
-    inputs[step, [LETTERS.index(puzzle.asked), _GO]] = 1
-    _show(puzzle.board, inputs[step])
+    inputs[step, [LETTERS.index(puzzle.asked), GO]] = 1
+    show(puzzle.board, inputs[step])
 
 
-def _show(board: Board, row: np.ndarray) -> None:
+def show(board: Board, row: np.ndarray) -> None:
     """Writes the board into (97,) inputs."""
     for column, blocks in enumerate(board):
         for height, block in enumerate(blocks):
             square = SIZE * height + column
-            row[_SQUARES + MOST_BLOCKS * square + block - 1] = 1
+            row[SQUARES + MOST_BLOCKS * square + block - 1] = 1

@@ -1,0 +1,164 @@
+"""Block puzzles by reinforcement: a DNC, an LSTM and random players.
+
+    python -m keras_attention.benchmarks blocks --model dnc --checkpoints folder
+    python -m keras_attention.benchmarks blocks --model lstm --out runs.jsonl
+    python -m keras_attention.benchmarks blocks --out runs.jsonl --page blocks.md
+
+Each finished run adds a line to the file given by `--out`. With `--checkpoints`, an
+unfinished run writes a checkpoint every few minutes, and `--resume` continues it.
+Without a model, the command trains nothing and writes the results and their page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import pathlib
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+from keras_attention.benchmarks.dnc.checkpoints import Checkpoint, Interrupted, Signals
+from keras_attention.benchmarks.dnc.reinforcement import report
+from keras_attention.benchmarks.dnc.reinforcement.agent import MODELS, Agent, agent
+from keras_attention.benchmarks.dnc.reinforcement.picture import picture
+from keras_attention.benchmarks.dnc.reinforcement.tasks import (
+    LESSONS,
+    NETWORK,
+    TESTED,
+    TRAINING,
+)
+from keras_attention.benchmarks.dnc.reinforcement.testing import (
+    Player,
+    agent_player,
+    random_player,
+    tested,
+)
+from keras_attention.benchmarks.dnc.reinforcement.training import Trainer
+from keras_attention.benchmarks.errors import UsageError
+from keras_attention.benchmarks.store import Run, Store, opened
+
+NEEDED = ("model", "seed", "backend", "keras", "settings", "result")
+PLAYERS = (*MODELS, "random", "random that stops")
+MINUTES = 40.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `blocks`."""
+    add = parser.add_argument
+    add("--model", nargs="*", choices=PLAYERS, default=[], help="whom to test")
+    add("--seeds", type=int, nargs="+", default=[0])
+    add("--minutes", type=float, default=MINUTES, help="of CPU time to train")
+    add("--part", type=float, help="minutes after which this call ends unfinished")
+    add("--checkpoints", type=pathlib.Path, metavar="DIR", help="of unfinished runs")
+    add("--resume", action="store_true", help="continue from the checkpoints")
+    add("--out", type=pathlib.Path, help="runs as they end, and to go on from")
+    add("--json", type=pathlib.Path, help="where to write the results")
+    add("--page", type=pathlib.Path, help="where to write them as a page")
+    add("--verbose", action="store_true", help="a line for each part of the training")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Performs the missing runs, prints them and writes the results."""
+    if not args.minutes > 0:
+        raise UsageError(f"--minutes must be above 0. Received: {args.minutes}")
+    if args.part is not None and (not args.part > 0 or args.checkpoints is None):
+        raise UsageError("--part must be above 0, and needs --checkpoints.")
+    if args.resume and args.checkpoints is None:
+        raise UsageError("--resume needs --checkpoints, the folder of the checkpoints.")
+    store = opened(args.out, NEEDED)
+    with Signals() if args.checkpoints else contextlib.nullcontext() as signals:
+        for model in args.model:
+            for seed in args.seeds:
+                try:
+                    run = _done(store, args, model, seed, signals)
+                except Interrupted as stopped:
+                    print(f"{stopped}; --resume goes on.", flush=True)
+                    return 1
+                if run is None:
+                    print("unfinished; --resume goes on.", flush=True)
+                    return 0
+                print(report.line(run), flush=True)
+    whole = report.whole(store.runs)
+    if args.json:
+        text = json.dumps(whole, indent=1)
+        args.json.write_text(text + "\n", encoding="utf-8")
+    if args.page:
+        args.page.write_text(report.page(whole), encoding="utf-8")
+    return 0
+
+
+def settings_of(model: str, minutes: float) -> dict[str, Any]:
+    """Returns what determines the result of a run, besides its seed."""
+    settings: dict[str, Any] = {"tested": TESTED}
+    if model in MODELS:
+        settings |= {
+            "network": NETWORK,
+            "training": TRAINING,
+            "lessons": LESSONS,
+            "minutes": minutes,
+        }
+    return settings
+
+
+def _done(
+    store: Store, args: argparse.Namespace, model: str, seed: int, signals: Any
+) -> Run | None:
+    """Returns the run from the store, or performs it; None if it is unfinished."""
+    backend = keras.config.backend() if model in MODELS else None
+    wanted = {"model": model, "seed": seed, "backend": backend}
+    settings = settings_of(model, args.minutes)
+    found = store.done(model, settings, **wanted)
+    if found is not None:
+        return found
+    start = time.perf_counter()
+    result: dict[str, Any] = {}
+    player: Player = random_player(seed, model == "random that stops")
+    if model in MODELS:
+        made, progress = _trained(args, model, seed, signals)
+        if progress is None:
+            return None
+        result = progress
+        player = agent_player(made, TRAINING["by_place"])
+        if model == "dnc":
+            result["picture"] = picture(made, TRAINING["by_place"])
+    result["tests"] = _tests(player, seed)
+    result["seconds"] = round(time.perf_counter() - start, 1)
+    run = {**wanted, "keras": keras.__version__, "settings": settings}
+    return store.add({**run, "result": result})
+
+
+def _trained(
+    args: argparse.Namespace, model: str, seed: int, signals: Any
+) -> tuple[Agent, dict[str, Any] | None]:
+    settings = settings_of(model, args.minutes)
+    made = agent(model, NETWORK, seed, TRAINING["episodes"])
+    trainer = Trainer(made, LESSONS, TRAINING, seed, args.minutes)
+    checkpoint = None
+    if args.checkpoints is not None:
+        run = {"task": "blocks", "model": model, "seed": seed, "settings": settings}
+        checkpoint = Checkpoint(args.checkpoints, run, args.resume, signals)
+        trainer.resume(checkpoint)
+    told = (lambda entry: print(entry, flush=True)) if args.verbose else None
+    seconds = float("inf") if args.part is None else 60 * args.part
+    if not trainer.train(seconds, checkpoint, told):
+        return made, None
+    return made, {
+        **{name: value for name, value in trainer.state().items() if name != "recent"},
+        "lesson": trainer.lesson + 1,
+        "weights": made.learner.count_params(),
+        "history": thinned(trainer.history),
+    }
+
+
+def _tests(player: Player, seed: int) -> list[dict[str, Any]]:
+    return tested(player, seed=seed, **TESTED)
+
+
+def thinned(history: Sequence[Any], most: int = 40) -> list[Any]:
+    """Selects at most `most` evenly spaced entries, including the last one."""
+    every = max(-(-len(history) // most), 1)
+    return list(history)[::-1][::every][::-1]

@@ -1,0 +1,129 @@
+"""Tests agents and random players on puzzles that no training contains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_attention.benchmarks.dnc.reinforcement.agent import Agent
+from keras_attention.benchmarks.dnc.reinforcement.rollouts import play
+from keras_attention.datasets import blocks
+from keras_attention.datasets.blocks.puzzles import numbered_by_place
+
+Player = Callable[[Sequence[blocks.Puzzle]], list[tuple[int, ...]]]
+EXTRA = 6  # moves allowed beyond the minimum, as in the paper
+ROUNDING = 12
+
+
+def agent_player(agent: Agent, by_place: bool, batch_size: int = 256) -> Player:
+    """Returns a player that takes the most probable action of an agent.
+
+    Args:
+        agent: the agent.
+        by_place: whether it was trained with blocks numbered by their places.
+        batch_size: the number of puzzles that are played at once.
+    """
+
+    def moves(puzzles: Sequence[blocks.Puzzle]) -> list[tuple[int, ...]]:
+        found: list[tuple[int, ...]] = []
+        shown = [numbered_by_place(one) if by_place else one for one in puzzles]
+        for start in range(0, len(shown), batch_size):
+            part = shown[start : start + batch_size]
+            # All batches have the same size, since a backend may compile for each.
+            filled = [*part, *(part[:1] * (min(batch_size, len(shown)) - len(part)))]
+            rollout = play(agent, [[one] for one in filled], None, EXTRA, ROUNDING)
+            for n in range(len(part)):
+                made = rollout.actions[n][rollout.valid[n]]
+                found.append(tuple(int(action) for action in made))
+        return found
+
+    return moves
+
+
+def random_player(seed: int, stops: bool) -> Player:
+    """Returns a player whose actions are random.
+
+    Args:
+        seed: the seed of its random numbers.
+        stops: whether it passes as soon as the goal is met and never before, which a
+            player cannot know without the goal. Otherwise, a pass is as probable as
+            each of the six moves.
+    """
+
+    def moves(puzzles: Sequence[blocks.Puzzle]) -> list[tuple[int, ...]]:
+        random, game = np.random.default_rng(seed), blocks.Game(puzzles, EXTRA)
+        made: list[tuple[int, ...]] = [()] * len(puzzles)
+        while not game.ended.all():
+            going = ~game.ended
+            actions = random.integers(0, blocks.PASS + (not stops), len(puzzles))
+            if stops:
+                actions = np.where(game.is_met(), blocks.PASS, actions)
+            game.step(actions)
+            for n in np.flatnonzero(going):
+                made[n] = (*made[n], int(actions[n]))
+        return made
+
+    return moves
+
+
+def tested(
+    player: Player,
+    goals: Sequence[int],
+    constraints: Sequence[int],
+    count: int,
+    seed: int,
+    **kind: Any,
+) -> list[dict[str, Any]]:
+    """Tests a player for each number of goals and of constraints.
+
+    Args:
+        player: returns the actions for puzzles.
+        goals: the numbers of goals in memory.
+        constraints: the numbers of constraints of each goal.
+        count: the puzzles per pair of numbers. They are of the test split.
+        seed: the seed of the puzzles.
+        **kind: other arguments of `blocks.draw_puzzles`.
+
+    Returns:
+        One dict per pair: "goals", "constraints", "puzzles", the share "met" of goals
+        whose constraints are all satisfied on the last board, the share "fewest" met in
+        the minimum number of moves, and the mean share of "satisfied" constraints.
+    """
+    found, puzzles = [], []
+    for number in goals:
+        for size in constraints:
+            puzzles += blocks.draw_puzzles(
+                count,
+                goals=number,
+                constraints=size,
+                split="test",
+                seed=[seed, number, size],
+                **kind,
+            )
+    moves = player(puzzles)
+    verdict = blocks.check_moves(puzzles, moves)
+    satisfied = np.array([_satisfied(*pair) for pair in zip(puzzles, moves)])
+    pairs = [(number, size) for number in goals for size in constraints]
+    for n, (number, size) in enumerate(pairs):
+        rows = slice(n * count, (n + 1) * count)
+        found.append(
+            {
+                "goals": number,
+                "constraints": size,
+                "puzzles": count,
+                "met": float(verdict.solved[rows].mean()),
+                "fewest": float(verdict.fewest[rows].mean()),
+                "satisfied": float(satisfied[rows].mean()),
+            }
+        )
+    return found
+
+
+def _satisfied(puzzle: blocks.Puzzle, actions: Sequence[int]) -> float:
+    board = puzzle.board
+    for action in actions:
+        board = blocks.moved(board, action)
+    goal = puzzle.goals[puzzle.asked]
+    return float(np.mean([blocks.holds(board, constraint) for constraint in goal]))

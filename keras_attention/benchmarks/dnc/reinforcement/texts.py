@@ -1,0 +1,92 @@
+"""The texts of the results page of the block puzzles."""
+
+INTRODUCTION = """# Block puzzles by reinforcement
+
+A network reads several goals, each a letter with up to six constraints on the blocks of
+a board, and then the letter of one goal. It must move the blocks until all constraints
+of this goal are satisfied, and then pass ("Mini-SHRDLU", Graves et al. 2016). The
+network is trained by reinforcement only. It never sees a solution.
+
+- *met*: all constraints of the requested goal are satisfied on the last board (the
+  paper's *success*; *incomplete* is the rest)
+- *fewest moves*: the goal is met in the minimum number of moves (the paper's *perfect*)
+- *constraints satisfied*: the mean share of satisfied constraints on the last board
+
+Shares are in per cent, for the most probable actions, with at most six moves more than
+the minimum. The test has 100 puzzles for each pair of 1 to 4 goals in memory and 1 to 6
+constraints per goal. All puzzles have six blocks, and a goal's constraints are facts of
+a board that is 1 to 4 moves away and are not true on the first board. Six new facts
+are rare on nearer boards, so goals with more constraints need more moves. No training
+puzzle has the board and the requested constraints of a test puzzle. However, the
+network numbers the blocks by their places (below), and after that a puzzle of the test
+may be equal to one of the training."""
+
+UNFINISHED = """## Where this stands
+
+No network has been trained to the end yet. One DNC (seed 0) was trained for 173 s of
+CPU time, with 102,400 episodes, and then tested on 40 puzzles per pair of numbers.
+[blocks-unfinished.json](blocks-unfinished.json) has its figures. It meets 31.6 % of the
+goals, 20.3 % in the fewest moves. A random player meets 3.3 %, or 9.7 % if it stops at
+the goal. The LSTM was not trained.
+
+| met by the unfinished DNC | 1 | 2 | 3 | 4 | 5 | 6 |
+| --- | --- | --- | --- | --- | --- | --- |
+| constraints per goal | 57.5 | 36.2 | 21.3 | 26.3 | 27.5 | 20.6 |
+| goals in memory | 31.2 | 32.5 | 32.1 | 30.4 | | |
+
+The share does not depend on the number of goals in memory, so the DNC finds the goal by
+its letter. It cannot plan several moves yet: at the end of these 173 s, it met 93, 59,
+22 and 7 % of the training goals that need one, two, three and four moves, with sampled
+actions. With the most probable actions, it sometimes moves a block back and forth.
+During the run, the budget was lowered from 20 to 8 minutes, which changes the learning
+rate and the latest starts of the lessons."""
+
+PICTURE = (
+    """![The boards of a puzzle, with what the memory holds and reads](blocks.png)"""
+)
+
+TABLES = """*random* takes each of the seven actions with equal probability, so it often
+passes early. *random, stops at the goal* makes random moves and passes as soon as the
+goal is met, which it could not know without the goal. The LSTM has as many weights as
+the DNC or up to 1 % more, the same embeddings, head, lessons and settings, and the same
+CPU time. *CPU* includes compilation.
+
+## How the networks are trained
+
+An actor and a critic share one trunk and have one head. They are trained with proximal
+policy optimization (Schulman et al. 2017) and generalized advantage estimates
+(Schulman et al. 2015). Every step is rewarded with the change of the share of satisfied
+constraints, minus 0.02 per move and another 0.05 for an impossible move. At the end,
+there is a reward of 1 if the goal is met and −0.5 otherwise. The paper uses REINFORCE
+with the advantages of a separate value network. It rewards each step with the number of
+satisfied constraints, and a pass does not end an episode.
+
+The constraints of a puzzle are read once. Eight episodes then start from the state of
+the memory, and each goal is requested in at least two of them. Only these steps need
+sampling.
+
+The DNC has 24 slots of width 64, two read heads, temporal links, and a feedforward
+controller (the paper uses feedforward controllers in Extended Data Fig. 1 and 4), so it
+remembers only what is in its memory. The head is a perceptron that reads the hidden
+units of the controller, the read vectors and the board.
+
+Three things help that the paper does not have:
+
+- The network numbers the blocks by their places on the first board. All boards of the
+  same shape then start equal, so the network need not learn each of the 720 orders of
+  six blocks. Without memory, this makes no goal easier to find.
+- The letter of the question is part of the input at each step of the answer, as if the
+  network repeated it to itself.
+- The initial weights write each constraint to a free slot and look up slots by their
+  letter. Everything else is random, and all weights are trained. This is not possible
+  for an LSTM."""
+
+PAPER = """## The paper's figures
+
+In Extended Data Fig. 3 of the paper, with 10 goals in memory, the share of puzzles that
+are solved in the minimum number of moves depends on the minimum number of moves (1, 2,
+3, 4) and the number of constraints (1 to 6). For the DNC it is 77, 94, 95, 95, 93, 94;
+65, 79, 93, 97, 97, 97; 51, 63, 78, 85, 92, 94; 42, 46, 58, 76, 81, 85. For the LSTM,
+it is between 12 and 52. The DNC of the paper has two LSTM layers of 250 units and 32
+slots of width 100. Our tests have fewer goals, and our number of moves is the distance
+of the described board, so the figures cannot be compared cell by cell."""

@@ -1,0 +1,307 @@
+"""Block puzzles by reinforcement: advantages, the loss, episodes, and learning."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+from gradients import gradient
+
+from keras_attention.benchmarks import __main__ as benchmarks
+from keras_attention.benchmarks.dnc.checkpoints import Checkpoint
+from keras_attention.benchmarks.dnc.reinforcement import (
+    agent,
+    command,
+    picture,
+    ppo,
+    rollouts,
+    tasks,
+    testing,
+    training,
+)
+from keras_attention.datasets import blocks
+from keras_attention.visualization import plot_puzzle
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:__array__ implementation:DeprecationWarning"
+)
+NETWORK = {
+    "letter_width": 6,
+    "features": 9,
+    "hidden": 5,
+    "head": [11],
+    "lookup": True,
+    "memory_slots": 7,
+    "word_width": 10,
+    "read_heads": 2,
+}
+SETTINGS = {
+    **tasks.TRAINING,
+    "puzzles": 4,
+    "episodes": 3,
+    "minibatch": 2,
+    "rounding": 3,
+    "steps": 4,
+    "reported": 1,
+}
+EASY = [{"goals": (1, 2), "blocks": 3, "constraints": 1, "depth": 1}]
+
+
+def test_advantages_are_sums_of_differences():
+    random, decay = np.random.default_rng(0), 0.7
+    rewards, values = random.normal(size=(2, 3, 5))
+    lengths = [5, 1, 3]
+    valid = np.arange(5) < np.array(lengths)[:, None]
+    found = ppo.estimates(rewards, values, valid, decay)
+    for n, length in enumerate(lengths):
+        following = [*values[n, 1:length], 0.0]
+        delta = rewards[n, :length] + following - values[n, :length]
+        for step in range(length):
+            terms = [decay**k * delta[step + k] for k in range(length - step)]
+            np.testing.assert_allclose(found.advantages[n, step], sum(terms), rtol=1e-5)
+    np.testing.assert_array_equal(found.advantages[~valid], 0)
+    expected = np.where(valid, found.advantages + values, 0)
+    np.testing.assert_allclose(found.returns, expected, rtol=1e-5)
+
+
+@pytest.mark.backends("torch", "jax", "tensorflow")
+def test_the_gradient_of_the_loss_is_that_of_reinforce():
+    """-A (1ₐ − π) for the logits, plus the terms of the entropy and of the critic."""
+    random = np.random.default_rng(1)
+    scores = random.normal(size=(3, 5, 8))
+    actions = random.integers(0, 7, (3, 5))
+    advantages, returns = random.normal(size=(2, 3, 5))
+    weights = random.random((3, 5))
+    policy = np.exp(scores[..., :7])
+    policy /= policy.sum(-1, keepdims=True)
+    logs = np.log(policy)
+    chosen = np.eye(7)[actions]
+    old = (chosen * logs).sum(-1)  # ρ = 1
+    entropy = -(policy * logs).sum(-1, keepdims=True)
+    expected = np.zeros(scores.shape)
+    expected[..., :7] = -advantages[..., None] * (chosen - policy)
+    expected[..., :7] += 0.03 * policy * (logs + entropy)  # −∂H/∂logits
+    expected[..., 7] = -0.4 * (returns - scores[..., 7])
+    expected *= weights[..., None] / weights.size
+    target = np.stack([actions, old, advantages, returns, weights], -1)
+    loss = ppo.PolicyLoss(clip=0.2, value=0.4, entropy=0.03)
+    (found,) = gradient(lambda y: loss(target.astype("float32"), y), scores)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("advantage", "ratio", "moves"),
+    [(1, 1.5, False), (1, 0.5, True), (-1, 0.5, False), (-1, 1.5, True)],
+)
+@pytest.mark.backends("torch")
+def test_the_loss_is_clipped_where_the_policy_has_moved_enough(advantage, ratio, moves):
+    scores = np.random.default_rng(2).normal(size=(1, 1, 8))
+    log = scores[0, 0, 4] - np.log(np.exp(scores[0, 0, :7]).sum())
+    target = np.array([[[4, log - np.log(ratio), advantage, 0, 1]]], "float32")
+    loss = ppo.PolicyLoss(value=0.0, entropy=0.0)
+    (found,) = gradient(lambda y: loss(target, y), scores)
+    assert found.any() == moves
+
+
+@pytest.mark.parametrize(
+    "model",
+    [  # JAX compiles for 20 seconds
+        pytest.param("dnc", marks=pytest.mark.backends("torch", "tensorflow")),
+        pytest.param("lstm", marks=pytest.mark.backends("torch")),
+    ],
+)
+def test_the_learner_sees_what_the_player_saw(model):
+    """Step by step from the state after the constraints, or all at once."""
+    made = agent.agent(model, NETWORK, seed=0, episodes=3)
+    puzzles = tasks.Puzzles(
+        [{"goals": (1, 3), "blocks": 4, "constraints": (1, 2), "depth": 2}], [0]
+    )
+    rows = [puzzles.draw(3) for _ in range(2)]
+    rollout = rollouts.play(made, rows, np.random.default_rng(0), 1, 5)
+    x, y = training.batch(rollout, 0.9, 4)
+    found = np.asarray(keras.ops.convert_to_numpy(made.learner(x)), "float64")
+    found = found.reshape(len(rollout.met), -1, 8)
+    valid = rollout.valid[:, : found.shape[1]]
+    logs = rollouts.log_softmax(found[..., :7])
+    logs = np.take_along_axis(logs, rollout.actions[:, : valid.shape[1], None], 2)
+    np.testing.assert_allclose(
+        logs[valid][:, 0], rollout.logs[:, : valid.shape[1]][valid], atol=1e-5
+    )
+    np.testing.assert_allclose(
+        found[..., 7][valid], rollout.values[:, : valid.shape[1]][valid], atol=1e-5
+    )
+    weights = y.reshape(*found.shape[:2], -1)[..., 4]
+    np.testing.assert_array_equal(weights, valid)
+    # The games agree with `check_moves`.
+    flat = [puzzle for row in rows for puzzle in row]
+    moves = [a[v] for a, v in zip(rollout.actions, rollout.valid)]
+    verdict = blocks.check_moves(flat, moves)
+    np.testing.assert_array_equal(rollout.met, verdict.solved)
+    np.testing.assert_array_equal(rollout.fewest, verdict.fewest)
+
+
+def test_an_lstm_has_at_least_as_many_weights():
+    dnc, lstm = (
+        agent.agent(model, NETWORK, 0).learner.count_params() for model in agent.MODELS
+    )
+    assert dnc <= lstm <= 1.1 * dnc
+
+
+def test_reads_start_as_a_lookup_by_letter():
+    network = {**NETWORK, "letter_width": 20, "word_width": 30, "memory_slots": 9}
+    made = agent.agent("dnc", network, seed=0)
+    kind = {"goals": 3, "blocks": 5, "constraints": 2, "depth": 2}
+    for puzzle in blocks.draw_puzzles(5, **kind):
+        told, mask = rollouts.description([puzzle], 1)
+        x = blocks.vectorize([puzzle])["inputs"][:, :7]
+        np.testing.assert_array_equal(told, x[:, :6])
+        trace = made.trunk.trace(made.encoder(x))
+        slots = trace.write_weights[0, :6, 0].argmax(1)
+        assert len({*slots}) == 6
+        owners = np.array([letter for letter in puzzle.goals for _ in range(2)])
+        read = trace.read_weights[0, -1][:, slots]  # (R, 6)
+        own = read[:, owners == puzzle.asked].sum(1)
+        assert (own > 3 * read[:, owners != puzzle.asked].sum(1)).all()
+        assert mask.all()
+
+
+def test_training_puzzles_ask_for_all_goals_and_are_never_those_of_the_test():
+    kind = {"goals": 3, "blocks": (3, 5), "constraints": (1, 2), "depth": (1, 2)}
+    puzzles = tasks.Puzzles([kind], [1], by_place=False)
+    for _ in range(150):  # most of the last ones are renamed
+        row = puzzles.draw(6)
+        assert len({puzzle.asked for puzzle in row}) == 3
+        for puzzle in row:
+            assert puzzle._replace(asked="", moves=()) == row[0]._replace(
+                asked="", moves=()
+            )
+            assert not blocks.is_of_the_test(puzzle)
+            assert blocks.check_moves([puzzle], [puzzle.moves]).fewest.all()
+
+
+def test_a_checkpoint_holds_the_weights_the_optimizer_and_the_progress(tmp_path):
+    checkpoint = Checkpoint(tmp_path, {"task": "blocks"}, resume=True)
+    trainers = []
+    for seed in range(2):  # the second one starts with other weights
+        made = agent.agent("lstm", NETWORK, seed, SETTINGS["episodes"])
+        trainers.append(training.Trainer(made, [EASY] * 2, SETTINGS, 0, 1e9))
+    first, second = trainers
+    assert not first.resume(checkpoint)
+    first.train(0.0)  # no time, no step
+    assert first.iterations == 0
+    first._iterate()
+    first.lesson = 1
+    checkpoint.save(first.agent.learner, first.state())
+    assert second.resume(checkpoint)
+    assert (second.iterations, second.lesson, second.episodes) == (1, 1, 12)
+    variables = [
+        [*one.agent.learner.weights, *one.agent.learner.optimizer.variables]
+        for one in trainers
+    ]
+    for one, other in zip(*variables, strict=True):
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+    second._iterate()
+    assert second.iterations == 2
+
+
+def test_random_players_and_the_table_of_a_test():
+    kind = {"blocks": 4, "depth": (1, 2)}
+    found = testing.tested(
+        random := testing.random_player(0, True), [1, 2], [1, 2], 20, 0, **kind
+    )
+    assert [(row["goals"], row["constraints"]) for row in found] == [
+        (1, 1),
+        (1, 2),
+        (2, 1),
+        (2, 2),
+    ]
+    assert all(row["fewest"] <= row["met"] <= row["satisfied"] for row in found)
+    puzzles = blocks.draw_puzzles(30, **kind)
+    made = random(puzzles)
+    assert all(moves[-1] == blocks.PASS or len(moves) > 6 for moves in made)
+    passing = testing.random_player(0, False)(puzzles)
+    assert sum(map(len, passing)) < sum(map(len, made))
+
+
+TINY_TEST = {"goals": [1, 2], "constraints": [1], "count": 5, "blocks": 3, "depth": 1}
+
+
+def test_the_command_trains_resumes_and_writes_its_page(tmp_path, monkeypatch, capsys):
+    for name, value in {
+        "NETWORK": NETWORK,
+        "TRAINING": SETTINGS,
+        "LESSONS": [EASY],
+        "TESTED": TINY_TEST,
+    }.items():
+        monkeypatch.setattr(command, name, value)
+    files = [tmp_path / name for name in ("runs.jsonl", "blocks.json", "blocks.md")]
+    names = ("--out", "--json", "--page")
+    options = [str(x) for pair in zip(names, files) for x in pair]
+    folder = ["--checkpoints", str(tmp_path / "checkpoints")]
+    lstm = ["blocks", "--model", "lstm", "--minutes", "0.0001", *folder, *options]
+    assert benchmarks.main([*lstm, "--part", "1e-9"]) == 0  # no time for a step
+    assert "unfinished; --resume goes on." in capsys.readouterr().out
+    assert benchmarks.main(lstm) != 0  # there is a checkpoint
+    assert "Add --resume" in capsys.readouterr().err
+    assert benchmarks.main([*lstm, "--resume", "--model", "lstm", "random"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count(": met ") == 2
+    assert benchmarks.main([*lstm, "--resume"]) == 0  # found, not trained again
+    assert capsys.readouterr().out in printed
+    runs = json.loads(files[1].read_text("utf-8"))["runs"]
+    assert [run["model"] for run in runs] == ["lstm", "random"]
+    result = runs[0]["result"]
+    assert (result["iterations"], result["episodes"]) == (1, 12)
+    assert [row["puzzles"] for row in result["tests"]] == [5, 5]
+    page = files[2].read_text("utf-8")
+    mean = np.mean([row["met"] for row in result["tests"]])
+    assert f"| LSTM | 0 | {100 * mean:.1f} |" in page
+    assert "blocks --model lstm --seeds 0 --minutes 0.0001" in page
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        (["--minutes", "0"], "--minutes must be above 0"),
+        (["--part", "1"], "--part must be above 0, and needs --checkpoints"),
+        (["--resume"], "--resume needs --checkpoints"),
+    ],
+)
+def test_wrong_options(options, error, capsys):
+    assert benchmarks.main(["blocks", *options]) != 0
+    assert error in capsys.readouterr().err
+
+
+def test_the_picture_of_a_played_puzzle(monkeypatch):
+    pytest.importorskip("matplotlib")
+    kind = {"goals": 2, "blocks": 4, "constraints": 1, "depth": 2}
+    monkeypatch.setattr(picture, "KIND", kind)
+    found = picture.picture(agent.agent("dnc", NETWORK, 0), True, seed=1)
+    json.dumps(found)
+    figure = plot_puzzle(*found["arguments"], **found["more"])
+    puzzle = blocks.draw_puzzles(1, **kind, split="test", seed=1)[0]
+    shown = {text.get_text() for text in figure.texts}
+    for letter, goal in puzzle.goals.items():
+        assert {f"{letter}: {a} {said} {b}" for a, said, b in goal} <= shown
+
+
+@pytest.mark.backends("torch")
+def test_an_agent_learns_by_reinforcement_alone():
+    """About four seconds; nothing else shows that the parts together learn."""
+    network = {**NETWORK, "features": 32, "hidden": 8, "head": [64]}
+    network |= {"memory_slots": 2, "word_width": 30}
+    settings = {**SETTINGS, "puzzles": 16, "episodes": 8, "minibatch": 16, "passes": 8}
+    settings |= {"rate": 1e-2, "entropy": 0.01, "extra": 1, "rounding": 2, "steps": 3}
+    kind = {"goals": 1, "constraints": 1, "blocks": 2, "depth": 1}
+    trainer = training.Trainer(
+        agent.agent("lstm", network, 0, 8), [[kind]], settings, 0, 1e9
+    )
+    test = {**kind, "goals": [1], "constraints": [1], "count": 60, "seed": 0}
+    (random,) = testing.tested(testing.random_player(0, False), **test)
+    player = testing.agent_player(trainer.agent, by_place=True)
+    (before,) = testing.tested(player, **test)
+    for _ in range(16):
+        trainer._iterate()
+    (after,) = testing.tested(player, **test)
+    assert max(random["met"], before["met"]) < 0.4
+    assert after["met"] > 0.55
