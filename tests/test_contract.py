@@ -33,6 +33,7 @@ OBJECTS = (  # arguments with a config
     "cell",
     "attention",
     "cross_attention",
+    "encoder",
     "decoder",
     "embedding",
     "logits",
