@@ -1255,7 +1255,7 @@ ROWS = [
     Row(
         "hard_attention",
         layers.HardAttention,
-        {"units": U, "seed": 1},
+        {"units": U, "seed": 1, "expected_rate": 0.5},
         _unequal_memory,
         trains=True,
         chosen_by=42,

@@ -2,14 +2,15 @@
 
     python -m keras_attention.benchmarks captions --seeds 0 1 2 --json results.json
 
-For each seed, an encoder learns to classify canvases of one digit. Its features of the
-captioned canvases are computed once. Decoders with soft attention, with hard attention
-by the straight-through estimator, and with hard attention by REINFORCE then learn to
-caption these features. Training and test share no digit images. The settings were
-chosen with `--dev`, which holds back a part of the digits of the training.
+An encoder learns to classify canvases of one digit. Its features of the captioned
+canvases are computed once. Decoders with soft attention, with hard attention by the
+straight-through estimator, and with hard attention by REINFORCE then learn to caption
+these features; the seeds are those of the decoders. Training and test share no digit
+images. The settings were chosen with `--dev`, which tests on a part of the digits of
+the training.
 
 Each finished run adds a line to the file given by `--out`. Repeat the command to
-resume; a stopped run starts again.
+resume; it trains the encoder again, and a decoder that was stopped.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ ENCODER: dict[str, Any] = {
     "epochs": 10,
     "batch_size": 32,
     "rate": 3e-3,
+    "seed": 0,  # of the encoder and of the canvases, for all decoders
 }
 DECODER: dict[str, Any] = {
     "canvases": 12000,
@@ -54,6 +56,7 @@ DECODER: dict[str, Any] = {
     "batch_size": 64,
     "rate": 3e-3,
     "clipnorm": 1.0,
+    "expected_rate": 0.5,  # of REINFORCE
 }
 KINDS = ("soft", "straight_through", "reinforce")
 TEST = 1000  # canvases
@@ -84,6 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--epochs", type=int, default=DECODER["epochs"], help="of a decoder")
     add("--out", type=pathlib.Path, help="runs as they end, and to go on from")
     add("--json", type=pathlib.Path, help="where to write the results")
+    add("--pictures", type=pathlib.Path, help="folder for pictures of new runs")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -99,16 +103,17 @@ def main(args: argparse.Namespace) -> int:
         "dev": args.dev,
     }
     backend = keras.config.backend()
-    runs = []
+    runs, made = [], None
     for seed in dict.fromkeys(args.seeds):
-        made = None
         for kind in dict.fromkeys(args.attention):
             about = {"attention": kind, "seed": seed, "backend": backend}
             run = store.done(f"{kind}, seed {seed}", settings, **about)
             if run is None:
-                made = made or prepare(seed, settings)
-                result = learn(kind, seed, settings["decoder"], *made[:2])[1]
+                made = made or prepare(settings)
+                model, result = learn(kind, seed, settings["decoder"], *made[:2])
                 print(f"{kind}, seed {seed}: {result}", flush=True)
+                if args.pictures:
+                    draw(model, made[1], args.pictures, f"{kind}-{seed}")
                 about["keras"] = keras.__version__
                 found = {**made[2], **result}
                 run = store.add({**about, "settings": settings, "result": found})
@@ -134,15 +139,16 @@ def digits(dev: bool) -> mnist.Digits:
     return mnist.Digits(images[rows], labels[rows])
 
 
-def prepare(seed: int, settings: dict[str, Any]) -> tuple[Data, Data, dict[str, Any]]:
+def prepare(settings: dict[str, Any]) -> tuple[Data, Data, dict[str, Any]]:
     """Trains an encoder and applies it to the canvases.
 
     Returns:
         The training data and the test data of the decoders, and statistics.
     """
     known, about = digits(settings["dev"]), settings["encoder"]
+    seed = about["seed"]
     start = time.process_time()
-    encoder, accuracy = train_encoder(seed, known, about)
+    encoder, accuracy = train_encoder(known, about)
     trained = time.process_time()
 
     def data(count: int, number: Any, part: str) -> Data:
@@ -164,7 +170,7 @@ def prepare(seed: int, settings: dict[str, Any]) -> tuple[Data, Data, dict[str, 
 
 
 def train_encoder(
-    seed: int, known: mnist.Digits, settings: dict[str, Any]
+    known: mnist.Digits, settings: dict[str, Any]
 ) -> tuple[keras.Model, float]:
     """Trains an encoder to classify canvases of one digit.
 
@@ -176,6 +182,7 @@ def train_encoder(
         The encoder, for canvases of 64 pixels, and the accuracy on test digits in per
         cent.
     """
+    seed = settings["seed"]
     keras.utils.set_random_seed(seed)
     convolutions = [*settings["filters"], settings["width"]]
     layers: list[Any] = []
@@ -237,7 +244,10 @@ def learn(
         from_logits=True, ignore_class=0
     )
     if kind != "soft":
-        attention = HardAttention(units=units, estimator=kind, seed=seed)
+        rate = settings["expected_rate"] if kind == "reinforce" else 0.0
+        attention = HardAttention(
+            units=units, estimator=kind, seed=seed, expected_rate=rate
+        )
     if kind == "reinforce":
         loss = ReinforceLoss(loss)
     sizes = {name: settings[name] for name in ("embedding_dim", "units")}
@@ -287,6 +297,29 @@ def attended(model: ImageCaptioner, data: Data) -> np.ndarray:
         model(tensors)
     (weights,) = maps.values()
     return weights
+
+
+def draw(model: ImageCaptioner, data: Data, folder: pathlib.Path, name: str) -> None:
+    """Draws the attention for a generated caption of the first two digits."""
+    from keras_attention import visualization
+
+    n = next(n for n, text in enumerate(data.captions) if len(text.split()) > 2)
+    features = data.features[n : n + 1]
+    tokens = model.generate(features, max_length=canvases.LENGTH)
+    target = np.pad(tokens[:, :-1], ((0, 0), (1, 0)), constant_values=2)
+    given = {"features": features, "target": target}
+    with record_attention() as maps:
+        model({k: keras.ops.convert_to_tensor(x) for k, x in given.items()})
+    (weights,) = maps.values()
+    figure = visualization.plot_image_attention(
+        data.vectors.inputs["image"][n],
+        weights[0],
+        canvases.VOCABULARY.decode(tokens[0]).split(),
+        features.shape[1:3],
+        name,
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    figure.savefig(folder / f"{name}.png", dpi=150)
 
 
 def percent(shares: np.ndarray) -> float:
