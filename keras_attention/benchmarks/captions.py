@@ -9,8 +9,8 @@ these features; the seeds are those of the decoders. Training and test share no 
 images. The settings were chosen with `--dev`, which tests on a part of the digits of
 the training.
 
-Each finished run adds a line to the file given by `--out`. Repeat the command to
-resume; it trains the encoder again, and a decoder that was stopped.
+Each finished run adds a line to the file given by `--out`; the encoder is kept next to
+it. Repeat the command to resume; a decoder that was stopped starts again.
 """
 
 from __future__ import annotations
@@ -104,12 +104,13 @@ def main(args: argparse.Namespace) -> int:
     }
     backend = keras.config.backend()
     runs, made = [], None
+    cache = None if args.out is None else pathlib.Path(f"{args.out}.encoder.keras")
     for seed in dict.fromkeys(args.seeds):
         for kind in dict.fromkeys(args.attention):
             about = {"attention": kind, "seed": seed, "backend": backend}
             run = store.done(f"{kind}, seed {seed}", settings, **about)
             if run is None:
-                made = made or prepare(settings)
+                made = made or prepare(settings, cache)
                 model, result = learn(kind, seed, settings["decoder"], *made[:2])
                 print(f"{kind}, seed {seed}: {result}", flush=True)
                 if args.pictures:
@@ -139,17 +140,27 @@ def digits(dev: bool) -> mnist.Digits:
     return mnist.Digits(images[rows], labels[rows])
 
 
-def prepare(settings: dict[str, Any]) -> tuple[Data, Data, dict[str, Any]]:
-    """Trains an encoder and applies it to the canvases.
+def prepare(
+    settings: dict[str, Any], cache: pathlib.Path | None = None
+) -> tuple[Data, Data, dict[str, Any]]:
+    """Trains an encoder, or reads it from a file, and applies it to the canvases.
+
+    Args:
+        settings: the settings of a run.
+        cache: where to keep the encoder; None keeps it in memory.
 
     Returns:
         The training data and the test data of the decoders, and statistics.
     """
-    known, about = digits(settings["dev"]), settings["encoder"]
-    seed = about["seed"]
+    known, seed = digits(settings["dev"]), settings["encoder"]["seed"]
+    encoder, about = read_encoder(settings, cache)
+    if encoder is None:
+        start = time.process_time()
+        encoder, accuracy = train_encoder(known, settings["encoder"])
+        seconds = round(time.process_time() - start, 1)
+        about = {"digits": accuracy, "encoder_cpu_seconds": seconds}
+        write_encoder(encoder, about, settings, cache)
     start = time.process_time()
-    encoder, accuracy = train_encoder(known, about)
-    trained = time.process_time()
 
     def data(count: int, number: Any, part: str) -> Data:
         made = canvases.generate(count, number, part, digits=known)
@@ -158,15 +169,38 @@ def prepare(settings: dict[str, Any]) -> tuple[Data, Data, dict[str, Any]]:
 
     train = data(settings["decoder"]["canvases"], [seed, 1], "train")
     test = data(TEST, 2, "test")
-    return (
-        train,
-        test,
-        {
-            "digits": accuracy,
-            "encoder_cpu_seconds": round(trained - start, 1),
-            "features_cpu_seconds": round(time.process_time() - trained, 1),
-        },
-    )
+    seconds = round(time.process_time() - start, 1)
+    return train, test, {**about, "features_cpu_seconds": seconds}
+
+
+def read_encoder(
+    settings: dict[str, Any], cache: pathlib.Path | None
+) -> tuple[Any, dict[str, Any]]:
+    """Returns the encoder of `write_encoder` and its statistics, or None and {}.
+
+    Raises:
+        UsageError: it was trained with other settings.
+    """
+    if cache is None or not cache.with_suffix(".json").exists():
+        return None, {}
+    about = json.loads(cache.with_suffix(".json").read_text(encoding="utf-8"))
+    if about.pop("settings") != {**settings["encoder"], "dev": settings["dev"]}:
+        raise UsageError(f"{cache} has other settings. Name another --out.")
+    return keras.saving.load_model(cache), about
+
+
+def write_encoder(
+    encoder: keras.Model,
+    about: dict[str, Any],
+    settings: dict[str, Any],
+    cache: pathlib.Path | None,
+) -> None:
+    """Keeps an encoder, its settings and its statistics for the next start."""
+    if cache is None:
+        return
+    encoder.save(cache)
+    found = {**about, "settings": {**settings["encoder"], "dev": settings["dev"]}}
+    cache.with_suffix(".json").write_text(json.dumps(found), encoding="utf-8")
 
 
 def train_encoder(
@@ -314,7 +348,7 @@ def draw(model: ImageCaptioner, data: Data, folder: pathlib.Path, name: str) -> 
     figure = visualization.plot_image_attention(
         data.vectors.inputs["image"][n],
         weights[0],
-        canvases.VOCABULARY.decode(tokens[0]).split(),
+        canvases.VOCABULARY.decode(tokens[0]).split() or ["(no words)"],
         features.shape[1:3],
         name,
     )

@@ -35,7 +35,10 @@ def test_runs_end_in_a_file_and_go_on_from_it(monkeypatch, tmp_path, capsys):
     pictures = ["--attention", "reinforce", "--pictures", str(tmp_path)]
     assert commands.main([*given, *pictures]) == 0
     assert (tmp_path / "reinforce-3.png").stat().st_size > 1000
+    monkeypatch.setattr(captions, "train_encoder", None)  # it is read from its file
+    assert commands.main([*given, "--attention", "soft"]) == 0
     before = out.read_text()
+    assert len(before.splitlines()) == 2
     monkeypatch.setattr(captions, "prepare", None)  # nothing is left to do
     assert commands.main([*given, "--attention", "reinforce"]) == 0
     assert out.read_text() == before
@@ -43,8 +46,13 @@ def test_runs_end_in_a_file_and_go_on_from_it(monkeypatch, tmp_path, capsys):
     assert run["attention"] == "reinforce"
     assert run["settings"]["dev"] is True
     assert 0 <= run["result"]["exact"] <= 100
-    assert "reinforce            3" in capsys.readouterr().out
+    assert "reinforce, seed 3: {" in capsys.readouterr().out
     assert commands.main(["captions", "--epochs", "0"]) == 2
+    monkeypatch.undo()
+    about = {"encoder": captions.ENCODER, "dev": False}
+    cache = out.with_name("runs.jsonl.encoder.keras")
+    with pytest.raises(UsageError, match="has other settings"):
+        captions.read_encoder(about, cache)
 
 
 def test_digits_of_the_test_are_left_out(monkeypatch):

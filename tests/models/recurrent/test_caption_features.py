@@ -280,26 +280,26 @@ def test_reinforce_needs_its_loss():
     np.testing.assert_allclose(found, -chosen.sum((1, 2)).mean(), rtol=1e-5)
 
 
-@needs_training
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_a_choice_is_credited_with_the_words_that_it_can_affect(order):
-    """With another label of an early word, later choices have the same gradient."""
-    keras.utils.set_random_seed(0)
+    """Another choice at step 1 changes the logits of these steps and of no others."""
     model = of_features(hard(), order=order, cell="gru")
-    uniforms = ops.convert_to_tensor(
-        np.random.default_rng(0).uniform(size=(B, T, 1)).astype("float32")
-    )
-    model.attention.sample = lambda shape, training: uniforms if training else None
-    loss = losses.ReinforceLoss(reduction="sum")
-    layer = model.get_layer("choices")
-    assert layer.credit == {"before": "later", "after": "own"}[order]
-    given = {"features": features(), "target": targets()}
-    x = {name: ops.convert_to_tensor(array) for name, array in given.items()}
-    output = model(x, training=True)
-    # What it carries has the value 0.
-    sums = np.exp(to_numpy(output).astype("float64")).sum(-1)
-    np.testing.assert_allclose(sums, 1, rtol=1e-5)
-    assert np.isfinite(float(to_numpy(loss(targets(2), output))))
+    draws = np.full((B, T, 1), 0.5, "float32")
+
+    def logits(draw):
+        draws[:, 1] = draw
+        numbers = ops.convert_to_tensor(draws)
+        model.attention.sample = lambda shape, training: numbers if training else None
+        given = {"features": features(), "target": targets()}
+        tensors = {name: ops.convert_to_tensor(x) for name, x in given.items()}
+        return to_numpy(model(tensors, training=True)).astype("float64")
+
+    one, other = logits(0.001), logits(0.999)
+    np.testing.assert_allclose(np.exp(one).sum(-1), 1, rtol=1e-5)
+    changed = (np.abs(one - other) > 1e-4).any((0, 2)).tolist()
+    later = order == "before"
+    assert changed == [False, True, later, later, later]
+    assert model.get_layer("choices").credit == ("later" if later else "own")
 
 
 @needs_training
@@ -407,3 +407,14 @@ def test_constructor_errors(arguments, message):
 def test_generate_errors(inputs, message):
     with pytest.raises(ValueError, match=message):
         of_features().generate(inputs)
+
+
+@pytest.mark.backends("tensorflow", reason="it writes SavedModels")
+def test_exported_generation_reads_features_of_any_number(tmp_path):
+    import tensorflow as tf
+
+    model, x = make("reinforce"), features()
+    model.export_generation(tmp_path / "file", max_length=T)
+    served = tf.saved_model.load(tmp_path / "file")
+    found = served.serve(tf.constant(x[:2, :6]))
+    np.testing.assert_array_equal(found, model.generate(x[:2, :6], T))
