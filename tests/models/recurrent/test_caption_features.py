@@ -61,10 +61,9 @@ def looked(model, name, x, target):
 
 
 KINDS = {
-    "soft": {},
-    "straight_through": {"attention": "straight_through", "cell": "gru"},
+    "soft": {"cell": "gru"},
+    "straight_through": {"attention": "straight_through", "order": "after"},
     "reinforce": {"attention": "reinforce"},
-    "after": {"attention": "reinforce", "order": "after"},
 }
 
 
@@ -75,8 +74,9 @@ def make(kind):
     return of_features(**arguments)
 
 
-@pytest.mark.backends("all")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", ["soft", pytest.param("reinforce", marks=pytest.mark.backends("all"))]
+)
 def test_generation_is_teacher_forcing(kind, tmp_path):
     """Greedy, step by step, in beams and from a file, also with hard attention."""
     model, x = make(kind), features()
@@ -113,12 +113,11 @@ def test_generation_is_teacher_forcing(kind, tmp_path):
         again.generate(x, T, one, stop_token_ids=None), written
     )
     beams = samplers.BeamSampler(3, coverage_penalty=0.2, return_all_beams=True)
-    same = [
+    one, other = (
         m.generate({"features": x}, T, beams, stop_token_ids=STOP)
-        for m in (model, model, again)
-    ]
-    for other in same[1:]:  # no sample enters a beam
-        np.testing.assert_array_equal(same[0][0], other[0])
+        for m in (model, again)
+    )
+    np.testing.assert_array_equal(one[0], other[0])  # no sample enters a beam
 
 
 @pytest.mark.parametrize("kind", ["soft", "reinforce"])
@@ -303,9 +302,8 @@ def test_a_choice_is_credited_with_the_words_that_it_can_affect(order):
 
 
 @needs_training
-@pytest.mark.parametrize("kind", ["soft", "straight_through", "reinforce"])
-def test_it_learns_which_region_to_name(kind):
-    """Two of five regions are marked: their words, from left to right.
+def test_it_learns_which_region_to_name():
+    """By REINFORCE. Two of five regions are marked: their words, from left to right.
 
     By chance 1 caption in 36 is right, and without attention 1 in 2: the average of
     the regions knows the two words, not their order.
@@ -324,16 +322,15 @@ def test_it_learns_which_region_to_name(kind):
     keras.utils.set_random_seed(0)
     model = ImageCaptioner(
         *((5, 13), 10, 16, 32),
-        attention="bahdanau" if kind == "soft" else hard(kind),
+        attention=hard(),
         order="after",
         cell="gru",
         encoder=None,
     )
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)
-    loss = losses.ReinforceLoss(loss) if kind == "reinforce" else loss
-    model.compile(keras.optimizers.Adam(0.01), loss)
+    model.compile(keras.optimizers.Adam(0.01), losses.ReinforceLoss(loss))
     given = {"features": x[:500], "target": target[:500]}
-    model.fit(given, labels[:500], batch_size=20, epochs=12, verbose=0)
+    model.fit(given, labels[:500], batch_size=20, epochs=9, verbose=0)
     written = model.generate(x[500:], 3, stop_token_ids=STOP)
     assert (written == labels[500:]).all(1).mean() >= 0.9
 
