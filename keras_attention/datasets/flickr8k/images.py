@@ -62,8 +62,8 @@ def pair(
     """
     if isinstance(images, (str, os.PathLike)):
         if Path(images).is_dir():
-            there = {p.name: p for p in Path(images).iterdir() if p.suffix}
-            return _pair(captions, there, str(images), allow_missing)
+            paths = {p.name: p for p in Path(images).iterdir() if p.suffix}
+            return _pair(captions, paths, str(images), allow_missing)
         if not Path(images).is_file():
             raise files.DataNotFoundError(
                 f"`images` must be a folder, an NPZ file or a mapping. There is no "
@@ -104,8 +104,8 @@ def _table(
     """Returns the features by name, also of an NPZ file with `names`."""
     if "names" not in arrays:
         return arrays
-    names, features = arrays["names"], arrays.get("features")
-    fits = features is not None and names.ndim == 1 and len(names) == len(features)
+    names, features = arrays["names"], arrays.get("features", np.zeros(0))
+    fits = names.ndim == 1 and len(names) == len(features) > 0
     if not fits or len({*names.tolist()}) != len(names):
         shapes = {name: array.shape for name, array in arrays.items()}
         raise files.DamagedDataError(

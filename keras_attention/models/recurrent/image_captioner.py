@@ -148,7 +148,7 @@ class ImageCaptioner(ExportsTargets, ConfiguredModel):
 
     def __init__(
         self,
-        image_shape: Sequence[int],
+        image_shape: Sequence[int | None],
         target_vocabulary_size: int,
         embedding_dim: int = 256,
         units: int = 256,
@@ -162,7 +162,7 @@ class ImageCaptioner(ExportsTargets, ConfiguredModel):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        image_shape = check_image_shape(image_shape, encoder)
+        image_shape = shape = check_image_shape(image_shape, encoder)
         filters = check_filters(filters, encoder)
         check_sizes(
             target_vocabulary_size=target_vocabulary_size,
@@ -178,7 +178,7 @@ class ImageCaptioner(ExportsTargets, ConfiguredModel):
         target = keras.Input((None,), dtype="int32", name="target")  # (B, T)
         parts = CaptionParts(
             encoder,
-            image_shape,
+            shape,
             target_vocabulary_size,
             embedding_dim,
             units,
@@ -202,16 +202,15 @@ class ImageCaptioner(ExportsTargets, ConfiguredModel):
             memory_mask=is_valid,
             **options,
         )
-        weights = None
         if parts.carry is not None:
             _check_no_penalty(doubly_stochastic, attention)
             found, weights = found
-        elif doubly_stochastic:
-            penalty = DoublyStochastic(doubly_stochastic, name="sees_all")
-            found = penalty(*found, target, is_valid)
-        logits = parts.logits_of(words, found)  # (B, T, V)
-        if weights is not None:
-            logits = parts.carry(logits, weights)
+            logits = parts.carry(parts.logits_of(words, found), weights)
+        else:
+            if doubly_stochastic:
+                penalty = DoublyStochastic(doubly_stochastic, name="sees_all")
+                found = penalty(*found, target, is_valid)
+            logits = parts.logits_of(words, found)  # (B, T, V)
 
         super().__init__({name: image, "target": target}, logits, locals())
         self._parts = parts

@@ -134,10 +134,10 @@ def check_filters(given: Any, encoder: Any) -> tuple[int, ...]:
 
 def check_features(features: Any, encoder: Any) -> None:
     """Raises a ValueError if the symbolic output of an encoder is no feature map."""
-    shape = getattr(features, "shape", None)
-    fits = shape is not None and len(shape) in (3, 4)
-    if not fits or None in (shape[1:] if len(shape) == 4 else shape[2:]):
-        shown = "outputs of the shapes " if shape is None else "outputs of the shape "
+    shape = tuple(getattr(features, "shape", ()))
+    known = {3: shape[2:], 4: shape[1:]}.get(len(shape), (None,))
+    if None in known:
+        shown = "outputs of the shape " if shape else "outputs of the shapes "
         found = keras.tree.map_structure(lambda x: tuple(x.shape), features)
         raise ValueError(
             "`encoder` must return one tensor: features of shape (batch, rows, "
