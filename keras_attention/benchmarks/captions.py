@@ -57,7 +57,7 @@ DECODER: dict[str, Any] = {
     "rate": 3e-3,
     "clipnorm": 1.0,
     "expected_rate": 0.5,  # of REINFORCE
-    "weight": 0.1,  # of the gradient of REINFORCE
+    "weight": 0.03,  # of the gradient of REINFORCE
 }
 KINDS = ("soft", "straight_through", "reinforce")
 TEST = 1000  # canvases
