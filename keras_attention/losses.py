@@ -317,13 +317,12 @@ class CoverageLoss(keras.losses.Loss):
 class ReinforceLoss(keras.losses.Loss):
     """A loss with the REINFORCE gradient, to train models with hard choices.
 
-        value    = L                              summed over the labels of a sample
-        gradient = ∂L + λ (L − b) ∂ Σ log p(choice)
+        value    = Σₜ Lₜ                          over the labels t of a sample
+        gradient = Σₜ [∂Lₜ + λ (Lₜ − bₜ) ∂zₜ]     zₜ = Σ log p(choice)
 
-    This is an unbiased estimate of the gradient of the expected loss. The baseline b is
-    the mean loss of the other samples in the batch, so it is independent of the
-    sample's own choices and reduces the variance. Use this loss for a model that ends
-    in `CarryChoices`.
+    This is an unbiased estimate of the gradient of the expected loss. The baseline bₜ
+    is the mean loss of the labels t of the other samples in the batch, without ignored
+    labels. The model must end in `CarryChoices`, which determines the choices in zₜ.
 
     Args:
         loss: a categorical cross-entropy of Keras on logits, such as
@@ -352,10 +351,9 @@ class ReinforceLoss(keras.losses.Loss):
     0.6931
 
     Reference:
-        Xu et al., "Show, attend and tell" (2015), section 4.1, which uses a moving
-        average as its baseline and adds an entropy term. The baseline here follows Kool
-        et al., "Buy 4 REINFORCE samples, get a baseline for free!" (2019), over a
-        batch.
+        Xu et al., "Show, attend and tell" (2015), section 4.1, with a moving average as
+        its baseline and an entropy term. The baseline here follows Kool et al., "Buy 4
+        REINFORCE samples, get a baseline for free!" (2019), over a batch.
     """
 
     def __init__(
@@ -368,6 +366,7 @@ class ReinforceLoss(keras.losses.Loss):
         dtype: Any = None,
     ) -> None:
         super().__init__(name=name, reduction=reduction, dtype=dtype)
+        self.reads_choices = True  # models with hard choices ask for it
         if isinstance(loss, dict):
             loss = keras.saving.deserialize_keras_object(loss)
         if loss is None:
@@ -385,12 +384,14 @@ class ReinforceLoss(keras.losses.Loss):
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         cost = self.loss.call(y_true, y_pred)  # (B,) or (B, T)
-        chosen = ops.logsumexp(y_pred, axis=-1)  # 0, with the gradient of Σ log p
-        rest = tuple(range(1, len(chosen.shape)))
-        if rest:
-            cost, chosen = ops.sum(cost, axis=rest), ops.mean(chosen, axis=rest)
-        baseline = choices.leave_one_out(cost) if self.baseline else 0.0
-        return choices.reinforce(cost, self.weight * chosen, baseline)
+        chosen = ops.logsumexp(y_pred, axis=-1)  # 0, with the gradient of z
+        counts = ops.ones_like(cost)
+        if getattr(self.loss, "ignore_class", None) is not None:
+            is_label = ops.not_equal(y_true, self.loss.ignore_class)
+            counts = ops.cast(ops.reshape(is_label, ops.shape(cost)), cost.dtype)
+        baseline = choices.leave_one_out(cost, counts) if self.baseline else 0.0
+        found = choices.reinforce(cost, self.weight * counts * chosen, baseline)
+        return ops.sum(ops.reshape(found, (ops.shape(cost)[0], -1)), axis=1)  # (B,)
 
     def get_config(self) -> dict[str, Any]:
         loss = keras.saving.serialize_keras_object(self.loss)

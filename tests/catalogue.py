@@ -605,6 +605,24 @@ def _pictures(rng: np.random.Generator) -> Arrays:
     return {"image": _floats(rng, B, 5, 7, 3), "target": target}
 
 
+def _regions(rng: np.random.Generator) -> Arrays:
+    """Features of unequal number, and captions."""
+    features = _floats(rng, B, S, D)
+    features[1, 3:] = 0
+    return {"features": features, "target": _pictures(rng)["target"]}
+
+
+def _pad_regions(inputs: Arrays) -> tuple[Arrays, Arrays]:
+    more = np.pad(inputs["features"], ((0, 0), (0, 2), (0, 0)))
+    return inputs, {**inputs, "features": more}
+
+
+def _no_regions(inputs: Arrays) -> Arrays:
+    features = inputs["features"].copy()
+    features[0] = 0
+    return {**inputs, "features": features}
+
+
 _ATTENTION = {"attention": True, "masked": _change_masked, "hidden": _hide_all}
 _HOP = {**_ATTENTION, "residual": True}
 _HEADS = {**_ATTENTION, "heads": True}
@@ -1261,7 +1279,7 @@ ROWS = [
     Row(
         "hard_attention",
         layers.HardAttention,
-        {"units": U, "seed": 1},
+        {"units": U, "seed": 1, "expected_rate": 0.5},
         _unequal_memory,
         trains=True,
         chosen_by=42,
@@ -1276,7 +1294,7 @@ ROWS = [
         chosen_by=42,
         **_ATTENTION,
     ),
-    Row("carry_choices", layers.CarryChoices, {}, _chosen),
+    Row("carry_choices", layers.CarryChoices, {"credit": "later"}, _chosen),
     Row(
         "scheduled_sampling",
         layers.ScheduledSampling,
@@ -1335,11 +1353,11 @@ ROWS = [
             "target_vocabulary_size": U,
             "embedding_dim": D,
             "units": V,
-            "filters": (5,),
             "cell": "gru",
             "attention": partial(layers.BahdanauAttention, U),
             "order": "after",
             "dropout": 0.3,
+            "encoder": partial(keras.layers.Conv2D, 5, 3, strides=2),
         },
         _pictures,
         unknown={"image": (0,), "target": (0, 1)},
@@ -1361,6 +1379,43 @@ ROWS = [
         _pictures,
         unknown={"image": (0,), "target": (0, 1)},
         recurrent=True,
+    ),
+    Row(
+        "image_captioner_features",
+        models.ImageCaptioner,
+        {
+            "image_shape": (None, D),
+            "target_vocabulary_size": U,
+            "embedding_dim": D,
+            "units": V,
+            "encoder": None,
+        },
+        _regions,
+        unknown={"features": (0, 1), "target": (0, 1)},
+        trains=True,
+        recurrent=True,
+        masked=_pad_regions,
+        hidden=_no_regions,
+    ),
+    # What its loss trains is in tests/models/recurrent/test_caption_features.py.
+    Row(
+        "image_captioner_hard",
+        models.ImageCaptioner,
+        {
+            "image_shape": (None, D),
+            "target_vocabulary_size": U,
+            "embedding_dim": D,
+            "units": V,
+            "cell": "gru",
+            "attention": partial(*(layers.HardAttention, None, U, "reinforce"), seed=1),
+            "encoder": None,
+        },
+        _regions,
+        unknown={"features": (0, 1), "target": (0, 1)},
+        recurrent=True,
+        masked=_pad_regions,
+        hidden=_no_regions,
+        chosen_by=42,
     ),
     Row("sine_position", layers.SinePositionEncoding, {"max_wavelength": 50.0}, _each),
     Row("rotary", layers.RotaryEmbedding, {"max_wavelength": 50.0}, _heads),

@@ -35,6 +35,7 @@ OBJECTS = (  # arguments with a config
     "cell",
     "attention",
     "cross_attention",
+    "encoder",
     "decoder",
     "embedding",
     "logits",

@@ -31,6 +31,10 @@ COMMANDS = {
         "keras_attention.benchmarks.capacity",
         "measure how many patterns memories of neurons hold, beside theory",
     ),
+    "captions": (
+        "keras_attention.benchmarks.captions",
+        "caption digits from features, with soft and hard attention",
+    ),
     "devices": (
         "keras_attention.benchmarks.devices.command",
         "train each model on eight virtual devices and compare with one",

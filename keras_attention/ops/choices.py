@@ -137,7 +137,7 @@ def reinforce(cost: Tensor, logs: Tensor, baseline: Any = 0.0) -> Tensor:
     return cost + advantage * (logs - ops.stop_gradient(logs))
 
 
-def leave_one_out(cost: Tensor) -> Tensor:
+def leave_one_out(cost: Tensor, counts: Tensor | None = None) -> Tensor:
     """Computes a baseline: the mean cost of the other samples in the batch.
 
         b_i = Σ_{j ≠ i} cost_j / (B − 1)
@@ -147,13 +147,18 @@ def leave_one_out(cost: Tensor) -> Tensor:
 
     Args:
         cost: (B, ...).
+        counts: 1 for the costs that belong to the mean and 0 for the others, in the
+            shape of `cost`; None if all belong to it.
 
     Returns:
-        (B, ...), 0 for a single sample.
+        (B, ...), 0 where no other sample has a cost.
 
     Reference:
         Kool, van Hoof & Welling, "Buy 4 REINFORCE samples, get a baseline for free!"
         (2019), for several choices per sample.
     """
-    others = ops.cast(ops.maximum(ops.shape(cost)[0] - 1, 1), cost.dtype)
-    return (ops.sum(cost, axis=0, keepdims=True) - cost) / others
+    counts = ops.ones_like(cost) if counts is None else counts
+    cost = cost * counts
+    others = ops.sum(counts, axis=0, keepdims=True) - counts
+    found = ops.sum(cost, axis=0, keepdims=True) - cost
+    return ops.where(others > 0, found / ops.maximum(others, 1), 0)

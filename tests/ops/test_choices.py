@@ -91,6 +91,11 @@ def test_leave_one_out_by_hand():
         to_numpy(choices.leave_one_out(tensor(cost))), [4, 3.5, 1.5]
     )
     assert to_numpy(choices.leave_one_out(tensor([3.0])))[0] == 0
+    counts = np.array([1.0, 0.0, 1.0])  # the second belongs to no mean
+    found = choices.leave_one_out(tensor(cost), tensor(counts))
+    np.testing.assert_allclose(to_numpy(found), [6, 3.5, 1])
+    found = choices.leave_one_out(tensor(cost), tensor([0.0, 1.0, 0.0]))
+    np.testing.assert_allclose(to_numpy(found), [2, 0, 2])
 
 
 def test_the_mean_over_all_draws_is_the_exact_gradient():

@@ -15,6 +15,7 @@ from keras_attention.layers.base.serialization import export
 from keras_attention.numerics.precision import to_float32
 
 Tensor = Any
+CREDITS = ("all", "later", "own")
 
 
 @export
@@ -27,15 +28,27 @@ class CarryChoices(Checked, keras.layers.Layer):
     changes neither the softmax nor its gradient, so other losses and metrics do not
     change. `ReinforceLoss` recovers z as log Σ exp(output).
 
+    Args:
+        credit: the choices in z. "all": all choices of the sample. "later": for the
+            logits at step t, the choices of the steps 1 … t. The choice of a step is
+            then credited only with the losses of its own and later steps. "own": for
+            the logits at step t, the choice of step t. Use "later" if a choice does not
+            affect earlier logits, and "own" if it affects only the logits of its step.
+            Each leaves out terms with the mean 0, so the gradient of the loss has the
+            same mean and a smaller variance.
+
     Call arguments:
-        logits: (B, V), or (B, ..., V), for example one row per word.
+        logits: (B, V), or (B, ..., V), for example one row per word; (B, T, V) if
+            `credit` is "later" or "own".
         weights: the weights (B, T, S) or (B, S) returned by a `HardAttention` with
-            `estimator="reinforce"`, or a list of such weights. All choices of a sample
-            apply to all logits of the sample.
+            `estimator="reinforce"`, or a list of such weights.
 
     Returns:
         A tensor with the shape of the logits, in the compute dtype. It carries no mask:
         the loss must ignore masked labels itself.
+
+    Raises:
+        ValueError: for an unknown `credit`, or shapes that do not fit it.
 
     Example:
 
@@ -51,8 +64,13 @@ class CarryChoices(Checked, keras.layers.Layer):
 
     input_ranks: ClassVar[Any] = {"logits": (2, 9)}
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, credit: str = "all", **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        if credit not in CREDITS:
+            raise ValueError(
+                f"`credit` must be one of {CREDITS}. Received: credit={credit!r}"
+            )
+        self.credit = credit
         self.supports_masking = True
 
     def build(self, logits_shape: Any, weights_shape: Any = None) -> None:
@@ -64,13 +82,33 @@ class CarryChoices(Checked, keras.layers.Layer):
         given = weights if isinstance(weights, (list, tuple)) else [weights]
         for one in given:
             full = ops.cast(one, logs.dtype)
-            chosen = ops.sum(full, axis=tuple(range(1, len(full.shape))))  # (B,)
-            chosen = chosen - ops.stop_gradient(chosen)
-            logs = logs + ops.reshape(chosen, (-1,) + (1,) * (len(logs.shape) - 1))
+            if self.credit == "all":
+                chosen = ops.sum(full, axis=tuple(range(1, len(full.shape))))  # (B,)
+                chosen = ops.reshape(chosen, (-1,) + (1,) * (len(logs.shape) - 1))
+            else:
+                self._check_steps(logits, one)
+                chosen = ops.sum(full, axis=-1, keepdims=True)  # (B, T, 1)
+                if self.credit == "later":
+                    chosen = ops.cumsum(chosen, axis=1)
+            logs = logs + (chosen - ops.stop_gradient(chosen))
         return ops.cast(logs, self.compute_dtype)
+
+    def _check_steps(self, logits: Tensor, weights: Tensor) -> None:
+        """Raises a ValueError unless each row of logits belongs to one query."""
+        shapes = tuple(logits.shape), tuple(weights.shape)
+        steps = [shape[1] for shape in shapes if isinstance(shape[1], int)]
+        if [len(shape) for shape in shapes] != [3, 3] or len({*steps}) > 1:
+            raise ValueError(
+                f"With credit={self.credit!r}, `logits` must have the shape (batch, "
+                "steps, classes), and `weights` (batch, steps, keys). Received: "
+                f"logits.shape={shapes[0]}, weights.shape={shapes[1]}"
+            )
 
     def compute_output_spec(self, logits: Tensor, weights: Any) -> keras.KerasTensor:
         return keras.KerasTensor(logits.shape, self.compute_dtype)
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> None:
         return None
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "credit": self.credit}

@@ -13,7 +13,7 @@ from keras import ops
 from keras_attention.layers import scores
 from keras_attention.layers.attention.scored_attention import ScoredAttention
 from keras_attention.layers.base import sampling
-from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.arguments import fraction, positive
 from keras_attention.layers.base.attention_layer import Prepared
 from keras_attention.layers.base.serialization import export
 from keras_attention.numerics import normalizers
@@ -50,6 +50,11 @@ class HardAttention(ScoredAttention):
             query's width.
         estimator: "straight_through" or "reinforce".
         seed: the random seed of the samples.
+        expected_rate: the probability, for each sample of a batch in training, that all
+            its queries get the expected output p · value in place of a choice. The
+            weights are then p, and their sum has no gradient for `ReinforceLoss`. The
+            paper uses 0.5: the layers behind learn to use the output before the choices
+            are good.
 
     Call arguments:
         query: (B, T, Dq), or (B, Dq) for one query. With one query, the outputs have
@@ -63,16 +68,16 @@ class HardAttention(ScoredAttention):
 
     Returns:
         The output (B, T, V) in the compute dtype. With `return_attention_scores=True`,
-        also the weights a (B, T, S), each 0 or 1.
+        also the weights a (B, T, S), each 0 or 1, or p with `expected_rate`.
 
     Masking:
         Boolean, True = may attend. Masked keys are never chosen. A query with all keys
         masked gets weights 0 and output 0.
 
     Raises:
-        ValueError: for an unknown score or estimator, units below 1, a mask with the
-            wrong dtype, rank or shape, or tensors with widths that do not fit the
-            score.
+        ValueError: for an unknown score or estimator, units below 1, an `expected_rate`
+            outside [0, 1), a mask with the wrong dtype, rank or shape, or tensors with
+            widths that do not fit the score.
 
     Example:
 
@@ -96,6 +101,7 @@ class HardAttention(ScoredAttention):
         units: int | None = None,
         estimator: str = "straight_through",
         seed: int | None = None,
+        expected_rate: float = 0.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(score, **kwargs)
@@ -108,6 +114,7 @@ class HardAttention(ScoredAttention):
         self.is_default = score is None
         self.estimator = estimator
         self.seed = seed
+        self.expected_rate = fraction("expected_rate", expected_rate)
         self.seed_generator = keras.random.SeedGenerator(seed)
 
     @property
@@ -125,10 +132,18 @@ class HardAttention(ScoredAttention):
         super().build(query_shape, value_shape, key_shape)
 
     def sample(self, shape: tuple[Any, Any, Any], training: bool | None) -> Any:
-        """Returns uniform numbers (B, T, 1) in [0, 1), or None outside training."""
+        """Returns uniform numbers in [0, 1), or None outside training.
+
+        They have the shape (B, T, 1); with `expected_rate`, (B, T, 2), where the second
+        number is the same for all T queries.
+        """
         if not training:
             return None
-        return sampling.uniform((*shape[:2], 1), self.seed_generator)
+        draws = sampling.uniform((*shape[:2], 1), self.seed_generator)
+        if not self.expected_rate:
+            return draws
+        one = sampling.uniform((shape[0], 1, 1), self.seed_generator)
+        return ops.concatenate([draws, one + ops.zeros_like(draws)], axis=-1)
 
     def attend_from_state(
         self,
@@ -142,13 +157,18 @@ class HardAttention(ScoredAttention):
         query = self.score.project_query(query)
         similarity = to_float32(self.score.compare(query, prepared.key))  # (B, T, S)
         chances = normalizers.softmax(similarity, mask)  # p
-        choice = choices.choose(chances, random)  # a
+        draws = None if random is None else random[..., :1]
+        choice = choices.choose(chances, draws)  # a
         if self.estimator == "reinforce":
             applied = choice
             logs = choices.log_probability(similarity, choice, mask)  # (B, T)
             weights = choices.carry(choice, logs)
         else:
             applied = weights = choices.straight_through(chances, choice)
+        if random is not None and self.expected_rate:
+            is_expected = random[..., 1:] < self.expected_rate  # (B, T, 1)
+            applied = ops.where(is_expected, chances, applied)
+            weights = ops.where(is_expected, chances, weights)
         dtype = prepared.value.dtype
         output = ops.matmul(ops.cast(applied, dtype), prepared.value)  # (B, T, V)
         return output, ops.cast(weights, dtype), ()

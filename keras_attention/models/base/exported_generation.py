@@ -29,9 +29,9 @@ class ExportsTargets:
         """Writes a SavedModel that does what `generate` does, with its loop.
 
         The file has one endpoint, `serve`, for any batch size and any length. It maps
-        the sources, int32 (B, S), or the images of an `ImageCaptioner`, float32, to
-        int32 (B, max_length), the array that `generate` returns. Running the file needs
-        `tensorflow`, but neither Keras nor this package:
+        the sources, int32 (B, S), or the images or features of an `ImageCaptioner`,
+        float32, to int32 (B, max_length), the array that `generate` returns. Running
+        the file needs `tensorflow`, but neither Keras nor this package:
 
         ```python
         import tensorflow as tf

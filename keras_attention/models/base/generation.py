@@ -139,6 +139,8 @@ class Generator:
             as `begin(inputs, length)`, where `length` is the length of the prompt
             including padding.
         positions: the number of learned positions; None for no limit.
+        name: the name of the input that the sequences are generated from; by default
+            the first of `sequences`.
     """
 
     def __init__(
@@ -147,11 +149,13 @@ class Generator:
         sequences: dict[str, int],
         cached: bool = False,
         positions: int | None = None,
+        name: str | None = None,
     ) -> None:
         self.model = model
         self.positions = positions
         self.sequences = sequences
         self.cached = cached
+        self.input = name or next(iter(sequences))
         self.write = Writer(model)
 
     def __call__(
@@ -179,11 +183,6 @@ class Generator:
         return self.write(
             self._begin, arrays, prompt, 1, max_length, sampler, stops, seed
         )
-
-    @property
-    def input(self) -> str:
-        """The name of the input that the sequences are generated from."""
-        return next(iter(self.sequences), "image")
 
     def graph(
         self,

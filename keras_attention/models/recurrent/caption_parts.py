@@ -12,6 +12,8 @@ import keras
 from keras import ops
 
 from keras_attention.layers.attention.bahdanau_attention import BahdanauAttention
+from keras_attention.layers.attention.carry_choices import CarryChoices
+from keras_attention.layers.base.adapter import as_attention
 from keras_attention.models.recurrent.image_encoder import Places, image_encoder
 from keras_attention.models.recurrent.token_decoder import (
     TokenDecoder,
@@ -26,11 +28,12 @@ class CaptionParts:
     """Creates the layers of an `ImageCaptioner`; they belong to the model.
 
     Args:
-        image_shape: the numbers of rows, columns and channels.
+        encoder: "cnn", a layer, or None if the inputs are features.
+        image_shape: the shape of an input without its batch axis.
         vocabulary_size: V.
         embedding_dim: D.
         units: the units of the decoder.
-        filters: the number of filters of each block of the encoder.
+        filters: the number of filters of each block of the encoder "cnn".
         cell: "lstm" or "gru".
         attention: "bahdanau" or an attention layer.
         order: "before" or "after", as in `AttentionRNN`.
@@ -40,7 +43,8 @@ class CaptionParts:
 
     def __init__(
         self,
-        image_shape: tuple[int, int, int],
+        encoder: Any,
+        image_shape: tuple,
         vocabulary_size: int,
         embedding_dim: int,
         units: int,
@@ -54,7 +58,8 @@ class CaptionParts:
         def dense(width: int, activation: Any, name: str) -> Any:
             return keras.layers.Dense(width, activation, dtype=dtype, name=name)
 
-        self.encoder = image_encoder(image_shape, filters, dtype)
+        is_own = encoder == "cnn"
+        self.encoder = image_encoder(image_shape, filters, dtype) if is_own else encoder
         self.places = Places(dtype=dtype, name="places")
         self.start = [dense(units, "tanh", "start")]
         if cell == "lstm":
@@ -66,19 +71,30 @@ class CaptionParts:
         # initial weights than in earlier versions.
         if attention == "bahdanau":
             attention = BahdanauAttention(units, dtype=dtype, name="attention")
-        rnn = attention_rnn(attention, cell, units, dtype, ("bahdanau",), order)
+        rnn = attention_rnn(attention, cell, units, dtype, ("bahdanau",), order, True)
         self.decoder = TokenDecoder(words, rnn)
+        self.carry = None  # of an attention layer that learns by its weights
+        one = as_attention(rnn.attention)
+        if one.learns_by_weights:
+            # After the cell, a choice affects its own logits alone.
+            is_stateless = not one.state_shapes((1, 1))
+            credit = "own" if order == "after" and is_stateless else "later"
+            self.carry = CarryChoices(credit, dtype=dtype, name="choices")
         self.dropout = keras.layers.Dropout(dropout, dtype=dtype, name="dropout")
 
-    def encode(self, image: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
+    def encode(self, features: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
         """Returns a (B, S, A), the mask of a (B, S), and the first state."""
-        places, is_valid = self.places(self.encoder(image))
+        places, is_valid = self.places(features)
         count = ops.sum(ops.cast(is_valid, places.dtype), axis=1, keepdims=True)
         visible = ops.where(
             ops.expand_dims(is_valid, -1), places, ops.zeros_like(places)
         )
         average = ops.sum(visible, axis=1) / ops.maximum(count, 1)  # (B, A)
         return places, is_valid, [dense(average) for dense in self.start]
+
+    def features_of(self, image: Tensor) -> Tensor:
+        """Returns the features of an input, which it is without an encoder."""
+        return image if self.encoder is None else self.encoder(image)
 
     def logits_of(self, words: Tensor, found: Tensor) -> Tensor:
         """Returns the logits (..., V) from words (..., D) and [s; z] (..., ·)."""

@@ -13,25 +13,31 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention.layers.base.arguments import (
-    fraction,
-    positive,
-)
-from keras_attention.layers.base.serialization import export
+from keras_attention.layers.base.arguments import fraction
+from keras_attention.layers.base.quantization import QUANTIZED
+from keras_attention.layers.base.serialization import as_config, export
 from keras_attention.models.base.arguments import check_sizes
 from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.exported_generation import ExportsTargets
 from keras_attention.models.base.generation import Generator, named_input
 from keras_attention.models.recurrent.caption_parts import CaptionParts
 from keras_attention.models.recurrent.doubly_stochastic import DoublyStochastic
+from keras_attention.models.recurrent.image_encoder import (
+    FILTERS,
+    check_features,
+    check_filters,
+    check_image_shape,
+    fits,
+)
 from keras_attention.models.recurrent.token_decoder import check_cell
+from keras_attention.ops.sequence import decoding
 
 Tensor = Any
 
 
 @export
 class ImageCaptioner(ExportsTargets, ConfiguredModel):
-    """Show, attend and tell: a convolutional encoder and a decoder that attends to it.
+    """Show, attend and tell: an encoder of images, and a decoder that attends to it.
 
         f  = encoder(image)                      f₁ … f_S, the locations, row by row
         aᵢ = [fᵢ; position of i]                 for locations with fᵢ ≠ 0 only
@@ -39,23 +45,38 @@ class ImageCaptioner(ExportsTargets, ConfiguredModel):
         sₜ, zₜ, αₜ = AttentionRNN(E yₜ₋₁, sₜ₋₁; a)
         p(yₜ | y₁ … yₜ₋₁) = softmax(W_o tanh(E yₜ₋₁ + W_h [sₜ; zₜ]))
 
-    The encoder is small and starts untrained. For each number of filters, it has a 3 ×
-    3 convolution, a relu, and a pooling that halves rows and columns. The encoder has
-    no bias, so features are 0 where pixels are 0. A location with features 0 is blank,
-    and the decoder does not attend to it. The position of a location consists of cos(π
-    k (i + ½) / n) for k = 1 … 4, for its row i of n rows and likewise for its column.
-    `encoder` may be pretrained on another task, as in the paper.
+    The default encoder, "cnn", is small and starts untrained. For each number of
+    filters, it has a 3 × 3 convolution, a relu, and a pooling that halves rows and
+    columns. It has no bias, so features are 0 where pixels are 0. A location with
+    features 0 is blank, and the decoder does not attend to it.
+
+    The encoder may also be any Keras layer or model that returns a grid of features (B,
+    rows, columns, ·) or a set of features (B, S, ·), such as a model of
+    `keras.applications` with `include_top=False`. It reads images as they are given,
+    after the user's own preprocessing. With `encoder=None`, the inputs are the features
+    themselves, such as the 196 × 512 features of the paper.
+
+    The position of a location of a grid consists of cos(π k (i + ½) / n) for k = 1 … 4,
+    for its row i of n rows and likewise for its column. In a set, aᵢ = fᵢ.
 
     Train the model with teacher forcing: `target` begins with the start token. The
     labels are the same sequence without the start token, padded with 0. The loss
     `SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)` ignores padding.
 
+    With `attention=HardAttention(estimator="reinforce")`, the model samples one
+    location for each word in training, and attends to the most probable location at
+    inference. It needs the loss `keras_attention.losses.ReinforceLoss` around this
+    loss. A choice is credited only with the words that it can affect.
+
     Args:
-        image_shape: the numbers of rows, columns and channels of an image.
+        image_shape: the numbers of rows, columns and channels of an image; for a given
+            encoder, the shape of its input without the batch. With `encoder=None`, the
+            shape of the features: (rows, columns, ·), or (S, ·), where S may be None
+            for features of any number.
         target_vocabulary_size: V, the number of tokens, including padding 0.
         embedding_dim: D, the width of a word.
         units: U, the units of the decoder and of the attention.
-        filters: the number of filters of each block of the encoder.
+        filters: the number of filters of each block of the encoder "cnn".
         cell: "lstm" or "gru".
         attention: "bahdanau" or an attention layer: a layer of this package, of Keras,
             or a layer that is called like Keras' attention layers.
@@ -67,28 +88,36 @@ class ImageCaptioner(ExportsTargets, ConfiguredModel):
             is averaged over captions and added to the loss. It makes a caption attend
             to every location. Here t runs over the words that are not padding, and i
             runs over the locations that are not blank. If the attention layer has
-            heads, α is the average over the heads.
+            heads, α is the average over the heads. It must be 0 for an attention layer
+            that learns by REINFORCE; the paper defines it for soft attention.
         dropout: the dropout rate of the words that the decoder reads, and of its
             outputs.
+        encoder: "cnn"; a layer or model with one input and one output, which is saved
+            with the captioner and stays frozen if its `trainable` is False; or None.
 
     Inputs: a dict of
-        image: (B, rows, columns, channels).
+        image: (B, *image_shape); without an encoder, it is called "features".
         target: int32 (B, T), beginning with the start token, 0 for padding at the end.
 
     Returns:
-        Logits (B, T, V).
+        Logits (B, T, V); log-probabilities for an attention layer that learns by
+        REINFORCE.
 
     Masking:
         The logits at a position do not depend on later tokens of the target. Locations
-        with all features 0 get weight 0. If an image has only such locations, z is 0.
+        with all features 0 get weight 0: pad features of unequal number with zeros.
+        Locations hidden by a mask that the encoder's output carries, as that of
+        `keras.layers.Masking`, get weight 0, too. s₀ does not depend on them. If an
+        image has only such locations, z is 0.
 
     Raises:
-        ValueError: for sizes below 1; an `image_shape` that does not have three sizes;
-            no filters; an unknown cell, attention or order; an attention layer that
-            learns only through the weights that it returns
-            (`HardAttention(estimator="reinforce")`); a `doubly_stochastic` below 0; or
-            a dropout outside [0, 1). Calls also raise it for ids in NumPy arrays that
-            are below 0 or not below the number of ids.
+        ValueError: for sizes below 1; an `image_shape` that does not fit the encoder;
+            an encoder that is no layer or does not return features; no filters, or
+            filters for another encoder than "cnn"; an unknown cell, attention or order;
+            a `doubly_stochastic` below 0, or above 0 with REINFORCE; or a dropout
+            outside [0, 1). `fit` raises it for another loss than `ReinforceLoss` with
+            REINFORCE. Calls raise it for ids in NumPy arrays that are below 0 or not
+            below the number of ids.
 
     Example:
 
@@ -101,41 +130,55 @@ class ImageCaptioner(ExportsTargets, ConfiguredModel):
     >>> model.generate(image, max_length=6, stop_token_ids=3).shape
     (2, 6)
 
+    Features of another model:
+
+    >>> model = ImageCaptioner((196, 512), 7, embedding_dim=3, units=5, encoder=None)
+    >>> features = np.ones((2, 196, 512), "float32")
+    >>> model.generate({"features": features}, max_length=6).shape
+    (2, 6)
+
     Reference:
-        Xu et al., "Show, attend and tell" (2015), sections 3.1 and 4.2, equations 7
-        (tanh as in the authors' code), 13 and 14, without the gate β of 4.2.1; "after":
-        Lu et al., "Knowing when to look" (2017), section 2.2, without the sentinel.
+        Xu et al., "Show, attend and tell" (2015), sections 3.1, 4.1 and 4.2, equations
+        7 (tanh as in the authors' code), 13 and 14, without the gate β of 4.2.1;
+        "after": Lu et al., "Knowing when to look" (2017), section 2.2, without the
+        sentinel.
     """
 
     id_sizes: ClassVar[dict[str, str]] = {"target": "target_vocabulary_size"}
 
     def __init__(
         self,
-        image_shape: Sequence[int],
+        image_shape: Sequence[int | None],
         target_vocabulary_size: int,
         embedding_dim: int = 256,
         units: int = 256,
-        filters: Sequence[int] = (32, 64, 128),
+        filters: Sequence[int] = FILTERS,
         cell: str = "lstm",
         attention: Any = "bahdanau",
         order: str = "before",
         doubly_stochastic: float = 0.0,
         dropout: float = 0.0,
+        encoder: Any = "cnn",
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        image_shape, filters = _shape(image_shape), tuple(filters)
+        image_shape = shape = check_image_shape(image_shape, encoder)
+        filters = check_filters(filters, encoder)
         check_sizes(
             target_vocabulary_size=target_vocabulary_size,
             embedding_dim=embedding_dim,
             units=units,
         )
-        _check(filters, cell, doubly_stochastic, dropout)
+        check_cell(cell)
+        _check_penalty(doubly_stochastic)
+        fraction("dropout", dropout)
 
-        image = keras.Input(image_shape, name="image")
+        name = "features" if encoder is None else "image"
+        image = keras.Input(image_shape, name=name)
         target = keras.Input((None,), dtype="int32", name="target")  # (B, T)
         parts = CaptionParts(
-            image_shape,
+            encoder,
+            shape,
             target_vocabulary_size,
             embedding_dim,
             units,
@@ -146,9 +189,12 @@ class ImageCaptioner(ExportsTargets, ConfiguredModel):
             dropout,
             dtype,
         )
-        memory, is_valid, state = parts.encode(image)
+        features = parts.features_of(image)
+        check_features(features, parts.encoder)
+        memory, is_valid, state = parts.encode(features)
         words = parts.decoder.embedding(target)  # (B, T, D)
-        options = {"return_attention_scores": True} if doubly_stochastic else {}
+        weighted = doubly_stochastic or parts.carry is not None
+        options = {"return_attention_scores": True} if weighted else {}
         found = parts.decoder.rnn(
             parts.dropout(words),
             memory,
@@ -156,41 +202,68 @@ class ImageCaptioner(ExportsTargets, ConfiguredModel):
             memory_mask=is_valid,
             **options,
         )
-        if doubly_stochastic:
-            penalty = DoublyStochastic(doubly_stochastic, name="sees_all")
-            found = penalty(*found, target, is_valid)
-        logits = parts.logits_of(words, found)  # (B, T, V)
+        if parts.carry is not None:
+            _check_no_penalty(doubly_stochastic, attention)
+            found, weights = found
+            logits = parts.carry(parts.logits_of(words, found), weights)
+        else:
+            if doubly_stochastic:
+                penalty = DoublyStochastic(doubly_stochastic, name="sees_all")
+                found = penalty(*found, target, is_valid)
+            logits = parts.logits_of(words, found)  # (B, T, V)
 
-        super().__init__({"image": image, "target": target}, logits, locals())
+        super().__init__({name: image, "target": target}, logits, locals())
         self._parts = parts
-        self._generator = Generator(self, {})
+        self._grid = tuple(features.shape[1:3]) if len(features.shape) == 4 else None
+        self._layer_configs["encoder"] = as_config(encoder)
+        self._generator = Generator(self, {}, name=name)
 
     @property
-    def encoder(self) -> keras.Sequential:
-        """Maps images to features (B, rows, columns, ·) on the grid of locations."""
+    def encoder(self) -> Any:
+        """Maps images to features; None if the inputs are features."""
         return self._parts.encoder
 
     @property
-    def grid(self) -> tuple[int, int]:
-        """The numbers of rows and columns of locations; their product is S."""
-        rows, columns = self.image_shape[:2]
-        for _ in self.filters:
-            rows, columns = -(-rows // 2), -(-columns // 2)
-        return rows, columns
+    def grid(self) -> tuple[int, int] | None:
+        """The numbers of rows and columns of locations; their product is S.
+
+        None if the features are a set and not a grid.
+        """
+        return self._grid
+
+    def _check_data(self, method: str, args: tuple, kwargs: dict[str, Any]) -> None:
+        trains = method in ("fit", "train_on_batch") and self._parts.carry is not None
+        for one in keras.tree.flatten(getattr(self, "loss", None)) if trains else ():
+            if one is not None and not getattr(one, "reads_choices", False):
+                raise ValueError(
+                    "`loss` of `compile` must be a `keras_attention.losses."
+                    "ReinforceLoss` for an attention layer that learns by the weights "
+                    "that it returns; with another loss, it would never learn. "
+                    f"Received: loss={one!r}"
+                )
+        super()._check_data(method, args, kwargs)
+
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        if QUANTIZED not in config and isinstance(config["encoder"], dict):
+            config["encoder"] = as_config(self.encoder)  # which may be frozen by now
+        return config
 
     def begin(self, inputs: dict[str, Tensor]) -> tuple[dict[str, Any], Any]:
         """Encodes the image before the first call of `next`.
 
         Args:
-            inputs: {"image": (B, rows, columns, channels)}.
+            inputs: {"image": (B, *image_shape)}, or {"features": (B, *image_shape)}.
 
         Returns:
             The cache that `next` updates, and the read-only inputs of `next`. The
             "alignment_sum" (B, S) of the cache is the total attention to each location,
             for the coverage penalty of a beam search.
         """
-        image = ops.cast(inputs["image"], self.compute_dtype)
-        memory, is_valid, state = self._parts.encode(image)
+        name = self._generator.input
+        image = ops.cast(inputs[name], self.input[name].dtype)
+        features = self._parts.features_of(image)
+        memory, is_valid, state = self._parts.encode(features)
         attended = ops.zeros(ops.shape(memory)[:2], "float32")
         return self._parts.decoder.begin(memory, state, is_valid, attended)
 
@@ -212,7 +285,10 @@ class ImageCaptioner(ExportsTargets, ConfiguredModel):
         """
         decoder = self._parts.decoder
         word, found, cache = decoder.step(prompt, cache, index, static)
-        return self._parts.logits_of(word, found), found, cache
+        logits = self._parts.logits_of(word, found)
+        if self._parts.carry is not None:
+            logits = ops.log_softmax(logits)  # as `CarryChoices`
+        return logits, found, cache
 
     def generate(
         self,
@@ -229,7 +305,8 @@ class ImageCaptioner(ExportsTargets, ConfiguredModel):
         buckets are multiples of 16.
 
         Args:
-            inputs: {"image": (B, rows, columns, channels)}, or only the array.
+            inputs: {"image": (B, *image_shape)}, or {"features": (B, *image_shape)}, or
+                only the array.
             max_length: the maximum number of tokens to generate.
             sampler: "greedy", "beam", "random", "top_k", "top_p", or a sampler of
                 `keras_attention.samplers` or of KerasHub.
@@ -245,17 +322,21 @@ class ImageCaptioner(ExportsTargets, ConfiguredModel):
             ValueError: for images of another shape, a `max_length` below 1, or tokens
                 outside the vocabulary.
         """
-        image = named_input("image", inputs)
+        name = self._generator.input
+        image = named_input(name, inputs)
         image = np.asarray(ops.convert_to_numpy(image))
-        fits = image.ndim == 4 and image.shape[1:] == self.image_shape and len(image)
-        if not fits or image.dtype.kind not in "fiub":
+        if not fits(image.shape, self.image_shape) or image.dtype.kind not in "fiub":
+            sizes = ", ".join("any" if n is None else str(n) for n in self.image_shape)
             raise ValueError(
-                "`image` must be numbers of shape (batch, "
-                f"{str(self.image_shape)[1:]}, at least one. "
+                f"`{name}` must be numbers of shape (batch, {sizes}), at least one. "
                 f"Received: dtype={image.dtype}, shape={image.shape}"
             )
+        image = image.astype("float32")
+        if self.encoder is None and None in self.image_shape:  # blank up to a bucket
+            more = decoding.bucket(image.shape[1]) - image.shape[1]
+            image = np.pad(image, ((0, 0), (0, more), (0, 0)))
         return self._generator(
-            {"image": image.astype("float32")},
+            {name: image},
             max_length,
             sampler,
             start_token_id,
@@ -264,26 +345,18 @@ class ImageCaptioner(ExportsTargets, ConfiguredModel):
         )
 
 
-def _shape(given: Any) -> tuple[int, int, int]:
-    """Returns the three sizes of an image as a tuple."""
-    if not isinstance(given, (list, tuple)) or len(given) != 3:
-        raise ValueError(
-            "`image_shape` must be rows, columns and channels. "
-            f"Received: image_shape={given!r}"
-        )
-    rows, columns, channels = (positive("image_shape", size) for size in given)
-    return rows, columns, channels
-
-
-def _check(filters: tuple, cell: str, penalty: float, dropout: float) -> None:
-    if not filters:
-        raise ValueError("`filters` must hold at least one number. Received: ()")
-    for width in filters:
-        positive("filters", width)
-    check_cell(cell)
+def _check_penalty(penalty: float) -> None:
     if not penalty >= 0:
         raise ValueError(
             "`doubly_stochastic` must be at least 0. "
             f"Received: doubly_stochastic={penalty}"
         )
-    fraction("dropout", dropout)
+
+
+def _check_no_penalty(penalty: float, attention: Any) -> None:
+    if penalty:
+        raise ValueError(
+            "`doubly_stochastic` must be 0 for an attention layer that learns by "
+            "REINFORCE: the gradient of its weights is not that of the penalty. "
+            f"Received: doubly_stochastic={penalty}, attention={attention!r}"
+        )

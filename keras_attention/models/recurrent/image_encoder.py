@@ -1,17 +1,22 @@
 """The image encoder of an `ImageCaptioner`: features and positions of locations.
 
-Shapes: B batch, S locations. Rows, columns and channels are written out.
+Shapes: B batch, S locations, D width of a feature. Rows, columns and channels are
+written out.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
+from keras_attention.layers.base.arguments import positive
+
 Tensor = Any
+FILTERS = (32, 64, 128)
 _WAVES = 4  # cosines per axis that encode a position
 
 
@@ -45,14 +50,128 @@ def image_encoder(
     return keras.Sequential(layers, name="encoder")
 
 
-class Places(keras.layers.Layer):
-    """Flattens features (B, rows, columns, ·) and appends positions: (B, S, ·).
+def check_image_shape(image_shape: Any, encoder: Any) -> tuple[int | None, ...]:
+    """Returns the shape of an input without its batch axis, as a tuple.
 
-    The layer also returns the mask of the locations that have a feature other than 0,
-    (B, S).
+    Args:
+        image_shape: the argument of `ImageCaptioner`.
+        encoder: the argument of `ImageCaptioner`.
+
+    Raises:
+        ValueError: if the shape does not fit the encoder, or `encoder` is none.
+    """
+    is_layer = isinstance(encoder, keras.layers.Layer)
+    if not (encoder is None or encoder == "cnn" or is_layer):
+        raise ValueError(
+            '`encoder` must be "cnn", a Keras layer or model, or None for features. '
+            f"Received: encoder={encoder!r}"
+        )
+    received = f"Received: image_shape={image_shape!r}"
+    sizes = tuple(image_shape) if isinstance(image_shape, (list, tuple)) else ()
+    if encoder == "cnn" and len(sizes) != 3:
+        raise ValueError(
+            f"`image_shape` must be rows, columns and channels. {received}"
+        )
+    if encoder is None and len(sizes) not in (2, 3):
+        raise ValueError(
+            "Without an encoder, `image_shape` must be that of features: (locations, "
+            f"width) or (rows, columns, width). {received}"
+        )
+    if not sizes:
+        raise ValueError(f"`image_shape` must be a tuple of sizes. {received}")
+    _check_inputs(encoder, sizes)
+    open_axes = len(sizes) if is_layer else int(encoder is None and len(sizes) == 2)
+    return tuple(
+        size if size is None and n < open_axes else positive("image_shape", size)
+        for n, size in enumerate(sizes)
+    )
+
+
+def _check_inputs(encoder: Any, sizes: tuple) -> None:
+    """Raises a ValueError if a model does not read one input of this shape."""
+    inputs = getattr(encoder, "inputs", None)  # None for a layer
+    if not inputs:
+        return
+    shapes = [tuple(x.shape[1:]) for x in inputs]
+    if len(shapes) > 1 or len(shapes[0]) != len(sizes):
+        is_one = False
+    else:
+        is_one = all(None in pair or len({*pair}) == 1 for pair in zip(*shapes, sizes))
+    if not is_one:
+        raise ValueError(
+            "`image_shape` must be the shape of the one input of `encoder`. Received: "
+            f"image_shape={sizes}, encoder={encoder!r} with inputs of the shapes "
+            f"{shapes}"
+        )
+
+
+def fits(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
+    """Returns whether a batch that is not empty has the wanted shape of a sample."""
+    sizes = zip(shape[1:], wanted)
+    return (
+        len(shape) == 1 + len(wanted)
+        and 0 not in shape
+        and all(size in (None, found) for found, size in sizes)
+    )
+
+
+def check_filters(given: Any, encoder: Any) -> tuple[int, ...]:
+    """Returns the numbers of filters as a tuple.
+
+    Raises:
+        ValueError: if there are none, or the encoder does not use them.
+    """
+    filters = tuple(positive("filters", width) for width in given)
+    if not filters:
+        raise ValueError("`filters` must hold at least one number. Received: ()")
+    if encoder != "cnn" and filters != FILTERS:
+        raise ValueError(
+            '`filters` is for encoder="cnn"; another encoder has its own. '
+            f"Received: filters={filters}, encoder={encoder!r}"
+        )
+    return filters
+
+
+def check_features(features: Any, encoder: Any) -> None:
+    """Raises a ValueError if the symbolic output of an encoder is no feature map."""
+    shape = tuple(getattr(features, "shape", ()))
+    known = {3: shape[2:], 4: shape[1:]}.get(len(shape), (None,))
+    if None in known:
+        shown = "outputs of the shape " if shape else "outputs of the shapes "
+        found = keras.tree.map_structure(lambda x: tuple(x.shape), features)
+        raise ValueError(
+            "`encoder` must return one tensor: features of shape (batch, rows, "
+            "columns, width) or (batch, locations, width), where only the batch and "
+            "the number of locations may be None. A model of keras.applications does "
+            f"so with include_top=False. Received: encoder={encoder!r} with {shown}"
+            f"{found}"
+        )
+
+
+class Places(keras.layers.Layer):
+    """Flattens features to (B, S, ·), and appends positions to those of a grid.
+
+    The layer also returns the mask (B, S) of the locations that have a feature other
+    than 0, and that the mask of the features, if any, does not hide.
+
+    Call arguments:
+        features: (B, rows, columns, D), or (B, S, D), to which no positions are
+            appended.
+        mask: booleans in the shape of the features without their last axis, or None.
     """
 
-    def call(self, features: Tensor) -> tuple[Tensor, Tensor]:
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+    def call(
+        self, features: Tensor, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        is_visible = ops.any(ops.not_equal(features, 0), axis=-1)  # at each location
+        if mask is not None:
+            is_visible = ops.logical_and(is_visible, ops.cast(mask, "bool"))
+        if len(features.shape) == 3:
+            return features, is_visible
         # torch's exporter traces shapes as tensors; these three are known.
         rows, columns, width = (int(n) for n in features.shape[1:])
         down = np.broadcast_to(_waves(rows)[:, None], (rows, columns, _WAVES))
@@ -61,19 +180,22 @@ class Places(keras.layers.Layer):
         waves = ops.cast(ops.convert_to_tensor(waves), features.dtype)
         waves = ops.zeros_like(features[..., :1]) + waves
         found = ops.concatenate([features, waves], axis=-1)
-        is_visible = ops.any(ops.not_equal(features, 0), axis=-1)  # at each location
         return (
             ops.reshape(found, (-1, rows * columns, width + 2 * _WAVES)),
             ops.reshape(is_visible, (-1, rows * columns)),
         )
 
-    def compute_output_spec(self, features: Any) -> tuple[Any, Any]:
-        batch, rows, columns, width = features.shape
-        shape = (batch, rows * columns)  # (B, S)
+    def compute_output_spec(self, features: Any, mask: Any = None) -> tuple[Any, Any]:
+        batch, *places, width = features.shape
+        shape = (batch, math.prod(places) if len(places) == 2 else places[0])  # (B, S)
+        width += 2 * _WAVES if len(places) == 2 else 0
         return (
-            keras.KerasTensor((*shape, width + 2 * _WAVES), self.compute_dtype),
+            keras.KerasTensor((*shape, width), self.compute_dtype),
             keras.KerasTensor(shape, "bool"),
         )
+
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> None:
+        return None
 
 
 def _waves(count: int) -> np.ndarray:

@@ -111,7 +111,13 @@ def word_embedding(
 
 
 def attention_rnn(
-    attention: Any, cell: str, units: int, dtype: Any, known: tuple, order: str
+    attention: Any,
+    cell: str,
+    units: int,
+    dtype: Any,
+    known: tuple,
+    order: str,
+    carries: bool = False,
 ) -> AttentionRNN:
     """Returns the decoder of a model.
 
@@ -122,10 +128,12 @@ def attention_rnn(
         dtype: the dtype policy of the layers created here.
         known: the names that the model accepts; the last may be None.
         order: "before" or "after", if `attention` does not determine it.
+        carries: whether the model has a `CarryChoices`, for attention layers that learn
+            only through the weights that they return.
 
     Raises:
         ValueError: if `attention` is neither a known name nor an attention layer, or if
-            the layer learns only through the weights that it returns.
+            the layer learns only through its weights and `carries` is False.
     """
     if isinstance(attention, str) and attention not in known:
         names = ", ".join(repr(name) for name in known)
@@ -142,7 +150,9 @@ def attention_rnn(
         order, options = "after", {"attention_units": units, "input_feeding": True}
     else:
         layer = attention
-        check_learns_by_output(as_attention(layer))
+        found = as_attention(layer)
+        if not carries:
+            check_learns_by_output(found)
     return AttentionRNN(
         one,
         layer,

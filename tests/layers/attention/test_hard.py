@@ -122,16 +122,28 @@ def cross_entropy(logits, labels):
     return -np.take_along_axis(logs, labels[..., None], -1)[..., 0]
 
 
-@pytest.mark.backends("all")
-def test_the_loss_has_the_gradient_of_the_expected_loss_on_average():
+def mixed(credit, x, add):
+    """Logits (B, T, ·) that depend on the outputs of all, earlier or own queries."""
+    if credit == "all":
+        return x + add.sum(x, axis=1, keepdims=True)
+    return add.cumsum(x, axis=1) if credit == "later" else x
+
+
+@pytest.mark.parametrize(
+    "credit",
+    [pytest.param("all", marks=pytest.mark.backends("all")), "later", "own"],
+)
+def test_the_loss_has_the_gradient_of_the_expected_loss_on_average(credit):
     """All 2⁴ paths of two queries in each of two samples, by their probabilities.
 
-    What is found by one query counts for the words of both, so each choice answers for
-    the whole sequence. With the baseline the mean is the same, and varies less.
+    What is found by one query counts for the words of both, of the later ones or for
+    its own, and its choice answers for these. With the baseline the mean is the same,
+    and varies less; with the narrower credit it varies less than with all. An ignored
+    label has no part in it.
     """
     q, v, k = (x.astype("float64") for x in inputs())
     q, v, k = 0.4 * q[:, :2], v[:, :2], k[:, :2]
-    labels = np.array([[1, 4], [0, 2]], "int32")
+    labels = np.array([[1, 4], [3, 0 if credit == "later" else 2]], "int32")
     paths = list(itertools.product(range(2), repeat=4))
 
     def expected(q):
@@ -139,9 +151,9 @@ def test_the_loss_has_the_gradient_of_the_expected_loss_on_average():
         total = 0.0
         for path in itertools.product(range(2), repeat=2):
             chance = p[:, 0, path[0]] * p[:, 1, path[1]]
-            seen = v[:, list(path)]
-            logits = seen + seen.sum(1, keepdims=True)
-            total += (chance * cross_entropy(logits, labels).sum(1)).sum() / B
+            logits = mixed(credit, v[:, list(path)], np)
+            cost = cross_entropy(logits, labels) * (labels != 0)
+            total += (chance * cost.sum(1)).sum() / B
         return total
 
     p = references.softmax(q @ np.swapaxes(k, 1, 2))
@@ -152,25 +164,30 @@ def test_the_loss_has_the_gradient_of_the_expected_loss_on_average():
     layer = drawing(layers.HardAttention("dot", estimator="reinforce"), drawn)
     many = [np.tile(x, (len(paths), 1, 1)).astype("float32") for x in (v, k)]
     answers = np.tile(labels, (len(paths), 1))
+    inner = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)
 
-    def carried(copies):
+    def carried(copies, credit_of):
         call = {"return_attention_scores": True, "training": True}
         output, weights = layer(copies, *many, **call)
-        logits = output + ops.sum(output, axis=1, keepdims=True)
-        return layers.CarryChoices()(logits, weights)
+        return layers.CarryChoices(credit_of)(mixed(credit, output, ops), weights)
 
     def without(copies):
-        return len(paths) * ReinforceLoss(baseline=False)(answers, carried(copies))
+        loss = ReinforceLoss(inner, baseline=False)
+        return len(paths) * loss(answers, carried(copies, credit))
 
-    def with_baseline(copies):
+    def with_baseline(copies, credit_of=credit):
         """Each path is a batch of its own."""
-        output, loss = carried(copies), ReinforceLoss()
+        output, loss = carried(copies, credit_of), ReinforceLoss(inner)
         parts = [output[n : n + B] for n in range(0, B * len(paths), B)]
         return sum(loss(labels, part) for part in parts)
 
+    def credited_with_all(copies):
+        return with_baseline(copies, "all")
+
     wanted = references.differences(expected, q)
     spread = []
-    for costs in (without, with_baseline):
+    more = [] if credit == "all" else [credited_with_all]
+    for costs in (without, with_baseline, *more):
         (found,) = gradient(costs, np.tile(q, (len(paths), 1, 1)))
         found = found.reshape(len(paths), *q.shape)
         chance = np.reshape(chances, (-1, 1, 1, 1))
@@ -178,6 +195,51 @@ def test_the_loss_has_the_gradient_of_the_expected_loss_on_average():
         np.testing.assert_allclose(mean, wanted, atol=2e-5)
         spread.append((chance * (found - mean) ** 2).sum())
     assert spread[1] < 0.9 * spread[0]
+    assert not more or spread[1] < 0.9 * spread[2]
+
+
+def test_some_samples_get_what_is_expected():
+    """The second number of each draw, below 0.5 for the first sample alone."""
+    q, v, k = inputs()
+    slope = references.normal(B, T, V, seed=5)
+    draws = np.stack([np.full((B, T), 0.6), np.repeat([[0.4], [0.5]], T, 1)], -1)
+    for estimator in ("straight_through", "reinforce"):
+        layer = layers.HardAttention("dot", None, estimator, expected_rate=0.5)
+        numbers = ops.convert_to_tensor(draws.astype("float32"))
+        layer.sample = lambda shape, training, found=numbers: found
+        call = {"value_mask": HOLED, "return_attention_scores": True, "training": True}
+        output, weights = map(to_numpy, layer(q, v, k, **call))
+        p = references.softmax(q @ np.swapaxes(k, 1, 2), HOLED[:, None])
+        np.testing.assert_allclose(weights[0], p[0], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(output, weights @ v, rtol=1e-5, atol=1e-5)
+        assert set(weights[1].ravel()) == {0, 1}
+
+        def loss(q, layer=layer, call=call):
+            return ops.sum(layer(q, v, k, **call)[0] * tensor(slope))
+
+        def soft(q):
+            p = references.softmax(q @ np.swapaxes(k, 1, 2), HOLED[:, None])
+            return (p[0] @ v[0].astype("float64") * slope[0]).sum()
+
+        (found,) = gradient(loss, q)
+        wanted = references.differences(soft, q.astype("float64"))
+        np.testing.assert_allclose(found[0], wanted[0], rtol=1e-4, atol=1e-4)
+
+        def total(q, layer=layer, call=call):
+            return ops.sum(layer(q, v, k, **call)[1][0])  # nothing for the loss
+
+        (found,) = gradient(total, q)
+        np.testing.assert_allclose(found, 0, atol=1e-6)
+
+
+def test_how_many_samples_get_what_is_expected():
+    layer = layers.HardAttention("dot", expected_rate=0.3, seed=1)
+    draws = to_numpy(layer.sample((N, 2, S), True))
+    assert draws.shape == (N, 2, 2)
+    np.testing.assert_array_equal(draws[:, 0, 1], draws[:, 1, 1])  # all queries
+    share = (draws[:, 0, 1] < 0.3).mean()
+    assert abs(share - 0.3) <= 4 * np.sqrt(0.3 * 0.7 / N)
+    assert layer.sample((N, 2, S), False) is None
 
 
 def test_the_value_of_the_loss_is_that_of_the_labels():
@@ -326,6 +388,13 @@ def test_bad_arguments_are_named():
         layers.HardAttention(estimator="gumbel")
     with pytest.raises(ValueError, match="`units` must be at least 1"):
         layers.HardAttention(units=0)
+    with pytest.raises(ValueError, match=r"`expected_rate` must be at least 0 and be"):
+        layers.HardAttention(expected_rate=1.0)
+    with pytest.raises(ValueError, match=r"`credit` must be one of .*credit='none'"):
+        layers.CarryChoices("none")
+    for logits, weights in ((B, V), (B, S)), ((B, T, V), (B, T + 1, S)):
+        with pytest.raises(ValueError, match=r"With credit='own', `logits` must have"):
+            layers.CarryChoices("own")(np.zeros(logits), np.zeros(weights))
     with pytest.raises(ValueError, match=r"`loss` must be one of Keras' categorical"):
         ReinforceLoss("mse")
     with pytest.raises(ValueError, match="with from_logits=True"):
