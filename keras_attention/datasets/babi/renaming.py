@@ -25,9 +25,11 @@ def interchangeable(
     """Finds groups of words that can be exchanged without changing the task.
 
     Two words belong together if exchanging them in random stories does not change the
-    statistics of the stories (a permutation test). The statistics are the sentences of
-    each word, the words that occur with it in a story, question or answer, and whether
-    its sentence contains words of the question or of the answer.
+    statistics of the stories (a permutation test, see `statistics.py`). First, the
+    statistics are the sentences of each word, the words that occur with it in a story,
+    question or answer, and whether its sentence contains words of the question or of
+    the answer. The groups are then tested again by patterns: a fact with its question
+    and answer, in which the words of other groups are equal.
 
     Args:
         examples: Questions of one task, in the order of their file.

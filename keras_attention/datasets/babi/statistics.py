@@ -92,8 +92,8 @@ class Statistics:
         ]
         longest = max(map(len, flat), default=0)
         self._features = np.zeros((len(flat), longest), int)
-        for row, own in zip(self._features, flat):
-            row[: len(own)] = own
+        for tokens, numbers in zip(self._features, flat):
+            tokens[: len(numbers)] = numbers
         # A feature is found by a random number, the sum over its tokens.
         self._random = generator.integers(
             0, 2**64, (longest, len(self._tokens) + 1), np.uint64, endpoint=False
