@@ -96,7 +96,8 @@ def plot_route(
                 zorder=2, label="route")  # fmt: skip
     notes = _draw_answer(ax, at, set(edges), list(route), answer)
     ax.scatter(*places.T, s=26, color="white", edgecolors=_INK, zorder=5)
-    _draw_names(ax, at, 1.2 * extent[0] / _WIDTH)  # with margins
+    inch = 1.2 * float((extent / [_WIDTH, height]).max())  # with margins
+    _draw_names(ax, at, inch)
     if title is not None:
         ax.set_title(title, loc="left", fontsize=10, fontweight="bold")
     if notes:

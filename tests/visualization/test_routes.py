@@ -69,7 +69,7 @@ def test_wrong_arguments_are_named(change, message):
 
 
 def test_names_of_near_stations_are_on_different_sides():
-    near = np.array([[-0.2, 51.5], [-0.198, 51.5], [0.0, 51.5]])
+    near = np.array([[-0.2, 51.5], [-0.198, 51.5], [0.0, 51.6]])
     figure = plot_route(STATIONS, near, EDGES)
     figure.canvas.draw()
     boxes = [t.get_window_extent() for t in figure.axes[0].texts]
