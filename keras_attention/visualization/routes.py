@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keras_attention.visualization.table import _INK, _MUTED, matplotlib_or_error
+from keras_attention.visualization.table import (
+    _INK,
+    _MUTED,
+    _width,
+    matplotlib_or_error,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,6 +21,7 @@ Edge = tuple[str, str, str]  # start, line, end
 
 _WIDTH = 9.0  # inches
 _TRUE, _RIGHT, _WRONG = "#f2c14e", "#1a1a1a", "#d62828"
+_NAME_SIZE = 7.5
 _GRAY = "#9aa5b1"
 _APART = 0.008  # distance of parallel lines, as a share of the larger extent
 
@@ -90,14 +96,47 @@ def plot_route(
                 zorder=2, label="route")  # fmt: skip
     notes = _draw_answer(ax, at, set(edges), list(route), answer)
     ax.scatter(*places.T, s=26, color="white", edgecolors=_INK, zorder=5)
-    for name, place in at.items():
-        ax.annotate(name, place, (5, 4), textcoords="offset points", fontsize=7.5,
-                    color=_INK, zorder=6, parse_math=False)  # fmt: skip
+    inch = 1.2 * float((extent / [_WIDTH, height]).max())  # with margins
+    _draw_names(ax, at, inch)
     if title is not None:
         ax.set_title(title, loc="left", fontsize=10, fontweight="bold")
     if notes:
         ax.text(0, 0, notes, transform=ax.transAxes, fontsize=8.5, color=_MUTED)
     return figure
+
+
+def _draw_names(ax: Any, at: dict[str, np.ndarray], inch: float) -> None:
+    """Writes the names to the right or left of their stations, where there is space.
+
+    Args:
+        ax: the axes.
+        at: the place of each station.
+        inch: the length of an inch in the units of the places.
+    """
+    taken: list[tuple[float, float, float, float]] = []  # left, right, low, high
+    high, gap = 0.13 * inch, 0.07 * inch
+    for name, (x, y) in at.items():
+        width = _width(name, _NAME_SIZE) * inch
+        boxes = [
+            (left, left + width, low, low + high)
+            for low in (y + gap / 2, y - gap / 2 - high)
+            for left in (x + gap, x - gap - width)
+        ]
+        hits = [
+            sum(
+                box[0] < b and a < box[1] and box[2] < d and c < box[3]
+                for a, b, c, d in taken
+            )
+            + sum(box[0] < u < box[1] and box[2] < v < box[3] for u, v in at.values())
+            for box in boxes
+        ]
+        best = int(np.argmin(hits))
+        taken.append(boxes[best])
+        across, up = (1, -1)[best % 2], (1, -1)[best // 2]
+        ax.annotate(name, (x, y), (5 * across, 4 * up), textcoords="offset points",
+                    ha="left" if across > 0 else "right",
+                    va="bottom" if up > 0 else "top", fontsize=_NAME_SIZE, color=_INK,
+                    zorder=6, parse_math=False)  # fmt: skip
 
 
 def _places(names: list[str], positions: Any) -> np.ndarray:

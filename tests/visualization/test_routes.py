@@ -66,3 +66,12 @@ def test_wrong_arguments_are_named(change, message):
     given = {"stations": STATIONS, "positions": POSITIONS, "edges": EDGES, **change}
     with pytest.raises(ValueError, match=message):
         plot_route(**given)
+
+
+def test_names_of_near_stations_are_on_different_sides():
+    near = np.array([[-0.2, 51.5], [-0.198, 51.5], [0.0, 51.6]])
+    figure = plot_route(STATIONS, near, EDGES)
+    figure.canvas.draw()
+    boxes = [t.get_window_extent() for t in figure.axes[0].texts]
+    assert len(boxes) == 3
+    assert not any(a.overlaps(b) for n, a in enumerate(boxes) for b in boxes[:n])
