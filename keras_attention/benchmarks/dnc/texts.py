@@ -99,7 +99,7 @@ chosen on this seed.""",
     "copy-slots": """\
 The network is the one of the previous section. After training with 64 slots, it is
 tested with up to 4,096 slots, without further training: with the ε that
-`DNCNetwork.resized` scales, and with the ε of training (*fixed ε*).
+`resized(…, scale_epsilon=True)` scales, and with the ε of training (*fixed ε*).
 
 With a fixed ε, the network fails from 1,024 slots on. The reason is not only that the
 softmax has more slots. A write that is not quite sharp leaves about 1/M of its word in
@@ -108,7 +108,7 @@ the first answer, more than √ε = 0.001. Their similarity to the read key is �
 the network finds the first vector with weight 1.00: it has learned to search away from
 blank slots. With 1,024 slots, the norm is 0.00026, less than √ε. The similarity is then
 −0.19, and the weight of the first vector is 0.03. (These figures are from one sequence,
-and from another training of the same network.) The scaled ε of `resized` restores the
+and from another training of the same network.) The scaled ε restores the
 similarity. Scaling β by ln M / ln 64, or giving blank slots less weight, did not help
 enough; see [decisions](../decisions.md).
 
@@ -141,7 +141,7 @@ with the highest priorities, in descending order of priority. The network has an
     "shortest-path-sparse": """\
 The first three lessons, for five minutes, with the 8 strongest links of each slot. The
 network is then tested with more slots, without further training. *Fixed ε* is a test
-without the ε that `DNCNetwork.resized` scales. The initial input weights of the
+without the scaled ε. The initial input weights of the
 controller are eight times larger than usual.""",
     "traversal-sparse": """\
 The first three lessons, for eight minutes, otherwise as for the shortest path.""",
@@ -269,5 +269,5 @@ stories are real. A run that is *unfinished* was tested from a checkpoint.
     "babi-sparse": """\
 The setup is that of the first section on bAbI, with the 8 strongest links of each slot.
 The network is tested with more slots than in training, without further training.
-*Fixed ε* is a test without the ε that `DNCNetwork.resized` scales.""",
+*Fixed ε* is a test without the scaled ε.""",
 }

@@ -194,7 +194,7 @@ class DNCNetwork(ConfiguredModel):
         )
         return self._memory.trace(features, mask=mask)
 
-    def resized(self, memory_slots: int, scale_epsilon: bool = True) -> DNCNetwork:
+    def resized(self, memory_slots: int, scale_epsilon: bool = False) -> DNCNetwork:
         """Returns a copy with the same weights and another number of memory slots.
 
         No weight depends on the number of slots. More slots than in training give space
@@ -203,8 +203,8 @@ class DNCNetwork(ConfiguredModel):
         Args:
             memory_slots: M, the new number of slots.
             scale_epsilon: whether to scale the ε of content addressing by (M₀ / M)²,
-                where M₀ is the number of slots in training, see `DNCCell`. An
-                `NTMCell` does not support this and keeps its ε.
+                where M₀ is the number of slots in training, see `DNCCell`. This helps
+                with many times as many slots. An `NTMCell` keeps its ε.
 
         Returns:
             A separate model, not compiled.

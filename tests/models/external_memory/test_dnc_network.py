@@ -203,7 +203,7 @@ def test_the_trace_is_of_what_the_network_reads(inputs):
 
 def test_more_slots_after_training(inputs, tmp_path):
     model = network()
-    larger = model.resized(29)
+    larger = model.resized(29, scale_epsilon=True)
     assert larger.cell.memory_slots == 29
     assert model.cell.memory_slots == M
     for one, other in zip(model.get_weights(), larger.get_weights(), strict=True):
@@ -222,8 +222,8 @@ def test_blank_slots_are_as_similar_to_a_key_in_any_number_of_slots():
     model = network()
     same = model.resized(M)
     assert same.cell.get_config()["memory_slots"] == M
-    larger, unscaled = model.resized(10 * M), model.resized(10 * M, False)
-    smaller = larger.resized(M)  # M₀ is still that of training
+    larger, unscaled = model.resized(10 * M, True), model.resized(10 * M)
+    smaller = larger.resized(M, True)  # M₀ is still that of training
     assert larger.cell.get_config()["memory_slots"] == [10 * M, M]
     assert unscaled.cell.get_config()["memory_slots"] == 10 * M
     assert smaller.cell.get_config()["memory_slots"] == M
