@@ -336,7 +336,8 @@ def test_config_round_trip(make):
     [
         (
             lambda: layers.SentenceEncoder(V, D, "sum"),
-            r"`encoding` must be one of \['bag', 'position', 'centered_position'\]\. "
+            r"`encoding` must be one of \['bag', 'position', 'centered_position', "
+            r"'learned'\]\. "
             "Received: encoding='sum'",
         ),
         (
