@@ -94,12 +94,12 @@ def interpolate(states: Sequence[Tensor], weights: Sequence[Tensor]) -> Tensor:
     Reference:
         Dehghani et al., "Universal Transformers" (2019), appendix C.
     """
-    total, rest = 0.0, 1.0
+    parts, rest = [], 1.0
     for x, weight in zip(reversed(states), reversed(weights)):
         part = ops.cast(ops.expand_dims(weight * rest, -1), x.dtype)  # (B, T, 1)
-        total = total + part * x
+        parts.append(part * x)
         rest = rest * (1.0 - weight)
-    return total
+    return sum(parts[1:], parts[0])
 
 
 def ponder_cost(state: Halting, is_valid: Tensor) -> Tensor:
