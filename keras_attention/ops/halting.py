@@ -65,15 +65,19 @@ def halting_step(
     """
     p = to_float32(probability)
     zero = ops.zeros_like(p)
-    sum_, running = state.probability, state.is_running
+    running = state.is_running
+    sum_, remainder, updates = (
+        ops.cast(part, p.dtype)
+        for part in (state.probability, state.remainder, state.updates)
+    )
     goes_on = ops.logical_and(running, sum_ + p <= threshold)
     halts = ops.logical_and(running, ops.logical_not(goes_on))
     rest = 1.0 - sum_
     weight = ops.where(goes_on, p, ops.where(halts, rest, zero))
     return weight, Halting(
         sum_ + weight,
-        state.remainder + ops.where(halts, rest, zero),
-        state.updates + ops.cast(running, p.dtype),
+        remainder + ops.where(halts, rest, zero),
+        updates + ops.cast(running, p.dtype),
         goes_on,
     )
 
