@@ -34,8 +34,8 @@ def find_exchanges(examples: Sequence[Example], seed: int = 0) -> Exchanges:
     """Finds phrases, interchangeable words and joint exchanges of one task.
 
     Phrases are kept only if an exchange needs them, and if their interchangeable words
-    do not occur elsewhere. The groups and joint exchanges are
-    those of the examples after `join_phrases` with these phrases.
+    do not occur elsewhere. The groups and joint exchanges are those of the examples
+    after `join_phrases` with these phrases.
 
     Args:
         examples: Questions of one task, in the order of their file.
@@ -44,16 +44,16 @@ def find_exchanges(examples: Sequence[Example], seed: int = 0) -> Exchanges:
     Raises:
         ValueError: The examples come from several tasks.
     """
-    phrases = candidates = _closed(examples, find_phrases(examples), seed)
+    phrases = _closed(examples, find_phrases(examples), seed)
     while True:
         joined = join_phrases(examples, phrases)
         groups = interchangeable(joined, seed)
         joint = joint_exchanges(joined, groups, seed)
         pairs = [pair for exchange in joint for pair in exchange]
-        needed = needed_phrases(candidates, [*groups, *pairs])
+        needed = needed_phrases(phrases, [*groups, *pairs])
         if needed == phrases:
             return Exchanges(phrases, groups, joint)
-        phrases = candidates = needed
+        phrases = needed
 
 
 def _closed(

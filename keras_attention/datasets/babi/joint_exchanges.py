@@ -53,12 +53,12 @@ def joint_exchanges(
         said_only = []
     found: list[Exchange] = []
     for words in _classes(statistics):
-        known = [
-            pair
+        known: list[Exchange] = [
+            (pair,)
             for group in groups
             for pair in itertools.combinations(sorted({*group}.intersection(words)), 2)
         ]
-        reached = _products([(pair,) for pair in known], words)
+        reached = _products(known, words)
         candidates = _matchings(words)
         if all(_images(told, words) in reached for told in candidates):
             continue
@@ -73,7 +73,7 @@ def joint_exchanges(
                 mapping = as_mapping(exchange)
                 if patterns.preserved(mapping) and statistics.preserved(mapping):
                     found.append(exchange)
-                    reached = _products([(pair,) for pair in known] + found, words)
+                    reached = _products([*known, *found], words)
                     break
     return tuple(found)
 
