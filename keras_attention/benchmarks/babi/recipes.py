@@ -35,16 +35,12 @@ class Recipe:
         buckets: upper bounds of the story lengths in a batch. Stories of one bucket
             share batches, and leftover stories join the next bucket. If empty, all
             stories are padded to the same length.
-        clipnorm: the maximum norm of each weight's gradient, or None.
+        clipnorm: the maximum norm of each weight's gradient.
         batch_size: the number of questions per step.
         rename: whether to exchange interchangeable words in every epoch; see
             `datasets.babi.interchangeable`.
         exchange: "words", or "all" to exchange phrases and several words at once, too;
             see `datasets.babi.find_exchanges`.
-        warmup_epochs: if not None, the rate rises linearly for so many epochs and then
-            falls to 0 along a cosine; `halve_every` is then not used.
-        balanced: whether tasks with more errors are drawn more often; see
-            `training.Balance`.
         held_out: the fraction of training questions that is held out for validation.
     """
 
@@ -61,25 +57,19 @@ class Recipe:
     halve_every: int = 25
     memory_size: int = 50
     buckets: tuple[int, ...] = ()
-    clipnorm: float | None = 40.0
+    clipnorm: float = 40.0
     batch_size: int = 32
     rename: bool = False
     exchange: str = "words"
-    warmup_epochs: int | None = None
-    balanced: bool = False
     held_out: float = 0.1
 
     def settings(self) -> dict[str, Any]:
         """Returns the settings that determine a result, in a form for JSON."""
         names = asdict(self)
         del names["name"], names["column"], names["column_10k"]
-        # Earlier results do not contain these fields.
+        # Earlier results do not contain this field.
         if self.exchange == "words":
             del names["exchange"]
-        if self.warmup_epochs is None:
-            del names["warmup_epochs"]
-        if not self.balanced:
-            del names["balanced"]
         return names
 
     @property
@@ -155,22 +145,6 @@ RECIPES: dict[str, Recipe] = {
             memory_size=130,
             epochs=120,
             halve_every=22,
-        ),
-        replace(
-            _JOINT,
-            name="joint-universal",
-            cls="UniversalTransformer",
-            arguments={"dim": 128, "num_heads": 8, "steps": 6, "time_noise": 0.1},
-            rename=True,
-            exchange="all",
-            memory_size=130,
-            epochs=60,
-            linear_epochs=0,
-            optimizer="AdamW",
-            rate=5e-4,
-            warmup_epochs=2,
-            batch_size=64,
-            clipnorm=None,
         ),
         # The width and the ReLU are those of the paper's network for 10k.
         _single(

@@ -90,19 +90,13 @@ class Trainer:
         held, used = np.split(order, [round(len(order) * recipe.held_out)])
         linear = recipe.linear_epochs
         start = time.perf_counter()
-        questions = self._questions_for_fit(used, seed)
         history = self.model.fit(
-            **questions,
+            **self._questions_for_fit(used, seed),
             epochs=recipe.epochs,
             verbose=0,
             callbacks=[
                 *([callbacks.LinearStart(epochs=linear)] if linear else []),
-                *(
-                    [callbacks.HalveLearningRate(recipe.halve_every, start=linear)]
-                    if recipe.warmup_epochs is None
-                    else []
-                ),
-                *([Balance(self, questions["x"])] if recipe.balanced else []),
+                callbacks.HalveLearningRate(recipe.halve_every, start=linear),
                 keras.callbacks.LambdaCallback(on_epoch_end=progress),
             ],
         ).history
@@ -122,11 +116,11 @@ class Trainer:
                 int(task): int(np.sum(self.train_tasks == task))
                 for task in np.unique(self.train_tasks)
             },
-            "train_error": self.error(used),
+            "train_error": self._error(used),
             "train_loss": round(history["loss"][-1], 4),
-            "validation_error": self.error(held) if len(held) else None,
+            "validation_error": self._error(held) if len(held) else None,
             "validation_errors": {
-                int(task): self.error(held[self.train_tasks[held] == task])
+                int(task): self._error(held[self.train_tasks[held] == task])
                 for task in np.unique(self.train_tasks[held])
             },
             "fit_seconds": round(seconds, 1),
@@ -147,7 +141,7 @@ class Trainer:
         recipe, model = self.recipe, self._build()
         model.compile(
             getattr(keras.optimizers, recipe.optimizer)(
-                self._rate(), clipnorm=recipe.clipnorm
+                recipe.rate, clipnorm=recipe.clipnorm
             ),
             keras.losses.SparseCategoricalCrossentropy(
                 from_logits=True, reduction="sum"
@@ -155,23 +149,6 @@ class Trainer:
             metrics=["accuracy"],
         )
         return model
-
-    def _rate(self) -> Any:
-        """Returns the learning rate: a number, or a schedule with a warm-up."""
-        recipe = self.recipe
-        if recipe.warmup_epochs is None:
-            return recipe.rate
-        used = len(self.train.answers) - round(
-            len(self.train.answers) * recipe.held_out
-        )
-        steps = -(-used // recipe.batch_size)
-        warmup = recipe.warmup_epochs * steps
-        return keras.optimizers.schedules.CosineDecay(
-            0.0,
-            recipe.epochs * steps - warmup,
-            warmup_target=recipe.rate,
-            warmup_steps=warmup,
-        )
 
     def _questions_for_fit(self, used: np.ndarray, seed: int) -> dict[str, Any]:
         """Returns plain arrays, or `Batches` for recipes with renaming or buckets."""
@@ -190,14 +167,13 @@ class Trainer:
         optimizer = self.model.optimizer
         for variable in optimizer.variables:
             variable.assign(np.zeros(variable.shape, variable.dtype))
-        if self.recipe.warmup_epochs is None:
-            optimizer.learning_rate = self.recipe.rate
+        optimizer.learning_rate = self.recipe.rate
 
     def _wrong(self, inputs: dict[str, np.ndarray], answers: np.ndarray) -> np.ndarray:
         logits = self.model.predict(inputs, batch_size=500, verbose=0)
         return logits.argmax(-1) != answers
 
-    def error(self, which: np.ndarray) -> float:
+    def _error(self, which: np.ndarray) -> float:
         """Returns the error in per cent on training questions, without noise."""
         inputs = {name: array[which] for name, array in self.train.inputs.items()}
         wrong = self._wrong(inputs, self.train.answers[which])
@@ -220,8 +196,7 @@ class Batches(keras.utils.PyDataset):
         super().__init__()
         self._train, self._tasks = trainer.train, trainer.train_tasks
         self._size = trainer.recipe.batch_size
-        self.used = used
-        self.shares: np.ndarray | None = None  # of an epoch's questions, by task number
+        self._used = used
         self._generator = np.random.default_rng(seed)
         found = trainer.exchanges
         self._rename = babi.Renamer(
@@ -263,58 +238,12 @@ class Batches(keras.utils.PyDataset):
         self._batches = [batches[i] for i in order]
         differ_first(self._batches, lambda batch: batch[1])
 
-    def _rows_of_epoch(self) -> np.ndarray:
-        """Returns each question once, or questions drawn by the shares of their tasks.
-
-        A task's questions are drawn without replacement as long as there are any left.
-        """
-        if self.shares is None:
-            return self.used
-        tasks = self._tasks[self.used]
-        rows = []
-        for task in np.unique(tasks):
-            own = self._generator.permutation(self.used[tasks == task])
-            count = round(self.shares[task] * len(self.used))
-            rows.append(np.resize(own, count))
-        return np.concatenate(rows)
-
     def _by_bucket(self) -> list[np.ndarray]:
         """Returns the shuffled questions of each bucket."""
-        rows = self._generator.permutation(self._rows_of_epoch())
+        rows = self._generator.permutation(self._used)
         lengths = self._train.inputs["story"][rows].any(-1).sum(-1)
         bucket = np.searchsorted(self._buckets, lengths)
         return [rows[bucket == number] for number in range(len(self._buckets))]
-
-
-class Balance(keras.callbacks.Callback):
-    """Draws tasks in proportion to their errors on training questions, plus a floor.
-
-    The errors are measured every five epochs on `count` training questions per task.
-
-    Args:
-        trainer: provides the questions.
-        batches: the batches, whose shares are set.
-        floor: the share of errors of a task without errors.
-        count: the number of questions per task.
-    """
-
-    def __init__(
-        self, trainer: Trainer, batches: Batches, floor: float = 0.05, count: int = 100
-    ) -> None:
-        super().__init__()
-        self._trainer, self._batches, self._floor = trainer, batches, floor
-        tasks = trainer.train_tasks[batches.used]
-        self._rows = {
-            int(task): batches.used[tasks == task][:count] for task in np.unique(tasks)
-        }
-
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        if epoch == 0 or epoch % 5:
-            return
-        weights = np.zeros(max(babi.TASKS) + 1)
-        for task, rows in self._rows.items():
-            weights[task] = self._floor + self._trainer.error(rows) / 100
-        self._batches.shares = weights / weights.sum()
 
 
 def _questions(task: int, size: str, data: str) -> list[babi.Example]:
