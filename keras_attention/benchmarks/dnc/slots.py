@@ -18,7 +18,7 @@ def with_slots(
         return model
     if slots[lesson] == model.cell.memory_slots:
         return model
-    sized = model.resized(slots[lesson], False)
+    sized = model.resized(slots[lesson])
     optimizer = type(model.optimizer).from_config(model.optimizer.get_config())
     sized.compile(optimizer, model.loss)
     copy_state(model, sized)

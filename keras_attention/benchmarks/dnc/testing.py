@@ -33,7 +33,7 @@ def tested(
             steps = data["inputs"].shape[1]
             if steps > model.cell.memory_slots:
                 slots = -(-steps // SLOTS) * SLOTS
-                used, more = model.resized(slots, False), {"slots": slots}
+                used, more = model.resized(slots), {"slots": slots}
         scores = problem.score(used, data, batch_size)
         found[name] = {
             "sequences tested": len(data["lengths"]),

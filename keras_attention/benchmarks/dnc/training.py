@@ -329,7 +329,10 @@ def run_of(
         larger_model = made.resized(slots, scaled)
         result["tests"] |= tested_larger(problem, larger_model, seed, training, after)
     if "traced" in training:
-        models = [made, *(made.resized(n, True) for n in larger if n < 1000)]
+        models = [
+            made,
+            *(made.resized(n, scale_epsilon=True) for n in larger if n < 1000),
+        ]
         result["traces"] = [
             {"slots": one.cell.memory_slots, **traced(one, training["traced"], seed)}
             for one in models
@@ -340,7 +343,7 @@ def run_of(
             problem, made, training, seed, left, progress, checkpoint
         )
         for slots in larger:
-            larger_model = made.resized(slots, False)
+            larger_model = made.resized(slots)
             result["tests"] |= tested_larger(
                 problem, larger_model, seed, training, " after growing"
             )
@@ -383,7 +386,7 @@ def grown(
     }
     results: list[dict[str, Any]] = []
     for slots in training["grown"] if minutes > 0 else ():
-        model = model.resized(slots, False)
+        model = model.resized(slots)
         # Another seed gives new sequences.
         phase = checkpoint and checkpoint.phase(f"{slots} slots")
         result = train(last, model, settings, seed + slots, minutes, progress, phase)
