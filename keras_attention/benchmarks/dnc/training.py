@@ -329,10 +329,7 @@ def run_of(
         larger_model = made.resized(slots, scaled)
         result["tests"] |= tested_larger(problem, larger_model, seed, training, after)
     if "traced" in training:
-        models = [
-            made,
-            *(made.resized(n, scale_epsilon=True) for n in larger if n < 1000),
-        ]
+        models = [made, *(made.resized(n, True) for n in larger if n < 1000)]
         result["traces"] = [
             {"slots": one.cell.memory_slots, **traced(one, training["traced"], seed)}
             for one in models
