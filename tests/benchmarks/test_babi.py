@@ -254,6 +254,48 @@ def test_a_run_depends_on_its_seed_alone(monkeypatch):
     assert 0 < one["errors"][1] < 100
 
 
+@needs_training
+def test_a_run_keeps_the_network_with_the_lowest_training_error(monkeypatch):
+    def load(task, split, size):
+        return babi.simulate(1, 200, seed=0 if split == "train" else 1)
+
+    monkeypatch.setattr(babi, "load", load)
+    # The second network has one hop and cannot learn at its width of 1.
+    narrow = {"hops": 1, "embedding_dim": 1}
+    adam = {"optimizer": "Adam", "rate": 0.02, "epochs": 8, "linear_epochs": 2}
+    recipe = replace(RECIPE, **adam, others=(narrow,))
+    trainer = training.Trainer(recipe, 1, "1k")
+    run = trainer.run(3)
+    assert [one["epochs"] for one in run["tried"]] == [8, 8]
+    assert [one["enough"] for one in run["tried"]] == [False, False]
+    assert run["tried"][0]["train_error"] < run["tried"][1]["train_error"]
+    assert run["network"] == 0
+    assert run["train_error"] == run["tried"][0]["train_error"]
+    assert trainer.model.embedding_dim == 20
+    # In the opposite order, the kept network is the second one, from the same weights.
+    wide = {"hops": 3, "embedding_dim": 20}
+    turned = replace(recipe, arguments={**recipe.arguments, **narrow}, others=(wide,))
+    other = training.Trainer(turned, 1, "1k").run(3)
+    assert other["network"] == 1
+    assert other["train_loss"] == pytest.approx(run["train_loss"], rel=1e-3)
+    assert other["errors"] == run["errors"]
+
+
+@needs_training
+def test_training_ends_when_a_network_is_good_enough(monkeypatch):
+    def load(task, split, size):
+        return babi.simulate(1, 100, seed=0 if split == "train" else 1)
+
+    monkeypatch.setattr(babi, "load", load)
+    recipe = replace(RECIPE, epochs=9, linear_epochs=2, others=({"hops": 1},))
+    run = training.Trainer(replace(recipe, enough=1e6), 1, "1k").run(0)
+    # Three epochs in a row, after two with a linear start; no other network is needed.
+    assert run["tried"] == [
+        {**run["tried"][0], "epochs": 5, "enough": True},
+    ]
+    assert "enough" not in RECIPE.settings()
+
+
 @needs_data
 def test_simulated_questions_are_for_training_only():
     trainer = training.Trainer.__new__(training.Trainer)

@@ -151,7 +151,7 @@ def _check(args: argparse.Namespace, tasks: list[Any], seeds: list[int]) -> None
 def _do(jobs: list[workers.Job], processes: int, store: Store) -> None:
     if not jobs:
         return
-    total = sum(job.recipe.epochs for job in jobs)
+    total = sum(job.recipe.epochs * (1 + len(job.recipe.others)) for job in jobs)
     bar = keras.utils.Progbar(total, unit_name="epoch")
 
     def on_epoch(count: int) -> None:

@@ -25,6 +25,12 @@ class Recipe:
         column_10k: the published column for 10,000 training questions per task.
         cls: the model's class in `keras_attention.models`.
         arguments: arguments of the model, except `vocabulary_size` and `memory_size`.
+        others: of a recipe with one network per task, changes of `arguments` for other
+            networks. They are trained in turn while no network is good enough, and the
+            run keeps the one with the lowest training error.
+        enough: a network is good enough, and its training ends, if the mean loss per
+            question stays below this value for three epochs after the linear start. If
+            0, each network is trained for all epochs.
         epochs: the number of training epochs.
         linear_epochs: the number of initial epochs without softmax (linear start).
         optimizer: a class in `keras.optimizers`.
@@ -50,6 +56,8 @@ class Recipe:
     column_10k: str = ""
     cls: str = "MemN2N"
     arguments: dict[str, Any] = field(default_factory=dict)
+    others: tuple[dict[str, Any], ...] = ()
+    enough: float = 0.0
     epochs: int = 100
     linear_epochs: int = 0
     optimizer: str = "SGD"
@@ -67,9 +75,10 @@ class Recipe:
         """Returns the settings that determine a result, in a form for JSON."""
         names = asdict(self)
         del names["name"], names["column"], names["column_10k"]
-        # Earlier results do not contain this field.
-        if self.exchange == "words":
-            del names["exchange"]
+        # Earlier results do not contain these fields.
+        for name, default in (("exchange", "words"), ("others", ()), ("enough", 0.0)):
+            if names[name] == default:
+                del names[name]
         return names
 
     @property

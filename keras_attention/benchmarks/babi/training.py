@@ -18,9 +18,9 @@ from keras_attention.datasets import DataNotFoundError, babi
 class Trainer:
     """Trains a recipe's network on one task or on all tasks, for any number of runs.
 
-    A network for one task is compiled once. Each run initializes the weights again from
-    the seed of the run. The joint network takes long to train and is rebuilt for each
-    run.
+    The networks for one task are compiled once. Each run initializes the weights again
+    from the seed of the run. The joint network takes long to train and is rebuilt for
+    each run.
 
     Args:
         recipe: the recipe.
@@ -37,11 +37,7 @@ class Trainer:
         self, recipe: Recipe, task: int | None, size: str, data: str = "real"
     ) -> None:
         self.load(recipe, task, size, data)
-        if task is not None:
-            self.model = self._compiled()
-            # The first `fit` of Keras consumes additional random numbers.
-            first = np.arange(recipe.batch_size)
-            self.model.fit(Batches(self, first, seed=0), verbose=0)
+        self.compiled: dict[int, Any] = {}  # the networks for one task
 
     def load(self, recipe: Recipe, task: int | None, size: str, data: str) -> None:
         """Loads the questions as arrays."""
@@ -81,26 +77,20 @@ class Trainer:
             The run, in the format of the results file.
         """
         recipe = self.recipe
-        keras.utils.set_random_seed(seed)
-        if self.task is None:
-            self.model = self._compiled()
-        else:
-            self._begin_anew()
         order = np.random.default_rng(seed).permutation(len(self.train.answers))
         held, used = np.split(order, [round(len(order) * recipe.held_out)])
-        linear = recipe.linear_epochs
-        start = time.perf_counter()
-        history = self.model.fit(
-            **self._questions_for_fit(used, seed),
-            epochs=recipe.epochs,
-            verbose=0,
-            callbacks=[
-                *([callbacks.LinearStart(epochs=linear)] if linear else []),
-                callbacks.HalveLearningRate(recipe.halve_every, start=linear),
-                keras.callbacks.LambdaCallback(on_epoch_end=progress),
-            ],
-        ).history
-        seconds = time.perf_counter() - start
+        tried: list[dict[str, Any]] = []
+        networks = []
+        for number in range(1 + len(recipe.others)):
+            networks.append(self._prepared(number, seed))
+            tried.append(self._fit(used, seed, progress))
+            if tried[-1]["enough"]:
+                break
+        best = min(
+            range(len(tried)),
+            key=lambda n: (tried[n]["train_error"], tried[n]["train_loss"]),
+        )
+        self.model = networks[best]
         wrong = self._wrong(self.test.inputs, self.test.answers)
         return {
             "recipe": recipe.name,
@@ -116,29 +106,70 @@ class Trainer:
                 int(task): int(np.sum(self.train_tasks == task))
                 for task in np.unique(self.train_tasks)
             },
-            "train_error": self._error(used),
-            "train_loss": round(history["loss"][-1], 4),
+            "train_error": tried[best]["train_error"],
+            "train_loss": tried[best]["train_loss"],
             "validation_error": self._error(held) if len(held) else None,
             "validation_errors": {
                 int(task): self._error(held[self.train_tasks[held] == task])
                 for task in np.unique(self.train_tasks[held])
             },
-            "fit_seconds": round(seconds, 1),
+            "fit_seconds": round(sum(one["fit_seconds"] for one in tried), 1),
+            **({"network": best, "tried": tried} if recipe.others else {}),
             "settings": recipe.settings(),
             "backend": keras.config.backend(),
             "keras": keras.__version__,
         }
 
-    def _build(self) -> Any:
-        cls = getattr(models, self.recipe.cls)
+    def _fit(self, used: np.ndarray, seed: int, progress: Any) -> dict[str, Any]:
+        """Trains the network, and returns how the training went."""
+        recipe = self.recipe
+        linear = recipe.linear_epochs
+        enough = _Enough(recipe)
+        start = time.perf_counter()
+        history = self.model.fit(
+            **self._questions_for_fit(used, seed),
+            epochs=recipe.epochs,
+            verbose=0,
+            callbacks=[
+                *([callbacks.LinearStart(epochs=linear)] if linear else []),
+                callbacks.HalveLearningRate(recipe.halve_every, start=linear),
+                keras.callbacks.LambdaCallback(on_epoch_end=progress),
+                enough,
+            ],
+        ).history
+        return {
+            "epochs": len(history["loss"]),
+            "enough": enough.reached,
+            "train_error": self._error(used),
+            "train_loss": round(history["loss"][-1], 4),
+            "fit_seconds": round(time.perf_counter() - start, 1),
+        }
+
+    def _prepared(self, number: int, seed: int) -> Any:
+        """Returns a network of the recipe with the initial weights of a seed."""
+        if self.task is not None and number not in self.compiled:
+            self.model = self.compiled[number] = self._compiled(number)
+            # The first `fit` of Keras consumes additional random numbers.
+            first = np.arange(self.recipe.batch_size)
+            self.model.fit(Batches(self, first, seed=0), verbose=0)
+        keras.utils.set_random_seed(seed)
+        if self.task is None:
+            self.model = self._compiled(number)
+        else:
+            self.model = self.compiled[number]
+            self._begin_anew(number)
+        return self.model
+
+    def _build(self, number: int) -> Any:
+        recipe = self.recipe
+        cls = getattr(models, recipe.cls)
+        arguments = {**recipe.arguments, **({}, *recipe.others)[number]}
         # The longest story in the training or test questions determines the number of
         # slots. Shorter stories are filled with null memories.
-        return cls(
-            self.vocabulary_size, memory_size=self.slots, **self.recipe.arguments
-        )
+        return cls(self.vocabulary_size, memory_size=self.slots, **arguments)
 
-    def _compiled(self) -> Any:
-        recipe, model = self.recipe, self._build()
+    def _compiled(self, number: int) -> Any:
+        recipe, model = self.recipe, self._build(number)
         model.compile(
             getattr(keras.optimizers, recipe.optimizer)(
                 recipe.rate, clipnorm=recipe.clipnorm
@@ -158,9 +189,9 @@ class Trainer:
         size = self.recipe.batch_size
         return {"x": inputs, "y": self.train.answers[used], "batch_size": size}
 
-    def _begin_anew(self) -> None:
+    def _begin_anew(self, number: int) -> None:
         """Resets the weights and the optimizer without a new compilation."""
-        fresh = self._build()
+        fresh = self._build(number)
         for layer, source in zip(self.model.layers, fresh.layers, strict=True):
             for variable, value in zip(layer.variables, source.variables, strict=True):
                 variable.assign(value)
@@ -178,6 +209,25 @@ class Trainer:
         inputs = {name: array[which] for name, array in self.train.inputs.items()}
         wrong = self._wrong(inputs, self.train.answers[which])
         return round(100 * float(wrong.mean()), 2)
+
+
+class _Enough(keras.callbacks.Callback):
+    """Ends the training of a network that is good enough; see `Recipe.enough`."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        super().__init__()
+        self._recipe = recipe
+        self._in_a_row = 0
+        self.reached = False
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        assert logs is not None
+        # The loss is summed over a batch.
+        good = logs["loss"] < self._recipe.enough * self._recipe.batch_size
+        after = epoch >= self._recipe.linear_epochs
+        self._in_a_row = self._in_a_row + 1 if good and after else 0
+        if self._in_a_row == 3:
+            self.reached = self.model.stop_training = True
 
 
 class Batches(keras.utils.PyDataset):
