@@ -62,7 +62,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Performs the missing runs, prints them and writes the results."""
+    """Performs the missing runs, prints them and writes the results.
+
+    Returns 0, or 128 plus the number of the signal that stopped a run.
+    """
     if not args.minutes > 0:
         raise UsageError(f"--minutes must be above 0. Received: {args.minutes}")
     if args.part is not None and (not args.part > 0 or args.checkpoints is None):
@@ -77,7 +80,7 @@ def main(args: argparse.Namespace) -> int:
                     run = _done(store, args, model, seed, signals)
                 except Interrupted as stopped:
                     print(f"{stopped}; --resume goes on.", flush=True)
-                    return 1
+                    return 128 + stopped.number
                 if run is None:
                     print("unfinished; --resume goes on.", flush=True)
                     return 0
@@ -93,7 +96,7 @@ def main(args: argparse.Namespace) -> int:
 
 def settings_of(model: str, minutes: float) -> dict[str, Any]:
     """Returns what determines the result of a run, besides its seed."""
-    settings: dict[str, Any] = {"tested": TESTED}
+    settings: dict[str, Any] = {"tested": TESTED, "by_place": TRAINING["by_place"]}
     if model in MODELS:
         settings |= {
             "network": NETWORK,
@@ -118,7 +121,7 @@ def _done(
     result: dict[str, Any] = {}
     player: Player = random_player(seed, model == "random that stops")
     if model in MODELS:
-        made, progress = _trained(args, model, seed, signals)
+        made, progress = _trained(args, wanted, settings, signals)
         if progress is None:
             return None
         result = progress
@@ -132,14 +135,17 @@ def _done(
 
 
 def _trained(
-    args: argparse.Namespace, model: str, seed: int, signals: Any
+    args: argparse.Namespace,
+    wanted: dict[str, Any],
+    settings: dict[str, Any],
+    signals: Any,
 ) -> tuple[Agent, dict[str, Any] | None]:
-    settings = settings_of(model, args.minutes)
-    made = agent(model, NETWORK, seed, TRAINING["episodes"])
+    seed = wanted["seed"]
+    made = agent(wanted["model"], NETWORK, seed, TRAINING["episodes"])
     trainer = Trainer(made, LESSONS, TRAINING, seed, args.minutes)
     checkpoint = None
     if args.checkpoints is not None:
-        run = {"task": "blocks", "model": model, "seed": seed, "settings": settings}
+        run = {"task": "blocks", **wanted, "settings": settings}
         checkpoint = Checkpoint(args.checkpoints, run, args.resume, signals)
         trainer.resume(checkpoint)
     told = (lambda entry: print(entry, flush=True)) if args.verbose else None
@@ -155,7 +161,7 @@ def _trained(
 
 
 def _tests(player: Player, seed: int) -> list[dict[str, Any]]:
-    return tested(player, seed=seed, **TESTED)
+    return tested(player, seed=seed, by_place=TRAINING["by_place"], **TESTED)
 
 
 def thinned(history: Sequence[Any], most: int = 40) -> list[Any]:

@@ -19,58 +19,80 @@ from keras_attention.datasets.blocks.puzzles import (
 
 Lesson = Sequence[Mapping[str, Any]]
 FRESH = 8  # one puzzle in eight is new, the others are renamed
-MOST_TRIES = 100
+FIRST = 64  # so many puzzles are new before any is renamed
+
+
+def is_reserved(puzzle: blocks.Puzzle, by_place: bool) -> bool:
+    """Returns whether a puzzle is for tests only, in the form that a network gets.
+
+    With `by_place`, puzzles that differ only in the numbers of the blocks are the same
+    puzzle.
+    """
+    return blocks.is_of_the_test(numbered_by_place(puzzle) if by_place else puzzle)
 
 
 class Puzzles:
     """Draws training puzzles of a lesson, with all of their goals.
 
     To draw a puzzle and to solve it for each of its goals is slow, so most puzzles are
-    earlier ones with other block numbers and other letters. No puzzle of the test
-    split is ever drawn, whichever of its goals is requested.
+    earlier ones with other block numbers and other letters. No reserved puzzle is ever
+    drawn, whichever of its goals is requested; see `is_reserved`.
 
     Args:
         lesson: arguments of `blocks.draw_puzzles`; one of them is chosen per puzzle.
-        seed: the seed of all random numbers.
+        seed: the seed of the new puzzles.
         by_place: whether the blocks are numbered by their places on the first board,
             see `numbered_by_place`.
+        count: how many new puzzles were drawn before. They are drawn again if needed.
     """
 
     def __init__(
-        self, lesson: Lesson, seed: Sequence[int], by_place: bool = False
+        self,
+        lesson: Lesson,
+        seed: Sequence[int],
+        by_place: bool = False,
+        count: int = 0,
     ) -> None:
-        self._lesson, self._by_place = lesson, by_place
-        self._random = np.random.default_rng(seed)
-        self._seen: list[list[blocks.Puzzle]] = []
+        self._lesson, self._by_place, self._seed = lesson, by_place, seed
+        self.count = count
+        self._known: dict[int, list[blocks.Puzzle]] = {}
 
-    def draw(self, episodes: int) -> list[blocks.Puzzle]:
+    def draw(self, episodes: int, random: np.random.Generator) -> list[blocks.Puzzle]:
         """Returns K puzzles that differ only in the requested goal.
 
         Each goal is requested equally often, or once more than others.
+
+        Args:
+            episodes: K.
+            random: decides which puzzle is drawn, and how it is renamed.
         """
-        random = self._random
-        if len(self._seen) < 64 or random.random() * FRESH < 1:
-            self._seen.append(self._new())
-            asked = self._seen[-1]
+        if self.count < FIRST or random.random() * FRESH < 1:
+            asked = self._new(self.count)
+            self.count += 1
         else:
-            asked = self._renamed(self._seen[random.integers(len(self._seen))])
+            asked = self._renamed(self._new(int(random.integers(self.count))), random)
         if self._by_place:
             asked = [numbered_by_place(puzzle) for puzzle in asked]
         order = random.permutation(len(asked))
         return [asked[order[n % len(asked)]] for n in range(episodes)]
 
-    def _new(self) -> list[blocks.Puzzle]:
-        while True:
-            kind = self._lesson[int(self._random.integers(len(self._lesson)))]
-            puzzle = blocks.draw_puzzles(1, **kind, split="train", seed=self._random)[0]
+    def _new(self, number: int) -> list[blocks.Puzzle]:
+        """Returns a new puzzle, which depends on the seed and the number alone."""
+        random = np.random.default_rng([*self._seed, number])
+        while number not in self._known:
+            kind = self._lesson[int(random.integers(len(self._lesson)))]
+            puzzle = blocks.draw_puzzles(1, **kind, split="all", seed=random)[0]
             asked = [asking(puzzle, letter) for letter in puzzle.goals]
-            if not any(map(blocks.is_of_the_test, asked)):
-                return asked
+            if not any(is_reserved(one, self._by_place) for one in asked):
+                self._known[number] = asked
+        return self._known[number]
 
-    def _renamed(self, puzzles: list[blocks.Puzzle]) -> list[blocks.Puzzle]:
+    def _renamed(
+        self, puzzles: list[blocks.Puzzle], random: np.random.Generator
+    ) -> list[blocks.Puzzle]:
         while True:
-            asked = renamed_together(puzzles, self._random)
-            if not any(map(blocks.is_of_the_test, asked)):
+            asked = renamed_together(puzzles, random)
+            if not any(is_reserved(one, self._by_place) for one in asked):
                 return asked
 
 

@@ -1,4 +1,4 @@
-"""Tests agents and random players on puzzles that no training contains."""
+"""Tests agents and random players on puzzles that are reserved for tests."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 
 from keras_attention.benchmarks.dnc.reinforcement.agent import Agent
 from keras_attention.benchmarks.dnc.reinforcement.rollouts import play
+from keras_attention.benchmarks.dnc.reinforcement.tasks import is_reserved
 from keras_attention.datasets import blocks
-from keras_attention.datasets.blocks.puzzles import numbered_by_place
+from keras_attention.datasets.blocks.puzzles import fact_of, numbered_by_place
 
 Player = Callable[[Sequence[blocks.Puzzle]], list[tuple[int, ...]]]
 EXTRA = 6  # moves allowed beyond the minimum, as in the paper
@@ -74,6 +75,7 @@ def tested(
     constraints: Sequence[int],
     count: int,
     seed: int,
+    by_place: bool,
     **kind: Any,
 ) -> list[dict[str, Any]]:
     """Tests a player for each number of goals and of constraints.
@@ -82,26 +84,29 @@ def tested(
         player: returns the actions for puzzles.
         goals: the numbers of goals in memory.
         constraints: the numbers of constraints of each goal.
-        count: the puzzles per pair of numbers. They are of the test split.
+        count: the puzzles per pair of numbers. All of them are reserved for tests, see
+            `is_reserved`.
         seed: the seed of the puzzles.
+        by_place: whether puzzles that differ only in the numbers of the blocks are the
+            same puzzle.
         **kind: other arguments of `blocks.draw_puzzles`.
 
     Returns:
-        One dict per pair: "goals", "constraints", "puzzles", the share "met" of goals
+        One dict per pair: "goals", "constraints", "puzzles"; how many of them are
+        "distinct" by their first board and requested goal; the share "met" of goals
         whose constraints are all satisfied on the last board, the share "fewest" met in
         the minimum number of moves, and the mean share of "satisfied" constraints.
     """
     found, puzzles = [], []
     for number in goals:
         for size in constraints:
-            puzzles += blocks.draw_puzzles(
-                count,
-                goals=number,
-                constraints=size,
-                split="test",
-                seed=[seed, number, size],
-                **kind,
-            )
+            random = np.random.default_rng([seed, number, size])
+            kind |= {"goals": number, "constraints": size, "split": "all"}
+            wanted = len(puzzles) + count
+            while len(puzzles) < wanted:
+                (puzzle,) = blocks.draw_puzzles(1, seed=random, **kind)
+                if is_reserved(puzzle, by_place):
+                    puzzles.append(puzzle)
     moves = player(puzzles)
     verdict = blocks.check_moves(puzzles, moves)
     satisfied = np.array([_satisfied(*pair) for pair in zip(puzzles, moves)])
@@ -113,12 +118,19 @@ def tested(
                 "goals": number,
                 "constraints": size,
                 "puzzles": count,
+                "distinct": len({_key(one, by_place) for one in puzzles[rows]}),
                 "met": float(verdict.solved[rows].mean()),
                 "fewest": float(verdict.fewest[rows].mean()),
                 "satisfied": float(satisfied[rows].mean()),
             }
         )
     return found
+
+
+def _key(puzzle: blocks.Puzzle, by_place: bool) -> Any:
+    """Returns the first board and the requested constraints, in any order."""
+    puzzle = numbered_by_place(puzzle) if by_place else puzzle
+    return puzzle.board, frozenset(map(fact_of, puzzle.goals[puzzle.asked]))
 
 
 def _satisfied(puzzle: blocks.Puzzle, actions: Sequence[int]) -> float:

@@ -106,7 +106,9 @@ class Trainer:
         if self.lesson:
             earlier = random.random(len(lessons)) < settings["earlier"]
             lessons[earlier] = random.integers(self.lesson, size=earlier.sum())
-        rows = [self._sampled(int(lesson)) for lesson in lessons]
+        rows = [
+            self._puzzles_of(int(n)).draw(settings["episodes"], random) for n in lessons
+        ]
         rollout = play(
             self.agent, rows, random, settings["extra"], settings["rounding"]
         )
@@ -123,13 +125,12 @@ class Trainer:
         if (passed or late) and self.lesson < len(self.lessons) - 1:
             self.lesson, self.recent = self.lesson + 1, []
 
-    def _sampled(self, lesson: int) -> Any:
+    def _puzzles_of(self, lesson: int) -> Puzzles:
         if lesson not in self._puzzles:
-            seed = [self.seed, lesson, self.iterations]
             self._puzzles[lesson] = Puzzles(
-                self.lessons[lesson], seed, self.settings["by_place"]
+                self.lessons[lesson], [self.seed, lesson], self.settings["by_place"]
             )
-        return self._puzzles[lesson].draw(self.settings["episodes"])
+        return self._puzzles[lesson]
 
     def _learn(self, rollout: Rollout, random: np.random.Generator) -> None:
         settings = self.settings
@@ -155,14 +156,19 @@ class Trainer:
 
     def state(self) -> dict[str, Any]:
         """Returns what a checkpoint needs besides the weights and the optimizer."""
-        return {name: getattr(self, name) for name in STATE}
+        counts = {str(n): puzzles.count for n, puzzles in self._puzzles.items()}
+        return {**{name: getattr(self, name) for name in STATE}, "puzzles": counts}
 
     def resume(self, checkpoint: Checkpoint) -> bool:
         """Continues from a checkpoint; returns whether there was one."""
         state = checkpoint.load(self.agent.learner)
-        for name, value in (state or {}).items():
+        if state is None:
+            return False
+        for lesson, count in state.pop("puzzles").items():
+            self._puzzles_of(int(lesson)).count = count
+        for name, value in state.items():
             setattr(self, name, value)
-        return state is not None
+        return True
 
 
 def batch(
