@@ -19,7 +19,9 @@ from keras_attention.benchmarks.dnc.reinforcement import (
     testing,
     training,
 )
+from keras_attention.benchmarks.errors import UsageError
 from keras_attention.datasets import blocks
+from keras_attention.datasets.blocks.puzzles import fact_of, numbered_by_place
 from keras_attention.visualization import plot_puzzle
 
 pytestmark = pytest.mark.filterwarnings(
@@ -104,20 +106,23 @@ def test_the_loss_is_clipped_where_the_policy_has_moved_enough(advantage, ratio,
 
 
 @pytest.mark.parametrize(
-    "model",
+    ("model", "count", "episodes"),
     [  # JAX compiles for 20 seconds
-        pytest.param("dnc", marks=pytest.mark.backends("torch", "tensorflow")),
-        pytest.param("lstm", marks=pytest.mark.backends("torch")),
+        pytest.param("dnc", 2, 3, marks=pytest.mark.backends("torch", "tensorflow")),
+        pytest.param("lstm", 2, 3, marks=pytest.mark.backends("torch")),
+        # With 128 episodes, the player goes on with half of them once half have ended.
+        pytest.param("lstm", 16, 8, marks=pytest.mark.backends("torch")),
     ],
 )
-def test_the_learner_sees_what_the_player_saw(model):
+def test_the_learner_sees_what_the_player_saw(model, count, episodes):
     """Step by step from the state after the constraints, or all at once."""
-    made = agent.agent(model, NETWORK, seed=0, episodes=3)
+    made = agent.agent(model, NETWORK, seed=0, episodes=episodes)
     puzzles = tasks.Puzzles(
         [{"goals": (1, 3), "blocks": 4, "constraints": (1, 2), "depth": 2}], [0]
     )
-    rows = [puzzles.draw(3) for _ in range(2)]
-    rollout = rollouts.play(made, rows, np.random.default_rng(0), 1, 5)
+    random = np.random.default_rng(0)
+    rows = [puzzles.draw(episodes, random) for _ in range(count)]
+    rollout = rollouts.play(made, rows, random, 1, 5)
     x, y = training.batch(rollout, 0.9, 4)
     found = np.asarray(keras.ops.convert_to_numpy(made.learner(x)), "float64")
     found = found.reshape(len(rollout.met), -1, 8)
@@ -165,11 +170,13 @@ def test_reads_start_as_a_lookup_by_letter():
         assert mask.all()
 
 
-def test_training_puzzles_ask_for_all_goals_and_are_never_those_of_the_test():
+@pytest.mark.parametrize("by_place", [False, True])
+def test_training_puzzles_ask_for_all_goals_and_are_never_those_of_the_test(by_place):
     kind = {"goals": 3, "blocks": (3, 5), "constraints": (1, 2), "depth": (1, 2)}
-    puzzles = tasks.Puzzles([kind], [1], by_place=False)
+    puzzles = tasks.Puzzles([kind], [1], by_place)
+    random = np.random.default_rng(2)
     for _ in range(150):  # most of the last ones are renamed
-        row = puzzles.draw(6)
+        row = puzzles.draw(6, random)
         assert len({puzzle.asked for puzzle in row}) == 3
         for puzzle in row:
             assert puzzle._replace(asked="", moves=()) == row[0]._replace(
@@ -177,6 +184,7 @@ def test_training_puzzles_ask_for_all_goals_and_are_never_those_of_the_test():
             )
             assert not blocks.is_of_the_test(puzzle)
             assert blocks.check_moves([puzzle], [puzzle.moves]).fewest.all()
+    assert 64 < puzzles.count < 100
 
 
 def test_a_checkpoint_holds_the_weights_the_optimizer_and_the_progress(tmp_path):
@@ -200,27 +208,79 @@ def test_a_checkpoint_holds_the_weights_the_optimizer_and_the_progress(tmp_path)
     ]
     for one, other in zip(*variables, strict=True):
         np.testing.assert_array_equal(one.numpy(), other.numpy())
+    # Both go on with the same puzzles.
+    first._iterate()
     second._iterate()
     assert second.iterations == 2
+    assert first.last[0] == second.last[0]
+    assert first.state()["puzzles"] == second.state()["puzzles"] != {}
 
 
-def test_random_players_and_the_table_of_a_test():
-    kind = {"blocks": 4, "depth": (1, 2)}
-    found = testing.tested(
-        random := testing.random_player(0, True), [1, 2], [1, 2], 20, 0, **kind
-    )
+KIND = {"blocks": 4, "depth": (1, 2)}
+
+
+def test_random_players():
+    puzzles = blocks.draw_puzzles(30, **KIND)
+    made = testing.random_player(0, True)(puzzles)
+    assert all(moves[-1] == blocks.PASS or len(moves) > 6 for moves in made)
+    passing = testing.random_player(0, False)(puzzles)
+    assert sum(map(len, passing)) < sum(map(len, made))
+
+
+@pytest.mark.parametrize("by_place", [False, True])
+def test_the_table_of_a_test(by_place):
+    """Of players whose results are known."""
+    given = []
+
+    def perfect(puzzles):
+        given.extend(puzzles)
+        return [puzzle.moves for puzzle in puzzles]
+
+    test = {"goals": [1, 2], "constraints": [1, 2], "count": 20, "seed": 0, **KIND}
+    found = testing.tested(perfect, by_place=by_place, **test)
     assert [(row["goals"], row["constraints"]) for row in found] == [
         (1, 1),
         (1, 2),
         (2, 1),
         (2, 2),
     ]
-    assert all(row["fewest"] <= row["met"] <= row["satisfied"] for row in found)
-    puzzles = blocks.draw_puzzles(30, **kind)
-    made = random(puzzles)
-    assert all(moves[-1] == blocks.PASS or len(moves) > 6 for moves in made)
-    passing = testing.random_player(0, False)(puzzles)
-    assert sum(map(len, passing)) < sum(map(len, made))
+    for n, row in enumerate(found):
+        assert (row["met"], row["fewest"], row["satisfied"]) == (1, 1, 1)
+        part = given[20 * n : 20 * (n + 1)]
+        assert all(tasks.is_reserved(puzzle, by_place) for puzzle in part)
+        assert all(len(puzzle.goals) == row["goals"] for puzzle in part)
+        shown = [numbered_by_place(one) if by_place else one for one in part]
+        facts = [{fact_of(c) for c in one.goals[one.asked]} for one in shown]
+        keys = {(one.board, frozenset(its)) for one, its in zip(shown, facts)}
+        assert row["distinct"] == len(keys)
+    # A pass at once: no goal is met, and of two constraints at most one is satisfied.
+    idle = testing.tested(
+        lambda puzzles: [(blocks.PASS,)] * len(puzzles), by_place=by_place, **test
+    )
+    assert [(row["met"], row["fewest"]) for row in idle] == [(0, 0)] * 4
+    assert all(row["satisfied"] <= 0.5 for row in idle)
+
+    # A detour of two moves: met, but not in the fewest moves.
+    def detour(puzzles):
+        moves = [
+            next((a, b) for a in range(6) for b in range(6) if back(puzzle.board, a, b))
+            for puzzle in puzzles
+        ]
+        return [(*pair, *puzzle.moves) for pair, puzzle in zip(moves, puzzles)]
+
+    def back(board, a, b):
+        there = blocks.moved(board, a)
+        return there != board and blocks.moved(there, b) == board
+
+    longer = testing.tested(detour, by_place=by_place, **test)
+    assert [(row["met"], row["fewest"]) for row in longer] == [(1, 0)] * 4
+
+
+def test_a_test_with_no_reserved_puzzles_is_refused():
+    with pytest.raises(UsageError, match=r"no puzzle .* is reserved for tests"):
+        testing.tested(
+            testing.random_player(0, True), [1], [1], 1, 0, True, blocks=2, depth=1
+        )
 
 
 TINY_TEST = {"goals": [1, 2], "constraints": [1], "count": 5, "blocks": 3, "depth": 1}
@@ -297,6 +357,7 @@ def test_an_agent_learns_by_reinforcement_alone():
         agent.agent("lstm", network, 0, 8), [[kind]], settings, 0, 1e9
     )
     test = {**kind, "goals": [1], "constraints": [1], "count": 60, "seed": 0}
+    test["by_place"] = False  # by their places, there are hardly any puzzles
     (random,) = testing.tested(testing.random_player(0, False), **test)
     player = testing.agent_player(trainer.agent, by_place=True)
     (before,) = testing.tested(player, **test)

@@ -10,12 +10,14 @@ import numpy as np
 from keras_attention.benchmarks.dnc.reinforcement.agent import Agent
 from keras_attention.benchmarks.dnc.reinforcement.rollouts import play
 from keras_attention.benchmarks.dnc.reinforcement.tasks import is_reserved
+from keras_attention.benchmarks.errors import UsageError
 from keras_attention.datasets import blocks
 from keras_attention.datasets.blocks.puzzles import fact_of, numbered_by_place
 
 Player = Callable[[Sequence[blocks.Puzzle]], list[tuple[int, ...]]]
 EXTRA = 6  # moves allowed beyond the minimum, as in the paper
 ROUNDING = 12
+MOST_TRIES = 300  # for each puzzle
 
 
 def agent_player(agent: Agent, by_place: bool, batch_size: int = 256) -> Player:
@@ -102,11 +104,7 @@ def tested(
         for size in constraints:
             random = np.random.default_rng([seed, number, size])
             kind |= {"goals": number, "constraints": size, "split": "all"}
-            wanted = len(puzzles) + count
-            while len(puzzles) < wanted:
-                (puzzle,) = blocks.draw_puzzles(1, seed=random, **kind)
-                if is_reserved(puzzle, by_place):
-                    puzzles.append(puzzle)
+            puzzles += _reserved(count, by_place, random, kind)
     moves = player(puzzles)
     verdict = blocks.check_moves(puzzles, moves)
     satisfied = np.array([_satisfied(*pair) for pair in zip(puzzles, moves)])
@@ -125,6 +123,23 @@ def tested(
             }
         )
     return found
+
+
+def _reserved(
+    count: int, by_place: bool, random: np.random.Generator, kind: dict[str, Any]
+) -> list[blocks.Puzzle]:
+    """Draws puzzles that are reserved for tests, about one puzzle in ten."""
+    found: list[blocks.Puzzle] = []
+    for _ in range(MOST_TRIES * count):
+        (puzzle,) = blocks.draw_puzzles(1, seed=random, **kind)
+        if is_reserved(puzzle, by_place):
+            found.append(puzzle)
+        if len(found) == count:
+            return found
+    raise UsageError(
+        f"The test needs {count} puzzles, but too few or no puzzle of this kind is "
+        f"reserved for tests. Received: {kind}"
+    )
 
 
 def _key(puzzle: blocks.Puzzle, by_place: bool) -> Any:
