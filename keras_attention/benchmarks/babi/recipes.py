@@ -171,5 +171,24 @@ RECIPES: dict[str, Recipe] = {
             halve_every=36,
             buckets=(5, 10, 20),
         ),
+        # Adjacent tying learns task 16, layer-wise tying learns tasks 17 and 19.
+        _single(
+            "single-exchanged",
+            "PE_LS_RN",
+            {"embedding_dim": 100, "activation": "relu"},
+            *(_PE, _LS, _RN),
+            others=({"hops": 5, "tying": "layer_wise"},),
+            enough=0.003,
+            rename=True,
+            exchange="all",
+            optimizer="Adam",
+            rate=0.003,
+            batch_size=64,
+            epochs=900,
+            linear_epochs=45,
+            halve_every=170,
+            memory_size=130,
+            buckets=(5, 10, 20, 50),
+        ),
     )
 }
