@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,12 +14,11 @@ if TYPE_CHECKING:
 
 Relation = tuple[str, str, str]  # a person, a basic relation, and the relative
 
-_UP = ("mother", "father")
-_SPOUSE = ("husband", "wife")
+_SPOUSE, _SIDE = ("husband", "wife"), ("brother", "sister")
 _KINDS = {
-    **dict.fromkeys(_UP, 1),
+    **dict.fromkeys(("mother", "father"), 1),
     **dict.fromkeys(("son", "daughter"), -1),
-    **dict.fromkeys((*_SPOUSE, "brother", "sister"), 0),
+    **dict.fromkeys((*_SPOUSE, *_SIDE), 0),
 }  # the number of generations up
 _COLUMN, _ROW = 1.05, 1.1  # inches
 _SWEEPS = 12
@@ -34,8 +33,9 @@ def plot_family(
 ) -> Figure:
     """Draws a family tree, and how a relation leads from a person to a relative.
 
-    Older generations stand higher. A double line joins a couple, and thin lines join
-    parents and children. Arrows with numbers show the path.
+    Older generations stand higher. A double line joins a couple, and a thin line joins
+    a parent and a child. There are no lines between siblings. Arrows with numbers show
+    the path.
 
     Args:
         relations: The basic relations (person, kind, relative). The kinds are mother,
@@ -72,7 +72,7 @@ def plot_family(
             f"`answer` must be a member of the family. Received: {answer=}"
         )
     _, canvas, figure_class = matplotlib_or_error()
-    at = _places(levels, relations)
+    at = _positions(levels, relations)
     across = max(x for x, _ in at.values()) + 1
     height = max(levels.values()) - min(levels.values()) + 1
     figure = figure_class(
@@ -86,14 +86,7 @@ def plot_family(
     ax.set_axis_off()
     ax.set(xlim=(-0.7, across - 0.3), ylim=(min(levels.values()) - 0.5,
                                             max(levels.values()) + 0.5))  # fmt: skip
-    for person, kind, relative in relations:
-        (x, y), (u, v) = at[person], at[relative]
-        if kind == "wife" or (kind == "husband" and (relative, "wife", person)
-                              not in relations):  # fmt: skip
-            for aside in (-0.025, 0.025):
-                ax.plot([x, u], [y + aside, v + aside], color=_LINE, linewidth=1.2)
-        elif kind in _UP:
-            ax.plot([x, u], [y, v], color=_LINE, linewidth=0.9, zorder=1)
+    _draw_lines(ax, at, relations)
     for number, (person, _, relative) in enumerate(path):
         style = {"arrowstyle": "-|>", "color": _PATH, "linewidth": 2.2,
                  "shrinkA": 12, "shrinkB": 12,
@@ -106,7 +99,7 @@ def plot_family(
                 va="center", zorder=6,
                 bbox={"boxstyle": "circle,pad=0.15", "color": _PATH})  # fmt: skip
     ends = {path[0][0], path[-1][2]} if path else set()
-    for name, place in at.items():
+    for name, position in at.items():
         frame = _LINE
         if name == answer:
             frame = _PATH if path and name == path[-1][2] else "#d62828"
@@ -116,11 +109,29 @@ def plot_family(
             "edgecolor": frame,
             "linewidth": 2.5 if name == answer else 0.8,
         }
-        ax.text(*place, name, ha="center", va="center", fontsize=9, color=_INK,
+        ax.text(*position, name, ha="center", va="center", fontsize=9, color=_INK,
                 zorder=5, bbox=box, parse_math=False)  # fmt: skip
     if title is not None:
         ax.set_title(title, loc="left", fontsize=10, fontweight="bold")
     return figure
+
+
+def _draw_lines(
+    ax: Any, at: dict[str, tuple[float, float]], relations: Sequence[Relation]
+) -> None:
+    """Draws one line for each parent and child, and a double line for each couple."""
+    joined: set[frozenset[str]] = set()
+    for person, kind, relative in relations:
+        pair = frozenset((person, relative))
+        if kind in _SIDE or pair in joined:
+            continue
+        joined.add(pair)
+        (x, y), (u, v) = at[person], at[relative]
+        if kind in _SPOUSE:
+            for aside in (-0.025, 0.025):
+                ax.plot([x, u], [y + aside, v + aside], color=_LINE, linewidth=1.2)
+        else:
+            ax.plot([x, u], [y, v], color=_LINE, linewidth=0.9, zorder=1)
 
 
 def _levels(relations: Sequence[Relation]) -> dict[str, int]:
@@ -160,7 +171,7 @@ def _levels(relations: Sequence[Relation]) -> dict[str, int]:
     return levels
 
 
-def _places(
+def _positions(
     levels: dict[str, int], relations: Sequence[Relation]
 ) -> dict[str, tuple[float, float]]:
     """Returns a position for each person, near to its relatives."""

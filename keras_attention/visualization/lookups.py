@@ -25,9 +25,9 @@ def plot_lookups(
 ) -> Figure:
     """Draws which earlier steps a network looks up, and when.
 
-    Each read head has a panel. A column is a reading step, and a row is a step whose
-    written content is read. A cell is the share of the read content that this step has
-    written; see `plot_memory`, which also shows slots and gates.
+    Each read head has a panel. A column is a reading step, and a row is a step that
+    wrote what is read. A cell is the share of the read content that was written at this
+    step; see `plot_memory`, which also shows slots and gates.
 
     Args:
         trace: The output of `DNC.trace`: a named tuple of batched arrays.
@@ -35,7 +35,10 @@ def plot_lookups(
             padding and are left out.
         sample: Index of the sample in the batch.
         first: The first reading step to draw, from 0; for example that of the question.
-        least: The smallest share, above 0 and up to 1, for which a row is drawn.
+        least: The smallest share, above 0 and up to 1, for which a row is drawn: the
+            writing step wrote at least this share of what is read at some drawn step.
+            If there is no such row, the panel has the row with the largest share, and a
+            note says so.
         title: A title above the figure.
 
     Returns:
@@ -61,6 +64,7 @@ def plot_lookups(
     if not 0 < least <= 1:
         raise ValueError(f"`least` must be above 0 and up to 1. Received: {least=}")
     panels = []
+    without: list[str] = []  # numbers of the heads without a share of `least`
     for head in range(seen.read_weights.shape[1]):
         shares = origins(seen.write_weights.sum(1), seen.read_weights[:, head])
         shares = shares[first:]  # (reading steps, writing steps)
@@ -68,12 +72,19 @@ def plot_lookups(
         title_of = f"What head {head + 1} reads, by the step that wrote it"
         if not len(rows):
             rows = shares.max(0).argmax(keepdims=True)
+            without.append(str(head + 1))
         names = [f"{n + 1}: {texts[n]}" for n in rows]
         panels.append(Panel(title_of, shares[:, rows].T, names, _READ))
     heading = [] if title is None else _captions(None, title)
     steps = [f"{n + 1}: {text}" for n, text in enumerate(texts)][first:]
     notes = [
         "Columns: the reading steps. White is 0; full colour is 1.",
-        f"Rows: the steps of which {100 * least:.0f} % or more is read at once.",
+        f"Rows: the steps that wrote {100 * least:.3g} % or more of what is read at "
+        "some step.",
     ]
+    if without:
+        heads = f"Head{'s' * (len(without) > 1)} {', '.join(without)}"
+        notes.append(
+            f"{heads}: no step wrote as much; the row is the step that wrote the most."
+        )
     return draw_panels(panels, None, 0, steps, heading, notes)

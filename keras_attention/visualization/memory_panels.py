@@ -45,7 +45,7 @@ def draw_panels(
     heading: list[str],
     notes: list[str],
 ) -> Figure:
-    """Draws the panels, and the words beside one of them, in a figure of that size."""
+    """Draws panels, and words beside one of them, in a figure of the size they need."""
     _, canvas, figure_class = matplotlib_or_error()
     left = max([_width(row, _TEXT) for one in panels for row in one.rows]) + 0.1
     left += _PAD

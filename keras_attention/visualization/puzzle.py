@@ -1,7 +1,7 @@
 """Figures of a block puzzle: what is remembered of each goal, and the moves.
 
 Lengths are in inches, font sizes in points. As in `table`, the figure is a plain
-`matplotlib.figure.Figure`. Shapes: C constraints, M memory slots, A boards.
+`matplotlib.figure.Figure`. In shapes, M is the number of memory slots.
 """
 
 from __future__ import annotations
@@ -42,18 +42,19 @@ def plot_puzzle(
 
     Each row is a constraint, in the order in which the network read them. On the left,
     orange shows the slots to which the constraint was written. On the right, there is
-    one column per board, with the board above it; blue shows how much of what the
-    network read before its action was written with this constraint.
+    one column per board, with the board above it. Blue shows the share of the read
+    content that was written at this constraint.
 
     Args:
-        boards: A boards: three columns from left to right, each with the numbers of its
-            blocks from the bottom.
-        constraints: C labels such as "A: 1 above 2".
-        writes: Floats (C, M) from 0 to 1, the write weights at each constraint.
-        reads: Floats (A, C) from 0 to 1, the share of each constraint in what is read
-            at each board.
-        actions: A labels, the action after each board.
-        asked: C booleans, True for the constraints of the requested goal.
+        boards: 1 to 12 boards: three columns from left to right, each with the numbers
+            of its blocks from the bottom.
+        constraints: Labels such as "A: 1 above 2".
+        writes: Floats (constraints, M) from 0 to 1, the write weights at each
+            constraint.
+        reads: Floats (boards, constraints) from 0 to 1, the share of each constraint in
+            what is read at each board, before the action.
+        actions: One label per board, the action after it.
+        asked: One boolean per constraint, True for those of the requested goal.
         title: A title above the figure.
 
     Returns:

@@ -38,14 +38,14 @@ def plot_route(
     """Draws a map with the true route and the route that a network answered.
 
     The true route is a wide yellow band. Arrows with numbers show the answered edges:
-    black where an edge belongs to the true route at this place, red elsewhere. An
+    black where an edge has the same number in the true route, red elsewhere. An
     answered edge is dashed if the map does not have it. Answers that do not name two
     stations of the map cannot be drawn, so a note counts them.
 
     Args:
         stations: P unique names.
         positions: (P, 2), longitude and latitude in degrees.
-        edges: The edges of the map, as (start, line, end).
+        edges: The edges of the map, as (start, line, end), tuples or lists.
         route: The edges of the true route.
         answer: The answered edges; None draws no answer.
         colors: The color of each line by name. Other lines are gray.
@@ -67,8 +67,9 @@ def plot_route(
     ```
     """
     names = [str(name) for name in stations]
-    places = _places(names, positions)
-    at = dict(zip(names, places))
+    scaled = _scaled(names, positions)
+    at = dict(zip(names, scaled))
+    edges, route = _tuples(edges), _tuples(route)
     for argument, given in (("edges", edges), ("route", route)):
         for edge in given:
             if len(edge) != 3 or edge[0] not in at or edge[2] not in at:
@@ -77,7 +78,7 @@ def plot_route(
                     f"map. Received: {edge!r}"
                 )
     _, canvas, figure_class = matplotlib_or_error()
-    low, high = places.min(0), places.max(0)
+    low, high = scaled.min(0), scaled.max(0)
     extent = np.maximum(high - low, 1e-9)
     height = float(np.clip(_WIDTH * extent[1] / extent[0], 3.0, 12.0))
     figure = figure_class(
@@ -94,8 +95,8 @@ def plot_route(
         x, y = np.stack([at[start], at[end]]).T
         ax.plot(x, y, color=_TRUE, linewidth=11, alpha=0.55, solid_capstyle="round",
                 zorder=2, label="route")  # fmt: skip
-    notes = _draw_answer(ax, at, set(edges), list(route), answer)
-    ax.scatter(*places.T, s=26, color="white", edgecolors=_INK, zorder=5)
+    notes = _draw_answer(ax, at, set(edges), route, answer)
+    ax.scatter(*scaled.T, s=26, color="white", edgecolors=_INK, zorder=5)
     inch = 1.2 * float((extent / [_WIDTH, height]).max())  # with margins
     _draw_names(ax, at, inch)
     if title is not None:
@@ -110,8 +111,8 @@ def _draw_names(ax: Any, at: dict[str, np.ndarray], inch: float) -> None:
 
     Args:
         ax: the axes.
-        at: the place of each station.
-        inch: the length of an inch in the units of the places.
+        at: the position of each station.
+        inch: the length of an inch in the units of the positions.
     """
     taken: list[tuple[float, float, float, float]] = []  # left, right, low, high
     high, gap = 0.13 * inch, 0.07 * inch
@@ -139,18 +140,26 @@ def _draw_names(ax: Any, at: dict[str, np.ndarray], inch: float) -> None:
                     zorder=6, parse_math=False)  # fmt: skip
 
 
-def _places(names: list[str], positions: Any) -> np.ndarray:
+def _scaled(names: list[str], positions: Any) -> np.ndarray:
     """Returns the positions with equal scales of both axes."""
-    places = np.asarray(positions, float)
-    if places.shape != (len(names), 2) or not np.isfinite(places).all() or not names:
+    degrees = np.asarray(positions, float)
+    if degrees.shape != (len(names), 2) or not np.isfinite(degrees).all() or not names:
         raise ValueError(
             "`positions` must be finite numbers (P, 2), a row for each station. "
-            f"Received: positions.shape={places.shape}, {len(names)} stations"
+            f"Received: positions.shape={degrees.shape}, {len(names)} stations"
         )
     if len(set(names)) < len(names):
-        raise ValueError("`stations` must be unique names.")
-    shrunk = np.cos(np.radians(places[:, 1].mean()))  # of a degree of longitude
-    return places * [shrunk, 1.0]
+        again = next(name for name in names if names.count(name) > 1)
+        raise ValueError(
+            "`stations` must be unique names. "
+            f"Received: {again!r}, {names.count(again)} times"
+        )
+    shrunk = np.cos(np.radians(degrees[:, 1].mean()))  # of a degree of longitude
+    return degrees * [shrunk, 1.0]
+
+
+def _tuples(edges: Sequence[Any]) -> list[Any]:
+    return [tuple(edge) for edge in edges]
 
 
 def _draw_lines(

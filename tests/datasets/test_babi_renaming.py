@@ -146,6 +146,38 @@ def test_lists_are_exchanged_word_by_word_and_only_for_known_ones(known, expecte
     assert len(seen) == expected
 
 
+def test_words_outside_the_vocabulary_are_named():
+    """Phrases are words only in the examples that were joined."""
+    examples = babi.simulate(17, 20, seed=1)
+    phrases = [("red", "square"), ("blue", "square"), ("pink", "rectangle")]
+    group = tuple("_".join(phrase) for phrase in phrases)
+    vocabulary, _ = arrays(examples)
+    message = r"`groups` must hold words of .*Received: 'red_square' of task 17"
+    with pytest.raises(ValueError, match=message):
+        babi.Renamer({17: (("triangle", *group),)}, vocabulary)
+    message = r"`joint` must hold words of .*Received: 'up' of task 17"
+    with pytest.raises(ValueError, match=message):
+        babi.Renamer({}, vocabulary, joint={17: ((("above", "up"),),)})
+    joined = babi.join_phrases(examples, phrases)
+    vocabulary, vectors = arrays(joined)
+    rename = babi.Renamer({17: (group,)}, vocabulary)
+    story, _, _ = rename(np.full(20, 17), *vectors.inputs.values(), vectors.answers)
+    assert (story != vectors.inputs["story"]).any()
+
+
+def test_words_of_lists_need_no_index_of_their_own():
+    """The answer "n,e" is one word; "n" and "e" are exchanged in it."""
+    story = (("a", "is", "north", "of", "b"), ("b", "is", "east", "of", "c"))
+    examples = [babi.Example(19, story, ("path",), answer) for answer in ("n,e", "e,n")]
+    vocabulary, vectors = arrays(examples)
+    joint = {19: ((("north", "east"), ("n", "e")),)}
+    rename = babi.Renamer({}, vocabulary, joint=joint)
+    tasks, answers = np.full(2, 19), set()
+    for _ in range(20):
+        answers.add(rename(tasks, *vectors.inputs.values(), vectors.answers)[2][0])
+    assert {vocabulary.words[n] for n in answers} == {"n,e", "e,n"}
+
+
 def test_questions_of_several_tasks():
     with pytest.raises(ValueError, match=r"of one task. Received: tasks=\[1, 2\]"):
         babi.interchangeable(babi.simulate(1, 5) + babi.simulate(2, 5))

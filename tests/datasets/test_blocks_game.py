@@ -152,14 +152,19 @@ class TestEnvironment:
         assert info["fewest"] == len(moves) - 1
         told = blocks.vectorize([env.puzzle])["inputs"][0]
         np.testing.assert_array_equal(seen[:-1], told)
-        with pytest.raises(RuntimeError, match="`step` must follow `reset`"):
+        message = r"`step` must follow `reset`, .*Received: a step after the end"
+        with pytest.raises(RuntimeError, match=message):
             env.step(0)
+        message = r"`step` must follow `reset`, .* a step before the first reset"
+        with pytest.raises(RuntimeError, match=message):
+            module.MiniSHRDLU().step(0)
 
     def test_the_limit_and_a_given_puzzle(self, module):
         puzzle = blocks.draw_puzzles(1, goals=1, constraints=1, depth=1)[0]
         env = module.MiniSHRDLU(extra=0, render_mode="rgb_array")
         _, info = env.reset(options={"puzzle": puzzle})
         first = env.render()
+        assert (first.shape, first.dtype) == ((98, 98, 3), np.uint8)
         while not info["acting"]:
             *_, info = env.step(0)
         back = blocks.MOVES.index(blocks.MOVES[puzzle.moves[0]][::-1])
@@ -175,3 +180,5 @@ class TestEnvironment:
             module.MiniSHRDLU(render_mode="human")
         with pytest.raises(ValueError, match="`blocks` must be at most 6"):
             module.MiniSHRDLU(blocks=7)
+        with pytest.raises(ValueError, match="`extra` must not be negative"):
+            module.MiniSHRDLU(extra=-1)

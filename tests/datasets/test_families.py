@@ -86,13 +86,27 @@ def test_kinship_has_four_hundred_relations_without_detours():
 )
 def test_relations_have_names(path, name):
     assert relation_name(path) == name
+    assert relation_name([*path]) == relation_name(np.array(path)) == name
 
 
 def test_all_relations_have_names_and_wrong_ones_are_refused():
     assert all(relation_name(label) for label in graphs.kinship())
-    for wrong in (8, 410, (), (3, 8)):
+    for wrong in (8, 410, (), (3, 8), [3, 8], [[0, 1]], "mother", None):
         with pytest.raises(ValueError, match="`relation` must be a label of `kinship`"):
             relation_name(wrong)
+
+
+def test_the_table_of_relations_cannot_be_changed():
+    with pytest.raises(TypeError):
+        graphs.kinship()[0] = (1,)
+    assert graphs.kinship()[0] == (0,)
+
+
+def test_families_of_the_largest_size():
+    families = graphs.random_families(1, people=999)
+    assert (families.graphs.nodes >= 0).sum() in (999, 1000)
+    with pytest.raises(ValueError, match="`people` must be below 1000"):
+        graphs.random_families(1, people=1000)
 
 
 def test_questions_about_families_have_true_answers():

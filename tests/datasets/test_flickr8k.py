@@ -57,6 +57,10 @@ def test_the_folder_of_the_environment(folder, monkeypatch):
     (folder / "flickr8k").symlink_to(folder, target_is_directory=True)
     monkeypatch.setenv("KERAS_ATTENTION_DATA", str(folder))
     assert flickr8k.load(split="dev").names == ("2_b.jpg",)
+    # Without the variable, the folder is that of the process.
+    monkeypatch.delenv("KERAS_ATTENTION_DATA")
+    monkeypatch.chdir(folder)
+    assert flickr8k.load(split="dev").names == ("2_b.jpg",)
 
 
 def test_the_table_of_kaggle(tmp_path):
@@ -163,6 +167,33 @@ def test_features_of_unequal_number_are_padded():
     for other in (np.zeros((3, 4)), np.zeros(5), np.zeros((2, 2, 5))):
         with pytest.raises(DamagedDataError, match=r"The features of b must have the"):
             flickr8k.pair(captions, {**regions, "b": other})
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "common"),
+    [
+        ("int64", "float32", "float64"),
+        ("float16", "float32", "float32"),
+        ("bool", "uint8", "uint8"),
+        ("float32", "float32", "float32"),
+    ],
+)
+def test_features_of_other_dtypes_lose_no_values(first, second, common):
+    captions = {"a": ["one"], "b": ["two"]}
+    half = np.full(2, 0.5).astype(second)
+    features = {"a": np.ones(2, first), "b": half}
+    for names in ("ab", "ba"):  # in both orders
+        given = {name: captions[name] for name in names}
+        found = flickr8k.pair(given, features).images
+        assert found.dtype == common
+        np.testing.assert_array_equal(found[names.index("a")], [1, 1])
+        np.testing.assert_array_equal(found[names.index("b")], half)
+
+
+def test_no_captions_are_refused(tmp_path):
+    for images in ({}, {"a": np.zeros(2)}, tmp_path):
+        with pytest.raises(ValueError, match="`captions` must hold at least one image"):
+            flickr8k.pair({}, images)
 
 
 def test_arrays_that_do_not_fit_are_refused(tmp_path):

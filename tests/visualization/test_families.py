@@ -34,7 +34,7 @@ def test_generations_couples_and_the_path_are_drawn():
     assert min(b - a for a, b in itertools.pairwise(across)) > 0.99
     double = [line for line in ax.lines if line.get_linewidth() == 1.2]
     assert len(double) == 2  # one couple
-    assert len(ax.lines) == 2 + 4
+    assert len(ax.lines) == 2 + 4  # Ada's parents, and Wanda's children
     arrows = [t for t in ax.texts if getattr(t, "arrow_patch", None)]
     assert [tuple(arrow.xy) for arrow in arrows] == [at["Thea"], at["Otto"]]
     patch = boxes(figure)["Otto"].get_bbox_patch()
@@ -42,6 +42,36 @@ def test_generations_couples_and_the_path_are_drawn():
     figure.canvas.draw()
     wrong = boxes(plot_family(FAMILY, PATH, "Olaf"))["Olaf"].get_bbox_patch()
     assert to_hex(wrong.get_edgecolor()) == "#d62828"
+
+
+def ends(line):
+    return sorted(zip(line.get_xdata(), line.get_ydata(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("relations", "pairs"),
+    [
+        ([("Thea", "daughter", "Ada"), ("Thea", "son", "Bo")], ["Thea Ada", "Thea Bo"]),
+        ([("Thea", "son", "Bo"), ("Bo", "mother", "Thea")], ["Thea Bo"]),
+        ([["Thea", "son", "Bo"], ["Thea", "son", "Bo"]], ["Thea Bo"]),
+        ([("Ada", "brother", "Bo"), ("Bo", "sister", "Ada")], []),
+    ],
+)
+def test_each_parent_and_child_have_one_line(relations, pairs):
+    figure = plot_family(relations)
+    at = {name: text.get_position() for name, text in boxes(figure).items()}
+    wanted = [sorted(at[name] for name in pair.split()) for pair in pairs]
+    assert [ends(line) for line in figure.axes[0].lines] == wanted
+
+
+def test_a_couple_has_one_double_line():
+    for relations in (
+        [("Thea", "husband", "Olaf")],
+        [("Olaf", "wife", "Thea")],
+        [("Thea", "husband", "Olaf"), ("Olaf", "wife", "Thea")],
+        [["Thea", "husband", "Olaf"], ["Olaf", "wife", "Thea"]],
+    ):
+        assert len(plot_family(relations).axes[0].lines) == 2
 
 
 @pytest.mark.parametrize(

@@ -38,10 +38,27 @@ def test_a_panel_shows_which_steps_a_head_reads():
     rows = [t.get_text() for t in lower.axes[0].get_yticklabels()]
     assert rows == ["2: b", "3: c"]
     figure.canvas.draw()
+    assert [t.get_text() for t in lower.texts if "Rows" in t.get_text()] == [
+        "Rows: the steps that wrote 25 % or more of what is read at some step."
+    ]
+    assert not any("no step" in t.get_text() for t in lower.texts)
     # Steps after the labels are left out.
     assert plot_lookups(trace(), list("abcd")).axes[0].images[0].get_array().shape == (
         *(1, 4),
     )
+
+
+def test_a_note_names_the_heads_without_a_large_share():
+    faint = trace()
+    faint.read_weights[0, 4, 1] = [0.1, 0, 0.2]
+    figure = plot_lookups(faint, list("abcde"), first=3)
+    rows = [[t.get_text() for t in ax.get_yticklabels()] for ax in figure.axes]
+    assert rows == [["2: b"], ["3: c"]]
+    note = "Head 2: no step wrote as much; the row is the step that wrote the most."
+    assert note in [t.get_text() for t in figure.texts]
+    faint.read_weights[0, :, 0] = 0.1
+    texts = [t.get_text() for t in plot_lookups(faint, list("abcde"), first=3).texts]
+    assert note.replace("Head 2", "Heads 1, 2") in texts
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,10 @@ def test_answered_edges_show_whether_they_are_right():
     [
         ({"positions": POSITIONS[:2]}, "`positions` must be finite numbers"),
         ({"positions": POSITIONS * np.nan}, "`positions` must be finite numbers"),
-        ({"stations": ("A", "A", "B")}, "`stations` must be unique names"),
+        (
+            {"stations": ("B", "A", "A")},
+            r"`stations` must be unique names\. Received: 'A', 2 times",
+        ),
         ({"edges": [("West", "Red", "Nowhere")]}, "`edges` must hold .*'Nowhere'"),
         ({"route": [("West", "East")]}, "`route` must hold"),
     ],
@@ -66,6 +69,16 @@ def test_wrong_arguments_are_named(change, message):
     given = {"stations": STATIONS, "positions": POSITIONS, "edges": EDGES, **change}
     with pytest.raises(ValueError, match=message):
         plot_route(**given)
+
+
+def test_edges_may_be_lists():
+    lists = [[*edge] for edge in EDGES]
+    figure = plot_route(STATIONS, POSITIONS, lists, lists[:1], lists[:1], COLORS)
+    (ax,) = figure.axes
+    (arrow,) = [t.arrow_patch for t in ax.texts if getattr(t, "arrow_patch", None)]
+    assert arrow.get_linestyle() == "-"  # the map has the edge
+    assert any("1 of 1 edges right" in t.get_text() for t in ax.texts)
+    assert len(of_color(figure, "#ff0000")) == 2
 
 
 def test_names_of_near_stations_are_on_different_sides():

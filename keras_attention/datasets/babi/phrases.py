@@ -62,8 +62,8 @@ def needed_phrases(
 ) -> tuple[Words, ...]:
     """Selects the phrases that an exchange of single words cannot replace.
 
-    A phrase is needed if its group contains a word or phrase with another first word
-    and one with another last word.
+    A phrase is needed if some member of its group has another first word, and some
+    member has another last word.
 
     Args:
         phrases: Phrases; see `find_phrases`.

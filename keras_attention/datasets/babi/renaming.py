@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
@@ -71,11 +71,27 @@ class Renamer:
     """Exchanges interchangeable words in arrays of stories.
 
     Args:
-        groups: Maps each task to its groups of words; see `interchangeable`.
-        vocabulary: Maps words to indices.
+        groups: Maps each task to its groups of words; see `interchangeable` and
+            `find_exchanges`.
+        vocabulary: Maps words to indices. It must have all words of `groups` and
+            `joint`. The phrases of `find_exchanges` are words after `join_phrases`, so
+            the examples of the vocabulary and of the arrays must first go through it.
         variants: Number of precomputed random exchanges per task.
         seed: Seed for the random exchanges.
         joint: Maps each task to its joint exchanges; see `joint_exchanges`.
+
+    Raises:
+        ValueError: A word of `groups` or `joint` is neither in the vocabulary nor part
+            of a list in it, such as "apple,milk".
+
+    Example:
+        ```python
+        examples = babi.simulate(17, 1000)
+        phrases, groups, joint = babi.find_exchanges(examples)
+        joined = babi.join_phrases(examples, phrases)
+        vocabulary = babi.Vocabulary.from_examples(joined)
+        rename = babi.Renamer({17: groups}, vocabulary, joint={17: joint})
+        ```
     """
 
     def __init__(
@@ -87,6 +103,12 @@ class Renamer:
         joint: dict[int, tuple[Exchange, ...]] | None = None,
     ) -> None:
         joint = joint or {}
+        known = {part for word in vocabulary.words for part in word.split(",")}
+        for task, alike in groups.items():
+            _check_known("groups", task, itertools.chain(*alike), known)
+        for task, exchanges in joint.items():
+            pairs = itertools.chain(*exchanges)
+            _check_known("joint", task, itertools.chain(*pairs), known)
         self._generator = np.random.default_rng(seed)
         # Stacked tables of new indices; row 0 changes nothing.
         tables = [np.arange(len(vocabulary), dtype=np.int32)[None]]
@@ -161,6 +183,16 @@ class Renamer:
         """Returns a random half of the exchanges, twice, in random order."""
         twice = [joint[n] for n in self._generator.permutation(len(joint))] * 2
         return [one for one in twice if self._generator.random() < 0.5]
+
+
+def _check_known(name: str, task: int, words: Iterable[str], known: set[str]) -> None:
+    for word in words:
+        if word not in known:
+            raise ValueError(
+                f"`{name}` must hold words of `vocabulary`. A phrase such as "
+                "'red_square' is one if `join_phrases` joined it in the examples of "
+                f"the vocabulary. Received: {word!r} of task {task}"
+            )
 
 
 def _groups(

@@ -2,8 +2,9 @@
 
 Graves et al., 2016, *Hybrid computing using a neural network with dynamic external
 memory*, Nature 538, Methods, "Mini-SHRDLU". The paper trains by reinforcement learning.
-Here the puzzles are a supervised task: the target moves are a shortest solution, found
-by breadth-first search.
+`Game` plays many puzzles at once, with rewards, and `environment.MiniSHRDLU` is an
+environment of Gymnasium. `vectorize` makes a supervised task of the puzzles: the target
+moves are a shortest solution, found by breadth-first search.
 
 ```python
 from keras_attention.datasets import blocks

@@ -46,12 +46,12 @@ class Boards(NamedTuple):
 
     Attributes:
         blocks: Number of blocks.
-        boards: The S boards.
+        boards: The boards.
         place: Maps each board to its index in `boards`.
-        moved: (S, 6), the index of the board after each of `MOVES`. A move from an
+        moved: (boards, 6), the index of the board after each of `MOVES`. A move from an
             empty column or onto a full column changes nothing.
         facts: The facts that are true on each board.
-        true: (S, F) bool, True if a fact of `all_facts` is true on a board.
+        true: (boards, facts) bool, True if a fact of `all_facts` is true on a board.
         all_facts: Maps every possible fact to its column in `true`.
     """
 
@@ -124,11 +124,11 @@ def moves_to(boards: Boards, goal: np.ndarray) -> np.ndarray:
     distances are symmetric.
 
     Args:
-        boards: All S boards.
-        goal: (S,) bool, True for goal boards.
+        boards: All boards.
+        goal: (boards,) bool, True for goal boards.
 
     Returns:
-        (S,) int8.
+        (boards,) int8.
     """
     left = np.where(goal, 0, -1).astype(np.int8)
     front, step = np.flatnonzero(goal), 0

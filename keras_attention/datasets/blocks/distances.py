@@ -3,9 +3,8 @@
 The numbers on the blocks do not affect which moves are possible. A breadth-first search
 from one board of each shape therefore gives the distances between all boards.
 
-Shapes: N blocks, S boards, H shapes of boards (the heights of the columns), P
-permutations of the blocks. `boards.all_boards` lists the boards shape by shape, so
-S = H P.
+The shape of a board is the heights of its columns. `boards.all_boards` lists the boards
+shape by shape. A shape has one board for each permutation of the blocks.
 """
 
 from __future__ import annotations
@@ -27,17 +26,17 @@ def moves_from(blocks: int, start: int) -> np.ndarray:
         start: Index of the board in `all_boards(blocks)`.
 
     Returns:
-        (S,) int8.
+        (boards,) int8.
     """
     number = len(_permutations(blocks))
     shape, order = divmod(start, number)
     # The numbers are exchanged so that the first board becomes the first of its shape.
-    away = _from_shapes(blocks)[shape].reshape(-1, number)  # (H, P)
+    away = _from_shapes(blocks)[shape].reshape(-1, number)  # (shapes, permutations)
     return away[:, _renumbered(blocks)[order]].ravel()
 
 
 def goal_boards(blocks: int, facts: Sequence[Fact]) -> np.ndarray:
-    """Returns which boards satisfy all facts, (S,) bool."""
+    """Returns which boards satisfy all facts, (boards,) bool."""
     boards = all_boards(blocks)
     columns = [boards.all_facts[fact] for fact in facts]
     return np.asarray(boards.true[:, columns].all(axis=1))
@@ -45,13 +44,16 @@ def goal_boards(blocks: int, facts: Sequence[Fact]) -> np.ndarray:
 
 @functools.cache
 def _permutations(blocks: int) -> np.ndarray:
-    """Returns the orders of the blocks, (P, N), as `all_boards` lists them."""
+    """Returns the orders of the blocks as `all_boards` lists them.
+
+    The shape is (permutations, blocks).
+    """
     return np.array(list(itertools.permutations(range(blocks))))
 
 
 @functools.cache
 def _from_shapes(blocks: int) -> np.ndarray:
-    """Returns the distances (H, S) from the first board of each shape."""
+    """Returns the distances (shapes, boards) from the first board of each shape."""
     boards, number = all_boards(blocks), len(_permutations(blocks))
     firsts = range(0, len(boards.boards), number)
     goal = np.zeros((len(firsts), len(boards.boards)), bool)
@@ -61,14 +63,14 @@ def _from_shapes(blocks: int) -> np.ndarray:
 
 @functools.cache
 def _renumbered(blocks: int) -> np.ndarray:
-    """Returns a table of renumbered boards, (P, P).
+    """Returns a table of renumbered boards, (permutations, permutations).
 
     Entry (p, q) is the permutation that q becomes when the blocks are renumbered so
     that p becomes the first permutation.
     """
     orders = _permutations(blocks)
-    inverse = np.argsort(orders, axis=1)  # (P, N)
+    inverse = np.argsort(orders, axis=1)  # (permutations, blocks)
     weights = (blocks + 1) ** np.arange(blocks)[::-1]
     keys = orders @ weights  # increases, since the permutations are sorted
-    renumbered = inverse[:, orders]  # (P, P, N)
+    renumbered = inverse[:, orders]  # (permutations, permutations, blocks)
     return np.searchsorted(keys, renumbered @ weights).astype(np.int16)

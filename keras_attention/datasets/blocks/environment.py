@@ -76,7 +76,7 @@ class MiniSHRDLU(gymnasium.Env):
     `"fewest"`, the minimum number of moves of the puzzle.
 
     Raises:
-        ValueError: as `draw_puzzles`; or an unknown `render_mode`.
+        ValueError: as `draw_puzzles`; a negative `extra`; or an unknown `render_mode`.
         RuntimeError: a step before the first reset, or after the end of an episode.
 
     Example:
@@ -147,7 +147,11 @@ class MiniSHRDLU(gymnasium.Env):
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Shows the next constraint, or performs an action."""
         if self._game is None or self._game.ended[0]:
-            raise RuntimeError("`step` must follow `reset`, once an episode has ended.")
+            when = "before the first reset" if self._game is None else "after the end"
+            raise RuntimeError(
+                "`step` must follow `reset`, at first and after the end of an episode. "
+                f"Received: a step {when}"
+            )
         reward, acting = 0.0, self._acting()
         if acting:
             reward = float(self._game.step(np.array([action])).rewards[0])
@@ -159,7 +163,7 @@ class MiniSHRDLU(gymnasium.Env):
         return row.copy(), reward, passed, ended and not passed, self._info()
 
     def render(self) -> Any:
-        """Returns the puzzle as text, or the board as an image (H, W, 3) of uint8."""
+        """Returns the puzzle as text, or the board as an image, (98, 98, 3) uint8."""
         if self.render_mode is None or self._game is None or self.puzzle is None:
             return None
         board = self._game.board(0)

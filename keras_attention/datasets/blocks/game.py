@@ -1,6 +1,6 @@
 """Plays many puzzles at once, with rewards.
 
-Shapes: N puzzles, S boards of all numbers of blocks, F facts.
+Shapes: N puzzles. The tables have a row for each board of any number of blocks.
 """
 
 from __future__ import annotations
@@ -109,7 +109,9 @@ class Game:
         self.most = self.fewest + 1 + extra
         self.made = np.zeros(len(puzzles), int)
         self.ended = np.zeros(len(puzzles), bool)
-        self._wanted = np.zeros((len(puzzles), tables.true.shape[1]), bool)  # (N, F)
+        self._wanted = np.zeros(
+            (len(puzzles), tables.true.shape[1]), bool
+        )  # (N, facts)
         for wanted, puzzle in zip(self._wanted, puzzles, strict=True):
             goal = puzzle.goals[puzzle.asked]
             wanted[[tables.facts[fact_of(constraint)] for constraint in goal]] = True
@@ -171,12 +173,12 @@ class Game:
 class _Tables(NamedTuple):
     """The tables of `all_boards` for 1 to 6 blocks, one after another."""
 
-    boards: tuple[Board, ...]  # S
+    boards: tuple[Board, ...]
     place: dict[Board, int]
-    moved: np.ndarray  # (S, 7), the board after each action
+    moved: np.ndarray  # (boards, 7), the board after each action
     facts: dict[Fact, int]
-    true: np.ndarray  # (S, F)
-    squares: np.ndarray  # (S, 54)
+    true: np.ndarray  # (boards, facts)
+    squares: np.ndarray  # (boards, 54)
 
 
 @functools.cache

@@ -228,7 +228,7 @@ def is_reached(board: Board, goal: tuple[Constraint, ...]) -> bool:
 
 
 def distance_to(puzzle: Puzzle) -> np.ndarray:
-    """Returns the distance from every board to the requested goal, (S,) int8."""
+    """Returns the distance from every board to the requested goal, (boards,) int8."""
     boards = all_boards(sum(map(len, puzzle.board)))
     facts = [fact_of(constraint) for constraint in puzzle.goals[puzzle.asked]]
     return _distance_to(boards, facts)

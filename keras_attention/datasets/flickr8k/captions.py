@@ -26,7 +26,8 @@ def load(
 
     Args:
         folder: The folder with the files. Defaults to `flickr8k` in the folder named by
-            `KERAS_ATTENTION_DATA`.
+            the environment variable `KERAS_ATTENTION_DATA`, or in the current folder if
+            the variable is not set.
         split: `"train"`, `"dev"` or `"test"`, or `None` for all images with captions.
         images: What to pair the captions with: `None`, or an argument of `pair`, such
             as the folder of the images or the path of an NPZ file of features.

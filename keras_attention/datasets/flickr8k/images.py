@@ -43,14 +43,17 @@ def pair(
             `names` (K,) and `features` (K, ...). The names of arrays may lack the
             ending ".jpg", ".jpeg" or ".png". Features (S, D) of unequal number S are
             padded with zeros at the end, which an `ImageCaptioner` does not attend to.
-        allow_missing: Whether to leave out captions without an image. If not, they
-            raise an error. (Flickr8k's captions name one image that does not exist,
-            `2258277193_586949ec62.jpg.1`. It is in no split.)
+            Features of different dtypes get their common dtype; see
+            `numpy.result_type`.
+        allow_missing: Whether to leave out captions without an image. If False, a
+            missing image is an error. (Flickr8k's captions name one image that does not
+            exist, `2258277193_586949ec62.jpg.1`. It is in no split.)
 
     Returns:
         `Captioned`, with the left out names in `missing`.
 
     Raises:
+        ValueError: There are no captions.
         DataNotFoundError: There is no such folder or file, or images are missing.
         DamagedDataError: The arrays of an NPZ file do not fit each other.
 
@@ -60,6 +63,10 @@ def pair(
         data = pair(captions, dict(zip(names, array)))
         ```
     """
+    if not captions:
+        raise ValueError(
+            f"`captions` must hold at least one image. Received: {captions=}"
+        )
     if isinstance(images, (str, os.PathLike)):
         if Path(images).is_dir():
             paths = {p.name: p for p in Path(images).iterdir() if p.suffix}
@@ -137,10 +144,10 @@ def _pair(
 
 def _stacked(found: list[Any], names: list[str]) -> np.ndarray:
     """Stacks features; those of unequal number are padded with zeros."""
-    first = np.asarray(found[0])
-    longest = 0
-    for name, one in zip(names, found, strict=True):
-        shape, wanted = np.shape(one), first.shape
+    arrays = [np.asarray(one) for one in found]
+    first, longest = arrays[0], 0
+    for name, one in zip(names, arrays, strict=True):
+        shape, wanted = one.shape, first.shape
         free = len(wanted) == 2  # the number of features
         if len(shape) != len(wanted) or shape[free:] != wanted[free:]:
             raise files.DamagedDataError(
@@ -150,7 +157,8 @@ def _stacked(found: list[Any], names: list[str]) -> np.ndarray:
             )
         longest = max(longest, *shape[:1], 0)
     size = (longest, *first.shape[1:]) if first.ndim == 2 else first.shape
-    whole = np.zeros((len(found), *size), first.dtype)
-    for row, one in zip(whole, found, strict=True):
+    dtype = np.result_type(*{one.dtype for one in arrays})
+    whole = np.zeros((len(arrays), *size), dtype)
+    for row, one in zip(whole, arrays, strict=True):
         row[: len(one)] = one
     return whole

@@ -1,4 +1,4 @@
-"""Random planar graphs and the three DNC tasks on them.
+"""Random planar graphs, railways and families, and the DNC tasks on them.
 
 Graves et al., 2016, *Hybrid computing using a neural network with dynamic external
 memory*, Nature 538, Methods, "Graph task descriptions". Nodes and edges have labels

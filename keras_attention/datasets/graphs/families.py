@@ -12,11 +12,13 @@ Shapes: N families, at most P people, K = 8 basic relations, S relations in a se
 """
 
 import functools
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
-from keras_attention.datasets.graphs.maps import LABELS, NONE, Graphs, _distinct
+from keras_attention.datasets.graphs.maps import LABELS, NONE, Graphs, sample_distinct
 from keras_attention.datasets.ragged import Range, Seed, at_least_one, span
 
 KINDS = (
@@ -79,7 +81,7 @@ def random_families(count: int, people: Range = (10, 16), seed: Seed = 0) -> Fam
 
     Args:
         count: N, the number of families.
-        people: P, a number or a (minimum, maximum) range, from 3 to 1,000. A family has
+        people: P, a number or a (minimum, maximum) range, from 3 to 999. A family has
             at most one person more than sampled, since parents come together.
         seed: Seed for `numpy.random.default_rng`.
 
@@ -111,7 +113,8 @@ def random_families(count: int, people: Range = (10, 16), seed: Seed = 0) -> Fam
     for family, size in enumerate(random.integers(low, high + 1, count)):
         sizes[family] = _grow(ends[family], female[family], int(size), random)
     present = np.arange(shape[1]) < sizes[:, None]
-    nodes = np.where(present, _distinct(random, shape, LABELS), NONE).astype(np.int16)
+    labels = sample_distinct(random, shape, LABELS)
+    nodes = np.where(present, labels, NONE).astype(np.int16)
     edges = np.where(ends != NONE, np.arange(len(KINDS)), NONE).astype(np.int16)
     return Families(Graphs(nodes, edges, ends), female)
 
@@ -161,8 +164,8 @@ def _add_child(
 
 
 @functools.cache
-def kinship() -> dict[int, tuple[int, ...]]:
-    """Returns the basic relations of each relation, by its label.
+def kinship() -> Mapping[int, tuple[int, ...]]:
+    """Returns the basic relations of each relation, by its label; read-only.
 
     The labels 0 to 7 are the basic relations. The labels 10 to 409 are relations of two
     to five basic relations without detours: all of two and of three, and a random
@@ -180,7 +183,7 @@ def kinship() -> dict[int, tuple[int, ...]]:
         for number in sorted(random.permutation(len(paths))[:size]):
             found[label] = paths[number]
             label += 1
-    return found
+    return MappingProxyType(found)
 
 
 def _onward(kind: int) -> tuple[int, ...]:
@@ -190,14 +193,15 @@ def _onward(kind: int) -> tuple[int, ...]:
     return tuple(k for k in _NEXT[group] if k not in _SPOUSE or k == spouse)
 
 
-def relation_name(relation: int | tuple[int, ...]) -> str:
+def relation_name(relation: int | Sequence[int] | np.ndarray) -> str:
     """Returns the English name of a relation, such as "maternal great uncle".
 
     Several relations may have the same name: a maternal great uncle is a brother of a
     grandmother or of a grandfather.
 
     Args:
-        relation: The label of a relation of `kinship`, or its basic relations.
+        relation: The label of a relation of `kinship`, or its basic relations: their
+            indices in `KINDS`.
 
     Returns:
         A kinship term, or several: "mother's great aunt's son".
@@ -207,13 +211,17 @@ def relation_name(relation: int | tuple[int, ...]) -> str:
 
     Example:
         ```python
-        relation_name((MOTHER, FATHER, BROTHER))  # "maternal great uncle"
+        # The brother of the father of the mother.
+        relation_name((0, 1, 6))  # "maternal great uncle"
         ```
     """
-    path = kinship().get(relation, ()) if not isinstance(relation, tuple) else relation
-    if not path or not set(path) <= set(range(len(KINDS))):
+    if isinstance(relation, (Sequence, np.ndarray)):
+        path = tuple(relation)
+    else:
+        path = kinship().get(relation, ())
+    if not path or not all(kind in range(len(KINDS)) for kind in path):
         raise ValueError(
-            "`relation` must be a label of `kinship`, or a tuple of basic relations "
+            "`relation` must be a label of `kinship`, or a sequence of basic relations "
             f"from 0 to {len(KINDS) - 1}. Received: {relation=}"
         )
     words = []

@@ -1,6 +1,6 @@
 """The family tree: who is the maternal great uncle of a person?
 
-Shapes: N families, at most P people, Q queries, S basic relations, T sequence steps.
+Shapes: N families, at most P people, S basic relations, T sequence steps.
 """
 
 import functools
@@ -45,16 +45,16 @@ def family_tree(
         length: Number of basic relations in a relation, or a (minimum, maximum) range,
             from 1 to 5. The length is sampled among those that exist in the family,
             then a relation of this length, then a person who has such a relative.
-        queries: Q, the number of successive questions about the same family.
+        queries: Number of successive questions about the same family.
         planning: Number of steps between question and answer.
         seed: Seed for `numpy.random.default_rng`.
         steps: T. Defaults to the length of the longest sequence.
 
     Returns:
         The dictionary described in `keras_attention.datasets.graphs`; `"families"`, the
-        `Families`; `"paths"`, (N, Q, 5, 3) int16, the triples of the basic relations
-        that lead to each answer, padded with -1; and `"questions"`, (N, Q) int, the
-        steps of the questions.
+        `Families`; `"paths"`, (N, queries, 5, 3) int16, the triples of the basic
+        relations that lead to each answer, padded with -1; and `"questions"`,
+        (N, queries) int, the steps of the questions.
 
     Raises:
         ValueError: an invalid size or range, too few `steps`, or no relation of that
@@ -110,7 +110,10 @@ def family_tree(
 
 @functools.cache
 def _relations(length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the labels (R,) and basic relations (R, S) of all of a length."""
+    """Returns the labels of all relations of a length, and their basic relations.
+
+    The shapes are (relations,) and (relations, S).
+    """
     table = {k: path for k, path in kinship().items() if len(path) == length}
     return np.array([*table]), np.array([*table.values()])
 
@@ -121,8 +124,8 @@ def _random_questions(
     """Samples questions.
 
     Returns:
-        (N, Q, 3) triples (person, relation, relative), their paths (N, Q, 5, 3), and
-        whether each family has a relation (N,).
+        (N, queries, 3) triples (person, relation, relative), their paths
+        (N, queries, 5, 3), and whether each family has a relation (N,).
     """
     nodes, _, ends = families.graphs
     count, width = nodes.shape
@@ -134,7 +137,7 @@ def _random_questions(
     leads[:, :width] = np.where(ends != NONE, ends, width)
     table = (leads + rows_of[..., None]).ravel()
     first = np.where(nodes != NONE, np.arange(width), width) + rows_of
-    led = []  # the relative per person and relation, (N, P, R), length by length
+    led = []  # per length, the relative by person and relation, (N, P, relations)
     for length in range(low, high + 1):
         here = first[..., None]  # (N, P, 1)
         for step in _relations(length)[1].T:

@@ -46,7 +46,7 @@ class Graphs(NamedTuple):
         return joined
 
     def triples(self, graph: int) -> np.ndarray:
-        """Returns all triples (source, edge, destination) of one graph, (E, 3)."""
+        """Returns all triples (source, edge, destination) of one graph, (edges, 3)."""
         start, edge = np.nonzero(self.ends[graph] != NONE)
         labels = self.nodes[graph]
         ends = labels[self.ends[graph, start, edge]]
@@ -103,9 +103,9 @@ def random_graphs(
     width = ends.shape[-1]
     kept = random.integers(low, high + 1, (count, most))[..., None] > np.arange(width)
     kept &= is_valid
-    names = _distinct(random, (count, most), LABELS)
+    names = sample_distinct(random, (count, most), LABELS)
     if edge_labels is None:
-        samples = _distinct(random, (count, most), LABELS)  # (N, P)
+        samples = sample_distinct(random, (count, most), LABELS)  # (N, P)
         chosen = _order(random, (count, most, most), present[:, None])[..., :width]
         labels = np.take_along_axis(samples[:, None], chosen, 2)
     else:
@@ -124,7 +124,7 @@ class Network:
     Attributes:
         stations: The names of the nodes.
         lines: The names of the edges.
-        links: (E, 3) int, one row per edge: start station, line and end station, as
+        links: (edges, 3) int, one row per edge: start station, line and end station, as
             indices into `stations` and `lines`.
         positions: (P, 2) float, the longitude and latitude of each station, or None.
         colors: A color such as "#AE6017" for each line, or None.
@@ -152,9 +152,9 @@ class Network:
         edges, ends = np.full(shape, NONE, np.int16), np.full(shape, NONE, np.int16)
         ends[:, start, place] = end
         name = _numbers_of_edges(start, line, len(self.lines))
-        numbers = _distinct(random, (count, int(name.max()) + 1), LABELS)
+        numbers = sample_distinct(random, (count, int(name.max()) + 1), LABELS)
         edges[:, start, place] = numbers[:, name]
-        nodes = _distinct(random, shape[:2], LABELS).astype(np.int16)
+        nodes = sample_distinct(random, shape[:2], LABELS).astype(np.int16)
         return Graphs(nodes, edges, ends)
 
     @property
@@ -283,7 +283,7 @@ def _nearest(point: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
     return ends, np.isfinite(np.take_along_axis(apart, ends, -1))
 
 
-def _distinct(
+def sample_distinct(
     random: np.random.Generator, shape: tuple[int, int], labels: int
 ) -> np.ndarray:
     """Samples rows of distinct numbers below `labels`, uniformly, in random order."""

@@ -81,8 +81,8 @@ def read_railway(
     """Reads a railway, or a part of it, from three files of comma-separated values.
 
     Trains run in both directions, and each direction of a line has its own name, such
-    as "Central Line eastbound". A line's directions are east and west, or north and
-    south, after the longer extent of its stations.
+    as "Central Line eastbound". A line that extends farther from east to west has the
+    directions east and west; otherwise north and south.
 
     A part consists of the stations that `max_zone` and `min_lines` select. Stations
     within `max_zone` with too few lines become part of the edges: a line then joins two
@@ -112,11 +112,11 @@ def read_railway(
         ```
     """
     at_least_one(min_lines=min_lines)
-    place = ("latitude", "longitude", "zone")
-    table = _by_key(stations, _rows(stations, ("id", "name", *place)), "id")
+    columns = ("latitude", "longitude", "zone")
+    table = _by_key(stations, _rows(stations, ("id", "name", *columns)), "id")
     named = _by_key(lines, _rows(lines, ("line", "name", "colour")), "line")
     where = {
-        key: np.array([_number(stations, at, row, name) for name in place])
+        key: np.array([_number(stations, at, row, name) for name in columns])
         for key, (at, row) in table.items()
     }  # latitude, longitude and zone
     joined: dict[str, dict[str, set[str]]] = {
@@ -202,9 +202,9 @@ def _direction(
     start: str, end: str, where: dict[str, np.ndarray], joined: dict[str, set[str]]
 ) -> str:
     """Returns the direction of an edge along the longer extent of its line."""
-    places = np.array([where[key][1::-1] for key in joined])  # longitude, latitude
-    scale = np.array([np.cos(np.radians(places[:, 1].mean())), 1.0])
-    axis = int(np.argmax(np.ptp(places, axis=0) * scale))
+    positions = np.array([where[key][1::-1] for key in joined])  # longitude, latitude
+    scale = np.array([np.cos(np.radians(positions[:, 1].mean())), 1.0])
+    axis = int(np.argmax(np.ptp(positions, axis=0) * scale))
     ahead = where[end][1 - axis] > where[start][1 - axis]
     return _DIRECTIONS[axis][int(ahead)]
 

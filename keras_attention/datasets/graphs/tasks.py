@@ -342,7 +342,7 @@ def _random_pair(
 def _random_relations(
     graphs: Graphs, low: int, high: int, queries: int, random: np.random.Generator
 ) -> _Chosen:
-    """Samples (N, Q, 3): sources, relations and their destinations."""
+    """Samples (N, queries, 3): sources, relations and their destinations."""
     nodes, edges, ends = graphs
     count, width = nodes.shape
     graph, start, edge = np.nonzero(ends != NONE)
@@ -361,14 +361,15 @@ def _random_relations(
         for step in path.T:  # -1, a missing node, selects the last row
             here = leads[each, here, step]
         followed.append(here)
-    led = np.stack(followed, 1).reshape(count, len(by_length), -1)  # (N, lengths, P R)
+    led = np.stack(followed, 1)  # (N, lengths, P, relations)
+    led = led.reshape(count, len(by_length), -1)  # (N, lengths, P · relations)
     has = (led != NONE).any(2)  # one row per graph
     triples = np.full((count, queries, 3), NONE, np.int16)
     every = np.arange(count)
     labels = np.array(by_length)  # one row per length
     for query in range(queries):
         size = np.where(has, random.random(has.shape), -1).argmax(1)
-        open_ = led[every, size]  # (N, P R)
+        open_ = led[every, size]  # (N, P · relations)
         which = np.where(open_ != NONE, random.random(open_.shape), -1).argmax(1)
         start, relation = np.divmod(which, labels.shape[1])
         end = open_[every, which]
