@@ -13,12 +13,11 @@ this command only, not all runs of the file.
 from __future__ import annotations
 
 import argparse
-import json
-import pathlib
 from typing import Any
 
 import keras
 
+from keras_attention.benchmarks import options
 from keras_attention.benchmarks.errors import UsageError
 from keras_attention.benchmarks.five_tasks import report
 from keras_attention.benchmarks.five_tasks.models import (
@@ -49,20 +48,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--models", nargs="+", choices=[*FAMILIES], default=[*FAMILIES])
     add("--tasks", nargs="+", choices=[*TASKS], default=[*TASKS])
-    add("--seeds", type=int, nargs="+", default=list(SEEDS))
     add("--minutes", type=float, default=MINUTES, help="of CPU time per run")
     add("--rate", type=float, help="the learning rate, instead of trying several")
-    add("--out", type=pathlib.Path, help="runs as they end, and to go on from")
-    add("--json", type=pathlib.Path, help="where to write the results")
-    add("--page", type=pathlib.Path, help="where to write them as a page")
+    options.add_runs(parser, SEEDS, page=True)
 
 
 def main(args: argparse.Namespace) -> int:
     """Performs the missing runs, prints them and writes the results."""
-    if not args.minutes > 0:
-        raise UsageError(f"--minutes must be above 0. Received: {args.minutes}")
-    if args.rate is not None and not args.rate > 0:
-        raise UsageError(f"--rate must be above 0. Received: {args.rate}")
+    options.above_zero(args, "minutes", "rate")
     if TRIED_SEED in args.seeds:
         raise UsageError(f"--seeds must not contain {TRIED_SEED}, which tries rates.")
     store = opened(args.out, NEEDED)
@@ -82,7 +75,7 @@ def main(args: argparse.Namespace) -> int:
         for task in dict.fromkeys(args.tasks):
             for name, rate in rates.items():
                 runs.append(_performed(store, task, name, seed, rate, settings))
-                _write(args, runs)
+                options.write(args, report.whole(runs), report.page)
     return 0
 
 
@@ -131,13 +124,3 @@ def _result(
     part = VALIDATION if seed == TRIED_SEED else TEST
     found = run(family, TASKS[task], size, rate, seed, settings, part)
     return {"size": size, "weights": weights, **found}
-
-
-def _write(args: argparse.Namespace, runs: list[Run]) -> None:
-    """Writes the results after each run."""
-    whole = report.whole(runs)
-    if args.json:
-        text = json.dumps(whole, indent=1)
-        args.json.write_text(text + "\n", encoding="utf-8")
-    if args.page:
-        args.page.write_text(report.page(whole), encoding="utf-8")

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import datetime
-import os
-import platform
 import shlex
 import statistics
 from typing import Any
 
+from keras_attention.benchmarks import reports
 from keras_attention.benchmarks.five_tasks.models import FAMILIES, TOLERANCE
 from keras_attention.benchmarks.five_tasks.tasks import TASKS
 from keras_attention.benchmarks.five_tasks.texts import INTRODUCTION, TRIED
 from keras_attention.benchmarks.five_tasks.training import MINUTES, SEEDS, TRIED_SEED
 from keras_attention.benchmarks.store import Run
-from keras_attention.version import __version__
 
 SOLVED = 0.95  # share of right answers of a task that counts as solved
 ABOVE = 2.0  # a task is partly learned above this multiple of a guess
@@ -37,11 +34,7 @@ def line(run: Run) -> str:
 def whole(runs: list[Run]) -> dict[str, Any]:
     """Returns the JSON report."""
     return {
-        "benchmark": "five-tasks",
-        "date": datetime.date.today().isoformat(),
-        "python": platform.python_version(),
-        "keras_attention": __version__,
-        "processors": os.cpu_count(),
+        **reports.head("five-tasks"),
         "runs": sorted(
             runs,
             key=lambda run: (
@@ -142,7 +135,7 @@ def _scores(runs: list[Run], score: str) -> str:
                 cell = "skipped"
             cells.append(cell)
         rows.append([FAMILIES[name].name, *cells])
-    return _table(["model", *TASKS], rows)
+    return reports.table(["model", *TASKS], rows)
 
 
 def _summary(runs: list[Run]) -> str:
@@ -169,7 +162,7 @@ def _summary(runs: list[Run]) -> str:
         f"more than {ABOVE:g} times chance",
         "not learned",
     ]
-    return _table(titles, rows)
+    return reports.table(titles, rows)
 
 
 def _training(runs: list[Run]) -> str:
@@ -189,7 +182,7 @@ def _training(runs: list[Run]) -> str:
                 ", ".join(map(str, seeds)),
             ]
         )
-    table = _table(["model", "weights", "learning rate", "steps", "seeds"], rows)
+    table = reports.table(["model", "weights", "learning rate", "steps", "seeds"], rows)
     skipped = sorted(
         {
             f"- {FAMILIES[run['model']].name}, {run['task']}: "
@@ -211,7 +204,7 @@ def _tried(runs: list[Run]) -> str:
             answers = found[0]["result"].get("answers") if found else None
             cells.append("" if answers is None else f"{100 * answers:.1f}")
         rows.append([FAMILIES[name].name, *cells])
-    return _table(["model", *(f"{rate:g}" for rate in rates)], rows)
+    return reports.table(["model", *(f"{rate:g}" for rate in rates)], rows)
 
 
 def _models(runs: list[Run]) -> list[str]:
@@ -223,8 +216,3 @@ def _range(numbers: list[int]) -> str:
         return ""
     low, high = min(numbers), max(numbers)
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def _table(titles: list[str], rows: list[list[str]]) -> str:
-    lines = [titles, ["---"] * len(titles), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

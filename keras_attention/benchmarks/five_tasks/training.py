@@ -15,6 +15,7 @@ from keras_attention.benchmarks.five_tasks.tasks import (
     as_questions,
     as_sequences,
 )
+from keras_attention.benchmarks.reports import thinned
 from keras_attention.losses import SupportingFactLoss
 
 TRAINING: dict[str, Any] = {
@@ -164,14 +165,13 @@ def run(
     count = settings["tested" if part == TEST else "validated"]
     right = tested(model, family, task, count, part)
     history = budget.history
-    every = -(-len(history) // 20)
     return {
         "answers": round(float(right.mean()), 5),
         "stories": round(float(right.all(axis=1).mean()), 5),
         "loss": history[-1]["loss"],
         "steps": budget.steps,
         "cpu_seconds": round(seconds, 1),
-        "history": history[::-1][::every][::-1],
+        "history": thinned(history, most=20),
     }
 
 
