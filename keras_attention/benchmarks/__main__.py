@@ -32,7 +32,7 @@ COMMANDS = {
         "measure how many patterns memories of neurons hold, beside theory",
     ),
     "captions": (
-        "keras_attention.benchmarks.captions",
+        "keras_attention.benchmarks.captions.command",
         "caption digits from features, with soft and hard attention",
     ),
     "devices": (

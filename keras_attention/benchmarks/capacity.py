@@ -13,11 +13,9 @@ differ only in this bit.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import math
 import pathlib
-import platform
 import time
 from typing import Any, NamedTuple
 
@@ -25,10 +23,10 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_attention.benchmarks import reports
 from keras_attention.benchmarks.errors import UsageError
 from keras_attention.models import AssociativeMemory
 from keras_attention.ops.hopfield import retrieval
-from keras_attention.version import __version__
 
 SEED = 1982
 MOST = 400  # maximum number of pattern sets per point
@@ -86,12 +84,9 @@ def main(args: argparse.Namespace) -> int:
     runs = [measure(point, args.bits) for point in POINTS]
     print(table(runs))
     results = {
-        "benchmark": "capacity",
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "python": platform.python_version(),
+        **reports.head("capacity"),
         "keras": keras.__version__,
         "backend": keras.config.backend(),
-        "keras_attention": __version__,
         "bits": args.bits,
         "seconds": round(time.perf_counter() - start, 1),
         "cpu_seconds": round(time.process_time() - cpu, 1),

@@ -12,10 +12,8 @@ on new stories of all lengths and tested on each length.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import pathlib
-import platform
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -25,9 +23,9 @@ import numpy as np
 from keras import ops
 
 from keras_attention import layers
+from keras_attention.benchmarks import reports
 from keras_attention.benchmarks.errors import UsageError
 from keras_attention.datasets import recall
-from keras_attention.version import __version__
 
 LENGTHS = (1, 2, 4, 8, 16, 32)
 BATCH = 64
@@ -76,12 +74,9 @@ def main(args: argparse.Namespace) -> int:
 def document(runs: list[dict[str, Any]], steps: int) -> str:
     """Returns the contents of the results file."""
     results = {
-        "benchmark": "forgetting",
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "python": platform.python_version(),
+        **reports.head("forgetting"),
         "keras": keras.__version__,
         "backend": keras.config.backend(),
-        "keras_attention": __version__,
         "steps": steps,
         "batch": BATCH,
         "tested": TESTED,

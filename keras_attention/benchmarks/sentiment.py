@@ -14,10 +14,6 @@ resume.
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
-import pathlib
-import platform
 import time
 import warnings
 from typing import Any, NamedTuple
@@ -26,13 +22,13 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_attention.benchmarks import options, reports
 from keras_attention.benchmarks.batches import differ_first
 from keras_attention.benchmarks.errors import UsageError
 from keras_attention.benchmarks.store import Run, Store, opened
 from keras_attention.datasets import DataNotFoundError, sentences
 from keras_attention.datasets.vocabulary import PADDING, START, UNKNOWN
 from keras_attention.models import TransformerClassifier
-from keras_attention.version import __version__
 
 MODEL: dict[str, Any] = {
     "num_layers": 1,
@@ -84,17 +80,13 @@ class Data(NamedTuple):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `sentiment`."""
-    add = parser.add_argument
-    add("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    add("--epochs", type=int, default=TRAINING["epochs"])
-    add("--out", type=pathlib.Path, help="runs as they end, and to go on from")
-    add("--json", type=pathlib.Path, help="where to write the results")
+    options.add_runs(parser, seeds=(0, 1, 2))
+    parser.add_argument("--epochs", type=int, default=TRAINING["epochs"])
 
 
 def main(args: argparse.Namespace) -> int:
     """Performs the missing runs, prints the table and writes the results."""
-    if args.epochs < 1:
-        raise UsageError(f"--epochs must be at least 1. Received: {args.epochs}")
+    options.at_least_one(args, "epochs")
     store = opened(args.out, NEEDED)
     settings = {**MODEL, **TRAINING, "epochs": args.epochs}
     wanted: list[tuple[str, int | None, dict[str, Any]]] = [
@@ -113,9 +105,7 @@ def main(args: argparse.Namespace) -> int:
             data = load(TRAINING["min_count"]) if data is None else data
             run = _do(store, data, what, seed, about)
         runs.append(run)
-        if args.json:  # save after each run
-            text = json.dumps(report(runs), indent=1)
-            args.json.write_text(text + "\n", encoding="utf-8")
+        options.write(args, report(runs))  # save after each run
     print(table(runs))
     return 0
 
@@ -376,9 +366,6 @@ def table(runs: list[Run]) -> str:
 def report(runs: list[Run]) -> dict[str, Any]:
     """Returns the JSON report."""
     return {
-        "benchmark": "sentiment",
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "python": platform.python_version(),
-        "keras_attention": __version__,
+        **reports.head("sentiment"),
         "runs": runs,
     }

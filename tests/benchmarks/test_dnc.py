@@ -1,7 +1,9 @@
 """What the DNC benchmark draws, trains, scores, keeps and reports."""
 
 import json
+import os
 import pathlib
+import signal
 
 import keras
 import numpy as np
@@ -387,21 +389,44 @@ def test_a_stopped_run_says_so_and_keeps_its_checkpoint(tmp_path, monkeypatch, c
     assert "has no checkpoint of" in capsys.readouterr().err
 
 
+def small_copies(monkeypatch):
+    """Makes "copy" a task of one short lesson for a tiny network."""
+    task = tasks.TASKS["copy"]
+    small = {"steps": 16, "batch_size": 2, "validation": 4, "tested": 4}
+    monkeypatch.setitem(
+        tasks.TASKS,
+        "copy",
+        task._replace(
+            problem=lambda: problems.Bits(algorithms.copy, [{"length": 1, "bits": 1}]),
+            network=TINY,
+            training={**task.training, **small, "last_bar": 0.0, "in_a_row": 1},
+            larger=(),
+        ),
+    )
+
+
+@pytest.mark.skipif(
+    keras.config.backend() not in ("jax", "tensorflow", "torch"),
+    reason="this backend does not train",
+)
 def test_an_unfinished_run_is_reported_but_not_stored(tmp_path, monkeypatch):
-    made_up(monkeypatch)
-    result = command.run_of
-
-    def run_of(*args, unfinished, **kwargs):
-        assert unfinished
-        return {**result(*args, **kwargs), "solved": False, "share": 0.254}
-
-    monkeypatch.setattr(command, "run_of", run_of)
-    monkeypatch.setattr(command.Checkpoint, "check", lambda self: self.path.touch())
+    small_copies(monkeypatch)
     out, page = tmp_path / "r.jsonl", tmp_path / "r.md"
     where = ["--checkpoints", tmp_path, "--out", out, "--page", page]
+    with monkeypatch.context() as context:  # a signal within the first epoch
+        stop = lambda _: os.kill(os.getpid(), signal.SIGTERM) or True  # noqa: E731
+        context.setattr(command.Checkpoint, "is_due", stop)
+        assert run_command("copy", *where) == 143
     assert run_command("copy", "--unfinished", *where) == 0
-    text = page.read_text("utf-8")
-    assert "| 3 of 3, unfinished (25 % of the budget) | 45,678 |" in text
+    assert "unfinished (" in page.read_text("utf-8")
+    assert out.read_text("utf-8") == ""
+    # A run that has ended is in its checkpoint, too, and is not stored by this option.
+    assert run_command("copy", "--resume", *where) == 0
+    stored = out.read_text("utf-8")
+    assert len(stored.splitlines()) == 1
+    out.write_text("", "utf-8")
+    assert run_command("copy", "--unfinished", *where) == 0
+    assert "passed |" in page.read_text("utf-8")
     assert out.read_text("utf-8") == ""
 
 

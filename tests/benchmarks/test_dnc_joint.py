@@ -90,9 +90,18 @@ def test_held_stories_are_real_and_not_trained_on(problem):
         own = data["task"] == number
         assert set(np.unique(data["question"][own])) == set(np.unique(held["question"]))
     assert problem._held[3]["question"].max() < 30
-    # Two stories a task, if there are as many.
+    # At most one story a task.
     few = problem.draw(problem.lessons[-1], 1, [0], "validation")
     assert np.bincount(few["task"]).max() == 1
+
+
+def test_words_are_exchanged_as_the_used_stories_allow(problem):
+    examples = {n: load(n, "train")[0] for n in (1, 3)}
+    for number, known in examples.items():
+        held = np.unique(problem._held[number]["question"])
+        used = [e for n, e in enumerate(known) if n not in held]
+        assert len(used) < len(known)
+        assert problem._examples[number] == used
 
 
 def test_tasks_with_errors_are_drawn_more_often(problem):

@@ -158,11 +158,22 @@ def test_the_last_lesson_of_several_has_a_rate_of_its_own():
         assert float(model.optimizer.learning_rate) == expected
 
 
-def test_a_history_is_thinned_and_keeps_its_end():
-    assert training.thinned(list(range(5))) == [0, 1, 2, 3, 4]
-    # Of 40 at most, every third is kept, counted from the last.
-    assert training.thinned(list(range(100)), most=40) == list(range(0, 100, 3))
-    assert training.thinned(list(range(101)), most=40) == list(range(1, 101, 3))
+def test_restoring_a_run_does_not_use_its_time(monkeypatch):
+    now = 50.0
+    monkeypatch.setattr(training.time, "process_time", lambda: now)
+    lesson = {"goals": 1, "blocks": 3, "constraints": 1, "depth": 1}
+    problem = worlds.Puzzles([lesson])
+
+    def restore(state):
+        nonlocal now
+        now += 300  # the old puzzles are generated again
+
+    monkeypatch.setattr(problem, "restore", restore)
+    batches = training.Fresh(problem, 8, 4, 7, 0)
+    lessons = training.Lessons(batches, SETTINGS, 0, 10)
+    state = {**lessons.state(), "cpu_seconds": 120.0}
+    lessons.restore(state)
+    assert lessons.state()["cpu_seconds"] == 120
 
 
 @needs_training

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
-import platform
 from typing import Any
 
 import numpy as np
 
+from keras_attention.benchmarks import reports
 from keras_attention.benchmarks.store import Run
-from keras_attention.version import __version__
 
 # AUC in per cent: Ramsauer et al. (2021), table 1.
 PUBLISHED = {"tiger": (91.3, 0.5), "elephant": (94.9, 0.3)}
@@ -96,10 +94,7 @@ def table(runs: list[Run]) -> str:
 def whole(runs: list[Run]) -> dict[str, Any]:
     """Returns the JSON report."""
     return {
-        "benchmark": "bags",
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "python": platform.python_version(),
-        "keras_attention": __version__,
+        **reports.head("bags"),
         "summaries": summaries(runs),
         "runs": runs,
     }

@@ -11,6 +11,7 @@
 - `joint.py`: all bAbI tasks for one network, and `joint_tables.py`, its tables
 - `networks.py`: a DNC, an NTM, or an LSTM with an equal number of weights
 - `fresh.py`: batches of newly generated sequences
+- `lessons.py`: scores each epoch and starts the next lesson
 - `training.py`: trains a network on newly generated sequences
 - `slots.py`: copies of networks with other numbers of slots
 - `testing.py`: tests trained networks

@@ -223,6 +223,7 @@ class Saves(keras.callbacks.Callback):
         every: write only after a multiple of this number of steps, or an epoch.
         state_of: a function `state_of(loss)` that returns the state of the run. `loss`
             is the mean loss of the current epoch, or None between two epochs.
+        stops: a function that returns whether training stops after this step.
     """
 
     def __init__(
@@ -230,20 +231,22 @@ class Saves(keras.callbacks.Callback):
         checkpoint: Checkpoint,
         every: int,
         state_of: Callable[[float | None], dict[str, Any]],
+        stops: Callable[[], bool],
     ) -> None:
         super().__init__()
-        self.checkpoint, self.every, self.state_of = checkpoint, every, state_of
+        self.checkpoint, self.every = checkpoint, every
+        self.state_of, self.stops = state_of, stops
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         step = batch + 1
         # A training that stops here ends its epoch first.
-        if step % self.every or self._model.stop_training:
+        if step % self.every or self.stops():
             return
         if step < self.params["steps"] and self.checkpoint.is_due():
             self._save(float(logs["loss"]))
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        if not self._model.stop_training and self.checkpoint.is_due():
+        if not self.stops() and self.checkpoint.is_due():
             self._save(None)
 
     def _save(self, loss: float | None) -> None:

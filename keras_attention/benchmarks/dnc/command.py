@@ -22,13 +22,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import pathlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import keras
 
+from keras_attention.benchmarks import options
 from keras_attention.benchmarks.dnc import report
 from keras_attention.benchmarks.dnc.checkpoints import Checkpoint, Interrupted, Signals
 from keras_attention.benchmarks.dnc.networks import MODELS
@@ -57,7 +57,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     told = "; ".join(f"{name}: {task.what}" for name, task in TASKS.items())
     add("names", nargs="*", choices=[*TASKS, []], metavar="TASK", help=told)
     add("--model", choices=MODELS, help="default: each task's own")
-    add("--seeds", type=int, nargs="+", default=[0])
     add(
         "--minutes",
         type=float,
@@ -70,12 +69,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of a DNC: temporal links between all slots, none, or the K strongest",
     )
     add("--tasks", type=int, nargs="+", default=[1, 2, 4, 6, 15], help="of bAbI")
-    add("--out", type=pathlib.Path, help="runs as they end, and to go on from")
     add("--checkpoints", type=pathlib.Path, metavar="DIR", help="of unfinished runs")
     add("--resume", action="store_true", help="continue from the checkpoints")
     add("--unfinished", action="store_true", help="only test the checkpoints")
-    add("--json", type=pathlib.Path, help="where to write the results")
-    add("--page", type=pathlib.Path, help="where to write them as a page")
+    options.add_runs(parser, seeds=(0,), page=True)
     add("--networks", type=pathlib.Path, metavar="DIR", help="to save the networks in")
     add("--verbose", action="store_true", help="a line each time it is validated")
 
@@ -88,8 +85,7 @@ def main(args: argparse.Namespace) -> int:
     unknown = [task for task in args.tasks if task not in babi.TASKS]
     if unknown:
         raise UsageError(f"--tasks must be from 1 to 20. Received: {unknown}")
-    if args.minutes is not None and not args.minutes > 0:
-        raise UsageError(f"--minutes must be above 0. Received: {args.minutes}")
+    options.above_zero(args, "minutes")
     if (args.resume or args.unfinished) and args.checkpoints is None:
         option = "--resume" if args.resume else "--unfinished"
         raise UsageError(
@@ -108,9 +104,9 @@ def main(args: argparse.Namespace) -> int:
                     print(f"{stopped}; --resume goes on.", flush=True)
                     return 128 + stopped.number
             print(report.line(run), flush=True)
-            _write(args, store.runs)
+            options.write(args, report.whole(store.runs), report.page)
     if not jobs:
-        _write(args, store.runs)
+        options.write(args, report.whole(store.runs), report.page)
     return 0
 
 
@@ -183,14 +179,4 @@ def _do(
     except DataNotFoundError as error:
         raise UsageError(str(error)) from error
     run = {**wanted, "keras": keras.__version__, "settings": settings}
-    return store.add({**run, "result": result}, written="share" not in result)
-
-
-def _write(args: argparse.Namespace, runs: list[Run]) -> None:
-    """Writes the results after each run."""
-    whole = report.whole(runs)
-    if args.json:
-        text = json.dumps(whole, indent=1)
-        args.json.write_text(text + "\n", encoding="utf-8")
-    if args.page:
-        args.page.write_text(report.page(whole), encoding="utf-8")
+    return store.add({**run, "result": result}, written=not args.unfinished)

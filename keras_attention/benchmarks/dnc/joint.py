@@ -21,7 +21,9 @@ from keras_attention.benchmarks.dnc.worlds import BLANKS, places, up_to
 from keras_attention.datasets import babi
 
 QUESTIONS = 10000  # of each task; simulated stories fill up task 3
-SEARCHED = 2000  # questions of a task in which interchangeable words are looked for
+SEARCHED = (
+    2000  # used questions of a task in which interchangeable words are looked for
+)
 # Stories are padded to one of these lengths, since JAX compiles for each length.
 STEPS = (40, 64, 96, 128, 192, 256, 384, 640, 1440)
 LEAST_ERROR = 0.02  # so that a task without errors is still trained
@@ -67,7 +69,7 @@ class JointStories:
         self.loss: keras.losses.Loss = keras.losses.SparseCategoricalCrossentropy(
             from_logits=True
         )
-        self._examples = {n: examples[:SEARCHED] for n, (examples, _) in train.items()}
+        self._examples: dict[int, list[babi.Example]] = {}
         self._test = {n: self._arrays(examples) for n, examples in test.items()}
         self._held: dict[int, Arrays] = {}
         self._train: dict[int, Arrays] = {}
@@ -80,6 +82,8 @@ class JointStories:
             used = np.concatenate([used, np.arange(stories, len(first))])
             self._held[number] = {name: array[held] for name, array in data.items()}
             self._train[number] = {name: array[used] for name, array in data.items()}
+            asked = np.unique(self._train[number]["question"])
+            self._examples[number] = [examples[n] for n in asked[asked >= 0]][:SEARCHED]
         self._within: dict[int, dict[int, tuple[np.ndarray, np.ndarray, float]]] = {}
         self._groups: dict[int, Any] = {}
         self._renamer: babi.Renamer | None = None

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import datetime
-import os
-import platform
 import re
 from typing import Any
 
+from keras_attention.benchmarks import reports
 from keras_attention.benchmarks.dnc import joint_tables
 from keras_attention.benchmarks.dnc.tasks import JOINT, RESIZED, STORIES, TASKS
 from keras_attention.benchmarks.dnc.texts import (
@@ -17,7 +15,6 @@ from keras_attention.benchmarks.dnc.texts import (
     INTRODUCTION,
 )
 from keras_attention.benchmarks.store import Run
-from keras_attention.version import __version__
 
 NAMES = {"dnc": "DNC", "ntm": "NTM", "lstm": "LSTM"}
 # Test errors in per cent, one network trained on all tasks together.
@@ -54,11 +51,7 @@ def name_of(run: Run) -> str:
 def whole(runs: list[Run]) -> dict[str, Any]:
     """Returns the JSON report."""
     return {
-        "benchmark": "dnc",
-        "date": datetime.date.today().isoformat(),
-        "python": platform.python_version(),
-        "keras_attention": __version__,
-        "processors": os.cpu_count(),
+        **reports.head("dnc"),
         "babi_paper": {
             "Graves et al. (2016), DNC, mean of 20 runs": BABI_PAPER,
             "Sukhbaatar et al. (2015), MemN2N": BABI_MEMN2N,
@@ -118,7 +111,7 @@ def runs_table(runs: list[Run]) -> str:
         for run in runs
     ]
     titles = [f"{test}: {score}" for test, score in columns]
-    return _table(["network", "seed", *titles, *TRAINING], rows)
+    return reports.table(["network", "seed", *titles, *TRAINING], rows)
 
 
 def slots_table(runs: list[Run]) -> str:
@@ -144,11 +137,11 @@ def slots_table(runs: list[Run]) -> str:
     ]
     titles = [f"{test}: {score}" for test, score in columns]
     tables = [
-        _table(
+        reports.table(
             ["network", "seed", *TRAINING],
             [[_label(run), str(run["seed"]), *_training(run)] for run in runs],
         ),
-        _table(["network", "seed", "slots", *titles], rows),
+        reports.table(["network", "seed", "slots", *titles], rows),
     ]
     traces = [(run, trace) for run in runs for trace in run["result"].get("traces", ())]
     if traces:
@@ -161,7 +154,7 @@ def slots_table(runs: list[Run]) -> str:
         ]
         length = traces[0][0]["settings"]["training"]["traced"]
         titles = ["network", "seed", "slots", *names, "least free slots"]
-        tables.append(f"Traces of {length} vectors:\n\n{_table(titles, rows)}")
+        tables.append(f"Traces of {length} vectors:\n\n{reports.table(titles, rows)}")
     return "\n\n".join(tables)
 
 
@@ -182,7 +175,7 @@ def _slots_of(name: str, network: dict[str, Any]) -> tuple[str, int, str]:
 def walks_table(runs: list[Run]) -> str:
     """Formats one row per run, then one row per test with its first score."""
     names = [f"{name_of(run)}, seed {run['seed']}" for run in runs]
-    training = _table(
+    training = reports.table(
         ["network", *TRAINING], [[n, *_training(run)] for n, run in zip(names, runs)]
     )
     tests = list(runs[0]["result"]["tests"])
@@ -192,7 +185,7 @@ def walks_table(runs: list[Run]) -> str:
         [test, *(_percent(run["result"]["tests"][test][score]) for run in runs)]
         for test in tests
     ]
-    return f"{training}\n\n{_table([f'{score} right', *names], right)}"
+    return f"{training}\n\n{reports.table([f'{score} right', *names], right)}"
 
 
 def babi_table(runs: list[Run]) -> str:
@@ -213,13 +206,13 @@ def babi_table(runs: list[Run]) -> str:
             ]
         )
     titles = ["task", "network", "seed", "error", "DNC, Graves et al.", "MemN2N, paper"]
-    return _table([*titles, *TRAINING], rows)
+    return reports.table([*titles, *TRAINING], rows)
 
 
 def joint_table(runs: list[Run]) -> str:
     """Formats the training of each run, its errors and the papers'."""
     rows = [[name_of(run), str(run["seed"]), *_training(run)] for run in runs]
-    return joint_tables.table(runs, _table(["network", "seed", *TRAINING], rows))
+    return joint_tables.table(runs, reports.table(["network", "seed", *TRAINING], rows))
 
 
 TABLES = {
@@ -283,8 +276,3 @@ def _scores(scores: dict[str, float]) -> str:
 
 def _percent(score: float | None) -> str:
     return "" if score is None else f"{100 * score:.2f}"
-
-
-def _table(titles: list[str], rows: list[list[str]]) -> str:
-    lines = [titles, ["---"] * len(titles), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

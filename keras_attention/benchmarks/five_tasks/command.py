@@ -3,21 +3,21 @@
     python -m keras_attention.benchmarks five-tasks --out runs.jsonl --page five.md
     python -m keras_attention.benchmarks five-tasks --models dnc ntm --tasks copy sort
 
-For each model, the command first tries `RATES` on one task with a seed of its own, and
-uses the best rate for all runs. `--rate` sets the rate instead. Each finished run adds
-a line to the file given by `--out`. Repeat the command to resume; at most the current
-run is lost.
+For each model, the command first tries `RATES` on one task with a seed and validation
+stories of their own, and uses the best rate for all runs. `--rate` sets the rate
+instead. Each finished run adds a line to the file given by `--out`. Repeat the command
+to resume; at most the current run is lost. The results and the page contain the runs of
+this command only, not all runs of the file.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import pathlib
 from typing import Any
 
 import keras
 
+from keras_attention.benchmarks import options
 from keras_attention.benchmarks.errors import UsageError
 from keras_attention.benchmarks.five_tasks import report
 from keras_attention.benchmarks.five_tasks.models import (
@@ -27,12 +27,20 @@ from keras_attention.benchmarks.five_tasks.models import (
     sized,
 )
 from keras_attention.benchmarks.five_tasks.tasks import TASKS
-from keras_attention.benchmarks.five_tasks.training import TRAINING, run
+from keras_attention.benchmarks.five_tasks.training import (
+    MINUTES,
+    SEEDS,
+    TEST,
+    TRAINING,
+    TRIED_SEED,
+    VALIDATION,
+    run,
+)
 from keras_attention.benchmarks.store import Run, Store, opened
 
 NEEDED = ("task", "model", "seed", "rate", "backend", "keras", "settings", "result")
 RATES = (5e-4, 2e-3, 8e-3)
-TRIED_ON, TRIED_SEED = "recall", 100
+TRIED_ON = "recall"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,43 +48,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--models", nargs="+", choices=[*FAMILIES], default=[*FAMILIES])
     add("--tasks", nargs="+", choices=[*TASKS], default=[*TASKS])
-    add("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    add("--minutes", type=float, default=1.5, help="of CPU time per run")
+    add("--minutes", type=float, default=MINUTES, help="of CPU time per run")
     add("--rate", type=float, help="the learning rate, instead of trying several")
-    add("--out", type=pathlib.Path, help="runs as they end, and to go on from")
-    add("--json", type=pathlib.Path, help="where to write the results")
-    add("--page", type=pathlib.Path, help="where to write them as a page")
+    options.add_runs(parser, SEEDS, page=True)
 
 
 def main(args: argparse.Namespace) -> int:
     """Performs the missing runs, prints them and writes the results."""
-    if not args.minutes > 0:
-        raise UsageError(f"--minutes must be above 0. Received: {args.minutes}")
-    if args.rate is not None and not args.rate > 0:
-        raise UsageError(f"--rate must be above 0. Received: {args.rate}")
+    options.above_zero(args, "minutes", "rate")
     if TRIED_SEED in args.seeds:
         raise UsageError(f"--seeds must not contain {TRIED_SEED}, which tries rates.")
     store = opened(args.out, NEEDED)
     settings = {**TRAINING, "minutes": args.minutes, "weights": WEIGHTS}
-    rates = {name: _rate(store, name, settings, args) for name in args.models}
+    runs: list[Run] = []  # of this command; the store may have others
+    rates = {}
+    for name in dict.fromkeys(args.models):
+        rates[name] = args.rate
+        if args.rate is None:
+            tried = [
+                _performed(store, TRIED_ON, name, TRIED_SEED, rate, settings)
+                for rate in RATES
+            ]
+            rates[name] = best(tried)["rate"]
+            runs += tried
     for seed in dict.fromkeys(args.seeds):
         for task in dict.fromkeys(args.tasks):
             for name, rate in rates.items():
-                _performed(store, task, name, seed, rate, settings)
-                _write(args, store.runs)
+                runs.append(_performed(store, task, name, seed, rate, settings))
+                options.write(args, report.whole(runs), report.page)
     return 0
-
-
-def _rate(
-    store: Store, name: str, settings: dict[str, Any], args: argparse.Namespace
-) -> float:
-    """Returns the learning rate of a model: the best of those that are tried."""
-    if args.rate is not None:
-        return float(args.rate)
-    tried = [
-        _performed(store, TRIED_ON, name, TRIED_SEED, rate, settings) for rate in RATES
-    ]
-    return float(best(tried)["rate"])
 
 
 def best(tried: list[Run]) -> Run:
@@ -121,15 +121,6 @@ def _result(
         size, weights = sized(family, TASKS[task], settings["weights"])
     except DoesNotFitError as error:
         return {"skipped": str(error)}
-    found = run(family, TASKS[task], size, rate, seed, settings)
+    part = VALIDATION if seed == TRIED_SEED else TEST
+    found = run(family, TASKS[task], size, rate, seed, settings, part)
     return {"size": size, "weights": weights, **found}
-
-
-def _write(args: argparse.Namespace, runs: list[Run]) -> None:
-    """Writes the results after each run."""
-    whole = report.whole(runs)
-    if args.json:
-        text = json.dumps(whole, indent=1)
-        args.json.write_text(text + "\n", encoding="utf-8")
-    if args.page:
-        args.page.write_text(report.page(whole), encoding="utf-8")

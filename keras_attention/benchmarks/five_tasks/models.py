@@ -38,16 +38,16 @@ class Family(NamedTuple):
 
     Attributes:
         name: the name in tables.
-        what: one sentence for the results page.
-        made: a function of a task and a size that returns a network. The number of
+        description: one sentence for the results page.
+        build: a function of a task and a size that returns a network. The number of
             weights increases with the size.
         sizes: the smallest and the largest size.
         reads: "sequences", "questions" or "supports": how it reads a story.
     """
 
     name: str
-    what: str
-    made: Callable[[Task, int], keras.Model]
+    description: str
+    build: Callable[[Task, int], keras.Model]
     sizes: tuple[int, int] = (4, 512)
     reads: str = "sequences"
 
@@ -66,7 +66,7 @@ def sized(family: Family, task: Task, weights: int = WEIGHTS) -> tuple[int, int]
 
     def count(size: int) -> int:
         if size not in counts:
-            counts[size] = family.made(task, size).count_params()
+            counts[size] = family.build(task, size).count_params()
         return counts[size]
 
     while high - low > 1:
@@ -141,7 +141,7 @@ def _ntm(task: Task, units: int) -> keras.Model:
 def _blocks(attention: Callable[[], Any]) -> Callable[[Task, int], keras.Model]:
     """Returns a function that makes an encoder of two blocks."""
 
-    def made(task: Task, intermediate_dim: int) -> keras.Model:
+    def build(task: Task, intermediate_dim: int) -> keras.Model:
         def encode(x: Tensor) -> Tensor:
             x = x + layers.SinePositionEncoding()(x)
             for _ in range(2):
@@ -154,7 +154,7 @@ def _blocks(attention: Callable[[], Any]) -> Callable[[Task, int], keras.Model]:
 
         return _recurrent(task, _whole(encode), WIDTH)
 
-    return made
+    return build
 
 
 def _universal(task: Task, intermediate_dim: int) -> keras.Model:
@@ -167,7 +167,8 @@ def _universal(task: Task, intermediate_dim: int) -> keras.Model:
 
 
 def _memn2n(task: Task, embedding_dim: int) -> keras.Model:
-    return models.MemN2N(task.vocabulary, embedding_dim, HOPS)
+    facts = task.stories(1, [0]).facts.shape[1]  # no slot stays empty
+    return models.MemN2N(task.vocabulary, embedding_dim, HOPS, memory_size=facts)
 
 
 def _memnn(task: Task, embedding_dim: int) -> keras.Model:

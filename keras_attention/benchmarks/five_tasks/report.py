@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import datetime
-import os
-import platform
+import shlex
 import statistics
 from typing import Any
 
+from keras_attention.benchmarks import reports
 from keras_attention.benchmarks.five_tasks.models import FAMILIES, TOLERANCE
 from keras_attention.benchmarks.five_tasks.tasks import TASKS
 from keras_attention.benchmarks.five_tasks.texts import INTRODUCTION, TRIED
+from keras_attention.benchmarks.five_tasks.training import MINUTES, SEEDS, TRIED_SEED
 from keras_attention.benchmarks.store import Run
-from keras_attention.version import __version__
 
 SOLVED = 0.95  # share of right answers of a task that counts as solved
 ABOVE = 2.0  # a task is partly learned above this multiple of a guess
@@ -35,11 +34,7 @@ def line(run: Run) -> str:
 def whole(runs: list[Run]) -> dict[str, Any]:
     """Returns the JSON report."""
     return {
-        "benchmark": "five-tasks",
-        "date": datetime.date.today().isoformat(),
-        "python": platform.python_version(),
-        "keras_attention": __version__,
-        "processors": os.cpu_count(),
+        **reports.head("five-tasks"),
         "runs": sorted(
             runs,
             key=lambda run: (
@@ -54,17 +49,15 @@ def whole(runs: list[Run]) -> dict[str, Any]:
 
 def page(results: dict[str, Any]) -> str:
     """Writes the results page in Markdown from the output of `whole`."""
-    from keras_attention.benchmarks.five_tasks.command import TRIED_SEED
-
     runs = results["runs"]
     tried = [run for run in runs if run["seed"] == TRIED_SEED]
     own = [run for run in runs if run["seed"] != TRIED_SEED]
     settings = (own or tried)[0]["settings"]
     tasks = "\n".join(
-        f"- {name}: {task.what}. Chance: {100 * task.chance:.1f} %."
+        f"- {name}: {task.description}. Chance: {100 * task.chance:.1f} %."
         for name, task in TASKS.items()
     )
-    families = "\n".join(f"- {f.name}: {f.what}" for f in FAMILIES.values())
+    families = "\n".join(f"- {f.name}: {f.description}" for f in FAMILIES.values())
     parts = [
         INTRODUCTION.format(
             seconds=60 * settings["minutes"],
@@ -84,17 +77,39 @@ def page(results: dict[str, Any]) -> str:
             "## Runs\n\n" + _training(own),
         ]
     if tried:
-        parts.append("## Learning rates\n\n" + TRIED + "\n\n" + _tried(tried))
+        text = TRIED.format(validated=settings["validated"])
+        parts.append(f"## Learning rates\n\n{text}\n\n{_tried(tried)}")
     versions = sorted({f"Keras {run['keras']} on {run['backend']}" for run in runs})
-    backend, minutes = runs[0]["backend"], settings["minutes"]
     parts.append(
-        f"```bash\nKERAS_BACKEND={backend} python -m keras_attention.benchmarks "
-        f"five-tasks --minutes {minutes:g} --out runs.jsonl --json five-tasks.json "
-        "--page five-tasks.md\n```\n\n"
+        f"```bash\n{_command(own, tried)}\n```\n\n"
         f"All runs used {', '.join(versions)}. [five-tasks.json](five-tasks.json) "
         "contains all runs."
     )
     return "\n\n".join(parts) + "\n"
+
+
+def _command(own: list[Run], tried: list[Run]) -> str:
+    """Returns the command of these runs, with the options that are not the default."""
+    runs = own or tried
+    parts = [f"KERAS_BACKEND={runs[0]['backend']} python -m keras_attention.benchmarks"]
+    parts.append("five-tasks")
+    names = {
+        "models": ("model", [*FAMILIES]),
+        "tasks": ("task", [*TASKS]),
+        "seeds": ("seed", list(SEEDS)),
+    }
+    for option, (field, default) in names.items():
+        values = {run[field] for run in runs}
+        if values != set(default):
+            order = [value for value in default if value in values]
+            order += sorted(values - set(default))
+            parts += [f"--{option}", *(shlex.quote(str(value)) for value in order)]
+    if runs[0]["settings"]["minutes"] != MINUTES:
+        parts += ["--minutes", f"{runs[0]['settings']['minutes']:g}"]
+    if not tried:
+        parts += ["--rate", f"{runs[0]['rate']:g}"]
+    parts.append("--out runs.jsonl --json five-tasks.json --page five-tasks.md")
+    return " ".join(parts)
 
 
 def _of(runs: list[Run], model: str, task: str) -> list[Run]:
@@ -120,7 +135,7 @@ def _scores(runs: list[Run], score: str) -> str:
                 cell = "skipped"
             cells.append(cell)
         rows.append([FAMILIES[name].name, *cells])
-    return _table(["model", *TASKS], rows)
+    return reports.table(["model", *TASKS], rows)
 
 
 def _summary(runs: list[Run]) -> str:
@@ -128,17 +143,17 @@ def _summary(runs: list[Run]) -> str:
     rows = []
     for name in _models(runs):
         solved, partly, not_learned = [], [], []
-        for task, its in TASKS.items():
-            found = _results(runs, name, task, "answers")
+        for title, task in TASKS.items():
+            found = _results(runs, name, title, "answers")
             if not found:
                 continue
             mean = statistics.mean(found) / 100
             if mean >= SOLVED:
-                solved.append(task)
-            elif mean > ABOVE * its.chance:
-                partly.append(f"{task} ({100 * mean:.0f} %)")
+                solved.append(title)
+            elif mean > ABOVE * task.chance:
+                partly.append(f"{title} ({100 * mean:.0f} %)")
             else:
-                not_learned.append(task)
+                not_learned.append(title)
         groups = (solved, partly, not_learned)
         rows.append([FAMILIES[name].name, *(", ".join(group) for group in groups)])
     titles = [
@@ -147,7 +162,7 @@ def _summary(runs: list[Run]) -> str:
         f"more than {ABOVE:g} times chance",
         "not learned",
     ]
-    return _table(titles, rows)
+    return reports.table(titles, rows)
 
 
 def _training(runs: list[Run]) -> str:
@@ -167,7 +182,7 @@ def _training(runs: list[Run]) -> str:
                 ", ".join(map(str, seeds)),
             ]
         )
-    table = _table(["model", "weights", "learning rate", "steps", "seeds"], rows)
+    table = reports.table(["model", "weights", "learning rate", "steps", "seeds"], rows)
     skipped = sorted(
         {
             f"- {FAMILIES[run['model']].name}, {run['task']}: "
@@ -186,10 +201,10 @@ def _tried(runs: list[Run]) -> str:
         cells = []
         for rate in rates:
             found = [r for r in runs if (r["model"], r["rate"]) == (name, rate)]
-            answers = [r["result"].get("answers") for r in found]
-            cells.append(f"{100 * answers[0]:.1f}" if answers and answers[0] else "")
+            answers = found[0]["result"].get("answers") if found else None
+            cells.append("" if answers is None else f"{100 * answers:.1f}")
         rows.append([FAMILIES[name].name, *cells])
-    return _table(["model", *(f"{rate:g}" for rate in rates)], rows)
+    return reports.table(["model", *(f"{rate:g}" for rate in rates)], rows)
 
 
 def _models(runs: list[Run]) -> list[str]:
@@ -201,8 +216,3 @@ def _range(numbers: list[int]) -> str:
         return ""
     low, high = min(numbers), max(numbers)
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def _table(titles: list[str], rows: list[list[str]]) -> str:
-    lines = [titles, ["---"] * len(titles), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

@@ -47,7 +47,7 @@ class Task(NamedTuple):
     """A task.
 
     Attributes:
-        what: one sentence for the results page.
+        description: one sentence for the results page.
         names: the number of words that facts and answers are made of.
         answers: K.
         chance: the accuracy of a guess that uses only the kind of the answer, from 0
@@ -55,7 +55,7 @@ class Task(NamedTuple):
         draw: a function of N and a random generator that returns `Stories`.
     """
 
-    what: str
+    description: str
     names: int
     answers: int
     chance: float

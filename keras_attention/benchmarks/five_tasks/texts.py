@@ -30,6 +30,7 @@ not learn a task in this time may learn it with more time. The pages of the mode
 results of longer training."""
 
 TRIED = """\
-Each learning rate was tried on recall, with a seed that the tables above do not
-contain. Each model then used its best rate for all tasks (of equal ones, the rate with
-the lowest training loss). The table shows the right answers in per cent."""
+Each learning rate was tried on recall, with a seed and {validated} validation stories
+that the tables above do not contain. Each model then used its best rate for all tasks
+(of equal ones, the rate with the lowest training loss). The table shows the right
+answers to the validation stories in per cent."""

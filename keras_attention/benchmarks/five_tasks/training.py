@@ -15,6 +15,7 @@ from keras_attention.benchmarks.five_tasks.tasks import (
     as_questions,
     as_sequences,
 )
+from keras_attention.benchmarks.reports import thinned
 from keras_attention.losses import SupportingFactLoss
 
 TRAINING: dict[str, Any] = {
@@ -26,9 +27,12 @@ TRAINING: dict[str, Any] = {
     "last": 0.05,
     "margin": 0.1,
     "tested": 512,
+    "validated": 512,
 }
+SEEDS, MINUTES = (0, 1, 2), 1.5  # of the command, by default
+TRIED_SEED = 100  # of the runs that choose the learning rate
 POOL = 16  # number of batches that are generated together
-TRAIN, TEST = 1, 2  # first number of a seed
+TRAIN, TEST, VALIDATION = 1, 2, 3  # first number of a seed
 
 
 def batch_of(family: Family, task: Task, stories: Stories) -> tuple[Any, Any]:
@@ -127,6 +131,7 @@ def run(
     rate: float,
     seed: int,
     settings: dict[str, Any],
+    part: int = TEST,
 ) -> dict[str, Any]:
     """Trains and tests one network.
 
@@ -141,6 +146,8 @@ def run(
         seed: the seed of the weights and the training stories. The test stories are the
             same for all seeds.
         settings: in the format of `TRAINING`, and `minutes`, the CPU time.
+        part: `TEST`, or `VALIDATION` for runs that choose settings. They use other
+            stories than the test.
 
     Returns:
         "answers" and "stories", the shares of correct answers and of stories with only
@@ -149,7 +156,29 @@ def run(
     """
     start = time.process_time()
     keras.utils.set_random_seed(seed)
-    model = family.made(task, size)
+    model = family.build(task, size)
+    compiled(model, family, rate, settings)
+    budget = Budget(settings, rate, 60 * settings["minutes"], start)
+    batches = Fresh(family, task, settings, seed)
+    model.fit(batches, epochs=10**6, verbose=0, shuffle=False, callbacks=[budget])
+    seconds = time.process_time() - start
+    count = settings["tested" if part == TEST else "validated"]
+    right = tested(model, family, task, count, part)
+    history = budget.history
+    return {
+        "answers": round(float(right.mean()), 5),
+        "stories": round(float(right.all(axis=1).mean()), 5),
+        "loss": history[-1]["loss"],
+        "steps": budget.steps,
+        "cpu_seconds": round(seconds, 1),
+        "history": thinned(history, most=20),
+    }
+
+
+def compiled(
+    model: keras.Model, family: Family, rate: float, settings: dict[str, Any]
+) -> None:
+    """Compiles a network of a family for training."""
     optimizer = keras.optimizers.Adam(rate, global_clipnorm=settings["clipnorm"])
     if family.reads == "supports":
         ranking = SupportingFactLoss(settings["margin"])
@@ -158,26 +187,16 @@ def run(
         model.compile(
             optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         )
-    budget = Budget(settings, rate, 60 * settings["minutes"], start)
-    batches = Fresh(family, task, settings, seed)
-    model.fit(batches, epochs=10**6, verbose=0, shuffle=False, callbacks=[budget])
-    seconds = time.process_time() - start
-    right = tested(model, family, task, settings["tested"])
-    history = budget.history
-    every = -(-len(history) // 20)
-    return {
-        "answers": round(float(right.mean()), 5),
-        "stories": round(float(right.all(axis=1).mean()), 5),
-        "loss": history[-1]["loss"],
-        "steps": budget.steps,
-        "cpu_seconds": round(seconds, 1),
-        "history": history[::-1][::every][::-1],
-    }
 
 
-def tested(model: keras.Model, family: Family, task: Task, count: int) -> np.ndarray:
-    """Returns whether each answer to `count` test stories is right, (N, K) bool."""
-    stories = task.stories(count, [TEST])
+def tested(
+    model: keras.Model, family: Family, task: Task, count: int, part: int
+) -> np.ndarray:
+    """Returns whether each answer to `count` stories is right, (N, K) bool.
+
+    `part`, `TEST` or `VALIDATION`, is the seed of the stories.
+    """
+    stories = task.stories(count, [part])
     x, _ = batch_of(family, task, stories)
     x.pop("supporting_facts", None)
     found = model.predict(x, batch_size=128, verbose=0)

@@ -25,21 +25,19 @@ the command to resume. The command needs the extras `text` (subwords) and `bench
 from __future__ import annotations
 
 import argparse
-import datetime
 import importlib.util
 import json
 import math
 import pathlib
-import platform
 from typing import Any
 
 import keras
 
+from keras_attention.benchmarks import reports
 from keras_attention.benchmarks.errors import UsageError
 from keras_attention.benchmarks.store import Run, Store, opened
 from keras_attention.benchmarks.translation import training, transformer
 from keras_attention.datasets import DataNotFoundError, translation
-from keras_attention.version import __version__
 
 ATTENTIONS = ("bahdanau", "luong", "none")
 TRANSFORMERS = ("transformer", "torch")
@@ -246,11 +244,8 @@ def _times(args: argparse.Namespace, settings: dict[str, Any]) -> int:
 
 def _about() -> dict[str, Any]:
     return {
-        "benchmark": "translation",
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "python": platform.python_version(),
+        **reports.head("translation"),
         "keras": keras.__version__,
-        "keras_attention": __version__,
     }
 
 

@@ -11,20 +11,15 @@ were fixed before any training. Each finished run adds a line to the file given 
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
-import pathlib
-import platform
 from collections.abc import Callable
 from typing import Any
 
 import keras
 import numpy as np
 
-from keras_attention.benchmarks.errors import UsageError
+from keras_attention.benchmarks import options, reports
 from keras_attention.benchmarks.store import Run, opened
 from keras_attention.benchmarks.words import questions, training
-from keras_attention.version import __version__
 
 SYSTEMS: dict[str, tuple[Callable[..., training.Learnt], dict[str, Any]]] = {
     "ours": (training.ours, training.OURS),
@@ -37,16 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `words`."""
     add = parser.add_argument
     add("--systems", nargs="+", choices=[*SYSTEMS], default=[*SYSTEMS])
-    add("--seeds", type=int, nargs="+", default=[0, 1, 2])
     add("--epochs", type=int, default=training.SHARED["epochs"])
-    add("--out", type=pathlib.Path, help="runs as they end, and to go on from")
-    add("--json", type=pathlib.Path, help="where to write the results")
+    options.add_runs(parser, seeds=(0, 1, 2))
 
 
 def main(args: argparse.Namespace) -> int:
     """Performs the missing runs, prints the table and writes the results."""
-    if args.epochs < 1:
-        raise UsageError(f"--epochs must be at least 1. Received: {args.epochs}")
+    options.at_least_one(args, "epochs")
     store = opened(args.out, NEEDED)
     asked, texts, runs = questions.load(), None, []
     shared = {**training.SHARED, "epochs": args.epochs}
@@ -58,9 +50,7 @@ def main(args: argparse.Namespace) -> int:
                 texts = training.sentences() if texts is None else texts
                 run = store.add(do(system, seed, settings, texts, asked))
             runs.append(run)
-            if args.json:  # save after each run
-                text = json.dumps(report(runs), indent=1)
-                args.json.write_text(text + "\n", encoding="utf-8")
+            options.write(args, report(runs))  # save after each run
     print(table(runs))
     return 0
 
@@ -149,10 +139,7 @@ def table(runs: list[Run]) -> str:
 def report(runs: list[Run]) -> dict[str, Any]:
     """Returns the JSON report."""
     return {
-        "benchmark": "words",
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "python": platform.python_version(),
-        "keras_attention": __version__,
+        **reports.head("words"),
         "summary": summary(runs),
         "runs": runs,
     }
