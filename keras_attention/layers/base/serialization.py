@@ -160,5 +160,9 @@ def _from_entry(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     if "class_name" in value and "config" in value:
-        return keras.saving.deserialize_keras_object(value)
+        made: Any = keras.saving.deserialize_keras_object(value)
+        if isinstance(made, keras.layers.Layer) and made.trainable:
+            if value["config"].get("trainable") is False:
+                made.trainable = False  # `Sequential.from_config` ignores this entry
+        return made
     return {name: _from_entry(one) for name, one in value.items()}
