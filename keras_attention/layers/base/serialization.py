@@ -161,8 +161,8 @@ def _from_entry(value: Any) -> Any:
         return value
     if "class_name" in value and "config" in value:
         made: Any = keras.saving.deserialize_keras_object(value)
-        if isinstance(made, keras.layers.Layer) and made.trainable:
-            if value["config"].get("trainable") is False:
-                made.trainable = False  # `Sequential.from_config` ignores this entry
+        is_layer = isinstance(made, keras.layers.Layer)
+        if is_layer and value["config"].get("trainable") is False and made.trainable:
+            made.trainable = False  # `Sequential.from_config` ignores this entry
         return made
     return {name: _from_entry(one) for name, one in value.items()}
