@@ -1208,6 +1208,17 @@ ROWS = [
         recurrent=True,
     ),
     CellRow(
+        "dnc_cell_more_slots",
+        layers.DNCCell,
+        {
+            "cell": partial(keras.layers.GRUCell, V),
+            "memory_slots": [M, 2],  # M₀ = 2
+            **_DNC,
+        },
+        _one_step(_dnc_cell, **_DNC),
+        recurrent=True,
+    ),
+    CellRow(
         "ntm_cell",
         layers.NTMCell,
         {"cell": partial(keras.layers.LSTMCell, V), "memory_slots": M, **_NTM},
@@ -1579,6 +1590,13 @@ ROWS = [
         _block,
         trains=True,
         masked=_change_members,
+        hidden=_hide_sample,
+    ),
+    Row(
+        "depth_recurrence_adaptive",  # its ponder cost is a loss that has no weights
+        layers.DepthRecurrence,
+        {"block": _encoder_block, "steps": 2, "halting": "adaptive"},
+        _block,
         hidden=_hide_sample,
     ),
     Row(
@@ -2143,6 +2161,7 @@ ROWS = [
             "output_units": 3,
             "vocabulary_size": WORDS,
             "embedding_dim": 6,
+            "trained_slots": 2,
         },
         _asked_words,
         trains=True,

@@ -113,7 +113,7 @@ def ponder_cost(state: Halting, is_valid: Tensor) -> Tensor:
 
     Args:
         state: the state after the last step.
-        is_valid: booleans (B, T).
+        is_valid: booleans (B, T), or (1, T) for all samples.
 
     Returns:
         A scalar.
@@ -123,6 +123,6 @@ def ponder_cost(state: Halting, is_valid: Tensor) -> Tensor:
         equation 10; the mean over positions: the code of the Universal Transformer.
     """
     cost = state.updates + state.remainder
-    is_valid = ops.cast(is_valid, "bool")
+    is_valid = ops.broadcast_to(ops.cast(is_valid, "bool"), ops.shape(cost))
     total = ops.sum(ops.where(is_valid, cost, ops.zeros_like(cost)))
     return total / ops.maximum(ops.sum(ops.cast(is_valid, cost.dtype)), 1.0)

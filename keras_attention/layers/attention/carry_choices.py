@@ -35,7 +35,7 @@ class CarryChoices(Checked, keras.layers.Layer):
             the logits at step t, the choice of step t. Use "later" if a choice does not
             affect earlier logits, and "own" if it affects only the logits of its step.
             Each leaves out terms with the mean 0, so the gradient of the loss has the
-            same mean and a smaller variance.
+            same mean and usually a smaller variance.
 
     Call arguments:
         logits: (B, V), or (B, ..., V), for example one row per word; (B, T, V) if

@@ -53,8 +53,8 @@ class HardAttention(ScoredAttention):
         expected_rate: the probability, for each sample of a batch in training, that all
             its queries get the expected output p · value in place of a choice. The
             weights are then p, and their sum has no gradient for `ReinforceLoss`. The
-            paper uses 0.5: the layers behind learn to use the output before the choices
-            are good.
+            paper uses 0.5, for the robustness of learning. The reason in this package:
+            the following layers learn to use the output before the choices are good.
 
     Call arguments:
         query: (B, T, Dq), or (B, Dq) for one query. With one query, the outputs have

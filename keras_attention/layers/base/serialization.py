@@ -160,5 +160,9 @@ def _from_entry(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     if "class_name" in value and "config" in value:
-        return keras.saving.deserialize_keras_object(value)
+        made: Any = keras.saving.deserialize_keras_object(value)
+        is_layer = isinstance(made, keras.layers.Layer)
+        if is_layer and value["config"].get("trainable") is False and made.trainable:
+            made.trainable = False  # `Sequential.from_config` ignores this entry
+        return made
     return {name: _from_entry(one) for name, one in value.items()}

@@ -71,7 +71,8 @@ class DNCCell(MemoryCell):
 
     Writes are not quite sharp. Each leaves about 1 / M of its value in every blank
     slot, so the words of blank slots depend on the number of slots. A network may have
-    learned to search with them. The similarity of content addressing therefore uses
+    learned to find blank slots by these words. The similarity of content addressing
+    therefore uses
 
         ε = 1e-6 (M₀ / M)²    in D(k, m) = k · m / (√(|k|² + ε) √(|m|² + ε))
 
@@ -83,7 +84,7 @@ class DNCCell(MemoryCell):
             list of stacked cells. U is the width of its output.
         memory_slots: M, the number of slots; or a pair (M, M₀), where M₀ is the number
             of slots that the weights were trained with. The pair scales the ε of
-            content addressing, see below.
+            content addressing, see above.
         word_width: W, the width of a slot.
         read_heads: R, the number of read heads.
         write_heads: H, the number of write heads. All heads erase before any head

@@ -11,6 +11,7 @@ import keras
 from keras import ops
 
 from keras_attention.layers.base.arguments import number
+from keras_attention.layers.base.checks import check_usable
 from keras_attention.layers.base.serialization import Configured, export
 from keras_attention.numerics.precision import to_float32
 
@@ -27,7 +28,8 @@ class AdaptiveHalting(Configured, keras.layers.Layer):
     Args:
         threshold: 1 − ε, the sum of probabilities above which a position halts.
         ponder_weight: τ, the weight of the ponder cost in the loss. The cost is the
-            mean of N + R over all positions: the number of steps and the remainder.
+            mean of N + R over all valid positions: the number of steps and the
+            remainder.
         initial_bias: the initial b. The default, 1, halts after two steps at first.
 
     Call arguments:
@@ -96,8 +98,12 @@ class AdaptiveHalting(Configured, keras.layers.Layer):
         Their sum is compared with a threshold close to 1, which half precision rounds.
 
         Args:
-            inputs: (B, T, D). The layer must be built.
+            inputs: (B, T, D).
+
+        Raises:
+            RuntimeError: if this layer is not built, or the inputs are symbolic.
         """
+        check_usable(self, "probability", inputs)
         logits = to_float32(self._dense(inputs))  # (B, T, 1)
         return ops.sigmoid(ops.squeeze(logits, axis=-1))  # (B, T)
 
@@ -105,11 +111,12 @@ class AdaptiveHalting(Configured, keras.layers.Layer):
         return keras.KerasTensor(inputs.shape[:-1], self.compute_dtype)
 
 
-def get(identifier: Any) -> AdaptiveHalting | None:
+def get(identifier: Any, dtype: Any = None) -> AdaptiveHalting | None:
     """Returns the layer that `halting` names.
 
     Args:
         identifier: "adaptive", an `AdaptiveHalting`, its config, or None.
+        dtype: the dtype policy of the layer that "adaptive" names.
 
     Raises:
         ValueError: if it is none of these.
@@ -117,7 +124,7 @@ def get(identifier: Any) -> AdaptiveHalting | None:
     if isinstance(identifier, dict):
         identifier = keras.saving.deserialize_keras_object(identifier)
     if identifier == "adaptive":
-        return AdaptiveHalting(name="halting")
+        return AdaptiveHalting(dtype=dtype, name="halting")
     if identifier is None or isinstance(identifier, AdaptiveHalting):
         return identifier
     raise ValueError(

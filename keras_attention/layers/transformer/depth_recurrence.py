@@ -12,7 +12,9 @@ from typing import Any, ClassVar, NamedTuple
 import keras
 from keras import ops
 
+from keras_attention import kernels
 from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.checks import check_usable
 from keras_attention.layers.base.serialization import Configured, as_config, export
 from keras_attention.layers.transformer import adaptive_halting
 from keras_attention.numerics import masks
@@ -45,7 +47,10 @@ class DepthRecurrence(Configured, keras.layers.Layer):
         yᵢ ← wᵢ xᵢ + (1 − wᵢ) yᵢ,  y = 0 at first        wᵢ from `halting_step`
 
     The output is then y. A position that has halted keeps its y; other positions go on
-    attending to its x. The ponder cost is added to the loss of the model.
+    attending to its x, which the block goes on updating. This follows the authors' code
+    (appendix C). The text of the paper (section 2.2) differs: it says that the state of
+    a halted symbol is copied to the next steps. The ponder cost is added to the loss of
+    the model.
 
     Args:
         block: a layer from (B, T, D) to (B, T, D): a `TransformerEncoderBlock`, a
@@ -56,12 +61,13 @@ class DepthRecurrence(Configured, keras.layers.Layer):
             `AdaptiveHalting` (or its config).
         position: "sinusoidal" as in the paper; "learned" for a table of positions and
             one of steps; None for no P, if the block itself encodes positions.
-        max_length: the number of learned positions.
+        max_length: the number of learned positions; None for other positions.
 
     Call arguments:
         inputs: (B, T, D).
         mask: booleans (B, T); defaults to the mask that the inputs carry.
-        positions: integers (T,) or (B, T), the positions i; defaults to 0 … T − 1.
+        positions: integers (T,) or (B, T), the positions i; defaults to 0 … T − 1. It
+            must be None with `position=None`.
         memory: (B, S, ·), for a `TransformerDecoderBlock`.
         memory_mask: booleans (B, S); defaults to the mask that the memory carries.
         attention_mask: booleans, passed on to the block.
@@ -75,8 +81,9 @@ class DepthRecurrence(Configured, keras.layers.Layer):
     Raises:
         ValueError: for sizes below 1; a block that is not a layer, or that does not
             preserve the shape of its inputs; an unknown `halting` or `position`;
-            learned positions without `max_length`; inputs that are not of rank 3; or
-            known positions outside the table.
+            learned positions without `max_length`, or a `max_length` without learned
+            positions; inputs that are not of rank 3; `positions` with `position=None`;
+            or known positions outside the table.
 
     Example:
 
@@ -120,9 +127,14 @@ class DepthRecurrence(Configured, keras.layers.Layer):
                 "`max_length` must be given with position='learned'. "
                 "Received: max_length=None"
             )
+        if position != "learned" and max_length is not None:
+            raise ValueError(
+                "`max_length` must be None unless position='learned'. "
+                f"Received: max_length={max_length!r}, position={position!r}"
+            )
         self.block = block
         self.steps = positive("steps", steps)
-        self.halting: Any = adaptive_halting.get(halting)
+        self.halting: Any = adaptive_halting.get(halting, self.dtype_policy)
         self.position = position
         if max_length is not None:
             positive("max_length", max_length)
@@ -188,8 +200,8 @@ class DepthRecurrence(Configured, keras.layers.Layer):
         """Computes the output and how many steps each position took, without a loss.
 
         Args:
-            inputs: (B, T, D), not symbolic. The layer must be built.
-            mask: booleans (B, T).
+            inputs: (B, T, D), not symbolic.
+            mask: booleans (B, T); defaults to the mask that the inputs carry.
             positions: as in a call.
             **more: the other arguments of a call.
 
@@ -197,8 +209,24 @@ class DepthRecurrence(Configured, keras.layers.Layer):
             A named tuple of the `output` (B, T, D), the number of `updates` (B, T) and
             the `remainder` (B, T). Without halting, all valid positions have `steps`
             updates.
+
+        Raises:
+            RuntimeError: if this layer is not built, or the inputs are symbolic.
+            ValueError: as in a call.
         """
+        check_usable(self, "run", inputs)
+        if positions is not None:
+            self.check_given({"positions": positions})
+        mask = kernels.carried_mask(inputs) if mask is None else mask
         return self._run(inputs, mask, positions, **more)[0]
+
+    def check_given(self, given: dict[str, Any]) -> None:
+        super().check_given(given)
+        if self.position is None and "positions" in given:
+            raise ValueError(
+                "`positions` must be None with position=None, which does not use them. "
+                f"Received: positions={given['positions']!r}"
+            )
 
     def _run(
         self, inputs: Tensor, mask: Tensor | None, positions: Tensor | None, **more: Any
@@ -209,7 +237,9 @@ class DepthRecurrence(Configured, keras.layers.Layer):
         mask = masks.check("mask", mask, tuple(inputs.shape[:-1]))
         if self._mask_name is not None:
             more[self._mask_name] = mask
-        is_valid = ops.ones(ops.shape(x)[:2], "bool") if mask is None else mask
+        is_valid = ops.ones(ops.shape(x)[:2], "bool")
+        if mask is not None:
+            is_valid = ops.logical_and(is_valid, mask)  # the mask may be (1, T)
         state = act.initial_halting(is_valid)
         embed = None
         if self.position is not None:

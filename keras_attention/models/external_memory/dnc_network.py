@@ -51,6 +51,8 @@ class DNCNetwork(ConfiguredModel):
             variance 1; None for one-hot vectors.
         checkpoint_steps: the number of steps that training recomputes together, see
             `DNC`.
+        trained_slots: M₀, the number of slots in training, if it differs from that of
+            the cell. `resized` sets and uses it.
 
     Inputs: a dict of
         inputs: floats (B, T, D), or int32 tokens (B, T).
@@ -101,11 +103,14 @@ class DNCNetwork(ConfiguredModel):
         vocabulary_size: int | None = None,
         embedding_dim: int | None = None,
         checkpoint_steps: Any = None,
+        trained_slots: int | None = None,
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
         output_units = positive("output_units", output_units)
         _check_inputs(input_dim, vocabulary_size, embedding_dim)
+        if trained_slots is not None:
+            positive("trained_slots", trained_slots)
         memory = DNC(
             cell,
             return_sequences=True,
@@ -149,6 +154,7 @@ class DNCNetwork(ConfiguredModel):
 
     def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
         self._check(x)
+        self.trained_slots = None  # from now on, those of the cell
         return super().fit(x, *args, **kwargs)
 
     def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -157,6 +163,7 @@ class DNCNetwork(ConfiguredModel):
 
     def train_on_batch(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         self._check(x)
+        self.trained_slots = None
         return super().train_on_batch(x, *args, **kwargs)
 
     def test_on_batch(self, x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -204,17 +211,20 @@ class DNCNetwork(ConfiguredModel):
             memory_slots: M, the new number of slots.
             scale_epsilon: whether to scale the ε of content addressing by (M₀ / M)²,
                 where M₀ is the number of slots in training, see `DNCCell`. This helps
-                with many times as many slots. An `NTMCell` keeps its ε.
+                with many times as many slots. A copy keeps M₀, also for its own copies,
+                until `fit` or `train_on_batch` trains it: M₀ is then its own number of
+                slots, unless its ε is scaled. If not, ε is that of M₀ = M. An `NTMCell`
+                keeps its ε.
 
         Returns:
             A separate model, not compiled.
         """
         config = copy.deepcopy(self.get_config())
         slots: Any = positive("memory_slots", memory_slots)
-        trained = getattr(self.cell, "trained_slots", None)
-        if scale_epsilon and trained is not None:
-            slots = [slots, trained]
-        config["cell"]["config"]["memory_slots"] = slots
+        trained = self.trained_slots or getattr(self.cell, "trained_slots", None)
+        scales = scale_epsilon and trained is not None
+        config["cell"]["config"]["memory_slots"] = [slots, trained] if scales else slots
+        config["trained_slots"] = None if scales else trained
         made = type(self).from_config(config)
         made.set_weights(self.get_weights())
         return made

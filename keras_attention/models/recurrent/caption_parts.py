@@ -93,7 +93,7 @@ class CaptionParts:
         return places, is_valid, [dense(average) for dense in self.start]
 
     def features_of(self, image: Tensor) -> Tensor:
-        """Returns the features of an input, which it is without an encoder."""
+        """Returns the features; without an encoder, the input itself."""
         return image if self.encoder is None else self.encoder(image)
 
     def logits_of(self, words: Tensor, found: Tensor) -> Tensor:

@@ -237,8 +237,9 @@ class ImageCaptioner(ExportsTargets, ConfiguredModel):
             if one is not None and not getattr(one, "reads_choices", False):
                 raise ValueError(
                     "`loss` of `compile` must be a `keras_attention.losses."
-                    "ReinforceLoss` for an attention layer that learns by the weights "
-                    "that it returns; with another loss, it would never learn. "
+                    "ReinforceLoss`, or a loss with the attribute `reads_choices=True`"
+                    ", for an attention layer that learns by the weights that it "
+                    "returns; with another loss, it would never learn. "
                     f"Received: loss={one!r}"
                 )
         super()._check_data(method, args, kwargs)

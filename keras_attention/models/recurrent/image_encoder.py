@@ -58,7 +58,8 @@ def check_image_shape(image_shape: Any, encoder: Any) -> tuple[int | None, ...]:
         encoder: the argument of `ImageCaptioner`.
 
     Raises:
-        ValueError: if the shape does not fit the encoder, or `encoder` is none.
+        ValueError: if the shape does not fit the encoder, or `encoder` is none of the
+            three.
     """
     is_layer = isinstance(encoder, keras.layers.Layer)
     if not (encoder is None or encoder == "cnn" or is_layer):

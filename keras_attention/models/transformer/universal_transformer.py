@@ -12,13 +12,14 @@ import numpy as np
 from keras import ops
 
 from keras_attention.layers import DepthRecurrence, MemoryAge, SentenceEncoder
-from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.arguments import fraction, positive
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.transformer import adaptive_halting
 from keras_attention.layers.transformer.attentions import copy_layer
 from keras_attention.layers.transformer.block import Block, norm_like
 from keras_attention.models.base.arguments import check_sizes
 from keras_attention.models.base.configured_model import ConfiguredModel
+from keras_attention.models.base.generation import named_input
 from keras_attention.models.transformer.block_maker import BlockMaker
 from keras_attention.numerics import masks
 
@@ -88,7 +89,8 @@ class UniversalTransformer(ConfiguredModel):
 
     Reference:
         Dehghani, Gouws, Vinyals, Uszkoreit & Kaiser, "Universal Transformers" (2019),
-        sections 2 and 3.1.
+        sections 2 and 3.1; halting: Graves, "Adaptive computation time for recurrent
+        neural networks" (2016), section 2.
     """
 
     id_sizes: ClassVar[dict[str, str]] = {
@@ -114,6 +116,7 @@ class UniversalTransformer(ConfiguredModel):
         **kwargs: Any,
     ) -> None:
         check_sizes(vocabulary_size=vocabulary_size, dim=dim, memory_size=memory_size)
+        fraction("dropout", dropout)
         if isinstance(block, keras.layers.Layer):
             shared = _copy(block, num_heads, intermediate_dim)
         else:
@@ -129,7 +132,7 @@ class UniversalTransformer(ConfiguredModel):
                 heads=8,
             )
             shared = maker.encoder("block")
-        halting = adaptive_halting.get(halting)
+        halting = adaptive_halting.get(halting, dtype)
         scales = position != "learned"
         encoder = SentenceEncoder(
             vocabulary_size,
@@ -163,14 +166,15 @@ class UniversalTransformer(ConfiguredModel):
         )
         mask = ops.concatenate([filled, ops.equal(asked, 0)], axis=1)
         ages = ops.concatenate([age, asked], axis=1)  # (B, M + 1)
-        states = depth(x, mask=mask, positions=ages)
+        coordinates = {} if position is None else {"positions": ages}
+        states = depth(x, mask=mask, **coordinates)
         state = states[:, -1]  # (B, D)
         if isinstance(shared, Block) and shared.norm_first:
             state = norm_like(shared, "last_norm")(state)
         logits = keras.layers.Dense(vocabulary_size, dtype=dtype, name="answer")(state)
         super().__init__({"story": story, "question": question}, logits, locals())
         self._depth = depth
-        self._before_depth = [x, mask, ages]
+        self._before_depth = {"inputs": x, "mask": mask, **coordinates}
 
     def ponder_times(
         self, inputs: dict[str, Any], batch_size: int = 32
@@ -189,13 +193,15 @@ class UniversalTransformer(ConfiguredModel):
             ValueError: for inputs that do not fit, or a `batch_size` below 1.
         """
         self._check_data("ponder_times", (inputs,), {})
+        given = {x.name: named_input(x.name, inputs) for x in self.inputs}
         before = keras.Model(self.inputs, self._before_depth)
-        count, size = len(inputs["question"]), positive("batch_size", batch_size)
+        count, size = len(given["question"]), positive("batch_size", batch_size)
         found = []
         for start in range(0, count, size):
-            batch = {k: x[start : start + size] for k, x in inputs.items()}
-            x, mask, ages = before(batch, training=False)
-            updates = self._depth.run(x, mask, ages, training=False).updates
+            batch = {k: x[start : start + size] for k, x in given.items()}
+            updates = self._depth.run(
+                **before(batch, training=False), training=False
+            ).updates
             found.append(ops.convert_to_numpy(updates).astype("int32"))
         updates = np.concatenate(found)  # (B, M + 1)
         return {"story": updates[:, :-1], "question": updates[:, -1]}

@@ -55,20 +55,23 @@ def content_weights(
     """Computes content-based addressing: the similarity of slots to a key.
 
         C(M, k, β)[i] = softmaxᵢ(β D(k, M[i, ·])),
-        D(k, m) = k · m / (√(|k|² + ε) √(|m|² + ε)),  ε = 1e-6
+        D(k, m) = k · m / (√(|k|² + ε) √(|m|² + ε))
 
     ε keeps the gradient finite and correct at empty slots and a key of zeros. A mask z
-    applies to key and slot, D(k ∘ z, m ∘ z): a key may leave parts of it unspecified.
+    applies to key and slot, D(k ∘ z, m ∘ z): a key may ignore parts of a word.
 
     Args:
         memory: M, (B, M, W).
         keys: k, (B, R, W), one per head.
         strengths: β, (B, R), at least 0.
         key_mask: z, (B, R, W), between 0 and 1: masked content-based addressing.
-        epsilon: ε, above 0.
+        epsilon: ε, a number above 0.
 
     Returns:
         (B, R, M), positive; each row sums to 1.
+
+    Raises:
+        ValueError: if ε is not above 0.
 
     References:
         Graves et al. (2016), "Content-based addressing".
@@ -84,6 +87,8 @@ def content_weights(
     >>> np.asarray(w)[0, 0].round(4).tolist()
     [0.0, 1.0, 0.0]
     """
+    if not epsilon > 0:
+        raise ValueError(f"`epsilon` must be above 0. Received: epsilon={epsilon}")
     memory, keys, strengths = map(ops.convert_to_tensor, (memory, keys, strengths))
     return reference.content_weights(memory, keys, strengths, key_mask, epsilon).weights
 
@@ -103,8 +108,7 @@ def retention(free_gates: Tensor, read_weights: Tensor) -> Tensor:
     Reference:
         Graves et al. (2016), "Dynamic memory allocation".
     """
-    arrays = (free_gates, read_weights)
-    return reference.retention(*map(ops.convert_to_tensor, arrays))
+    return reference.retention(*map(ops.convert_to_tensor, (free_gates, read_weights)))
 
 
 def usage(previous: Tensor, write_weights: Tensor, retention: Tensor) -> Tensor:
@@ -125,8 +129,8 @@ def usage(previous: Tensor, write_weights: Tensor, retention: Tensor) -> Tensor:
     Reference:
         Graves et al. (2016), "Dynamic memory allocation"; several heads as in its code.
     """
-    arrays = previous, write_weights, retention
-    return reference.update_usage(*map(ops.convert_to_tensor, arrays))
+    arrays = map(ops.convert_to_tensor, (previous, write_weights, retention))
+    return reference.update_usage(*arrays)
 
 
 def allocation_weights(usage: Tensor) -> Tensor:
@@ -135,8 +139,8 @@ def allocation_weights(usage: Tensor) -> Tensor:
         φ = slots by ascending usage,  a[φⱼ] = (1 − u[φⱼ]) ∏_{i<j} u[φᵢ]
 
     Slots of equal usage are ordered by their index. Gradients treat the order as
-    constant. They are finite and correct even if a usage is 0 or 1, or usages are
-    equal. The usage is clipped to at least 1e-6.
+    constant. They are finite and correct at usages of 0, of 1 and equal ones. The usage
+    is clipped to at least 1e-6.
 
     Args:
         usage: u, (B, M), between 0 and 1.
@@ -170,8 +174,7 @@ def allocations(
     Args:
         usage: u, (B, M).
         write_gates: g = gʷ gᵃ, the gate of each head for allocated slots, (B, H).
-        strengths: β, (B, H), for `soft_allocation`; if None, `allocation_weights` is
-            used.
+        strengths: β, (B, H), for `soft_allocation`; None for `allocation_weights`.
 
     Returns:
         (B, H, M).
@@ -241,8 +244,7 @@ def erase_and_write(
         (B, M, W).
 
     Reference:
-        Graves et al. (2016), "Reading and writing to memory"; several heads as in its
-        code.
+        Graves et al. (2016), "Reading and writing to memory"; heads as in its code.
     """
     arrays = (memory, weights, erase, values)
     return reference.erase_and_write(*map(ops.convert_to_tensor, arrays))
@@ -261,8 +263,7 @@ def deallocate(memory: Tensor, retention: Tensor) -> Tensor:
     Reference:
         Csordás & Schmidhuber (2019), section 3.2.
     """
-    arrays = (memory, retention)
-    return reference.deallocate(*map(ops.convert_to_tensor, arrays))
+    return reference.deallocate(*map(ops.convert_to_tensor, (memory, retention)))
 
 
 def read_weights(
@@ -349,8 +350,7 @@ def shift(weights: Tensor, shifts: Tensor) -> Tensor:
 
     Args:
         weights: w, (B, R, M).
-        shifts: s, (B, R, S) with an odd S: the weights of shifts by −(S − 1)/2 … (S −
-            1)/2 slots.
+        shifts: s, (B, R, S), S odd: weights of shifts by −(S − 1)/2 … (S − 1)/2.
 
     Returns:
         (B, R, M). The sum of each row is unchanged if the shifts sum to 1.

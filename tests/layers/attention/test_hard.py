@@ -16,9 +16,8 @@ from keras_attention.ops import choices
 BACKEND = keras.config.backend()
 B, T, S, D, V, U, N = 2, 3, 5, 7, 11, 13, 4001
 HOLED = np.array([[True, False, True, True, True], [False, True, True, True, False]])
-needs_training = pytest.mark.skipif(
-    BACKEND not in ("jax", "tensorflow", "torch"), reason="this backend does not train"
-)
+TRAINS = BACKEND in ("jax", "tensorflow", "torch")
+needs_training = pytest.mark.skipif(not TRAINS, reason="this backend does not train")
 
 
 def inputs():
@@ -255,6 +254,84 @@ def test_the_value_of_the_loss_is_that_of_the_labels():
     np.testing.assert_allclose(to_numpy(found), wanted, rtol=1e-5)
     sums = np.exp(to_numpy(output)).sum(-1)
     np.testing.assert_allclose(sums, 1, rtol=1e-5)
+
+
+@pytest.mark.backends("all")
+def test_weights_of_labels():
+    """As many labels as samples, so that a wrong broadcast would fit."""
+    rng = np.random.default_rng(0)
+    logits, logs = rng.normal(size=(T, T, V)), rng.normal(size=(T, T))
+    labels = rng.integers(1, V, (T, T)).astype("int32")
+    weights = np.array([[1, 0, 2], [0.5, 1, 0], [0, 0, 3]], "float32")
+    kept = np.where(weights > 0, labels, 0)
+    inner = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)
+    loss = ReinforceLoss(inner, weight=0.7, reduction=None)
+
+    def carried(logits, logs):
+        chosen = choices.carry(ops.ones((T, T, S)) / S, logs)
+        return layers.CarryChoices("own")(logits, chosen)
+
+    def weighted(weights):
+        return lambda *given: ops.sum(
+            loss(labels, carried(*given), sample_weight=weights)
+        )
+
+    costs = cross_entropy(logits, labels)
+    output = layers.CarryChoices()(logits.astype("float32"), np.eye(S)[labels % S])
+    found = loss(labels, output, weights)
+    np.testing.assert_allclose(to_numpy(found), (weights * costs).sum(1), rtol=1e-5)
+    mean = to_numpy(ReinforceLoss(inner)(labels, output, weights))
+    np.testing.assert_allclose(mean, to_numpy(found).mean(), rtol=1e-5)
+    if not TRAINS:
+        return
+
+    def ignored(*given):
+        return ops.sum(loss(kept, carried(*given)))
+
+    # A label of weight 0 is an ignored one, also for the baseline.
+    for wanted, one in zip(
+        gradient(ignored, logits, logs),
+        gradient(weighted((weights > 0).astype("float32")), logits, logs),
+    ):
+        np.testing.assert_allclose(one, wanted, atol=1e-6)
+    for unit, one in zip(
+        gradient(weighted((weights > 0).astype("float32")), logits, logs),
+        gradient(weighted(weights), logits, logs),
+    ):
+        wanted = unit * weights.reshape(T, T, *(1,) * (unit.ndim - 2))
+        np.testing.assert_allclose(one, wanted, atol=1e-6)
+
+
+@needs_training
+@pytest.mark.backends("all")
+def test_fit_takes_weights_of_labels():
+    """A label of weight 0 changes nothing, in a compiled step of any length."""
+    x, w = keras.Input((None, 4)), keras.Input((None, S))
+    output = layers.CarryChoices()(keras.layers.Dense(V, "relu")(x), w)
+    model = keras.Model([x, w], output)
+    rng = np.random.default_rng(0)
+    given = [rng.normal(size=(T, T, n)).astype("float32") for n in (4, S)]
+    labels = rng.integers(0, V, (T, T)).astype("int32")
+    other = labels.copy()
+    other[1, 2] = (labels[1, 2] + 1) % V
+    weights = np.ones((T, T), "float32")
+    weights[1, 2] = 0
+    start, trained = model.get_weights(), []
+    for given_labels in (labels, other):
+        model.set_weights(start)
+        model.compile(keras.optimizers.SGD(0.1), ReinforceLoss())
+        model.train_on_batch(given, given_labels, sample_weight=weights)
+        trained.append(model.get_weights())
+    for one, same, old in zip(*trained, start, strict=True):
+        np.testing.assert_allclose(one, same, atol=1e-6)
+        assert (one != old).any()
+
+
+@pytest.mark.parametrize(("logits", "weights"), [((B, V), (B, T)), ((B, T, V), (T, B))])
+def test_weights_of_another_shape(logits, weights):
+    labels = np.zeros(logits[:-1], "int32")
+    with pytest.raises(ValueError, match=r"one weight per sample.*Received: sample_w"):
+        ReinforceLoss()(labels, np.zeros(logits, "float32"), np.ones(weights))
 
 
 def searcher(estimator):

@@ -113,6 +113,49 @@ def test_the_ponder_cost_is_a_loss():
     assert not layer.losses
 
 
+@pytest.mark.parametrize("dtype", ["float64", "mixed_bfloat16"])
+def test_halting_by_name_has_the_dtype_of_its_owner(dtype):
+    layer = layers.DepthRecurrence(Linear(), 2, "adaptive", dtype=dtype)
+    assert layer.halting.dtype_policy.name == dtype
+
+
+@pytest.mark.backends("all")
+@pytest.mark.parametrize("halting", [None, "adaptive"])
+def test_one_mask_for_all_samples(halting):
+    layer, x = made(halting=halting), normal(B, T, D).astype("float32")
+    one, all_ = VALID[:1], np.repeat(VALID[:1], B, axis=0)
+    close(to_numpy(layer(x, mask=one)), to_numpy(layer(x, mask=all_)))
+    losses = [layer(x, mask=m) is not None and layer.losses for m in (one, all_)]
+    for found, wanted in zip(*losses, strict=True):
+        close(to_numpy(found), to_numpy(wanted))
+    for found, wanted in zip(layer.run(x, one), layer.run(x, all_), strict=True):
+        assert tuple(found.shape) == tuple(wanted.shape)
+        close(to_numpy(found), to_numpy(wanted))
+
+
+@pytest.mark.skipif(keras.config.backend() == "numpy", reason="arrays carry no mask")
+def test_run_takes_the_mask_that_inputs_carry():
+    layer, x = made(halting="adaptive"), normal(B, T, D).astype("float32")
+    wanted = layer.run(x, mask=VALID)
+    carrier = keras.ops.convert_to_tensor(x)
+    carrier._keras_mask = keras.ops.convert_to_tensor(VALID)
+    for found, one in zip(layer.run(carrier), wanted, strict=True):
+        np.testing.assert_array_equal(to_numpy(found), to_numpy(one))
+
+
+def test_methods_need_a_layer_that_is_built():
+    x = normal(B, T, D).astype("float32")
+    layer = layers.DepthRecurrence(Linear(), 2, "adaptive")
+    with pytest.raises(RuntimeError, match="`run` needs a layer that is built"):
+        layer.run(x)
+    with pytest.raises(RuntimeError, match="`probability` needs a layer that is built"):
+        layer.halting.probability(x)
+    layer(x)  # still works
+    for method in (layer.run, layer.halting.probability):
+        with pytest.raises(RuntimeError, match="on symbolic tensors"):
+            method(keras.Input((T, D)))
+
+
 def test_steps_share_the_weights():
     sizes = {
         steps: layers.DepthRecurrence(layers.TransformerEncoderBlock(2, 7), steps)
@@ -185,6 +228,18 @@ def test_a_sequence_of_words_in_a_model_of_your_own(tmp_path):
         (
             lambda: layers.DepthRecurrence(Linear(), position="learned"),
             "`max_length` must be given with position='learned'",
+        ),
+        (
+            lambda: layers.DepthRecurrence(Linear(), max_length=5),
+            "`max_length` must be None unless position='learned'. Received: max_l.*=5",
+        ),
+        (
+            lambda: made(position=None)(normal(B, T, D), positions=np.arange(T)),
+            "`positions` must be None with position=None.*Received: positions=",
+        ),
+        (
+            lambda: made(position=None).run(normal(B, T, D), positions=np.arange(T)),
+            "`positions` must be None with position=None.*Received: positions=",
         ),
         (
             lambda: layers.DepthRecurrence(Linear(), halting=0.9),

@@ -11,9 +11,8 @@ from keras_attention.models import DNCNetwork
 
 B, T, D, V, M, W, R, U, WORDS = 3, 7, 5, 4, 6, 8, 2, 11, 13
 BACKEND = keras.config.backend()
-needs_training = pytest.mark.skipif(
-    BACKEND not in ("jax", "tensorflow", "torch"), reason=f"{BACKEND} does not train"
-)
+TRAINS = BACKEND in ("jax", "tensorflow", "torch")
+needs_training = pytest.mark.skipif(not TRAINS, reason=f"{BACKEND} does not train")
 
 
 def cell(slots=M, heads=R, **more):
@@ -237,6 +236,29 @@ def test_blank_slots_are_as_similar_to_a_key_in_any_number_of_slots():
         found[name] = array(content.cosine)[0, 0, 0]
     assert abs(found["M"] - found["scaled"]) < 1e-6
     assert found["not"] < 0.5 * found["M"]
+
+
+def test_copies_of_copies_keep_the_slots_of_training(inputs):
+    model = network()
+
+    def scale(one):  # ε / 1e-6
+        return one.cell.options.epsilon / 1e-6
+
+    plain, scaled = model.resized(4 * M), model.resized(4 * M, True)
+    for one in (plain, scaled, plain.resized(2 * M), scaled.resized(2 * M)):
+        saved = DNCNetwork.from_config(one.get_config())
+        assert scale(saved) == scale(one)
+        found = saved.resized(16 * M, scale_epsilon=True)
+        assert scale(found) == pytest.approx(1 / 256)
+    assert scale(plain) == scale(scaled.resized(2 * M)) == 1
+    old = {k: v for k, v in model.get_config().items() if k != "trained_slots"}
+    assert DNCNetwork.from_config(old).resized(2 * M, True).cell.trained_slots == M
+    if not TRAINS:
+        return
+    for one, wanted in ((plain, 1 / 16), (scaled, 1 / 256)):
+        one.compile("sgd", "mse")
+        one.train_on_batch(inputs, np.zeros((B, T, V)))
+        assert scale(one.resized(16 * M, True)) == pytest.approx(wanted)
 
 
 @pytest.mark.filterwarnings("ignore:Skipping nested container")

@@ -186,6 +186,7 @@ def test_an_encoder_is_trained_or_frozen_and_saved_so(tmp_path):
         np.testing.assert_array_equal(to_numpy(weight.value), old)
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
+    assert not again.encoder.trainable
     assert not again.encoder.trainable_weights
     assert len(again.trainable_weights) == len(model.trainable_weights)
     expected = model.predict(given, verbose=0)

@@ -89,6 +89,10 @@ def test_ponder_times_count_the_steps():
     fixed = made().ponder_times(inputs)
     np.testing.assert_array_equal(fixed["story"], 3 * filled)
     np.testing.assert_array_equal(fixed["question"], 3)
+    without = made(position=None).ponder_times(inputs)
+    np.testing.assert_array_equal(without["story"], 3 * filled)
+    with pytest.raises(ValueError, match="`inputs` must hold 'question'"):
+        model.ponder_times({"story": inputs["story"]})
     with pytest.raises(ValueError, match="`story` must"):
         model.ponder_times({**inputs, "story": inputs["story"] + WORDS})
 
@@ -162,6 +166,18 @@ def test_it_learns_and_halts_earlier():
 def test_bad_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
         made(**arguments)
+
+
+def test_dropout_is_checked_with_a_block_of_your_own():
+    block = layers.TransformerEncoderBlock(2, 5)
+    with pytest.raises(ValueError, match=r"`dropout` must be .*Received: dropout=1\.0"):
+        models.UniversalTransformer(WORDS, D, block=block, dropout=1.0)
+
+
+def test_halting_by_name_has_the_dtype_of_the_model():
+    model = made(halting="adaptive", dtype="mixed_bfloat16")
+    halting = model.get_layer("depth").halting
+    assert halting.dtype_policy.name == "mixed_bfloat16"
 
 
 def test_a_built_block_is_refused():

@@ -458,3 +458,10 @@ def test_gradients_are_finite_where_a_weight_is_none(dtype):
     zeros, power = np.zeros((1, 2, M)), np.array([[1.0, 30.0]])
     found = gradient(squares(addressing.sharpen), zeros, power, dtype=dtype)
     assert all(np.isfinite(g).all() for g in found)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1e-6])
+def test_an_epsilon_that_is_not_above_0(epsilon):
+    memory, keys, strengths = np.zeros((1, 3, 2)), np.ones((1, 1, 2)), np.ones((1, 1))
+    with pytest.raises(ValueError, match="`epsilon` must be above 0"):
+        addressing.content_weights(memory, keys, strengths, epsilon=epsilon)
