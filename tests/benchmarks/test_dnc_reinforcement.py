@@ -276,11 +276,11 @@ def test_the_table_of_a_test(by_place):
     assert [(row["met"], row["fewest"]) for row in longer] == [(1, 0)] * 4
 
 
-def test_a_test_with_no_reserved_puzzles_is_refused():
+def test_a_test_with_no_reserved_puzzles_is_refused(monkeypatch):
+    monkeypatch.setattr(testing, "is_reserved", lambda puzzle, by_place: False)
     with pytest.raises(UsageError, match=r"no puzzle .* is reserved for tests"):
-        testing.tested(
-            testing.random_player(0, True), [1], [1], 1, 0, True, blocks=2, depth=1
-        )
+        player = testing.random_player(0, True)
+        testing.tested(player, [1], [1], 1, 0, True, blocks=2, depth=1)
 
 
 TINY_TEST = {"goals": [1, 2], "constraints": [1], "count": 5, "blocks": 3, "depth": 1}

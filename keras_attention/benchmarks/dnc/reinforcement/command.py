@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import pathlib
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -39,6 +37,8 @@ from keras_attention.benchmarks.dnc.reinforcement.testing import (
 )
 from keras_attention.benchmarks.dnc.reinforcement.training import Trainer
 from keras_attention.benchmarks.errors import UsageError
+from keras_attention.benchmarks.options import above_zero, add_runs, write
+from keras_attention.benchmarks.reports import thinned
 from keras_attention.benchmarks.store import Run, Store, opened
 
 NEEDED = ("model", "seed", "backend", "keras", "settings", "result")
@@ -50,14 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `blocks`."""
     add = parser.add_argument
     add("--model", nargs="*", choices=PLAYERS, default=[], help="whom to test")
-    add("--seeds", type=int, nargs="+", default=[0])
+    add_runs(parser, [0], page=True)
     add("--minutes", type=float, default=MINUTES, help="of CPU time to train")
     add("--part", type=float, help="minutes after which this call ends unfinished")
     add("--checkpoints", type=pathlib.Path, metavar="DIR", help="of unfinished runs")
     add("--resume", action="store_true", help="continue from the checkpoints")
-    add("--out", type=pathlib.Path, help="runs as they end, and to go on from")
-    add("--json", type=pathlib.Path, help="where to write the results")
-    add("--page", type=pathlib.Path, help="where to write them as a page")
     add("--verbose", action="store_true", help="a line for each part of the training")
 
 
@@ -66,8 +63,7 @@ def main(args: argparse.Namespace) -> int:
 
     Returns 0, or 128 plus the number of the signal that stopped a run.
     """
-    if not args.minutes > 0:
-        raise UsageError(f"--minutes must be above 0. Received: {args.minutes}")
+    above_zero(args, "minutes")
     if args.part is not None and (not args.part > 0 or args.checkpoints is None):
         raise UsageError("--part must be above 0, and needs --checkpoints.")
     if args.resume and args.checkpoints is None:
@@ -85,12 +81,7 @@ def main(args: argparse.Namespace) -> int:
                     print("unfinished; --resume goes on.", flush=True)
                     return 0
                 print(report.line(run), flush=True)
-    whole = report.whole(store.runs)
-    if args.json:
-        text = json.dumps(whole, indent=1)
-        args.json.write_text(text + "\n", encoding="utf-8")
-    if args.page:
-        args.page.write_text(report.page(whole), encoding="utf-8")
+    write(args, report.whole(store.runs), report.page)
     return 0
 
 
@@ -162,9 +153,3 @@ def _trained(
 
 def _tests(player: Player, seed: int) -> list[dict[str, Any]]:
     return tested(player, seed=seed, by_place=TRAINING["by_place"], **TESTED)
-
-
-def thinned(history: Sequence[Any], most: int = 40) -> list[Any]:
-    """Selects at most `most` evenly spaced entries, including the last one."""
-    every = max(-(-len(history) // most), 1)
-    return list(history)[::-1][::every][::-1]

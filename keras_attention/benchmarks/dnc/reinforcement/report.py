@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
-import os
-import platform
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from keras_attention.benchmarks import reports
 from keras_attention.benchmarks.dnc.reinforcement.texts import (
     INTRODUCTION,
     PAPER,
@@ -17,8 +15,8 @@ from keras_attention.benchmarks.dnc.reinforcement.texts import (
     TABLES,
     UNFINISHED,
 )
+from keras_attention.benchmarks.reports import table
 from keras_attention.benchmarks.store import Run
-from keras_attention.version import __version__
 
 NAMES = {
     "dnc": "DNC",
@@ -42,11 +40,7 @@ def whole(runs: list[Run]) -> dict[str, Any]:
     """Returns the JSON report."""
     order = [*NAMES]
     return {
-        "benchmark": "blocks",
-        "date": datetime.date.today().isoformat(),
-        "python": platform.python_version(),
-        "keras_attention": __version__,
-        "processors": os.cpu_count(),
+        **reports.head("blocks"),
         "runs": sorted(runs, key=lambda run: (order.index(run["model"]), run["seed"])),
     }
 
@@ -92,7 +86,7 @@ def summary(runs: list[Run]) -> str:
         )
     titles = ["player", "seed", "met", "fewest moves", "constraints satisfied"]
     titles += ["weights", "episodes", "lesson", "CPU", "actions per second"]
-    return _table(titles, rows)
+    return table(titles, rows)
 
 
 def shares_table(runs: list[Run], by: str, what: str) -> str:
@@ -108,7 +102,7 @@ def shares_table(runs: list[Run], by: str, what: str) -> str:
         ]
         for run in runs
     ]
-    return _table([by, *map(str, numbers)], rows)
+    return table([by, *map(str, numbers)], rows)
 
 
 def both_table(run: Run) -> str:
@@ -120,7 +114,7 @@ def both_table(run: Run) -> str:
         own = [row for row in tests if row["goals"] == number]
         shares = [_percent(_mean(own, "met", _having("constraints", n))) for n in sizes]
         rows.append([str(number), *shares])
-    return _table(["goals, constraints", *map(str, sizes)], rows)
+    return table(["goals, constraints", *map(str, sizes)], rows)
 
 
 def commands(runs: list[Run]) -> str:
@@ -158,8 +152,3 @@ def _mean(
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f}"
-
-
-def _table(titles: list[str], rows: list[list[str]]) -> str:
-    lines = [titles, ["---"] * len(titles), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
