@@ -120,20 +120,21 @@ similarity. Scaling β by ln M / ln 64, or giving blank slots less weight, did n
 enough; see [decisions](../decisions.md).
 
 The last table, of traces, explains the errors with 40 vectors and 64 slots. The network
-hardly writes while it answers, and there are free slots until the end. Only a tenth of the copies lose a vector because it is overwritten. Most are
-wrong because blank slots become rare *while the network reads*. In training, at least
-44 of 64 slots were free. The read head has nothing to read then, and its weights spread
-over the blank slots. With fewer than about 35 blank slots, the weight moves to the slot
-of the first vector. The free gate is open during this time, so that this slot counts as
-free and may be overwritten. The network also takes the first vector as found, and stays
-there when the answers begin.
+hardly writes while it answers, and there are free slots until the end. Only a tenth of
+the copies lose a vector because it is overwritten. Most are wrong because blank slots
+become rare *while the network reads*. In training, at least 44 of 64 slots were free.
+The read head has nothing to read then, and its weights spread over the blank slots.
+With fewer than about 35 blank slots, the weight moves to the slot of the first vector.
+The free gate is open during this time, so that this slot counts as free and may be
+overwritten. The network also takes the first vector as found, and stays there when the
+answers begin.
 
 In the table of traces, all figures but the last are in per cent. *Sequences* is the
 share of correct copies. *Write gate* is the mean of the gate. *Overwritten* is the
 share of sequences in which a vector was overwritten before it was read as an answer.
-*First vector while reading* is the mean weight of the read head on the slot of the first
-vector, at the last step before the end mark. *Least free slots* is the smallest number
-of slots with a usage below 0.5, over all steps and sequences.""",
+*First vector while reading* is the mean weight of the read head on the slot of the
+first vector, at the last step before the end mark. *Least free slots* is the smallest
+number of slots with a usage below 0.5, over all steps and sequences.""",
     "copy-fewer": """\
 The network with dense links and the lessons of *Copy*, but with 32 slots, without the
 longer validation sequences. It thus learns to work with few free slots. With 64 slots,
