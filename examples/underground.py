@@ -1,12 +1,15 @@
 """A network with external memory reads the London Underground and follows a route.
 
+    python -m pip install ".[jax,viz]"
+    export KERAS_BACKEND=jax
     python -m keras_attention.benchmarks dnc underground --networks networks
-    python examples/underground.py networks/underground-dnc-True-0-jax.keras
+    python examples/underground.py networks/underground-*.keras
 
-The first command trains a differentiable neural computer on random graphs (about 20
-minutes on one core). This script then describes the real map to it: one edge at a step,
-in random order, as a triple (station, line, station) of random numbers. It names a
-station and the lines to take, and the network writes the stations.
+The third command trains a differentiable neural computer on random graphs (about 20
+minutes on one core), and saves it in the folder `networks`. This script then describes
+the real map to it: one edge at a step, in random order, as a triple (station, line,
+station) of random numbers. It names a station and the lines to take, and the network
+writes the stations.
 
 The script prints routes by name, and how many of 100 routes are right. It draws the
 first route on the map, and what the network looked up in its memory at each step. It
@@ -18,6 +21,7 @@ Graves et al., "Hybrid computing using a neural network with dynamic external me
 
 import argparse
 import os
+import sys
 from pathlib import Path
 
 
@@ -34,8 +38,17 @@ def parse_arguments():
         metavar=("STATIONS", "LINES", "CONNECTIONS"),
         help="files of a railway; default: the London Underground",
     )
-    add("--max-zone", type=float, default=1, help="of a station; default: 1")
-    add("--min-lines", type=int, default=3, help="of a station; default: 3")
+    add(
+        "--max-zone",
+        type=float,
+        help="keep stations up to this zone; default: 1 in London, elsewhere all",
+    )
+    add(
+        "--min-lines",
+        type=int,
+        help="keep stations with at least this number of lines; default: 3 in London, "
+        "elsewhere 1",
+    )
     add("--stops", type=int, default=7, help="of a route; default: 7")
     add("--seed", type=int, default=0, help="of routes and labels; default: 0")
     add("--out", type=Path, default=Path("underground"), help="default: underground")
@@ -51,24 +64,34 @@ import numpy as np
 
 # The import registers the controller of the saved network.
 import keras_attention.benchmarks.dnc.networks  # noqa: F401
-from keras_attention.datasets import graphs
+from keras_attention.datasets import DataNotFoundError, graphs
 from keras_attention.visualization import plot_lookups, plot_route
 
 ROUTES = 100
 PRINTED = 3
 
 
-def main():
+def read_map():
+    """Reads the user's railway, or the London Underground; None keeps the default."""
     part = {"max_zone": arguments.max_zone, "min_lines": arguments.min_lines}
+    part = {name: value for name, value in part.items() if value is not None}
     if arguments.railway:
-        network = graphs.read_railway(*arguments.railway, **part)
-    else:
-        network = graphs.load_underground(**part)
+        return graphs.read_railway(*arguments.railway, **part)
+    return graphs.load_underground(**part)
+
+
+def main():
+    if not arguments.network.is_file():
+        sys.exit(f"There is no network {arguments.network}. See --help to train one.")
+    try:
+        model = keras.saving.load_model(arguments.network)
+        network = read_map()
+    except (DataNotFoundError, OSError, ValueError) as error:
+        sys.exit(str(error))
     print(f"{len(network.stations)} stations, {len(network.links)} edges")
     data = graphs.traversal(
         ROUTES, length=arguments.stops, network=network, seed=arguments.seed
     )
-    model = keras.saving.load_model(arguments.network)
     slots = data["inputs"].shape[1]
     if model.cell.memory_slots < slots:  # no weight depends on the number of slots
         model = model.resized(slots)

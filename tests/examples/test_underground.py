@@ -23,7 +23,7 @@ def test_a_route_is_printed_and_drawn(tmp_path):
         (tmp_path / name).write_text(text, "utf-8")
     done = run_example(
         "underground.py", "network.keras", "--railway", *texts,
-        "--min-lines", 1, "--stops", 2, folder=tmp_path,
+        "--stops", 2, folder=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     assert "5 stations, 12 edges" in done.stdout
@@ -31,3 +31,20 @@ def test_a_route_is_printed_and_drawn(tmp_path):
     assert "Long eastbound" in done.stdout or "Long westbound" in done.stdout
     for name in ("route.png", "lookups.png"):
         assert (tmp_path / "underground" / name).stat().st_size > 1000
+
+
+@pytest.mark.backends("torch", reason="the content does not depend on the backend")
+def test_a_missing_file_is_named_without_a_traceback(tmp_path):
+    done = run_example("underground.py", "nowhere.keras", folder=tmp_path)
+    assert done.returncode == 1
+    assert (
+        done.stderr.strip().splitlines()[-1].startswith("There is no network nowhere")
+    )
+    assert "Traceback" not in done.stderr
+    cell = DNCCell(keras.layers.LSTMCell(4), memory_slots=4, word_width=3)
+    DNCNetwork(cell, 90, input_dim=92).save(tmp_path / "network.keras")
+    missing = ["--railway", "stations", "lines", "connections"]
+    done = run_example("underground.py", "network.keras", *missing, folder=tmp_path)
+    assert done.returncode == 1
+    assert "stations" in done.stderr
+    assert "Traceback" not in done.stderr
