@@ -278,8 +278,8 @@ def test_the_table_of_a_test(by_place):
 
 def test_a_test_with_no_reserved_puzzles_is_refused(monkeypatch):
     monkeypatch.setattr(testing, "is_reserved", lambda puzzle, by_place: False)
+    player = testing.random_player(0, True)
     with pytest.raises(UsageError, match=r"no puzzle .* is reserved for tests"):
-        player = testing.random_player(0, True)
         testing.tested(player, [1], [1], 1, 0, True, blocks=2, depth=1)
 
 

@@ -62,7 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     seeds.add_argument("--restarts", type=int, help="the same as --seeds 0 1 2 …")
     add(
-        "--epochs", type=int, help="instead of the recipe's, linear start in proportion"
+        "--epochs",
+        type=int,
+        help="instead of the recipe's, linear start and first tasks in proportion",
     )
     add("--jobs", type=int, default=1, help="how many runs side by side")
     add("--out", type=pathlib.Path, help="runs as they end, and to go on from")
@@ -74,7 +76,10 @@ def main(args: argparse.Namespace) -> int:
     recipe = RECIPES[args.recipe]
     if args.epochs is not None:
         linear = args.epochs * recipe.linear_epochs // recipe.epochs
-        recipe = replace(recipe, epochs=args.epochs, linear_epochs=linear)
+        first = args.epochs * recipe.first_epochs // recipe.epochs
+        recipe = replace(
+            recipe, epochs=args.epochs, linear_epochs=linear, first_epochs=first
+        )
     seeds = args.seeds if args.restarts is None else range(args.restarts)
     seeds = list(dict.fromkeys(seeds))  # without duplicates
     tasks: list[int | None] = [None]
@@ -85,7 +90,7 @@ def main(args: argparse.Namespace) -> int:
     where = {"recipe": recipe.name, "size": args.size, "data": args.data}
     where["backend"] = keras.config.backend()
     jobs = missing(store, recipe, where, tasks, seeds)
-    print(f"{recipe.name}: {len(jobs)} runs of {recipe.epochs} epochs", flush=True)
+    print(f"{recipe.name}: {len(jobs)} runs of {recipe.all_epochs} epochs", flush=True)
     try:
         _do(jobs, args.jobs, store)
     except DataNotFoundError as error:
@@ -151,7 +156,7 @@ def _check(args: argparse.Namespace, tasks: list[Any], seeds: list[int]) -> None
 def _do(jobs: list[workers.Job], processes: int, store: Store) -> None:
     if not jobs:
         return
-    total = sum(job.recipe.epochs * (1 + len(job.recipe.others)) for job in jobs)
+    total = sum(job.recipe.all_epochs for job in jobs)
     bar = keras.utils.Progbar(total, unit_name="epoch")
 
     def on_epoch(count: int) -> None:

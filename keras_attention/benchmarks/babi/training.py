@@ -123,27 +123,52 @@ class Trainer:
     def _fit(self, used: np.ndarray, seed: int, progress: Any) -> dict[str, Any]:
         """Trains the network, and returns how the training went."""
         recipe = self.recipe
-        linear = recipe.linear_epochs
-        enough = _Enough(recipe)
         start = time.perf_counter()
+        linear = recipe.linear_epochs
+        if recipe.first:
+            alone = used[np.isin(self.train_tasks[used], recipe.first)]
+            self.model.optimizer.learning_rate = recipe.first_rate
+            self._epochs(
+                *(alone, seed, recipe.first_epochs),
+                *(linear, recipe.first_halve_every, progress),
+            )
+            self.model.optimizer.learning_rate = recipe.rate
+            linear = 0
+        enough = _Enough(recipe)
+        losses = self._epochs(
+            *(used, seed, recipe.epochs, linear, recipe.halve_every, progress), enough
+        )
+        return {
+            "epochs": len(losses),
+            "enough": enough.reached,
+            "train_error": self._error(used),
+            "train_loss": round(losses[-1], 4),
+            "fit_seconds": round(time.perf_counter() - start, 1),
+        }
+
+    def _epochs(
+        self,
+        used: np.ndarray,
+        seed: int,
+        epochs: int,
+        linear: int,
+        halve_every: int,
+        progress: Any,
+        *more: keras.callbacks.Callback,
+    ) -> list[float]:
+        """Trains for some epochs, and returns the loss of each."""
         history = self.model.fit(
             **self._questions_for_fit(used, seed),
-            epochs=recipe.epochs,
+            epochs=epochs,
             verbose=0,
             callbacks=[
                 *([callbacks.LinearStart(epochs=linear)] if linear else []),
-                callbacks.HalveLearningRate(recipe.halve_every, start=linear),
+                callbacks.HalveLearningRate(halve_every, start=linear),
                 keras.callbacks.LambdaCallback(on_epoch_end=progress),
-                enough,
+                *more,
             ],
         ).history
-        return {
-            "epochs": len(history["loss"]),
-            "enough": enough.reached,
-            "train_error": self._error(used),
-            "train_loss": round(history["loss"][-1], 4),
-            "fit_seconds": round(time.perf_counter() - start, 1),
-        }
+        return list(history["loss"])
 
     def _prepared(self, number: int, seed: int) -> Any:
         """Returns a network of the recipe with the initial weights of a seed."""
@@ -224,7 +249,7 @@ class _Enough(keras.callbacks.Callback):
         assert logs is not None
         # The loss is summed over a batch.
         good = logs["loss"] < self._recipe.enough * self._recipe.batch_size
-        after = epoch >= self._recipe.linear_epochs
+        after = bool(self._recipe.first) or epoch >= self._recipe.linear_epochs
         self._in_a_row = self._in_a_row + 1 if good and after else 0
         if self._in_a_row == 3:
             self.reached = self.model.stop_training = True
