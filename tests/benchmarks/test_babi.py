@@ -296,6 +296,37 @@ def test_training_ends_when_a_network_is_good_enough(monkeypatch):
     assert "enough" not in RECIPE.settings()
 
 
+@needs_training
+def test_a_joint_network_learns_its_first_tasks_alone(monkeypatch):
+    def load(task, split, size):
+        return babi.simulate(task, 60, seed=0 if split == "train" else 1)
+
+    parts = []
+
+    class Batches(training.Batches):
+        def __init__(self, trainer, used, seed):
+            super().__init__(trainer, used, seed)
+            rate = float(trainer.model.optimizer.learning_rate)
+            parts.append(({*trainer.train_tasks[used].tolist()}, rate))
+
+    monkeypatch.setattr(babi, "load", load)
+    monkeypatch.setattr(babi, "TASKS", {1: "one", 6: "six", 15: "fifteen"})
+    monkeypatch.setattr(training, "Batches", Batches)
+    first = {"first": (6, 15), "first_epochs": 2, "first_halve_every": 9}
+    recipe = replace(
+        RECIPES["paper-joint"], epochs=1, linear_epochs=1, rate=0.25, **first
+    )
+    recipe = replace(recipe, first_rate=0.5)
+    told = []
+    run = training.Trainer(recipe, None, "1k").run(0, lambda *one: told.append(one[0]))
+    assert parts == [({6, 15}, 0.5), ({1, 6, 15}, 0.25)]
+    assert told == [0, 1, 0]
+    assert len(told) == recipe.all_epochs
+    assert [*run["errors"]] == [1, 6, 15]
+    assert run["settings"]["first"] == (6, 15)
+    assert "first" not in RECIPES["paper-joint"].settings()
+
+
 @needs_data
 def test_simulated_questions_are_for_training_only():
     trainer = training.Trainer.__new__(training.Trainer)
