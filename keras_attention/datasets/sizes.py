@@ -3,10 +3,11 @@
 from numbers import Integral
 
 
-def check_size(name: str, size: int) -> None:
-    """Raises a ValueError unless a size is an integer of at least 1."""
+def check_size(name: str, size: int, least: int = 1) -> None:
+    """Raises a ValueError unless a size is an integer of at least `least`."""
     whole = isinstance(size, Integral) and not isinstance(size, bool)
-    if not whole or size < 1:
+    if not whole or size < least:
         raise ValueError(
-            f"`{name}` must be a whole number of at least 1. Received: {name}={size!r}"
+            f"`{name}` must be a whole number of at least {least}. "
+            f"Received: {name}={size!r}"
         )

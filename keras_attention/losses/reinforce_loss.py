@@ -7,6 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attention.layers.base.arguments import number
 from keras_attention.layers.base.serialization import export
 from keras_attention.ops import choices
 
@@ -90,7 +91,7 @@ class ReinforceLoss(keras.losses.Loss):
                 "`loss` must be one of Keras' categorical cross-entropies, with "
                 f"from_logits=True. Received: loss={loss!r}"
             )
-        if weight < 0:
+        if number("weight", weight) < 0:
             raise ValueError(f"`weight` must be at least 0. Received: weight={weight}")
         self.loss = loss
         self.weight = weight

@@ -136,3 +136,10 @@ def test_one_task_only():
     mixed = babi.simulate(1, 5) + babi.simulate(2, 5)
     with pytest.raises(ValueError, match=r"of one task. Received: tasks=\[1, 2\]"):
         babi.joint_exchanges(mixed)
+
+
+@pytest.mark.parametrize("examples", ["my.txt", 1, None, [], ["a", "b"]])
+def test_what_is_no_list_of_examples(examples):
+    message = r"`examples` must be a list of `babi\.Example`, .*Received: examples="
+    with pytest.raises(ValueError, match=message):
+        babi.find_exchanges(examples)

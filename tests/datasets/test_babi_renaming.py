@@ -16,6 +16,7 @@ PEOPLE = ("daniel", "john", "mary", "sandra")
 PLACES = ("bathroom", "bedroom", "garden", "hallway", "kitchen", "office")
 GROUP = ("apple", "football", "milk")
 MOVES = ("journeyed", "moved", "travelled")
+FOUND = babi.Exchanges((), (("john", "mary"),), ((("john", "mary"),),))
 
 
 def test_groups_of_task_1():
@@ -163,6 +164,33 @@ def test_words_outside_the_vocabulary_are_named():
     rename = babi.Renamer({17: (group,)}, vocabulary)
     story, _, _ = rename(np.full(20, 17), *vectors.inputs.values(), vectors.answers)
     assert (story != vectors.inputs["story"]).any()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"groups": FOUND},
+            r"`groups` must be .* pass \{task: found\.groups\} and joint=",
+        ),
+        ({"groups": {1: FOUND}}, r"`groups` must be .*Received: groups=\{1: Exchanges"),
+        ({"groups": {99: FOUND.groups}}, r"`groups` must be .*Received: groups=\{99: "),
+        ({"groups": {1: ("john", "mary")}}, r"`groups` must be .*'john'"),
+        (
+            {"groups": {}, "joint": FOUND.joint},
+            r"`joint` must be .* from tasks 1 to 20",
+        ),
+        ({"groups": {}, "joint": {0: FOUND.joint}}, r"`joint` must be .*joint=\{0: "),
+        (
+            {"groups": {}, "joint": {1: FOUND}},
+            r"`joint` must be .*joint=\{1: Exchanges",
+        ),
+    ],
+)
+def test_what_is_no_dict_by_task(arguments, message):
+    vocabulary = babi.Vocabulary(["john", "mary"])
+    with pytest.raises(ValueError, match=message):
+        babi.Renamer(vocabulary=vocabulary, **arguments)
 
 
 def test_words_of_lists_need_no_index_of_their_own():

@@ -300,7 +300,12 @@ def test_play():
         ),
         (
             lambda: blocks.draw_puzzles(1, blocks=3, constraints=6),
-            r"`constraints` and `depth` must be such as boards .* constraints=\(6, 6\)",
+            r"^No goal of 6 new facts was found within 1 to 2 moves: raise `depth` or "
+            r"`blocks`, or lower `constraints`\. .* constraints=\(6, 6\)",
+        ),
+        (
+            lambda: blocks.draw_puzzles(1, blocks=1, constraints=1, depth=1),
+            "^No goal of 1 new fact was found within 1 move: raise",
         ),
         (lambda: blocks.vectorize([]), r"`puzzles` must hold at least one"),
         (
@@ -317,7 +322,7 @@ def test_play():
         ),
         (
             lambda: blocks.play(len, blocks.draw_puzzles(1), extra=-1),
-            r"`extra` must not be negative\. Received: extra=-1",
+            r"`extra` must be a whole number of at least 0\. Received: extra=-1",
         ),
     ],
 )

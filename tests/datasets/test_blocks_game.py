@@ -93,8 +93,11 @@ def test_wrong_actions_change_nothing(actions):
 def test_wrong_games():
     with pytest.raises(ValueError, match="`puzzles` must hold at least one"):
         blocks.Game([])
-    with pytest.raises(ValueError, match="`extra` must not be negative"):
-        blocks.Game(blocks.draw_puzzles(1), extra=-1)
+    for extra in (-1, "6"):
+        with pytest.raises(ValueError, match="`extra` must be a whole number of at"):
+            blocks.Game(blocks.draw_puzzles(1), extra=extra)
+    with pytest.raises(ValueError, match=r"`rewards` must be .* Received: rewards={"):
+        blocks.Game(blocks.draw_puzzles(1), rewards={"met": 2})
 
 
 def test_another_goal_of_the_same_puzzle():
@@ -152,10 +155,10 @@ class TestEnvironment:
         assert info["fewest"] == len(moves) - 1
         told = blocks.vectorize([env.puzzle])["inputs"][0]
         np.testing.assert_array_equal(seen[:-1], told)
-        message = r"`step` must follow `reset`, .*Received: a step after the end"
+        message = "Call `reset` before `step`: .* Received: a step after the end"
         with pytest.raises(RuntimeError, match=message):
             env.step(0)
-        message = r"`step` must follow `reset`, .* a step before the first reset"
+        message = "Call `reset` before `step`: .* a step before the first reset"
         with pytest.raises(RuntimeError, match=message):
             module.MiniSHRDLU().step(0)
 
@@ -180,5 +183,18 @@ class TestEnvironment:
             module.MiniSHRDLU(render_mode="human")
         with pytest.raises(ValueError, match="`blocks` must be at most 6"):
             module.MiniSHRDLU(blocks=7)
-        with pytest.raises(ValueError, match="`extra` must not be negative"):
+        with pytest.raises(ValueError, match="`extra` must be a whole number of at"):
             module.MiniSHRDLU(extra=-1)
+        with pytest.raises(ValueError, match=r"`rewards` must be `blocks.Rewards`"):
+            module.MiniSHRDLU(rewards={"met": 2})
+        env = module.MiniSHRDLU()
+        with pytest.raises(ValueError, match=r"'puzzle' must be .*Received: puzzle=3"):
+            env.reset(options={"puzzle": 3})
+        with pytest.raises(ValueError, match=r"`options` must have no other .*puzzel"):
+            env.reset(options={"puzzel": blocks.draw_puzzles(1)[0]})
+        env.reset(seed=1)
+        for action in (7, -1, 0.5, "3", None, [0]):  # while constraints are stated
+            message = "`action` must be a number from 0 to 6. Received: action="
+            with pytest.raises(ValueError, match=message):
+                env.step(action)
+        assert not env.step(np.int64(6))[-1]["met"]

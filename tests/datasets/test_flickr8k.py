@@ -78,7 +78,8 @@ def test_the_table_of_kaggle(tmp_path):
     path = write(tmp_path / "captions.txt", b"\xef\xbb\xbfimage,caption\r", *rows, "")
     assert flickr8k.read_captions(path) == PLAIN
     assert flickr8k.load(tmp_path).captions == tuple(PLAIN.values())
-    with pytest.raises(DataNotFoundError, match=r"Flickr_8k\.trainImages\.txt"):
+    message = r"Flickr_8k\.trainImages\.txt: captions.txt has no splits; use split=None"
+    with pytest.raises(DataNotFoundError, match=message):
         flickr8k.load(tmp_path, "train")
 
 
@@ -90,6 +91,10 @@ def test_the_table_of_kaggle(tmp_path):
         (["a.jpg#0\t "], r"line 1 must be name#number"),
         (["#0\tA"], r"line 1 must be name#number"),
         (["a.jpg#1\tA", "a.jpg#1\tB"], "line 2 has a caption that was there before"),
+        (
+            ["image,text", "a.jpg,A"],
+            r"line 1 must be the header image,caption of .*image,text",
+        ),
         (["image,caption", "a.jpg,A", "a.jpg"], "line 3 must be an image and a cap"),
         (["image,caption", 'a.jpg,"A dog'], "line 2 must be an image and a caption"),
         (["image,caption", "a.jpg,A dog, a cat"], "line 2 must be an image and a"),
@@ -196,6 +201,15 @@ def test_no_captions_are_refused(tmp_path):
             flickr8k.pair({}, images)
 
 
+@pytest.mark.parametrize("images", [["a.jpg"], True, np.zeros((1, 4, 5))])
+def test_images_without_names_are_refused(images):
+    message = (
+        r"`images` must be a folder, .* pass dict\(zip\(names, array\)\)\. Received"
+    )
+    with pytest.raises(ValueError, match=message):
+        flickr8k.pair({"a.jpg": ["one"]}, images)
+
+
 def test_arrays_that_do_not_fit_are_refused(tmp_path):
     captions = {"a": ["one"]}
     for names in (["a", "a"], ["a"]):
@@ -221,3 +235,5 @@ def test_vectors_of_captions():
     assert target.shape == labels.shape == (2, 3)
     with pytest.raises(ValueError, match=r"`length` must be greater than .*length=2"):
         flickr8k.vectorize(data, words, length=2)
+    with pytest.raises(ValueError, match=r"`vocabulary` must have .*vocabulary=100"):
+        flickr8k.vectorize(data, 100)

@@ -6,7 +6,7 @@ from collections import Counter, deque
 import numpy as np
 import pytest
 
-from keras_attention.datasets import graphs
+from keras_attention.datasets import DataNotFoundError, graphs
 
 N = 60
 
@@ -380,6 +380,11 @@ def test_files_that_are_no_network(tmp_path, text, message):
     path.write_text(text, "utf-8")
     with pytest.raises(ValueError, match=message):
         graphs.read_network(path)
+
+
+def test_a_missing_network(tmp_path):
+    with pytest.raises(DataNotFoundError, match=r"There is no file .*map\.csv"):
+        graphs.read_network(tmp_path / "map.csv")
 
 
 def test_lessons():

@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from keras_attention.datasets import graphs
+from keras_attention.datasets import DataNotFoundError, graphs
 
 needs_data = pytest.mark.skipif(
     not os.environ.get("KERAS_ATTENTION_DATA"),
@@ -104,6 +104,11 @@ def test_labels_are_told_by_name(tmp_path):
 def test_files_that_are_no_map(tmp_path, given, message):
     with pytest.raises(ValueError, match=message):
         read(tmp_path, **given)
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(DataNotFoundError, match=r"There is no file .*nowhere\.csv"):
+        graphs.read_railway(*[tmp_path / "nowhere.csv"] * 3)
 
 
 @needs_data

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -42,8 +43,15 @@ def find_exchanges(examples: Sequence[Example], seed: int = 0) -> Exchanges:
         seed: Seed for the random exchanges of the test.
 
     Raises:
-        ValueError: The examples come from several tasks.
+        ValueError: `examples` is not a list of examples or is empty, or the examples
+            come from several tasks.
     """
+    is_list = isinstance(examples, Sequence) and len(examples) > 0
+    if not (is_list and all(isinstance(one, Example) for one in examples)):
+        raise ValueError(
+            "`examples` must be a list of `babi.Example`, as from `babi.load` or "
+            f"`babi.parse`. Received: examples={reprlib.repr(examples)}"
+        )
     phrases = _closed(examples, find_phrases(examples), seed)
     while True:
         joined = join_phrases(examples, phrases)

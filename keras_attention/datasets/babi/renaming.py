@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Sequence
+import reprlib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 
@@ -81,8 +84,8 @@ class Renamer:
         joint: Maps each task to its joint exchanges; see `joint_exchanges`.
 
     Raises:
-        ValueError: A word of `groups` or `joint` is neither in the vocabulary nor part
-            of a list in it, such as "apple,milk".
+        ValueError: `groups` or `joint` is no such dict, or one of their words is
+            neither in the vocabulary nor part of a list in it, such as "apple,milk".
 
     Example:
         ```python
@@ -103,6 +106,18 @@ class Renamer:
         joint: dict[int, tuple[Exchange, ...]] | None = None,
     ) -> None:
         joint = joint or {}
+        if not _is_by_task(groups, _is_group):
+            raise ValueError(
+                "`groups` must be a dict from tasks 1 to 20 to groups of words; for "
+                "the result `found` of `find_exchanges`, pass {task: found.groups} and "
+                f"joint={{task: found.joint}}. Received: groups={reprlib.repr(groups)}"
+            )
+        if not _is_by_task(joint, _is_exchange):
+            raise ValueError(
+                "`joint` must be a dict from tasks 1 to 20 to exchanges, which are "
+                "tuples of pairs of words, such as {task: find_exchanges(…).joint}. "
+                f"Received: joint={reprlib.repr(joint)}"
+            )
         known = {part for word in vocabulary.words for part in word.split(",")}
         for task, alike in groups.items():
             _check_known("groups", task, itertools.chain(*alike), known)
@@ -183,6 +198,27 @@ class Renamer:
         """Returns a random half of the exchanges, twice, in random order."""
         twice = [joint[n] for n in self._generator.permutation(len(joint))] * 2
         return [one for one in twice if self._generator.random() < 0.5]
+
+
+def _is_by_task(given: Any, is_entry: Callable[[Any], bool]) -> bool:
+    """Returns whether `given` maps tasks to collections of such entries."""
+    return isinstance(given, Mapping) and all(
+        isinstance(task, Integral)
+        and task in TASKS
+        and isinstance(entries, Collection)
+        and all(map(is_entry, entries))
+        for task, entries in given.items()
+    )
+
+
+def _is_group(entry: Any) -> bool:
+    is_sequence = isinstance(entry, Sequence) and not isinstance(entry, str)
+    return is_sequence and all(isinstance(word, str) for word in entry)
+
+
+def _is_exchange(entry: Any) -> bool:
+    is_sequence = isinstance(entry, Sequence) and not isinstance(entry, str)
+    return is_sequence and all(_is_group(pair) and len(pair) == 2 for pair in entry)
 
 
 def _check_known(name: str, task: int, words: Iterable[str], known: set[str]) -> None:

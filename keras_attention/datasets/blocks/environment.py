@@ -59,7 +59,8 @@ class MiniSHRDLU(gymnasium.Env):
     Args:
         goals: Number of goals, or a (minimum, maximum) range.
         blocks: Number of blocks; at most 6.
-        constraints: Number of constraints per goal.
+        constraints: Number of constraints per goal; limited by `depth`, see
+            `draw_puzzles`.
         depth: Distance in moves from the board to the board that a goal describes.
         split: `"train"`, `"test"` or `"all"`, see `draw_puzzles`.
         extra: Number of moves allowed beyond the minimum.
@@ -76,7 +77,8 @@ class MiniSHRDLU(gymnasium.Env):
     `"fewest"`, the minimum number of moves of the puzzle.
 
     Raises:
-        ValueError: as `draw_puzzles`; a negative `extra`; or an unknown `render_mode`.
+        ValueError: as `draw_puzzles` and `Game`; or an unknown `render_mode`. `reset`
+            raises it for other options, and `step` for other actions.
         RuntimeError: a step before the first reset, or after the end of an episode.
 
     Example:
@@ -135,7 +137,18 @@ class MiniSHRDLU(gymnasium.Env):
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """Starts a puzzle: a new one, or the option `"puzzle"`."""
         super().reset(seed=seed)
-        puzzle = (options or {}).get("puzzle")
+        options = options or {}
+        if unknown := [*options.keys() - {"puzzle"}]:
+            raise ValueError(
+                "`options` must have no other entry than 'puzzle'. "
+                f"Received: options with {unknown}"
+            )
+        puzzle = options.get("puzzle")
+        if not isinstance(puzzle, Puzzle | None):
+            raise ValueError(
+                "The option 'puzzle' must be a `blocks.Puzzle`. "
+                f"Received: puzzle={puzzle!r}"
+            )
         if puzzle is None:
             puzzle = draw_puzzles(1, **self.kind, seed=self.np_random)[0]
         self.puzzle, self._told = puzzle, 0
@@ -149,8 +162,12 @@ class MiniSHRDLU(gymnasium.Env):
         if self._game is None or self._game.ended[0]:
             when = "before the first reset" if self._game is None else "after the end"
             raise RuntimeError(
-                "`step` must follow `reset`, at first and after the end of an episode. "
-                f"Received: a step {when}"
+                "Call `reset` before `step`: at first, and after each end of an "
+                f"episode. Received: a step {when}"
+            )
+        if np.ndim(action) or action not in range(ACTIONS):
+            raise ValueError(
+                f"`action` must be a number from 0 to {PASS}. Received: {action=}"
             )
         reward, acting = 0.0, self._acting()
         if acting:

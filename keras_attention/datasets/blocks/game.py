@@ -27,6 +27,7 @@ from keras_attention.datasets.blocks.vectors import (
     SQUARES,
     show,
 )
+from keras_attention.datasets.sizes import check_size
 
 
 class Rewards(NamedTuple):
@@ -79,7 +80,8 @@ class Game:
         ended: (N,) bool.
 
     Raises:
-        ValueError: no puzzles, or a negative `extra`.
+        ValueError: no puzzles; an `extra` that is negative or not a whole number; or
+            `rewards` that are not `Rewards`.
 
     Example:
         ```python
@@ -100,8 +102,11 @@ class Game:
     ) -> None:
         if not puzzles:
             raise ValueError("`puzzles` must hold at least one. Received: puzzles=[]")
-        if extra < 0:
-            raise ValueError(f"`extra` must not be negative. Received: {extra=}")
+        check_size("extra", extra, least=0)
+        if not isinstance(rewards, Rewards | None):
+            raise ValueError(
+                f"`rewards` must be `blocks.Rewards`, or None. Received: {rewards=}"
+            )
         tables = _tables()
         self.rewards = Rewards() if rewards is None else rewards
         self.boards = np.array([tables.place[puzzle.board] for puzzle in puzzles])

@@ -64,7 +64,9 @@ def draw_puzzles(
         count: Number of puzzles.
         goals: Number of goals, or a (minimum, maximum) range; at most 26.
         blocks: Number of blocks; at most 6.
-        constraints: Number of constraints per goal.
+        constraints: Number of constraints per goal; at most the number of new facts
+            of a board, which `depth` limits: with the default `blocks` and `depth`, a
+            board has at most three. Larger numbers of a range are then never drawn.
         depth: Distance in moves from the board to the board that a goal describes.
         split: `"train"`, `"test"` or `"all"`. The first two are disjoint. The split
             depends on the board and the constraints of the requested goal, not on their
@@ -272,6 +274,7 @@ def _draw(
         low, high = spans[name]
         return int(random.integers(low, high + 1))
 
+    is_found = False  # for another split
     for _ in range(_TRIES):
         count = pick("blocks")
         boards = all_boards(count)
@@ -281,6 +284,7 @@ def _draw(
         if asked is None:
             continue
         if split != "all" and _is_of_the_test(board, asked) != (split == "test"):
+            is_found = True
             continue
         goals = [asked]
         wanted = pick("goals")
@@ -292,10 +296,20 @@ def _draw(
                 goals.append(goal)
         if len(goals) == wanted:
             return _puzzle(boards, board, goals, random)
+    facts = _counted(spans["constraints"], "new fact")
+    missing = f"puzzle of the split {split!r}" if is_found else f"goal of {facts}"
     raise ValueError(
-        "`constraints` and `depth` must be such as boards of so many `blocks` have. "
+        f"No {missing} was found within {_counted(spans['depth'], 'move')}: raise "
+        "`depth` or `blocks`, or lower `constraints`. "
         f"Received: {', '.join(f'{k}={v}' for k, v in spans.items())}, {split=}"
     )
+
+
+def _counted(pair: tuple[int, int], noun: str) -> str:
+    """Returns a range as text, such as "1 to 2 moves"."""
+    least, most = pair
+    number = f"{most}" if least == most else f"{least} to {most}"
+    return f"{number} {noun if most == 1 else noun + 's'}"
 
 
 def _goal(

@@ -25,6 +25,7 @@ from keras_attention.datasets.blocks.puzzles import (
     is_reached,
 )
 from keras_attention.datasets.ragged import steps_for
+from keras_attention.datasets.sizes import check_size
 
 ACTIONS = len(MOVES) + 1
 FIRST = len(LETTERS)  # the channels: letter, block, relation, block, go, squares
@@ -177,7 +178,8 @@ def play(
         `Played`.
 
     Raises:
-        ValueError: a negative `extra`; no puzzles, or too few `steps`.
+        ValueError: an `extra` that is negative or not a whole number; no puzzles, or
+            too few `steps`.
 
     Example:
         ```python
@@ -185,8 +187,7 @@ def play(
         played.verdict.solved.mean()
         ```
     """
-    if extra < 0:
-        raise ValueError(f"`extra` must not be negative. Received: {extra=}")
+    check_size("extra", extra, least=0)
     if not puzzles:
         raise ValueError("`puzzles` must hold at least one. Received: puzzles=[]")
     begin = np.array([told(puzzle) for puzzle in puzzles])

@@ -37,7 +37,7 @@ def load(
         `Captioned`, in the order of the split or of the captions.
 
     Raises:
-        ValueError: Unknown `split`.
+        ValueError: Unknown `split`, or `images` is neither a path nor a mapping.
         DataNotFoundError: A file is missing, or, unless `allow_missing` is set, an
             image is missing; the message lists them.
         DamagedDataError: A line is malformed, or an image of the split has no captions.
@@ -69,6 +69,10 @@ def load(
     found = read_captions(path)
     if split is not None:
         listed = folder / f"Flickr_8k.{split}Images.txt"
+        if path.name == _TABLE and not listed.is_file():
+            raise files.DataNotFoundError(
+                f"There is no file {listed}: {_TABLE} has no splits; use split=None."
+            )
         names = read_split(listed)
         _check_known(names, found, listed, path)
         found = {name: found[name] for name in names}
@@ -103,6 +107,8 @@ def read_captions(path: str | os.PathLike[str]) -> dict[str, tuple[str, ...]]:
         parts = read(line)
         if parts is None:
             rule = "an image and a caption" if is_table else "name#number<TAB>caption"
+            if place == 1 and "\t" not in line:
+                rule = f"the header {_HEADER} of a CSV file, or {rule}"
             raise _malformed(path, place, f"must be {rule}", line)
         name, number, caption = parts
         if number and (name, number) in numbers:

@@ -1,6 +1,7 @@
 """Pairs captions with images or with their features."""
 
 import os
+import reprlib
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -53,7 +54,7 @@ def pair(
         `Captioned`, with the left out names in `missing`.
 
     Raises:
-        ValueError: There are no captions.
+        ValueError: There are no captions, or `images` is neither a path nor a mapping.
         DataNotFoundError: There is no such folder or file, or images are missing.
         DamagedDataError: The arrays of an NPZ file do not fit each other.
 
@@ -84,6 +85,12 @@ def pair(
         with np.load(images, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in _wanted(captions, archive)}
             return _pair(captions, _table(arrays, images), str(images), allow_missing)
+    if not hasattr(images, "keys"):
+        raise ValueError(
+            "`images` must be a folder, an NPZ file or a mapping from names; for an "
+            "array, pass dict(zip(names, array)). "
+            f"Received: images={reprlib.repr(images)}"
+        )
     return _pair(captions, images, "`images`", allow_missing)
 
 

@@ -39,7 +39,8 @@ def vectorize(
         `Vectors`.
 
     Raises:
-        ValueError: No caption has fewer than `length` tokens.
+        ValueError: No caption has fewer than `length` tokens, or `vocabulary` has no
+            method `encode`.
 
     Example:
         ```python
@@ -49,6 +50,12 @@ def vectorize(
         batch = {"features": train.images[rows[:64]], "target": target[:64]}
         ```
     """
+    if not callable(getattr(vocabulary, "encode", None)):
+        raise ValueError(
+            "`vocabulary` must have a method `encode(text)`, as "
+            "`datasets.vocabulary.Vocabulary` has. "
+            f"Received: vocabulary={vocabulary!r}"
+        )
     start = getattr(vocabulary, "start_token_id", START)
     end = getattr(vocabulary, "end_token_id", END)
     rows, written = [], []

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_attention.datasets.files import decode_text
+from keras_attention.datasets.files import decode_text, read_decompressed
 from keras_attention.datasets.ragged import Range, Seed, at_least_one, span
 
 Named = tuple[str, str, str]  # a station, a line and a station
@@ -204,6 +204,7 @@ def read_network(path: str | os.PathLike[str], both_ways: bool = False) -> Netwo
         A `Network`.
 
     Raises:
+        DataNotFoundError: there is no such file.
         ValueError: the first row differs, a row does not have three names (the message
             gives the line number), there are no connections, or there are more stations
             or lines than the 1,000 labels.
@@ -215,7 +216,7 @@ def read_network(path: str | os.PathLike[str], both_ways: bool = False) -> Netwo
         ```
     """
     path = Path(path)
-    text = decode_text(path.read_bytes(), path)
+    text = decode_text(read_decompressed(path), path)
     try:
         rows = list(csv.reader(io.StringIO(text, newline="")))
     except csv.Error as error:

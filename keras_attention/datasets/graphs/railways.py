@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from keras_attention.datasets import files
-from keras_attention.datasets.files import decode_text
+from keras_attention.datasets.files import decode_text, read_decompressed
 from keras_attention.datasets.graphs.maps import LABELS, Network
 from keras_attention.datasets.ragged import at_least_one
 
@@ -99,6 +99,7 @@ def read_railway(
         A `Network` with positions and colors.
 
     Raises:
+        DataNotFoundError: one of the files is missing.
         ValueError: a missing column, an invalid number, an unknown or repeated station
             or line (the message gives the line number), no connection between the
             selected stations, or more stations or lines than the 1,000 labels.
@@ -211,7 +212,7 @@ def _direction(
 
 def _rows(path: str | os.PathLike[str], columns: tuple[str, ...]) -> _Rows:
     """Returns the given columns of each line of a file."""
-    text = decode_text(Path(path).read_bytes(), path)
+    text = decode_text(read_decompressed(Path(path)), path)
     try:
         reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
         missing = [name for name in columns if name not in (reader.fieldnames or ())]

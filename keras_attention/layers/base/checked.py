@@ -118,6 +118,8 @@ def given_to(layer: Any, args: tuple, kwargs: Given) -> Given:
         if isinstance(inputs, Mapping):
             return dict(inputs)
         names = [x.name for x in getattr(layer, "inputs", None) or ()]
+        if len(names) > 1 and hasattr(inputs, "shape"):  # Keras names the inputs
+            return {}
         flat = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
         return dict(zip(names or ["inputs"], flat))
     found = inspect.signature(layer.call).parameters.values()

@@ -6,7 +6,7 @@ Shapes: B batch, T positions, S positions of a memory, D model width.
 from __future__ import annotations
 
 from collections.abc import Callable
-from inspect import signature
+from inspect import Parameter, signature
 from typing import Any, ClassVar, NamedTuple
 
 import keras
@@ -82,8 +82,8 @@ class DepthRecurrence(Configured, keras.layers.Layer):
         ValueError: for sizes below 1; a block that is not a layer, or that does not
             preserve the shape of its inputs; an unknown `halting` or `position`;
             learned positions without `max_length`, or a `max_length` without learned
-            positions; inputs that are not of rank 3; `positions` with `position=None`;
-            or known positions outside the table.
+            positions; inputs that are not of rank 3; no memory for a block that needs
+            it; `positions` with `position=None`; or known positions outside the table.
 
     Example:
 
@@ -141,6 +141,8 @@ class DepthRecurrence(Configured, keras.layers.Layer):
         self.max_length = max_length
         accepted = signature(block.call).parameters
         self._mask_name = next((n for n in MASK_NAMES if n in accepted), None)
+        memory = accepted.get("memory")
+        self._needs_memory = memory is not None and memory.default is Parameter.empty
 
     def build(self, inputs_shape: Any, memory_shape: Any = None) -> None:
         shape = tuple(inputs_shape)
@@ -149,6 +151,7 @@ class DepthRecurrence(Configured, keras.layers.Layer):
                 "`inputs` must have rank 3, (batch, length, width). "
                 f"Received: inputs.shape={shape}"
             )
+        self._check_memory(memory_shape)
         more = {}
         if memory_shape is not None:
             more["memory"] = keras.KerasTensor(memory_shape, self.compute_dtype)
@@ -214,9 +217,15 @@ class DepthRecurrence(Configured, keras.layers.Layer):
             RuntimeError: if this layer is not built, or the inputs are symbolic.
             ValueError: as in a call.
         """
-        check_usable(self, "run", inputs)
-        if positions is not None:
-            self.check_given({"positions": positions})
+        check_usable(self, "run", None)
+        if isinstance(inputs, keras.KerasTensor):
+            raise RuntimeError(
+                "`inputs` of `run` must not be symbolic, or the weights of layer "
+                f"{self.name!r} would be left out of the model: call the layer. "
+                f"Received: inputs={inputs}"
+            )
+        given = {"positions": positions, "memory": more.get("memory")}
+        self.check_given({name: x for name, x in given.items() if x is not None})
         mask = kernels.carried_mask(inputs) if mask is None else mask
         return self._run(inputs, mask, positions, **more)[0]
 
@@ -226,6 +235,14 @@ class DepthRecurrence(Configured, keras.layers.Layer):
             raise ValueError(
                 "`positions` must be None with position=None, which does not use them. "
                 f"Received: positions={given['positions']!r}"
+            )
+        self._check_memory(given.get("memory"))
+
+    def _check_memory(self, memory: Any) -> None:
+        if self._needs_memory and memory is None:
+            raise ValueError(
+                f"`memory` must be given for block={self.block!r}. "
+                "Received: memory=None"
             )
 
     def _run(

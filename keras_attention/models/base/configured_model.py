@@ -105,12 +105,15 @@ class ConfiguredModel(Checked, keras.Model):
     def _replaying(self) -> Any:
         """Returns a context in which a step on torch replays recorded calls."""
         # A step of a subclass may need second derivatives, which no recording has.
-        overridden = any(
+        is_plain = self.run_eagerly or self._overrides_training()
+        return nullcontext() if is_plain else kernels.replaying(self)
+
+    def _overrides_training(self) -> bool:
+        """Returns whether a subclass overrides the training step or the loss."""
+        return any(
             getattr(type(self), name) is not getattr(ConfiguredModel, name)
             for name in ("train_step", "compute_loss")
         )
-        is_plain = self.run_eagerly or overridden
-        return nullcontext() if is_plain else kernels.replaying(self)
 
     def fit(self, *args: Any, **kwargs: Any) -> Any:
         self._check_data("fit", args, kwargs)

@@ -115,9 +115,9 @@ class ImageCaptioner(ExportsTargets, ConfiguredModel):
             an encoder that is no layer or does not return features; no filters, or
             filters for another encoder than "cnn"; an unknown cell, attention or order;
             a `doubly_stochastic` below 0, or above 0 with REINFORCE; or a dropout
-            outside [0, 1). `fit` raises it for another loss than `ReinforceLoss` with
-            REINFORCE. Calls raise it for ids in NumPy arrays that are below 0 or not
-            below the number of ids.
+            outside [0, 1). `fit` raises it for another loss than `ReinforceLoss`, or
+            none, with REINFORCE. Calls raise it for ids in NumPy arrays that are below
+            0 or not below the number of ids.
 
     Example:
 
@@ -233,8 +233,10 @@ class ImageCaptioner(ExportsTargets, ConfiguredModel):
 
     def _check_data(self, method: str, args: tuple, kwargs: dict[str, Any]) -> None:
         trains = method in ("fit", "train_on_batch") and self._parts.carry is not None
-        for one in keras.tree.flatten(getattr(self, "loss", None)) if trains else ():
-            if one is not None and not getattr(one, "reads_choices", False):
+        for one in keras.tree.flatten(self.loss) if trains and self.compiled else ():
+            # A subclass may compute a loss of its own, and compile with loss=None.
+            is_own = one is None and self._overrides_training()
+            if not (is_own or getattr(one, "reads_choices", False)):
                 raise ValueError(
                     "`loss` of `compile` must be a `keras_attention.losses."
                     "ReinforceLoss`, or a loss with the attribute `reads_choices=True`"

@@ -82,6 +82,11 @@ def check_image_shape(image_shape: Any, encoder: Any) -> tuple[int | None, ...]:
         raise ValueError(f"`image_shape` must be a tuple of sizes. {received}")
     _check_inputs(encoder, sizes)
     open_axes = len(sizes) if is_layer else int(encoder is None and len(sizes) == 2)
+    if None in sizes[open_axes:]:
+        rule = 'must not have None with encoder="cnn"'
+        if encoder is None:
+            rule = "may have None only as the number of locations of (locations, width)"
+        raise ValueError(f"`image_shape` {rule}. {received}")
     return tuple(
         size if size is None and n < open_axes else positive("image_shape", size)
         for n, size in enumerate(sizes)

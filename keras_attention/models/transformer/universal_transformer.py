@@ -192,6 +192,11 @@ class UniversalTransformer(ConfiguredModel):
         Raises:
             ValueError: for inputs that do not fit, or a `batch_size` below 1.
         """
+        if not isinstance(inputs, dict):
+            raise ValueError(
+                "`inputs` must be a dict with the entries 'story' and 'question'. "
+                f"Received: inputs of the type {type(inputs).__name__}"
+            )
         self._check_data("ponder_times", (inputs,), {})
         given = {x.name: named_input(x.name, inputs) for x in self.inputs}
         before = keras.Model(self.inputs, self._before_depth)

@@ -478,3 +478,5 @@ def test_bad_arguments_are_named():
         ReinforceLoss(keras.losses.SparseCategoricalCrossentropy())
     with pytest.raises(ValueError, match="`weight` must be at least 0"):
         ReinforceLoss(weight=-1.0)
+    with pytest.raises(ValueError, match=r"`weight` must be a number.*weight='sum'"):
+        ReinforceLoss(weight="sum")

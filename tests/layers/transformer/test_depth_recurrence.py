@@ -151,9 +151,25 @@ def test_methods_need_a_layer_that_is_built():
     with pytest.raises(RuntimeError, match="`probability` needs a layer that is built"):
         layer.halting.probability(x)
     layer(x)  # still works
-    for method in (layer.run, layer.halting.probability):
-        with pytest.raises(RuntimeError, match="on symbolic tensors"):
-            method(keras.Input((T, D)))
+    with pytest.raises(RuntimeError, match="`inputs` of `run` must not be symbolic"):
+        layer.run(keras.Input((T, D)))
+    with pytest.raises(RuntimeError, match="on symbolic tensors"):
+        layer.halting.probability(keras.Input((T, D)))
+
+
+def test_a_decoder_block_needs_a_memory():
+    x = normal(B, T, D).astype("float32")
+    layer = layers.DepthRecurrence(layers.TransformerDecoderBlock(2, 7), 2)
+    message = "^`memory` must be given for block=<.*Received: memory=None"
+    for one in (x, keras.Input((T, D))):
+        with pytest.raises(ValueError, match=message):
+            layer(one)
+    with pytest.raises(ValueError, match=message):
+        layer.build((B, T, D))
+    layer(x, memory=x)
+    for method in (layer, layer.run):
+        with pytest.raises(ValueError, match=message):
+            method(x)
 
 
 def test_steps_share_the_weights():

@@ -266,6 +266,9 @@ def test_reinforce_needs_its_loss():
     model = make("reinforce")
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)
     given = {"features": features(), "target": targets()}
+    model.compile("sgd", loss=None)
+    with pytest.raises(ValueError, match=r"it would never learn\. Received: loss=None"):
+        model.fit(given, targets(2), verbose=0)
     model.compile("sgd", loss)
     with pytest.raises(ValueError, match=r"`loss` of `compile` must be a .*Reinforce"):
         model.fit(given, targets(2), verbose=0)
@@ -340,8 +343,14 @@ ERRORS = [
     ({"encoder": "vgg"}, '`encoder` must be "cnn", a Keras layer.*Received: .*vgg'),
     ({"encoder": keras.layers.Conv2D}, "`encoder` must be .*Received: encoder=<class"),
     ({"image_shape": (5,)}, r"that of features: \(locations, width\).*\(5,\)"),
-    ({"image_shape": (5, None)}, "`image_shape` must be a whole number.*=None"),
-    ({"image_shape": (None, 3, 4)}, "`image_shape` must be a whole number.*=None"),
+    (
+        {"image_shape": (5, None)},
+        r"`image_shape` may have None only as the number of .*image_shape=\(5, None\)",
+    ),
+    (
+        {"image_shape": (None, 3, 4)},
+        r"`image_shape` may have None only .*image_shape=\(None, 3, 4\)",
+    ),
     ({"filters": (3, 5)}, r'`filters` is for encoder="cnn".*\(3, 5\), encoder=None'),
     (
         {"attention": "reinforce", "doubly_stochastic": 0.5},

@@ -294,6 +294,10 @@ def test_generate_errors(arguments, message):
     [
         ({"image_shape": (9, 14)}, r"rows, columns and channels.*\(9, 14\)"),
         ({"image_shape": (9, 14, 0)}, "`image_shape` must be at least 1"),
+        (
+            {"image_shape": (None, 14, 3)},
+            r'must not have None with encoder="cnn".*\(None, 14, 3\)',
+        ),
         ({"image_shape": 9}, "`image_shape` must be rows.*image_shape=9"),
         ({"filters": ()}, "`filters` must hold at least one number"),
         ({"filters": (3, 0)}, "`filters` must be at least 1"),

@@ -95,6 +95,15 @@ def test_ponder_times_count_the_steps():
         model.ponder_times({"story": inputs["story"]})
     with pytest.raises(ValueError, match="`story` must"):
         model.ponder_times({**inputs, "story": inputs["story"] + WORDS})
+    message = "`inputs` must be a dict with the entries .* Received: .* type ndarray"
+    with pytest.raises(ValueError, match=message):
+        model.ponder_times(inputs["story"])
+
+
+def test_an_array_is_refused_for_the_dict():
+    for call in (made(), made().predict):
+        with pytest.raises(ValueError, match=r"\['question', 'story'\]"):
+            call(questions()["story"])
 
 
 def test_maps_of_each_step_are_recorded():
