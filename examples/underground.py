@@ -84,7 +84,7 @@ def main():
     if not arguments.network.is_file():
         sys.exit(f"There is no network {arguments.network}. See --help to train one.")
     try:
-        model = keras.saving.load_model(arguments.network)
+        model = keras.saving.load_model(arguments.network, compile=False)
         network = read_map()
     except (DataNotFoundError, OSError, ValueError) as error:
         sys.exit(str(error))
