@@ -356,13 +356,12 @@ def test_an_agent_learns_by_reinforcement_alone():
     trainer = training.Trainer(
         agent.agent("lstm", network, 0, 8), [[kind]], settings, 0, 1e9
     )
-    test = {**kind, "goals": [1], "constraints": [1], "count": 60, "seed": 0}
-    test["by_place"] = False  # by their places, there are hardly any puzzles
-    (random,) = testing.tested(testing.random_player(0, False), **test)
-    player = testing.agent_player(trainer.agent, by_place=True)
-    (before,) = testing.tested(player, **test)
-    for _ in range(16):
+    for _ in range(20):
         trainer._iterate()
-    (after,) = testing.tested(player, **test)
-    assert max(random["met"], before["met"]) < 0.4
-    assert after["met"] > 0.55
+    # With sampled actions; two blocks have too few puzzles to reserve some for tests.
+    assert len(trainer.recent) == 8
+    played = trainer.last[0]
+    made = testing.random_player(0, False)(played)
+    random = blocks.check_moves(played, made).solved.mean()
+    assert random < 0.3
+    assert np.mean(trainer.recent) > 0.4
