@@ -9,6 +9,7 @@ import numpy as np
 
 from keras_attention.benchmarks import reports
 from keras_attention.benchmarks.dnc.reinforcement.texts import (
+    DISTINCT,
     INTRODUCTION,
     PAPER,
     PICTURE,
@@ -48,7 +49,10 @@ def whole(runs: list[Run]) -> dict[str, Any]:
 def page(results: dict[str, Any]) -> str:
     """Writes the results page in Markdown from the output of `whole`."""
     runs = results["runs"]
-    parts = [INTRODUCTION, UNFINISHED, summary(runs), TABLES]
+    parts = [INTRODUCTION, *distinct(runs)]
+    if not any("history" in run["result"] for run in runs):
+        parts.append(UNFINISHED)
+    parts += [summary(runs), TABLES]
     if any("picture" in run["result"] for run in runs):
         parts.append(PICTURE)
     for what, title in (("met", "Goals met"), ("fewest", "Goals met in fewest moves")):
@@ -62,6 +66,20 @@ def page(results: dict[str, Any]) -> str:
             parts.append(both_table(run))
     parts += [PAPER, commands(runs)]
     return "\n\n".join(parts) + "\n"
+
+
+def distinct(runs: list[Run]) -> list[str]:
+    """Tells how many puzzles of the test differ, if the runs contain it."""
+    tests = runs[0]["result"]["tests"] if runs else []
+    if not tests or "distinct" not in tests[0]:
+        return []
+    sizes = sorted({row["constraints"] for row in tests})
+    # The most in one test, since tests with other numbers of goals may repeat them.
+    most = [
+        max(row["distinct"] for row in tests if row["constraints"] == size)
+        for size in sizes
+    ]
+    return [DISTINCT.format(", ".join(map(str, most)), tests[0]["puzzles"])]
 
 
 def summary(runs: list[Run]) -> str:
