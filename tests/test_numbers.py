@@ -32,6 +32,7 @@ UNUSED = {
     ("luong_attention_local_m", "key"),
     ("dnc_cell", "state_0"),  # the previous output
     ("dnc_cell_linkless", "state_0"),
+    ("dnc_cell_more_slots", "state_0"),
     ("ntm_cell", "state_0"),
     ("sine_position", "inputs"),  # only its shape counts
     ("position_embedding", "inputs"),
