@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from keras_attention.benchmarks import __main__
+from keras_attention.benchmarks.errors import UsageError
 from keras_attention.benchmarks.words import command, questions, training
 
 TRAINS = keras.config.backend() in ("jax", "tensorflow", "torch")
@@ -95,5 +96,5 @@ def test_errors_of_usage(folder, capsys, monkeypatch):
         raise ImportError(name)
 
     monkeypatch.setattr(training.importlib, "import_module", none)
-    with pytest.raises(command.UsageError, match="--systems ours"):
+    with pytest.raises(UsageError, match="--systems ours"):
         training.gensims([], {**training.SHARED, **training.GENSIM}, 0)
