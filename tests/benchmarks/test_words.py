@@ -9,7 +9,7 @@ import pytest
 
 from keras_attention.benchmarks import __main__
 from keras_attention.benchmarks.errors import UsageError
-from keras_attention.benchmarks.words import command, questions, training
+from keras_attention.benchmarks.words import questions, training
 
 TRAINS = keras.config.backend() in ("jax", "tensorflow", "torch")
 HAS_GENSIM = importlib.util.find_spec("gensim") is not None
