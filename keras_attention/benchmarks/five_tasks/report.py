@@ -93,7 +93,7 @@ def _command(own: list[Run], tried: list[Run]) -> str:
     runs = own or tried
     parts = [f"KERAS_BACKEND={runs[0]['backend']} python -m keras_attention.benchmarks"]
     parts.append("five-tasks")
-    names = {
+    names: dict[str, tuple[str, list[Any]]] = {
         "models": ("model", [*FAMILIES]),
         "tasks": ("task", [*TASKS]),
         "seeds": ("seed", list(SEEDS)),
