@@ -31,7 +31,7 @@ def moves_from(blocks: int, start: int) -> np.ndarray:
     number = len(_permutations(blocks))
     shape, order = divmod(start, number)
     # The numbers are exchanged so that the first board becomes the first of its shape.
-    away = _from_shapes(blocks)[shape].reshape(-1, number)  # (shapes, permutations)
+    away = _from_shapes(blocks)[shape].reshape(-1, number)  # shapes × permutations
     return away[:, _renumbered(blocks)[order]].ravel()
 
 
@@ -69,8 +69,8 @@ def _renumbered(blocks: int) -> np.ndarray:
     that p becomes the first permutation.
     """
     orders = _permutations(blocks)
-    inverse = np.argsort(orders, axis=1)  # (permutations, blocks)
+    inverse = np.argsort(orders, axis=1)  # permutations × blocks
     weights = (blocks + 1) ** np.arange(blocks)[::-1]
     keys = orders @ weights  # increases, since the permutations are sorted
-    renumbered = inverse[:, orders]  # (permutations, permutations, blocks)
+    renumbered = inverse[:, orders]  # permutations × permutations × blocks
     return np.searchsorted(keys, renumbered @ weights).astype(np.int16)

@@ -114,9 +114,7 @@ class Game:
         self.most = self.fewest + 1 + extra
         self.made = np.zeros(len(puzzles), int)
         self.ended = np.zeros(len(puzzles), bool)
-        self._wanted = np.zeros(
-            (len(puzzles), tables.true.shape[1]), bool
-        )  # (N, facts)
+        self._wanted = np.zeros((len(puzzles), tables.true.shape[1]), bool)  # N × facts
         for wanted, puzzle in zip(self._wanted, puzzles, strict=True):
             goal = puzzle.goals[puzzle.asked]
             wanted[[tables.facts[fact_of(constraint)] for constraint in goal]] = True
@@ -180,10 +178,10 @@ class _Tables(NamedTuple):
 
     boards: tuple[Board, ...]
     place: dict[Board, int]
-    moved: np.ndarray  # (boards, 7), the board after each action
+    moved: np.ndarray  # boards × 7, the board after each action
     facts: dict[Fact, int]
-    true: np.ndarray  # (boards, facts)
-    squares: np.ndarray  # (boards, 54)
+    true: np.ndarray  # boards × facts
+    squares: np.ndarray  # boards × 54
 
 
 @functools.cache

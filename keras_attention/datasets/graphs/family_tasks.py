@@ -137,7 +137,7 @@ def _random_questions(
     leads[:, :width] = np.where(ends != NONE, ends, width)
     table = (leads + rows_of[..., None]).ravel()
     first = np.where(nodes != NONE, np.arange(width), width) + rows_of
-    led = []  # per length, the relative by person and relation, (N, P, relations)
+    led = []  # per length, the relative by person and relation, N × P × relations
     for length in range(low, high + 1):
         here = first[..., None]  # (N, P, 1)
         for step in _relations(length)[1].T:

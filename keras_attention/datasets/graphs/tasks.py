@@ -361,7 +361,7 @@ def _random_relations(
         for step in path.T:  # -1, a missing node, selects the last row
             here = leads[each, here, step]
         followed.append(here)
-    led = np.stack(followed, 1)  # (N, lengths, P, relations)
+    led = np.stack(followed, 1)  # N × lengths × P × relations
     led = led.reshape(count, len(by_length), -1)  # (N, lengths, P · relations)
     has = (led != NONE).any(2)  # one row per graph
     triples = np.full((count, queries, 3), NONE, np.int16)
