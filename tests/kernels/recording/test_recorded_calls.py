@@ -29,6 +29,7 @@ pytestmark = pytest.mark.backends("torch")
 B, T, S, D, U = 2, 3, 5, 7, 11
 # The reasons why a call of a row is not recorded, by a word of the reason
 REFUSED = {
+    "depth_recurrence_adaptive": "loss",  # its ponder cost
     "image_captioner_doubly_stochastic": "loss",
     "multi_head_regularized": "loss",
     "dnc": "values",  # sparse links: as many as are not 0
