@@ -480,6 +480,8 @@ def test_what_cannot_be_asked(capsys):
     assert "--tasks must be from 1 to 20. Received: [21]" in capsys.readouterr().err
     assert run_command("copy", "--minutes", 0) == 2
     assert "--minutes must be above 0. Received: 0.0" in capsys.readouterr().err
+    assert run_command("copy", "--batch-size", 0) == 2
+    assert "--batch-size must be at least 1. Received: 0" in capsys.readouterr().err
     assert run_command("copy", "--resume") == 2
     assert "--resume needs --checkpoints" in capsys.readouterr().err
     assert run_command("copy", "--unfinished") == 2
@@ -487,9 +489,26 @@ def test_what_cannot_be_asked(capsys):
     args = command.argparse.Namespace(
         **{"names": ["copy"], "model": "lstm", "links": 3, "seeds": [0], "tasks": []},
         minutes=None,
+        batch_size=None,
     )
     with pytest.raises(UsageError, match="--links is of a DNC"):
         list(command.jobs_of(args))
+
+
+def test_an_epoch_keeps_its_sequences_with_another_batch_size():
+    args = command.argparse.Namespace(
+        **{"names": ["copy"], "model": None, "links": None, "seeds": [0], "tasks": []},
+        minutes=None,
+        batch_size=64,
+    )
+    (job,) = command.jobs_of(args)
+    before = tasks.TASKS["copy"].training
+    after = job.settings["training"]
+    assert after["batch_size"] == 64 != before["batch_size"]
+    for settings in (before, after):
+        assert settings["steps"] * settings["batch_size"] == 3200
+    run = {**job.wanted, "settings": job.settings}
+    assert "dnc copy --batch-size 64 --seeds 0" in report.commands([run])
 
 
 def test_every_task_has_its_words():

@@ -60,7 +60,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--minutes",
         type=float,
-        help="of CPU time to train at most, instead of each task's",
+        help="of CPU time to train at most, instead of each task's; on an accelerator "
+        "of elapsed time",
+    )
+    add(
+        "--batch-size",
+        type=int,
+        help="instead of each task's; an epoch keeps its number of sequences",
     )
     add(
         "--links",
@@ -86,6 +92,7 @@ def main(args: argparse.Namespace) -> int:
     if unknown:
         raise UsageError(f"--tasks must be from 1 to 20. Received: {unknown}")
     options.above_zero(args, "minutes")
+    options.at_least_one(args, "batch_size")
     if (args.resume or args.unfinished) and args.checkpoints is None:
         option = "--resume" if args.resume else "--unfinished"
         raise UsageError(
@@ -115,7 +122,11 @@ def jobs_of(args: argparse.Namespace) -> Iterator[Job]:
     for name in dict.fromkeys(args.names):
         task = TASKS[name]
         model = args.model or task.model
-        network = dict(task.network)
+        network, training = dict(task.network), task.training
+        if args.batch_size is not None:
+            sequences = training["steps"] * training["batch_size"]
+            steps = max(sequences // args.batch_size, 1)
+            training = {**training, "batch_size": args.batch_size, "steps": steps}
         if args.links is not None:
             if model != "dnc":
                 raise UsageError("--links is of a DNC.")
@@ -131,7 +142,7 @@ def jobs_of(args: argparse.Namespace) -> Iterator[Job]:
                 }
                 settings = {
                     "network": network,
-                    "training": task.training,
+                    "training": training,
                     "minutes": args.minutes or task.minutes,
                 }
                 problem = task.problem() if number is None else task.problem(number)

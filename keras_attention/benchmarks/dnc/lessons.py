@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 
+from keras_attention.benchmarks import clocks
 from keras_attention.benchmarks.dnc.fresh import Fresh
 from keras_attention.benchmarks.dnc.problems import Adapts, Remembers
 
@@ -29,7 +30,8 @@ class Lessons(keras.callbacks.Callback):
             at the latest, if given; `parts`, the number of equal parts of the time at
             whose ends all validation sequences are scored, if given.
         seed: the seed of the run.
-        minutes: the CPU time after which training ends, even if no lesson is passed.
+        minutes: the time after which training ends, even if no lesson is passed. It is
+            CPU time, on an accelerator elapsed time; so is all time here.
 
     Attributes:
         steps: the training steps of the run, those before it was resumed included.
@@ -54,11 +56,11 @@ class Lessons(keras.callbacks.Callback):
         self.steps, self.reached = 0, 0
         self.solved = self.stops = False
         self.grows, self.loss_before, self.since = False, 0.0, 0
-        self.start, self.cpu_start = time.perf_counter(), time.process_time()
+        self.start, self.cpu_start = time.perf_counter(), clocks.used()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self.steps, self.since = self.steps + 1, self.since + 1
-        if time.process_time() - self.cpu_start > self.cpu_seconds:
+        if clocks.used() - self.cpu_start > self.cpu_seconds:
             self._stop()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
@@ -75,7 +77,7 @@ class Lessons(keras.callbacks.Callback):
             passed = beyond >= settings["last_bar"]
         self.history.append(
             {
-                "cpu_seconds": round(time.process_time() - self.cpu_start, 1),
+                "cpu_seconds": round(clocks.used() - self.cpu_start, 1),
                 "steps": self.steps,
                 "lesson": lesson + 1,
                 "loss": round(loss, 5),
@@ -110,7 +112,7 @@ class Lessons(keras.callbacks.Callback):
         problem = self.batches.problem
         data = problem.draw(problem.lessons[-1], 0, [self.seed], "validation")
         entry = {"part": ended, "of_parts": parts, "steps": self.steps}
-        cpu_seconds = round(time.process_time() - self.cpu_start, 1)
+        cpu_seconds = round(clocks.used() - self.cpu_start, 1)
         scores = problem.score(self.model, data)
         self.parts.append(
             {
@@ -166,7 +168,7 @@ class Lessons(keras.callbacks.Callback):
         batches = self.batches
         state = {
             "ended": False,
-            "cpu_seconds": time.process_time() - self.cpu_start,
+            "cpu_seconds": clocks.used() - self.cpu_start,
             "seconds": time.perf_counter() - self.start,
             "steps": self.steps,
             "epoch": batches.epoch,
@@ -195,12 +197,12 @@ class Lessons(keras.callbacks.Callback):
             setattr(self, name, state[name])
         if isinstance(batches.problem, Remembers):
             batches.problem.restore(state["problem"])
-        self.cpu_start = time.process_time() - state["cpu_seconds"]
+        self.cpu_start = clocks.used() - state["cpu_seconds"]
         self.start = time.perf_counter() - state["seconds"]
 
     def _used(self) -> float:
         """Returns the share of the CPU time that is used up."""
-        return (time.process_time() - self.cpu_start) / self.cpu_seconds
+        return (clocks.used() - self.cpu_start) / self.cpu_seconds
 
     def _scores(self, lesson: Any) -> dict[str, float]:
         # The sequences are the same in every epoch, and differ from training and test.

@@ -36,7 +36,8 @@ def line(run: Run) -> str:
         f"{result['lesson']} of {result['of_lessons']}"
         f"{', passed' if result['solved'] else ''}"
         f"{', unfinished' if 'share' in result else ''}; {result['steps']} steps, "
-        f"{result['seconds']:.0f} s, {result['cpu_seconds']:.0f} s of CPU time"
+        f"{result['seconds']:.0f} s, {result['cpu_seconds']:.0f} s "
+        f"{'on a GPU' if 'device' in result else 'of CPU time'}"
     )
 
 
@@ -237,7 +238,7 @@ def _training(run: Run) -> list[str]:
         f"{result['weights']:,}",
         f"{result['steps']:,}",
         f"{run['settings']['minutes']:g} min",
-        f"{result['cpu_seconds']:.0f} s",
+        "on a GPU" if "device" in result else f"{result['cpu_seconds']:.0f} s",
         f"{result['seconds']:.0f} s",
     ]
 
@@ -258,6 +259,9 @@ def commands(runs: list[Run]) -> str:
             parts += ["--links", str(run["links"]) if run["links"] else "none"]
         if run["settings"]["minutes"] != TASKS[name].minutes:
             parts += ["--minutes", f"{run['settings']['minutes']:g}"]
+        size = run["settings"]["training"]["batch_size"]
+        if size != TASKS[name].training["batch_size"]:
+            parts += ["--batch-size", str(size)]
         found.setdefault(" ".join(parts), []).append(str(run["seed"]))
     lines = [f"{start} --seeds {' '.join(seeds)}" for start, seeds in found.items()]
     return "\n".join(["```bash", *lines, "```"])

@@ -11,6 +11,7 @@ from typing import Any
 
 import keras
 
+from keras_attention.benchmarks import clocks
 from keras_attention.benchmarks.dnc.checkpoints import Checkpoint, Saves
 from keras_attention.benchmarks.dnc.fresh import POOL, Fresh
 from keras_attention.benchmarks.dnc.lessons import Lessons
@@ -49,7 +50,8 @@ def train(
     Returns:
         `seconds`, `cpu_seconds`, `steps`, `lesson` (from 1), `of_lessons`, `solved` and
         `history`; `parts`, the scores at the end of each part of the time, if there are
-        any; and `share`, the used share of the time, if the run is unfinished.
+        any; `share`, the used share of the time, if the run is unfinished; and
+        `device`, if it is not the CPU. The time of an accelerator is elapsed time.
     """
     optimizer = keras.optimizers.Adam(
         settings["rate"], global_clipnorm=settings["clipnorm"]
@@ -94,7 +96,7 @@ def train(
         checkpoint.save(model, {**lessons.state(), "ended": True})
     return {
         "seconds": round(time.perf_counter() - lessons.start, 1),
-        "cpu_seconds": round(time.process_time() - lessons.cpu_start, 1),
+        "cpu_seconds": round(clocks.used() - lessons.cpu_start, 1),
         "steps": lessons.steps,
         "lesson": batches.lesson + 1,
         "of_lessons": len(problem.lessons),
@@ -102,6 +104,7 @@ def train(
         "history": thinned(lessons.history),
         **({"parts": lessons.parts} if lessons.parts else {}),
         **({"share": share} if unfinished and not done else {}),
+        **({"device": device} if (device := clocks.own_device()) != "cpu" else {}),
     }
 
 

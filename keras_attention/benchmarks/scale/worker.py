@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from keras_attention.benchmarks.clocks import device
 from keras_attention.benchmarks.scale import CURVES
 from keras_attention.benchmarks.speed import backends
 from keras_attention.benchmarks.speed.worker import (
-    device,
     fix_threads,
     resident_growth,
     versions,

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from keras_attention.benchmarks import harness
+from keras_attention.benchmarks.clocks import device
 from keras_attention.benchmarks.harness import Case
 from keras_attention.benchmarks.speed import backends, select
 
@@ -223,16 +224,6 @@ def versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return found
-
-
-def device(backend: str) -> str:
-    """Returns the kind of device that `backend` computes on: "cpu", "gpu", …"""
-    module = importlib.import_module(backend)
-    if backend == "jax":
-        return module.default_backend()
-    if backend == "torch":
-        return "gpu" if module.cuda.is_available() else "cpu"
-    return "gpu" if module.config.list_physical_devices("GPU") else "cpu"
 
 
 def fix_threads(backend: str, threads: int) -> None:
