@@ -577,8 +577,9 @@ def _encoder_block(dtype: Any = None) -> Any:
 
 
 def _halting(dtype: Any = None) -> Any:
-    # A ponder cost would have a gradient where the loss of a sample has none.
-    return layers.AdaptiveHalting(0.9, ponder_weight=0.0, dtype=dtype)
+    # A ponder cost would have a gradient where the loss of a sample has none. With a
+    # larger bias, all positions may halt at once, and the weights have no gradient.
+    return layers.AdaptiveHalting(0.9, 0.0, initial_bias=-1.0, dtype=dtype)
 
 
 def _gru_cell(dtype: Any = None) -> Any:

@@ -33,6 +33,8 @@ MAPS: dict[str, tuple[float, int]] = {
     "zone 1, 2 lines": (1.0, 2),
     "zone 1": (1.0, 1),
 }
+# Stations of the map have up to twice as many edges as the nodes of the lessons.
+DENSE = graphs.Lesson((8, 25), (2, 8), (1, 8))
 FAMILIES: list[dict[str, Any]] = [
     {"people": people, "length": (1, length), "queries": 3, "planning": 5}
     for people, length in (((3, 5), 1), ((5, 9), 2), ((7, 10), 3), ((8, 12), 5))
@@ -42,7 +44,7 @@ UNDERGROUND = Task(
     "traversal, also of the London Underground, a map that is not in training",
     walks(
         "traversal",
-        [graphs.TRAVERSAL[number - 1] for number in (1, 4, 8, 12)],
+        [*(graphs.TRAVERSAL[number - 1] for number in (1, 4, 8, 12)), DENSE],
         (1, 4, 8, 10, 12),
         hinted=True,
         of=graphs.TRAVERSAL,
@@ -54,10 +56,10 @@ UNDERGROUND = Task(
         "steps": 200,
         "rounding": 16,
         "bar": 0.95,
-        "last_bar": 0.97,
-        "slots": [48, 48, 96, 128],
+        "last_bar": 0.99,
+        "slots": [48, 48, 96, 128, 160],
     },
-    20,
+    30,
 )
 
 GRAPH_TASKS: dict[str, Task] = {
