@@ -51,7 +51,11 @@ training. Stations, and each direction of each line, have new random labels in e
 example. The tested parts of the map are zone 1 with the stations of three lines or more
 (19 stations, 110 edges), of two lines or more (40 stations, 192 edges) and of all lines
 (59 stations, 230 edges). In the first two, a line joins two of these stations that
-follow each other. The network is trained on lessons 1, 4, 8 and 12 of the 14.
+follow each other. The network is trained on lessons 1, 4, 8 and 12 of the 14, and then
+on a fifth lesson: graphs of 8 to 25 nodes with 2 to 8 edges each and walks of up to 8
+edges. Stations have more edges than the nodes of the 14 lessons. Without the fifth
+lesson, 85.9, 83.6 and 83.2 % of the walks on the three parts were right (seed 0, 555 s
+of CPU time).
 
 These changes made the training faster:
 
@@ -64,8 +68,9 @@ These changes made the training faster:
 - In training, each step that names an edge of the walk also has a target: the triple of
   this edge. The paper does not have these targets, and validation and test do not use
   them.
-- The memory has 48 slots in lessons 1 and 4, 96 in lesson 8 and 128 in lesson 12. Tests
-  with more steps than slots use a larger memory, in multiples of 64 slots.
+- The memory has 48 slots in lessons 1 and 4, 96 in lesson 8, 128 in lesson 12 and 160
+  in the fifth lesson. Tests with more steps than slots use a larger memory, in multiples
+  of 64 slots.
 
 Graves et al. tested walks of seven edges on the interchange stations of zone 1. Their
 network, trained on all 14 lessons, answered 98.8 % of the walks correctly, and 98.8 %
