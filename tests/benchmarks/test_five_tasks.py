@@ -218,6 +218,8 @@ def test_the_page_tells_the_tried_rates_and_a_command():
     ]
     text = report.page(report.whole(runs))
     assert "benchmarks five-tasks --out runs.jsonl" in text  # all options by default
+    assert "## What each model is good for" in text
+    assert "## What each model is good for" not in report.page(report.whole(runs[:-1]))
     one_seed = [run for run in runs if run["seed"] == 1 and run["task"] == "two hops"]
     text = report.page(report.whole(one_seed))
     assert " five-tasks --tasks 'two hops' --seeds 1 --rate 0.2 --out" in text
@@ -232,6 +234,9 @@ def test_the_best_rate():
     ]
     assert command.best(runs)["rate"] == 0.2
     assert command.best([one("dnc", "recall", 100, skipped="no")])["rate"] == 0.001
+    assert (
+        command.best([{**run, "rate": 0.9} for run in runs[1:2]] + runs)["rate"] == 0.9
+    )
 
 
 @pytest.mark.parametrize(

@@ -69,8 +69,8 @@ These changes made the training faster:
   this edge. The paper does not have these targets, and validation and test do not use
   them.
 - The memory has 48 slots in lessons 1 and 4, 96 in lesson 8, 128 in lesson 12 and 160
-  in the fifth lesson. Tests with more steps than slots use a larger memory, in multiples
-  of 64 slots.
+  in the fifth lesson. Tests with more steps than slots use a larger memory, in
+  multiples of 64 slots.
 
 Graves et al. tested walks of seven edges on the interchange stations of zone 1. Their
 network, trained on all 14 lessons, answered 98.8 % of the walks correctly, and 98.8 %

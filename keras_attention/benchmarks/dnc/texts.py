@@ -34,8 +34,8 @@ runs were made before this rule, but none of them started a lesson in the last q
 Each run used one shared core, except the runs of tasks 1 and 2 of *bAbI, with words
 exchanged*. These used two cores that several runs shared. *CPU* is the CPU time of a
 run, including compilation and validation. *Budget* is the upper limit of the CPU time.
-*Time* is the wall-clock time. On a GPU, the budget is wall-clock time. Shares are in per
-cent."""
+*Time* is the wall-clock time. On a GPU, the budget is wall-clock time. Shares are in
+per cent."""
 
 BESIDE = """\
 Some tasks have an LSTM baseline. It has as many weights as the DNC, or up to 1 % more,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 import statistics
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from keras_attention.benchmarks import reports
 from keras_attention.benchmarks.five_tasks.models import FAMILIES, TOLERANCE
 from keras_attention.benchmarks.five_tasks.tasks import TASKS
-from keras_attention.benchmarks.five_tasks.texts import INTRODUCTION, TRIED
+from keras_attention.benchmarks.five_tasks.texts import INTRODUCTION, TRIED, USES
 from keras_attention.benchmarks.five_tasks.training import MINUTES, SEEDS, TRIED_SEED
 from keras_attention.benchmarks.store import Run
 
@@ -74,8 +75,10 @@ def page(results: dict[str, Any]) -> str:
             "## Right answers\n\n" + _scores(own, "answers"),
             "## Stories with only right answers\n\n" + _scores(own, "stories"),
             "## What each model learned\n\n" + _summary(own),
-            "## Runs\n\n" + _training(own),
         ]
+        if _is_whole(own):
+            parts.append("## What each model is good for\n\n" + USES)
+        parts.append("## Runs\n\n" + _training(own))
     if tried:
         text = TRIED.format(validated=settings["validated"])
         parts.append(f"## Learning rates\n\n{text}\n\n{_tried(tried)}")
@@ -110,6 +113,13 @@ def _command(own: list[Run], tried: list[Run]) -> str:
         parts += ["--rate", f"{runs[0]['rate']:g}"]
     parts.append("--out runs.jsonl --json five-tasks.json --page five-tasks.md")
     return " ".join(parts)
+
+
+def _is_whole(runs: list[Run]) -> bool:
+    """Returns whether these are the runs of the command without options."""
+    made = {(run["model"], run["task"], run["seed"]) for run in runs}
+    usual = all(run["settings"]["minutes"] == MINUTES for run in runs)
+    return usual and made == set(itertools.product(FAMILIES, TASKS, SEEDS))
 
 
 def _of(runs: list[Run], model: str, task: str) -> list[Run]:

@@ -29,6 +29,30 @@ The time is short, so the table shows what each model learns quickly. A model th
 not learn a task in this time may learn it with more time. The pages of the models have
 results of longer training."""
 
+USES = """\
+At this size, and in this time:
+
+- *MemN2N* is the model for lists of facts. It follows two facts to an answer, and is
+  the only one that learned *two hops*. It has an advantage: each fact is a slot of its
+  own, so it need not learn which words belong together.
+- *LSTM with attention* is the best reader of sequences. Only it learned *recall* as one
+  sequence. It looks at the story once per answer, and did not learn *two hops*.
+- *Transformer* and *Hopfield* learned *sort* and *copy* without an error. *Recall* as a
+  sequence needs two steps, first to join a key with its value and then to find it; they
+  did not learn this in the time. A Hopfield layer makes three updates where attention
+  makes one. It learned the same, with about two thirds of the steps.
+- *Universal Transformer* makes a third of the Transformer's steps in the same time,
+  since it applies its wide block up to four times. Nothing here needed that.
+- *RNN* sorted 10 numbers and copied most of 16 symbols from its state alone. It is
+  enough for short sequences.
+- *DNC* and *NTM* learned *sort*, and *copy* with a few errors, in a fifth to a third of
+  the RNN's steps. An external memory costs time at every step. It pays with longer
+  sequences and longer training; see [the DNC's results](dnc.md), among them recall,
+  paths in graphs and copies of 40 vectors.
+- *MemNN* learned *recall*. It sees a fact as a set of words, so it cannot know which of
+  two names comes first, or where a fact is in the story. In *two hops*, it retrieves
+  both facts that contain the name in the question."""
+
 TRIED = """\
 Each learning rate was tried on recall, with a seed and {validated} validation stories
 that the tables above do not contain. Each model then used its best rate for all tasks:
