@@ -174,6 +174,8 @@ def test_inference():
     assert sorted(meaning) == list(range(10, 410))
     assert len(set(meaning.values())) == 400
     assert Counter(map(len, meaning.values())) == {2: 100, 3: 100, 4: 100, 5: 100}
+    with pytest.raises(TypeError):
+        meaning[10] = (0,)  # all callers share it
     used = Counter()
     for row in range(N):
         told, *phases = described(data, row)

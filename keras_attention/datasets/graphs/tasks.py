@@ -5,7 +5,8 @@ sequence steps.
 """
 
 import functools
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -237,7 +238,7 @@ def inference(
 
 
 @functools.cache
-def relations() -> dict[int, tuple[int, ...]]:
+def relations() -> Mapping[int, tuple[int, ...]]:
     """Returns the edges of each relation of the inference task, by label (10 to 409).
 
     Each length from 2 to 5 has 100 distinct sequences of the edges 0 to 9. The
@@ -251,7 +252,7 @@ def relations() -> dict[int, tuple[int, ...]]:
         for number in random.permutation(every)[:_RELATIONS_PER_LENGTH]:
             edges = np.base_repr(number, _SINGLE_EDGES).zfill(length)
             found[_SINGLE_EDGES + len(found)] = tuple(map(int, edges))
-    return found
+    return types.MappingProxyType(found)  # one for all callers, so it is read-only
 
 
 def _source(
