@@ -5,7 +5,7 @@
     python -m keras_attention.benchmarks dnc underground --networks networks
     python examples/underground.py networks/underground-*.keras
 
-The third command trains a differentiable neural computer on random graphs (about 20
+The third command trains a differentiable neural computer on random graphs (up to 30
 minutes on one core), and saves it in the folder `networks`. This script then describes
 the real map to it: one edge at a step, in random order, as a triple (station, line,
 station) of random numbers. It names a station and the lines to take, and the network

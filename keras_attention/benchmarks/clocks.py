@@ -15,7 +15,9 @@ def device(backend: str) -> str:
     if backend == "jax":
         return str(module.default_backend())
     if backend == "torch":
-        return "gpu" if module.cuda.is_available() else "cpu"
+        if module.cuda.is_available():
+            return "gpu"
+        return "mps" if module.backends.mps.is_available() else "cpu"
     return "gpu" if module.config.list_physical_devices("GPU") else "cpu"
 
 
@@ -26,8 +28,8 @@ def own_device() -> str:
     return device(backend) if backend in ("jax", "torch", "tensorflow") else "cpu"
 
 
-def used() -> float:
-    """Returns the seconds that count towards a time budget.
+def budget_clock() -> float:
+    """Returns the seconds of the clock that measures a time budget.
 
     It is the CPU time of this process. On an accelerator it is the elapsed time, since
     the process hardly computes there.

@@ -12,7 +12,6 @@ import pathlib
 import re
 import signal
 import threading
-import time
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -22,9 +21,10 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_attention.benchmarks import clocks
 from keras_attention.benchmarks.errors import UsageError
 
-EVERY = 180.0  # seconds of CPU time between two checkpoints
+EVERY = 180.0  # seconds of `budget_clock` between two checkpoints
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -77,7 +77,7 @@ class Checkpoint:
         run: the fields that identify the run, with its "settings".
         resume: whether to continue from an existing checkpoint.
         signals: checked between training steps; None ignores signals.
-        every: the seconds of CPU time between two checkpoints.
+        every: the seconds of `budget_clock` between two checkpoints.
         phase: the name of a later phase of the same run.
     """
 
@@ -95,7 +95,7 @@ class Checkpoint:
         parts = [str(v) for k, v in run.items() if k != "settings" and v is not None]
         name = re.sub(r"[^A-Za-z0-9]+", "-", " ".join([*parts, phase]).strip())
         self.path = folder / f"{name}.npz"
-        self._written = time.process_time()
+        self._written = clocks.budget_clock()
 
     def phase(self, name: str) -> Checkpoint:
         """Returns the checkpoint of a later phase of the same run."""
@@ -159,7 +159,7 @@ class Checkpoint:
         """Returns whether a signal came or the last checkpoint is too old."""
         if self.signals is not None and self.signals.received is not None:
             return True
-        return time.process_time() - self._written >= self.every
+        return clocks.budget_clock() - self._written >= self.every
 
     def save(self, model: keras.Model, state: dict[str, Any]) -> None:
         """Writes the model, its optimizer and the state of the run.
@@ -181,7 +181,7 @@ class Checkpoint:
             file.flush()
             os.fsync(file.fileno())
         part.replace(self.path)
-        self._written = time.process_time()
+        self._written = clocks.budget_clock()
         if self.signals is not None and self.signals.received is not None:
             raise Interrupted(self.signals.received)
 

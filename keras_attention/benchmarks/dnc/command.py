@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--batch-size",
         type=int,
-        help="instead of each task's; an epoch keeps its number of sequences",
+        help="instead of each task's; an epoch keeps about its number of sequences",
     )
     add(
         "--links",

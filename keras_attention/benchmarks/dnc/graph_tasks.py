@@ -33,7 +33,7 @@ MAPS: dict[str, tuple[float, int]] = {
     "zone 1, 2 lines": (1.0, 2),
     "zone 1": (1.0, 1),
 }
-# Stations of the map have up to twice as many edges as the nodes of the lessons.
+# Some stations of the map have up to ten edges, the nodes of the lessons two to four.
 DENSE = graphs.Lesson((8, 25), (2, 8), (1, 8))
 FAMILIES: list[dict[str, Any]] = [
     {"people": people, "length": (1, length), "queries": 3, "planning": 5}

@@ -10,6 +10,7 @@ import keras
 from keras_attention.benchmarks import clocks
 from keras_attention.benchmarks.dnc.fresh import Fresh
 from keras_attention.benchmarks.dnc.problems import Adapts, Remembers
+from keras_attention.benchmarks.errors import UsageError
 
 LEAST_RATE = 0.05  # the rate decays to this share of a lesson's learning rate
 
@@ -37,6 +38,7 @@ class Lessons(keras.callbacks.Callback):
         steps: the training steps of the run, those before it was resumed included.
         since: the steps of this epoch since it began or was resumed.
         loss_before: the mean loss of the part of this epoch before it was resumed.
+        device: the kind of device of the whole run.
         reached: the number of successive epochs that passed the lesson.
         solved: whether the last lesson was passed.
         stops: whether training stops after this step or epoch.
@@ -56,11 +58,12 @@ class Lessons(keras.callbacks.Callback):
         self.steps, self.reached = 0, 0
         self.solved = self.stops = False
         self.grows, self.loss_before, self.since = False, 0.0, 0
-        self.start, self.cpu_start = time.perf_counter(), clocks.used()
+        self.device = clocks.own_device()
+        self.start, self.cpu_start = time.perf_counter(), clocks.budget_clock()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self.steps, self.since = self.steps + 1, self.since + 1
-        if clocks.used() - self.cpu_start > self.cpu_seconds:
+        if clocks.budget_clock() - self.cpu_start > self.cpu_seconds:
             self._stop()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
@@ -77,7 +80,7 @@ class Lessons(keras.callbacks.Callback):
             passed = beyond >= settings["last_bar"]
         self.history.append(
             {
-                "cpu_seconds": round(clocks.used() - self.cpu_start, 1),
+                "cpu_seconds": round(clocks.budget_clock() - self.cpu_start, 1),
                 "steps": self.steps,
                 "lesson": lesson + 1,
                 "loss": round(loss, 5),
@@ -112,7 +115,7 @@ class Lessons(keras.callbacks.Callback):
         problem = self.batches.problem
         data = problem.draw(problem.lessons[-1], 0, [self.seed], "validation")
         entry = {"part": ended, "of_parts": parts, "steps": self.steps}
-        cpu_seconds = round(clocks.used() - self.cpu_start, 1)
+        cpu_seconds = round(clocks.budget_clock() - self.cpu_start, 1)
         scores = problem.score(self.model, data)
         self.parts.append(
             {
@@ -168,7 +171,8 @@ class Lessons(keras.callbacks.Callback):
         batches = self.batches
         state = {
             "ended": False,
-            "cpu_seconds": clocks.used() - self.cpu_start,
+            "device": clocks.own_device(),
+            "cpu_seconds": clocks.budget_clock() - self.cpu_start,
             "seconds": time.perf_counter() - self.start,
             "steps": self.steps,
             "epoch": batches.epoch,
@@ -185,10 +189,21 @@ class Lessons(keras.callbacks.Callback):
         return state
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restores the state. The CPU time of all parts of the run counts together.
+        """Restores the state. The time of all parts of the run counts together.
 
         The time that the restoring takes does not count.
+
+        Raises:
+            UsageError: if the run began on another kind of device, whose time is
+                measured by another clock.
         """
+        device = state.get("device", "cpu")
+        if device != clocks.own_device() and not state["ended"]:
+            raise UsageError(
+                f"This run began on a device of the kind {device!r}, and cannot go on "
+                f"on {clocks.own_device()!r}: its time would be of two clocks."
+            )
+        self.device = device
         batches = self.batches
         batches.epoch, batches.skipped = state["epoch"], state["skipped"]
         batches.lesson = state["lesson"]
@@ -197,12 +212,12 @@ class Lessons(keras.callbacks.Callback):
             setattr(self, name, state[name])
         if isinstance(batches.problem, Remembers):
             batches.problem.restore(state["problem"])
-        self.cpu_start = clocks.used() - state["cpu_seconds"]
+        self.cpu_start = clocks.budget_clock() - state["cpu_seconds"]
         self.start = time.perf_counter() - state["seconds"]
 
     def _used(self) -> float:
-        """Returns the share of the CPU time that is used up."""
-        return (clocks.used() - self.cpu_start) / self.cpu_seconds
+        """Returns the share of the time that is used up."""
+        return (clocks.budget_clock() - self.cpu_start) / self.cpu_seconds
 
     def _scores(self, lesson: Any) -> dict[str, float]:
         # The sequences are the same in every epoch, and differ from training and test.

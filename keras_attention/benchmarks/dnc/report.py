@@ -37,8 +37,13 @@ def line(run: Run) -> str:
         f"{', passed' if result['solved'] else ''}"
         f"{', unfinished' if 'share' in result else ''}; {result['steps']} steps, "
         f"{result['seconds']:.0f} s, {result['cpu_seconds']:.0f} s "
-        f"{'on a GPU' if 'device' in result else 'of CPU time'}"
+        f"{_device(result)}"
     )
+
+
+def _device(result: dict[str, Any]) -> str:
+    """Returns "of CPU time", or "on a GPU" and the like for an accelerator."""
+    return f"on a {result['device'].upper()}" if "device" in result else "of CPU time"
 
 
 def name_of(run: Run) -> str:
@@ -238,7 +243,7 @@ def _training(run: Run) -> list[str]:
         f"{result['weights']:,}",
         f"{result['steps']:,}",
         f"{run['settings']['minutes']:g} min",
-        "on a GPU" if "device" in result else f"{result['cpu_seconds']:.0f} s",
+        _device(result) if "device" in result else f"{result['cpu_seconds']:.0f} s",
         f"{result['seconds']:.0f} s",
     ]
 

@@ -42,7 +42,8 @@ def train(
         model: maps inputs and the answer mask to logits.
         settings: the training settings of `tasks.py`.
         seed: the seed of all random numbers.
-        minutes: the maximum CPU time, including compilation and validation.
+        minutes: the maximum time, including compilation and validation: CPU time, on an
+            accelerator elapsed time.
         progress: a function that is called with each entry of the history, or None.
         checkpoint: where the run is stored and resumed from, or None.
         unfinished: whether to stop at the checkpoint instead of training.
@@ -96,7 +97,7 @@ def train(
         checkpoint.save(model, {**lessons.state(), "ended": True})
     return {
         "seconds": round(time.perf_counter() - lessons.start, 1),
-        "cpu_seconds": round(clocks.used() - lessons.cpu_start, 1),
+        "cpu_seconds": round(clocks.budget_clock() - lessons.cpu_start, 1),
         "steps": lessons.steps,
         "lesson": batches.lesson + 1,
         "of_lessons": len(problem.lessons),
@@ -104,7 +105,7 @@ def train(
         "history": thinned(lessons.history),
         **({"parts": lessons.parts} if lessons.parts else {}),
         **({"share": share} if unfinished and not done else {}),
-        **({"device": device} if (device := clocks.own_device()) != "cpu" else {}),
+        **({"device": lessons.device} if lessons.device != "cpu" else {}),
     }
 
 

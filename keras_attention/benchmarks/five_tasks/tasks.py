@@ -50,15 +50,16 @@ class Task(NamedTuple):
         description: one sentence for the results page.
         names: the number of words that facts and answers are made of.
         answers: K.
-        chance: the accuracy of a guess that uses only the kind of the answer, from 0
-            to 1.
+        guess: the accuracy of `rule`, from 0 to 1.
+        rule: a guess that finds no fact and compares no facts.
         draw: a function of N and a random generator that returns `Stories`.
     """
 
     description: str
     names: int
     answers: int
-    chance: float
+    guess: float
+    rule: str
     draw: Callable[[int, np.random.Generator], Stories]
 
     @property
@@ -228,7 +229,8 @@ TASKS: dict[str, Task] = {
         f"{FACTS} pairs of a key and a value; the value of one key",
         VALUES + KEYS,
         1,
-        1 / VALUES,
+        0.191,
+        "the value that occurs most often",
         _recall,
     ),
     "two hops": Task(
@@ -236,20 +238,23 @@ TASKS: dict[str, Task] = {
         KEYS,
         1,
         1 / NODES,
+        "any name",
         _two_hops,
     ),
     "sort": Task(
         f"{SORTED} different numbers up to {NUMBERS}; the same in ascending order",
         NUMBERS,
         SORTED,
-        1 / SORTED,
+        0.404,
+        "for each place, the number closest to the mean of this place",
         _sort,
     ),
     "copy": Task(
         f"{COPIED} of {SYMBOLS} symbols; the same in the same order",
         SYMBOLS,
         COPIED,
-        1 / SYMBOLS,
+        0.191,
+        "the symbol that occurs most often",
         _copy,
     ),
     "path": Task(
@@ -257,7 +262,8 @@ TASKS: dict[str, Task] = {
         f"{DISTANCE - 1} nodes between them",
         LABELS,
         DISTANCE - 1,
-        1 / (TREE - 2),
+        0.275,
+        "the node on most edges that is not in the question",
         _path,
     ),
 }

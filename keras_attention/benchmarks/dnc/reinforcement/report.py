@@ -14,7 +14,6 @@ from keras_attention.benchmarks.dnc.reinforcement.texts import (
     PAPER,
     PICTURE,
     TABLES,
-    UNFINISHED,
 )
 from keras_attention.benchmarks.reports import table
 from keras_attention.benchmarks.store import Run
@@ -49,10 +48,7 @@ def whole(runs: list[Run]) -> dict[str, Any]:
 def page(results: dict[str, Any]) -> str:
     """Writes the results page in Markdown from the output of `whole`."""
     runs = results["runs"]
-    parts = [INTRODUCTION, *distinct(runs)]
-    if not any("history" in run["result"] for run in runs):
-        parts.append(UNFINISHED)
-    parts += [summary(runs), TABLES]
+    parts = [INTRODUCTION, *distinct(runs), summary(runs), TABLES]
     if any("picture" in run["result"] for run in runs):
         parts.append(PICTURE)
     for what, title in (("met", "Goals met"), ("fewest", "Goals met in fewest moves")):
