@@ -43,7 +43,8 @@ def plot_puzzle(
     Each row is a constraint, in the order in which the network read them. On the left,
     orange shows the slots to which the constraint was written. On the right, there is
     one column per board, with the board above it. Blue shows the share of the read
-    content that was written at this constraint.
+    content that was written at this constraint. The darkest orange and blue are the
+    largest numbers, which the figure tells.
 
     Args:
         boards: 1 to 12 boards: three columns from left to right, each with the numbers
@@ -114,7 +115,8 @@ def plot_puzzle(
             weight="bold",
             parse_math=False,
         )
-    _draw_map(add(label, top, slots, rows), writes, "Oranges")
+    most, most_read = float(writes.max()), float(reads.max())
+    _draw_map(add(label, top, slots, rows), writes, "Oranges", most)
     figure.text(
         label / width,
         1 - (top - 0.08) / height,
@@ -127,12 +129,12 @@ def plot_puzzle(
         left = label + slots + _GAP + n * (_BOARD + 0.15)
         ax = add(left, top - _BOARD - 0.3, _BOARD, _BOARD)
         _draw_board(ax, board, actions[n])
-        _draw_map(add(left, top, _BOARD, rows), reads[n][:, None], "Blues")
-    note = "Orange: write weights. Blue: share of what is read before the action below "
+        _draw_map(add(left, top, _BOARD, rows), reads[n][:, None], "Blues", most_read)
     figure.text(
         0.1 / width,
         0.08 / height,
-        note + "the board; the darkest color is 1.",
+        f"Orange: write weights, up to {most:.2g}. Blue: share of what is read before "
+        f"the action below the board, up to {most_read:.2g}.",
         size=8.5,
         color=_MUTED,
     )
@@ -162,9 +164,10 @@ def _draw_board(ax: Any, board: Sequence[Sequence[int]], action: str) -> None:
     ax.set_xlabel(action, size=8.5, labelpad=2, parse_math=False)
 
 
-def _draw_map(ax: Any, shares: np.ndarray, colors: str) -> None:
+def _draw_map(ax: Any, shares: np.ndarray, colors: str, most: float) -> None:
+    most = most or 1.0  # if all are 0
     ax.imshow(
-        shares, cmap=colors, vmin=0, vmax=1, aspect="auto", interpolation="nearest"
+        shares, cmap=colors, vmin=0, vmax=most, aspect="auto", interpolation="nearest"
     )
     ax.set_xticks([])
     ax.set_yticks([])

@@ -34,7 +34,10 @@ def test_boards_writes_and_reads_are_drawn():
     np.testing.assert_array_equal(maps[0], WRITES)
     for shown, shares in zip(maps[1:], READS, strict=True):
         np.testing.assert_array_equal(shown[:, 0], shares)
+    scales = [ax.images[0].get_clim() for ax in figure.axes if ax.images]
+    assert scales == [(0, 1), (0, 0.75), (0, 0.75)]
     found = texts(figure)
+    assert any("up to 1." in text and "up to 0.75." in text for text in found)
     for text in (*CONSTRAINTS, "left to middle", "pass", "A $puzzle$"):
         assert text in found
     bold = {t.get_text() for t in figure.texts if t.get_weight() == "bold"}
