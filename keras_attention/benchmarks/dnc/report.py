@@ -186,12 +186,13 @@ def walks_table(runs: list[Run]) -> str:
     )
     tests = list(runs[0]["result"]["tests"])
     scores = runs[0]["result"]["tests"][tests[0]]
-    score = next(name for name in ("walks", "answers") if name in scores)
+    score = next(name for name in ("walks", "answers", "shortest") if name in scores)
     right = [
         [test, *(_percent(run["result"]["tests"][test][score]) for run in runs)]
         for test in tests
     ]
-    return f"{training}\n\n{reports.table([f'{score} right', *names], right)}"
+    title = "shortest paths" if score == "shortest" else f"{score} right"
+    return f"{training}\n\n{reports.table([title, *names], right)}"
 
 
 def babi_table(runs: list[Run]) -> str:
@@ -223,7 +224,9 @@ def joint_table(runs: list[Run]) -> str:
 
 TABLES = {
     **dict.fromkeys(STORIES, babi_table),
-    **dict.fromkeys(("traversal", "underground", "family-tree"), walks_table),
+    **dict.fromkeys(
+        ("traversal", "underground", "underground-path", "family-tree"), walks_table
+    ),
     JOINT: joint_table,
     **dict.fromkeys(RESIZED, slots_table),
 }
