@@ -263,12 +263,12 @@ One network learns all 20 tasks from 10,000 questions each. On one core, the com
 a budget of 20 hours and batches of 8 stories. The networks of this table were trained
 on a GPU (NVIDIA H100) with batches of 64 stories and a budget of 23 minutes of elapsed
 time each. Seed 1 began 150 s after seed 0 on the same GPU, and could read the programs
-that JAX had compiled for seed 0 from a cache. So seed 0 made fewer steps, and most of
-its lessons ended by the clock. No setting was chosen by their results. The table shows
-the test errors in per cent, and the errors of networks that were trained on all tasks
-together in the papers: Graves et al. 2016 (DNC, mean and best of 20 runs), Csordás &
-Schmidhuber 2019 (masked keys and deallocation) and Franke et al. 2018 (ADNC, and a
-bidirectional controller with more questions of task 16).
+that JAX had compiled for seed 0 from a cache. This is probably why seed 0 made fewer
+steps; most of its lessons ended by the clock. No setting was chosen by their results.
+The table shows the test errors in per cent, and the errors of networks that were
+trained on all tasks together in the papers: Graves et al. 2016 (DNC, mean and best of
+20 runs), Csordás & Schmidhuber 2019 (masked keys and deallocation) and Franke et al.
+2018 (ADNC, and a bidirectional controller with more questions of task 16).
 
 The network has an LSTM of 128 units, 64 slots of width 32 and 4 read heads, with masked
 keys, deallocation, a [normalized interface and a bypass
