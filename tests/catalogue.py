@@ -577,8 +577,8 @@ def _encoder_block(dtype: Any = None) -> Any:
 
 
 def _halting(dtype: Any = None) -> Any:
-    # A ponder cost would have a gradient where the loss of a sample has none. With a
-    # larger bias, all positions may halt at once, and the weights have no gradient.
+    # A ponder cost would have a gradient where the loss of a sample has none. Where
+    # all positions halt at once, the weights have none: rarer with a small bias.
     return layers.AdaptiveHalting(0.9, 0.0, initial_bias=-1.0, dtype=dtype)
 
 
