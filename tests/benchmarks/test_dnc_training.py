@@ -176,6 +176,16 @@ def test_restoring_a_run_does_not_use_its_time(monkeypatch):
     assert lessons.state()["cpu_seconds"] == 120
 
 
+def test_a_run_does_not_go_on_on_another_kind_of_device():
+    problem = problems.Bits(algorithms.copy, [{"length": 1}])
+    lessons = training.Lessons(training.Fresh(problem, 8, 4, 7, 0), SETTINGS, 0, 10)
+    state = {**lessons.state(), "device": "another"}
+    with pytest.raises(UsageError, match="began on a device of the kind 'another'"):
+        lessons.restore(state)
+    lessons.restore({**state, "ended": True})  # only to be tested
+    assert lessons.device == "another"
+
+
 @needs_training
 def test_the_rate_falls_with_the_time_that_is_left(monkeypatch):
     model = networks.network(copies(length=1), "lstm", TINY, 0)
