@@ -102,6 +102,6 @@ relations and tested on one invented family: it answered 81.8 % of the questions
 relations of four basic relations correctly. That figure is not comparable with ours.
 
 The tested families have 10 to 16 people, those of the training 3 to 12. Relations of
-five basic relations are rare in such families, about 7 % of the questions in *2 to 5
+five basic relations are rare in such families, about 8 % of the questions in *2 to 5
 relations*, and the network did not learn them.""",
 }
