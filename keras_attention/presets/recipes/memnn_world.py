@@ -62,9 +62,10 @@ RECIPE = Recipe(
     "people, three objects and five rooms (datasets.simulated_world, difficulty 5).",
     licence="Simulated by this package: Apache 2.0",
     limits="It knows the names, rooms and objects of that world and the verbs of its "
-    "statements only, and reads the last 35 statements. \"Where was Mary before the "
-    "office?\" is only for people. It always answers with a word, also if the story "
-    "does not tell.",
+    "statements only, and reads the last 35 statements. A question with `before` can "
+    "only be about a person. It always answers, also if the story does not tell.",
+    use='model.answer(["Mary took the milk.", "Mary went to the garden."], '
+    '"Where is the milk?")',
     train=train,
     measure=measure,
 )
