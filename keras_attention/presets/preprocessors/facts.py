@@ -20,7 +20,7 @@ from keras_attention.layers.base.serialization import export
 from keras_attention.presets.preprocessor import Preprocessor
 
 VOCABULARY, RELATIONS = "vocabulary.txt", "relations.json"
-SHARE = 0.5  # of the likeliest answer's probability, which all answers have
+SHARE = 0.2  # of the likeliest answer's probability, which all answers have
 
 
 @export
@@ -92,7 +92,7 @@ class FactPreprocessor(Preprocessor):
     def answer(self, model: Any, sentences: Sequence[Any], question: str) -> str:
         """Returns the names that the network finds, with ", " between several.
 
-        All answers have at least half of the probability of the likeliest one. They
+        All answers have at least a fifth of the probability of the likeliest one. They
         stand in the order of the facts.
         """
         knowledge = self.knowledge(sentences)
