@@ -145,6 +145,8 @@ def test_characters_are_encoded_and_decoded():
     [
         (([], "Who?"), ("`sentences` must be a list of at least one fact", "[]")),
         (("a|b|c", "Who?"), ("`sentences` must be a list", "'a|b|c'")),
+        ((None, "Who?"), ("`sentences` must be a list", "None")),
+        (([7], "Who?"), ("`sentences[0]` must be a fact", "7")),
         ((["a | year"], "Who?"), ("`sentences[0]` must be a fact", "'a | year'")),
         ((["a | year | "], "Who?"), ("`sentences[0]` must be a fact", "year")),
         ((["a | likes | b"], "Who?"), ("`sentences[0]`", "painted_by", "'likes'")),
@@ -163,6 +165,8 @@ def test_facts_that_are_refused(given, parts):
     ("given", "parts"),
     [
         (([], "a | b"), ("`sentences` must be a list of at least one edge", "[]")),
+        ((None, "a | b"), ("`sentences` must be a list", "None")),
+        (([7], "a | b"), ("`sentences[0]` must be an edge", "7")),
         ((["a | b"], "a | b"), ("`sentences[0]` must be an edge", "'a | b'")),
         ((["a | b | a"], "a | b"), ("`sentences[0]` must be an edge", "'a | b | a'")),
         ((["a|b|c", "a|b|d"], "a | b"), ("leave a place once", "sentences[1]", "'c'")),

@@ -108,7 +108,8 @@ class FactPreprocessor(Preprocessor):
             ValueError: there are no facts, or one is not three names or has an unknown
                 relation.
         """
-        if isinstance(sentences, str) or not len(sentences):
+        is_list = isinstance(sentences, (list, tuple))
+        if not is_list or not sentences:
             raise ValueError(
                 "`sentences` must be a list of at least one fact. "
                 f"Received: sentences={sentences!r}"
@@ -116,6 +117,7 @@ class FactPreprocessor(Preprocessor):
         facts = []
         for i, given in enumerate(sentences):
             fields = given.split("|") if isinstance(given, str) else given
+            fields = fields if isinstance(fields, (list, tuple)) else ()
             names = [name.strip() if isinstance(name, str) else "" for name in fields]
             if len(names) != 3 or not all(names):
                 raise ValueError(
