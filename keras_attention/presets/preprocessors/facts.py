@@ -20,7 +20,7 @@ from keras_attention.layers.base.serialization import export
 from keras_attention.presets.preprocessor import Preprocessor
 
 VOCABULARY, RELATIONS = "vocabulary.txt", "relations.json"
-SHARE = 0.5  # of the likeliest answer's probability, which all answers have
+SHARE = 0.2  # of the likeliest answer's probability, which all answers have
 
 
 @export
@@ -92,7 +92,7 @@ class FactPreprocessor(Preprocessor):
     def answer(self, model: Any, sentences: Sequence[Any], question: str) -> str:
         """Returns the names that the network finds, with ", " between several.
 
-        All answers have at least half of the probability of the likeliest one. They
+        All answers have at least a fifth of the probability of the likeliest one. They
         stand in the order of the facts.
         """
         knowledge = self.knowledge(sentences)
@@ -108,7 +108,8 @@ class FactPreprocessor(Preprocessor):
             ValueError: there are no facts, or one is not three names or has an unknown
                 relation.
         """
-        if isinstance(sentences, str) or not len(sentences):
+        is_list = isinstance(sentences, (list, tuple))
+        if not is_list or not sentences:
             raise ValueError(
                 "`sentences` must be a list of at least one fact. "
                 f"Received: sentences={sentences!r}"
@@ -116,6 +117,7 @@ class FactPreprocessor(Preprocessor):
         facts = []
         for i, given in enumerate(sentences):
             fields = given.split("|") if isinstance(given, str) else given
+            fields = fields if isinstance(fields, (list, tuple)) else ()
             names = [name.strip() if isinstance(name, str) else "" for name in fields]
             if len(names) != 3 or not all(names):
                 raise ValueError(

@@ -116,7 +116,8 @@ class RoutePreprocessor(Preprocessor):
         return cls(**config)
 
     def _edges(self, sentences: Sequence[Any]) -> list[tuple[str, str, str]]:
-        if isinstance(sentences, str) or not len(sentences):
+        is_list = isinstance(sentences, (list, tuple))
+        if not is_list or not sentences:
             raise ValueError(
                 "`sentences` must be a list of at least one edge. "
                 f"Received: sentences={sentences!r}"
