@@ -1,52 +1,33 @@
-"""What the build adds to the pages: pictures drawn by code, and links to the API."""
+"""What the build adds to the pages: links to the API, and the sizes of pictures."""
 
-import io
-import json
 import re
-import sys
+import struct
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from urllib.parse import unquote
 
 import lines
-from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parents[1]
-PICTURES = ROOT / "docs" / "pictures.json"
-
-
-def on_startup(command, dirty):
-    """Makes the pictures' code importable, and it alone.
-
-    A bare parent in the package's place keeps Keras, and so a backend, out of the
-    environment in which the pages are built.
-    """
-    package = ModuleType("keras_attention")
-    package.__path__ = [str(ROOT / "keras_attention")]
-    sys.modules.setdefault("keras_attention", package)
-
-
-def on_files(files, config):
-    """Adds the pictures of the guides, drawn from weights that docs/pictures.py keeps.
-
-    Those of guides/hops.png were chosen by hand.
-    """
-    from keras_attention import visualization
-
-    for name, drawn in json.loads(PICTURES.read_text("utf-8")).items():
-        draw = getattr(visualization, drawn["function"])
-        weights, *texts = drawn["arguments"]
-        if isinstance(weights, dict):  # the trace of a memory
-            weights = SimpleNamespace(**weights)
-        figure = draw(weights, *texts, **drawn["more"])
-        picture = io.BytesIO()
-        figure.savefig(picture, format="png", dpi=160, metadata={"Software": None})
-        files.append(File.generated(config, name, content=picture.getvalue()))
-    return files
+PICTURE = re.compile(r'<img (?P<rest>[^>]*?)src="(?P<source>[^":]+\.png)"')
+DOTS_PER_INCH = 160  # of docs/pictures.py; a browser shows 96
 
 
 def on_page_markdown(markdown, page, config, files):
     """Turns links to lines of code, which the site does not hold, into API links."""
-    return lines.LINK.sub(_api_link, markdown)
+    return lines.LINK.sub(_api_link, lines.without_definitions(markdown))
+
+
+def on_page_content(html, page, config, files):
+    """Gives pictures the size at which their letters are as large as the text."""
+
+    def with_width(found):
+        path = Path(page.file.abs_src_path).parent / unquote(found["source"])
+        if not path.exists() or "width=" in found["rest"]:
+            return found[0]
+        (width,) = struct.unpack(">I", path.read_bytes()[16:20])
+        return f'<img width="{round(width * 96 / DOTS_PER_INCH)}" {found[0][5:]}'
+
+    return PICTURE.sub(with_width, html)
 
 
 def _api_link(link):
