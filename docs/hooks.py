@@ -1,4 +1,4 @@
-"""What the build adds to the pages: links to the API, and the sizes of pictures."""
+"""What the build adds to the pages: links to the API, sizes of pictures, frames."""
 
 import re
 import struct
@@ -9,6 +9,7 @@ import lines
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = re.compile(r'<img (?P<rest>[^>]*?)src="(?P<source>[^":]+\.png)"')
+EQUATION = re.compile(r'<math display="block".*?</math>', re.S)
 DOTS_PER_INCH = 160  # of docs/pictures.py; a browser shows 96
 
 
@@ -18,7 +19,11 @@ def on_page_markdown(markdown, page, config, files):
 
 
 def on_page_content(html, page, config, files):
-    """Gives pictures the size at which their letters are as large as the text."""
+    """Gives pictures a size, and equations a frame in which they scroll.
+
+    The letters of a picture become as large as the text. No browser scrolls what is
+    within <math>, so the frame is an element around it.
+    """
 
     def with_width(found):
         path = Path(page.file.abs_src_path).parent / unquote(found["source"])
@@ -27,6 +32,7 @@ def on_page_content(html, page, config, files):
         (width,) = struct.unpack(">I", path.read_bytes()[16:20])
         return f'<img width="{round(width * 96 / DOTS_PER_INCH)}" {found[0][5:]}'
 
+    html = EQUATION.sub(r'<span class="equation">\g<0></span>', html)
     return PICTURE.sub(with_width, html)
 
 
