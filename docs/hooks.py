@@ -1,4 +1,4 @@
-"""What the build adds to the pages: links to the API, sizes of pictures, frames."""
+"""What the build adds to the pages: notebooks, links to the API, sizes and frames."""
 
 import re
 import struct
@@ -6,6 +6,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import lines
+import notebooks
+from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = re.compile(r'<img (?P<rest>[^>]*?)src="(?P<source>[^":]+\.png)"')
@@ -13,9 +15,29 @@ EQUATION = re.compile(r'<math display="block".*?</math>', re.S)
 DOTS_PER_INCH = 160  # of docs/pictures.py; a browser shows 96
 
 
+def on_files(files, config):
+    """Adds a notebook of each guide, beside its page."""
+    for page in notebooks.GUIDES:
+        address = notebooks.in_site(page, config.site_url)
+        text = notebooks.to_json(notebooks.notebook_of(page, address, code=False))
+        files.append(File.generated(config, f"guides/{page.stem}.ipynb", content=text))
+    return files
+
+
 def on_page_markdown(markdown, page, config, files):
-    """Turns links to lines of code, which the site does not hold, into API links."""
-    return lines.LINK.sub(_api_link, lines.without_definitions(markdown))
+    """Adds the link to a guide's notebook, and turns links to code into API links.
+
+    The site does not hold the files of code.
+    """
+    text = lines.LINK.sub(_api_link, lines.without_definitions(markdown))
+    path = Path(page.file.src_uri)
+    if path.parts[0] != "guides":
+        return text
+    link = (
+        f'[Download as notebook]({path.stem}.ipynb){{ download="{path.stem}.ipynb" }}'
+    )
+    title, _, rest = text.partition("\n")
+    return f"{title}\n\n{link}\n{rest}"
 
 
 def on_page_content(html, page, config, files):
