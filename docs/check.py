@@ -8,6 +8,7 @@ with it and exits with 1 if anything is. It is wrong where
 - a place has the same name as another one of its page;
 - a picture has no text for those who do not see it;
 - a formula was left as LaTeX, or could not be made MathML;
+- an equation has no frame in which it scrolls on a narrow screen;
 - a page is not reached from the front page.
 """
 
@@ -43,6 +44,7 @@ class Page(HTMLParser):
         self.names: list[str] = []
         self.wrong: list[str] = []
         self._verbatim = 0
+        self._before: tuple = ()
         self.feed(text)
         self.close()
 
@@ -58,6 +60,10 @@ class Page(HTMLParser):
             self.wrong.append(f"a picture without a text: {given.get('src')}")
         if tag == "merror":
             self.wrong.append("a formula that is none")
+        is_framed = self._before == ("span", "equation")
+        if tag == "math" and given.get("display") == "block" and not is_framed:
+            self.wrong.append("an equation without a frame")
+        self._before = (tag, given.get("class"))
         self._verbatim += tag in VERBATIM
 
     def handle_endtag(self, tag):

@@ -1,52 +1,61 @@
-"""What the build adds to the pages: pictures drawn by code, and links to the API."""
+"""What the build adds to the pages: notebooks, links to the API, sizes and frames."""
 
-import io
-import json
 import re
-import sys
+import struct
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from urllib.parse import unquote
 
 import lines
+import notebooks
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parents[1]
-PICTURES = ROOT / "docs" / "pictures.json"
-
-
-def on_startup(command, dirty):
-    """Makes the pictures' code importable, and it alone.
-
-    A bare parent in the package's place keeps Keras, and so a backend, out of the
-    environment in which the pages are built.
-    """
-    package = ModuleType("keras_attention")
-    package.__path__ = [str(ROOT / "keras_attention")]
-    sys.modules.setdefault("keras_attention", package)
+PICTURE = re.compile(r'<img (?P<rest>[^>]*?)src="(?P<source>[^":]+\.png)"')
+EQUATION = re.compile(r'<math display="block".*?</math>', re.S)
+DOTS_PER_INCH = 160  # of docs/pictures.py; a browser shows 96
 
 
 def on_files(files, config):
-    """Adds the pictures of the guides, drawn from weights that docs/pictures.py keeps.
-
-    Those of guides/hops.png were chosen by hand.
-    """
-    from keras_attention import visualization
-
-    for name, drawn in json.loads(PICTURES.read_text("utf-8")).items():
-        draw = getattr(visualization, drawn["function"])
-        weights, *texts = drawn["arguments"]
-        if isinstance(weights, dict):  # the trace of a memory
-            weights = SimpleNamespace(**weights)
-        figure = draw(weights, *texts, **drawn["more"])
-        picture = io.BytesIO()
-        figure.savefig(picture, format="png", dpi=160, metadata={"Software": None})
-        files.append(File.generated(config, name, content=picture.getvalue()))
+    """Adds a notebook of each guide, beside its page."""
+    for page in notebooks.GUIDES:
+        address = notebooks.in_site(page, config.site_url)
+        text = notebooks.to_json(notebooks.notebook_of(page, address, code=False))
+        files.append(File.generated(config, f"guides/{page.stem}.ipynb", content=text))
     return files
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Turns links to lines of code, which the site does not hold, into API links."""
-    return lines.LINK.sub(_api_link, markdown)
+    """Adds the link to a guide's notebook, and turns links to code into API links.
+
+    The site does not hold the files of code.
+    """
+    text = lines.LINK.sub(_api_link, lines.without_definitions(markdown))
+    path = Path(page.file.src_uri)
+    if path.parts[0] != "guides":
+        return text
+    link = (
+        f'[Download as notebook]({path.stem}.ipynb){{ download="{path.stem}.ipynb" }}'
+    )
+    title, _, rest = text.partition("\n")
+    return f"{title}\n\n{link}\n{rest}"
+
+
+def on_page_content(html, page, config, files):
+    """Gives pictures a size, and equations a frame in which they scroll.
+
+    The letters of a picture become as large as the text. No browser scrolls what is
+    within <math>, so the frame is an element around it.
+    """
+
+    def with_width(found):
+        path = Path(page.file.abs_src_path).parent / unquote(found["source"])
+        if not path.exists() or "width=" in found["rest"]:
+            return found[0]
+        (width,) = struct.unpack(">I", path.read_bytes()[16:20])
+        return f'<img width="{round(width * 96 / DOTS_PER_INCH)}" {found[0][5:]}'
+
+    html = EQUATION.sub(r'<span class="equation">\g<0></span>', html)
+    return PICTURE.sub(with_width, html)
 
 
 def _api_link(link):

@@ -1,11 +1,18 @@
-"""Keeps the links from equations to lines of code right.
+"""Keeps the links from the pages to the code right.
 
 README.md, docs/papers.md and a guide link to functions by file and line. A line moves
 when something is written above it; `python docs/lines.py` puts every number right, and
 tests/docs/test_docs.py fails where one is wrong.
+
+Other pages link to the API by name: [`Hopfield`][keras_attention.layers.Hopfield]. The
+site leads to the page of the API. For a code host, the command writes a definition of
+each name, the file with its docstring, to the end of the page; docs/hooks.py leaves the
+definitions out of the site.
 """
 
 import ast
+import functools
+import os
 import re
 from pathlib import Path
 
@@ -14,6 +21,11 @@ PAGES = ("README.md", "docs/papers.md", "docs/guides/dnc.md")
 LINK = re.compile(
     r"\[`(?P<name>[\w.]+)`\]\((?P<up>(?:\.\./)*)"
     r"(?P<path>(?:keras_attention|tests|examples)/[\w/]+\.py)#L(?P<line>\d+)\)"
+)
+NAMED = re.compile(r"\]\[(keras_attention[\w.]*)\]")
+NOTE = "<!-- Links for a code host, written by docs/lines.py -->"
+DEFINITIONS = re.compile(
+    rf"\n*{re.escape(NOTE)}\n+(?:\[keras_attention[\w.]*\]: \S+\n*)*"
 )
 
 
@@ -47,7 +59,61 @@ def refresh(text):
     )
 
 
+@functools.cache
+def file_of(name):
+    """The file that defines a public name, such as keras_attention.layers.Hopfield.
+
+    Raises:
+        LookupError: if there is none.
+    """
+    module, _, last = name.rpartition(".")
+    for dotted in (name, module):
+        path = ROOT / dotted.replace(".", "/")
+        if path.with_suffix(".py").exists():
+            return path.with_suffix(".py")
+        start = path / "__init__.py"
+        if start.exists() and dotted == name:
+            return start
+    if not module or not start.exists():
+        raise LookupError(f"{name!r} is not defined in the package")
+    for node in ast.walk(ast.parse(start.read_text("utf-8"))):
+        if getattr(node, "name", None) == last and not isinstance(node, ast.alias):
+            return start
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                if (alias.asname or alias.name) == last:
+                    return file_of(f"{node.module}.{alias.name}")
+    raise LookupError(f"{name!r} is not defined in the package")
+
+
+def with_definitions(page, text):
+    """The text with a definition of each name that it links to, at its end.
+
+    Args:
+        page: the path of the page.
+        text: its text.
+    """
+    text = without_definitions(text)
+    names = sorted(set(NAMED.findall(text)))
+    if not names:
+        return text
+    links = (
+        f"[{name}]: {Path(os.path.relpath(file_of(name), page.parent)).as_posix()}"
+        for name in names
+    )
+    return "\n".join((text.rstrip(), "", NOTE, "", *links, ""))
+
+
+def without_definitions(text):
+    """The text without the definitions that `with_definitions` has written."""
+    return DEFINITIONS.sub("\n", text)
+
+
 if __name__ == "__main__":
     for page in PAGES:
         file = ROOT / page
         file.write_text(refresh(file.read_text(encoding="utf-8")), encoding="utf-8")
+    for file in sorted((ROOT / "docs").rglob("*.md")):
+        text = file.read_text(encoding="utf-8")
+        if NAMED.search(text):
+            file.write_text(with_definitions(file, text), encoding="utf-8")

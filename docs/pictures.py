@@ -1,19 +1,32 @@
-"""Keeps what the guides' pictures show, so that the build can draw them without Keras.
+"""Draws the pictures of the pages, as files beside the pages that show them.
 
 A guide's code draws weights that it has computed. `python docs/pictures.py` runs the
-guides below and writes what they drew to docs/pictures.json, from which docs/hooks.py
-draws again; tests/docs/test_docs.py fails where the code has other weights by now. What
-is trained differs from backend to backend: it is that of JAX. Pictures of results are
-drawn from the files beside their pages.
+guides below, writes what they drew to docs/pictures.json, and draws the files from it.
+What is trained differs from backend to backend: it is that of JAX. Pictures of results
+are drawn from the files beside their pages. docs/hops.png is drawn by its example.
+
+`python docs/pictures.py --files` only draws the files that are not current, without
+Keras. A file records a hash of its data and of the code that draws it.
+tests/docs/test_docs.py fails if the data are not those of the guide, and
+tests/docs/test_code_host.py fails if a file is not current.
 """
 
+import ast
+import functools
+import hashlib
+import io
 import json
 import re
+import struct
+import sys
+import tokenize
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 
 DOCS = Path(__file__).resolve().parent
+ROOT = DOCS.parent
 KEPT = DOCS / "pictures.json"
 GUIDES = (
     "words.md",
@@ -122,6 +135,121 @@ def measured():
     }
 
 
+def draw(call):
+    """Draws a picture again.
+
+    Args:
+        call: an entry of docs/pictures.json.
+
+    Returns:
+        The bytes of a PNG file, with the hash of its source.
+    """
+    from PIL import Image, PngImagePlugin
+
+    from keras_attention import visualization
+
+    weights, *texts = call["arguments"]
+    if isinstance(weights, dict):  # the trace of a memory
+        weights = SimpleNamespace(**weights)
+    figure = getattr(visualization, call["function"])(weights, *texts, **call["more"])
+    drawn, picture = io.BytesIO(), io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=160)
+    recorded = PngImagePlugin.PngInfo()
+    recorded.add_text("Source", source_of(call))
+    # 128 colours are enough for a figure, and take a third of the bytes.
+    image = Image.open(drawn).convert("RGB").quantize(128)
+    image.save(picture, format="png", optimize=True, pnginfo=recorded)
+    return picture.getvalue()
+
+
+def source_of(call):
+    """The hash of what a picture is drawn from: its data and the code that draws it."""
+    text = json.dumps(call, sort_keys=True)
+    function = call["function"]
+    start = ast.parse((ROOT / "keras_attention/visualization/__init__.py").read_text())
+    (module,) = {
+        node.module
+        for node in start.body
+        if isinstance(node, ast.ImportFrom)
+        and function in {alias.name for alias in node.names}
+    }
+    code = "".join(code_of(path) for path in sorted(modules_behind(module)))
+    return hashlib.sha256((text + code).encode()).hexdigest()[:16]
+
+
+@functools.cache
+def modules_behind(module):
+    """The files of a module and of what it imports from the package."""
+    found, ahead = set(), [module]
+    while ahead:
+        path = ROOT / f"{ahead.pop().replace('.', '/')}.py"
+        if path in found or not path.exists():
+            continue
+        found.add(path)
+        nodes = ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in nodes:
+            if isinstance(node, ast.ImportFrom) and node.module:
+                ahead.append(node.module)
+                ahead += [f"{node.module}.{alias.name}" for alias in node.names]
+    return frozenset(found)
+
+
+@functools.cache
+def code_of(path):
+    """The code of a file without docstrings, comments and white space."""
+    text = path.read_text("utf-8")
+    lines = text.splitlines(keepends=True)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column] + "\n"
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            for row in range(node.lineno, node.end_lineno + 1):
+                lines[row - 1] = ""
+    return re.sub(r"\s+", "", "".join(lines))
+
+
+def recorded_source(picture):
+    """The hash that a PNG file records, or None.
+
+    Args:
+        picture: the bytes of the file.
+    """
+    place = 8
+    while place < len(picture):
+        (size,) = struct.unpack(">I", picture[place : place + 4])
+        kind, content = picture[place + 4 : place + 8], picture[place + 8 :][:size]
+        if kind == b"tEXt" and content.startswith(b"Source\0"):
+            return content.partition(b"\0")[2].decode()
+        place += 12 + size
+    return None
+
+
+def outdated(pictures):
+    """The names of the files that are not drawn from the present data and code."""
+    return [
+        name
+        for name, call in pictures.items()
+        if not (DOCS / name).exists()
+        or recorded_source((DOCS / name).read_bytes()) != source_of(call)
+    ]
+
+
+def write_files(pictures):
+    """Draws the files that are not current."""
+    for name in outdated(pictures):
+        (DOCS / name).write_bytes(draw(pictures[name]))
+        print(f"docs/{name}")
+
+
+def leave_keras_out():
+    """Makes the code that draws importable without Keras, and so without a backend."""
+    package = ModuleType("keras_attention")
+    package.__path__ = [str(ROOT / "keras_attention")]
+    sys.modules.setdefault("keras_attention", package)
+
+
 def in_lines(kept):
     """As JSON, in which a row of numbers or of words stays in one line."""
     text = json.dumps(kept, indent=1, ensure_ascii=False)
@@ -131,9 +259,18 @@ def in_lines(kept):
     )
 
 
-if __name__ == "__main__":
+def main(arguments):
+    if arguments == ["--files"]:
+        leave_keras_out()
+        write_files(json.loads(KEPT.read_text("utf-8")))
+        return
     kept = json.loads(KEPT.read_text("utf-8"))
     for guide in GUIDES:
         kept.update(drawn_by(guide))
     kept.update(measured())
     KEPT.write_text(in_lines(kept), "utf-8")
+    write_files(json.loads(KEPT.read_text("utf-8")))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -5,6 +5,7 @@ from keras_attention.callbacks.halve_learning_rate import HalveLearningRate
 from keras_attention.callbacks.lessons import Lessons
 from keras_attention.callbacks.linear_start import LinearStart, is_switch
 from keras_attention.callbacks.scheduled_sampling_decay import ScheduledSamplingDecay
+from keras_attention.callbacks.tensorboard_attention import TensorBoardAttention
 
 __all__ = [
     "Curriculum",
@@ -12,5 +13,6 @@ __all__ = [
     "Lessons",
     "LinearStart",
     "ScheduledSamplingDecay",
+    "TensorBoardAttention",
     "is_switch",
 ]

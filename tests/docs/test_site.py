@@ -1,7 +1,11 @@
 """Holds the site's order and its check to what they promise."""
 
+import html
 import importlib.util
+import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -24,7 +28,8 @@ check = load("check").check
 
 SOUND = {
     "index.html": '<a href="a/page.html#place">x</a> <a href="https://else.where">y</a>'
-    '<img src="data:image/png;base64,0" alt="a map"><code>$ \\frac</code>',
+    '<img src="data:image/png;base64,0" alt="a map"><code>$ \\frac</code>'
+    '<span class="equation"><math display="block"></math></span>',
     "a/page.html": '<h2 id="place">.</h2><a href="../index.html">x</a>'
     '<a href="#place">.</a>',
     "style.css": "p { background: url(data:image/png;base64,0) }",
@@ -62,6 +67,7 @@ def test_a_sound_site_has_no_faults(tmp_path):
         ("index.html", "<p>$x^2$</p>", "a formula was left"),
         ("index.html", r"<p>\frac12</p>", "a formula was left"),
         ("index.html", "<math><merror></merror></math>", "a formula that is none"),
+        ("index.html", '<math display="block"></math>', "an equation without a frame"),
         ("lonely.html", "<p>.</p>", "no page links to it"),
     ],
 )
@@ -96,3 +102,39 @@ def test_one_click_leads_from_the_front_page_to_what_newcomers_look_for():
     wanted |= {"guides/from-keras-attention.md", "guides/from-tensorflow-addons.md"}
     assert wanted <= linked
     assert {page for page in NAVIGATION if page.startswith("results/")} <= linked
+
+
+NARROW = """<!DOCTYPE html><meta charset="utf-8"><style>{style}</style>
+<body style="margin: 0"><div class="md-typeset" style="width: 390px">
+<p><span class="equation"><math display="block"><mrow>{terms}</mrow></math></span></p>
+</div><script>
+const frame = document.querySelector(".equation"), last = frame.querySelector(".last");
+const right = () => last.getBoundingClientRect().right;
+const before = right();
+frame.scrollLeft = 1e6;
+document.title = JSON.stringify([frame.getBoundingClientRect().right, before, right()]);
+</script>"""
+
+
+def test_a_wide_equation_scrolls_within_its_frame(tmp_path):
+    # Only a browser lays out MathML. It costs two seconds.
+    browser = shutil.which("chromium") or shutil.which("chromium-browser")
+    if browser is None:
+        pytest.skip("needs Chromium")
+    terms = "<mi>weights</mi><mo>=</mo>" * 20 + '<mi class="last">x</mi>'
+    style = (DOCS / "style.css").read_text("utf-8")
+    page = tmp_path / "page.html"
+    page.write_text(NARROW.format(style=style, terms=terms), "utf-8")
+    options = ["--headless=new", "--no-sandbox", f"--user-data-dir={tmp_path}"]
+    dom = subprocess.run(
+        [browser, *options, "--dump-dom", page.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    ).stdout
+    title = html.unescape(re.search("<title>(.*)</title>", dom)[1])
+    frame, before, after = json.loads(title)
+    assert frame <= 390
+    assert before > 390  # otherwise the equation is not wide
+    assert after <= frame + 1

@@ -108,7 +108,11 @@ def record(path: str, weights: Tensor) -> None:
     recording = _active.get()
     if recording is None:
         return
-    maps, array = recording.maps, recording.convert(path, weights)
+    add(recording.maps, path, recording.convert(path, weights))
+
+
+def add(maps: Maps, path: str, array: Any) -> None:
+    """Adds what a call of a layer has recorded, numbered if the layer has several."""
     if path in maps:
         maps[f"{path}/0"] = maps.pop(path)
         maps[f"{path}/1"] = array

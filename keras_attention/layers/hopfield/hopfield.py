@@ -15,7 +15,7 @@ from keras import ops
 from keras_attention.layers.base.attention_layer import Prepared
 from keras_attention.layers.base.checks import check_usable
 from keras_attention.layers.base.serialization import export
-from keras_attention.layers.hopfield import from_multi_head
+from keras_attention.layers.hopfield import energies, from_multi_head
 from keras_attention.layers.hopfield.arguments import (
     check_beta,
     check_normalizer,
@@ -357,6 +357,8 @@ class Hopfield(HeadsAttention):
     ) -> tuple[Tensor, Tensor | None]:
         """Runs all steps on heads (B, ·, H, ·); returns the output and last weights."""
         attend = super()._compute_attention
+        if bias is None and energies.is_recording_energies():
+            energies.record(self, query, key, attention_mask, use_causal_mask)
         sharpness = self._sharpness(query.dtype)
         shown = use_causal_mask, bias
         last = (training, return_attention_scores, *shown, dropout_mask, sliding_window)
