@@ -18,6 +18,8 @@ KEPT = DOCS / "pictures.json"
 GUIDES = (
     "words.md",
     "recurrence.md",
+    "translate.md",
+    "alignments.md",
     "dot-products.md",
     "transformer.md",
     "hops-are-layers.md",
