@@ -13,7 +13,7 @@ from keras_attention.benchmarks.store import Run
 KINDS = {"bahdanau": "with attention", "none": "without attention"}
 LABELS = {
     "x_label": "words in the source sentence",
-    "y_label": "BLEU",
+    "y_label": "BLEU, in per cent",
     "title": "Dutch to English: quality over sentence length",
 }
 TITLES = {"bleu": "BLEU", "exact": "exact"}
