@@ -8,7 +8,8 @@ are drawn from the files beside their pages. docs/hops.png is drawn by its examp
 `python docs/pictures.py --files` only draws the files that are not current, without
 Keras. A file records a hash of its data and of the code that draws it.
 tests/docs/test_docs.py fails if the data are not those of the guide, and
-tests/docs/test_code_host.py fails if a file is not current.
+tests/docs/test_code_host.py fails if a file is not current. The drawings of
+docs/drawings_*.py are files as well.
 """
 
 import ast
@@ -26,11 +27,15 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 
 DOCS = Path(__file__).resolve().parent
+sys.path.insert(0, str(DOCS))  # where these files look for each other
+import drawings  # noqa: E402
 ROOT = DOCS.parent
 KEPT = DOCS / "pictures.json"
 GUIDES = (
     "words.md",
     "recurrence.md",
+    "translate.md",
+    "alignments.md",
     "dot-products.md",
     "transformer.md",
     "hops-are-layers.md",
@@ -236,10 +241,23 @@ def outdated(pictures):
     ]
 
 
+def outdated_drawings():
+    """The names of the drawings whose file is not what docs/drawings.py draws."""
+    return [
+        name
+        for name, drawing in drawings.drawings().items()
+        if not (DOCS / name).exists()
+        or (DOCS / name).read_text("utf-8") != drawing().svg()
+    ]
+
+
 def write_files(pictures):
     """Draws the files that are not current."""
     for name in outdated(pictures):
         (DOCS / name).write_bytes(draw(pictures[name]))
+        print(f"docs/{name}")
+    for name in outdated_drawings():
+        (DOCS / name).write_text(drawings.drawings()[name]().svg(), "utf-8")
         print(f"docs/{name}")
 
 

@@ -51,6 +51,10 @@ COMMANDS = {
         "keras_attention.benchmarks.forgetting",
         "measure what a network's last state forgets, beside attention over its states",
     ),
+    "lengths": (
+        "keras_attention.benchmarks.lengths",
+        "measure BLEU over sentence length, with and without attention",
+    ),
     "linking": (
         "keras_attention.benchmarks.linking",
         "link questions as people write them to the films of a knowledge base",

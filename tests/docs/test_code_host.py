@@ -88,7 +88,8 @@ def test_a_name_that_is_not_in_the_package():
 
 
 def test_pictures_are_current():
-    assert pictures.outdated(PICTURES) == [], "run python docs/pictures.py --files"
+    found = pictures.outdated(PICTURES) + pictures.outdated_drawings()
+    assert found == [], "run python docs/pictures.py --files"
 
 
 def test_other_data_make_a_picture_outdated():

@@ -20,6 +20,14 @@ def draw(model: ImageCaptioner, data: Data, folder: pathlib.Path, name: str) -> 
     """Draws the attention for a generated caption of the first two digits."""
     from keras_attention import visualization
 
+    shown = example(model, data)
+    figure = visualization.plot_image_attention(**shown, title=name)
+    folder.mkdir(parents=True, exist_ok=True)
+    figure.savefig(folder / f"{name}.png", dpi=150)
+
+
+def example(model: ImageCaptioner, data: Data) -> dict[str, Any]:
+    """Returns what `plot_image_attention` needs, of the first image with two digits."""
     n = next(n for n, text in enumerate(data.captions) if len(text.split()) > 2)
     features = data.features[n : n + 1]
     tokens = model.generate(features, max_length=canvases.LENGTH)
@@ -28,15 +36,13 @@ def draw(model: ImageCaptioner, data: Data, folder: pathlib.Path, name: str) -> 
     with record_attention() as maps:
         model({k: keras.ops.convert_to_tensor(x) for k, x in given.items()})
     (weights,) = maps.values()
-    figure = visualization.plot_image_attention(
-        data.vectors.inputs["image"][n],
-        weights[0],
-        canvases.VOCABULARY.decode(tokens[0]).split() or ["(no words)"],
-        features.shape[1:3],
-        name,
-    )
-    folder.mkdir(parents=True, exist_ok=True)
-    figure.savefig(folder / f"{name}.png", dpi=150)
+    words = canvases.VOCABULARY.decode(tokens[0]).split() or ["(no words)"]
+    return {
+        "image": data.vectors.inputs["image"][n],
+        "weights": weights[0],
+        "words": words,
+        "grid": features.shape[1:3],
+    }
 
 
 def table(runs: list[Run]) -> str:
