@@ -572,6 +572,16 @@ def _hopfield(dtype: Any = None) -> Any:
     return layers.Hopfield(2, update_steps=2, dtype=dtype)
 
 
+def _head(dtype: Any = None) -> Any:
+    return keras.Sequential(
+        [
+            keras.layers.Dense(6, activation="gelu", dtype=dtype, name="dense"),
+            keras.layers.LayerNormalization(epsilon=1e-5, dtype=dtype, name="norm"),
+        ],
+        name="head",
+    )
+
+
 def _encoder_block(dtype: Any = None) -> Any:
     return layers.TransformerEncoderBlock(3, U, dropout=0.3, dtype=dtype)
 
@@ -1913,6 +1923,7 @@ ROWS = [
                 "activation": "silu",
                 "attention": {"num_key_value_heads": 1, "sliding_window": 3},
             },
+            "pad_token_id": None,
         },
         _texts,
         unknown={"tokens": (0, 1)},
@@ -1964,6 +1975,24 @@ ROWS = [
             "position": "alibi",
             "tie_embeddings": False,
             "block": {"norm_first": True},
+        },
+        _gaps,
+        unknown={"tokens": (0, 1), "mask_positions": (0, 1)},
+        trains=True,
+        masked=_pad_gaps,
+        hidden=_no_gaps,
+    ),
+    Row(
+        "masked_lm_head",
+        models.MaskedLM,
+        {
+            "vocabulary_size": WORDS,
+            "num_layers": 1,
+            "dim": 6,
+            "num_heads": 2,
+            "intermediate_dim": U,
+            "max_length": 9,
+            "head": _head,
         },
         _gaps,
         unknown={"tokens": (0, 1), "mask_positions": (0, 1)},

@@ -1,6 +1,7 @@
 """The equations of attention, as pure functions of tensors on every backend."""
 
 from keras_attention.ops import (
+    activations,
     alignments,
     axes,
     choices,
@@ -21,6 +22,7 @@ from keras_attention.ops.ring import ring_attention
 from keras_attention.ops.sequence import decoding, loop
 
 __all__ = [
+    "activations",
     "addressing",
     "alignments",
     "attend",

@@ -1,12 +1,15 @@
 """What test_keras_hub.py has done on one backend: samplers and models, both ways."""
 
+import tempfile
+
 import keras
 import keras_hub
 import numpy as np
+import pytest
 from keras import ops
 
 from keras_attention import samplers
-from keras_attention.models import CausalLM, Seq2Seq
+from keras_attention.models import CausalLM, MaskedLM, Seq2Seq
 from keras_attention.ops.sequence import decoding
 
 V, START, END = 29, 2, 3
@@ -206,7 +209,73 @@ def our_samplers_drive_their_model():
     np.testing.assert_array_equal(one, generate(samplers.RandomSampler(2.0, seed=3)))
 
 
+def random_weights(model):
+    rng = np.random.default_rng(3)
+    model.set_weights(
+        [rng.normal(0.5 * (w.ndim == 1), 0.5, w.shape) for w in model.get_weights()]
+    )
+
+
+def our_models_read_their_weights():
+    sizes = {
+        **{"vocabulary_size": V, "num_layers": 2, "num_heads": 2, "hidden_dim": 8},
+        **{"intermediate_dim": 12, "max_sequence_length": 13},
+    }
+    rng = np.random.default_rng(4)
+    tokens = rng.integers(0, V, (3, 11))
+    given = np.ones_like(tokens)
+    backbone = keras_hub.models.GPT2Backbone(**sizes)
+    theirs = keras_hub.models.GPT2CausalLM(backbone, preprocessor=None)
+    random_weights(theirs)
+    expected = theirs({"token_ids": tokens, "padding_mask": given})
+    for saved in (backbone, theirs):
+        with tempfile.TemporaryDirectory() as folder:
+            saved.save_to_preset(folder)
+            ours = CausalLM.from_gpt2(folder)
+        near(ours({"tokens": tokens}), expected)
+
+    tokens = rng.integers(1, V, (3, 11)) * (np.arange(11) < [[11], [7], [3]])
+    backbone = keras_hub.models.BertBackbone(**sizes)
+    theirs = keras_hub.models.BertMaskedLM(backbone, preprocessor=None)
+    random_weights(theirs)
+    inputs = {
+        "token_ids": tokens,
+        "padding_mask": (tokens != 0).astype("int32"),
+        "segment_ids": np.zeros_like(tokens),
+        "mask_positions": np.tile(np.arange(3), (3, 1)),
+    }
+    expected = theirs(inputs)
+    with tempfile.TemporaryDirectory() as folder:
+        theirs.save_to_preset(folder)
+        ours = MaskedLM.from_bert(folder)
+        file = f"{folder}/model.keras"
+        ours.save(file)
+        loaded = keras.saving.load_model(file)
+    own = {"tokens": tokens, "mask_positions": inputs["mask_positions"]}
+    near(ours(own), expected)
+    near(loaded(own), expected)
+
+    with tempfile.TemporaryDirectory() as folder:
+        backbone.save_to_preset(folder)
+        with pytest.raises(ValueError, match="`new_head` must be True"):
+            MaskedLM.from_bert(folder)
+        ours = MaskedLM.from_bert(folder, new_head=True)
+    expected = backbone({k: v for k, v in inputs.items() if k != "mask_positions"})
+    last = ours.get_layer("block_1").output
+    found = keras.Model(ours.input, last)(own)
+    mask = tokens != 0
+    expected = ops.convert_to_numpy(expected["sequence_output"])
+    near(ops.convert_to_numpy(found)[mask], expected[mask])
+
+
+def near(found, expected):
+    np.testing.assert_allclose(
+        ops.convert_to_numpy(found), ops.convert_to_numpy(expected), rtol=0, atol=1e-5
+    )
+
+
 if __name__ == "__main__":
+    our_models_read_their_weights()
     their_samplers_drive_our_steps()
     their_samplers_drive_seq2seq()
     their_samplers_drive_causal_lm()

@@ -1,4 +1,5 @@
-"""KerasHub with this package: its samplers, its models, and our layer inside of them.
+"""KerasHub with this package: its samplers, its models, its weights, and our layer
+inside of its models.
 
 Each test runs in one process per backend.
 """

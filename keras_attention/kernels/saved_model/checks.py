@@ -32,9 +32,16 @@ def checked(tokens: Tensor, rules: Rules) -> Tensor:
         message = f"A sequence must have at most {rules.positions} positions."
         length = tf.shape(tokens)[1]
         checks.append(tf.debugging.assert_less_equal(length, rules.positions, message))
-    if rules.prompts:
-        is_token = tf.cast(tf.not_equal(tokens, 0), "int32")
-        message = "A prompt must have a token, and padding (0) only after its tokens."
+    if rules.prompts and rules.padding is None:
+        message = "A prompt must have a token."
+        checks.append(tf.debugging.assert_positive(tf.shape(tokens)[1], message))
+    elif rules.prompts:
+        padding = tf.cast(rules.padding, tokens.dtype)
+        is_token = tf.cast(tf.not_equal(tokens, padding), "int32")
+        message = (
+            f"A prompt must have a token, and padding ({rules.padding}) only after its "
+            "tokens."
+        )
         first, before, after = is_token[:, 0], is_token[:, :-1], is_token[:, 1:]
         checks.append(tf.debugging.assert_positive(first, message))
         checks.append(tf.debugging.assert_less_equal(after, before, message))

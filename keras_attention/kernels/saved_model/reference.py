@@ -14,6 +14,7 @@ class Rules(NamedTuple):
     vocabulary: int | None = None  # the number of tokens; None if the input has none
     positions: int | None = None  # the longest sequence; None for any length
     prompts: bool = False  # at least one token a row, with padding behind them alone
+    padding: int | None = 0  # the token that is padding; None if no token is
 
 
 def save_function(

@@ -36,10 +36,13 @@ class Continuation:
         model: a model with `begin(inputs, length) -> (cache, static)`, KerasHub's
             `next(prompt, cache, index, static)`, `vocabulary_size` and `positions`.
             `positions` is the maximum number of positions; None for no limit.
+        pad_token_id: the token after shorter prompts and after a stop token. None if no
+            token is padding.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, pad_token_id: int | None = 0) -> None:
         self.model = model
+        self.pad_token_id = pad_token_id
         self.write = Writer(model)
 
     def __call__(
@@ -58,7 +61,8 @@ class Continuation:
         tokens, lengths = self._checked(prompts, max_length)
         batch, index = tokens.shape
         width = index + decoding.bucket(max_length)
-        prompt = np.zeros((batch * count, width), "int32")
+        fill = self._fill(stops)
+        prompt = np.full((batch * count, width), fill, "int32")
         for row, (one, length) in enumerate(zip(tokens, lengths)):
             rows = slice(row * count, (row + 1) * count)
             prompt[rows, index - length : index] = one[:length]
@@ -73,7 +77,16 @@ class Continuation:
 
         inputs = {"tokens": tokens, "length": lengths}
         found = self.write(
-            begin, inputs, prompt, index, max_length, sampler, stops, seed, count
+            begin,
+            inputs,
+            prompt,
+            index,
+            max_length,
+            sampler,
+            stops,
+            seed,
+            count,
+            fill=fill,
         )
         if count == 1:
             return found
@@ -105,14 +118,17 @@ class Continuation:
 
         def write(tokens: Tensor) -> Tensor:
             # The first pass leaves out the last column, and a prompt may have only one.
-            tokens = ops.pad(tokens, ((0, 0), (0, 1)))  # (B, P)
+            is_token = self._is_token(tokens)
+            fill = self._fill(stops)
+            tokens = ops.pad(tokens, ((0, 0), (0, 1)), constant_values=fill)  # (B, P)
             count = ops.shape(tokens)[1]
-            lengths = ops.sum(ops.cast(ops.not_equal(tokens, 0), "int32"), axis=1)
+            lengths = ops.sum(ops.cast(is_token, "int32"), axis=1)
             column = masks.positions(count)[None]
             source = column - (count - lengths[:, None])  # (B, P)
             aligned = ops.take_along_axis(tokens, ops.maximum(source, 0), axis=1)
             aligned = ops.where(source >= 0, aligned, ops.zeros_like(aligned))
-            prompt = ops.pad(aligned, ((0, 0), (0, max_length)))
+            room = ((0, 0), (0, max_length))
+            prompt = ops.pad(aligned, room, constant_values=fill)
             inputs = {"tokens": tokens, "length": lengths}
             return program(inputs, prompt, count + max_length, None)[:, count:]
 
@@ -131,17 +147,37 @@ class Continuation:
                 f"has learned. Received: max_length={max_length}, {most} positions"
             )
         longest = None if most is None else most - max_length
-        return kernels.Rules(self.model.vocabulary_size, longest, prompts=True)
+        size = self.model.vocabulary_size
+        return kernels.Rules(size, longest, True, self.pad_token_id)
+
+    def _fill(self, stops: tuple[int, ...] | None) -> int:
+        """Returns the token after a stop token: padding, or else a stop token."""
+        if self.pad_token_id is not None:
+            return self.pad_token_id
+        return stops[0] if stops else 0  # 0 where all tokens are generated
+
+    def _is_token(self, tokens: Tensor) -> Tensor:
+        """Returns which tokens (B, P) are not padding, as booleans."""
+        if self.pad_token_id is None:
+            return ops.ones_like(tokens, dtype="bool")
+        return ops.not_equal(tokens, self.pad_token_id)
 
     def _checked(self, prompts: Any, max_length: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns the prompts (B, P), padded at the end, and their lengths (B,)."""
-        tokens = as_tokens("tokens", _rows(prompts), self.model.vocabulary_size)
-        lengths = (tokens != 0).sum(1)
+        pad = self.pad_token_id
+        tokens = as_tokens("tokens", _rows(prompts, pad), self.model.vocabulary_size)
+        if pad is None:  # the rows of a list give the lengths, those of an array P
+            lengths = np.array([len(row) for row in prompts])
+            is_token = np.arange(tokens.shape[1]) < lengths[:, None]
+        else:
+            is_token = tokens != pad
+            lengths = is_token.sum(1)
         inside = np.arange(tokens.shape[1]) < lengths[:, None]
-        if not lengths.all() or (inside != (tokens != 0)).any():
+        if not lengths.all() or (inside != is_token).any():
+            behind = "" if pad is None else f", and padding, {pad}, behind them alone"
             raise ValueError(
-                "`tokens` must hold at least one token a row, and padding, 0, behind "
-                f"them alone. Received: rows of {lengths.tolist()} tokens in "
+                f"`tokens` must hold at least one token a row{behind}. "
+                f"Received: rows of {lengths.tolist()} tokens in "
                 f"{tokens.shape[1]} places"
             )
         longest, most = int(lengths.max()), self.model.positions
@@ -154,7 +190,7 @@ class Continuation:
         return padded(tokens[:, :longest], most), lengths.astype("int32")
 
 
-def _rows(prompts: Any) -> Any:
+def _rows(prompts: Any, pad_token_id: int | None) -> Any:
     """Pads lists of unequal length at the end; returns other prompts unchanged."""
     if not isinstance(prompts, (list, tuple)):
         return prompts
@@ -162,4 +198,7 @@ def _rows(prompts: Any) -> Any:
     if not rows or any(row.ndim != 1 for row in rows):
         return prompts
     width = max(len(row) for row in rows)
-    return np.stack([np.pad(row, (0, width - len(row))) for row in rows])
+    pad = pad_token_id or 0
+    return np.stack(
+        [np.pad(row, (0, width - len(row)), constant_values=pad) for row in rows]
+    )

@@ -43,6 +43,7 @@ class Writer:
         stops: tuple[int, ...] | None,
         seed: int | None,
         *key: Hashable,
+        fill: int = 0,
     ) -> Any:
         """Generates tokens after a prompt.
 
@@ -59,10 +60,11 @@ class Writer:
             seed: the seed of a random sampler.
             *key: values that distinguish `begin` from the model's other `begin`
                 functions.
+            fill: the token after a stop token, which the prompt has behind its tokens.
 
         Returns:
-            The tokens, int32 (R, max_length), with 0 after a stop token. If the sampler
-            has further outputs, a tuple of the tokens and these outputs.
+            The tokens, int32 (R, max_length), with `fill` after a stop token. If the
+            sampler has further outputs, a tuple of the tokens and these outputs.
         """
         sampler = samplers.get(sampler)
         end = index + max_length
@@ -85,7 +87,7 @@ class Writer:
             )
         found = keras.tree.map_structure(ops.convert_to_numpy, found)
         tokens = found[0] if isinstance(found, tuple) else found
-        tokens = zero_after_stop(tokens[..., index:end], stops)
+        tokens = fill_after_stop(tokens[..., index:end], stops, fill)
         return (tokens, *found[1:]) if isinstance(found, tuple) else tokens
 
     def program(self, begin: Begin, sampler: Any, stops: Any) -> Callable:
@@ -336,8 +338,10 @@ def tensors(structure: Any) -> list:
     return [x for x in keras.tree.flatten(structure) if x is not None]
 
 
-def zero_after_stop(tokens: np.ndarray, stops: tuple[int, ...] | None) -> np.ndarray:
-    """Sets the tokens after the first stop token to 0, unlike KerasHub's samplers."""
+def fill_after_stop(
+    tokens: np.ndarray, stops: tuple[int, ...] | None, fill: int
+) -> np.ndarray:
+    """Sets the tokens after the first stop token, unlike KerasHub's samplers."""
     ends = np.isin(tokens, stops or ())
     is_after_stop = np.cumsum(ends, axis=-1) > ends
-    return np.where(is_after_stop, 0, tokens)
+    return np.where(is_after_stop, np.asarray(fill, tokens.dtype), tokens)

@@ -22,6 +22,8 @@ from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.continuation import Continuation
 from keras_attention.models.base.exported_generation import ExportsContinuations
 from keras_attention.models.base.strings import Completes
+from keras_attention.models.base.weight_folder import Path
+from keras_attention.models.transformer import from_gpt2
 from keras_attention.models.transformer.block_maker import BlockMaker
 from keras_attention.models.transformer.token_embedding import TokenEmbedding
 from keras_attention.numerics import masks
@@ -47,7 +49,7 @@ class CausalLM(Completes, ExportsContinuations, ConfiguredModel):
     ignore_class=0)` ignores padding.
 
     Args:
-        vocabulary_size: V, the number of tokens, including padding 0.
+        vocabulary_size: V, the number of tokens, including padding.
         num_layers: the number of blocks.
         dim: D, the width of the model.
         num_heads: the number of heads of each block's attention; defaults to 8. Must be
@@ -69,9 +71,12 @@ class CausalLM(Completes, ExportsContinuations, ConfiguredModel):
             this package, or a Keras layer that is called like Keras' attention layers.
             Its output must have the width of its queries. It must not be built: each
             block creates a new layer from its config.
+        pad_token_id: the token that is padding, 0 by default. With None, no token is
+            padding, as in GPT-2, in which 0 is "!": prompts of unequal length are then
+            given to `generate` as lists.
 
     Inputs: a dict of
-        tokens: int32 (B, T), 0 for padding after the sequence.
+        tokens: int32 (B, T), with padding after the sequence.
 
     Unlike `generate`, a call does not check the tokens. A token outside the vocabulary
     gives NaN on JAX and a backend error on the other backends.
@@ -87,7 +92,8 @@ class CausalLM(Completes, ExportsContinuations, ConfiguredModel):
         ValueError: for sizes below 1; heads that do not divide D; a dropout outside [0,
             1); an unknown position; arguments that a block does not have; an
             `attention` that is not an attention layer, is built, or is given together
-            with `num_heads`; or, in a call, more tokens than learned positions. Calls
+            with `num_heads`; a `pad_token_id` outside the vocabulary; or, in a call,
+            more tokens than learned positions. Calls
             also raise it for ids in NumPy arrays that are below 0 or not below the
             number of ids.
 
@@ -123,6 +129,7 @@ class CausalLM(Completes, ExportsContinuations, ConfiguredModel):
         tie_embeddings: bool = True,
         block: dict[str, Any] | None = None,
         attention: Any = None,
+        pad_token_id: int | None = 0,
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
@@ -132,6 +139,8 @@ class CausalLM(Completes, ExportsContinuations, ConfiguredModel):
             dim=dim,
             max_length=max_length,
         )
+        if pad_token_id is not None:
+            decoding.check_tokens("pad_token_id", pad_token_id, vocabulary_size)
         maker = BlockMaker(
             dim,
             num_heads,
@@ -166,7 +175,47 @@ class CausalLM(Completes, ExportsContinuations, ConfiguredModel):
         logits = parts.logits(x)  # (B, T, V)
         super().__init__({"tokens": tokens}, logits, locals())
         self._parts = parts
-        self._continuation = Continuation(self)
+        self._continuation = Continuation(self, pad_token_id)
+
+    @classmethod
+    def from_gpt2(
+        cls, path: Path, pad_token_id: int | None = None, dtype: Any = None
+    ) -> Any:
+        """Loads the weights of GPT-2, of Hugging Face or KerasHub, from a folder.
+
+        The model gives the same numbers as `transformers.GPT2LMHeadModel` and
+        `keras_hub.models.GPT2CausalLM`.
+
+        Reading needs neither package, and nothing is downloaded. The tokenizer is not
+        read: give the model the ids of the tokenizer that belongs to the weights.
+
+        Args:
+            path: a folder. Of Hugging Face, it has `config.json` and
+                `model.safetensors`, or `model.safetensors.index.json` and the files
+                that it names. Of KerasHub, it was written by `save_to_preset`.
+            pad_token_id: the token that is padding. By default, no token is padding,
+                since all tokens of GPT-2 are words.
+            dtype: the dtype policy of the model. The weights are converted to it.
+
+        Returns:
+            A new `CausalLM`. Its dropout rates are those of the config.
+
+        Raises:
+            ValueError: for a folder that is not there, or has another model or format,
+                such as pickled weights; an entry of the config that this model cannot
+                follow; tensors that are missing, have another shape, or have no place
+                in the model; or a damaged file.
+
+        Example:
+
+        ```python
+        model = CausalLM.from_gpt2("gpt2")
+        prompts = tokenizer(["A memory network", "In short,"])["input_ids"]
+        ids = model.generate(prompts, max_length=20, stop_token_ids=50256)
+        print(tokenizer.batch_decode(ids, skip_special_tokens=True))
+        ```
+        """
+        return from_gpt2.load(cls, path, pad_token_id=pad_token_id, dtype=dtype)
 
     @property
     def positions(self) -> int | None:
@@ -249,8 +298,9 @@ class CausalLM(Completes, ExportsContinuations, ConfiguredModel):
         `max_length`.
 
         Args:
-            inputs: {"tokens": (B, ·)}, or only the array: integers, 0 after shorter
-                prompts; or a list of lists of integers.
+            inputs: {"tokens": (B, ·)}, or only the array: integers, padding after
+                shorter prompts; or a list of lists of integers. Without a
+                `pad_token_id`, the rows of an array are prompts of equal length.
             max_length: the maximum number of tokens to generate, without the prompt.
                 With learned positions, the longest prompt and these tokens together
                 must not exceed the model's own `max_length`. The default, 64, is
@@ -265,10 +315,11 @@ class CausalLM(Completes, ExportsContinuations, ConfiguredModel):
 
         Returns:
             int32 (B, max_length), or (B, N, max_length) for N above 1: the tokens after
-            the prompts, and 0 after a stop token. The model may also generate token 0,
-            padding, before any stop token; 0 does not end a sequence. A `BeamSampler`
-            that returns all beams adds a beam axis before the last axis, and also
-            returns the scores.
+            the prompts, and padding after a stop token; without a `pad_token_id`, the
+            first of the stop tokens instead. The model may also generate padding before
+            any stop token; padding does not end a sequence. A `BeamSampler` that
+            returns all beams adds a beam axis before the last axis, and also returns
+            the scores.
 
         Raises:
             ValueError: for prompts that are not integers (B, ·), that have no token, or

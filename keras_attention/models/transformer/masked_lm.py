@@ -17,6 +17,8 @@ from keras_attention.layers.transformer.block import norm_like
 from keras_attention.models.base.arguments import check_sizes
 from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.strings import FillsBlanks
+from keras_attention.models.base.weight_folder import Path
+from keras_attention.models.transformer import from_bert
 from keras_attention.models.transformer.block_maker import BlockMaker
 from keras_attention.models.transformer.token_embedding import TokenEmbedding
 
@@ -60,6 +62,8 @@ class MaskedLM(FillsBlanks, ConfiguredModel):
             this package, or a Keras layer that is called like Keras' attention layers.
             Its output must have the width of its queries. It must not be built: each
             block creates a new layer from its config.
+        head: a layer, such as a `keras.Sequential`, that computes h in place of
+            norm(f(W x_L + b)), from (B, P, D) to (B, P, D).
 
     Inputs: a dict of
         tokens: int32 (B, T), 0 for padding after the sequence.
@@ -80,7 +84,8 @@ class MaskedLM(FillsBlanks, ConfiguredModel):
         ValueError: for sizes below 1; heads that do not divide D; a dropout outside [0,
             1); an unknown position; arguments that a block does not have; an
             `attention` that is not an attention layer, is built, or is given together
-            with `num_heads`; or, in a call, more tokens than learned positions. Calls
+            with `num_heads`; a `head` that is not a layer or returns another width than
+            D; or, in a call, more tokens than learned positions. Calls
             also raise it for ids in NumPy arrays that are below 0 or not below the
             number of ids.
 
@@ -115,6 +120,7 @@ class MaskedLM(FillsBlanks, ConfiguredModel):
         tie_embeddings: bool = True,
         block: dict[str, Any] | None = None,
         attention: Any = None,
+        head: Any = None,
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
@@ -150,9 +156,15 @@ class MaskedLM(FillsBlanks, ConfiguredModel):
             normalization=None if blocks[0].norm_first else norm("embedding_norm"),
             dtype=dtype,
         )
-        dense = keras.layers.Dense(
-            dim, activation=blocks[0].activation, dtype=dtype, name="head"
-        )
+        if head is None:
+            dense = keras.layers.Dense(
+                dim, activation=blocks[0].activation, dtype=dtype, name="head"
+            )
+            head_norm = norm("head_norm")
+        elif not isinstance(head, keras.layers.Layer):
+            raise ValueError(
+                f"`head` must be a Keras layer or None. Received: head={head!r}"
+            )
         bias = _Bias(dtype=dtype, name="logits")
 
         tokens = keras.Input((None,), dtype="int32", name="tokens")  # (B, T)
@@ -168,11 +180,59 @@ class MaskedLM(FillsBlanks, ConfiguredModel):
         x = ops.take_along_axis(
             x, ops.expand_dims(mask_positions, 2), axis=1
         )  # (B, P, D)
-        hidden = norm("head_norm")(dense(x))
+        hidden = head_norm(dense(x)) if head is None else head(x)
+        if hidden.shape[-1] != dim:
+            raise ValueError(
+                f"`head` must return the width of the model, {dim}. Received: "
+                f"head={head!r}, which returns the width {hidden.shape[-1]}"
+            )
         logits = bias(token_embedding.logits(hidden))  # (B, P, V)
         super().__init__(
             {"tokens": tokens, "mask_positions": mask_positions}, logits, locals()
         )
+
+    @classmethod
+    def from_bert(cls, path: Path, new_head: bool = False, dtype: Any = None) -> Any:
+        """Loads the weights of BERT, of Hugging Face or KerasHub, from a folder.
+
+        The model gives the same numbers as `transformers.BertForMaskedLM` and
+        `keras_hub.models.BertMaskedLM`, for one sentence, whose segment ids are all 0.
+        The vector of segment 0 is added to the positions, and the model has no other
+        segments, so a pair of sentences is read as one. The pooled output and the head
+        for the next sentence are left out.
+
+        Reading needs neither package, and nothing is downloaded. The tokenizer is not
+        read: give the model the ids of the tokenizer that belongs to the weights. Its
+        padding must have the id 0.
+
+        Args:
+            path: a folder. Of Hugging Face, it has `config.json` and
+                `model.safetensors`, or `model.safetensors.index.json` and the files
+                that it names. Of KerasHub, it was written by `save_to_preset`.
+            new_head: whether the model may get a head with random weights, to be
+                trained, if the folder has none. A KerasHub folder of a `BertBackbone`
+                and a Hugging Face folder of a `BertModel` have none.
+            dtype: the dtype policy of the model. The weights are converted to it.
+
+        Returns:
+            A new `MaskedLM`. Its dropout rates are those of the config.
+
+        Raises:
+            ValueError: for a folder that is not there, or has another model or format,
+                such as pickled weights; an entry of the config that this model cannot
+                follow; tensors that are missing, have another shape, or have no place
+                in the model; no head, without `new_head`; or a damaged file.
+
+        Example:
+
+        ```python
+        model = MaskedLM.from_bert("bert-base-uncased")
+        ids = np.array([tokenizer("Paris is the [MASK] of France.")["input_ids"]])
+        gaps = np.argwhere(ids == tokenizer.mask_token_id)[:, 1:]  # one in each row
+        logits = model.predict({"tokens": ids, "mask_positions": gaps})
+        ```
+        """
+        return from_bert.load(cls, path, new_head, dtype)
 
     def check_given(self, given: dict[str, Any]) -> None:
         super().check_given(given)
