@@ -2,7 +2,26 @@
 
 from keras_attention.presets.folder import write
 from keras_attention.presets.preprocessor import Preprocessor
-from keras_attention.presets.preprocessors import StoryPreprocessor
+from keras_attention.presets.preprocessors import (
+    BlankPreprocessor,
+    CaptionPreprocessor,
+    ClassificationPreprocessor,
+    CompletionPreprocessor,
+    StoryPreprocessor,
+    TranslationPreprocessor,
+)
 from keras_attention.presets.shipped import card, load, names
 
-__all__ = ["Preprocessor", "StoryPreprocessor", "card", "load", "names", "write"]
+__all__ = [
+    "BlankPreprocessor",
+    "CaptionPreprocessor",
+    "ClassificationPreprocessor",
+    "CompletionPreprocessor",
+    "Preprocessor",
+    "StoryPreprocessor",
+    "TranslationPreprocessor",
+    "card",
+    "load",
+    "names",
+    "write",
+]
