@@ -15,7 +15,7 @@ import sys
 import time
 
 from keras_attention.datasets import DataNotFoundError
-from keras_attention.presets import recipe, shipped
+from keras_attention.presets import recipe, report, shipped
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -33,6 +33,10 @@ def main(arguments: list[str] | None = None) -> int:
     training.add_argument("name")
     training.add_argument("--seed", type=int, help="default: that of the card")
     training.add_argument("--out", type=pathlib.Path, help="default: in the package")
+    writing = commands.add_parser(
+        "page", help="replaces the table of presets and what follows"
+    )
+    writing.add_argument("file", type=pathlib.Path)
     args = parser.parse_args(arguments)
     try:
         return _run(args)
@@ -51,6 +55,10 @@ def _run(args: argparse.Namespace) -> int:
     elif args.command == "train":
         card = recipe.train(args.name, args.seed, args.out)
         print(f"{args.name}: {_text(card['figures'])}")
+    elif args.command == "page":
+        page = report.page([shipped.card(name) for name in shipped.names()])
+        text = args.file.read_text("utf-8")
+        args.file.write_text(text.partition(report.HEAD)[0] + page, "utf-8")
     else:
         return _measure(args.names or shipped.names())
     return 0

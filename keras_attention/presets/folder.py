@@ -11,11 +11,13 @@ card.json             how the network was trained and how well it does
 from __future__ import annotations
 
 import datetime
+import hashlib
 import json
 import os
 import pathlib
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -94,6 +96,7 @@ def write(
                 "class_name": type(preprocessor).__name__,
                 "registered_name": keras.saving.get_registered_name(type(preprocessor)),
                 "config": preprocessor.get_config(),
+                "assets": _checksums(made / ASSETS),
             }
             _write_json(made / PREPROCESSOR, entry)
         if card is not None:
@@ -140,7 +143,9 @@ def read(
     if load_weights:
         if not (path / WEIGHTS).exists():
             raise ValueError(f"`preset` must hold {WEIGHTS}. Received: {path}")
-        with _naming(path / WEIGHTS):
+        with _naming(path / WEIGHTS), warnings.catch_warnings():
+            # Keras warns of layers that keep their initial weights.
+            warnings.filterwarnings("error", "Skipping|.*could not be loaded")
             model.load_weights(path / WEIGHTS)
     if (path / PREPROCESSOR).exists():
         model.preprocessor = _read_preprocessor(path)
@@ -203,14 +208,34 @@ def _read_preprocessor(path: pathlib.Path) -> Preprocessor:
     entry = read_json(path / PREPROCESSOR)
     with _naming(path / PREPROCESSOR):
         kind, config = entry["registered_name"], entry["config"]
+        expected = entry["assets"]
     own = keras.saving.get_registered_object(kind)
     if own is None or not issubclass(own, Preprocessor):
         raise ValueError(
             f"{path / PREPROCESSOR} must name a registered `Preprocessor`; import its "
             f"module first. Received: registered_name={kind!r}"
         )
+    found = _checksums(path / ASSETS)
+    for name in sorted({*expected, *found}):
+        if expected.get(name) != found.get(name):
+            raise ValueError(
+                f"{path / ASSETS / name} is damaged: it must be the file that "
+                "`save_to_preset` wrote, see preprocessor.json. Received: "
+                + ("another content" if name in found else "no such file")
+            )
     with _naming(path / ASSETS):
         return own.from_assets(path / ASSETS, config)
+
+
+def _checksums(folder: pathlib.Path) -> dict[str, str]:
+    """Returns the SHA-256 of each file of a folder, by its path in it."""
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(
+            path.read_bytes()
+        ).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
 def _checked_target(path: str | os.PathLike[str]) -> pathlib.Path:
@@ -238,5 +263,5 @@ def _naming(path: pathlib.Path) -> Iterator[None]:
     """Names the damaged file in an error."""
     try:
         yield
-    except (KeyError, OSError, TypeError, ValueError) as error:
+    except (KeyError, OSError, TypeError, UserWarning, ValueError) as error:
         raise ValueError(f"{path} is damaged or incomplete: {error}") from error

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import keras
+
 from keras_attention.presets import folder, recipes, shipped
 
 TOLERANCE = 0.05  # by which a figure, of percents or alike, may differ when measured
@@ -22,6 +24,7 @@ class Recipe:
         data: what it was trained on, and where that comes from.
         licence: the licence of the data.
         limits: what it cannot do.
+        use: one line of code that uses it.
         train: `train(seed)` trains the network and returns the model with its
             `preprocessor`.
         measure: `measure(model)` returns figures by name, of test data that training
@@ -33,6 +36,7 @@ class Recipe:
     data: str
     licence: str
     limits: str
+    use: str
     train: Callable[[int], Any]
     measure: Callable[[Any], dict[str, float]]
     seed: int = 0
@@ -82,11 +86,16 @@ def train(name: str, seed: int | None = None, out: pathlib.Path | None = None) -
         "data": found.data,
         "licence": found.licence,
         "limits": found.limits,
+        "use": found.use,
         "command": f"python -m keras_attention.presets train {name} --seed {seed}",
         "seed": seed,
         "figures": found.measure(stored),
         "parameters": int(model.count_params()),
+        "backend": keras.config.backend(),
+        "kilobytes": _kilobytes(out),
     }
+    folder.write(model, out, "float16", made)
+    made["kilobytes"] = _kilobytes(out)  # with the card
     folder.write(model, out, "float16", made)
     return made
 
@@ -109,3 +118,9 @@ def differences(card: dict[str, float], now: dict[str, float]) -> dict[str, str]
         or name not in now
         or not abs(card[name] - now[name]) <= TOLERANCE
     }
+
+
+def _kilobytes(path: pathlib.Path) -> int:
+    """Returns the size of a folder in kB."""
+    sizes = [file.stat().st_size for file in path.rglob("*") if file.is_file()]
+    return round(sum(sizes) / 1000)

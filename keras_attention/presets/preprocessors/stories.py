@@ -6,7 +6,6 @@ Shapes: M memory slots, L words, V words of the vocabulary.
 from __future__ import annotations
 
 import pathlib
-import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -70,11 +69,9 @@ class StoryPreprocessor(Preprocessor):
                 no words or more than L words, or words that the vocabulary lacks.
         """
         example = self._example(sentences, question)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("default", category=UserWarning)
-            found = babi.vectorize(
-                [example], self.vocabulary, self.memory_size, self.sentence_length
-            )
+        found = babi.vectorize(
+            [example], self.vocabulary, self.memory_size, self.sentence_length
+        )
         return found.inputs
 
     def answer(self, model: Any, sentences: Sequence[str], question: str) -> str:

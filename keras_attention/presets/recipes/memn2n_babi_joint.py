@@ -49,6 +49,7 @@ RECIPE = Recipe(
     licence="CC BY 3.0",
     limits="It knows the words of the tasks only, about 160, and stories of up to 130 "
     "sentences. Tasks 3 and 16 stay hard.",
+    use='model.answer(["Mary moved to the garden."], "Where is Mary?")',
     train=train,
     measure=measure,
 )
