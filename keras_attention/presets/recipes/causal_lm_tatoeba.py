@@ -69,6 +69,7 @@ RECIPE = Recipe(
     limits="Everyday sentences of at most 16 words and marks, of the 3,200 most "
     "frequent words; in the perplexity, all other words count as one word. It has "
     "grammar and some common sense within a sentence, and no knowledge.",
+    use='model.complete("I would like to")',
     train=train,
     measure=measure,
 )

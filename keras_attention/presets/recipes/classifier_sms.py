@@ -101,6 +101,7 @@ RECIPE = Recipe(
     limits="English messages of at most 100 words and marks, of about 2011, many of "
     "them from Singapore and the United Kingdom. Newer kinds of spam, links above all, "
     "are unknown to it.",
+    use='model.classify("You have won a free prize! Call now.")',
     train=train,
     measure=measure,
 )

@@ -42,6 +42,7 @@ RECIPE = Recipe(
     licence="SST-2: research only",
     limits="Sentences of at most 64 words and marks, about films. It misses irony, and "
     "knows no neutral sentences.",
+    use='model.classify("A funny and moving film.")',
     train=train,
     measure=measure,
 )

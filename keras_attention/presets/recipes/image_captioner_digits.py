@@ -66,6 +66,8 @@ RECIPE = Recipe(
     limits="Images of 64 by 64 pixels with values from 0 for the background to 1 for "
     "ink, and digits of at most 20 pixels. It knows one or two digits, side by side or "
     "one above the other, and no other captions; any other image also gets one.",
+    use='model.caption(keras_attention.datasets.canvases.generate(3, part="test")'
+    '.images)',
     train=train,
     measure=measure,
 )

@@ -117,6 +117,7 @@ RECIPE = Recipe(
     limits="Everyday sentences of at most 16 words and marks, of the 3,200 most "
     "frequent words. It finds words that fit the grammar and the words around; it has "
     "no knowledge.",
+    use='model.fill("The cat ___ on the mat.")',
     train=train,
     measure=measure,
 )

@@ -71,6 +71,7 @@ RECIPE = Recipe(
     limits="Words in lower case that occur five times or more, about 3,000, learned "
     "from only 300,000 words of text: the neighbours of frequent words make sense, "
     "those of rare words often do not.",
+    use='model.nearest("dog")',
     train=train,
     measure=measure,
 )

@@ -44,6 +44,7 @@ RECIPE = Recipe(
     licence="Multi30k: non-commercial research and education only",
     limits="Captions of at most 32 words and marks, of the 5,000 most frequent words. "
     "Other texts than captions are foreign to it.",
+    use='model.translate("A dog runs on the beach.")',
     train=train,
     measure=measure,
 )

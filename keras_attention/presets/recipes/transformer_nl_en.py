@@ -42,6 +42,7 @@ RECIPE = Recipe(
     limits="Sentences of at most 16 words and marks, of the 4,000 most frequent Dutch "
     "words; other words are skipped or guessed. It often gets the gist and misses the "
     "detail, and invents a meaning for what it does not know.",
+    use='model.translate("Ik heb honger.")',
     train=train,
     measure=measure,
 )
