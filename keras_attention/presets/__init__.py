@@ -5,8 +5,11 @@ from keras_attention.presets.preprocessor import Preprocessor
 from keras_attention.presets.preprocessors import (
     BlankPreprocessor,
     CaptionPreprocessor,
+    CharacterPreprocessor,
     ClassificationPreprocessor,
     CompletionPreprocessor,
+    FactPreprocessor,
+    RoutePreprocessor,
     StoryPreprocessor,
     TranslationPreprocessor,
 )
@@ -15,9 +18,12 @@ from keras_attention.presets.shipped import card, load, names
 __all__ = [
     "BlankPreprocessor",
     "CaptionPreprocessor",
+    "CharacterPreprocessor",
     "ClassificationPreprocessor",
     "CompletionPreprocessor",
+    "FactPreprocessor",
     "Preprocessor",
+    "RoutePreprocessor",
     "StoryPreprocessor",
     "TranslationPreprocessor",
     "card",

@@ -67,7 +67,7 @@ RECIPE = Recipe(
     "ink, and digits of at most 20 pixels. It knows one or two digits, side by side or "
     "one above the other, and no other captions; any other image also gets one.",
     use='model.caption(keras_attention.datasets.canvases.generate(3, part="test")'
-    '.images)',
+    ".images)",
     train=train,
     measure=measure,
 )
