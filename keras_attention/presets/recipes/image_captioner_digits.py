@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import keras
 import numpy as np
 
 from keras_attention.benchmarks.captions import encoder as encoders
@@ -22,7 +23,7 @@ TEST = 1000  # canvases
 def train(seed: int) -> Any:
     """Trains an encoder to read digits, and then a decoder to caption canvases."""
     known = digits(dev=False)
-    encoder, _ = encoders.train_encoder(known, {**ENCODER, "epochs": 8, "seed": seed})
+    encoder, _ = encoders.train_encoder(known, {**ENCODER, "epochs": 7, "seed": seed})
 
     def data(count: int, number: Any, part: str) -> Data:
         made = canvases.generate(count, number, part, SIZE, digits=known)
@@ -33,19 +34,27 @@ def train(seed: int) -> Any:
     # last data are only for statistics of `learn`, which are not used.
     train = data(DECODER["canvases"], [seed, 1], "train")
     decoder, _ = learn("soft", seed, DECODER, train, data(10, [seed, 2], "train"))
-    config = decoder.get_config()
-    for name in ("name", "trainable", "encoder", "image_shape"):
-        config.pop(name, None)
-    model = ImageCaptioner.from_config(
-        {**config, "image_shape": (SIZE, SIZE, 1), "encoder": encoder}
-    )
-    own = {id(one) for one in encoder.weights}
-    rest = [one for one in model.weights if id(one) not in own]
-    for mine, learned in zip(rest, decoder.weights, strict=True):
-        mine.assign(learned)
+    model = joined(encoder, decoder)
     model.preprocessor = CaptionPreprocessor(
         canvases.VOCABULARY, (SIZE, SIZE, 1), canvases.LENGTH
     )
+    return model
+
+
+def joined(encoder: Any, decoder: ImageCaptioner) -> ImageCaptioner:
+    """Returns a captioner of an encoder, and of a captioner of its features."""
+    config = decoder.get_config()
+    names = ("embedding_dim", "units", "cell", "attention", "order")
+    arguments = {name: config[name] for name in names}
+    arguments["attention"] = keras.saving.deserialize_keras_object(config["attention"])
+    model = ImageCaptioner(
+        (SIZE, SIZE, 1), decoder.target_vocabulary_size, encoder=encoder, **arguments
+    )
+    model.encoder.set_weights(encoder.get_weights())
+    own = {id(one) for one in model.encoder.weights}
+    rest = [one for one in model.weights if id(one) not in own]
+    for mine, learned in zip(rest, decoder.weights, strict=True):
+        mine.assign(learned)
     return model
 
 
