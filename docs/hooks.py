@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
+import drawings
 import lines
 from mkdocs.structure.files import File
 
@@ -28,7 +29,7 @@ def on_startup(command, dirty):
 def on_files(files, config):
     """Adds the pictures of the guides, drawn from weights that docs/pictures.py keeps.
 
-    Those of guides/hops.png were chosen by hand.
+    docs/drawings.py adds the drawings.
     """
     from keras_attention import visualization
 
@@ -41,6 +42,8 @@ def on_files(files, config):
         picture = io.BytesIO()
         figure.savefig(picture, format="png", dpi=160, metadata={"Software": None})
         files.append(File.generated(config, name, content=picture.getvalue()))
+    for name, drawing in drawings.drawings().items():
+        files.append(File.generated(config, name, content=drawing().svg()))
     return files
 
 

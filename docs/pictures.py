@@ -18,6 +18,7 @@ KEPT = DOCS / "pictures.json"
 GUIDES = (
     "words.md",
     "recurrence.md",
+    "from-bags-to-hops.md",
     "dot-products.md",
     "transformer.md",
     "hops-are-layers.md",

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import keras
 import numpy as np
@@ -21,7 +22,6 @@ FENCE = re.compile(
 )
 CLAIM = re.compile(r"^ *print\(.*\)  # (?P<claim>.*)$")
 PICTURES = json.loads((DOCS / "pictures.json").read_text("utf-8"))
-DRAWN = {(DOCS / name).resolve() for name in PICTURES}  # by the build
 TRAINS = keras.config.backend() in ("jax", "tensorflow", "torch")
 
 
@@ -38,6 +38,8 @@ def load(name):
 
 
 lines = load("lines")
+DRAWINGS = load("drawings").drawings()
+DRAWN = {(DOCS / name).resolve() for name in (*PICTURES, *DRAWINGS)}  # by the build
 
 
 def blocks(page, language):
@@ -325,10 +327,31 @@ def test_the_trained_heads_run_backwards():
 
 
 def test_every_picture_is_shown():
-    for name in PICTURES:
+    for name in (*PICTURES, *DRAWINGS):
         folder, _, picture = name.rpartition("/")
         pages = (DOCS / folder).glob("*.md")
         assert any(f"]({picture})" in page.read_text("utf-8") for page in pages), name
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_drawings_keep_to_their_size(name):
+    drawing = DRAWINGS[name]()
+    root = ElementTree.fromstring(drawing.svg())
+    namespace = "{http://www.w3.org/2000/svg}"
+    boxes = [box for box in root.iter(f"{namespace}rect") if "x" in box.attrib]
+    texts = list(root.iter(f"{namespace}text"))
+    assert boxes
+    assert texts
+    for box in boxes:
+        right, low = (
+            float(box.get(side)) + float(box.get(size))
+            for side, size in (("x", "width"), ("y", "height"))
+        )
+        assert right <= drawing.width
+        assert low <= drawing.height
+    for text in texts:
+        assert 0 < float(text.get("x")) < drawing.width, "".join(text.itertext())
+        assert 0 < float(text.get("y")) < drawing.height, "".join(text.itertext())
 
 
 def test_formulas_are_closed():
