@@ -29,6 +29,7 @@ import numpy as np
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS))  # where these files look for each other
 import drawings  # noqa: E402
+
 ROOT = DOCS.parent
 KEPT = DOCS / "pictures.json"
 GUIDES = (
@@ -36,6 +37,7 @@ GUIDES = (
     "recurrence.md",
     "translate.md",
     "alignments.md",
+    "from-bags-to-hops.md",
     "dot-products.md",
     "transformer.md",
     "hops-are-layers.md",

@@ -1,14 +1,16 @@
-"""A network translates captions from English to German and shows its attention.
+"""A network translates from English to German or Dutch and shows its attention.
 
     python examples/translate.py
     python examples/translate.py --pairs 14000 --epochs 4     # about seven minutes
     python examples/translate.py --text "A dog runs on the beach."
     python examples/translate.py --attention luong      # or none
     python examples/translate.py --model transformer    # attention alone
+    python examples/translate.py --data tatoeba         # everyday sentences, to Dutch
 
 It learns from the 29,000 captions of Multi30k (downloaded; for non-commercial research
-and education only). The figures show the test sentences of at least eight words with
-the most reordering, since German places verbs differently.
+and education only), or from 47,000 pairs of Tatoeba, English and Dutch. The figures
+show the test sentences of at least eight words with the most reordering, since German
+and Dutch place verbs differently.
 `python -m keras_attention.benchmarks translation` uses subwords instead and computes
 BLEU.
 
@@ -25,10 +27,13 @@ the last block: encoder self-attention, decoder self-attention and cross-attenti
 
 import argparse
 import importlib.util
+import json
 import os
 import sys
 import time
 from pathlib import Path
+
+LANGUAGES = {"multi30k": ("de", "German"), "tatoeba": ("nl", "Dutch")}
 
 
 def parse_arguments():
@@ -48,6 +53,12 @@ def parse_arguments():
         help="default: recurrent",
     )
     add(
+        "--data",
+        default="multi30k",
+        choices=tuple(LANGUAGES),
+        help="default: multi30k",
+    )
+    add(
         "--attention",
         default="bahdanau",
         choices=("bahdanau", "luong", "none"),
@@ -58,6 +69,11 @@ def parse_arguments():
     add("--units", type=count, help="width; default: 256, of a Transformer 128")
     add("--seed", type=int, default=0, help="of all chance; default: 0")
     add("--text", action="append", help="English of your own; may be given again")
+    add(
+        "--json",
+        type=Path,
+        help="where to write the weights of a Transformer's figures",
+    )
     add(
         "--out",
         type=Path,
@@ -94,6 +110,7 @@ from keras_attention.datasets import translation
 LONGEST = 30  # maximum number of words of a training sentence
 BLOCKS = 2  # blocks of a Transformer's encoder and of its decoder
 TRANSFORMER = arguments.model == "transformer"
+CODE, LANGUAGE = LANGUAGES[arguments.data]
 BEAM = samplers.BeamSampler(num_beams=5, length_penalty=1.0)
 
 
@@ -117,52 +134,53 @@ class Batches(keras.utils.PyDataset):
 
 def main():
     arguments.out.mkdir(parents=True, exist_ok=True)
-    train = translation.load("multi30k", "train", source="en", target="de")
+    train = translation.load(arguments.data, "train", source="en", target=CODE)
     train = train[: arguments.pairs]
-    test = translation.load("multi30k", "test", source="en", target="de")
+    test = translation.load(arguments.data, "test", source="en", target=CODE)
     english = translation.Vocabulary.from_sentences([p.source for p in train], 5000)
-    german = translation.Vocabulary.from_sentences([p.target for p in train], 7000)
-    model = learn(train, english, german)
+    other = translation.Vocabulary.from_sentences([p.target for p in train], 7000)
+    model = learn(train, english, other)
 
     texts = arguments.text or [pair.source for pair in test[:5]]
-    greedy = write(model, texts, english, german)
-    beam = write(model, texts, english, german, BEAM)
-    for text, one, other in zip(texts, greedy, beam):
-        print(f"\n{text}\n  greedy: {one}\n  beam 5: {other}")
+    greedy = write(model, texts, english, other)
+    beam = write(model, texts, english, other, BEAM)
+    for text, one, best in zip(texts, greedy, beam):
+        print(f"\n{text}\n  greedy: {one}\n  beam 5: {best}")
     if TRANSFORMER or arguments.attention != "none":
-        chosen = texts if arguments.text else reordered(model, test, english, german)
+        chosen = texts if arguments.text else reordered(model, test, english, other)
         print()
         for n, text in enumerate(chosen):
-            for name, figure in pictures(model, text, english, german).items():
+            for name, figure in pictures(model, text, english, other).items():
                 path = arguments.out / f"{name}_{n}.png"
                 figure.savefig(path, dpi=150, bbox_inches="tight")
                 print(f"picture:  {path}")
     path = arguments.out / "model.keras"
     model.save(path)
     english.save(arguments.out / "english.txt")
-    german.save(arguments.out / "german.txt")
+    other.save(arguments.out / f"{LANGUAGE.lower()}.txt")
     again = keras.saving.load_model(path)
-    same = write(again, texts, english, german) == greedy
+    same = write(again, texts, english, other) == greedy
     print(f"model:    {path}, loaded again: {'the same' if same else 'OTHER'} answers")
 
 
-def learn(train, english, german):
+def learn(train, english, other):
     short = [
         pair
         for pair in train
-        if max(len(english.encode(pair.source)), len(german.encode(pair.target)))
+        if max(len(english.encode(pair.source)), len(other.encode(pair.target)))
         <= LONGEST
     ]
-    inputs, labels = translation.vectorize(short, english, german)
+    inputs, labels = translation.vectorize(short, english, other)
     keras.utils.set_random_seed(arguments.seed)
     batches = Batches(inputs, labels, arguments.seed)
     steps = arguments.epochs * len(batches)
     make = transformer if TRANSFORMER else recurrent
-    model, rate, loss = make(len(english), len(german), steps)
+    model, rate, loss = make(len(english), len(other), steps)
     optimizer = keras.optimizers.Adam(rate, global_clipnorm=1.0)
     model.compile(optimizer, loss)  # batches give padded labels weight 0
     print(
-        f"{len(short)} sentences, {len(english)} English and {len(german)} German words"
+        f"{len(short)} sentences, {len(english)} English and {len(other)} "
+        f"{LANGUAGE} words"
     )
     start = time.perf_counter()
     model.fit(batches, epochs=arguments.epochs, shuffle=False, verbose=2)
@@ -171,13 +189,13 @@ def learn(train, english, german):
     return model
 
 
-def recurrent(english, german, steps):
+def recurrent(english, other, steps):
     """Returns Bahdanau's network, its learning rate and its loss."""
     units = arguments.units or 256
     attention = None if arguments.attention == "none" else arguments.attention
     model = models.Seq2Seq(
         english,
-        german,
+        other,
         embedding_dim=units,
         units=units,
         attention=attention,
@@ -187,12 +205,12 @@ def recurrent(english, german, steps):
     return model, rate, keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
-def transformer(english, german, steps):
+def transformer(english, other, steps):
     """Returns a small Transformer, its learning rate with warm-up, and its loss."""
     units = arguments.units or 128
     model = models.Transformer(
         english,
-        german,
+        other,
         num_layers=BLOCKS,
         dim=units,
         num_heads=4,
@@ -207,10 +225,10 @@ def transformer(english, german, steps):
     return model, rate, losses.SmoothedCrossentropy(0.1)
 
 
-def write(model, texts, english, german, sampler="greedy"):
+def write(model, texts, english, other, sampler="greedy"):
     """Returns the model's translations of the texts."""
     tokens = model.generate(numbers(texts, english), max_length=48, sampler=sampler)
-    return [german.decode(row) for row in tokens]
+    return [other.decode(row) for row in tokens]
 
 
 def numbers(texts, english):
@@ -222,12 +240,12 @@ def numbers(texts, english):
     return source
 
 
-def look(model, texts, english, german):
+def look(model, texts, english, other):
     """Returns translations as words, and attention weights by layer name."""
     source = numbers(texts, english)
-    written = [german.encode(text) for text in write(model, texts, english, german)]
+    written = [other.encode(text) for text in write(model, texts, english, other)]
     target = np.zeros((len(texts), 1 + max(map(len, written))), "int32")
-    target[:, 0] = german.start_token_id
+    target[:, 0] = other.start_token_id
     for line, row in zip(target, written):
         line[1 : 1 + len(row)] = row
     with keras_attention.record_attention() as maps:
@@ -243,10 +261,10 @@ def alignments(maps):
     return weights
 
 
-def reordered(model, test, english, german, count=2):
+def reordered(model, test, english, other, count=2):
     """Returns the sentences with the most reordering in their attention."""
     texts = [p.source for p in test if 8 <= len(english.encode(p.source)) <= 14][:100]
-    written, maps = look(model, texts, english, german)
+    written, maps = look(model, texts, english, other)
     jumps = []
     for row, alignment in zip(written, alignments(maps)):
         places = alignment[: len(row)].argmax(-1)
@@ -254,27 +272,35 @@ def reordered(model, test, english, german, count=2):
     return [texts[i] for i in np.argsort(jumps)[::-1][:count]]
 
 
-def pictures(model, text, english, german):
+def pictures(model, text, english, other):
     """Draws the encoder's attention, and the decoder's for each written word."""
-    (written,), maps = look(model, [text], english, german)
+    (written,), maps = look(model, [text], english, other)
     read = translation.tokenize(text)
-    wrote = [german.tokens[i] for i in written]
+    wrote = [other.tokens[i] for i in written]
     of_source = {"key_label": "English, read"}
     if not TRANSFORMER:
         found = alignments(maps)[0, : len(wrote), : len(read)]
         figure = visualization.plot_alignment(
-            found, wrote, read, query_label="German, written", **of_source
+            found, wrote, read, query_label=f"{LANGUAGE}, written", **of_source
         )
         return {"alignment": figure}
 
     def heads(name, queries, keys, **labels):
         found = maps[name][0][:, : len(queries), : len(keys)]  # (H, T, S)
+        kept[name] = {
+            "weights": found.round(3).tolist(),
+            "queries": queries,
+            "keys": keys,
+        }
         return visualization.plot_heads(found, queries, keys, title=name, **labels)
 
-    last = BLOCKS - 1
+    last, kept = BLOCKS - 1, {}
     before = ["(start)", *wrote]  # decoder input of each word
-    own = {"query_label": "German, the last word", "key_label": "German so far"}
-    return {
+    own = {
+        "query_label": f"{LANGUAGE}, the last word",
+        "key_label": f"{LANGUAGE} so far",
+    }
+    drawn = {
         "encoder": heads(
             f"encoder_block_{last}/self_attention",
             read,
@@ -287,10 +313,13 @@ def pictures(model, text, english, german):
             f"decoder_block_{last}/cross_attention",
             [*wrote, "(end)"],
             read,
-            query_label="German, written",
+            query_label=f"{LANGUAGE}, written",
             **of_source,
         ),
     }
+    if arguments.json:  # of the last text
+        arguments.json.write_text(json.dumps({"text": text, "layers": kept}), "utf-8")
+    return drawn
 
 
 if __name__ == "__main__":
