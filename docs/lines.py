@@ -63,10 +63,17 @@ def refresh(text):
 def file_of(name):
     """The file that defines a public name, such as keras_attention.layers.Hopfield.
 
+    A method is defined in the file of its class.
+
     Raises:
         LookupError: if there is none.
     """
     module, _, last = name.rpartition(".")
+    owner = module.rpartition(".")[2]
+    if owner[:1].isupper():
+        file = file_of(module)
+        line_of(file.relative_to(ROOT), f"{owner}.{last}")
+        return file
     for dotted in (name, module):
         path = ROOT / dotted.replace(".", "/")
         if path.with_suffix(".py").exists():
