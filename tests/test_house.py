@@ -36,9 +36,12 @@ ORDER = [
     "datasets",
     "visualization",
     "benchmarks",
+    "presets",
 ]
+# `from_preset` and `save_to_preset` import the presets when they are called.
+EXCEPTIONS = {("models/base/configured_model.py", "presets")}
 APART = {"datasets", "visualization"}  # use nothing of the package but themselves
-WHEN_ASKED = {"text", "datasets", "visualization", "benchmarks"}
+WHEN_ASKED = {"text", "datasets", "visualization", "benchmarks", "presets"}
 ROOMS = {"keras_attention", "keras_attention.layers", "keras_attention.models"}
 BACKENDS = {"torch", "jax", "tensorflow"}
 # The same within a room. Folders that stand in one tuple do not see each other.
@@ -107,6 +110,7 @@ def test_imports_point_the_right_way(path):
             elif target != here:
                 assert target in ORDER, f"{where}: no such room"
                 before = ORDER.index(target) < ORDER.index(here)
+                before |= (name_of(path), target) in EXCEPTIONS
                 assert before, f"{where}: wrong way"
                 wants_extras = target == "text" and here != "benchmarks"
                 assert not wants_extras, f"{where}: wants extras"

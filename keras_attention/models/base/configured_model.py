@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, Self
 
 import keras
 import numpy as np
@@ -58,6 +59,10 @@ class ConfiguredModel(Checked, keras.Model):
     `train_step` or `compute_loss` are never recorded.
 
     The config of each layer is taken before training, because `quantize` changes it.
+
+    `preprocessor` turns strings into inputs, and outputs into strings, for the methods
+    that take and return strings. `from_preset` sets it, and `save_to_preset` saves it;
+    the config and `.keras` files do not hold it.
     """
 
     def __init__(self, inputs: Any, outputs: Any, arguments: dict[str, Any]) -> None:
@@ -73,6 +78,7 @@ class ConfiguredModel(Checked, keras.Model):
         )
         parts = {id(layer) for layer in self._flatten_layers()}
         self._layer_configs = {}
+        self.preprocessor: Any = None
         for name in argument_names(type(self)):
             if not isinstance(getattr(type(self), name, None), property):
                 value = arguments[name]
@@ -81,6 +87,55 @@ class ConfiguredModel(Checked, keras.Model):
                 elif isinstance(value, (keras.layers.Layer, dict, list)):
                     value = as_config(value)
                 setattr(self, name, value)
+
+    @classmethod
+    def from_preset(
+        cls,
+        preset: str | os.PathLike[str],
+        load_weights: bool = True,
+        **kwargs: Any,
+    ) -> Self:
+        """Loads a trained network, with its `preprocessor`.
+
+        Args:
+            preset: the name of a preset that the package ships, or a folder that
+                `save_to_preset` wrote. `keras_attention.presets.names()` lists the
+                names, and `keras_attention.presets.card(name)` tells how a network was
+                trained, and how well it does.
+            load_weights: whether to load the weights; otherwise they are initialized.
+            **kwargs: arguments of the constructor that replace those of the preset,
+                such as `dtype`.
+
+        Returns:
+            A model of this class.
+
+        Raises:
+            ValueError: for an unknown preset, a preset of another class, or a damaged
+                file. The message names it.
+        """
+        # The one exception from the arrows of docs/architecture.md.
+        from keras_attention import presets
+
+        return presets.load(preset, cls, load_weights, **kwargs)
+
+    def save_to_preset(
+        self, path: str | os.PathLike[str], weights_dtype: str | None = None
+    ) -> None:
+        """Saves the model and its `preprocessor` in a folder for `from_preset`.
+
+        Args:
+            path: a new or empty folder, or the folder of a preset, which is replaced.
+            weights_dtype: "float32" or "float16", the dtype of the stored weights; by
+                default that of the variables.
+
+        Raises:
+            ValueError: for another dtype, weights that are not finite in it, a folder
+                with other files, or a preprocessor that is no
+                `keras_attention.presets.Preprocessor`.
+        """
+        from keras_attention import presets
+
+        presets.write(self, path, weights_dtype)
 
     def call(
         self, inputs: Any, training: bool | None = None, mask: Any = None, **kwargs: Any

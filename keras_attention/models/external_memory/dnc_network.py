@@ -17,13 +17,14 @@ from keras_attention.layers.base.checked import check_ids
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.external_memory.dnc import DNC
 from keras_attention.models.base.configured_model import ConfiguredModel
+from keras_attention.models.base.strings import AnswersQuestions
 from keras_attention.models.external_memory.asked_steps import AskedSteps
 
 Tensor = Any
 
 
 @export
-class DNCNetwork(ConfiguredModel):
+class DNCNetwork(AnswersQuestions, ConfiguredModel):
     """Reads a sequence into a memory, and answers at the answer steps.
 
         xₜ = inputₜ, or the embedding of a token, or its one-hot vector

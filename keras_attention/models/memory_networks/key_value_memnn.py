@@ -16,6 +16,7 @@ from keras_attention.layers.base.checked import check_ids, is_checkable
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.memory_networks.sentence_encoder import normal
 from keras_attention.models.base.configured_model import ConfiguredModel
+from keras_attention.models.base.strings import AnswersQuestions
 from keras_attention.models.memory_networks.hop_graph import by_entity, join
 from keras_attention.numerics import masks, normalizers
 
@@ -23,7 +24,7 @@ Tensor = Any
 
 
 @export
-class KeyValueMemNN(ConfiguredModel):
+class KeyValueMemNN(AnswersQuestions, ConfiguredModel):
     """Answers questions from facts with a key (entity, relation) and a value (entity).
 
         q₁ = [Σⱼ lⱼ ∘ A xⱼ ; 0]         the question, of words x

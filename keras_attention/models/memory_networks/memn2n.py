@@ -14,6 +14,7 @@ from keras_attention.layers.base.arguments import (
 from keras_attention.layers.base.serialization import export
 from keras_attention.layers.memory_networks.sentence_encoder import normal
 from keras_attention.models.base.configured_model import ConfiguredModel
+from keras_attention.models.base.strings import AnswersQuestions
 from keras_attention.numerics import masks
 
 Tensor = Any
@@ -23,7 +24,7 @@ TIMES = ("table", "word")
 
 
 @export
-class MemN2N(ConfiguredModel):
+class MemN2N(AnswersQuestions, ConfiguredModel):
     """Answers a question about a story by several hops over its sentences.
 
         mᵢ = Σⱼ lⱼ ∘ A xᵢⱼ + T_A(i)    input memory of sentence i with words xᵢⱼ

@@ -17,13 +17,14 @@ from keras_attention.layers.memory_networks.word_contexts import WordContexts
 from keras_attention.layers.memory_networks.word_responder import WordResponder
 from keras_attention.models.base.candidate_index import CandidateIndex
 from keras_attention.models.base.configured_model import ConfiguredModel
+from keras_attention.models.base.strings import AnswersQuestions
 from keras_attention.models.memory_networks.large_memory import LargeMemory
 
 Tensor = Any
 
 
 @export
-class MemNN(ConfiguredModel):
+class MemNN(AnswersQuestions, ConfiguredModel):
     """Retrieves one supporting fact of a story per hop, then answers.
 
         I  features of words and n-grams of each sentence     `SentenceFeatures`

@@ -20,6 +20,7 @@ from keras_attention.models.base.arguments import check_sizes
 from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.exported_generation import ExportsTargets
 from keras_attention.models.base.generation import Generator, named_input
+from keras_attention.models.base.strings import Captions
 from keras_attention.models.recurrent.caption_parts import CaptionParts
 from keras_attention.models.recurrent.doubly_stochastic import DoublyStochastic
 from keras_attention.models.recurrent.image_encoder import (
@@ -36,7 +37,7 @@ Tensor = Any
 
 
 @export
-class ImageCaptioner(ExportsTargets, ConfiguredModel):
+class ImageCaptioner(Captions, ExportsTargets, ConfiguredModel):
     """Show, attend and tell: an encoder of images, and a decoder that attends to it.
 
         f  = encoder(image)                      f₁ … f_S, the locations, row by row

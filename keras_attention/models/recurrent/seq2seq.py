@@ -19,6 +19,7 @@ from keras_attention.models.base.arguments import check_sizes
 from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.exported_generation import ExportsTargets
 from keras_attention.models.base.generation import Generator, named_input
+from keras_attention.models.base.strings import Translates
 from keras_attention.models.recurrent.token_decoder import (
     LOOPS,
     TokenDecoder,
@@ -31,7 +32,7 @@ Tensor = Any
 
 
 @export
-class Seq2Seq(ExportsTargets, ConfiguredModel):
+class Seq2Seq(Translates, ExportsTargets, ConfiguredModel):
     """An encoder that reads a sequence and a decoder that generates another sequence.
 
         h   = encoder(source)                    a GRU or LSTM, in both directions

@@ -19,6 +19,7 @@ from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.continuation import Continuation
 from keras_attention.models.base.exported_generation import ExportsContinuations
 from keras_attention.models.base.generation import named_input
+from keras_attention.models.base.strings import Completes
 from keras_attention.numerics import masks
 from keras_attention.ops.sequence import decoding
 
@@ -31,7 +32,7 @@ LOOPS = {
 
 
 @export
-class WordRNN(ExportsContinuations, ConfiguredModel):
+class WordRNN(Completes, ExportsContinuations, ConfiguredModel):
     """A recurrent network that reads words and predicts the next word.
 
         xₜ = dropout(E[yₜ])

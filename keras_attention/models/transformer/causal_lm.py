@@ -21,6 +21,7 @@ from keras_attention.models.base.arguments import check_sizes
 from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.continuation import Continuation
 from keras_attention.models.base.exported_generation import ExportsContinuations
+from keras_attention.models.base.strings import Completes
 from keras_attention.models.transformer.block_maker import BlockMaker
 from keras_attention.models.transformer.token_embedding import TokenEmbedding
 from keras_attention.numerics import masks
@@ -31,7 +32,7 @@ BLOCK = {"norm_first": True, "activation": "gelu"}
 
 
 @export
-class CausalLM(ExportsContinuations, ConfiguredModel):
+class CausalLM(Completes, ExportsContinuations, ConfiguredModel):
     """A language model that predicts the next token at each position.
 
         x₀ = dropout(E[y] + p)

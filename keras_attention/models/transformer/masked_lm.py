@@ -16,6 +16,7 @@ from keras_attention.layers.base.serialization import export
 from keras_attention.layers.transformer.block import norm_like
 from keras_attention.models.base.arguments import check_sizes
 from keras_attention.models.base.configured_model import ConfiguredModel
+from keras_attention.models.base.strings import FillsBlanks
 from keras_attention.models.transformer.block_maker import BlockMaker
 from keras_attention.models.transformer.token_embedding import TokenEmbedding
 
@@ -24,7 +25,7 @@ BLOCK = {"activation": "gelu"}
 
 
 @export
-class MaskedLM(ConfiguredModel):
+class MaskedLM(FillsBlanks, ConfiguredModel):
     """A language model that predicts hidden tokens.
 
         x₀ = dropout(norm(E[y] + p))

@@ -18,6 +18,7 @@ from keras_attention.models.base.arguments import check_sizes
 from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.exported_generation import ExportsTargets
 from keras_attention.models.base.generation import Generator, as_tokens
+from keras_attention.models.base.strings import Translates
 from keras_attention.models.transformer.block_maker import BlockMaker
 from keras_attention.models.transformer.encoder_decoder import (
     EncoderDecoder,
@@ -53,7 +54,7 @@ SIZES: dict[str, dict[str, Any]] = {
 
 
 @export
-class Transformer(ExportsTargets, ConfiguredModel):
+class Transformer(Translates, ExportsTargets, ConfiguredModel):
     """An encoder that reads a sequence and a decoder that generates another sequence.
 
         x  = dropout(√D E_x[source] + p)

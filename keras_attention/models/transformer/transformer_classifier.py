@@ -14,6 +14,7 @@ from keras_attention.layers.base.serialization import export
 from keras_attention.layers.transformer.block import norm_like
 from keras_attention.models.base.arguments import check_sizes
 from keras_attention.models.base.configured_model import ConfiguredModel
+from keras_attention.models.base.strings import Classifies
 from keras_attention.models.transformer.block_maker import BlockMaker
 from keras_attention.models.transformer.token_embedding import TokenEmbedding
 from keras_attention.numerics.precision import to_float32
@@ -23,7 +24,7 @@ STDDEV = 0.02  # of embeddings without sinusoidal positions, as in BERT
 
 
 @export
-class TransformerClassifier(ConfiguredModel):
+class TransformerClassifier(Classifies, ConfiguredModel):
     """An encoder that sums its outputs over the words and classifies the sum.
 
         x₀ = dropout(E[y] + p), or dropout(√D E[y] + p) if p is sinusoidal

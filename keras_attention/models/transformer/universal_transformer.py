@@ -20,6 +20,7 @@ from keras_attention.layers.transformer.block import Block, norm_like
 from keras_attention.models.base.arguments import check_sizes
 from keras_attention.models.base.configured_model import ConfiguredModel
 from keras_attention.models.base.generation import named_input
+from keras_attention.models.base.strings import AnswersQuestions
 from keras_attention.models.transformer.block_maker import BlockMaker
 from keras_attention.numerics import masks
 
@@ -27,7 +28,7 @@ Tensor = Any
 
 
 @export
-class UniversalTransformer(ConfiguredModel):
+class UniversalTransformer(AnswersQuestions, ConfiguredModel):
     """Answers a question about a story by one Transformer block, applied several times.
 
         xᵢ = √D Σⱼ fⱼ ∘ E wᵢⱼ                   sentence i; x₀ is the question

@@ -1,0 +1,8 @@
+"""Small trained networks, and how each was trained."""
+
+from keras_attention.presets.folder import write
+from keras_attention.presets.preprocessor import Preprocessor
+from keras_attention.presets.preprocessors import StoryPreprocessor
+from keras_attention.presets.shipped import card, load, names
+
+__all__ = ["Preprocessor", "StoryPreprocessor", "card", "load", "names", "write"]

@@ -1,0 +1,133 @@
+"""Stories and questions in words, for memory networks.
+
+Shapes: M memory slots, L words, V words of the vocabulary.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from keras import ops
+
+from keras_attention.datasets import babi
+from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.serialization import export
+from keras_attention.presets.preprocessor import Preprocessor
+
+VOCABULARY = "vocabulary.txt"
+FIRST_WORD = 2  # after padding and the unknown word
+
+
+@export
+class StoryPreprocessor(Preprocessor):
+    """Turns a story and a question into the inputs of a memory network.
+
+    For `MemN2N`, `MemNN` and `UniversalTransformer`, whose inputs are "story" (1, M, L)
+    and "question" (1, L).
+
+    Args:
+        vocabulary: a `datasets.babi.Vocabulary` of V words.
+        memory_size: M, the number of sentences that the network was trained on at most.
+        sentence_length: L, the length of the longest sentence in training.
+        phrases: phrases of the vocabulary that count as one word, such as `("red",
+            "square")`, see `datasets.babi.join_phrases`.
+
+    Raises:
+        ValueError: a size is below 1, or `vocabulary` is not of that class.
+    """
+
+    def __init__(
+        self,
+        vocabulary: babi.Vocabulary,
+        memory_size: int,
+        sentence_length: int,
+        phrases: Sequence[Sequence[str]] = (),
+    ) -> None:
+        if not isinstance(vocabulary, babi.Vocabulary):
+            raise ValueError(
+                "`vocabulary` must be a `datasets.babi.Vocabulary`. "
+                f"Received: vocabulary={vocabulary!r}"
+            )
+        self.vocabulary = vocabulary
+        self.memory_size = positive("memory_size", memory_size)
+        self.sentence_length = positive("sentence_length", sentence_length)
+        self.phrases = tuple(tuple(phrase) for phrase in phrases)
+
+    def encode(self, sentences: Sequence[str], question: str) -> dict[str, np.ndarray]:
+        """Returns the inputs of the network, "story" (1, M, L) and "question" (1, L).
+
+        Args:
+            sentences: the story in reading order. Only the last M sentences are kept,
+                with a `UserWarning`.
+            question: the question; a question mark is not needed.
+
+        Raises:
+            ValueError: the story is empty or one string, a sentence or the question has
+                no words or more than L words, or words that the vocabulary lacks.
+        """
+        example = self._example(sentences, question)
+        found = babi.vectorize(
+            [example], self.vocabulary, self.memory_size, self.sentence_length
+        )
+        return found.inputs
+
+    def answer(self, model: Any, sentences: Sequence[str], question: str) -> str:
+        """Returns the word that the network finds likeliest."""
+        outputs = model(self.encode(sentences, question), training=False)
+        if isinstance(outputs, dict):
+            outputs = outputs["answer"]
+        scores = ops.convert_to_numpy(outputs)[0]  # (V,)
+        best = FIRST_WORD + int(scores[FIRST_WORD : len(self.vocabulary)].argmax())
+        return self.vocabulary.words[best]
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            "memory_size": self.memory_size,
+            "sentence_length": self.sentence_length,
+            "phrases": [list(phrase) for phrase in self.phrases],
+        }
+
+    def save_assets(self, folder: pathlib.Path) -> None:
+        self.vocabulary.save(folder / VOCABULARY)
+
+    @classmethod
+    def from_assets(cls, folder: pathlib.Path, config: dict[str, Any]) -> Self:
+        return cls(babi.Vocabulary.load(folder / VOCABULARY), **config)
+
+    def _example(self, sentences: Sequence[str], question: str) -> babi.Example:
+        if isinstance(sentences, str) or not len(sentences):
+            raise ValueError(
+                "`sentences` must be a list of at least one sentence. "
+                f"Received: sentences={sentences!r}"
+            )
+        texts = {f"sentences[{i}]": text for i, text in enumerate(sentences)}
+        texts["question"] = question
+        for name, text in texts.items():
+            if not isinstance(text, str) or not babi.tokenize(text):
+                raise ValueError(
+                    f"`{name}` must be a text with at least one word. "
+                    f"Received: {name}={text!r}"
+                )
+        *story, asked = map(babi.tokenize, texts.values())
+        example = babi.Example(0, tuple(story), asked, None)
+        (example,) = babi.join_phrases([example], self.phrases)
+        unknown: dict[str, str] = {}  # from a word to the text that holds it
+        for name, words in zip(texts, (*example.story, example.question)):
+            if len(words) > self.sentence_length:
+                raise ValueError(
+                    f"`{name}` must have at most {self.sentence_length} words. "
+                    f"Received: {len(words)} words"
+                )
+            for word in self.vocabulary.unknown_words(words):
+                unknown.setdefault(word, name)
+        if unknown:
+            listed = ", ".join(f"{w!r} in {name}" for w, name in unknown.items())
+            raise ValueError(
+                "The story and the question must consist of words that the network has "
+                "learned; `model.preprocessor.vocabulary.words` lists them. "
+                f"Received: {listed}"
+            )
+        return example

@@ -1,0 +1,1 @@
+"""How each preset was trained: one file for each, with a `RECIPE`."""

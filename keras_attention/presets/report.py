@@ -1,0 +1,39 @@
+"""The presets as a page: a table, and a card for each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+HEAD = "| preset | class |"
+
+
+def page(cards: list[dict[str, Any]]) -> str:
+    """Returns Markdown with a table of all cards and a section for each."""
+    parts = [
+        f"{HEAD} figure | kB |",
+        "|---|---|---|---|",
+        *(
+            f"| [`{c['name']}`](#{c['name']}) | `{c['class']}` | {_figures(c)} "
+            f"| {c['kilobytes']} |"
+            for c in cards
+        ),
+    ]
+    for card in cards:
+        parts += [
+            "",
+            f"### {card['name']}",
+            "",
+            card["what"],
+            "",
+            f"- Use: `{card['use']}`",
+            f"- Figures of the stored weights: {_figures(card)}",
+            f"- Data: {card['data']} Licence: {card['licence']}.",
+            f"- Limits: {card['limits']}",
+            f"- Trained by: `{card['command']}` on {card['backend']}, "
+            f"{card['parameters']:,} parameters",
+        ]
+    return "\n".join(parts) + "\n"
+
+
+def _figures(card: dict[str, Any]) -> str:
+    return ", ".join(f"{name}: {value:g}" for name, value in card["figures"].items())

@@ -1,0 +1,82 @@
+"""The presets that the package ships, and how a preset is found."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from typing import Any
+
+import keras
+
+from keras_attention.presets import folder
+
+NETWORKS = pathlib.Path(__file__).parent / "networks"
+
+
+def names(cls: type | None = None) -> list[str]:
+    """Returns the names of the presets that the package ships.
+
+    Args:
+        cls: a class of models; only its presets are listed. None for all.
+    """
+    found = sorted(path.parent.name for path in NETWORKS.glob(f"*/{folder.CONFIG}"))
+    return [name for name in found if cls is None or issubclass(class_of(name), cls)]
+
+
+def class_of(name: str) -> type:
+    """Returns the class of a shipped preset."""
+    config = folder.read_json(NETWORKS / name / folder.CONFIG)
+    return keras.saving.get_registered_object(config["registered_name"])
+
+
+def card(preset: str | os.PathLike[str]) -> dict[str, Any]:
+    """Returns the card of a preset: how it was trained, how well it does, its limits.
+
+    Args:
+        preset: the name of a shipped preset, or a folder.
+
+    Raises:
+        ValueError: for an unknown preset, or one without a card.
+    """
+    return folder.read_json(find(preset, keras.Model) / folder.CARD)
+
+
+def load(
+    preset: str | os.PathLike[str],
+    cls: type = keras.Model,
+    load_weights: bool = True,
+    **kwargs: Any,
+) -> Any:
+    """Loads a preset; `from_preset` of a model calls this.
+
+    Args:
+        preset: the name of a shipped preset, or a folder that `save_to_preset` wrote.
+        cls: the class that the model must be of.
+        load_weights: whether to load the weights; otherwise they are initialized.
+        **kwargs: arguments of the model's constructor that replace those of the preset.
+
+    Raises:
+        ValueError: for an unknown preset, one of another class, or a damaged file.
+    """
+    return folder.read(find(preset, cls), cls, load_weights, **kwargs)
+
+
+def find(preset: str | os.PathLike[str], cls: type) -> pathlib.Path:
+    """Returns the folder of a preset.
+
+    Raises:
+        ValueError: there is none. The message lists the names for the class.
+    """
+    if not isinstance(preset, (str, os.PathLike)) or not os.fspath(preset):
+        raise ValueError(f"`preset` must be a name or a path. Received: {preset!r}")
+    if preset in names():
+        return NETWORKS / os.fspath(preset)
+    path = pathlib.Path(preset)
+    if path.is_dir():
+        return path
+    own = names(cls)
+    listed = ", ".join(own) if own else f"none for {cls.__name__}"
+    raise ValueError(
+        "`preset` must be a folder that `save_to_preset` wrote, or the name of a "
+        f"shipped preset ({listed}). Received: preset={os.fspath(preset)!r}"
+    )
