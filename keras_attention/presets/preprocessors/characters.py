@@ -1,0 +1,157 @@
+"""Texts that are read and written character by character.
+
+Shapes: B texts, S characters of a source, T characters of a target.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from keras_attention.datasets.vocabulary import UNKNOWN, Vocabulary
+from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.serialization import export
+from keras_attention.presets.preprocessor import Preprocessor
+
+SOURCE, TARGET = "source.txt", "target.txt"
+
+
+@export
+class CharacterPreprocessor(Preprocessor):
+    """Turns texts into characters for a `Seq2Seq` or a `Transformer`, and back.
+
+    Args:
+        source_vocabulary: a `datasets.vocabulary.Vocabulary` of characters.
+        target_vocabulary: the same for the written texts.
+        source_length: S, the number of characters of the longest text in training.
+        target_length: T, the number of characters of the longest written text in
+            training, with the end token.
+
+    Raises:
+        ValueError: a size is below 1, or a vocabulary is not of that kind.
+    """
+
+    def __init__(
+        self,
+        source_vocabulary: Vocabulary,
+        target_vocabulary: Vocabulary,
+        source_length: int,
+        target_length: int,
+    ) -> None:
+        for name, found in (
+            ("source_vocabulary", source_vocabulary),
+            ("target_vocabulary", target_vocabulary),
+        ):
+            if not isinstance(found, Vocabulary) or found.level != "character":
+                raise ValueError(
+                    f"`{name}` must be a `datasets.vocabulary.Vocabulary` of "
+                    f"characters. Received: {name}={found!r}"
+                )
+        self.source_vocabulary = source_vocabulary
+        self.target_vocabulary = target_vocabulary
+        self.source_length = positive("source_length", source_length)
+        self.target_length = positive("target_length", target_length)
+
+    def encode(self, text: str | Sequence[str]) -> np.ndarray:
+        """Returns the characters of texts as the source of the network, (B, S).
+
+        White space at both ends of a text is left out.
+
+        Args:
+            text: a string, or a list of B strings.
+
+        Raises:
+            ValueError: there is no text, or a text is empty, is longer than S
+                characters, or has characters that the vocabulary lacks.
+        """
+        texts = {"text": text} if isinstance(text, str) else _named(text)
+        source = np.zeros((len(texts), self.source_length), "int32")
+        for row, (name, given) in zip(source, texts.items()):
+            tokens = self._tokens(name, given)
+            row[: len(tokens)] = tokens
+        return source
+
+    def decode(self, tokens: np.ndarray) -> list[str]:
+        """Returns the texts of tokens (B, T), each up to its end token."""
+        return [self.target_vocabulary.decode(row) for row in np.asarray(tokens)]
+
+    def translate(
+        self,
+        model: Any,
+        text: str | Sequence[str],
+        sampler: Any = "greedy",
+        max_length: int = 64,
+        seed: int | None = None,
+    ) -> str | list[str]:
+        """Returns what the network writes for a text, or for each of several texts.
+
+        At most T characters are written.
+        """
+        length = min(positive("max_length", max_length), self.target_length)
+        tokens = model.generate(
+            {"source": self.encode(text)},
+            max_length=length,
+            sampler=sampler,
+            start_token_id=self.target_vocabulary.start_token_id,
+            stop_token_ids=self.target_vocabulary.end_token_id,
+            seed=seed,
+        )
+        if np.ndim(tokens) != 2:
+            raise ValueError(
+                "`sampler` must return one sequence for each text. "
+                f"Received: sampler={sampler!r}, tokens of shape {np.shape(tokens)}"
+            )
+        written = self.decode(tokens)
+        return written[0] if isinstance(text, str) else written
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            "source_length": self.source_length,
+            "target_length": self.target_length,
+        }
+
+    def save_assets(self, folder: pathlib.Path) -> None:
+        self.source_vocabulary.save(folder / SOURCE)
+        self.target_vocabulary.save(folder / TARGET)
+
+    @classmethod
+    def from_assets(cls, folder: pathlib.Path, config: dict[str, Any]) -> Self:
+        vocabularies = (Vocabulary.load(folder / name) for name in (SOURCE, TARGET))
+        return cls(*vocabularies, **config)
+
+    def _tokens(self, name: str, text: Any) -> list[int]:
+        if not isinstance(text, str) or not text.strip():
+            raise ValueError(
+                f"`{name}` must be a text with at least one character. "
+                f"Received: {name}={text!r}"
+            )
+        text = text.strip()
+        if len(text) > self.source_length:
+            raise ValueError(
+                f"`{name}` must have at most {self.source_length} characters. "
+                f"Received: {len(text)} characters"
+            )
+        tokens = self.source_vocabulary.encode(text)
+        if UNKNOWN in tokens:
+            unknown = [
+                c for c in dict.fromkeys(text) if c not in self.source_vocabulary
+            ]
+            raise ValueError(
+                f"`{name}` must consist of characters that the network has learned; "
+                "`model.preprocessor.source_vocabulary.tokens` lists them. "
+                f"Received: {', '.join(map(repr, unknown))} in {name}={text!r}"
+            )
+        return tokens
+
+
+def _named(texts: Any) -> dict[str, Any]:
+    is_list = isinstance(texts, (list, tuple, np.ndarray))
+    if not is_list or not len(texts):
+        raise ValueError(
+            "`text` must be a string or a list of at least one string. "
+            f"Received: text={texts!r}"
+        )
+    return {f"text[{i}]": text for i, text in enumerate(texts)}

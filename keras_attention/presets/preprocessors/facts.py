@@ -1,0 +1,246 @@
+"""Facts of three names and questions about them, for key-value memory networks.
+
+Shapes: M facts of a memory, L words of a question, R relations.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import warnings
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from keras import ops
+
+from keras_attention.datasets import babi, triples
+from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.serialization import export
+from keras_attention.presets.preprocessor import Preprocessor
+
+VOCABULARY, RELATIONS = "vocabulary.txt", "relations.json"
+SHARE = 0.5  # of the likeliest answer's probability, which all answers have
+
+
+@export
+class FactPreprocessor(Preprocessor):
+    """Turns facts and a question into the inputs of a `KeyValueMemNN`.
+
+    A fact is a text of a subject, a relation and an object with `|` between them, such
+    as "The Mill | painted by | Ann Lee", or a tuple of the three. The names of subjects
+    and objects are free, those of relations are the ones that the network has learned.
+    In their names, a space is the same as `_`.
+
+    A question names one subject or object of the facts, as written there; brackets may
+    mark it. See `datasets.triples.EntityLinker` for other spellings.
+
+    Args:
+        vocabulary: a `datasets.babi.Vocabulary` of the words of questions, with
+            `datasets.triples.ENTITY`.
+        relations: the names of R relations, in the order of the network.
+        memory_size: M, the maximum number of facts around a question's entity.
+        hops: the maximum number of facts on the path to an answer.
+        question_length: L, the length of the longest question in training. A name
+            counts as one word.
+
+    Raises:
+        ValueError: a size is below 1, there are no relations, or `vocabulary` is not of
+            that class.
+    """
+
+    def __init__(
+        self,
+        vocabulary: babi.Vocabulary,
+        relations: Sequence[str],
+        memory_size: int,
+        hops: int,
+        question_length: int,
+    ) -> None:
+        if not isinstance(vocabulary, babi.Vocabulary):
+            raise ValueError(
+                "`vocabulary` must be a `datasets.babi.Vocabulary`. "
+                f"Received: vocabulary={vocabulary!r}"
+            )
+        self.vocabulary = vocabulary
+        self.relations = tuple(_relation(name) for name in relations)
+        if not self.relations or len({*self.relations}) < len(self.relations):
+            raise ValueError(
+                "`relations` must be different names, at least one. "
+                f"Received: relations={relations!r}"
+            )
+        self.memory_size = positive("memory_size", memory_size)
+        self.hops = positive("hops", hops)
+        self.question_length = positive("question_length", question_length)
+
+    def encode(self, sentences: Sequence[Any], question: str) -> dict[str, np.ndarray]:
+        """Returns "question" (1, L), "keys" (1, M, 2) and "values" (1, M).
+
+        Args:
+            sentences: the facts. Of more than M facts around the question's entity,
+                some are left out, with a `UserWarning`.
+            question: the question; a question mark is not needed.
+
+        Raises:
+            ValueError: there are no facts, a fact is not three names or has an unknown
+                relation; or the question names no entity of the facts or several, has
+                more than L words, or words that the vocabulary lacks.
+        """
+        knowledge = self.knowledge(sentences)
+        return self.vectorize(knowledge, [self._checked(knowledge, question)]).inputs
+
+    def answer(self, model: Any, sentences: Sequence[Any], question: str) -> str:
+        """Returns the names that the network finds, with ", " between several.
+
+        All answers have at least half of the probability of the likeliest one. They
+        stand in the order of the facts.
+        """
+        knowledge = self.knowledge(sentences)
+        vectors = self.vectorize(knowledge, [self._checked(knowledge, question)])
+        found = ops.convert_to_numpy(model(vectors.inputs, training=False))
+        (names,) = self.decode(found, vectors.entities, knowledge)
+        return ", ".join(names)
+
+    def knowledge(self, sentences: Sequence[Any]) -> triples.KnowledgeBase:
+        """Returns the knowledge base of facts.
+
+        Raises:
+            ValueError: there are no facts, or one is not three names or has an unknown
+                relation.
+        """
+        if isinstance(sentences, str) or not len(sentences):
+            raise ValueError(
+                "`sentences` must be a list of at least one fact. "
+                f"Received: sentences={sentences!r}"
+            )
+        facts = []
+        for i, given in enumerate(sentences):
+            fields = given.split("|") if isinstance(given, str) else given
+            names = [name.strip() if isinstance(name, str) else "" for name in fields]
+            if len(names) != 3 or not all(names):
+                raise ValueError(
+                    f"`sentences[{i}]` must be a fact: a subject, a relation and an "
+                    f"object with '|' between them. Received: sentences[{i}]={given!r}"
+                )
+            subject, relation, target = names
+            if _relation(relation) not in self.relations:
+                raise ValueError(
+                    f"The relation of `sentences[{i}]` must be one that the network "
+                    f"has learned: {', '.join(self.relations)}. "
+                    f"Received: {relation!r}"
+                )
+            facts.append(triples.Fact(subject, _relation(relation), target))
+        return triples.KnowledgeBase(facts)
+
+    def vectorize(
+        self,
+        knowledge: triples.KnowledgeBase,
+        questions: Sequence[triples.Question],
+        linker: triples.EntityLinker | None = None,
+    ) -> triples.Vectors:
+        """Turns questions into arrays with the network's numbers of the relations.
+
+        See `datasets.triples.vectorize`.
+        """
+        with warnings.catch_warnings():
+            warnings.filterwarnings("default", category=UserWarning)
+            found = triples.vectorize(
+                questions,
+                knowledge,
+                self.vocabulary,
+                self.memory_size,
+                self.hops,
+                linker,
+            )
+        keys, words = found.inputs["keys"].copy(), found.inputs["question"]
+        keys[..., 1] = self._numbers(knowledge)[keys[..., 1]]
+        missing = max(self.question_length - words.shape[1], 0)
+        words = np.pad(words, [(0, 0), (0, missing)])
+        return found._replace(inputs={**found.inputs, "keys": keys, "question": words})
+
+    def decode(
+        self,
+        probabilities: np.ndarray,
+        entities: np.ndarray,
+        knowledge: triples.KnowledgeBase,
+    ) -> list[tuple[str, ...]]:
+        """Returns the answers of each row of probabilities (N, M + 2).
+
+        Args:
+            probabilities: the network's outputs.
+            entities: (N, M + 2), of `datasets.triples.Vectors`.
+            knowledge: the knowledge base.
+        """
+        known = np.where(entities >= 0, probabilities, 0.0)
+        likely = (known > 0) & (known >= SHARE * known.max(1, keepdims=True))
+        return [
+            tuple(knowledge.entities[entity] for entity in sorted(row[chosen].tolist()))
+            for row, chosen in zip(entities, likely)
+        ]
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            "memory_size": self.memory_size,
+            "hops": self.hops,
+            "question_length": self.question_length,
+        }
+
+    def save_assets(self, folder: pathlib.Path) -> None:
+        self.vocabulary.save(folder / VOCABULARY)
+        text = json.dumps(self.relations, ensure_ascii=False)
+        (folder / RELATIONS).write_text(text + "\n", encoding="utf-8")
+
+    @classmethod
+    def from_assets(cls, folder: pathlib.Path, config: dict[str, Any]) -> Self:
+        relations = json.loads((folder / RELATIONS).read_text("utf-8"))
+        vocabulary = babi.Vocabulary.load(folder / VOCABULARY)
+        return cls(vocabulary, relations, **config)
+
+    def _numbers(self, knowledge: triples.KnowledgeBase) -> np.ndarray:
+        """Returns the network's number of each relation of a knowledge base."""
+        count = len(self.relations)
+        names = knowledge.relations[1 : len(knowledge.relations) // 2 + 1]
+        numbers = [1 + self.relations.index(name) for name in names]
+        return np.array([0, *numbers, *(count + n for n in numbers)], np.int32)
+
+    def _checked(
+        self, knowledge: triples.KnowledgeBase, question: Any
+    ) -> triples.Question:
+        if not isinstance(question, str) or not babi.tokenize(question):
+            raise ValueError(
+                "`question` must be a text with at least one word. "
+                f"Received: question={question!r}"
+            )
+        longest = max(len(name.split()) for name in knowledge.entities)
+        words = len(question.split())
+        if words > self.question_length + longest:
+            raise ValueError(
+                f"`question` must have at most {self.question_length} words, and a "
+                f"name of the facts. Received: {words} words"
+            )
+        linker = triples.EntityLinker(knowledge.entities)
+        try:
+            link = linker.link(question)
+        except triples.UnknownEntityError as error:
+            raise type(error)(
+                f"`question` must name one entity of the facts. {error}",
+                error.candidates,
+            ) from error
+        if len(link.words) > self.question_length:
+            raise ValueError(
+                f"`question` must have at most {self.question_length} words, of which "
+                f"a name counts as one. Received: {len(link.words)} words"
+            )
+        unknown = self.vocabulary.unknown_words(link.words)
+        if unknown:
+            raise ValueError(
+                f"Apart from a name, here {link.entity!r}, `question` must consist of "
+                "words that the network has learned; "
+                "`model.preprocessor.vocabulary.words` lists them. "
+                f"Received: {', '.join(map(repr, unknown))}"
+            )
+        return triples.Question(question)
+
+
+def _relation(name: str) -> str:
+    return "_".join(name.replace("_", " ").split())
