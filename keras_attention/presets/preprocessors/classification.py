@@ -1,0 +1,103 @@
+"""Texts in words, for classifiers.
+
+Shapes: B texts, T words of the longest text.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from keras import ops
+
+from keras_attention.datasets.vocabulary import Vocabulary
+from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.serialization import export
+from keras_attention.presets.preprocessor import Preprocessor
+from keras_attention.presets.preprocessors import sentences
+
+VOCABULARY = "vocabulary.txt"
+
+
+@export
+class ClassificationPreprocessor(Preprocessor):
+    """Turns texts into the input of a `TransformerClassifier`, and scores into classes.
+
+    Words that the vocabulary lacks become the unknown word.
+
+    Args:
+        vocabulary: a `datasets.vocabulary.Vocabulary` of words.
+        classes: the name of each class.
+        max_words: the maximum number of words and marks of a text.
+        digits_as_zeros: whether each digit is read as 0, so that all telephone numbers
+            of one length are one word.
+
+    Raises:
+        ValueError: `max_words` is below 1, `classes` are not at least two distinct
+            strings, or `vocabulary` is not of that class.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        classes: Sequence[str],
+        max_words: int,
+        digits_as_zeros: bool = False,
+    ) -> None:
+        self.vocabulary = sentences.check_vocabulary("vocabulary", vocabulary)
+        is_list = isinstance(classes, (list, tuple)) and len({*classes}) > 1
+        if not is_list or len({*classes}) != len(classes):
+            raise ValueError(
+                "`classes` must be at least two distinct names. "
+                f"Received: classes={classes!r}"
+            )
+        self.classes = tuple(classes)
+        self.max_words = positive("max_words", max_words)
+        self.digits_as_zeros = bool(digits_as_zeros)
+
+    def encode(self, texts: str | Sequence[str]) -> dict[str, np.ndarray]:
+        """Returns the input "tokens" (B, T) int32, padded with 0.
+
+        Args:
+            texts: a string, or a list of B strings.
+
+        Raises:
+            ValueError: a text has no words, more than `max_words`, or only unknown
+                ones; or `texts` is no string and no list of strings.
+        """
+        rows = []
+        for name, text in sentences.named("texts", texts).items():
+            text = self.read(text)
+            rows.append(sentences.encode(name, text, self.vocabulary, self.max_words))
+        return {"tokens": sentences.pad(rows)}
+
+    def read(self, text: str) -> str:
+        """Returns the text that is split into words."""
+        return re.sub(r"\d", "0", text) if self.digits_as_zeros else text
+
+    def classify(
+        self, model: Any, texts: str | Sequence[str]
+    ) -> tuple[str, float] | list[tuple[str, float]]:
+        """Returns the likeliest class and its probability, or a list for each text."""
+        logits = ops.convert_to_numpy(model(self.encode(texts), training=False))
+        chances = np.exp(logits - logits.max(1, keepdims=True)).astype("float64")
+        chances /= chances.sum(1, keepdims=True)  # (B, C)
+        found = [(self.classes[row.argmax()], float(row.max())) for row in chances]
+        return found[0] if isinstance(texts, str) else found
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            "classes": list(self.classes),
+            "max_words": self.max_words,
+            "digits_as_zeros": self.digits_as_zeros,
+        }
+
+    def save_assets(self, folder: pathlib.Path) -> None:
+        self.vocabulary.save(folder / VOCABULARY)
+
+    @classmethod
+    def from_assets(cls, folder: pathlib.Path, config: dict[str, Any]) -> Self:
+        return cls(Vocabulary.load(folder / VOCABULARY), **config)

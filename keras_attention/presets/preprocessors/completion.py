@@ -1,0 +1,89 @@
+"""Beginnings of sentences in words, for causal language models.
+
+Shapes: B texts, T tokens of the longest text.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from keras_attention.datasets.vocabulary import Vocabulary
+from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.serialization import export
+from keras_attention.presets.preprocessor import Preprocessor
+from keras_attention.presets.preprocessors import sentences
+
+VOCABULARY = "vocabulary.txt"
+
+
+@export
+class CompletionPreprocessor(Preprocessor):
+    """Turns texts into prompts of a `CausalLM`, and its words into their continuations.
+
+    Words that the vocabulary lacks become the unknown word.
+
+    Args:
+        vocabulary: a `datasets.vocabulary.Vocabulary` of words.
+        max_words: the maximum number of words and marks of a text.
+
+    Raises:
+        ValueError: `max_words` is below 1, or `vocabulary` is not of that class.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, max_words: int) -> None:
+        self.vocabulary = sentences.check_vocabulary("vocabulary", vocabulary)
+        self.max_words = positive("max_words", max_words)
+
+    def encode(self, text: str | Sequence[str]) -> dict[str, np.ndarray]:
+        """Returns the input "tokens" (B, T) int32: the start token and the words.
+
+        Args:
+            text: a string, or a list of B strings.
+
+        Raises:
+            ValueError: a text has no words, more than `max_words`, or only unknown
+                ones; or `text` is no string and no list of strings.
+        """
+        start = self.vocabulary.start_token_id
+        rows = [
+            [start, *sentences.encode(name, one, self.vocabulary, self.max_words)]
+            for name, one in sentences.named("text", text).items()
+        ]
+        return {"tokens": sentences.pad(rows)}
+
+    def complete(
+        self,
+        model: Any,
+        text: str | Sequence[str],
+        sampler: Any = "greedy",
+        max_length: int = 32,
+        seed: int | None = None,
+    ) -> str | list[str]:
+        """Returns a text with its continuation, or a list with each of several."""
+        tokens = model.generate(
+            self.encode(text),
+            max_length=max_length,
+            sampler=sentences.written(sampler),
+            stop_token_ids=self.vocabulary.end_token_id,
+            seed=seed,
+        )
+        texts = sentences.named("text", text).values()
+        found = [
+            sentences.add_words(one, self.vocabulary.decode(row).split())
+            for one, row in zip(texts, tokens)
+        ]
+        return found[0] if isinstance(text, str) else found
+
+    def get_config(self) -> dict[str, Any]:
+        return {"max_words": self.max_words}
+
+    def save_assets(self, folder: pathlib.Path) -> None:
+        self.vocabulary.save(folder / VOCABULARY)
+
+    @classmethod
+    def from_assets(cls, folder: pathlib.Path, config: dict[str, Any]) -> Self:
+        return cls(Vocabulary.load(folder / VOCABULARY), **config)

@@ -1,0 +1,184 @@
+"""Sentences to the words of a vocabulary, and words to sentences.
+
+Shapes: B texts, S words of the longest text.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_attention import samplers
+from keras_attention.datasets.vocabulary import (
+    PADDING,
+    START,
+    UNKNOWN,
+    Vocabulary,
+    tokenize,
+)
+
+NOT_WRITTEN = (PADDING, UNKNOWN, START)  # special tokens that no text contains
+_ENDS = frozenset(".!?…")
+_NO_SPACE_BEFORE = frozenset(".,!?…:;%)]}'’”")
+_NO_SPACE_AFTER = frozenset("([{$€£¿¡“")
+
+
+def words_of(text: str, vocabulary: Vocabulary) -> list[str]:
+    """Splits a text into words and marks, in the spelling of a vocabulary.
+
+    The first word of a sentence is read in its more frequent spelling: "The" as "the",
+    but "Tom" as "Tom". Another word that the vocabulary lacks is also looked up in
+    lower case and with a capital.
+    """
+    found: list[str] = []
+    starts = True
+    for word in tokenize(text, lowercase=False):
+        forms = dict.fromkeys((word, word.lower(), word.capitalize()))
+        known = [form for form in forms if form in vocabulary]
+        if known and starts:
+            word = min(known, key=lambda form: vocabulary.encode(form)[0])
+        elif known:
+            word = known[0]
+        found.append(word)
+        # A sentence may begin with a quotation mark.
+        starts = word in _ENDS or (starts and not word[0].isalnum())
+    return found
+
+
+def text_of(words: Iterable[str], starts: bool = True) -> str:
+    """Joins words and marks to a text, with a capital at the start of each sentence.
+
+    Args:
+        words: words and marks.
+        starts: whether the first word starts a sentence.
+    """
+    text, glued, quoted = "", True, False
+    for word in words:
+        closes = word == '"' and quoted
+        if not (glued or closes or word in _NO_SPACE_BEFORE):
+            text += " "
+        text += word[:1].upper() + word[1:] if starts else word
+        quoted ^= word == '"'
+        glued = word in _NO_SPACE_AFTER or (word == '"' and quoted)
+        starts = word in _ENDS or (starts and not word[0].isalnum())
+    return text
+
+
+def add_words(text: str, words: Sequence[str]) -> str:
+    """Adds words and marks to a text."""
+    text = text.rstrip()
+    starts = text[-1:] in _ENDS
+    apart = bool(words) and words[0] not in _NO_SPACE_BEFORE
+    return text + " " * apart + text_of(words, starts)
+
+
+def cased_vocabulary(
+    texts: Iterable[str], max_size: int | None = None, min_count: int = 1
+) -> Vocabulary:
+    """Makes a vocabulary that distinguishes capitals, for `words_of`.
+
+    The first word of a text counts in the spelling that is more frequent within texts,
+    and in lower case if there is none.
+
+    Args:
+        texts: sentences.
+        max_size: the maximum size, with the special tokens.
+        min_count: the minimum number of occurrences of a word.
+    """
+    rows = [tokenize(text, lowercase=False) for text in texts]
+    inner = collections.Counter(word for row in rows for word in row[1:])
+    counts = inner.copy()
+    for word, *_ in filter(None, rows):
+        lower = word.lower()
+        counts[word if inner[word] > inner[lower] else lower] += 1
+    ranked = sorted(counts, key=lambda word: (-counts[word], word))
+    kept = [word for word in ranked if counts[word] >= min_count]
+    special = len(Vocabulary(()))
+    return Vocabulary(
+        kept[: None if max_size is None else max_size - special], lowercase=False
+    )
+
+
+def check_vocabulary(name: str, vocabulary: Any) -> Vocabulary:
+    """Returns a vocabulary of words; raises a ValueError for anything else."""
+    if not isinstance(vocabulary, Vocabulary) or vocabulary.level != "word":
+        raise ValueError(
+            f"`{name}` must be a `datasets.vocabulary.Vocabulary` of words. "
+            f"Received: {name}={vocabulary!r}"
+        )
+    return vocabulary
+
+
+def named(name: str, texts: Any) -> dict[str, str]:
+    """Returns the texts of an argument by name: one string, or a list of strings.
+
+    Raises:
+        ValueError: it is neither, or empty.
+    """
+    if isinstance(texts, str):
+        return {name: texts}
+    is_list = isinstance(texts, Iterable) and not isinstance(texts, (bytes, dict))
+    found = {f"{name}[{i}]": text for i, text in enumerate(texts if is_list else ())}
+    if not found or not all(isinstance(text, str) for text in found.values()):
+        raise ValueError(
+            f"`{name}` must be a string or a list of at least one string. "
+            f"Received: {name}={texts!r}"
+        )
+    return found
+
+
+def encode(
+    name: str, text: str, vocabulary: Vocabulary, max_words: int, least: int = 1
+) -> list[int]:
+    """Returns the index of each word of a text.
+
+    Args:
+        name: the name of the text, for messages.
+        text: the text.
+        vocabulary: the vocabulary.
+        max_words: the maximum number of words and marks.
+        least: the minimum number of known words.
+
+    Raises:
+        ValueError: the text has no words, too many, or only unknown ones.
+    """
+    words = words_of(text, vocabulary)
+    if not any(word[0].isalnum() for word in words):
+        raise ValueError(
+            f"`{name}` must be a text with at least one word. Received: {name}={text!r}"
+        )
+    if len(words) > max_words:
+        raise ValueError(
+            f"`{name}` must have at most {max_words} words and marks. "
+            f"Received: {len(words)}"
+        )
+    if sum(word in vocabulary and word[0].isalnum() for word in words) < least:
+        raise ValueError(
+            f"`{name}` must have a word that the network has learned; the vocabulary "
+            f"of `model.preprocessor` lists them. Received: {name}={text!r}"
+        )
+    return vocabulary.encode(" ".join(words))
+
+
+def pad(rows: Sequence[Sequence[int]]) -> np.ndarray:
+    """Pads rows of indices with 0 to an array int32 (B, S)."""
+    table = np.full((len(rows), max(map(len, rows))), PADDING, np.int32)
+    for line, row in zip(table, rows):
+        line[: len(row)] = row
+    return table
+
+
+def written(sampler: Any) -> Any:
+    """Returns a sampler of this package that writes no special token but the end."""
+    found = samplers.get(sampler)
+    if getattr(found, "return_all_beams", False):
+        raise ValueError(
+            "`sampler` must return one sequence for each text. "
+            f"Received: a {type(found).__name__} with return_all_beams=True"
+        )
+    if not isinstance(found, samplers.Sampler):
+        return found
+    return samplers.ExcludingSampler(found, list(NOT_WRITTEN))

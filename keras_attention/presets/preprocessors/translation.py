@@ -1,0 +1,99 @@
+"""Sentences in words, for translators.
+
+Shapes: B texts, S words of the longest text.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from keras_attention.datasets.vocabulary import Vocabulary
+from keras_attention.layers.base.arguments import positive
+from keras_attention.layers.base.serialization import export
+from keras_attention.presets.preprocessor import Preprocessor
+from keras_attention.presets.preprocessors import sentences
+
+SOURCE, TARGET = "source.txt", "target.txt"
+
+
+@export
+class TranslationPreprocessor(Preprocessor):
+    """Turns sentences into the inputs of a translator, and its words into sentences.
+
+    For `Transformer` and `Seq2Seq`, whose input "source" is (B, S). Words that the
+    vocabulary lacks become the unknown word.
+
+    Args:
+        source_vocabulary: a `datasets.vocabulary.Vocabulary` of words to translate
+            from.
+        target_vocabulary: such a vocabulary of words to translate to.
+        max_words: the maximum number of words and marks of a text, such as that of the
+            training data.
+
+    Raises:
+        ValueError: `max_words` is below 1, or a vocabulary is not of that class.
+    """
+
+    def __init__(
+        self,
+        source_vocabulary: Vocabulary,
+        target_vocabulary: Vocabulary,
+        max_words: int,
+    ) -> None:
+        check = sentences.check_vocabulary
+        self.source_vocabulary = check("source_vocabulary", source_vocabulary)
+        self.target_vocabulary = check("target_vocabulary", target_vocabulary)
+        self.max_words = positive("max_words", max_words)
+
+    def encode(self, text: str | Sequence[str]) -> dict[str, np.ndarray]:
+        """Returns the input "source" (B, S) int32, padded with 0.
+
+        Args:
+            text: a string, or a list of B strings.
+
+        Raises:
+            ValueError: a text has no words, more than `max_words`, or only unknown
+                ones; or `text` is no string and no list of strings.
+        """
+        rows = [
+            sentences.encode(name, one, self.source_vocabulary, self.max_words)
+            for name, one in sentences.named("text", text).items()
+        ]
+        return {"source": sentences.pad(rows)}
+
+    def translate(
+        self,
+        model: Any,
+        text: str | Sequence[str],
+        sampler: Any = "greedy",
+        max_length: int = 64,
+        seed: int | None = None,
+    ) -> str | list[str]:
+        """Returns the translation of a text, or a list with that of each text."""
+        target = self.target_vocabulary
+        tokens = model.generate(
+            self.encode(text),
+            max_length=max_length,
+            sampler=sentences.written(sampler),
+            start_token_id=target.start_token_id,
+            stop_token_ids=target.end_token_id,
+            seed=seed,
+        )
+        found = [sentences.text_of(target.decode(row).split()) for row in tokens]
+        return found[0] if isinstance(text, str) else found
+
+    def get_config(self) -> dict[str, Any]:
+        return {"max_words": self.max_words}
+
+    def save_assets(self, folder: pathlib.Path) -> None:
+        self.source_vocabulary.save(folder / SOURCE)
+        self.target_vocabulary.save(folder / TARGET)
+
+    @classmethod
+    def from_assets(cls, folder: pathlib.Path, config: dict[str, Any]) -> Self:
+        vocabularies = [Vocabulary.load(folder / name) for name in (SOURCE, TARGET)]
+        return cls(*vocabularies, **config)

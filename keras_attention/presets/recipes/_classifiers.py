@@ -1,0 +1,38 @@
+"""Measures classifiers of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_attention.presets.preprocessors import ClassificationPreprocessor
+
+BATCH = 100  # texts
+
+
+def classes(model: Any, texts: Sequence[str]) -> np.ndarray:
+    """Returns the name of the class of each text.
+
+    The preprocessor refuses a text without known words, or with too many words. The
+    first class stands for such a text.
+    """
+    tools = model.preprocessor
+    found = np.full(len(texts), tools.classes[0], dtype=object)
+    readable = [i for i, text in enumerate(texts) if _is_readable(tools, text)]
+    # Texts of similar length together, so that there is little padding.
+    readable.sort(key=lambda i: len(texts[i]))
+    for start in range(0, len(readable), BATCH):
+        rows = readable[start : start + BATCH]
+        pairs = tools.classify(model, [texts[i] for i in rows])
+        found[rows] = [name for name, _ in pairs]
+    return found
+
+
+def _is_readable(tools: ClassificationPreprocessor, text: str) -> bool:
+    try:
+        tools.encode(text)
+    except ValueError:
+        return False
+    return True
