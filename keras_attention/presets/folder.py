@@ -79,8 +79,7 @@ def write(
         made.mkdir()
         _write_json(made / CONFIG, keras.saving.serialize_keras_object(model))
         model.save_weights(made / WEIGHTS)
-        if weights_dtype is not None:
-            convert(made / WEIGHTS, weights_dtype)
+        convert(made / WEIGHTS, weights_dtype)
         metadata = {
             "keras_version": keras.__version__,
             "keras_attention_version": __version__,
@@ -169,8 +168,14 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
     return found
 
 
-def convert(path: pathlib.Path, dtype: str) -> None:
+def convert(path: pathlib.Path, dtype: str | None) -> None:
     """Converts the floating-point weights of an HDF5 file to a dtype, in place.
+
+    The state of the optimizer, which Keras saves with a compiled model, is left out.
+
+    Args:
+        path: the file.
+        dtype: the new dtype; None to keep that of each weight.
 
     Raises:
         ValueError: a weight is not finite in the dtype.
@@ -179,11 +184,14 @@ def convert(path: pathlib.Path, dtype: str) -> None:
     with h5py.File(path, "r") as source, h5py.File(f"{path}.new", "w") as target:
         source.visit(names.append)
         for name in names:
+            if name.split("/")[0] == "optimizer":
+                continue
             item = source[name]
             if isinstance(item, h5py.Group):
                 new = target.require_group(name)
             else:
-                new = target.create_dataset(name, data=_as(item[()], dtype, name))
+                data = item[()] if dtype is None else _as(item[()], dtype, name)
+                new = target.create_dataset(name, data=data)
             for key, value in item.attrs.items():
                 new.attrs[key] = value
         for key, value in source.attrs.items():

@@ -6,46 +6,43 @@ from typing import Any
 
 import numpy as np
 
-from keras_attention.benchmarks.dnc.graph_tasks import UNDERGROUND
+from keras_attention.benchmarks.dnc import graph_tasks
 from keras_attention.benchmarks.dnc.networks import network
 from keras_attention.benchmarks.dnc.training import train as train_lessons
-from keras_attention.benchmarks.dnc.walks import walks
 from keras_attention.datasets import graphs
 from keras_attention.presets.preprocessors import RoutePreprocessor
 from keras_attention.presets.recipe import Recipe
 
-# Nodes, edges that leave a node, and edges of a route.
-LESSONS = (
-    graphs.TRAVERSAL[0],
-    graphs.TRAVERSAL[3],
-    graphs.Lesson((5, 15), (2, 4), (1, 6)),
-)
-SLOTS = [48, 48, 80]  # in each lesson
-MINUTES = 8
-TESTED, TEST_SEED = 500, (99, 1)
+MAX_LENGTH = graph_tasks.DENSE.length[1]  # edges of a route in training
+# Places, edges that leave a place, and edges of a route, in the test.
+TEST = graphs.Lesson((8, 20), (2, 5), (1, MAX_LENGTH))
+TESTED, TEST_SEED = 200, (99, 1)
 
 
-def train(seed: int, progress: Any = None) -> Any:
-    """Trains the network of the benchmark's task "underground" on smaller graphs.
+def train(seed: int) -> Any:
+    """Trains as `python -m keras_attention.benchmarks dnc underground` does.
 
     The training ends when 99 % of the routes of the last lesson's validation are right,
-    or after 8 minutes of CPU time.
+    or after 30 minutes of CPU time.
     """
-    problem = walks("traversal", LESSONS, (3,), hinted=True)()
-    settings = {**UNDERGROUND.network, "memory_slots": SLOTS[-1]}
-    model = network(problem, "dnc", settings, seed)
-    training = {**UNDERGROUND.training, "slots": SLOTS}
-    train_lessons(problem, model, training, seed, MINUTES, progress)
-    (_, places), (_, degree), (_, length) = LESSONS[-1]
-    model.preprocessor = RoutePreprocessor(places * degree, length)
+    task = graph_tasks.UNDERGROUND
+    problem = task.problem()
+    model = network(problem, task.model, task.network, seed)
+    train_lessons(problem, model, task.training, seed, task.minutes)
+    model.preprocessor = preprocessor(model)
     return model
 
 
+def preprocessor(model: Any) -> RoutePreprocessor:
+    """Returns the preprocessor of a network; the memory holds each step."""
+    return RoutePreprocessor(model.cell.memory_slots - 2 * MAX_LENGTH, MAX_LENGTH)
+
+
 def measure(model: Any) -> dict[str, float]:
-    """Returns the shares of right routes and places in 500 new graphs, in percent."""
+    """Returns the shares of right routes and places in 200 new graphs, in percent."""
     tools = model.preprocessor
     random = np.random.default_rng(TEST_SEED)
-    data = graphs.traversal(TESTED, **LESSONS[-1]._asdict(), seed=random)
+    data = graphs.traversal(TESTED, **TEST._asdict(), seed=random)
     steps = tools.max_edges + 2 * tools.max_length
     steps += -steps % 16
     inputs = np.zeros((TESTED, steps, data["inputs"].shape[-1]), np.float32)
@@ -84,16 +81,17 @@ def _percent(right: Any) -> float:
 RECIPE = Recipe(
     what="Follows a route: reads the edges of a graph into its memory, then a place "
     "and the lines to take, and writes the places that they lead to.",
-    data="Random graphs of 3 to 15 places with 2 to 4 edges from each, and routes of 1 "
-    "to 6 edges (datasets.graphs.traversal).",
+    data="Random graphs of 3 to 30 places with 2 to 8 edges from each, and routes of 1 "
+    "to 9 edges (datasets.graphs.traversal), by the training of the benchmark's task "
+    "`underground`.",
     licence="Simulated by this package: Apache 2.0",
-    limits="It reads up to 60 edges and follows up to 6 lines. An edge leads in one "
+    limits="It reads up to 112 edges and follows up to 8 lines. An edge leads in one "
     "direction, and a line leaves a place once. It names a place for each line, also "
-    "if the line does not leave the place. It searches no paths. Another training ends "
-    "at another step, since its time is limited.",
+    "if the line does not leave the place before. It searches no paths. The training "
+    "takes 30 minutes; its time is limited, so that it ends at another step on another "
+    "machine.",
     use='model.answer(["Bank | east | Tower", "Tower | north | Park"], '
     '"Bank | east | north")',
     train=train,
     measure=measure,
-    seed=1,
 )
