@@ -126,7 +126,7 @@ def tab(gr: Any) -> tuple[Any, list[Any], Any]:
                 js_on_load=_ON_LOAD,
                 head=f"<script>{_DRAWING.read_text('utf-8')}</script>",
             )
-            beta = gr.Slider(0.5, 40, value=8, step=0.5, label="β")
+            beta = gr.Slider(0.5, 40, value=20, step=0.5, label="β")
         with gr.Column(min_width=280, scale=2):
             view = gr.HTML()
 

@@ -1,4 +1,4 @@
-"""The view of a DNC that finds paths: its memory step by step.
+"""The view of a DNC that follows a route: its memory step by step.
 
 Shapes: T steps, M memory slots.
 """
@@ -7,111 +7,148 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
+from keras import ops
 
-from keras_attention.datasets import graphs
-from keras_attention.datasets.graphs.maps import NONE
 from keras_attention.explore import texts
 from keras_attention.explore.networks import network
 from keras_attention.visualization import View, memory_view
 
 PRESET = "dnc_paths"
-NODES, DEGREE, PLANNING = (4, 6), (1, 2), 4
-LENGTHS = (1, 2, 3)
-GRAPHS = 200  # numbers of graphs to choose from
-SLOTS = 16
+SLOTS = 16  # that are shown
+MOST_EDGES = 60
+EDGES = """Bank | east | Tower
+Bank | west | Temple
+Tower | north | Park
+Tower | west | Bank
+Temple | north | Museum
+Park | west | Museum
+Museum | south | Temple"""
+EXAMPLES = [
+    (EDGES, "Bank | east | north | west"),
+    (EDGES, "Park | west | south | north"),
+    ("A | 1 | B\nB | 1 | C\nC | 1 | A\nA | 2 | C", "A | 1 | 1 | 1 | 2"),
+]
 _TITLE = "A computer that learned to use its memory"
 
 
-def look(number: float, length: float, model: Any = None) -> View:
-    """Lets a DNC find a path in a random graph, and shows its memory at each step.
+def look(edges: str, question: str, model: Any = None) -> View:
+    """Lets a DNC follow a route in a graph, and shows its memory at each step.
 
     Args:
-        number: the number of the graph, a seed.
-        length: the number of edges of the shortest path.
-        model: a `DNCNetwork` for `datasets.graphs.shortest_path`; by default the
-            shipped one.
+        edges: one edge a line: a place, a line and the next place, with "|" between.
+        question: a place and the lines to take, with "|" between.
+        model: a `DNCNetwork` with its preprocessor; by default the shipped one.
 
     Raises:
-        InputError: the number or the length is out of range.
+        InputError: an edge is not three names, the question is not a place and lines,
+            or there are too many edges.
     """
-    if number is None or not 0 <= number < GRAPHS or number != int(number):
-        raise texts.InputError(
-            f"Please choose a graph from 0 to {GRAPHS - 1}. There is no graph {number}."
-        )
-    if length not in LENGTHS:
-        raise texts.InputError(
-            f"Please choose a path of {LENGTHS[0]} to {LENGTHS[-1]}."
-        )
+    given = [_names(line) for line in (edges or "").splitlines() if line.strip()]
+    route = _names(question or "")
+    _check(given, route)
     model = network(PRESET) if model is None else model
-    data = graphs.shortest_path(
-        1, NODES, DEGREE, int(length), PLANNING, seed=int(number)
-    )
-    played = graphs.play(lambda inputs: model.predict(inputs, verbose=0), data)
-    count = int(played.data["lengths"][0])
-    trace = model.trace(played.data["inputs"][:, :count])
-    mask = played.data["answer_mask"][0, :count]
-    path = [triple for triple in played.paths[0] if triple[0] != NONE]
-    outputs = iter([_edge(triple) for triple in path])
-    said = [next(outputs, "") if asked else "" for asked in mask]
+    tools = model.preprocessor
+    inputs = tools.encode(given, route)
+    trace = model.trace(inputs)
+    logits = ops.convert_to_numpy(model(inputs, training=False))
+    mask = inputs["answer_mask"]  # (1, T)
+    places = tools.decode(logits[mask], given)
+    start, *lines = route
+    described = list(dict.fromkeys(given))
+    steps = [f"{place} –{line}→ {end}" for place, line, end in described]
+    steps += [f"{start} –{lines[0]}→ ?", *(f"–{line}→ ?" for line in lines[1:])]
+    outputs = [""] * len(steps) + places
+    steps += ["answer"] * len(lines)
+    walked = start + "".join(f" –{ln}→ {end}" for ln, end in zip(lines, places))
     return memory_view(
         trace,
-        steps=_steps(played.data["inputs"][0, :count], mask, data),
-        outputs=said,
+        steps=steps,
+        outputs=outputs,
         slots=SLOTS,
+        length=len(steps),
         title=_TITLE,
-        caption=_caption(data, path, bool(played.verdict.shortest[0])),
+        caption=(
+            "The network reads the edges one by one and writes them to its memory. "
+            "Then it reads the question, and follows the route in its memory. Its "
+            f"answer is {walked}. {_verdict(described, route, places)}"
+        ),
     )
 
 
-def _edge(triple: np.ndarray) -> str:
-    """Returns an edge as text: from a node over an edge to a node."""
-    source, edge, end = (str(n) if n != NONE else "?" for n in triple)
-    return f"{source} –{edge}→ {end}"
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split("|"))
 
 
-def _steps(inputs: np.ndarray, mask: np.ndarray, data: dict[str, Any]) -> list[str]:
-    triples = graphs.decode_inputs(inputs)  # (T, 3)
-    question = int(data["answer_mask"][0].argmax()) - PLANNING - 1
-    names = []
-    for step, triple in enumerate(triples):
-        if mask[step]:
-            names.append("answer")
-        elif step == question:
-            names.append(f"{triple[0]} → {triple[2]} ?")
-        else:
-            names.append(_edge(triple) if triple[0] != NONE else "think")
-    return names
+def _check(edges: list[tuple[str, ...]], route: tuple[str, ...]) -> None:
+    if not edges:
+        raise texts.InputError("Please write edges first, such as: Bank | east | Tower")
+    if len(edges) > MOST_EDGES:
+        raise texts.InputError(
+            f"Please write fewer edges: the network reads at most {MOST_EDGES}, and "
+            f"there are {len(edges):,}."
+        )
+    for edge in edges:
+        if len(edge) != 3 or not all(edge):
+            line = " | ".join(edge)[:80]
+            raise texts.InputError(
+                "An edge is a place, a line and the next place with | between them, "
+                f"such as: Bank | east | Tower. You wrote: {line}"
+            )
+    if len(route) < 2 or not all(route):
+        raise texts.InputError(
+            "A route is a place and the lines to take with | between them, such as: "
+            f"Bank | east | north. You wrote: {' | '.join(route)[:80] or 'nothing'}"
+        )
 
 
-def _caption(data: dict[str, Any], path: list[np.ndarray], right: bool) -> str:
-    start, end = int(data["source"][0]), int(data["destination"][0])
-    walked = ", ".join(map(_edge, path)) or "nothing"
-    verdict = "a shortest path" if right else "not a shortest path"
-    return (
-        "The network reads the edges of a graph one by one and writes them to its "
-        f"memory. Then it is asked for the way from {start} to {end}, and reads its "
-        f"memory to answer: {walked}. This is {verdict}."
-    )
+def _verdict(
+    edges: list[tuple[str, ...]], route: tuple[str, ...], places: list[str]
+) -> str:
+    """Returns whether the places are right, as the edges have it."""
+    ends = {(place, line): end for place, line, end in edges}
+    here, *lines = route
+    for line, found in zip(lines, places):
+        if (here, line) not in ends:
+            return f"But {line} does not leave {here}, so there is no right answer."
+        here = ends[here, line]
+        if found != here:
+            return f"This is wrong: {line} leads to {here}."
+    return "This is right."
 
 
 def tab(gr: Any) -> tuple[Any, list[Any], Any]:
     """Adds the controls; returns the function, its inputs and its output."""
     gr.Markdown(
         "A Differentiable Neural Computer reads a graph, edge by edge, and is then "
-        "asked for a path. Choose a graph, and go through the steps: orange and blue "
-        "show what is in the memory, and where the network writes and reads."
+        "asked where a route leads. Go through the steps to see what is in its memory, "
+        "and where it writes and reads. All names are free."
     )
     with gr.Row():
-        number = gr.Slider(0, GRAPHS - 1, value=0, step=1, label="Graph", min_width=200)
-        length = gr.Radio(
-            list(LENGTHS), value=2, label="Edges of the path", min_width=200
-        )
-    view = gr.HTML()
+        with gr.Column(min_width=280):
+            edges = gr.Textbox(
+                EDGES, label="Edges: place | line | next place", lines=7, max_lines=14
+            )
+            question = gr.Textbox(
+                EXAMPLES[0][1], label="Route: place | line | line …", max_lines=2
+            )
+            button = gr.Button("Follow the route", variant="primary")
+        with gr.Column(min_width=280, scale=2):
+            view = gr.HTML()
 
-    def follow(number: float, length: float) -> str:
-        return texts.shown(look, number, length)
+    def follow(edges: str, question: str) -> str:
+        return texts.shown(look, edges, question)
 
-    given = [number, length]
-    gr.on([number.release, length.input], follow, given, view, api_visibility="private")
+    given = [edges, question]
+    gr.Examples(
+        [list(example) for example in EXAMPLES],
+        given,
+        view,
+        follow,
+        run_on_click=True,
+        cache_examples=False,
+        label="Examples",
+        api_visibility="private",
+    )
+    pressed = [button.click, question.submit]
+    gr.on(pressed, follow, given, view, api_visibility="private")
     return follow, given, view

@@ -11,8 +11,11 @@ import numpy as np
 from keras import ops
 
 from keras_attention import record_attention
+from keras_attention.datasets.vocabulary import END, PADDING, START, UNKNOWN
 from keras_attention.explore import texts
 from keras_attention.explore.networks import network
+from keras_attention.presets.preprocessors import sentences
+from keras_attention.presets.preprocessors.blanks import BLANK
 from keras_attention.visualization import View, heads_view
 
 NETWORKS = {
@@ -42,7 +45,7 @@ def look(kind: str, text: str, model: Any = None) -> View:
     """
     words = texts.words_of("a sentence", text)
     fills = kind == list(NETWORKS)[1]
-    if fills and sum("___" in word for word in words) != 1:
+    if fills and sum(BLANK in word for word in words) != 1:
         raise texts.InputError(
             "Please write ___ (three underscores) for one word that the network shall "
             "fill in."
@@ -50,29 +53,35 @@ def look(kind: str, text: str, model: Any = None) -> View:
     model = network(NETWORKS[kind]) if model is None else model
     tools = model.preprocessor
     inputs = tools.encode(text)
-    tokens = tools.tokens(inputs["tokens"][0])  # T strings, without padding
+    tokens = _tokens(tools, inputs["tokens"][0], text)
     with record_attention() as maps:
         logits = ops.convert_to_numpy(model(inputs, training=False))[0, -1]  # (V,)
-    size = len(tokens)
-    layers = {
-        f"layer {number}": weights[0, :, :size, :size]  # (H, T, T)
-        for number, weights in enumerate(maps.values(), 1)
-    }
-    blank = next((n for n, token in enumerate(tokens) if "___" in token), size - 1)
+    layers = {f"layer {n}": weights[0] for n, weights in enumerate(maps.values(), 1)}
     return heads_view(
         layers,
         tokens,
-        word=blank if fills else size - 1,
+        word=tokens.index(BLANK) if fills else len(tokens) - 1,
         title=_TITLE,
         caption=_caption(fills, _guesses(logits, tools)),
     )
 
 
+def _tokens(tools: Any, ids: np.ndarray, text: str) -> list[str]:
+    """Returns the tokens as the reader wrote them, with the special ones in words."""
+    words = iter(sentences.words_of(text, tools.vocabulary))
+    special = {START: "(start)", END: "(end)"}
+    tokens = [special.get(int(n)) or next(words) for n in ids]
+    return [f"{t} (unknown)" if n == UNKNOWN else t for t, n in zip(tokens, ids)]
+
+
 def _guesses(logits: np.ndarray, tools: Any) -> str:
+    names = [*tools.vocabulary.tokens, ""][: len(logits)]
+    names[END] = "(end)"
     shares = np.exp(logits.astype("float64") - logits.max())
     shares /= shares.sum()
+    shares[[PADDING, UNKNOWN, START, *range(len(tools.vocabulary), len(shares))]] = 0
     best = np.argsort(-shares)[:GUESSES]
-    return ", ".join(f"“{tools.tokens([n])[0]}” {100 * shares[n]:.0f} %" for n in best)
+    return ", ".join(f"“{names[n]}” {100 * shares[n]:.0f} %" for n in best)
 
 
 def _caption(fills: bool, guesses: str) -> str:

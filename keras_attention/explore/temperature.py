@@ -14,9 +14,9 @@ from keras_attention.explore.networks import network
 from keras_attention.visualization import View, softmax_view
 
 PRESET = "skip_gram_tatoeba"
-EXAMPLE = "mother father sister brother water coffee Monday Tuesday"
+EXAMPLE = "mother father sister brother water coffee monday tuesday"
 WIDTH = 16  # numbers a word that are shown and can be divided among heads
-BETA = 8.0
+BETA = 4.0
 MOST = 24
 _TITLE = "Temperature, β and heads"
 

@@ -7,9 +7,18 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from keras_attention import record_attention
+from keras_attention.datasets.vocabulary import (
+    END,
+    PADDING,
+    SPECIAL_TOKENS,
+    UNKNOWN,
+)
 from keras_attention.explore import texts
 from keras_attention.explore.networks import network
+from keras_attention.presets.preprocessors import sentences
 from keras_attention.visualization import View, alignment_view
 
 
@@ -34,9 +43,10 @@ TASKS = {
         "transformer_nl_en", "Dutch", "English", "Ik heb een grote hond in mijn huis."
     ),
     "dates (recurrent, Bahdanau's attention)": Task(
-        "seq2seq_dates", "date", "ISO date", "12 March 2024"
+        "seq2seq_dates", "date", "ISO date", "4 May 1979"
     ),
 }
+MOST_WRITTEN = 40  # tokens
 _TITLE = "Where does the network look while it writes?"
 
 
@@ -56,22 +66,57 @@ def look(task: str, text: str, model: Any = None) -> View:
     chosen = TASKS[task]
     model = network(chosen.preset) if model is None else model
     tools = model.preprocessor
-    written = model.translate(text)
-    inputs = tools.encode_pair(text, written)
-    source, target = (tools.tokens(inputs[name][0]) for name in ("source", "target"))
+    vocabulary = tools.target_vocabulary
+    encoded = tools.encode(text)
+    source = encoded["source"] if isinstance(encoded, dict) else encoded  # (1, S)
+    ids = model.generate(
+        {"source": source},
+        max_length=MOST_WRITTEN,
+        sampler=sentences.written("greedy"),
+        start_token_id=vocabulary.start_token_id,
+        stop_token_ids=vocabulary.end_token_id,
+    )[0]
+    ids = ids[ids != PADDING]  # (T,), with the end token
+    read = np.array([[vocabulary.start_token_id, *ids[:-1]]], "int32")  # (1, T)
     with record_attention() as maps:
-        model(inputs, training=False)
-    crossed = [w for name, w in maps.items() if "self_attention" not in name]
+        model({"source": source, "target": read}, training=False)
+    size = int((source[0] != PADDING).sum())
+    crossed = [w[0] for name, w in maps.items() if "self_attention" not in name]
+    written = [vocabulary.tokens[n] for n in ids]
     return alignment_view(
-        {f"layer {n}": weights[0] for n, weights in enumerate(crossed, 1)},
-        target,
-        source,
+        {f"layer {n}": w[..., :size] for n, w in enumerate(crossed, 1)},
+        [_shown(token) for token in written],
+        _source(tools, text, source[0, :size]),
         chosen.target,
         chosen.source,
-        written,
+        _text(vocabulary, written),
         text.strip(),
         title=_TITLE,
+        caption=(
+            "Each row is a token that the network wrote. It shows which tokens of your "
+            "text the network attended to before it wrote this one."
+        ),
     )
+
+
+def _source(tools: Any, text: str, ids: np.ndarray) -> list[str]:
+    """Returns the source tokens as the reader wrote them."""
+    if tools.source_vocabulary.level == "character":
+        return [_shown(character) for character in text.strip()]
+    words = sentences.words_of(text, tools.source_vocabulary)
+    return [f"{w} (unknown)" if n == UNKNOWN else w for w, n in zip(words, ids)]
+
+
+def _text(vocabulary: Any, tokens: list[str]) -> str:
+    tokens = [token for token in tokens if token != SPECIAL_TOKENS[END]]
+    if vocabulary.level == "character":
+        return "".join(tokens)
+    return sentences.text_of(tokens)
+
+
+def _shown(token: str) -> str:
+    """Returns a token as a label: a space is seen, and the end is said in words."""
+    return {SPECIAL_TOKENS[END]: "(end)", " ": "␣"}.get(token, token)
 
 
 def tab(gr: Any) -> tuple[Any, list[Any], Any]:

@@ -58,7 +58,9 @@ if (!customElements.get("pattern-drawing")) {
       }
       cell(event) {
         const box = this.grid.getBoundingClientRect();
-        const column = Math.floor(((event.clientX - box.left) / box.width) * this.columns);
+        const column = Math.floor(
+          ((event.clientX - box.left) / box.width) * this.columns,
+        );
         const row = Math.floor(((event.clientY - box.top) / box.height) * this.rows);
         const inside =
           row >= 0 && row < this.rows && column >= 0 && column < this.columns;

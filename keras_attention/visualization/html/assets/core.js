@@ -221,7 +221,7 @@ class AttentionView extends HTMLElement {
       body.append(make("h2", { text: data.title }));
       if (data.caption) body.append(make("p", { class: "note", text: data.caption }));
     }
-    views[kind](body, data, (kept[kind] ??= {}));
+    views[kind](body, data, (kept[`${kind} ${data.title}`] ??= {}));
     const template = document.getElementById("attention-view-template");
     if (template) {
       root.append(

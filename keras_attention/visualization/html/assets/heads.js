@@ -114,7 +114,11 @@ function numbers(map, group) {
 }
 
 views.heads = (root, data, choices) => {
-  choices.word ??= data.word;
+  const tokens = JSON.stringify(
+    data.groups.map((group) => [group.queries, group.keys]),
+  );
+  if (choices.tokens !== tokens) choices.word = data.word;
+  choices.tokens = tokens;
   choices.reverse ??= false;
   let current = null;
   const asked = make("div", { class: "words" });
