@@ -71,7 +71,7 @@ def look(task: str, text: str, model: Any = None) -> View:
     source = encoded["source"] if isinstance(encoded, dict) else encoded  # (1, S)
     ids = model.generate(
         {"source": source},
-        max_length=MOST_WRITTEN,
+        max_length=getattr(tools, "target_length", MOST_WRITTEN),
         sampler=sentences.written("greedy"),
         start_token_id=vocabulary.start_token_id,
         stop_token_ids=vocabulary.end_token_id,
