@@ -37,11 +37,19 @@ ORDER = [
     "visualization",
     "benchmarks",
     "presets",
+    "explore",
 ]
 # `from_preset` and `save_to_preset` import the presets when they are called.
 EXCEPTIONS = {("models/base/configured_model.py", "presets")}
 APART = {"datasets", "visualization"}  # use nothing of the package but themselves
-WHEN_ASKED = {"text", "datasets", "visualization", "benchmarks", "presets"}
+WHEN_ASKED = {
+    "text",
+    "datasets",
+    "visualization",
+    "benchmarks",
+    "presets",
+    "explore",
+}
 ROOMS = {"keras_attention", "keras_attention.layers", "keras_attention.models"}
 BACKENDS = {"torch", "jax", "tensorflow"}
 # The same within a room. Folders that stand in one tuple do not see each other.

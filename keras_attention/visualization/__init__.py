@@ -6,6 +6,16 @@ from keras_attention.visualization.energy import plot_energy
 from keras_attention.visualization.families import plot_family
 from keras_attention.visualization.growth import plot_growth
 from keras_attention.visualization.heads import plot_heads
+from keras_attention.visualization.html import (
+    View,
+    alignment_view,
+    energy_view,
+    heads_view,
+    hops_view,
+    memory_view,
+    softmax_view,
+    to_html,
+)
 from keras_attention.visualization.lookups import plot_lookups
 from keras_attention.visualization.memory import plot_memory
 from keras_attention.visualization.plots import (
@@ -19,7 +29,13 @@ from keras_attention.visualization.routes import plot_route
 from keras_attention.visualization.vectors import plot_vectors
 
 __all__ = [
+    "View",
+    "alignment_view",
+    "energy_view",
+    "heads_view",
     "hops_table",
+    "hops_view",
+    "memory_view",
     "plot_alignment",
     "plot_capacity",
     "plot_curves",
@@ -34,4 +50,6 @@ __all__ = [
     "plot_puzzle",
     "plot_route",
     "plot_vectors",
+    "softmax_view",
+    "to_html",
 ]

@@ -1,0 +1,154 @@
+"""The view of a DNC that follows a route: its memory step by step.
+
+Shapes: T steps, M memory slots.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from keras import ops
+
+from keras_attention.explore import texts
+from keras_attention.explore.networks import network
+from keras_attention.visualization import View, memory_view
+
+PRESET = "dnc_paths"
+SLOTS = 16  # that are shown
+MOST_EDGES = 60
+EDGES = """Bank | east | Tower
+Bank | west | Temple
+Tower | north | Park
+Tower | west | Bank
+Temple | north | Museum
+Park | west | Museum
+Museum | south | Temple"""
+EXAMPLES = [
+    (EDGES, "Bank | east | north | west"),
+    (EDGES, "Park | west | south | north"),
+    ("A | 1 | B\nB | 1 | C\nC | 1 | A\nA | 2 | C", "A | 1 | 1 | 1 | 2"),
+]
+_TITLE = "A computer that learned to use its memory"
+
+
+def look(edges: str, question: str, model: Any = None) -> View:
+    """Lets a DNC follow a route in a graph, and shows its memory at each step.
+
+    Args:
+        edges: one edge a line: a place, a line and the next place, with "|" between.
+        question: a place and the lines to take, with "|" between.
+        model: a `DNCNetwork` with its preprocessor; by default the shipped one.
+
+    Raises:
+        InputError: an edge is not three names, the question is not a place and lines,
+            or there are too many edges.
+    """
+    given = [_names(line) for line in (edges or "").splitlines() if line.strip()]
+    route = _names(question or "")
+    _check(given, route)
+    model = network(PRESET) if model is None else model
+    tools = model.preprocessor
+    inputs = tools.encode(given, route)
+    trace = model.trace(inputs)
+    logits = ops.convert_to_numpy(model(inputs, training=False))
+    mask = inputs["answer_mask"]  # (1, T)
+    places = tools.decode(logits[mask], given)
+    start, *lines = route
+    described = list(dict.fromkeys(given))
+    steps = [f"{place} –{line}→ {end}" for place, line, end in described]
+    steps += [f"{start} –{lines[0]}→ ?", *(f"–{line}→ ?" for line in lines[1:])]
+    outputs = [""] * len(steps) + places
+    steps += ["answer"] * len(lines)
+    walked = start + "".join(f" –{ln}→ {end}" for ln, end in zip(lines, places))
+    return memory_view(
+        trace,
+        steps=steps,
+        outputs=outputs,
+        slots=SLOTS,
+        length=len(steps),
+        title=_TITLE,
+        caption=(
+            "The network reads the edges one by one and writes them to its memory. "
+            "Then it reads the question, and follows the route in its memory. Its "
+            f"answer is {walked}. {_verdict(described, route, places)}"
+        ),
+    )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split("|"))
+
+
+def _check(edges: list[tuple[str, ...]], route: tuple[str, ...]) -> None:
+    if not edges:
+        raise texts.InputError("Please write edges first, such as: Bank | east | Tower")
+    if len(edges) > MOST_EDGES:
+        raise texts.InputError(
+            f"Please write fewer edges: the network reads at most {MOST_EDGES}, and "
+            f"there are {len(edges):,}."
+        )
+    for edge in edges:
+        if len(edge) != 3 or not all(edge):
+            line = " | ".join(edge)[:80]
+            raise texts.InputError(
+                "An edge is a place, a line and the next place with | between them, "
+                f"such as: Bank | east | Tower. You wrote: {line}"
+            )
+    if len(route) < 2 or not all(route):
+        raise texts.InputError(
+            "A route is a place and the lines to take with | between them, such as: "
+            f"Bank | east | north. You wrote: {' | '.join(route)[:80] or 'nothing'}"
+        )
+
+
+def _verdict(
+    edges: list[tuple[str, ...]], route: tuple[str, ...], places: list[str]
+) -> str:
+    """Returns whether the places are right, as the edges have it."""
+    ends = {(place, line): end for place, line, end in edges}
+    here, *lines = route
+    for line, found in zip(lines, places):
+        if (here, line) not in ends:
+            return f"But {line} does not leave {here}, so there is no right answer."
+        here = ends[here, line]
+        if found != here:
+            return f"This is wrong: {line} leads to {here}."
+    return "This is right."
+
+
+def tab(gr: Any) -> tuple[Any, list[Any], Any]:
+    """Adds the controls; returns the function, its inputs and its output."""
+    gr.Markdown(
+        "A Differentiable Neural Computer reads a graph, edge by edge, and is then "
+        "asked where a route leads. Go through the steps to see what is in its memory, "
+        "and where it writes and reads. All names are free."
+    )
+    with gr.Row():
+        with gr.Column(min_width=280):
+            edges = gr.Textbox(
+                EDGES, label="Edges: place | line | next place", lines=7, max_lines=14
+            )
+            question = gr.Textbox(
+                EXAMPLES[0][1], label="Route: place | line | line …", max_lines=2
+            )
+            button = gr.Button("Follow the route", variant="primary")
+        with gr.Column(min_width=280, scale=2):
+            view = gr.HTML()
+
+    def follow(edges: str, question: str) -> str:
+        return texts.shown(look, edges, question)
+
+    given = [edges, question]
+    gr.Examples(
+        [list(example) for example in EXAMPLES],
+        given,
+        view,
+        follow,
+        run_on_click=True,
+        cache_examples=False,
+        label="Examples",
+        api_visibility="private",
+    )
+    pressed = [button.click, question.submit]
+    gr.on(pressed, follow, given, view, api_visibility="private")
+    return follow, given, view

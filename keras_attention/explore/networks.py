@@ -1,0 +1,31 @@
+"""The trained networks of the page, each loaded when a view first needs it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from keras_attention import presets
+from keras_attention.explore.texts import InputError
+
+_loaded: dict[str, Any] = {}
+_lock = threading.Lock()
+
+
+def network(name: str) -> Any:
+    """Returns a shipped network with its preprocessor.
+
+    All visitors share it; nothing that a visitor types is stored in it.
+
+    Raises:
+        InputError: the installed package does not ship it.
+    """
+    with _lock:
+        if name not in _loaded:
+            if name not in presets.names():
+                raise InputError(
+                    f"This view needs the trained network {name}, which this "
+                    "installation does not have."
+                )
+            _loaded[name] = presets.load(name)
+        return _loaded[name]

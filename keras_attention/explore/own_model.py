@@ -1,0 +1,190 @@
+"""The view of a visitor's own model: its attention maps for ids that they type in."""
+
+from __future__ import annotations
+
+import pathlib
+import zipfile
+import zlib
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_attention import record_attention
+from keras_attention.explore import texts
+from keras_attention.visualization import View, heads_view
+
+MOST_IDS = 100
+_TITLE = "The attention maps of your model"
+_CAPTION = (
+    "Each map is one attention layer. Rows attend, columns are attended to. Names of "
+    "rows and columns are the ids of the input of that length, or positions."
+)
+
+
+def load(path: pathlib.Path) -> Any:
+    """Loads a `.keras` file.
+
+    Raises:
+        InputError: the file is damaged, is not a `.keras` file, or holds classes that
+            are not registered.
+    """
+    try:
+        model = keras.saving.load_model(path, compile=False)
+    except (
+        AttributeError,
+        EOFError,
+        ImportError,
+        KeyError,
+        OSError,
+        TypeError,
+        ValueError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
+        first = str(error).strip().split("\n")[0][:300]
+        raise texts.InputError(
+            f"The file {path.name} cannot be opened as a Keras model. It may be "
+            f"damaged, or hold classes that are not registered. Keras says: {first}"
+        ) from error
+    if not getattr(model, "inputs", None):
+        raise texts.InputError(
+            f"The model in {path.name} does not say which inputs it takes. This view "
+            "needs a functional or sequential model."
+        )
+    return model
+
+
+def example(tensor: Any) -> str:
+    """Returns a first text for an input: as many small numbers as it takes."""
+    *_, last = tensor.shape
+    count = min(last or 8, MOST_IDS)
+    words = ["1"] * count if "bool" in tensor.dtype else [str(n) for n in range(1, 9)]
+    line = " ".join((words * count)[:count])
+    rows = (tensor.shape[1] or 3) if len(tensor.shape) == 3 else 1
+    return "\n".join([line] * min(rows, 20))
+
+
+def look(model: Any, *given: str) -> View:
+    """Calls a model with ids, and shows the weights of all attention layers.
+
+    Args:
+        model: a functional or sequential model.
+        *given: a text for each input of the model: numbers, with one line for each row
+            if the input has three axes.
+
+    Raises:
+        InputError: a text does not fit its input, or the model has no attention layer
+            that can be recorded.
+    """
+    arrays = [_array(t, text) for t, text in zip(model.inputs, given)]
+    inputs = keras.tree.pack_sequence_as(model.input, arrays)
+    with record_attention() as maps:
+        model(inputs, training=False)
+    labels = {}
+    for array in arrays:
+        row = array[0]
+        names = [" ".join(map(str, line)) for line in row] if row.ndim > 1 else None
+        texts_of_row = names or [f"{value:g}" for value in row]
+        labels.setdefault(len(texts_of_row), texts_of_row)
+    shown, queries, keys = {}, {}, {}
+    for name, weights in maps.items():
+        one = np.asarray(weights[0], "float64")
+        one = one[None] if one.ndim == 1 else one  # a query without an axis of its own
+        if one.ndim not in (2, 3) or one.min() < -1e-3 or one.max() > 1 + 1e-3:
+            continue  # scores of a linear start are no weights
+        shown[name] = one
+        queries[name], keys[name] = (_names(labels, size) for size in one.shape[-2:])
+    if not shown:
+        raise texts.InputError(
+            "None of the recorded maps holds weights between 0 and 1, so there is "
+            "nothing to show."
+        )
+    return heads_view(shown, queries, keys, title=_TITLE, caption=_CAPTION)
+
+
+def _names(labels: dict[int, list[str]], size: int) -> list[str]:
+    return labels.get(size) or [f"position {n + 1}" for n in range(size)]
+
+
+def _array(tensor: Any, text: str) -> np.ndarray:
+    """Returns a text as the array of an input, with a batch of one."""
+    name, rank, dtype = tensor.name, len(tensor.shape), tensor.dtype
+    if rank not in (2, 3):
+        raise texts.InputError(
+            f"The input “{name}” has {rank} axes, {tuple(tensor.shape)}. This view can "
+            "only take rows of numbers, of two or three axes."
+        )
+    lines = [line for line in (text or "").splitlines() if line.strip()]
+    if not lines:
+        raise texts.InputError(f"Please type numbers for the input “{name}”.")
+    rows = [lines] if rank == 3 else [[" ".join(lines)]]
+    numbers = [[_number(name, dtype, w) for w in line.split()] for line in rows[0]]
+    length = tensor.shape[-1] or max(map(len, numbers))
+    if max(map(len, numbers)) > min(length, MOST_IDS):
+        raise texts.InputError(
+            f"The input “{name}” takes at most {min(length, MOST_IDS)} numbers a line "
+            f"here. You typed {max(map(len, numbers)):,}."
+        )
+    array = np.zeros((len(numbers), length))
+    for row, line in zip(array, numbers):
+        row[: len(line)] = line
+    if rank == 3:
+        most = tensor.shape[1] or MOST_IDS
+        if len(array) > most:
+            raise texts.InputError(
+                f"The input “{name}” takes at most {most} lines here. You typed "
+                f"{len(array):,}."
+            )
+        if tensor.shape[1]:
+            array = np.pad(array, ((0, most - len(array)), (0, 0)))
+    else:
+        array = array[0]
+    return array.astype(dtype)[None]
+
+
+def _number(name: str, dtype: str, word: str) -> float:
+    try:
+        value = float(word.strip(",;"))
+    except ValueError:
+        value = np.nan
+    if not np.isfinite(value) or ("int" in dtype and value != int(value)):
+        kind = "whole numbers" if "int" in dtype else "numbers"
+        raise texts.InputError(
+            f"The input “{name}” takes {kind}, with spaces between them. You typed "
+            f"“{word[:40]}”."
+        )
+    return value
+
+
+def add_tab(gr: Any, path: pathlib.Path) -> tuple[Any, list[Any], Any]:
+    """Adds the controls; returns the function, its inputs and its output."""
+    try:
+        model = load(path)
+    except texts.InputError as error:
+        said = str(error)
+        return (lambda: texts.message(said)), [], gr.HTML()
+    gr.Markdown(
+        f"Your model **{model.name}**, from a file. Type ids for its inputs, with "
+        "spaces between them; the page shows what each attention layer attends to."
+    )
+    with gr.Row():
+        with gr.Column(min_width=280):
+            given = [
+                gr.Textbox(
+                    example(tensor),
+                    label=f"{tensor.name} {tuple(tensor.shape)} {tensor.dtype}",
+                    lines=3 if len(tensor.shape) == 3 else 1,
+                    max_lines=10,
+                )
+                for tensor in model.inputs
+            ]
+            button = gr.Button("Show", variant="primary")
+        with gr.Column(min_width=280, scale=2):
+            view = gr.HTML()
+
+    def show(*given: str) -> str:
+        return texts.shown(look, model, *given)
+
+    gr.on([button.click], show, given, view, api_visibility="private")
+    return show, given, view

@@ -1,0 +1,118 @@
+"""The page: a tab for each view, served on this computer alone."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from functools import partial
+from typing import Any
+
+from keras_attention.explore import (
+    hopfield,
+    memory,
+    own_model,
+    sentence,
+    story,
+    temperature,
+    translation,
+)
+from keras_attention.explore.gradio import gradio_or_error
+from keras_attention.visualization.html import page as html_page
+
+TABS = (
+    ("Story", story),
+    ("Sentence", sentence),
+    ("Translation", translation),
+    ("Hopfield", hopfield),
+    ("Memory", memory),
+    ("Softmax", temperature),
+)
+INTRO = (
+    "# Look inside attention\n"
+    "Small trained networks that you can play with. Nothing leaves this computer."
+)
+_ASSETS = pathlib.Path(__file__).parent / "assets"
+_SYSTEM = ("system-ui", "sans-serif")
+
+
+def build(model: pathlib.Path | None = None) -> Any:
+    """Builds the page.
+
+    Args:
+        model: a `.keras` file that gets a tab of its own; None for none.
+
+    Returns:
+        The `gradio.Blocks`.
+    """
+    gr = gradio_or_error()
+    with gr.Blocks(title="keras_attention", analytics_enabled=False) as blocks:
+        gr.Markdown(INTRO)
+        with gr.Tabs():
+            views = [(name, view.tab) for name, view in TABS]
+            if model is not None:
+                views.insert(0, ("Your model", partial(own_model.add_tab, path=model)))
+            for number, (name, add) in enumerate(views):
+                with gr.Tab(name) as tab:
+                    first, given, output = add(gr)
+                # The first view is computed when the page opens, the others when
+                # their tabs do.
+                opened = blocks.load if number == 0 else tab.select
+                opened(first, given, output, api_visibility="private")
+    return blocks
+
+
+def appearance() -> dict[str, Any]:
+    """Returns the theme, the styles and the scripts, for `Blocks.launch`."""
+    gr = gradio_or_error()
+    theme = gr.themes.Default(
+        primary_hue="blue", font=_SYSTEM, font_mono=("ui-monospace", "monospace")
+    )
+    template = json.dumps(html_page.template()).replace("<", "\\u003c")
+    head = (
+        '<script type="application/json" id="attention-view-template">'
+        f"{template}</script>\n<script>{html_page.script()}</script>"
+    )
+    return {
+        "theme": theme,
+        "css": (_ASSETS / "page.css").read_text("utf-8"),
+        "head": head,
+    }
+
+
+def launch(
+    model: pathlib.Path | None = None,
+    port: int | None = None,
+    browser: bool = False,
+    wait: bool = True,
+) -> str:
+    """Serves the page at 127.0.0.1.
+
+    Args:
+        model: see `build`.
+        port: the port; None for the first free one from 7860.
+        browser: whether to open the page in the browser.
+        wait: whether to serve until the process is interrupted.
+
+    Returns:
+        The address of the page.
+
+    Raises:
+        OSError: the port is in use.
+    """
+    blocks = build(model)
+    _, address, _ = blocks.launch(
+        server_name="127.0.0.1",
+        server_port=port,
+        inbrowser=browser,
+        share=False,
+        quiet=True,
+        prevent_thread_lock=True,
+        ssr_mode=False,
+        footer_links=[],
+        max_file_size="1mb",
+        **appearance(),
+    )
+    print(f"Open {address} in a browser. Ctrl-C stops the page.", flush=True)
+    if wait:
+        blocks.block_thread()
+    return address

@@ -1,0 +1,120 @@
+"""The view of a sentence: what each word attends to, by layer and head.
+
+Shapes: T tokens, V words of the vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+from keras_attention import record_attention
+from keras_attention.datasets.vocabulary import END, PADDING, START, UNKNOWN
+from keras_attention.explore import texts
+from keras_attention.explore.networks import network
+from keras_attention.presets.preprocessors import sentences
+from keras_attention.presets.preprocessors.blanks import BLANK
+from keras_attention.visualization import View, heads_view
+
+NETWORKS = {
+    "reads from left to right (CausalLM)": "causal_lm_tatoeba",
+    "fills a blank (MaskedLM)": "masked_lm_tatoeba",
+}
+EXAMPLES = {
+    "reads from left to right (CausalLM)": "The children are playing in the garden",
+    "fills a blank (MaskedLM)": "She is ___ a book in the kitchen.",
+}
+_TITLE = "What does each word attend to?"
+GUESSES = 4
+
+
+def look(kind: str, text: str, model: Any = None) -> View:
+    """Reads a sentence, and shows the attention of each word.
+
+    Args:
+        kind: a key of `NETWORKS`.
+        text: the sentence; with `___` for a blank, if the network fills blanks.
+        model: a `CausalLM` or `MaskedLM` with its preprocessor; by default the shipped
+            one.
+
+    Raises:
+        InputError: the sentence is empty or too long, has no blank, or holds words that
+            the network never learned.
+    """
+    words = texts.words_of("a sentence", text)
+    fills = kind == list(NETWORKS)[1]
+    if fills and sum(BLANK in word for word in words) != 1:
+        raise texts.InputError(
+            "Please write ___ (three underscores) for one word that the network shall "
+            "fill in."
+        )
+    model = network(NETWORKS[kind]) if model is None else model
+    tools = model.preprocessor
+    inputs = tools.encode(text)
+    tokens = _tokens(tools, inputs["tokens"][0], text)
+    with record_attention() as maps:
+        logits = ops.convert_to_numpy(model(inputs, training=False))[0, -1]  # (V,)
+    layers = {f"layer {n}": weights[0] for n, weights in enumerate(maps.values(), 1)}
+    return heads_view(
+        layers,
+        tokens,
+        word=tokens.index(BLANK) if fills else len(tokens) - 1,
+        title=_TITLE,
+        caption=_caption(fills, _guesses(logits, tools)),
+    )
+
+
+def _tokens(tools: Any, ids: np.ndarray, text: str) -> list[str]:
+    """Returns the tokens as the reader wrote them, with the special ones in words."""
+    words = iter(sentences.words_of(text, tools.vocabulary))
+    special = {START: "(start)", END: "(end)"}
+    tokens = [special.get(int(n)) or next(words) for n in ids]
+    return [f"{t} (unknown)" if n == UNKNOWN else t for t, n in zip(tokens, ids)]
+
+
+def _guesses(logits: np.ndarray, tools: Any) -> str:
+    names = [*tools.vocabulary.tokens, ""][: len(logits)]
+    names[END] = "(end)"
+    shares = np.exp(logits.astype("float64") - logits.max())
+    shares /= shares.sum()
+    shares[[PADDING, UNKNOWN, START, *range(len(tools.vocabulary), len(shares))]] = 0
+    best = np.argsort(-shares)[:GUESSES]
+    return ", ".join(f"“{names[n]}” {100 * shares[n]:.0f} %" for n in best)
+
+
+def _caption(fills: bool, guesses: str) -> str:
+    if fills:
+        return (
+            "Each word attends to all words, before and after it. For the blank, the "
+            f"network guesses {guesses}. Point at the blank to see where it looked."
+        )
+    return (
+        "Each word attends to itself and to the words before it. As the next word, the "
+        f"network expects {guesses}. Point at the last word to see where it looked."
+    )
+
+
+def tab(gr: Any) -> tuple[Any, list[Any], Any]:
+    """Adds the controls; returns the function, its inputs and its output."""
+    gr.Markdown(
+        "Type a sentence, then point at a word: the other words show how much it "
+        "attends to them, in each layer and head of a small language model."
+    )
+    kinds = list(NETWORKS)
+    kind = gr.Radio(kinds, value=kinds[0], label="The network")
+    text = gr.Textbox(EXAMPLES[kinds[0]], label="Sentence", max_lines=3)
+    button = gr.Button("Read", variant="primary")
+    view = gr.HTML()
+
+    def read(kind: str, text: str) -> str:
+        return texts.shown(look, kind, text)
+
+    def change(kind: str) -> tuple[str, str]:
+        return EXAMPLES[kind], read(kind, EXAMPLES[kind])
+
+    given = [kind, text]
+    gr.on([button.click, text.submit], read, given, view, api_visibility="private")
+    kind.input(change, kind, [text, view], api_visibility="private")
+    return read, given, view

@@ -1,0 +1,125 @@
+"""The first view: a story, a question, and the hops of a memory network."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+from keras_attention import record_attention
+from keras_attention.datasets import babi
+from keras_attention.explore import texts
+from keras_attention.explore.networks import network
+from keras_attention.visualization import View, hops_view
+
+PRESET = "memn2n_babi_joint"
+EXAMPLES = [
+    (
+        "John got the apple there.\nJohn went to the hallway.\nMary went to the "
+        "kitchen.\nJohn dropped the apple.\nJohn moved to the garden.",
+        "Where is the apple?",
+    ),
+    (
+        "Mary moved to the bathroom.\nJohn went to the hallway.\nDaniel went back to "
+        "the hallway.\nSandra moved to the garden.",
+        "Where is Daniel?",
+    ),
+    (
+        "Sheep are afraid of wolves.\nCats are afraid of dogs.\nMice are afraid of "
+        "cats.\nGertrude is a sheep.",
+        "What is Gertrude afraid of?",
+    ),
+    (
+        "Mary got the milk there.\nMary moved to the bathroom.\nSandra went back to "
+        "the kitchen.\nMary gave the milk to Sandra.",
+        "Who gave the milk?",
+    ),
+]
+TITLE = "Which sentences does each hop read?"
+ANSWERS = 4  # the likeliest answers that are shown
+
+
+def look(story: str, question: str, model: Any = None) -> View:
+    """Answers a question about a story, and shows the attention of each hop.
+
+    Args:
+        story: one sentence per line.
+        question: the question.
+        model: a `MemN2N` with its preprocessor; by default the shipped one.
+
+    Raises:
+        InputError: the story or the question is empty or too long, or holds words that
+            the network never learned.
+    """
+    sentences = texts.sentences_of(story)
+    texts.words_of("a question", question)
+    model = network(PRESET) if model is None else model
+    tools = model.preprocessor
+    _check_words(tools, sentences, question)
+    inputs = tools.encode(sentences, question)
+    with record_attention() as maps:
+        logits = ops.convert_to_numpy(model(inputs, training=False))[0]  # (V,)
+    weights = np.stack([weights[0] for weights in maps.values()])  # (K, M)
+    filled = np.flatnonzero(inputs["story"][0].any(-1))
+    slots = [""] * weights.shape[1]
+    for slot, sentence in zip(filled, sentences[-len(filled) :]):
+        slots[slot] = sentence
+    return hops_view(
+        weights, slots, question, _answers(logits, tools.vocabulary), title=TITLE
+    )
+
+
+def _check_words(tools: Any, sentences: list[str], question: str) -> None:
+    """Checks the words before the network does, to say it in words for readers."""
+    example = babi.Example(
+        0, tuple(map(babi.tokenize, sentences)), babi.tokenize(question), None
+    )
+    (example,) = babi.join_phrases([example], tools.phrases)
+    known = tools.vocabulary
+    found = [w for line in (*example.story, example.question) for w in line]
+    texts.check_known(known.unknown_words(found), known.words[2:400:12][:24])
+
+
+def _answers(logits: np.ndarray, vocabulary: Any) -> list[tuple[str, float]]:
+    logits = logits[: len(vocabulary)].astype("float64")
+    logits[:2] = -np.inf  # padding and the unknown word are no answers
+    shares = np.exp(logits - logits.max())
+    shares /= shares.sum()
+    best = np.argsort(-shares)[:ANSWERS]
+    return [(vocabulary.words[n], float(shares[n])) for n in best]
+
+
+def tab(gr: Any) -> tuple[Any, list[Any], Any]:
+    """Adds the controls; returns the function, its inputs and its output."""
+    gr.Markdown(
+        "Write a story, one sentence a line, and ask a question about it. A memory "
+        "network answers. It knows the small world of the bAbI stories: people who "
+        "walk, take, drop and give things."
+    )
+    with gr.Row():
+        with gr.Column(min_width=280):
+            story = gr.Textbox(EXAMPLES[0][0], label="Story", lines=6, max_lines=14)
+            question = gr.Textbox(EXAMPLES[0][1], label="Question", max_lines=1)
+            button = gr.Button("Answer", variant="primary")
+        with gr.Column(min_width=280, scale=2):
+            view = gr.HTML()
+
+    def answer(story: str, question: str) -> str:
+        return texts.shown(look, story, question)
+
+    gr.Examples(
+        [list(example) for example in EXAMPLES],
+        [story, question],
+        view,
+        answer,
+        run_on_click=True,
+        cache_examples=False,
+        label="Examples",
+        api_visibility="private",
+    )
+    given = [story, question]
+    gr.on(
+        [button.click, question.submit], answer, given, view, api_visibility="private"
+    )
+    return answer, given, view

@@ -1,0 +1,144 @@
+"""The view of a translation: which source words each target word attends to.
+
+Shapes: S source tokens, T target tokens.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keras_attention import record_attention
+from keras_attention.datasets.vocabulary import (
+    END,
+    PADDING,
+    SPECIAL_TOKENS,
+    UNKNOWN,
+)
+from keras_attention.explore import texts
+from keras_attention.explore.networks import network
+from keras_attention.presets.preprocessors import sentences
+from keras_attention.visualization import View, alignment_view
+
+
+class Task(NamedTuple):
+    """A network that writes one text from another.
+
+    Attributes:
+        preset: the name of the shipped network.
+        source: the name of what it reads.
+        target: the name of what it writes.
+        example: a text to read.
+    """
+
+    preset: str
+    source: str
+    target: str
+    example: str
+
+
+TASKS = {
+    "Dutch to English (Transformer)": Task(
+        "transformer_nl_en", "Dutch", "English", "Ik heb een grote hond in mijn huis."
+    ),
+    "dates (recurrent, Bahdanau's attention)": Task(
+        "seq2seq_dates", "date", "ISO date", "4 May 1979"
+    ),
+}
+MOST_WRITTEN = 40  # tokens
+_TITLE = "Where does the network look while it writes?"
+
+
+def look(task: str, text: str, model: Any = None) -> View:
+    """Translates a text, and shows the attention of each written token.
+
+    Args:
+        task: a key of `TASKS`.
+        text: the text to translate.
+        model: a `Transformer` or `Seq2Seq` with its preprocessor; by default the
+            shipped one.
+
+    Raises:
+        InputError: the text is empty or too long.
+    """
+    texts.words_of("a text", text)
+    chosen = TASKS[task]
+    model = network(chosen.preset) if model is None else model
+    tools = model.preprocessor
+    vocabulary = tools.target_vocabulary
+    encoded = tools.encode(text)
+    source = encoded["source"] if isinstance(encoded, dict) else encoded  # (1, S)
+    ids = model.generate(
+        {"source": source},
+        max_length=getattr(tools, "target_length", MOST_WRITTEN),
+        sampler=sentences.written("greedy"),
+        start_token_id=vocabulary.start_token_id,
+        stop_token_ids=vocabulary.end_token_id,
+    )[0]
+    ids = ids[ids != PADDING]  # (T,), with the end token
+    read = np.array([[vocabulary.start_token_id, *ids[:-1]]], "int32")  # (1, T)
+    with record_attention() as maps:
+        model({"source": source, "target": read}, training=False)
+    size = int((source[0] != PADDING).sum())
+    crossed = [w[0] for name, w in maps.items() if "self_attention" not in name]
+    written = [vocabulary.tokens[n] for n in ids]
+    return alignment_view(
+        {f"layer {n}": w[..., :size] for n, w in enumerate(crossed, 1)},
+        [_shown(token) for token in written],
+        _source(tools, text, source[0, :size]),
+        chosen.target,
+        chosen.source,
+        _text(vocabulary, written),
+        text.strip(),
+        title=_TITLE,
+        caption=(
+            "Each row is a token that the network wrote. It shows which tokens of your "
+            "text the network attended to before it wrote this one."
+        ),
+    )
+
+
+def _source(tools: Any, text: str, ids: np.ndarray) -> list[str]:
+    """Returns the source tokens as the reader wrote them."""
+    if tools.source_vocabulary.level == "character":
+        return [_shown(character) for character in text.strip()]
+    words = sentences.words_of(text, tools.source_vocabulary)
+    return [f"{w} (unknown)" if n == UNKNOWN else w for w, n in zip(words, ids)]
+
+
+def _text(vocabulary: Any, tokens: list[str]) -> str:
+    tokens = [token for token in tokens if token != SPECIAL_TOKENS[END]]
+    if vocabulary.level == "character":
+        return "".join(tokens)
+    return sentences.text_of(tokens)
+
+
+def _shown(token: str) -> str:
+    """Returns a token as a label: a space is seen, and the end is said in words."""
+    return {SPECIAL_TOKENS[END]: "(end)", " ": "␣"}.get(token, token)
+
+
+def tab(gr: Any) -> tuple[Any, list[Any], Any]:
+    """Adds the controls; returns the function, its inputs and its output."""
+    gr.Markdown(
+        "Type a text. The network writes its translation token by token, and each row "
+        "of the table shows which parts of your text it looked at for that token."
+    )
+    tasks = list(TASKS)
+    task = gr.Radio(tasks, value=tasks[0], label="The network")
+    text = gr.Textbox(TASKS[tasks[0]].example, label="Text", max_lines=3)
+    button = gr.Button("Translate", variant="primary")
+    view = gr.HTML()
+
+    def translate(task: str, text: str) -> str:
+        return texts.shown(look, task, text)
+
+    def change(task: str) -> tuple[str, str]:
+        return TASKS[task].example, translate(task, TASKS[task].example)
+
+    given = [task, text]
+    pressed = [button.click, text.submit]
+    gr.on(pressed, translate, given, view, api_visibility="private")
+    task.input(change, task, [text, view], api_visibility="private")
+    return translate, given, view

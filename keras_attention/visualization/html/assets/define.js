@@ -1,0 +1,2 @@
+if (!customElements.get("attention-view"))
+  customElements.define("attention-view", AttentionView);
