@@ -119,8 +119,8 @@ class CharacterPreprocessor(Preprocessor):
 
     @classmethod
     def from_assets(cls, folder: pathlib.Path, config: dict[str, Any]) -> Self:
-        vocabularies = (Vocabulary.load(folder / name) for name in (SOURCE, TARGET))
-        return cls(*vocabularies, **config)
+        source, target = (Vocabulary.load(folder / name) for name in (SOURCE, TARGET))
+        return cls(source, target, **config)
 
     def _tokens(self, name: str, text: Any) -> list[int]:
         if not isinstance(text, str) or not text.strip():
