@@ -83,13 +83,14 @@ RECIPE = Recipe(
     "and the lines to take, and writes the places that they lead to.",
     data="Random graphs of 3 to 30 places with 2 to 8 edges from each, and routes of 1 "
     "to 9 edges (datasets.graphs.traversal), by the training of the benchmark's task "
-    "`underground`.",
+    "`underground`. The network that ships is that of `python -m "
+    "keras_attention.benchmarks dnc underground --seeds 0`.",
     licence="Simulated by this package: Apache 2.0",
     limits="It reads up to 112 edges and follows up to 8 lines. An edge leads in one "
     "direction, and a line leaves a place once. It names a place for each line, also "
     "if the line does not leave the place before. It searches no paths. The training "
-    "takes 30 minutes; its time is limited, so that it ends at another step on another "
-    "machine.",
+    "takes 30 minutes of CPU time; this limits it, so that another machine ends at "
+    "another step, with other weights.",
     use='model.answer(["Bank | east | Tower", "Tower | north | Park"], '
     '"Bank | east | north")',
     train=train,
