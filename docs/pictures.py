@@ -128,7 +128,14 @@ def measured():
     played = [result["picture"] for result in played if "picture" in result]
     if played:
         grown["results/blocks.png"] = {"function": "plot_puzzle", **played[0]}
+    heads = json.loads((DOCS / "results" / "translation-heads.json").read_text("utf-8"))
+    cross = heads["layers"]["decoder_block_1/cross_attention"]
     return grown | {
+        "guides/dutch.png": {
+            "function": "plot_heads",
+            "arguments": [cross["weights"], cross["queries"], cross["keys"]],
+            "more": {"query_label": "Dutch, written", "key_label": "English, read"},
+        },
         "results/capacity.png": {
             "function": "plot_capacity",
             "arguments": [capacity.series(runs_of("capacity.json"))],
