@@ -61,7 +61,8 @@ def measure(
     """Returns the BLEU and the share of exact translations.
 
     Of a sentence with several translations in the data, each counts as right. Sentences
-    that are too long for the preprocessor are left out.
+    that are too long for the preprocessor are left out. A sentence of unknown words,
+    which the preprocessor refuses, has the translation "".
 
     Args:
         model: a translator with a `TranslationPreprocessor`.
@@ -76,7 +77,11 @@ def measure(
     count = min(count, len(references))
     rows = np.linspace(0, len(references) - 1, count).round().astype(int)
     sources = [list(references)[row] for row in rows]
-    written = model.translate(sources, max_length=longest + 8)
+    readable = [i for i, text in enumerate(sources) if _is_readable(model, text)]
+    found = model.translate([sources[i] for i in readable], max_length=longest + 8)
+    written = [""] * count
+    for i, text in zip(readable, found):
+        written[i] = text
     wanted = [references[source] for source in sources]
     exact = [
         translation.tokenize(own) in map(translation.tokenize, others)
@@ -86,3 +91,11 @@ def measure(
         "BLEU": round(shared.bleu(written, wanted), 1),
         "exact %": round(100 * float(np.mean(exact)), 1),
     }
+
+
+def _is_readable(model: Any, text: str) -> bool:
+    try:
+        model.preprocessor.encode(text)
+    except ValueError:
+        return False
+    return True
