@@ -91,7 +91,7 @@ def drawn_by(guide, before=None):
 
 def measured():
     """What was measured once and is drawn in the pages of results."""
-    from keras_attention.benchmarks import capacity, forgetting
+    from keras_attention.benchmarks import capacity, forgetting, lengths_report
     from keras_attention.benchmarks.scale import report
 
     def runs_of(name):
@@ -110,7 +110,19 @@ def measured():
     played = [result["picture"] for result in played if "picture" in result]
     if played:
         grown["results/blocks.png"] = {"function": "plot_puzzle", **played[0]}
+    translated = runs_of("lengths.json")
+    (shown, *_) = (run["result"]["example"] for run in translated)
     return grown | {
+        "results/lengths.png": {
+            "function": "plot_curves",
+            "arguments": [lengths_report.series(translated)],
+            "more": lengths_report.LABELS,
+        },
+        "results/lengths-alignment.png": {
+            "function": "plot_alignment",
+            "arguments": [shown["weights"], shown["written"], shown["source"]],
+            "more": {"query_label": "English", "key_label": "Dutch"},
+        },
         "results/capacity.png": {
             "function": "plot_capacity",
             "arguments": [capacity.series(runs_of("capacity.json"))],
