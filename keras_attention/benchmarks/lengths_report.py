@@ -39,10 +39,10 @@ sacrebleu `{signature}`, on lower-case words
 {training}
 
 The networks are small and saw few sentences, so their BLEU is low. Compare the two
-curves, not one of them with published results. They show that the network with attention
-learns faster, not how good the other one can become. Each row is one run, with Keras
-{keras} on {backend}. BLEU also depends on the sentences of a group: short ones are
-often frequent phrases. All figures are in [lengths.json](lengths.json)."""
+curves, not one of them with published results. They show that the network with
+attention learns faster, not how good the other one can become. Each row is one run,
+with Keras {keras} on {backend}. BLEU also depends on the sentences of a group: short
+ones are often frequent phrases. All figures are in [lengths.json](lengths.json)."""
 EXAMPLE = """## An alignment of the trained network
 
 The picture shows the weights for the first test sentence of 8 to 10 words that the
