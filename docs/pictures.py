@@ -109,7 +109,7 @@ def drawn_by(guide, before=None):
 
 def measured():
     """What was measured once and is drawn in the pages of results."""
-    from keras_attention.benchmarks import capacity, forgetting
+    from keras_attention.benchmarks import capacity, forgetting, lengths_report
     from keras_attention.benchmarks.scale import report
 
     def runs_of(name):
@@ -130,11 +130,23 @@ def measured():
         grown["results/blocks.png"] = {"function": "plot_puzzle", **played[0]}
     heads = json.loads((DOCS / "results" / "translation-heads.json").read_text("utf-8"))
     cross = heads["layers"]["decoder_block_1/cross_attention"]
+    translated = runs_of("lengths.json")
+    (shown, *_) = (run["result"]["example"] for run in translated)
     return grown | {
         "guides/dutch.png": {
             "function": "plot_heads",
             "arguments": [cross["weights"], cross["queries"], cross["keys"]],
             "more": {"query_label": "Dutch, written", "key_label": "English, read"},
+        },
+        "results/lengths.png": {
+            "function": "plot_curves",
+            "arguments": [lengths_report.series(translated)],
+            "more": lengths_report.LABELS,
+        },
+        "results/lengths-alignment.png": {
+            "function": "plot_alignment",
+            "arguments": [shown["weights"], shown["written"], shown["source"]],
+            "more": {"query_label": "English", "key_label": "Dutch"},
         },
         "results/capacity.png": {
             "function": "plot_capacity",

@@ -39,13 +39,15 @@ sacrebleu `{signature}`, on lower-case words
 {training}
 
 The networks are small and saw few sentences, so their BLEU is low. Compare the two
-curves, not one of them with published results. Each row is one run, with Keras
-{keras} on {backend}. BLEU also depends on the sentences of a group: short ones are
-often frequent phrases. All figures are in [lengths.json](lengths.json)."""
+curves, not one of them with published results. They show that the network with
+attention learns faster, not how good the other one can become. Each row is one run,
+with Keras {keras} on {backend}. BLEU also depends on the sentences of a group: short
+ones are often frequent phrases. All figures are in [lengths.json](lengths.json)."""
 EXAMPLE = """## An alignment of the trained network
 
 The picture shows the weights for the first test sentence of 8 to 10 words that the
 network with attention translated exactly. Each row is an English word that it wrote.
+A column without a word is an invisible character of the corpus.
 
 ![The weights of a Dutch sentence for each word of its English
 translation](lengths-alignment.png)"""
@@ -53,15 +55,19 @@ translation](lengths-alignment.png)"""
 
 def table(runs: Sequence[Run]) -> str:
     """Formats BLEU by the number of source words."""
-    ranges = [one["range"] for one in runs[0]["result"]["groups"]]
-    lines = [
-        f"{'words':20}{'seed':>5}" + "".join(f"{a}–{b}".rjust(8) for a, b in ranges)
-    ]
+    groups = runs[0]["result"]["groups"]
+    lines = [f"{'words':20}{'seed':>5}" + "".join(f"{_range(g):>8}" for g in groups)]
     for run in runs:
         result = run["result"]
         scores = "".join(f"{one['bleu']:8.1f}" for one in result["groups"])
         lines.append(f"{KINDS[run['attention']]:20}{run['seed']:5}{scores}")
     return "\n".join(lines)
+
+
+def _range(group: dict[str, Any]) -> str:
+    """Formats the least and the largest number of words of a group."""
+    least, most = group["range"]
+    return f"{least}" if least == most else f"{least}–{most}"
 
 
 def series(runs: Sequence[Run]) -> list[dict[str, Any]]:
@@ -87,12 +93,12 @@ def page(results: dict[str, Any]) -> str:
     runs = results["runs"]
     settings = runs[0]["settings"]
     groups = runs[0]["result"]["groups"]
-    head = ["", "seed", *(f"{a}–{b}" for a, b in (one["range"] for one in groups))]
+    head = ["", "seed", *(_range(one) for one in groups)]
     rows = [["sentences", "", *(str(one["sentences"]) for one in groups)]]
-    for name, form in (("bleu", "{:.1f}"), ("exact", "{:.0%}")):
+    for name, scale, form in (("bleu", 1, "{:.1f}"), ("exact", 100, "{:.0f} %")):
         for run in runs:
             title = f"{TITLES[name]}, {KINDS[run['attention']]}"
-            found = [form.format(one[name]) for one in run["result"]["groups"]]
+            found = [form.format(scale * one[name]) for one in run["result"]["groups"]]
             rows.append([title, str(run["seed"]), *found])
     training = [
         [
