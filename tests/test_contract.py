@@ -31,6 +31,7 @@ OBJECTS = (  # arguments with a config
     "activation",
     "block",
     "halting",
+    "head",
     "score",
     "cell",
     "attention",

@@ -113,6 +113,7 @@ OTHERS = {
     *("jax", "keras", "tf", "tfa", "torch"),
     *("BasicDecoderOutput", "GPT2CausalLM", "GPT2LMHeadModel"),
     *("ops.argmax", "ops.swapaxes"),
+    *("config.json", "pytorch_model.bin", "task.weights.h5"),  # files of weights
     *("attention", "attention_layer", "english", "german", "layer", "memory_layer"),
     *("model", "query_layer", "rnn", "tokens"),
 }

@@ -1,5 +1,6 @@
 """What test_keras_hub.py has done on one backend: samplers and models, both ways."""
 
+import sys
 import tempfile
 
 import keras
@@ -275,6 +276,10 @@ def near(found, expected):
 
 
 if __name__ == "__main__":
+    if "transformers" in sys.argv:
+        import transformers_worker
+
+        transformers_worker.our_models_read_weights_of_transformers()
     our_models_read_their_weights()
     their_samplers_drive_our_steps()
     their_samplers_drive_seq2seq()

@@ -28,7 +28,10 @@ def run(backend, tmp_path, *command):
 
 @pytest.mark.parametrize("backend", ["jax", "tensorflow", "torch"])
 def test_samplers_and_models_of_both(backend, tmp_path):
-    run(backend, tmp_path, str(FOLDER / "hub_worker.py"))
+    """On torch, also the weights of `transformers`, where it is installed."""
+    is_there = importlib.util.find_spec("transformers") is not None
+    more = ["transformers"] if backend == "torch" and is_there else []
+    run(backend, tmp_path, str(FOLDER / "hub_worker.py"), *more)
 
 
 @pytest.mark.parametrize("backend", ["jax", "torch"])

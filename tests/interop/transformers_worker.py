@@ -1,9 +1,11 @@
-"""What test_transformers.py has done: the weights of `transformers` in our models."""
+"""What test_keras_hub.py has done on torch: weights of `transformers` in our models.
+
+It runs in the process of hub_worker.py, since imports take most of the time.
+"""
 
 import pathlib
-import sys
+import tempfile
 
-import keras
 import numpy as np
 import torch
 import transformers
@@ -97,12 +99,12 @@ def bert(folder, tokens):
         close(found[mask], expected[mask])
 
 
-if __name__ == "__main__":
-    assert keras.config.backend() == "torch"
+def our_models_read_weights_of_transformers():
     transformers.logging.disable_progress_bar()
     torch.manual_seed(0)
     rng = np.random.default_rng(0)
     texts = rng.integers(0, V, (3, 11))
-    gpt2(pathlib.Path(sys.argv[1]), texts)
     sentences = rng.integers(1, V, (3, 11)) * (np.arange(11) < [[11], [7], [3]])
-    bert(pathlib.Path(sys.argv[1]), sentences)
+    with tempfile.TemporaryDirectory() as folder:
+        gpt2(pathlib.Path(folder), texts)
+        bert(pathlib.Path(folder), sentences)

@@ -86,8 +86,8 @@ class WeightFolder(NamedTuple):
     def refusal(self, name: str, rule: str, value: Any) -> ValueError:
         """Returns the error for an entry of the config that is not supported."""
         return ValueError(
-            f"The entry {name!r} of {CONFIG} must be {rule}: this model has nothing "
-            f"else. Received: {name}={value!r} in {str(self.path)!r}"
+            f"The entry {name!r} of {CONFIG} must be {rule}; no other value is "
+            f"supported. Received: {name}={value!r} in {str(self.path)!r}"
         )
 
 
@@ -118,8 +118,8 @@ def open_folder(path: Path) -> WeightFolder:
         )
     config = read_json(folder / CONFIG)
     if "model_type" in config:
-        kind, read = str(config["model_type"]), _hugging_face_tensors
-        return WeightFolder(folder, False, kind, config, read(folder))
+        kind = str(config["model_type"])
+        return WeightFolder(folder, False, kind, config, _hugging_face_tensors(folder))
     inner = config.get("config")
     if not isinstance(inner, dict) or "class_name" not in config:
         raise ValueError(

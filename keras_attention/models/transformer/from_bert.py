@@ -64,11 +64,6 @@ UNUSED = re.compile(
     r"bert\.pooler\..*|cls\.seq_relationship\..*|bert\.embeddings\.position_ids"
 )
 HUB_POOLER, HUB_HEAD = "layers/dense/", "task/layers/masked_lm_head"
-NEW_HEAD = (
-    "The folder must hold a masked-language-model head, or `new_head` must be True, "
-    "which gives the model a head with random weights. Received: {!r}, a {} without "
-    "{!r}"
-)
 
 
 def load(cls: Any, path: Path, new_head: bool, dtype: Any) -> Any:
@@ -83,7 +78,9 @@ def load(cls: Any, path: Path, new_head: bool, dtype: Any) -> Any:
     has_head = head_name in folder.tensors
     if not has_head and not new_head:
         raise ValueError(
-            NEW_HEAD.format(str(folder.path), folder.kind, _stored_name(head_name))
+            "The folder must hold a masked-language-model head, or `new_head` must be "
+            "True, which gives the model a head with random weights. Received: "
+            f"{str(folder.path)!r}, a {folder.kind} without {head_name!r}"
         )
     convert = _hub if folder.is_hub else _hugging_face
     config, recipes = convert(folder, has_head, dtype)
@@ -100,10 +97,6 @@ def load(cls: Any, path: Path, new_head: bool, dtype: Any) -> Any:
     model = cls(**config, dtype=dtype)
     assign(model, folder, recipes)
     return model
-
-
-def _stored_name(name: str) -> str:
-    return name.removeprefix("task/")
 
 
 def _renamed(tensors: dict[str, StoredTensor]) -> dict[str, StoredTensor]:
