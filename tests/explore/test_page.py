@@ -66,7 +66,7 @@ class Page:
         self.page.on("console", self._console)
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
         self.page.goto(address)
-        self.view("Your model")
+        self.page.locator("attention-view").first.wait_for()  # the first tab's
 
     def _request(self, request):
         if not request.url.startswith(("http://127.0.0.1:", "data:", "blob:http")):
