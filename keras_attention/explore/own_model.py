@@ -81,7 +81,7 @@ def look(model: Any, *given: str) -> View:
     inputs = keras.tree.pack_sequence_as(model.input, arrays)
     with record_attention() as maps:
         model(inputs, training=False)
-    labels = {}
+    labels: dict[int, list[str]] = {}
     for array in arrays:
         row = array[0]
         names = [" ".join(map(str, line)) for line in row] if row.ndim > 1 else None

@@ -26,7 +26,7 @@ EXAMPLES = [
         "Where is Daniel?",
     ),
     (
-        "Sheep are afraid of wolves.\nCats are afraid of dogs.\nMice are afraid of "
+        "Sheep are afraid of wolves.\nCats are afraid of sheep.\nMice are afraid of "
         "cats.\nGertrude is a sheep.",
         "What is Gertrude afraid of?",
     ),
@@ -78,7 +78,8 @@ def _check_words(tools: Any, sentences: list[str], question: str) -> None:
     (example,) = babi.join_phrases([example], tools.phrases)
     known = tools.vocabulary
     found = [w for line in (*example.story, example.question) for w in line]
-    texts.check_known(known.unknown_words(found), known.words[2:400:12][:24])
+    single = [word for word in known.words[2:] if word.isalpha()]
+    texts.check_known(known.unknown_words(found), single[::8][:24])
 
 
 def _answers(logits: np.ndarray, vocabulary: Any) -> list[tuple[str, float]]:

@@ -66,7 +66,7 @@ class Page:
         self.page.on("console", self._console)
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
         self.page.goto(address)
-        self.view("Your model")
+        self.page.locator("attention-view").first.wait_for()  # the first tab's
 
     def _request(self, request):
         if not request.url.startswith(("http://127.0.0.1:", "data:", "blob:http")):
@@ -125,7 +125,7 @@ class Page:
 
 def story(page):
     page.view("Story")
-    box = page.panel.get_by_label("Story")
+    box = page.panel.get_by_label("Story", exact=True)
     box.fill("John got the apple there.\nMary went to the kitchen.")
     page.press("Answer")
     assert page.element.locator("tbody tr").count() == 2
@@ -133,8 +133,8 @@ def story(page):
     assert "Hop 2 attends most to" in page.status()
     assert page.element.locator(".is-dim").count() == 4
     before = page.data()
-    page.panel.get_by_label("Question").fill("where is daniel")
-    page.panel.get_by_label("Question").press("Enter")
+    page.panel.get_by_label("Question", exact=True).fill("where is daniel")
+    page.panel.get_by_label("Question", exact=True).press("Enter")
     page.changed(before)
     before = page.data()
     page.panel.get_by_text("Mary moved to the bathroom", exact=False).click()
@@ -160,24 +160,26 @@ def sentence(page):
     assert "attends to" in page.status()
     words.nth(2).press("ArrowLeft")
     assert page.status().startswith("“the” attends to")
-    page.element.get_by_label("Layer").select_option("layer 1")
-    page.element.get_by_label("Head").select_option("head 2")
-    page.element.get_by_label("Show").select_option("which words attend to it")
+    page.element.get_by_label("Layer", exact=True).select_option("layer 1")
+    page.element.get_by_label("Head", exact=True).select_option("head 2")
+    page.element.get_by_label("Show", exact=True).select_option(
+        "which words attend to it"
+    )
     assert page.status().startswith("Who attends to")
     page.element.get_by_label("layer 2, head 1").click()
-    assert page.element.get_by_label("Layer").input_value() == "layer 2"
+    assert page.element.get_by_label("Layer", exact=True).input_value() == "layer 2"
     page.element.get_by_text("The numbers, as a table").click()
     assert page.element.locator("table tbody tr").count() == words.count()
-    page.panel.get_by_label("Sentence").fill("the dog is in the house")
+    page.panel.get_by_label("Sentence", exact=True).fill("the dog is in the house")
     page.press("Read")
     before = page.data()
     page.panel.get_by_label("fills a blank").check()
     page.changed(before)
     assert "___" in page.data()
-    page.panel.get_by_label("Sentence").fill("")
-    page.panel.get_by_label("Sentence").press("Enter")
+    page.panel.get_by_label("Sentence", exact=True).fill("")
+    page.panel.get_by_label("Sentence", exact=True).press("Enter")
     page.says("write a sentence first")
-    page.panel.get_by_label("Sentence").fill("She is ___ a book.")
+    page.panel.get_by_label("Sentence", exact=True).fill("She is ___ a book.")
     page.panel.get_by_role("button", name="Read").click()
     page.element.wait_for()
 
@@ -186,22 +188,22 @@ def translation(page):
     page.view("Translation")
     page.element.locator("tbody th button").first.hover()
     assert "attends to" in page.status()
-    page.element.get_by_label("Head").select_option("head 1")
+    page.element.get_by_label("Head", exact=True).select_option("head 1")
     page.element.get_by_label("layer 1, head 2").click()
-    assert page.element.get_by_label("Layer").input_value() == "layer 1"
-    page.panel.get_by_label("Text").fill("een hond")
+    assert page.element.get_by_label("Layer", exact=True).input_value() == "layer 1"
+    page.panel.get_by_label("Text", exact=True).fill("een hond")
     page.press("Translate")
     before = page.data()
     page.panel.get_by_label("dates").check()
     page.changed(before)
-    page.panel.get_by_label("Text").fill("1979-05-04")
+    page.panel.get_by_label("Text", exact=True).fill("1979-05-04")
     before = page.data()
-    page.panel.get_by_label("Text").press("Enter")
+    page.panel.get_by_label("Text", exact=True).press("Enter")
     page.changed(before)
-    page.panel.get_by_label("Text").fill(" ")
+    page.panel.get_by_label("Text", exact=True).fill(" ")
     page.panel.get_by_role("button", name="Translate").click()
     page.says("write a text first")
-    page.panel.get_by_label("Text").fill("4 May 1979")
+    page.panel.get_by_label("Text", exact=True).fill("4 May 1979")
     page.panel.get_by_role("button", name="Translate").click()
     page.element.wait_for()
 
@@ -210,9 +212,9 @@ def hopfield(page):
     page.view("Hopfield")
     assert page.status().startswith("Energy")
     page.element.get_by_role("button", name="step 1", exact=True).click()
-    page.element.get_by_label("Step").fill("0")
+    page.element.get_by_label("Step", exact=True).fill("0")
     page.element.get_by_role("button", name="Play").click()
-    api.expect(page.element.get_by_label("Step")).not_to_have_value("0")
+    api.expect(page.element.get_by_label("Step", exact=True)).not_to_have_value("0")
     before = page.data()
     grid = page.panel.locator("pattern-drawing .grid")
     box = grid.bounding_box()
@@ -282,15 +284,15 @@ def softmax(page):
     assert "“water” spreads" in page.status()
     page.element.get_by_label("Temperature T").fill("0")
     assert page.element.get_by_label("β", exact=True).input_value() == "0"
-    page.element.get_by_label("Heads").fill("2")
+    page.element.get_by_label("Heads", exact=True).fill("2")
     assert page.element.locator(".bars .bar").count() == 4 * outputs.count()
     assert page.status().endswith("(each head).")
-    page.panel.get_by_label("Words").fill("mother coffee")
+    page.panel.get_by_label("Words", exact=True).fill("mother coffee")
     page.press("Show")
-    page.panel.get_by_label("Words").fill("xyzzy coffee")
-    page.panel.get_by_label("Words").press("Enter")
+    page.panel.get_by_label("Words", exact=True).fill("xyzzy coffee")
+    page.panel.get_by_label("Words", exact=True).press("Enter")
     page.says("never learned")
-    page.panel.get_by_label("Words").fill("mother father coffee")
+    page.panel.get_by_label("Words", exact=True).fill("mother father coffee")
     page.panel.get_by_role("button", name="Show").click()
     page.element.wait_for()
 
@@ -299,7 +301,7 @@ def own_model(page):
     page.view("Your model")
     page.panel.get_by_label("ids").fill("3 4 5")
     page.press("Show")
-    page.element.get_by_label("Layer").select_option("self")
+    page.element.get_by_label("Layer", exact=True).select_option("self")
     page.panel.get_by_label("ids").fill("three")
     page.panel.get_by_role("button", name="Show").click()
     page.says("takes whole numbers")
@@ -369,7 +371,7 @@ def test_two_people_do_not_mix(browser, address):
     people = Page(browser, address), Page(browser, address, "narrow", "dark")
     for one, text in zip(people, stories):
         one.view("Story")
-        one.panel.get_by_label("Story").fill(text)
+        one.panel.get_by_label("Story", exact=True).fill(text)
     for one in people:  # both wait for their answers at once
         one.panel.get_by_role("button", name="Answer").click()
     for one, text, other in zip(people, stories, reversed(stories)):

@@ -51,7 +51,7 @@ function frame(label, ...children) {
 function choice(label, names, index, change) {
   const select = make(
     "select",
-    { onchange: () => change(select.selectedIndex) },
+    { "aria-label": label, onchange: () => change(select.selectedIndex) },
     ...names.map((name, n) => make("option", { text: name, selected: n === index })),
   );
   return make("label", { text: label, hidden: names.length < 2 }, select);
