@@ -9,12 +9,11 @@ import pathlib
 from typing import Any, Self
 
 import numpy as np
-from keras import ops
 
 from keras_attention.datasets.vocabulary import END, START, Vocabulary
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.presets.preprocessor import Preprocessor
+from keras_attention.presets.preprocessor import Preprocessor, run
 from keras_attention.presets.preprocessors import sentences
 
 VOCABULARY = "vocabulary.txt"
@@ -77,8 +76,8 @@ class BlankPreprocessor(Preprocessor):
     def fill(self, model: Any, text: str, count: int = 5) -> list[tuple[str, float]]:
         """Returns the likeliest words for the blank, with their probabilities."""
         positive("count", count)
-        logits = model(self.encode(text), training=False)
-        logits = ops.convert_to_numpy(logits)[0, 0].astype("float64")  # (V + 1,)
+        logits = run(model, self.encode(text))
+        logits = logits[0, 0].astype("float64")  # (V + 1,)
         chances = np.exp(logits - logits.max())
         chances /= chances.sum()
         chances[[*sentences.NOT_WRITTEN, END, self.mask_token_id]] = -1

@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from keras import ops
 
 from keras_attention.datasets.vocabulary import Vocabulary
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.presets.preprocessor import Preprocessor
+from keras_attention.presets.preprocessor import Preprocessor, run
 from keras_attention.presets.preprocessors import sentences
 
 VOCABULARY = "vocabulary.txt"
@@ -82,7 +81,7 @@ class ClassificationPreprocessor(Preprocessor):
         self, model: Any, texts: str | Sequence[str]
     ) -> tuple[str, float] | list[tuple[str, float]]:
         """Returns the likeliest class and its probability, or a list for each text."""
-        logits = ops.convert_to_numpy(model(self.encode(texts), training=False))
+        logits = run(model, self.encode(texts))
         chances = np.exp(logits - logits.max(1, keepdims=True)).astype("float64")
         chances /= chances.sum(1, keepdims=True)  # (B, C)
         found = [(self.classes[row.argmax()], float(row.max())) for row in chances]

@@ -12,12 +12,11 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from keras import ops
 
 from keras_attention.datasets import babi, triples
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.presets.preprocessor import Preprocessor
+from keras_attention.presets.preprocessor import Preprocessor, run
 
 VOCABULARY, RELATIONS = "vocabulary.txt", "relations.json"
 SHARE = 0.2  # of the likeliest answer's probability, which all answers have
@@ -97,7 +96,7 @@ class FactPreprocessor(Preprocessor):
         """
         knowledge = self.knowledge(sentences)
         vectors = self.vectorize(knowledge, [self._checked(knowledge, question)])
-        found = ops.convert_to_numpy(model(vectors.inputs, training=False))
+        found = run(model, vectors.inputs)
         (names,) = self.decode(found, vectors.entities, knowledge)
         return ", ".join(names)
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from keras import ops
 
 # The import registers the controller of the benchmark's networks, which a preset may
 # have.
@@ -18,7 +17,7 @@ import keras_attention.benchmarks.dnc.networks  # noqa: F401
 from keras_attention.datasets.graphs import encoding, maps
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.presets.preprocessor import Preprocessor
+from keras_attention.presets.preprocessor import Preprocessor, run
 
 ROUNDING = 16  # T is a multiple of this number, so that few lengths are compiled
 BETWEEN = " | "
@@ -101,7 +100,7 @@ class RoutePreprocessor(Preprocessor):
     def answer(self, model: Any, sentences: Sequence[Any], question: Any) -> str:
         """Returns the places that the route reaches, with " | " between them."""
         inputs = self.encode(sentences, question)
-        logits = ops.convert_to_numpy(model(inputs, training=False))
+        logits = run(model, inputs)
         found = self.decode(logits[inputs["answer_mask"]], sentences)
         return BETWEEN.join(found)
 

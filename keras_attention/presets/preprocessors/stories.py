@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from keras import ops
 
 from keras_attention.datasets import babi
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.presets.preprocessor import Preprocessor
+from keras_attention.presets.preprocessor import Preprocessor, run
 
 VOCABULARY = "vocabulary.txt"
 FIRST_WORD = 2  # after padding and the unknown word
@@ -76,10 +75,10 @@ class StoryPreprocessor(Preprocessor):
 
     def answer(self, model: Any, sentences: Sequence[str], question: str) -> str:
         """Returns the word that the network finds likeliest."""
-        outputs = model(self.encode(sentences, question), training=False)
+        outputs = run(model, self.encode(sentences, question))
         if isinstance(outputs, dict):
             outputs = outputs["answer"]
-        scores = ops.convert_to_numpy(outputs)[0]  # (V,)
+        scores = outputs[0]  # (V,)
         best = FIRST_WORD + int(scores[FIRST_WORD : len(self.vocabulary)].argmax())
         return self.vocabulary.words[best]
 
