@@ -126,10 +126,17 @@ def tab(gr: Any) -> tuple[Any, list[Any], Any]:
     with gr.Row():
         with gr.Column(min_width=280):
             edges = gr.Textbox(
-                EDGES, label="Edges: place | line | next place", lines=7, max_lines=14
+                EDGES,
+                label="Edges",
+                info="One a line: place | line | next place",
+                lines=7,
+                max_lines=14,
             )
             question = gr.Textbox(
-                EXAMPLES[0][1], label="Route: place | line | line …", max_lines=2
+                EXAMPLES[0][1],
+                label="Route",
+                info="A place and the lines to take: place | line | line",
+                max_lines=2,
             )
             button = gr.Button("Follow the route", variant="primary")
         with gr.Column(min_width=280, scale=2):

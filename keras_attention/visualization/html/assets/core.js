@@ -210,13 +210,25 @@ function save(element, template) {
 }
 
 class AttentionView extends HTMLElement {
+  static observedAttributes = ["kind", "data"];
   connectedCallback() {
-    if (this.shadowRoot) return;
+    this.draw();
+  }
+  // A live page may give an element other data.
+  attributeChangedCallback() {
+    if (!this.shadowRoot || this.waiting) return;
+    this.waiting = true;
+    queueMicrotask(() => {
+      this.waiting = false;
+      this.draw();
+    });
+  }
+  draw() {
     const kind = this.getAttribute("kind");
     const data = JSON.parse(this.getAttribute("data"));
     const body = make("div", {});
-    const root = this.attachShadow({ mode: "open" });
-    root.append(make("style", { text: viewStyle }), body);
+    const root = this.shadowRoot ?? this.attachShadow({ mode: "open" });
+    root.replaceChildren(make("style", { text: viewStyle }), body);
     if (this.hasAttribute("heading")) {
       body.append(make("h2", { text: data.title }));
       if (data.caption) body.append(make("p", { class: "note", text: data.caption }));
@@ -224,14 +236,9 @@ class AttentionView extends HTMLElement {
     views[kind](body, data, (kept[`${kind} ${data.title}`] ??= {}));
     const template = document.getElementById("attention-view-template");
     if (template) {
-      root.append(
-        make("button", {
-          type: "button",
-          class: "save",
-          text: "Save as one HTML file",
-          onclick: () => save(this, JSON.parse(template.textContent)),
-        }),
-      );
+      const text = "Save as one HTML file";
+      const onclick = () => save(this, JSON.parse(template.textContent));
+      root.append(make("button", { type: "button", class: "save", text, onclick }));
     }
   }
 }
