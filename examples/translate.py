@@ -300,7 +300,7 @@ def pictures(model, text, english, other):
         "query_label": f"{LANGUAGE}, the last word",
         "key_label": f"{LANGUAGE} so far",
     }
-    drawn = {
+    figures = {
         "encoder": heads(
             f"encoder_block_{last}/self_attention",
             read,
@@ -319,7 +319,7 @@ def pictures(model, text, english, other):
     }
     if arguments.json:  # of the last text
         arguments.json.write_text(json.dumps({"text": text, "layers": kept}), "utf-8")
-    return drawn
+    return figures
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The device of a backend, and the clock of a time budget."""
+"""The backend, its device, and the clock of a time budget."""
 
 from __future__ import annotations
 
@@ -21,10 +21,15 @@ def device(backend: str) -> str:
     return "gpu" if module.config.list_physical_devices("GPU") else "cpu"
 
 
+def own_backend() -> str:
+    """Returns the name of Keras' backend."""
+    return str(keras.config.backend())
+
+
 @functools.cache
 def own_device() -> str:
     """Returns the kind of device that Keras' backend computes on."""
-    backend = keras.config.backend()
+    backend = own_backend()
     return device(backend) if backend in ("jax", "torch", "tensorflow") else "cpu"
 
 

@@ -113,7 +113,8 @@ OTHERS = {
     *("jax", "keras", "tf", "tfa", "torch"),
     *("BasicDecoderOutput", "GPT2CausalLM", "GPT2LMHeadModel"),
     *("ops.argmax", "ops.swapaxes"),
-    *("config.json", "pytorch_model.bin", "task.weights.h5"),  # files of weights
+    *("config.json", "metadata.json", "model.weights.h5", "preprocessor.json"),
+    *("pytorch_model.bin", "task.weights.h5"),  # files of weights
     *("attention", "attention_layer", "english", "german", "layer", "memory_layer"),
     *("model", "query_layer", "rnn", "tokens"),
 }
