@@ -93,8 +93,8 @@ class RoutePreprocessor(Preprocessor):
         logs = digits - top - np.log(np.exp(digits - top).sum(-1, keepdims=True))
         names = list(places)
         labels = np.array([places[name] for name in names])
-        each = labels[:, None] // [100, 10, 1] % 10  # (places, 3)
-        scores = logs[:, np.arange(3), each].sum(-1)  # (S, places)
+        each = labels[:, None] // [100, 10, 1] % 10  # (N, 3)
+        scores = logs[:, np.arange(3), each].sum(-1)  # (S, N)
         return [names[best] for best in scores.argmax(-1)]
 
     def answer(self, model: Any, sentences: Sequence[Any], question: Any) -> str:
