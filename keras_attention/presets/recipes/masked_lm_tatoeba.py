@@ -65,10 +65,10 @@ class Batches(keras.utils.PyDataset):
         places = order.argsort(1)[:, ::-1][:, :HIDDEN].astype("int32")  # (B, P)
         labels = np.take_along_axis(tokens, places, 1)
         weights = self._is_word[labels].astype("float32")
-        dice = self._rng.random(labels.shape)
+        share = self._rng.random(labels.shape)
         size = len(self._is_word) - 1  # without the mask token
         others = self._rng.integers(END + 1, size, labels.shape)
-        new = np.where(dice < 0.8, size, np.where(dice < 0.9, others, labels))
+        new = np.where(share < 0.8, size, np.where(share < 0.9, others, labels))
         new = np.where(weights > 0, new, labels)
         np.put_along_axis(tokens, places, new.astype("int32"), 1)
         return {"tokens": tokens, "mask_positions": places}, labels, weights
