@@ -36,6 +36,8 @@ PREPROCESSOR = "preprocessor.json"
 ASSETS = "assets"
 CARD = "card.json"
 PARTS = {CONFIG, WEIGHTS, METADATA, PREPROCESSOR, ASSETS, CARD}
+ENTRIES = ("module", "class_name", "config", "registered_name")  # of config.json
+OPTIMIZER = "optimizer"  # a group of Keras' file that a preset leaves out
 DTYPES = ("float32", "float16")
 
 
@@ -77,7 +79,8 @@ def write(
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".preset") as name:
         made = pathlib.Path(name) / "preset"
         made.mkdir()
-        _write_json(made / CONFIG, keras.saving.serialize_keras_object(model))
+        config = keras.saving.serialize_keras_object(model)
+        _write_json(made / CONFIG, {k: config[k] for k in ENTRIES})
         model.save_weights(made / WEIGHTS)
         convert(made / WEIGHTS, weights_dtype)
         metadata = {
@@ -169,13 +172,11 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
 
 
 def convert(path: pathlib.Path, dtype: str | None) -> None:
-    """Converts the floating-point weights of an HDF5 file to a dtype, in place.
-
-    The state of the optimizer, which Keras saves with a compiled model, is left out.
+    """Leaves out the optimizer, and converts floating-point weights to a dtype.
 
     Args:
-        path: the file.
-        dtype: the new dtype; None to keep that of each weight.
+        path: an HDF5 file that `save_weights` wrote; it is replaced.
+        dtype: the dtype; None for no conversion.
 
     Raises:
         ValueError: a weight is not finite in the dtype.
@@ -184,23 +185,21 @@ def convert(path: pathlib.Path, dtype: str | None) -> None:
     with h5py.File(path, "r") as source, h5py.File(f"{path}.new", "w") as target:
         source.visit(names.append)
         for name in names:
-            if name.split("/")[0] == "optimizer":
+            if name.split("/")[0] == OPTIMIZER:
                 continue
             item = source[name]
             if isinstance(item, h5py.Group):
                 new = target.require_group(name)
             else:
-                data = item[()] if dtype is None else _as(item[()], dtype, name)
-                new = target.create_dataset(name, data=data)
-            for key, value in item.attrs.items():
-                new.attrs[key] = value
-        for key, value in source.attrs.items():
-            target.attrs[key] = value
+                new = target.create_dataset(name, data=_as(item[()], dtype, name))
+            new.attrs.update(item.attrs)
+        target.attrs.update(source.attrs)
     os.replace(f"{path}.new", path)
 
 
-def _as(array: np.ndarray, dtype: str, name: str) -> np.ndarray:
-    if not np.issubdtype(np.asarray(array).dtype, np.floating):
+def _as(array: Any, dtype: str | None, name: str) -> Any:
+    kind = getattr(array, "dtype", None)
+    if dtype is None or kind is None or not np.issubdtype(kind, np.floating):
         return array
     with np.errstate(over="ignore"):
         found = np.asarray(array).astype(dtype)

@@ -27,7 +27,7 @@ def page(cards: list[dict[str, Any]]) -> str:
             "",
             f"- Use: `{card['use']}`",
             f"- Figures of the stored weights: {_figures(card)}",
-            f"- Data: {card['data']} Licence: {card['licence']}.",
+            f"- Data: {card['data']} Licence: {card['licence'].rstrip('.')}.",
             f"- Limits: {card['limits']}",
             f"- Trained by: `{card['command']}` on {card['backend']}, "
             f"{card['parameters']:,} parameters",
@@ -36,4 +36,9 @@ def page(cards: list[dict[str, Any]]) -> str:
 
 
 def _figures(card: dict[str, Any]) -> str:
-    return ", ".join(f"{name}: {value:g}" for name, value in card["figures"].items())
+    return ", ".join(_figure(name, value) for name, value in card["figures"].items())
+
+
+def _figure(name: str, value: float) -> str:
+    is_percent = name.endswith(" %")
+    return f"{name.removesuffix(' %')} {value:g}" + " %" * is_percent

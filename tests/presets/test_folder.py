@@ -57,7 +57,10 @@ def test_a_preset_comes_back_whole(tmp_path, dtype):
 
 
 def test_the_folder_is_laid_out_as_in_kerashub(tmp_path):
+    """The state of the optimizer stays out."""
     model = made()
+    model.compile("adam", "mse")
+    model.optimizer.build(model.trainable_variables)
     model.save_to_preset(tmp_path, "float16")
     entries = {path.name for path in tmp_path.iterdir()}
     files = {"config.json", "metadata.json", "model.weights.h5", "preprocessor.json"}
@@ -68,6 +71,7 @@ def test_the_folder_is_laid_out_as_in_kerashub(tmp_path):
     assert metadata["parameter_count"] == model.count_params()
     kinds = set()
     with h5py.File(tmp_path / "model.weights.h5") as file:
+        assert "optimizer" not in file
         file.visititems(lambda _, x: kinds.add(getattr(x, "dtype", None)))
     assert np.dtype("float16") in kinds
     assert np.dtype("float32") not in kinds
