@@ -34,7 +34,7 @@ def test_a_translation():
     texts = ["Waar is mijn boek?", "Hij is mijn broer."]
     found = model.translate(texts, max_length=8)
     assert found == [model.translate(text, max_length=8) for text in texts]
-    assert found == ["Where is my book?", "He is my brother."]
+    assert found == ["Where's my book?", "He's my brother."]
 
 
 def test_a_translation_of_bad_texts():

@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_attention.presets.preprocessors import ClassificationPreprocessor
 
-BATCH = 100  # texts
+BATCH = 256  # texts
 
 
 def classes(model: Any, texts: Sequence[str]) -> np.ndarray:
@@ -21,12 +21,9 @@ def classes(model: Any, texts: Sequence[str]) -> np.ndarray:
     tools = model.preprocessor
     found = np.full(len(texts), tools.classes[0], dtype=object)
     readable = [i for i, text in enumerate(texts) if _is_readable(tools, text)]
-    # Texts of similar length together, so that there is little padding.
-    readable.sort(key=lambda i: len(texts[i]))
-    for start in range(0, len(readable), BATCH):
-        rows = readable[start : start + BATCH]
-        pairs = tools.classify(model, [texts[i] for i in rows])
-        found[rows] = [name for name, _ in pairs]
+    inputs = tools.encode([texts[i] for i in readable])
+    logits = model.predict(inputs, batch_size=BATCH, verbose=0)
+    found[readable] = np.array(tools.classes, dtype=object)[logits.argmax(1)]
     return found
 
 
