@@ -283,7 +283,7 @@ def memory(page):
 
 def softmax(page):
     page.view("Softmax")
-    outputs = page.element.locator(".bars output")
+    outputs = page.element.locator(".bars .share")
     page.element.get_by_role("button", name="the mean of all").click()
     assert {text[:2] for text in outputs.all_inner_texts()} <= {"12", "13"}
     page.element.get_by_role("button", name="the maximum").click()

@@ -58,7 +58,7 @@ views.softmax = (root, data, choices) => {
       },
     });
     const tracks = make("span", { class: "tracks" });
-    const output = make("output", {});
+    const output = make("span", { class: "share" });
     bars.append(button, tracks, output);
     return [button, tracks, output];
   });
