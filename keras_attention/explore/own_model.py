@@ -10,8 +10,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_attention import record_attention
 from keras_attention.explore import texts
+from keras_attention.layers import record_attention
 from keras_attention.visualization import View, heads_view
 
 MOST_IDS = 100

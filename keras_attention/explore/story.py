@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from keras_attention import record_attention
 from keras_attention.datasets import babi
 from keras_attention.explore import texts
 from keras_attention.explore.networks import network
+from keras_attention.layers import record_attention
 from keras_attention.visualization import View, hops_view
 
 PRESET = "memn2n_babi_joint"

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_attention import record_attention
 from keras_attention.datasets.vocabulary import (
     END,
     PADDING,
@@ -18,6 +17,7 @@ from keras_attention.datasets.vocabulary import (
 )
 from keras_attention.explore import texts
 from keras_attention.explore.networks import network
+from keras_attention.layers import record_attention
 from keras_attention.presets.preprocessors import sentences
 from keras_attention.visualization import View, alignment_view
 
