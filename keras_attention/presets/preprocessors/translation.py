@@ -95,5 +95,5 @@ class TranslationPreprocessor(Preprocessor):
 
     @classmethod
     def from_assets(cls, folder: pathlib.Path, config: dict[str, Any]) -> Self:
-        vocabularies = [Vocabulary.load(folder / name) for name in (SOURCE, TARGET)]
-        return cls(*vocabularies, **config)
+        source = Vocabulary.load(folder / SOURCE)
+        return cls(source, Vocabulary.load(folder / TARGET), **config)

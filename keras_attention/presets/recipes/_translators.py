@@ -37,21 +37,22 @@ def train(
         seed: the seed of the network, of the batches and of the dropout.
     """
     keras.utils.set_random_seed(seed)
-    vocabularies = [
+    source, target = (
         sentences.cased_vocabulary([pair[side] for pair in pairs], size)
         for side, size in enumerate(sizes)
-    ]
-    words = [shared.Words(vocabulary) for vocabulary in vocabularies]
-    inputs, labels = translation.vectorize(pairs, *words)
+    )
+    inputs, labels = translation.vectorize(
+        pairs, shared.Words(source), shared.Words(target)
+    )
     longest = widths[-1] - 2
     short = (inputs["source"] > 0).sum(1) <= longest
     short &= (labels > 0).sum(1) <= longest + 1
     inputs = {name: array[short] for name, array in inputs.items()}
     batches = shared.Batches(inputs, labels[short], BATCH, seed, widths)
-    model = Transformer(*map(len, vocabularies), **settings)
+    model = Transformer(len(source), len(target), **settings)
     loss = SmoothedCrossentropy(0.1)  # padding has weight 0
     shared.fit(model, batches, epochs, RATE, loss)
-    model.preprocessor = TranslationPreprocessor(*vocabularies, longest)
+    model.preprocessor = TranslationPreprocessor(source, target, longest)
     return model
 
 
