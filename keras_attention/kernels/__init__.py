@@ -61,6 +61,8 @@ the same functions:
   combination of shapes and dtypes. Each call reads the current values of the variables
   and may assign to them. `jit_compile` determines whether TensorFlow compiles the graph
   with XLA
+- `without_initial_values()`: a context in which JAX creates variables without values,
+  which must be assigned later
 - `uniform(shape, seed)`: random float32 numbers in [0, 1)
 - `uncompiled(function, variables, jit_compile)`: a replacement for `compiled` that does
   not compile
@@ -123,6 +125,7 @@ from keras_attention.kernels.keras import (
     is_exporting,
     stable_argsort,
     takes_training,
+    without_initial_values,
     without_masks,
 )
 from keras_attention.kernels.memory_step.interface import MemoryOptions, MemoryStep
@@ -265,6 +268,7 @@ __all__ = [
     "uncompiled",
     "uniform",
     "will_be_known",
+    "without_initial_values",
     "without_masks",
     "word_sums",
     "word_sums_pay",

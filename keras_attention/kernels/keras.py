@@ -10,7 +10,10 @@ from typing import Any
 import keras
 import numpy as np
 from keras import ops
-from keras.src.backend.common.global_state import get_global_attribute
+from keras.src.backend.common.global_state import (
+    get_global_attribute,
+    set_global_attribute,
+)
 
 Tensor = Any
 # The module of Keras' exporters, which has no public name.
@@ -46,6 +49,26 @@ def stable_argsort(x: Tensor) -> Tensor:
     if isinstance(x, np.ndarray):
         return np.argsort(x, axis=-1, kind="stable").astype("int32")
     return ops.argsort(x, axis=-1)
+
+
+@contextmanager
+def without_initial_values() -> Iterator[None]:
+    """On JAX, creates variables without initial values, which are assigned later.
+
+    JAX compiles a program for each shape of a random initial value. Small models take 5
+    to 15 seconds for that.
+    """
+    if keras.config.backend() != "jax":
+        yield
+        return
+    # The end of any such context initializes the variables of this list.
+    name = "uninitialized_variables"
+    others = [*get_global_attribute(name, [])]
+    try:
+        with keras.StatelessScope(initialize_variables=False):
+            yield
+    finally:
+        set_global_attribute(name, others)
 
 
 def is_exporting() -> bool:

@@ -19,13 +19,14 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import h5py
 import keras
 import numpy as np
 
+from keras_attention import kernels
 from keras_attention.presets.preprocessor import Preprocessor
 from keras_attention.version import __version__
 
@@ -140,7 +141,8 @@ def read(
             f"`preset` must hold a model of the class {cls.__name__}; call "
             f"`{name}.from_preset`. Received: a preset of {name}: {path.name}"
         )
-    with _naming(path / CONFIG):
+    loading = kernels.without_initial_values() if load_weights else nullcontext()
+    with _naming(path / CONFIG), loading:
         model = own.from_config(config["config"])
     if load_weights:
         if not (path / WEIGHTS).exists():
@@ -149,6 +151,9 @@ def read(
             # Keras warns of layers that keep their initial weights.
             warnings.filterwarnings("error", "Skipping|.*could not be loaded")
             model.load_weights(path / WEIGHTS)
+        for variable in model.variables:
+            # States of random numbers are not in the file and may lack a value.
+            variable.assign(variable.value)
     if (path / PREPROCESSOR).exists():
         model.preprocessor = _read_preprocessor(path)
     return model

@@ -59,12 +59,12 @@ NAMES = {
     "town": ["Port Alder", "Westby", "Lindau", "Norwick", "Estona"],
 }
 ALIKE = {kind: [f"{kind} {n}" for n in range(12)] for kind in NAMES}
-WORLDS, QUESTIONS, TESTED = 240, 50, 20  # worlds, questions about each, test worlds
-EPOCHS, BATCH, RATE = 30, 64, 0.003
+WORLDS, QUESTIONS, TESTED = 120, 50, 20  # worlds, questions about each, test worlds
+EPOCHS, BATCH, RATE = 20, 64, 0.003
 
 
 def train(seed: int) -> Any:
-    """Trains on 12,000 questions about 240 small worlds, in about two minutes."""
+    """Trains on 6,000 questions about 120 small worlds, in about two minutes."""
     worlds = [_world((seed, n, 0), ALIKE) for n in range(WORLDS)]
     asked = [_asked(world, (seed, n, 0)) for n, world in enumerate(worlds)]
     linkers = [triples.EntityLinker(world.entities) for world in worlds]
@@ -182,7 +182,7 @@ def _asked(
 RECIPE = Recipe(
     what="Answers questions about facts that you give it: about paintings, painters "
     "and museums, with one or two facts on the way to the answer.",
-    data="12,000 questions about 240 simulated worlds of up to 60 facts, made from the "
+    data="6,000 questions about 120 simulated worlds of up to 60 facts, made from the "
     "names of seven relations and 16 more patterns (datasets.triples).",
     licence="Simulated by this package: Apache 2.0",
     limits=f"It knows the relations {', '.join(RELATIONS)} only, and the words of its "
