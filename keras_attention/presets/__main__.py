@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     training = commands.add_parser("train")
     training.add_argument("name")
     training.add_argument("--seed", type=int, help="default: that of the card")
-    training.add_argument("--out", type=pathlib.Path, help="default: in the package")
+    training.add_argument("--out", type=pathlib.Path, help="default: presets/NAME")
     writing = commands.add_parser(
         "page", help="replaces the table of presets and what follows"
     )

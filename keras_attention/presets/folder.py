@@ -11,22 +11,18 @@ card.json             how the network was trained and how well it does
 from __future__ import annotations
 
 import datetime
-import hashlib
 import json
 import os
 import pathlib
-import shutil
 import tempfile
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-import h5py
 import keras
-import numpy as np
 
 from keras_attention import kernels
+from keras_attention.presets import weights
 from keras_attention.presets.preprocessor import Preprocessor
 from keras_attention.version import __version__
 
@@ -38,8 +34,17 @@ ASSETS = "assets"
 CARD = "card.json"
 PARTS = {CONFIG, WEIGHTS, METADATA, PREPROCESSOR, ASSETS, CARD}
 ENTRIES = ("module", "class_name", "config", "registered_name")  # of config.json
-OPTIMIZER = "optimizer"  # a group of Keras' file that a preset leaves out
-DTYPES = ("float32", "float16")
+# What reading a file that is damaged, or that a stranger wrote, may raise.
+FAULTS = (
+    AttributeError,
+    KeyError,
+    OSError,
+    RecursionError,
+    RuntimeError,
+    TypeError,
+    UserWarning,
+    ValueError,
+)
 
 
 def write(
@@ -62,19 +67,22 @@ def write(
 
     Raises:
         ValueError: for another dtype, weights that are not finite in it, a folder with
-            other files, or a preprocessor that is no `Preprocessor`.
+            other files or the current one, or a preprocessor that is no `Preprocessor`
+            or does not fit the model.
     """
-    if weights_dtype is not None and weights_dtype not in DTYPES:
+    if weights_dtype is not None and weights_dtype not in weights.DTYPES:
         raise ValueError(
             "`weights_dtype` must be None, 'float32' or 'float16'. "
             f"Received: weights_dtype={weights_dtype!r}"
         )
     preprocessor = model.preprocessor
-    if preprocessor is not None and not isinstance(preprocessor, Preprocessor):
-        raise ValueError(
-            "`model.preprocessor` must be a `keras_attention.presets.Preprocessor`. "
-            f"Received: preprocessor={preprocessor!r}"
-        )
+    if preprocessor is not None:
+        if not isinstance(preprocessor, Preprocessor):
+            raise ValueError(
+                "`model.preprocessor` must be a `keras_attention.presets.Preprocessor`."
+                f" Received: preprocessor={preprocessor!r}"
+            )
+        preprocessor.check(model)
     folder = _checked_target(path)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".preset") as name:
@@ -82,12 +90,12 @@ def write(
         made.mkdir()
         config = keras.saving.serialize_keras_object(model)
         _write_json(made / CONFIG, {k: config[k] for k in ENTRIES})
-        model.save_weights(made / WEIGHTS)
-        convert(made / WEIGHTS, weights_dtype)
+        weights.save(model, made / WEIGHTS, weights_dtype)
         metadata = {
             "keras_version": keras.__version__,
             "keras_attention_version": __version__,
             "parameter_count": int(model.count_params()),
+            "weights_sha256": weights.checksum(made / WEIGHTS),
             "date_saved": datetime.datetime.now(datetime.UTC).isoformat()[:19] + "Z",
         }
         _write_json(made / METADATA, metadata)
@@ -104,9 +112,7 @@ def write(
             _write_json(made / PREPROCESSOR, entry)
         if card is not None:
             _write_json(made / CARD, card)
-        if folder.exists():
-            folder.rename(pathlib.Path(name) / "old")
-        shutil.move(made, folder)
+        _replace(folder, made, pathlib.Path(name) / "old")
 
 
 def read(
@@ -121,20 +127,10 @@ def read(
         **kwargs: arguments of the model's constructor that replace those of the preset.
 
     Raises:
-        ValueError: the folder is no preset, one of another class, or damaged. The
-            message names the file.
+        ValueError: the folder is no preset, one of another class, or damaged; the
+            message names the file. Or the weights do not fit the arguments.
     """
-    config = read_json(path / CONFIG)
-    with _naming(path / CONFIG):
-        if kwargs:
-            config = {**config, "config": {**config["config"], **kwargs}}
-        kind = config["registered_name"]
-    own = keras.saving.get_registered_object(kind)
-    if own is None:
-        raise ValueError(
-            f"{path / CONFIG} must name a class of models that is registered; import "
-            f"its module first. Received: registered_name={kind!r}"
-        )
+    own, config = class_of(path)
     if not issubclass(own, cls):
         name = own.__name__
         raise ValueError(
@@ -142,21 +138,63 @@ def read(
             f"`{name}.from_preset`. Received: a preset of {name}: {path.name}"
         )
     loading = kernels.without_initial_values() if load_weights else nullcontext()
-    with _naming(path / CONFIG), loading:
-        model = own.from_config(config["config"])
+    # The constructor tells what is wrong with arguments of the user.
+    damaged = nullcontext() if kwargs else _naming(path / CONFIG)
+    with damaged, loading:
+        model = own.from_config({**config, **kwargs})
     if load_weights:
-        if not (path / WEIGHTS).exists():
-            raise ValueError(f"`preset` must hold {WEIGHTS}. Received: {path}")
-        with _naming(path / WEIGHTS), warnings.catch_warnings():
-            # Keras warns of layers that keep their initial weights.
-            warnings.filterwarnings("error", "Skipping|.*could not be loaded")
-            model.load_weights(path / WEIGHTS)
-        for variable in model.variables:
-            # States of random numbers are not in the file and may lack a value.
-            variable.assign(variable.value)
+        _load_weights(model, path, kwargs)
     if (path / PREPROCESSOR).exists():
         model.preprocessor = _read_preprocessor(path)
+        if not kwargs:
+            model.preprocessor.check(model)
     return model
+
+
+def class_of(path: pathlib.Path) -> tuple[Any, dict[str, Any]]:
+    """Returns the class of the model of a preset, and the config of its arguments.
+
+    Raises:
+        ValueError: config.json is damaged, or the class is no model with presets.
+    """
+    entries = read_json(path / CONFIG)
+    with _naming(path / CONFIG):
+        kind, config = entries["registered_name"], entries["config"]
+        if not isinstance(kind, str) or not isinstance(config, dict):
+            raise ValueError("its entries must be a name and an object")
+    own = keras.saving.get_registered_object(kind)
+    if not isinstance(own, type) or not hasattr(own, "from_preset"):
+        raise ValueError(
+            f"{path / CONFIG} must name a registered class of models with "
+            "`from_preset`; import its module first. "
+            f"Received: registered_name={kind!r}"
+        )
+    return own, config
+
+
+def _load_weights(model: Any, path: pathlib.Path, kwargs: dict[str, Any]) -> None:
+    file = path / WEIGHTS
+    if not file.exists():
+        raise ValueError(f"`preset` must hold {WEIGHTS}. Received: {path}")
+    metadata = read_json(path / METADATA) if (path / METADATA).exists() else {}
+    expected = metadata.get("weights_sha256")
+    if expected is not None and expected != weights.checksum(file):
+        raise ValueError(
+            f"{file} is damaged: it must be the file that `save_to_preset` wrote, see "
+            f"{METADATA}. Received: another content"
+        )
+    if not kwargs:
+        with _naming(file):
+            weights.load(model, file)
+        return
+    try:
+        weights.load(model, file)
+    except FAULTS as error:
+        given = ", ".join(f"{name}={value!r}" for name, value in kwargs.items())
+        raise ValueError(
+            "The arguments must fit the weights of the preset, or `load_weights` must "
+            f"be False. Received: {given} ({error})"
+        ) from error
 
 
 def read_json(path: pathlib.Path) -> dict[str, Any]:
@@ -176,53 +214,17 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
     return found
 
 
-def convert(path: pathlib.Path, dtype: str | None) -> None:
-    """Leaves out the optimizer, and converts floating-point weights to a dtype.
-
-    Args:
-        path: an HDF5 file that `save_weights` wrote; it is replaced.
-        dtype: the dtype; None for no conversion.
-
-    Raises:
-        ValueError: a weight is not finite in the dtype.
-    """
-    names: list[str] = []
-    with h5py.File(path, "r") as source, h5py.File(f"{path}.new", "w") as target:
-        source.visit(names.append)
-        for name in names:
-            if name.split("/")[0] == OPTIMIZER:
-                continue
-            item = source[name]
-            if isinstance(item, h5py.Group):
-                new = target.require_group(name)
-            else:
-                new = target.create_dataset(name, data=_as(item[()], dtype, name))
-            new.attrs.update(item.attrs)
-        target.attrs.update(source.attrs)
-    os.replace(f"{path}.new", path)
-
-
-def _as(array: Any, dtype: str | None, name: str) -> Any:
-    kind = getattr(array, "dtype", None)
-    if dtype is None or kind is None or not np.issubdtype(kind, np.floating):
-        return array
-    with np.errstate(over="ignore"):
-        found = np.asarray(array).astype(dtype)
-    if np.isfinite(array).all() and not np.isfinite(found).all():
-        raise ValueError(
-            f"`weights_dtype` must hold all weights. Received: weights_dtype={dtype!r},"
-            f" and {name} has weights up to {np.abs(array).max():.3g}"
-        )
-    return found
-
-
 def _read_preprocessor(path: pathlib.Path) -> Preprocessor:
     entry = read_json(path / PREPROCESSOR)
     with _naming(path / PREPROCESSOR):
         kind, config = entry["registered_name"], entry["config"]
         expected = entry["assets"]
+        if not isinstance(kind, str) or not all(
+            isinstance(value, dict) for value in (config, expected)
+        ):
+            raise ValueError("its entries must be a name and objects")
     own = keras.saving.get_registered_object(kind)
-    if own is None or not issubclass(own, Preprocessor):
+    if not isinstance(own, type) or not issubclass(own, Preprocessor):
         raise ValueError(
             f"{path / PREPROCESSOR} must name a registered `Preprocessor`; import its "
             f"module first. Received: registered_name={kind!r}"
@@ -242,16 +244,32 @@ def _read_preprocessor(path: pathlib.Path) -> Preprocessor:
 def _checksums(folder: pathlib.Path) -> dict[str, str]:
     """Returns the SHA-256 of each file of a folder, by its path in it."""
     return {
-        path.relative_to(folder).as_posix(): hashlib.sha256(
-            path.read_bytes()
-        ).hexdigest()
+        path.relative_to(folder).as_posix(): weights.checksum(path)
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
 
 
+def _replace(folder: pathlib.Path, made: pathlib.Path, old: pathlib.Path) -> None:
+    """Puts `made` in the place of `folder`, or leaves everything as it was."""
+    if not folder.exists():
+        made.rename(folder)
+        return
+    folder.rename(old)
+    try:
+        made.rename(folder)
+    except BaseException:
+        old.rename(folder)
+        raise
+
+
 def _checked_target(path: str | os.PathLike[str]) -> pathlib.Path:
-    folder = pathlib.Path(path)
+    folder = pathlib.Path(path).absolute()
+    if folder in (pathlib.Path.cwd(), *pathlib.Path.cwd().parents):
+        raise ValueError(
+            "`path` must not be the current folder, nor one above it, which cannot be "
+            f"replaced. Received: path={os.fspath(path)!r}"
+        )
     if folder.exists():
         others: list[str] = []
         if folder.is_dir():
@@ -275,5 +293,5 @@ def _naming(path: pathlib.Path) -> Iterator[None]:
     """Names the damaged file in an error."""
     try:
         yield
-    except (KeyError, OSError, TypeError, UserWarning, ValueError) as error:
+    except FAULTS as error:
         raise ValueError(f"{path} is damaged or incomplete: {error}") from error

@@ -23,6 +23,23 @@ class Preprocessor(abc.ABC):
     are, so that `from_preset` finds it.
     """
 
+    @property
+    def model_sizes(self) -> dict[str, int]:
+        """Sizes that the model must have, by the name of its argument."""
+        return {}
+
+    def check(self, model: Any) -> None:
+        """Raises a ValueError if the model does not fit, according to `model_sizes`."""
+        for name, size in self.model_sizes.items():
+            found = getattr(model, name, None)
+            if found != size:
+                raise ValueError(
+                    f"`model.preprocessor` must fit the model: a "
+                    f"{type(self).__name__} with these vocabularies and classes needs "
+                    f"{name}={size}. Received: a {type(model).__name__} with "
+                    f"{name}={found}"
+                )
+
     @abc.abstractmethod
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that JSON can hold, for `from_assets`."""

@@ -66,19 +66,20 @@ def train(name: str, seed: int | None = None, out: pathlib.Path | None = None) -
     Args:
         name: the name of a recipe.
         seed: the seed; by default that of the shipped network.
-        out: where to write the preset; by default into the package.
+        out: where to write the preset; by default the folder presets/NAME.
 
     Returns:
         The card.
     """
     found = recipe(name)
     seed = found.seed if seed is None else seed
-    out = shipped.NETWORKS / name if out is None else out
+    out = pathlib.Path("presets") / name if out is None else out
     model = found.train(seed)
     with tempfile.TemporaryDirectory() as beside:
         # The figures are those of the weights as they are stored.
         folder.write(model, beside, "float16")
-        figures = found.measure(shipped.load(beside))
+        size = _kilobytes(pathlib.Path(beside)) + 1  # for the card
+        figures = found.measure(folder.read(pathlib.Path(beside), type(model)))
     made = {
         "name": name,
         "class": type(model).__name__,
@@ -92,10 +93,8 @@ def train(name: str, seed: int | None = None, out: pathlib.Path | None = None) -
         "figures": figures,
         "parameters": int(model.count_params()),
         "backend": own_backend(),
-        "kilobytes": 0,
+        "kilobytes": size,
     }
-    folder.write(model, out, "float16", made)
-    made["kilobytes"] = _kilobytes(out)
     folder.write(model, out, "float16", made)
     return made
 

@@ -25,8 +25,7 @@ def names(cls: type | None = None) -> list[str]:
 
 def class_of(name: str) -> type:
     """Returns the class of a shipped preset."""
-    config = folder.read_json(NETWORKS / name / folder.CONFIG)
-    return keras.saving.get_registered_object(config["registered_name"])
+    return folder.class_of(NETWORKS / name)[0]
 
 
 def card(preset: str | os.PathLike[str]) -> dict[str, Any]:
@@ -69,9 +68,14 @@ def find(preset: str | os.PathLike[str], cls: type) -> pathlib.Path:
     """
     if not isinstance(preset, (str, os.PathLike)) or not os.fspath(preset):
         raise ValueError(f"`preset` must be a name or a path. Received: {preset!r}")
-    if preset in names():
-        return NETWORKS / os.fspath(preset)
     path = pathlib.Path(preset)
+    if preset in names():
+        if (path / folder.CONFIG).exists():
+            raise ValueError(
+                "`preset` must not be both a shipped preset and a folder: write "
+                f"'./{preset}' for the folder. Received: preset={preset!r}"
+            )
+        return NETWORKS / os.fspath(preset)
     if path.is_dir():
         return path
     own = names(cls)

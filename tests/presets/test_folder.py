@@ -87,11 +87,15 @@ def test_weights_may_be_left_out_and_arguments_replaced(tmp_path):
     assert half.dtype_policy.name == "bfloat16"
     wider = {"load_weights": False, "embedding_dim": 9}
     assert models.MemN2N.from_preset(tmp_path / "mine", **wider).embedding_dim == 9
-    other = {"embedding_dim": 9}
-    refused(
-        lambda: models.MemN2N.from_preset(tmp_path / "mine", **other),
-        "model.weights.h5 is damaged",
-    )
+    load = models.MemN2N.from_preset
+    for other, said in (
+        ({"embedding_dim": 9}, "must fit the weights of the preset"),
+        ({"hops": 1}, "has weights that the model lacks"),  # trained with two
+        ({"hops": 0}, "`hops` must"),
+        ({"foo": 3}, "`MemN2N` has no such argument"),
+    ):
+        message = refused(lambda o=other: load(tmp_path / "mine", **o), said)
+        assert "damaged" not in message
 
 
 def test_an_older_preset_is_replaced_and_other_files_are_kept(tmp_path):
@@ -108,7 +112,82 @@ def test_an_older_preset_is_replaced_and_other_files_are_kept(tmp_path):
     model = made(hops=1)
     model.weights[0].assign(np.full(model.weights[0].shape, 1e6))
     refused(lambda: model.save_to_preset(tmp_path / "b", "float16"), "must hold all")
+    model.weights[0].assign(np.full(model.weights[0].shape, np.nan))
+    refused(lambda: model.save_to_preset(tmp_path / "b", "float16"), "must hold all")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine"]
+
+
+def test_a_preset_stays_if_it_cannot_be_replaced(tmp_path, monkeypatch):
+    made(hops=1).save_to_preset(tmp_path / "mine")
+    rename = pathlib.Path.rename
+
+    def failing(path, target):
+        if path.name == "preset":
+            raise OSError("no space")
+        return rename(path, target)
+
+    monkeypatch.setattr(pathlib.Path, "rename", failing)
+    with pytest.raises(OSError, match="no space"):
+        made(hops=3).save_to_preset(tmp_path / "mine")
+    monkeypatch.undo()
+    assert models.MemN2N.from_preset(tmp_path / "mine").hops == 1
+    monkeypatch.chdir(tmp_path)
+    refused(lambda: made().save_to_preset("."), "must not be the current folder")
+
+
+def test_bfloat16_weights_become_float16(tmp_path):
+    model = made(dtype="bfloat16")
+    model.save_to_preset(tmp_path, "float16")
+    loaded = models.MemN2N.from_preset(tmp_path, dtype="float32")
+    for old, new in zip(model.weights, loaded.get_weights(), strict=True):
+        old = keras.ops.convert_to_numpy(keras.ops.cast(old, "float32"))
+        np.testing.assert_array_equal(new, old.astype("float16").astype("float32"))
+
+
+def test_the_preprocessor_must_fit(tmp_path):
+    model = made()
+    words = babi.Vocabulary(["only", "these"])
+    model.preprocessor = presets.StoryPreprocessor(words, 10, 7)
+    said = "needs vocabulary_size=4"
+    refused(lambda: model.save_to_preset(tmp_path / "a"), "must fit the model", said)
+    made().save_to_preset(tmp_path / "b")
+    model = models.MemN2N.from_preset(tmp_path / "b")
+    assert model.vocabulary_size == len(model.preprocessor.vocabulary)
+
+
+def test_a_folder_with_a_shipped_name_is_no_guess(tmp_path, monkeypatch):
+    name = "memnn_world"
+    made().save_to_preset(tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    refused(lambda: presets.load(name), "write './memnn_world' for the folder")
+    assert type(presets.load(f"./{name}")) is models.MemN2N
+
+
+@pytest.mark.parametrize(
+    ("file", "entry", "value"),
+    [
+        ("config.json", "registered_name", ["a"]),
+        ("config.json", "registered_name", "keras_attention>gelu_approximate"),
+        ("config.json", "registered_name", "keras_attention>Hopfield"),
+        ("config.json", "config", 3),
+        ("preprocessor.json", "registered_name", "keras_attention>Hopfield"),
+        ("preprocessor.json", "assets", ["x"]),
+        ("preprocessor.json", "config", 3),
+    ],
+)
+def test_entries_of_a_stranger_are_refused(tmp_path, file, entry, value):
+    made().save_to_preset(tmp_path)
+    entries = json.loads((tmp_path / file).read_text("utf-8")) | {entry: value}
+    (tmp_path / file).write_text(json.dumps(entries))
+    refused(lambda: presets.load(tmp_path), file)
+
+
+def test_a_changed_weight_is_found(tmp_path):
+    made().save_to_preset(tmp_path)
+    content = bytearray((tmp_path / "model.weights.h5").read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / "model.weights.h5").write_bytes(content)
+    refused(lambda: presets.load(tmp_path), "model.weights.h5 is damaged")
 
 
 def test_wrong_presets_are_refused(tmp_path):

@@ -84,6 +84,10 @@ class BlankPreprocessor(Preprocessor):
         best = np.argsort(-chances, kind="stable")[: min(count, len(chances) - 5)]
         return [(self.vocabulary.tokens[n], float(chances[n])) for n in best]
 
+    @property
+    def model_sizes(self) -> dict[str, int]:
+        return {"vocabulary_size": len(self.vocabulary) + 1}
+
     def get_config(self) -> dict[str, Any]:
         return {"max_words": self.max_words}
 

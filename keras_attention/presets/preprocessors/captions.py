@@ -80,6 +80,10 @@ class CaptionPreprocessor(Preprocessor):
         found = [self.vocabulary.decode(row) for row in tokens]
         return found[0] if is_one else found
 
+    @property
+    def model_sizes(self) -> dict[str, int]:
+        return {"target_vocabulary_size": len(self.vocabulary)}
+
     def get_config(self) -> dict[str, Any]:
         return {
             "image_shape": list(self.image_shape),

@@ -107,6 +107,13 @@ class CharacterPreprocessor(Preprocessor):
         written = self.decode(tokens)
         return written[0] if isinstance(text, str) else written
 
+    @property
+    def model_sizes(self) -> dict[str, int]:
+        return {
+            "source_vocabulary_size": len(self.source_vocabulary),
+            "target_vocabulary_size": len(self.target_vocabulary),
+        }
+
     def get_config(self) -> dict[str, Any]:
         return {
             "source_length": self.source_length,

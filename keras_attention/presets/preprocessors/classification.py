@@ -87,6 +87,13 @@ class ClassificationPreprocessor(Preprocessor):
         found = [(self.classes[row.argmax()], float(row.max())) for row in chances]
         return found[0] if isinstance(texts, str) else found
 
+    @property
+    def model_sizes(self) -> dict[str, int]:
+        return {
+            "vocabulary_size": len(self.vocabulary),
+            "num_classes": len(self.classes),
+        }
+
     def get_config(self) -> dict[str, Any]:
         return {
             "classes": list(self.classes),

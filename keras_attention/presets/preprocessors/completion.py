@@ -78,6 +78,10 @@ class CompletionPreprocessor(Preprocessor):
         ]
         return found[0] if isinstance(text, str) else found
 
+    @property
+    def model_sizes(self) -> dict[str, int]:
+        return {"vocabulary_size": len(self.vocabulary)}
+
     def get_config(self) -> dict[str, Any]:
         return {"max_words": self.max_words}
 

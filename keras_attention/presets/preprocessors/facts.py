@@ -179,6 +179,10 @@ class FactPreprocessor(Preprocessor):
             for row, chosen in zip(entities, likely)
         ]
 
+    @property
+    def model_sizes(self) -> dict[str, int]:
+        return {"vocabulary_size": len(self.vocabulary)}
+
     def get_config(self) -> dict[str, Any]:
         return {
             "memory_size": self.memory_size,

@@ -82,6 +82,10 @@ class StoryPreprocessor(Preprocessor):
         best = FIRST_WORD + int(scores[FIRST_WORD : len(self.vocabulary)].argmax())
         return self.vocabulary.words[best]
 
+    @property
+    def model_sizes(self) -> dict[str, int]:
+        return {"vocabulary_size": len(self.vocabulary)}
+
     def get_config(self) -> dict[str, Any]:
         return {
             "memory_size": self.memory_size,

@@ -86,6 +86,13 @@ class TranslationPreprocessor(Preprocessor):
         found = [sentences.text_of(target.decode(row).split()) for row in tokens]
         return found[0] if isinstance(text, str) else found
 
+    @property
+    def model_sizes(self) -> dict[str, int]:
+        return {
+            "source_vocabulary_size": len(self.source_vocabulary),
+            "target_vocabulary_size": len(self.target_vocabulary),
+        }
+
     def get_config(self) -> dict[str, Any]:
         return {"max_words": self.max_words}
 
