@@ -161,7 +161,7 @@ def test_what_older_files_hold_besides(tmp_path):
     with pytest.raises(ValueError, match=r"'lm_head.weight' and 'wte.weight' must be"):
         CausalLM.from_gpt2(folder)
     both = {**old, "transformer.wte.weight": old["wte.weight"] + 1}
-    with pytest.raises(ValueError, match="hold each tensor once.*'transformer.wte"):
+    with pytest.raises(ValueError, match=r"hold each tensor once.*'transformer.wte"):
         CausalLM.from_gpt2(write_folder(tmp_path / "both", GPT2, both))
     # Not tied, it is a matrix of its own.
     write_folder(folder, {**GPT2, "tie_word_embeddings": False}, old)
