@@ -1,6 +1,7 @@
 """The presets of sentences, messages and images: strings go in and come out."""
 
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -174,3 +175,13 @@ def test_bad_preprocessors():
     refused(lambda: make(words, (4, 4, 1), 5, 1, 0), "`low` must be below `high`")
     refused(lambda: presets.CompletionPreprocessor(None, 5), "`vocabulary` must be")
     refused(lambda: presets.BlankPreprocessor(words, -1), "`max_words` must be")
+
+
+def test_a_word_keeps_its_place_in_a_vocabulary_of_lower_case():
+    vocabulary = Vocabulary(["the", "city", "is", "nice"])
+    tools = presets.BlankPreprocessor(vocabulary, 8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        found = tools.encode("İstanbul ___ the city")  # its "İ".lower() is two letters
+    assert found["tokens"].tolist() == [[2, 1, tools.mask_token_id, 4, 5, 3]]
+    assert found["mask_positions"].tolist() == [[2]]

@@ -39,7 +39,7 @@ def words_of(text: str, vocabulary: Vocabulary) -> list[str]:
         forms = dict.fromkeys((word, word.lower(), word.capitalize()))
         known = [form for form in forms if form in vocabulary]
         if known and starts:
-            word = min(known, key=lambda form: vocabulary.encode(form)[0])
+            word = min(known, key=vocabulary.index)
         elif known:
             word = known[0]
         found.append(word)
@@ -160,7 +160,7 @@ def encode(
             f"`{name}` must have a word that the network has learned; the vocabulary "
             f"of `model.preprocessor` lists them. Received: {name}={text!r}"
         )
-    return vocabulary.encode(" ".join(words))
+    return [vocabulary.index(word) for word in words]
 
 
 def pad(rows: Sequence[Sequence[int]]) -> np.ndarray:

@@ -39,7 +39,7 @@ class Words:
     def encode(self, text: str) -> list[int]:
         """Returns the index of each word."""
         words = sentences.words_of(text, self.vocabulary)
-        return self.vocabulary.encode(" ".join(words))
+        return [self.vocabulary.index(word) for word in words]
 
 
 class Batches(keras.utils.PyDataset):
