@@ -1,7 +1,6 @@
 """The presets of sentences, messages and images: strings go in and come out."""
 
 import re
-import warnings
 
 import numpy as np
 import pytest
@@ -46,7 +45,10 @@ def test_a_translation_of_bad_texts():
     refused(lambda: model.translate(LONG), "at most 16 words", "Received: 10000")
     refused(lambda: model.translate(3), "must be a string or a list", "text=3")
     refused(lambda: model.translate([]), "at least one string", "text=[]")
-    assert model.translate("Ik ken qwerty niet.").startswith("I don't know")
+    said = "`text` has words that the network has not learned.*: 'qwerty', 'zqxv'$"
+    with pytest.warns(UserWarning, match=said):
+        found = model.translate("Ik ken qwerty niet, qwerty, zqxv.")
+    assert found.startswith("I don't know")
 
 
 def test_a_completion():
@@ -180,8 +182,7 @@ def test_bad_preprocessors():
 def test_a_word_keeps_its_place_in_a_vocabulary_of_lower_case():
     vocabulary = Vocabulary(["the", "city", "is", "nice"])
     tools = presets.BlankPreprocessor(vocabulary, 8)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+    with pytest.warns(UserWarning, match=": 'İstanbul'$"):  # not the blank
         found = tools.encode("İstanbul ___ the city")  # its "İ".lower() is two letters
     assert found["tokens"].tolist() == [[2, 1, tools.mask_token_id, 4, 5, 3]]
     assert found["mask_positions"].tolist() == [[2]]
