@@ -41,6 +41,7 @@ GUIDES = (
     "dot-products.md",
     "transformer.md",
     "hops-are-layers.md",
+    "hopfield.md",
     "language-model.md",
     "dnc.md",
     "supporting-facts.md",
@@ -192,7 +193,9 @@ def source_of(call):
     """The hash of what a picture is drawn from: its data and the code that draws it."""
     text = json.dumps(call, sort_keys=True)
     function = call["function"]
-    start = ast.parse((ROOT / "keras_attention/visualization/__init__.py").read_text())
+    start = ast.parse(
+        (ROOT / "keras_attention/visualization/__init__.py").read_text("utf-8")
+    )
     (module,) = {
         node.module
         for node in start.body
@@ -303,7 +306,8 @@ def main(arguments):
         leave_keras_out()
         write_files(json.loads(KEPT.read_text("utf-8")))
         return
-    kept = json.loads(KEPT.read_text("utf-8"))
+    # What no page draws any more is dropped.
+    kept = {}
     for guide in GUIDES:
         kept.update(drawn_by(guide))
     kept.update(measured())

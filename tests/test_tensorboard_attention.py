@@ -237,3 +237,14 @@ def test_a_model_without_attention(tmp_path):
     with pytest.raises(ValueError, match="needs a model that calls an attention layer"):
         callback.write(0)
     assert not (tmp_path / "attention").exists()
+
+
+def test_a_fault_of_the_backend_comes_through(tmp_path):
+    def fails(x, training):
+        raise RuntimeError("out of memory")
+
+    callback = TensorBoardAttention(np.zeros((1, 3)), tmp_path)
+    callback.set_model(fails)
+    fails.name = "fails"
+    with pytest.raises(RuntimeError, match="out of memory"):
+        callback.write(0)

@@ -12,6 +12,7 @@ import numpy as np
 
 from keras_attention.callbacks.event_file import EventFile
 from keras_attention.layers import record_attention
+from keras_attention.layers.base.recording import NothingRecordedError
 from keras_attention.layers.hopfield.energies import record_energies
 
 _GAP = 128  # the grey between heads
@@ -148,9 +149,7 @@ class TensorBoardAttention(keras.callbacks.Callback):
         try:
             with record_attention() as maps, record_energies() as energies:
                 model(self.inputs, training=False)
-        except RuntimeError as error:
-            if maps:
-                raise
+        except NothingRecordedError as error:
             raise ValueError(
                 "`TensorBoardAttention` needs a model that calls an attention layer of "
                 f"keras_attention. Received: model={model.name!r}"

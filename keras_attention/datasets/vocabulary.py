@@ -190,6 +190,10 @@ class Vocabulary:
     def __repr__(self) -> str:
         return f"<Vocabulary of {len(self)} {self.level}s>"
 
+    def index(self, token: str) -> int:
+        """Returns the index of one token, which is not changed; 1 if it is unknown."""
+        return self._index[token] if token in self else UNKNOWN
+
     def encode(self, text: str) -> list[int]:
         """Returns the index of each token of a text; 1 for unknown tokens.
 

@@ -239,14 +239,21 @@ def test_letters_of_shapes_are_in_the_notation():
 def public_names():
     """What a user imports, and where the API pages must show it."""
     yield from ("keras_attention.record_attention",)
-    for module in ("layers", "models", "visualization", "datasets", "datasets.babi"):
+    modules = ("layers", "models", "visualization", "callbacks", "presets")
+    for module in (*modules, "datasets", "datasets.babi"):
         dotted = f"keras_attention.{module}"
         for name in importlib.import_module(dotted).__all__:
             yield f"{dotted}.{name}"
     for name in importlib.import_module("keras_attention.ops").__all__:
         yield f"keras_attention.ops.{name}"
-    yield "keras_attention.callbacks.LinearStart"
-    yield "keras_attention.callbacks.HalveLearningRate"
+    # What models inherit, and the site does not show with them.
+    strings = importlib.import_module("keras_attention.models.base.strings")
+    for mixin, kind in vars(strings).items():
+        if isinstance(kind, type) and kind.__module__ == strings.__name__:
+            for name in (n for n in vars(kind) if not n.startswith("_")):
+                yield f"{strings.__name__}.{mixin}.{name}"
+    for name in ("from_preset", "save_to_preset"):
+        yield f"keras_attention.models.base.configured_model.ConfiguredModel.{name}"
 
 
 # Shown under the headings of the module that holds them, or one by one.
@@ -350,3 +357,27 @@ def test_formulas_are_closed():
     for page in PAGES:
         text = re.sub(r"`[^`\n]*`", "", FENCE.sub("", page.read_text("utf-8")))
         assert text.count("$") % 2 == 0, name_of(page)
+
+
+def test_the_kept_pictures_are_those_that_pages_draw():
+    pictures = load("pictures")
+    drawn = {
+        f"guides/{name}"
+        for guide in pictures.GUIDES
+        for code in pictures.CODE.findall((DOCS / "guides" / guide).read_text("utf-8"))
+        for name in re.findall(r'savefig\("(.+?)"\)', code)
+    }
+    assert set(PICTURES) == drawn | set(pictures.measured())
+
+
+def test_a_picture_that_no_page_draws_is_dropped(tmp_path, monkeypatch):
+    pictures = load("pictures")
+    kept = tmp_path / "pictures.json"
+    kept.write_text('{"guides/old.png": {}}', "utf-8")
+    monkeypatch.setattr(pictures, "KEPT", kept)
+    monkeypatch.setattr(pictures, "drawn_by", lambda guide: {f"guides/{guide}": {}})
+    monkeypatch.setattr(pictures, "measured", lambda: {"results/new.png": {}})
+    monkeypatch.setattr(pictures, "write_files", lambda pictures: None)
+    pictures.main([])
+    names = {f"guides/{guide}" for guide in pictures.GUIDES}
+    assert set(json.loads(kept.read_text("utf-8"))) == names | {"results/new.png"}

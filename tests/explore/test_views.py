@@ -58,6 +58,8 @@ def test_a_story_has_the_weights_and_the_answer_of_the_network(loaded):
     assert 0 < share < 1
 
 
+# The page itself says which words are unknown.
+@pytest.mark.filterwarnings("ignore:.*has words that the network has not learned")
 def test_a_sentence_has_its_words_and_maps(loaded):
     view = sentence.look(CAUSAL, "The dog sleeps in the garden")
     groups = view.data["groups"]
@@ -77,6 +79,8 @@ def test_a_sentence_has_its_words_and_maps(loaded):
         assert f"“{best}” {100 * share:.0f} %" in view.caption
 
 
+# The page itself says which words are unknown.
+@pytest.mark.filterwarnings("ignore:.*has words that the network has not learned")
 @pytest.mark.parametrize(
     ("task", "text", "source"),
     [

@@ -130,6 +130,16 @@ def test_facts_are_numbered_as_in_training():
     assert found["keys"][0, 0].tolist() == [1, 4]  # the inverse, after both relations
 
 
+def test_filters_of_warnings_are_those_of_the_user():
+    facts = [f"{place} | year | {place}-{n}" for place in "ab" for n in range(5)]
+    vocabulary = babi.Vocabulary(("when", "was", triples.ENTITY))
+    tools = presets.FactPreprocessor(vocabulary, ["year"], 2, 1, 4)
+    with pytest.warns(UserWarning, match="were left out"):
+        tools.encode(facts, "When was a?")
+    with pytest.raises(UserWarning, match="were left out"):  # pytest's filter: error
+        tools.encode(facts, "When was a?")
+
+
 def test_characters_are_encoded_and_decoded():
     tools = network("seq2seq_dates").preprocessor
     source = tools.encode(["4 May 1979", "1/2/03"])

@@ -42,7 +42,10 @@ def test_a_translation_of_bad_texts():
     refused(lambda: model.translate(LONG), "at most 16 words", "Received: 10000")
     refused(lambda: model.translate(3), "must be a string or a list", "text=3")
     refused(lambda: model.translate([]), "at least one string", "text=[]")
-    assert model.translate("Ik ken qwerty niet.").startswith("I don't know")
+    said = "`text` has words that the network has not learned.*: 'qwerty', 'zqxv'$"
+    with pytest.warns(UserWarning, match=said):
+        found = model.translate("Ik ken qwerty niet, qwerty, zqxv.")
+    assert found.startswith("I don't know")
 
 
 def test_a_completion():
@@ -171,3 +174,12 @@ def test_bad_preprocessors():
     refused(lambda: make(words, (4, 4, 1), 5, 1, 0), "`low` must be below `high`")
     refused(lambda: presets.CompletionPreprocessor(None, 5), "`vocabulary` must be")
     refused(lambda: presets.BlankPreprocessor(words, -1), "`max_words` must be")
+
+
+def test_a_word_keeps_its_place_in_a_vocabulary_of_lower_case():
+    vocabulary = Vocabulary(["the", "city", "is", "nice"])
+    tools = presets.BlankPreprocessor(vocabulary, 8)
+    with pytest.warns(UserWarning, match=": 'İstanbul'$"):  # not the blank
+        found = tools.encode("İstanbul ___ the city")  # its "İ".lower() is two letters
+    assert found["tokens"].tolist() == [[2, 1, tools.mask_token_id, 4, 5, 3]]
+    assert found["mask_positions"].tolist() == [[2]]

@@ -60,7 +60,7 @@ def record_attention() -> Iterator[Maps]:
     with _recording(_to_numpy) as maps:
         yield maps
         if not maps:
-            raise RuntimeError(
+            raise NothingRecordedError(
                 "`record_attention` has recorded nothing: no attention layer was "
                 "called eagerly inside. Call `model(inputs)` instead of `predict` or "
                 "`fit`."
@@ -84,6 +84,10 @@ def _recording(convert: Callable[[str, Tensor], Any]) -> Iterator[Maps]:
         yield recording.maps
     finally:
         _active.reset(token)
+
+
+class NothingRecordedError(RuntimeError):
+    """No attention layer was called eagerly in the context of `record_attention`."""
 
 
 class _NotEagerError(RuntimeError, ValueError):

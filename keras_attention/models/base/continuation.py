@@ -126,7 +126,7 @@ class Continuation:
             column = masks.positions(count)[None]
             source = column - (count - lengths[:, None])  # (B, P)
             aligned = ops.take_along_axis(tokens, ops.maximum(source, 0), axis=1)
-            aligned = ops.where(source >= 0, aligned, ops.zeros_like(aligned))
+            aligned = ops.where(source >= 0, aligned, fill)
             room = ((0, 0), (0, max_length))
             prompt = ops.pad(aligned, room, constant_values=fill)
             inputs = {"tokens": tokens, "length": lengths}

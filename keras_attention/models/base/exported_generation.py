@@ -83,9 +83,10 @@ class ExportsContinuations:
         """Writes a SavedModel that does what `generate` does, with its loop.
 
         The file has one endpoint, `serve`, for any batch size and any length. It maps
-        the prompts, int32 (B, P) with padding 0 at the end, to int32 (B, max_length),
-        the array that `generate` returns. Running the file needs `tensorflow`, but
-        neither Keras nor this package:
+        the prompts, int32 (B, P), to int32 (B, max_length), the array that `generate`
+        returns. Shorter prompts have padding at the end: 0, or the `pad_token_id` of a
+        `CausalLM`; with None, all prompts have P tokens. Running the file needs
+        `tensorflow`, but neither Keras nor this package:
 
         ```python
         import tensorflow as tf

@@ -43,6 +43,9 @@ class Translates:
     ) -> str | list[str]:
         """Translates a text, or each of several texts.
 
+        A `UserWarning` names words that the vocabulary lacks; the network reads them as
+        the unknown word.
+
         Args:
             text: a string, or a list of strings.
             sampler: see `generate`.
@@ -72,6 +75,9 @@ class Completes:
     ) -> str | list[str]:
         """Continues a text, or each of several texts.
 
+        A `UserWarning` names words that the vocabulary lacks; the network reads them as
+        the unknown word.
+
         Args:
             text: a string, or a list of strings.
             sampler: see `generate`.
@@ -95,6 +101,9 @@ class FillsBlanks:
     def fill(self, text: str, count: int = 5) -> list[tuple[str, float]]:
         """Finds the likeliest words for a blank.
 
+        A `UserWarning` names words that the vocabulary lacks; the network reads them as
+        the unknown word.
+
         Args:
             text: a text in which `___` stands for one missing word.
             count: the maximum number of words.
@@ -114,6 +123,9 @@ class Classifies:
 
     def classify(self, texts: str | Sequence[str]) -> Any:
         """Finds the class of a text, or of each of several texts.
+
+        A `UserWarning` names words that the vocabulary lacks; the network reads them as
+        the unknown word.
 
         Args:
             texts: a string, or a list of strings.

@@ -206,6 +206,30 @@ def _hub_tensors(folder: pathlib.Path) -> dict[str, StoredTensor]:
     return tensors
 
 
+def renamed(
+    tensors: Mapping[str, StoredTensor], rename: Callable[[str], str]
+) -> dict[str, StoredTensor]:
+    """Returns the tensors under other names.
+
+    Args:
+        tensors: the tensors by name.
+        rename: returns the new name for a name.
+
+    Raises:
+        ValueError: if two tensors get the same name.
+    """
+    found: dict[str, StoredTensor] = {}
+    for name, tensor in tensors.items():
+        new = rename(name)
+        if new in found:
+            raise ValueError(
+                "The weights must hold each tensor once. Received: "
+                f"{found[new].name!r} and {name!r} in {tensor.file.name}"
+            )
+        found[new] = tensor
+    return found
+
+
 def check_tensors(
     folder: WeightFolder, recipes: dict[str, Recipe], unused: Callable[[str], bool]
 ) -> None:

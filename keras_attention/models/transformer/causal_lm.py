@@ -92,10 +92,10 @@ class CausalLM(Completes, ExportsContinuations, ConfiguredModel):
         ValueError: for sizes below 1; heads that do not divide D; a dropout outside [0,
             1); an unknown position; arguments that a block does not have; an
             `attention` that is not an attention layer, is built, or is given together
-            with `num_heads`; a `pad_token_id` outside the vocabulary; or, in a call,
-            more tokens than learned positions. Calls
-            also raise it for ids in NumPy arrays that are below 0 or not below the
-            number of ids.
+            with `num_heads`; a `pad_token_id` that is no integer or outside the
+            vocabulary; or, in a call, more tokens than learned positions. Calls also
+            raise it for ids in NumPy arrays that are below 0 or not below the number of
+            ids.
 
     Example:
 
@@ -140,6 +140,12 @@ class CausalLM(Completes, ExportsContinuations, ConfiguredModel):
             max_length=max_length,
         )
         if pad_token_id is not None:
+            is_integer = isinstance(pad_token_id, (int, np.integer))
+            if not is_integer or isinstance(pad_token_id, bool):
+                raise ValueError(
+                    "`pad_token_id` must be an integer or None. "
+                    f"Received: {pad_token_id=}"
+                )
             decoding.check_tokens("pad_token_id", pad_token_id, vocabulary_size)
         maker = BlockMaker(
             dim,

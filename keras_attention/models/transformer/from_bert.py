@@ -20,6 +20,7 @@ from keras_attention.models.base.weight_folder import (
     check_kind,
     check_tensors,
     open_folder,
+    renamed,
 )
 from keras_attention.models.transformer.stored_blocks import (
     ACTIVATIONS,
@@ -102,19 +103,14 @@ def load(cls: Any, path: Path, new_head: bool, dtype: Any) -> Any:
 def _renamed(tensors: dict[str, StoredTensor]) -> dict[str, StoredTensor]:
     """Returns the tensors under the names that `BertForMaskedLM` gives them now."""
     has_prefix = any(name.startswith("bert.") for name in tensors)
-    renamed: dict[str, StoredTensor] = {}
-    for name, tensor in tensors.items():
+
+    def rename(name: str) -> str:
         is_inner = not has_prefix and not name.startswith("cls.")
         new = f"bert.{name}" if is_inner else name
         new = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", new)
-        new = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", new)
-        if new in renamed:
-            raise ValueError(
-                "The weights must hold each tensor once. Received: "
-                f"{renamed[new].name!r} and {name!r} in {tensor.file.name}"
-            )
-        renamed[new] = tensor
-    return renamed
+        return re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", new)
+
+    return renamed(tensors, rename)
 
 
 def _is_unused(name: str) -> bool:

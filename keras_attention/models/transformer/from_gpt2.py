@@ -18,6 +18,7 @@ from keras_attention.models.base.weight_folder import (
     check_kind,
     check_tensors,
     open_folder,
+    renamed,
 )
 from keras_attention.models.transformer.stored_blocks import (
     ACTIVATIONS,
@@ -59,9 +60,8 @@ def load(cls: Any, path: Path, **arguments: Any) -> Any:
         config, recipes = _hub(folder)
         check_tensors(folder, recipes, lambda name: name.startswith("task/optimizer"))
     else:
-        folder = folder._replace(
-            tensors={n.removeprefix(PREFIX): one for n, one in folder.tensors.items()}
-        )
+        tensors = renamed(folder.tensors, lambda name: name.removeprefix(PREFIX))
+        folder = folder._replace(tensors=tensors)
         config, recipes, is_tied = _hugging_face(folder)
         head = {"lm_head.weight"} if is_tied else set()
         check_tensors(

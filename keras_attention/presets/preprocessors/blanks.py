@@ -65,7 +65,7 @@ class BlankPreprocessor(Preprocessor):
                 f"`text` must have one blank, {BLANK}, between spaces or marks. "
                 f"Received: text={text!r}"
             )
-        row = sentences.encode("text", text, self.vocabulary, self.max_words)
+        row = sentences.encode("text", text, self.vocabulary, self.max_words, BLANK)
         row[blanks[0]] = self.mask_token_id
         tokens = np.array([[START, *row, END]], np.int32)
         return {

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import pathlib
-import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -143,16 +142,14 @@ class FactPreprocessor(Preprocessor):
 
         See `datasets.triples.vectorize`.
         """
-        with warnings.catch_warnings():
-            warnings.filterwarnings("default", category=UserWarning)
-            found = triples.vectorize(
-                questions,
-                knowledge,
-                self.vocabulary,
-                self.memory_size,
-                self.hops,
-                linker,
-            )
+        found = triples.vectorize(
+            questions,
+            knowledge,
+            self.vocabulary,
+            self.memory_size,
+            self.hops,
+            linker,
+        )
         keys, words = found.inputs["keys"].copy(), found.inputs["question"]
         keys[..., 1] = self._numbers(knowledge)[keys[..., 1]]
         missing = max(self.question_length - words.shape[1], 0)

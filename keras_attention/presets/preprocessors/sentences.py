@@ -6,6 +6,7 @@ Shapes: B texts, S words of the longest text.
 from __future__ import annotations
 
 import collections
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -26,6 +27,14 @@ _NO_SPACE_BEFORE = frozenset(".,!?…:;%)]}'’”")
 _NO_SPACE_AFTER = frozenset("([{$€£¿¡“")
 
 
+class UnknownWordsWarning(UserWarning):
+    """A text has words that the vocabulary lacks."""
+
+
+class UnreadableTextError(ValueError):
+    """A text has no words, too many, or only unknown ones."""
+
+
 def words_of(text: str, vocabulary: Vocabulary) -> list[str]:
     """Splits a text into words and marks, in the spelling of a vocabulary.
 
@@ -39,7 +48,7 @@ def words_of(text: str, vocabulary: Vocabulary) -> list[str]:
         forms = dict.fromkeys((word, word.lower(), word.capitalize()))
         known = [form for form in forms if form in vocabulary]
         if known and starts:
-            word = min(known, key=lambda form: vocabulary.encode(form)[0])
+            word = min(known, key=vocabulary.index)
         elif known:
             word = known[0]
         found.append(word)
@@ -131,7 +140,7 @@ def named(name: str, texts: Any) -> dict[str, str]:
 
 
 def encode(
-    name: str, text: str, vocabulary: Vocabulary, max_words: int, least: int = 1
+    name: str, text: str, vocabulary: Vocabulary, max_words: int, blank: str = ""
 ) -> list[int]:
     """Returns the index of each word of a text.
 
@@ -140,27 +149,38 @@ def encode(
         text: the text.
         vocabulary: the vocabulary.
         max_words: the maximum number of words and marks.
-        least: the minimum number of known words.
+        blank: what stands for a missing word, and is no unknown one.
+
+    Warns:
+        UnknownWordsWarning: the vocabulary lacks words, which become the unknown word.
 
     Raises:
-        ValueError: the text has no words, too many, or only unknown ones.
+        UnreadableTextError: the text has no words, too many, or only unknown ones.
     """
     words = words_of(text, vocabulary)
     if not any(word[0].isalnum() for word in words):
-        raise ValueError(
+        raise UnreadableTextError(
             f"`{name}` must be a text with at least one word. Received: {name}={text!r}"
         )
     if len(words) > max_words:
-        raise ValueError(
+        raise UnreadableTextError(
             f"`{name}` must have at most {max_words} words and marks. "
             f"Received: {len(words)}"
         )
-    if sum(word in vocabulary and word[0].isalnum() for word in words) < least:
-        raise ValueError(
+    if not any(word in vocabulary and word[0].isalnum() for word in words):
+        raise UnreadableTextError(
             f"`{name}` must have a word that the network has learned; the vocabulary "
             f"of `model.preprocessor` lists them. Received: {name}={text!r}"
         )
-    return vocabulary.encode(" ".join(words))
+    unknown = [word for word in words if word not in vocabulary and word != blank]
+    if unknown:
+        warnings.warn(
+            f"`{name}` has words that the network has not learned. It reads each of "
+            f"them as the unknown word: {', '.join(map(repr, dict.fromkeys(unknown)))}",
+            UnknownWordsWarning,
+            stacklevel=4,
+        )
+    return [vocabulary.index(word) for word in words]
 
 
 def pad(rows: Sequence[Sequence[int]]) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_attention.presets.preprocessors import ClassificationPreprocessor
+from keras_attention.presets.recipes import _sentences as shared
 
 BATCH = 256  # texts
 
@@ -20,16 +20,9 @@ def classes(model: Any, texts: Sequence[str]) -> np.ndarray:
     """
     tools = model.preprocessor
     found = np.full(len(texts), tools.classes[0], dtype=object)
-    readable = [i for i, text in enumerate(texts) if _is_readable(tools, text)]
-    inputs = tools.encode([texts[i] for i in readable])
+    with shared.unknown_words():
+        readable = shared.readable(tools, texts)
+        inputs = tools.encode([texts[i] for i in readable])
     logits = model.predict(inputs, batch_size=BATCH, verbose=0)
     found[readable] = np.array(tools.classes, dtype=object)[logits.argmax(1)]
     return found
-
-
-def _is_readable(tools: ClassificationPreprocessor, text: str) -> bool:
-    try:
-        tools.encode(text)
-    except ValueError:
-        return False
-    return True

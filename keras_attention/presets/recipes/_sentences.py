@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import math
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
@@ -39,7 +41,27 @@ class Words:
     def encode(self, text: str) -> list[int]:
         """Returns the index of each word."""
         words = sentences.words_of(text, self.vocabulary)
-        return self.vocabulary.encode(" ".join(words))
+        return [self.vocabulary.index(word) for word in words]
+
+
+def readable(tools: Any, texts: Sequence[str]) -> list[int]:
+    """Returns the places of the texts that a preprocessor does not refuse."""
+    found = []
+    for place, text in enumerate(texts):
+        try:
+            tools.encode(text)
+        except sentences.UnreadableTextError:
+            continue
+        found.append(place)
+    return found
+
+
+@contextlib.contextmanager
+def unknown_words() -> Iterator[None]:
+    """Allows unknown words in texts, as data to measure a network have them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sentences.UnknownWordsWarning)
+        yield
 
 
 class Batches(keras.utils.PyDataset):

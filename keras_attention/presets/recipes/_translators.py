@@ -78,8 +78,9 @@ def measure(
     count = min(count, len(references))
     rows = np.linspace(0, len(references) - 1, count).round().astype(int)
     sources = [list(references)[row] for row in rows]
-    readable = [i for i, text in enumerate(sources) if _is_readable(model, text)]
-    found = model.translate([sources[i] for i in readable], max_length=longest + 8)
+    with shared.unknown_words():
+        readable = shared.readable(model.preprocessor, sources)
+        found = model.translate([sources[i] for i in readable], max_length=longest + 8)
     written = [""] * count
     for i, text in zip(readable, found):
         written[i] = text
@@ -92,11 +93,3 @@ def measure(
         "BLEU": round(shared.bleu(written, wanted), 1),
         "exact %": round(100 * float(np.mean(exact)), 1),
     }
-
-
-def _is_readable(model: Any, text: str) -> bool:
-    try:
-        model.preprocessor.encode(text)
-    except ValueError:
-        return False
-    return True

@@ -1,6 +1,7 @@
 """What `export_generation` refuses; tests/interop exports and runs the files."""
 
 import keras
+import numpy as np
 import pytest
 
 from keras_attention.models import CausalLM, Seq2Seq, Transformer, WordRNN
@@ -41,3 +42,24 @@ def test_what_cannot_be_exported(tmp_path):
         with pytest.raises(ValueError, match=message):
             model.export_generation(tmp_path / "no", **options)
     assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.backends("tensorflow", reason="it writes SavedModels")
+@pytest.mark.parametrize("pad", [3, None])
+def test_padding_of_ones_own(tmp_path, pad):
+    import tensorflow as tf
+
+    keras.utils.set_random_seed(0)
+    model = CausalLM(11, **SMALL, max_length=16, pad_token_id=pad)
+    for weight in model.trainable_weights:  # large, for answers that differ
+        weight.assign(keras.random.normal(weight.shape, stddev=1.5, seed=1))
+    last = (3, 3) if pad == 3 else (0, 2)
+    prompts = np.array([[5, 0, 7, 2], [8, 6, *last]], "int32")
+    free = model.generate(prompts, 7)
+    stop = int(free[0, 2])  # the first row ends within the text
+    model.export_generation(tmp_path / "file", max_length=7, stop_token_ids=stop)
+    served = tf.saved_model.load(tmp_path / "file")
+    found = served.serve(tf.constant(prompts)).numpy()
+    expected = model.generate(prompts, 7, stop_token_ids=stop)
+    np.testing.assert_array_equal(found, expected)
+    assert (found[0, 3:] == (stop if pad is None else pad)).all()

@@ -107,6 +107,9 @@ def test_a_pad_token_of_ones_own(gpt2_folder):
     assert found.tolist() == [[stop, V - 1, V - 1]]
     with pytest.raises(ValueError, match=f"padding, {V - 1}, behind them alone"):
         model.generate(np.array([[V - 1, 5]]), max_length=2)
+    for wrong in (True, 2.0, "2"):
+        with pytest.raises(ValueError, match=f"must be an integer.*={wrong!r}"):
+            CausalLM.from_gpt2(gpt2_folder, pad_token_id=wrong)
     with pytest.raises(ValueError, match=f"pad_token_id={V}, a vocabulary of {V}"):
         CausalLM.from_gpt2(gpt2_folder, pad_token_id=V)
 
@@ -157,6 +160,9 @@ def test_what_older_files_hold_besides(tmp_path):
     write_folder(folder, GPT2, {**old, "lm_head.weight": old["wte.weight"] + 1})
     with pytest.raises(ValueError, match=r"'lm_head.weight' and 'wte.weight' must be"):
         CausalLM.from_gpt2(folder)
+    both = {**old, "transformer.wte.weight": old["wte.weight"] + 1}
+    with pytest.raises(ValueError, match=r"hold each tensor once.*'transformer.wte"):
+        CausalLM.from_gpt2(write_folder(tmp_path / "both", GPT2, both))
     # Not tied, it is a matrix of its own.
     write_folder(folder, {**GPT2, "tie_word_embeddings": False}, old)
     found = logits(CausalLM.from_gpt2(folder))
