@@ -60,13 +60,18 @@ def look(task: str, text: str, model: Any = None) -> View:
             shipped one.
 
     Raises:
-        InputError: the text is empty or too long.
+        InputError: the text is empty or too long, holds no word that the network has
+            learned, or a character that it has not.
     """
-    texts.words_of("a text", text)
+    texts.check_written("a text", text)
     chosen = TASKS[task]
     model = network(chosen.preset) if model is None else model
     tools = model.preprocessor
     vocabulary = tools.target_vocabulary
+    if tools.source_vocabulary.level == "character":
+        _check_characters(tools, text.strip())
+    else:
+        texts.tokens_of("a text", text, tools.max_words, tools.source_vocabulary)
     encoded = tools.encode(text)
     source = encoded["source"] if isinstance(encoded, dict) else encoded  # (1, S)
     ids = model.generate(
@@ -96,6 +101,19 @@ def look(task: str, text: str, model: Any = None) -> View:
             "Each row is a token that the network wrote. It shows which tokens of your "
             "text the network attended to before it wrote this one."
         ),
+    )
+
+
+def _check_characters(tools: Any, text: str) -> None:
+    if len(text) > tools.source_length:
+        raise texts.InputError(
+            "Please shorten a text: this network reads at most "
+            f"{tools.source_length:,} characters, and there are {len(text):,}."
+        )
+    texts.check_known(
+        [c for c in text if c not in tools.source_vocabulary],
+        tools.source_vocabulary.tokens[len(SPECIAL_TOKENS) :][:24],
+        "characters",
     )
 
 
