@@ -110,11 +110,10 @@ def _check_characters(tools: Any, text: str) -> None:
             "Please shorten a text: this network reads at most "
             f"{tools.source_length:,} characters, and there are {len(text):,}."
         )
-    texts.check_known(
-        [c for c in text if c not in tools.source_vocabulary],
-        tools.source_vocabulary.tokens[len(SPECIAL_TOKENS) :][:24],
-        "characters",
-    )
+    vocabulary = tools.source_vocabulary
+    known = [c for c in vocabulary.tokens[len(SPECIAL_TOKENS) :] if not c.isspace()]
+    unknown = [c for c in text if UNKNOWN in vocabulary.encode(c)]
+    texts.check_known(unknown, known[:24], "characters")
 
 
 def _source(tools: Any, text: str, ids: np.ndarray) -> list[str]:
