@@ -59,7 +59,8 @@ def notebook_of(page, address, package=".", code=True):
     text = lines.without_definitions(page.read_text("utf-8"))
     if not code:
         text = lines.LINK.sub(r"`\g<name>`", text)
-    places = {code_host.slug(h): h for h in re.findall(r"^#+ (.+)$", text, re.M)}
+    prose = code_host.FENCE.sub("", text)  # a comment in code is no heading
+    places = {code_host.slug(h): h for h in re.findall(r"^#+ (.+)$", prose, re.M)}
     cells = [code_cell(IMPORTS + SETUP.format(package=package))]
     for number, part in enumerate(RUNS.split(text)):
         if number % 2:

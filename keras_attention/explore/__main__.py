@@ -8,7 +8,9 @@ python -m keras_attention.explore --port 8000           at this port
 from __future__ import annotations
 
 import argparse
+import os
 import pathlib
+import socket
 import sys
 
 from keras_attention.explore.gradio import gradio_or_error
@@ -43,16 +45,25 @@ def main(arguments: list[str] | None = None) -> int:
     except ImportError as error:
         print(error, file=sys.stderr)
         return 1
-    from keras_attention.explore import page
-
     try:
-        page.launch(args.model, args.port, not args.no_browser)
+        _check_port(args.port)
     except OSError as error:
-        if args.port is None:
-            raise
         print(f"Port {args.port} cannot be used: {error}", file=sys.stderr)
         return 1
+    from keras_attention.explore import page
+
+    page.launch(args.model, args.port, not args.no_browser)
     return 0
+
+
+def _check_port(port: int | None) -> None:
+    """Raises an OSError if a port cannot be used."""
+    if port is None:
+        return
+    with socket.socket() as probe:
+        if os.name == "posix":  # a port that was closed a moment ago is free
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", port))
 
 
 if __name__ == "__main__":

@@ -48,6 +48,7 @@ def look(edges: str, question: str, model: Any = None) -> View:
     _check(given, route)
     model = network(PRESET) if model is None else model
     tools = model.preprocessor
+    _check_route(given, route, tools.max_length)
     inputs = tools.encode(given, route)
     trace = model.trace(inputs)
     logits = ops.convert_to_numpy(model(inputs, training=False))
@@ -99,6 +100,36 @@ def _check(edges: list[tuple[str, ...]], route: tuple[str, ...]) -> None:
             "A route is a place and the lines to take with | between them, such as: "
             f"Bank | east | north. You wrote: {' | '.join(route)[:80] or 'nothing'}"
         )
+
+
+def _check_route(
+    edges: list[tuple[str, ...]], route: tuple[str, ...], most: int
+) -> None:
+    """Checks the names before the network does, to say it in words for readers."""
+    ends: dict[tuple[str, str], str] = {}
+    for place, line, end in edges:
+        if ends.setdefault((place, line), end) != end:
+            raise texts.InputError(
+                f"Please give one of two lines another name: {line[:40]} leads from "
+                f"{place[:40]} to {ends[place, line][:40]} and to {end[:40]}."
+            )
+    start, *taken = route
+    if len(taken) > most:
+        raise texts.InputError(
+            f"Please shorten the route: the network follows at most {most} lines, and "
+            f"there are {len(taken):,}."
+        )
+    if not any(start in (place, end) for place, _, end in edges):
+        raise texts.InputError(
+            "A route must begin with a place of the edges, such as "
+            f"{edges[0][0][:40]}. You wrote: {start[:40]}"
+        )
+    for line in taken:
+        if not any(line == name for _, name, _ in edges):
+            raise texts.InputError(
+                "A route must take lines of the edges, such as "
+                f"{edges[0][1][:40]}. You wrote: {line[:40]}"
+            )
 
 
 def _verdict(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 import zipfile
 import zlib
 from typing import Any
@@ -74,13 +75,20 @@ def look(model: Any, *given: str) -> View:
             if the input has three axes.
 
     Raises:
-        InputError: a text does not fit its input, or the model has no attention layer
-            that can be recorded.
+        InputError: a text does not fit its input, the model cannot be called with the
+            numbers, or it has no attention layer that can be recorded.
     """
     arrays = [_array(t, text) for t, text in zip(model.inputs, given)]
     inputs = keras.tree.pack_sequence_as(model.input, arrays)
-    with record_attention() as maps:
-        model(inputs, training=False)
+    try:
+        with record_attention() as maps:
+            _call(model, inputs)
+    except RuntimeError as error:  # nothing was recorded
+        raise texts.InputError(
+            f"The model “{model.name}” has no attention layer of this package, so "
+            "there is nothing to show. Keras' own layers do not tell their weights: "
+            "build the model with the layers of keras_attention."
+        ) from error
     labels: dict[int, list[str]] = {}
     for array in arrays:
         row = array[0]
@@ -91,8 +99,8 @@ def look(model: Any, *given: str) -> View:
     for name, weights in maps.items():
         one = np.asarray(weights[0], "float64")
         one = one[None] if one.ndim == 1 else one  # a query without an axis of its own
-        if one.ndim not in (2, 3) or one.min() < -1e-3 or one.max() > 1 + 1e-3:
-            continue  # scores of a linear start are no weights
+        if one.ndim not in (2, 3) or not np.all((one > -1e-3) & (one < 1 + 1e-3)):
+            continue  # scores of a linear start are no weights, nor is NaN
         shown[name] = one
         queries[name], keys[name] = (_names(labels, size) for size in one.shape[-2:])
     if not shown:
@@ -101,6 +109,19 @@ def look(model: Any, *given: str) -> View:
             "nothing to show."
         )
     return heads_view(shown, queries, keys, title=_TITLE, caption=_CAPTION)
+
+
+def _call(model: Any, inputs: Any) -> None:
+    """Calls a visitor's model, which may raise any error about their numbers."""
+    try:
+        model(inputs, training=False)
+    except Exception as error:
+        told = str(error).split("Arguments received")[0]  # Keras adds all arguments
+        told = " ".join(re.sub(r"\x1b\[\d*m", "", told).split())[:300]
+        raise texts.InputError(
+            "The model cannot be called with these numbers. Perhaps one of them is an "
+            f"id that an embedding does not have. Keras says: {told}"
+        ) from error
 
 
 def _names(labels: dict[int, list[str]], size: int) -> list[str]:
@@ -154,6 +175,13 @@ def _number(name: str, dtype: str, word: str) -> float:
             f"The input “{name}” takes {kind}, with spaces between them. You typed "
             f"“{word[:40]}”."
         )
+    if "int" in dtype:
+        least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+        if not least <= value <= most:
+            raise texts.InputError(
+                f"The input “{name}” takes whole numbers from {least} to {most}. You "
+                f"typed “{word[:40]}”."
+            )
     return value
 
 

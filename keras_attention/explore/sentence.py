@@ -40,18 +40,19 @@ def look(kind: str, text: str, model: Any = None) -> View:
             one.
 
     Raises:
-        InputError: the sentence is empty or too long, has no blank, or holds words that
-            the network never learned.
+        InputError: the sentence is empty or too long, has no blank, or holds no word
+            that the network has learned.
     """
-    words = texts.words_of("a sentence", text)
+    texts.check_written("a sentence", text)
     fills = kind == list(NETWORKS)[1]
-    if fills and sum(BLANK in word for word in words) != 1:
+    model = network(NETWORKS[kind]) if model is None else model
+    tools = model.preprocessor
+    words = texts.tokens_of("a sentence", text, tools.max_words, tools.vocabulary)
+    if fills and words.count(BLANK) != 1:
         raise texts.InputError(
             "Please write ___ (three underscores) for one word that the network shall "
             "fill in."
         )
-    model = network(NETWORKS[kind]) if model is None else model
-    tools = model.preprocessor
     inputs = tools.encode(text)
     tokens = _tokens(tools, inputs["tokens"][0], text)
     with record_attention() as maps:

@@ -52,11 +52,16 @@ def look(story: str, question: str, model: Any = None) -> View:
         InputError: the story or the question is empty or too long, or holds words that
             the network never learned.
     """
-    sentences = texts.sentences_of(story)
-    texts.words_of("a question", question)
     model = network(PRESET) if model is None else model
     tools = model.preprocessor
-    _check_words(tools, sentences, question)
+
+    def split(text: str) -> tuple[str, ...]:
+        example = babi.Example(0, (), babi.tokenize(text), None)
+        return babi.join_phrases([example], tools.phrases)[0].question
+
+    sentences = texts.sentences_of(story, tools.sentence_length, split)
+    texts.words_of("a question", question, tools.sentence_length, split)
+    _check_known(tools, [w for line in (*sentences, question) for w in split(line)])
     inputs = tools.encode(sentences, question)
     with record_attention() as maps:
         logits = ops.convert_to_numpy(model(inputs, training=False))[0]  # (V,)
@@ -70,14 +75,9 @@ def look(story: str, question: str, model: Any = None) -> View:
     )
 
 
-def _check_words(tools: Any, sentences: list[str], question: str) -> None:
+def _check_known(tools: Any, found: list[str]) -> None:
     """Checks the words before the network does, to say it in words for readers."""
-    example = babi.Example(
-        0, tuple(map(babi.tokenize, sentences)), babi.tokenize(question), None
-    )
-    (example,) = babi.join_phrases([example], tools.phrases)
     known = tools.vocabulary
-    found = [w for line in (*example.story, example.question) for w in line]
     single = [word for word in known.words[2:] if word.isalpha()]
     texts.check_known(known.unknown_words(found), single[::8][:24])
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import html
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from keras_attention.datasets.vocabulary import Vocabulary
+from keras_attention.presets.preprocessors import sentences
 from keras_attention.visualization import View
 
-MOST_SENTENCES, MOST_WORDS, MOST_CHARACTERS = 50, 40, 20_000
+MOST_SENTENCES, MOST_CHARACTERS = 50, 20_000
+_one_at_a_time = threading.Lock()  # visitors share the networks
 
 
 class InputError(ValueError):
@@ -23,7 +27,9 @@ def shown(look: Callable[..., View], *given: Any) -> str:
         *given: the inputs.
     """
     try:
-        return look(*given).element(heading=True)
+        with _one_at_a_time:
+            view = look(*given)
+        return view.element(heading=True)
     except ValueError as error:
         return message(str(error))
 
@@ -33,18 +39,32 @@ def message(text: str) -> str:
     return f'<p class="explore-message" role="alert">{html.escape(text)}</p>'
 
 
-def words_of(name: str, text: str | None, most: int = MOST_WORDS) -> list[str]:
+def words_of(
+    name: str,
+    text: str | None,
+    most: int,
+    split: Callable[[str], Sequence[str]] = str.split,
+    unit: str = "words",
+) -> list[str]:
     """Returns the words of a text that people typed.
 
+    Args:
+        name: what the text is, for messages.
+        text: the text.
+        most: the maximum number of words.
+        split: splits the text into words, as the network does.
+        unit: what the text is split into, for messages.
+
     Raises:
-        InputError: the text is empty or has too many words.
+        InputError: the text has no words, too many words or too many characters.
     """
-    words = (text or "").split()
+    check_written(name, text)
+    words = list(split(text or ""))
     if not words:
-        raise InputError(f"Please write {name} first: there is none yet.")
+        raise InputError(_without_words(name, text))
     if len(words) > most:
         raise InputError(
-            f"Please shorten {name}: this view takes at most {most:,} words, "
+            f"Please shorten {name}: this view takes at most {most:,} {unit}, "
             f"and there are {len(words):,}."
         )
     if len(text or "") > MOST_CHARACTERS:
@@ -55,10 +75,61 @@ def words_of(name: str, text: str | None, most: int = MOST_WORDS) -> list[str]:
     return words
 
 
+def check_written(name: str, text: str | None) -> None:
+    """Raises an `InputError` if a text is empty."""
+    if not (text or "").strip():
+        raise InputError(f"Please write {name} first: there is none yet.")
+
+
+def tokens_of(
+    name: str, text: str | None, most: int, vocabulary: Vocabulary
+) -> list[str]:
+    """Returns the words and marks of a sentence, as `sentences.encode` reads it.
+
+    Args:
+        name: what the sentence is, for messages.
+        text: the sentence.
+        most: the maximum number of words and marks.
+        vocabulary: the words that the network knows.
+
+    Raises:
+        InputError: the sentence has no word, only unknown ones, or is too long.
+    """
+    tokens = words_of(
+        name,
+        text,
+        most,
+        lambda text: sentences.words_of(text, vocabulary),
+        "words and marks",
+    )
+    words = [token for token in tokens if token[0].isalnum()]
+    if not words:
+        raise InputError(_without_words(name, text))
+    if not any(word in vocabulary for word in words):
+        known = [word for word in vocabulary.tokens if word.isalpha()]
+        check_known(words, known[:400:20])
+    return tokens
+
+
+def _without_words(name: str, text: str | None) -> str:
+    return (
+        f"Please write {name} with at least one word. You typed “{(text or '')[:40]}”."
+    )
+
+
 def sentences_of(
-    text: str | None, most: int = MOST_SENTENCES, words: int = MOST_WORDS
+    text: str | None,
+    words: int,
+    split: Callable[[str], Sequence[str]],
+    most: int = MOST_SENTENCES,
 ) -> list[str]:
     """Returns the lines of a story that are not empty.
+
+    Args:
+        text: the story.
+        words: the maximum number of words of a line.
+        split: splits a line into words, as the network does.
+        most: the maximum number of lines.
 
     Raises:
         InputError: the story is empty, has too many lines, or a line has too many
@@ -73,16 +144,19 @@ def sentences_of(
             f"and there are {len(found):,}."
         )
     for number, line in enumerate(found, 1):
-        words_of(f"sentence {number} of the story", line, words)
+        words_of(f"sentence {number} of the story", line, words, split)
     return found
 
 
-def check_known(unknown: Sequence[str], known: Sequence[str]) -> None:
+def check_known(
+    unknown: Sequence[str], known: Sequence[str], unit: str = "words"
+) -> None:
     """Raises an `InputError` about words that a network has not learned.
 
     Args:
         unknown: the words that the network does not know.
         known: a few words that it knows.
+        unit: what they are.
     """
     if unknown:
         listed = ", ".join(
@@ -90,6 +164,6 @@ def check_known(unknown: Sequence[str], known: Sequence[str]) -> None:
         )
         more = " and others" if len(set(unknown)) > 8 else ""
         raise InputError(
-            f"The network never learned {listed}{more}. It knows words such as: "
+            f"The network never learned {listed}{more}. It knows {unit} such as: "
             f"{', '.join(known)}."
         )

@@ -60,13 +60,18 @@ def look(task: str, text: str, model: Any = None) -> View:
             shipped one.
 
     Raises:
-        InputError: the text is empty or too long.
+        InputError: the text is empty or too long, holds no word that the network has
+            learned, or a character that it has not.
     """
-    texts.words_of("a text", text)
+    texts.check_written("a text", text)
     chosen = TASKS[task]
     model = network(chosen.preset) if model is None else model
     tools = model.preprocessor
     vocabulary = tools.target_vocabulary
+    if tools.source_vocabulary.level == "character":
+        _check_characters(tools, text.strip())
+    else:
+        texts.tokens_of("a text", text, tools.max_words, tools.source_vocabulary)
     encoded = tools.encode(text)
     source = encoded["source"] if isinstance(encoded, dict) else encoded  # (1, S)
     ids = model.generate(
@@ -97,6 +102,18 @@ def look(task: str, text: str, model: Any = None) -> View:
             "text the network attended to before it wrote this one."
         ),
     )
+
+
+def _check_characters(tools: Any, text: str) -> None:
+    if len(text) > tools.source_length:
+        raise texts.InputError(
+            "Please shorten a text: this network reads at most "
+            f"{tools.source_length:,} characters, and there are {len(text):,}."
+        )
+    vocabulary = tools.source_vocabulary
+    known = [c for c in vocabulary.tokens[len(SPECIAL_TOKENS) :] if not c.isspace()]
+    unknown = [c for c in text if UNKNOWN in vocabulary.encode(c)]
+    texts.check_known(unknown, known[:24], "characters")
 
 
 def _source(tools: Any, text: str, ids: np.ndarray) -> list[str]:

@@ -114,11 +114,11 @@ def test_what_a_page_may_hold(notebooks, tmp_path):
         '!!! note "Mind"\n    one [link](#a-title-of-two-parts)\n\n    two\n\n'
         "$$ x_1 $$ and $y$, `[code](no.md)`, [`f`][keras_attention.layers.Hopfield]\n\n"
         "<!-- not run: needs a reason -->\n```python\nfail()\n```\n\n"
-        "```python\nx = 1\n```\n",
+        "```python\n# a title, of two parts\nx = 1\n```\n",
         "utf-8",
     )
     notebook = notebooks.notebook_of(page, lambda file, place: f"at/{file}")
-    assert sources(notebook, "code")[1:] == ["x = 1"]
+    assert sources(notebook, "code")[1:] == ["# a title, of two parts\nx = 1"]
     assert sources(notebook, "markdown") == [
         "# A title, of two parts\n\n"
         "> **Mind**\n>\n> one [link](#A-title,-of-two-parts)\n>\n> two\n\n"

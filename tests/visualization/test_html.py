@@ -232,6 +232,27 @@ def test_a_large_file_is_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_file_is_replaced_as_a_whole(tmp_path, monkeypatch):
+    path = tmp_path / "view.html"
+    path.write_text("old", "utf-8")
+    (tmp_path / "link.html").symlink_to(path)
+    moved = []
+
+    def fails(source, target):
+        moved.append(source.read_text("utf-8"))
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.replace", fails)
+        with pytest.raises(OSError, match="no space left"):
+            to_html(path, VIEWS["hops"])
+    assert path.read_text("utf-8") == "old"
+    assert {*tmp_path.iterdir()} == {path, tmp_path / "link.html"}
+    to_html(tmp_path / "link.html", VIEWS["hops"])
+    assert [path.read_text("utf-8")] == moved
+    assert {*tmp_path.iterdir()} == {path, tmp_path / "link.html"}
+
+
 def test_all_views_are_public():
     for name in ("View", "to_html", *(f"{kind}_view" for kind in VIEWS)):
         assert name in visualization.__all__

@@ -22,11 +22,8 @@ from typing import Any, NamedTuple
 import keras
 import torch
 
-# No public API records operations on real values within milliseconds: `torch.export`
-# takes seconds, and `torch.compile` adds guards to every call or needs a compiler.
-from torch.fx.experimental.proxy_tensor import make_fx
-
 from keras_attention.kernels.decoding import torch_graph, torch_packing
+from keras_attention.kernels.tracing.torch_graphs import graph_of
 
 Tensor = Any
 Structure = Any
@@ -127,7 +124,7 @@ class Recorder:
         token = _active.set(None)
         try:
             with scope:
-                graph = make_fx(function)(place, *copies())
+                graph = graph_of(function, place, *copies())
         except (RuntimeError, _Unrecordable):  # torch raises RuntimeErrors
             return None
         finally:

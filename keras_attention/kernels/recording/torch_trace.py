@@ -16,7 +16,7 @@ import torch
 
 # No public API records operations and their gradients within a second: `torch.compile`
 # needs a compiler, and takes minutes for a small Keras model.
-from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from keras_attention.kernels.recording import torch_rewrite
@@ -33,6 +33,7 @@ from keras_attention.kernels.recording.torch_program import (
 )
 from keras_attention.kernels.recording.torch_rewrite import Unrecordable
 from keras_attention.kernels.recording.torch_structures import filled, plan
+from keras_attention.kernels.tracing.torch_graphs import graph_of
 
 Tensor = Any
 Structure = Any
@@ -178,7 +179,7 @@ class Call:
             return found + self._gradients(outputs, sources(weights, leaves), slopes)
 
         groups = (self.weights, self.leaves, self.numbers, slopes)
-        graph = make_fx(joint, tracing_mode="fake")(*groups)
+        graph = graph_of(joint, *groups, tracing_mode="fake")
         if any(map(_depends_on_values, graph.graph.nodes)):
             raise Unrecordable(READS)
         strides = torch_rewrite.Strides(graph)

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import secrets
 from collections.abc import Sequence
 from functools import cache
 
@@ -41,7 +42,8 @@ def to_html(
     four decimals, other numbers with five significant digits.
 
     Args:
-        path: where the file is written. An existing file is replaced.
+        path: where the file is written. An existing file is replaced when the new one
+            is complete.
         *views: one or more views, from `hops_view`, `heads_view`, `alignment_view`,
             `energy_view`, `memory_view` or `softmax_view`.
         title: the title of the page. Defaults to the title of the first view.
@@ -70,7 +72,13 @@ def to_html(
             f"or words. Received: {size / 1e6:.1f} MB"
         )
     path = pathlib.Path(path)
-    path.write_text(text, encoding="utf-8")
+    place = pathlib.Path(os.path.realpath(path))  # a link stays a link
+    part = place.with_name(f".{secrets.token_hex(8)}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        os.replace(part, place)
+    finally:
+        part.unlink(missing_ok=True)
     return path
 
 

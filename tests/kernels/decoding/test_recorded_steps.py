@@ -3,6 +3,9 @@
 On torch the steps of a loop are recorded and replayed; what cannot be runs as it is.
 """
 
+import concurrent.futures
+import threading
+
 import keras
 import numpy as np
 import pytest
@@ -252,6 +255,36 @@ def test_seq2seq_is_recorded_once_a_bucket(recorded, attention, sampler, stop):
     found = model.generate(source, 9, **arguments)
     keras.tree.map_structure(np.testing.assert_array_equal, found, expected)
     assert recorded == [True]
+
+
+@on_torch
+def test_two_threads_record_one_after_the_other(recorded):
+    """Without waiting, the first would end while the second still records."""
+    begun, both, ended = (threading.Event() for _ in range(3))
+
+    def first(x):
+        def step(i, x):
+            begun.set()
+            both.wait(0.3)
+            return x + 1
+
+        return decoding.generate(step, x, 0, 3)
+
+    def second(x):
+        def step(i, x):
+            both.set()
+            ended.wait(60)
+            return x + 2
+
+        return decoding.generate(step, x, 0, 3)
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        one = pool.submit(call, compiled(), first, [0.0])
+        one.add_done_callback(lambda _: ended.set())
+        begun.wait(60)
+        two = pool.submit(call, compiled(), second, [0.0])
+        np.testing.assert_allclose([one.result(), two.result()], [[3.0], [6.0]])
+    assert recorded == [True, True]
 
 
 @on_torch
