@@ -1,8 +1,11 @@
 """The views of the live page, without Gradio."""
 
 import concurrent.futures
+import importlib.util
 import itertools
 import socket
+import subprocess
+import sys
 import time
 
 import keras
@@ -343,3 +346,18 @@ def test_each_view_asks_for_a_network_of_the_list():
     }
     asked |= {task.preset for task in translation.TASKS.values()}
     assert asked == {*MADE}
+
+
+def test_the_page_is_built():
+    """In a process of its own, because Gradio leaves event loops open."""
+    if importlib.util.find_spec("gradio") is None:
+        pytest.skip("needs gradio")
+    code = (
+        "from keras_attention.explore import page\n"
+        "blocks = page.build()\n"
+        "print(len([b for b in blocks.blocks.values() if type(b).__name__ == 'Tab']))"
+    )
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [str(len(page.TABS))]
