@@ -359,7 +359,7 @@ def test_formulas_are_closed():
         assert text.count("$") % 2 == 0, name_of(page)
 
 
-def test_the_kept_pictures_are_those_that_pages_draw():
+def test_each_kept_picture_is_drawn_by_a_page():
     pictures = load("pictures")
     drawn = {
         f"guides/{name}"
@@ -367,7 +367,7 @@ def test_the_kept_pictures_are_those_that_pages_draw():
         for code in pictures.CODE.findall((DOCS / "guides" / guide).read_text("utf-8"))
         for name in re.findall(r'savefig\("(.+?)"\)', code)
     }
-    assert set(PICTURES) == drawn | set(pictures.measured())
+    assert set(PICTURES) <= drawn | set(pictures.measured())
 
 
 def test_a_picture_that_no_page_draws_is_dropped(tmp_path, monkeypatch):
