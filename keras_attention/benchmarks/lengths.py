@@ -30,7 +30,6 @@ from keras_attention.benchmarks.store import opened
 from keras_attention.datasets import DataNotFoundError, translation
 from keras_attention.layers.base.recording import record_attention
 from keras_attention.models import Seq2Seq
-from keras_attention.presets.recipes._sentences import Batches
 
 MODEL: dict[str, Any] = {"cell": "gru", "units": 64, "embedding_dim": 64}
 TRAINING: dict[str, Any] = {
@@ -153,7 +152,24 @@ class Data:
         short &= (labels != 0).sum(1) <= longest
         inputs = {name: array[short] for name, array in inputs.items()}
         size, widths = settings["batch_size"], (*WIDTHS, longest)
-        return Batches(inputs, labels[short], size, seed, widths)
+        return Batches(translation.buckets(inputs, labels[short], size, widths, seed))
+
+
+class Batches(keras.utils.PyDataset):
+    """Buckets for `fit`, shuffled again after each epoch."""
+
+    def __init__(self, buckets: translation.Buckets) -> None:
+        super().__init__()
+        self.buckets = buckets
+
+    def __len__(self) -> int:
+        return len(self.buckets)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.buckets[index]
+
+    def on_epoch_end(self) -> None:
+        self.buckets.shuffle(self.buckets.epoch + 1)
 
 
 def train(data: Data, kind: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
