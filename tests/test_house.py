@@ -196,7 +196,10 @@ def test_nothing_is_swallowed(path):
         if isinstance(node, ast.ExceptHandler):
             caught = getattr(node.type, "id", None)
             assert node.type is not None, f"line {node.lineno} catches everything"
-            assert caught not in ("Exception", "BaseException"), f"line {node.lineno}"
+            # Any error may be told in other words, or be raised again after a repair.
+            if not isinstance(node.body[-1], ast.Raise):
+                broad = ("Exception", "BaseException")
+                assert caught not in broad, f"line {node.lineno}"
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)

@@ -116,7 +116,7 @@ OTHERS = {
     *("config.json", "metadata.json", "model.weights.h5", "preprocessor.json"),
     *("pytorch_model.bin", "task.weights.h5"),  # files of weights
     *("attention", "attention_layer", "english", "german", "layer", "memory_layer"),
-    *("model", "query_layer", "rnn", "tokens"),
+    *("model", "np", "query_layer", "rng", "rnn", "tokens", "vocabulary.encode"),
 }
 
 
