@@ -11,8 +11,9 @@ import time
 
 import pytest
 
-gradio = pytest.importorskip("gradio")
+# Playwright first: where it is missing, Gradio is not imported into this process.
 api = pytest.importorskip("playwright.sync_api")
+gradio = pytest.importorskip("gradio")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 if CHROMIUM is None:
     pytest.skip("needs Chromium", allow_module_level=True)
