@@ -258,9 +258,9 @@ def _replace(folder: pathlib.Path, made: pathlib.Path, old: pathlib.Path) -> Non
     folder.rename(old)
     try:
         made.rename(folder)
-    except BaseException:
-        old.rename(folder)
-        raise
+    finally:
+        if not folder.exists():
+            old.rename(folder)
 
 
 def _checked_target(path: str | os.PathLike[str]) -> pathlib.Path:
