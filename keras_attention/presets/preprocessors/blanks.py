@@ -5,23 +5,22 @@ Shapes: T tokens of a text, V words of the vocabulary.
 
 from __future__ import annotations
 
-import pathlib
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from keras_attention.datasets.vocabulary import END, START, Vocabulary
+from keras_attention.datasets.vocabulary import END, START
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.presets.preprocessor import Preprocessor, run
+from keras_attention.presets.preprocessor import run
 from keras_attention.presets.preprocessors import sentences
+from keras_attention.presets.preprocessors.vocabularies import WordPreprocessor
 
-VOCABULARY = "vocabulary.txt"
 BLANK = "___"
 
 
 @export
-class BlankPreprocessor(Preprocessor):
+class BlankPreprocessor(WordPreprocessor):
     """Turns a text with a blank into the inputs of a `MaskedLM`.
 
     The tokens are the start token, the words, and the end token. The mask token has the
@@ -36,10 +35,6 @@ class BlankPreprocessor(Preprocessor):
     Raises:
         ValueError: `max_words` is below 1, or `vocabulary` is not of that class.
     """
-
-    def __init__(self, vocabulary: Vocabulary, max_words: int) -> None:
-        self.vocabulary = sentences.check_vocabulary("vocabulary", vocabulary)
-        self.max_words = positive("max_words", max_words)
 
     @property
     def mask_token_id(self) -> int:
@@ -87,13 +82,3 @@ class BlankPreprocessor(Preprocessor):
     @property
     def model_sizes(self) -> dict[str, int]:
         return {"vocabulary_size": len(self.vocabulary) + 1}
-
-    def get_config(self) -> dict[str, Any]:
-        return {"max_words": self.max_words}
-
-    def save_assets(self, folder: pathlib.Path) -> None:
-        self.vocabulary.save(folder / VOCABULARY)
-
-    @classmethod
-    def from_assets(cls, folder: pathlib.Path, config: dict[str, Any]) -> Self:
-        return cls(Vocabulary.load(folder / VOCABULARY), **config)

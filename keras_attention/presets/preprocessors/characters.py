@@ -5,22 +5,20 @@ Shapes: B texts, S characters of a source, T characters of a target.
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from keras_attention.datasets.vocabulary import UNKNOWN, Vocabulary
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.presets.preprocessor import Preprocessor
-
-SOURCE, TARGET = "source.txt", "target.txt"
+from keras_attention.presets.preprocessors import sentences
+from keras_attention.presets.preprocessors.vocabularies import PairPreprocessor
 
 
 @export
-class CharacterPreprocessor(Preprocessor):
+class CharacterPreprocessor(PairPreprocessor):
     """Turns texts into characters for a `Seq2Seq` or a `Transformer`, and back.
 
     Args:
@@ -50,8 +48,7 @@ class CharacterPreprocessor(Preprocessor):
                     f"`{name}` must be a `datasets.vocabulary.Vocabulary` of "
                     f"characters. Received: {name}={found!r}"
                 )
-        self.source_vocabulary = source_vocabulary
-        self.target_vocabulary = target_vocabulary
+        super().__init__(source_vocabulary, target_vocabulary)
         self.source_length = positive("source_length", source_length)
         self.target_length = positive("target_length", target_length)
 
@@ -67,7 +64,7 @@ class CharacterPreprocessor(Preprocessor):
             ValueError: there is no text, or a text is empty, is longer than S
                 characters, or has characters that the vocabulary lacks.
         """
-        texts = {"text": text} if isinstance(text, str) else _named(text)
+        texts = sentences.named("text", text)
         source = np.zeros((len(texts), self.source_length), "int32")
         for row, (name, given) in zip(source, texts.items()):
             tokens = self._tokens(name, given)
@@ -107,30 +104,14 @@ class CharacterPreprocessor(Preprocessor):
         written = self.decode(tokens)
         return written[0] if isinstance(text, str) else written
 
-    @property
-    def model_sizes(self) -> dict[str, int]:
-        return {
-            "source_vocabulary_size": len(self.source_vocabulary),
-            "target_vocabulary_size": len(self.target_vocabulary),
-        }
-
     def get_config(self) -> dict[str, Any]:
         return {
             "source_length": self.source_length,
             "target_length": self.target_length,
         }
 
-    def save_assets(self, folder: pathlib.Path) -> None:
-        self.source_vocabulary.save(folder / SOURCE)
-        self.target_vocabulary.save(folder / TARGET)
-
-    @classmethod
-    def from_assets(cls, folder: pathlib.Path, config: dict[str, Any]) -> Self:
-        source, target = (Vocabulary.load(folder / name) for name in (SOURCE, TARGET))
-        return cls(source, target, **config)
-
-    def _tokens(self, name: str, text: Any) -> list[int]:
-        if not isinstance(text, str) or not text.strip():
+    def _tokens(self, name: str, text: str) -> list[int]:
+        if not text.strip():
             raise ValueError(
                 f"`{name}` must be a text with at least one character. "
                 f"Received: {name}={text!r}"
@@ -152,13 +133,3 @@ class CharacterPreprocessor(Preprocessor):
                 f"Received: {', '.join(map(repr, unknown))} in {name}={text!r}"
             )
         return tokens
-
-
-def _named(texts: Any) -> dict[str, Any]:
-    is_list = isinstance(texts, (list, tuple, np.ndarray))
-    if not is_list or not len(texts):
-        raise ValueError(
-            "`text` must be a string or a list of at least one string. "
-            f"Received: text={texts!r}"
-        )
-    return {f"text[{i}]": text for i, text in enumerate(texts)}

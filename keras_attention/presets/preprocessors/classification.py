@@ -5,24 +5,21 @@ Shapes: B texts, T words of the longest text.
 
 from __future__ import annotations
 
-import pathlib
 import re
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from keras_attention.datasets.vocabulary import Vocabulary
-from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.presets.preprocessor import Preprocessor, run
+from keras_attention.presets.preprocessor import run
 from keras_attention.presets.preprocessors import sentences
-
-VOCABULARY = "vocabulary.txt"
+from keras_attention.presets.preprocessors.vocabularies import WordPreprocessor
 
 
 @export
-class ClassificationPreprocessor(Preprocessor):
+class ClassificationPreprocessor(WordPreprocessor):
     """Turns texts into the input of a `TransformerClassifier`, and scores into classes.
 
     Words that the vocabulary lacks become the unknown word.
@@ -46,7 +43,7 @@ class ClassificationPreprocessor(Preprocessor):
         max_words: int,
         digits_as_zeros: bool = False,
     ) -> None:
-        self.vocabulary = sentences.check_vocabulary("vocabulary", vocabulary)
+        super().__init__(vocabulary, max_words)
         is_list = isinstance(classes, (list, tuple)) and len({*classes}) > 1
         if not is_list or len({*classes}) != len(classes):
             raise ValueError(
@@ -54,7 +51,6 @@ class ClassificationPreprocessor(Preprocessor):
                 f"Received: classes={classes!r}"
             )
         self.classes = tuple(classes)
-        self.max_words = positive("max_words", max_words)
         self.digits_as_zeros = bool(digits_as_zeros)
 
     def encode(self, texts: str | Sequence[str]) -> dict[str, np.ndarray]:
@@ -89,21 +85,11 @@ class ClassificationPreprocessor(Preprocessor):
 
     @property
     def model_sizes(self) -> dict[str, int]:
-        return {
-            "vocabulary_size": len(self.vocabulary),
-            "num_classes": len(self.classes),
-        }
+        return {**super().model_sizes, "num_classes": len(self.classes)}
 
     def get_config(self) -> dict[str, Any]:
         return {
+            **super().get_config(),
             "classes": list(self.classes),
-            "max_words": self.max_words,
             "digits_as_zeros": self.digits_as_zeros,
         }
-
-    def save_assets(self, folder: pathlib.Path) -> None:
-        self.vocabulary.save(folder / VOCABULARY)
-
-    @classmethod
-    def from_assets(cls, folder: pathlib.Path, config: dict[str, Any]) -> Self:
-        return cls(Vocabulary.load(folder / VOCABULARY), **config)

@@ -5,23 +5,18 @@ Shapes: B texts, T tokens of the longest text.
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from keras_attention.datasets.vocabulary import Vocabulary
-from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.presets.preprocessor import Preprocessor
 from keras_attention.presets.preprocessors import sentences
-
-VOCABULARY = "vocabulary.txt"
+from keras_attention.presets.preprocessors.vocabularies import WordPreprocessor
 
 
 @export
-class CompletionPreprocessor(Preprocessor):
+class CompletionPreprocessor(WordPreprocessor):
     """Turns texts into prompts of a `CausalLM`, and its words into their continuations.
 
     Words that the vocabulary lacks become the unknown word.
@@ -33,10 +28,6 @@ class CompletionPreprocessor(Preprocessor):
     Raises:
         ValueError: `max_words` is below 1, or `vocabulary` is not of that class.
     """
-
-    def __init__(self, vocabulary: Vocabulary, max_words: int) -> None:
-        self.vocabulary = sentences.check_vocabulary("vocabulary", vocabulary)
-        self.max_words = positive("max_words", max_words)
 
     def encode(self, text: str | Sequence[str]) -> dict[str, np.ndarray]:
         """Returns the input "tokens" (B, T) int32: the start token and the words.
@@ -77,17 +68,3 @@ class CompletionPreprocessor(Preprocessor):
             for one, row in zip(texts, tokens)
         ]
         return found[0] if isinstance(text, str) else found
-
-    @property
-    def model_sizes(self) -> dict[str, int]:
-        return {"vocabulary_size": len(self.vocabulary)}
-
-    def get_config(self) -> dict[str, Any]:
-        return {"max_words": self.max_words}
-
-    def save_assets(self, folder: pathlib.Path) -> None:
-        self.vocabulary.save(folder / VOCABULARY)
-
-    @classmethod
-    def from_assets(cls, folder: pathlib.Path, config: dict[str, Any]) -> Self:
-        return cls(Vocabulary.load(folder / VOCABULARY), **config)

@@ -5,23 +5,20 @@ Shapes: B texts, S words of the longest text.
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from keras_attention.datasets.vocabulary import Vocabulary
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.presets.preprocessor import Preprocessor
 from keras_attention.presets.preprocessors import sentences
-
-SOURCE, TARGET = "source.txt", "target.txt"
+from keras_attention.presets.preprocessors.vocabularies import PairPreprocessor
 
 
 @export
-class TranslationPreprocessor(Preprocessor):
+class TranslationPreprocessor(PairPreprocessor):
     """Turns sentences into the inputs of a translator, and its words into sentences.
 
     For `Transformer` and `Seq2Seq`, whose input "source" is (B, S). Words that the
@@ -45,8 +42,10 @@ class TranslationPreprocessor(Preprocessor):
         max_words: int,
     ) -> None:
         check = sentences.check_vocabulary
-        self.source_vocabulary = check("source_vocabulary", source_vocabulary)
-        self.target_vocabulary = check("target_vocabulary", target_vocabulary)
+        super().__init__(
+            check("source_vocabulary", source_vocabulary),
+            check("target_vocabulary", target_vocabulary),
+        )
         self.max_words = positive("max_words", max_words)
 
     def encode(self, text: str | Sequence[str]) -> dict[str, np.ndarray]:
@@ -86,21 +85,5 @@ class TranslationPreprocessor(Preprocessor):
         found = [sentences.text_of(target.decode(row).split()) for row in tokens]
         return found[0] if isinstance(text, str) else found
 
-    @property
-    def model_sizes(self) -> dict[str, int]:
-        return {
-            "source_vocabulary_size": len(self.source_vocabulary),
-            "target_vocabulary_size": len(self.target_vocabulary),
-        }
-
     def get_config(self) -> dict[str, Any]:
         return {"max_words": self.max_words}
-
-    def save_assets(self, folder: pathlib.Path) -> None:
-        self.source_vocabulary.save(folder / SOURCE)
-        self.target_vocabulary.save(folder / TARGET)
-
-    @classmethod
-    def from_assets(cls, folder: pathlib.Path, config: dict[str, Any]) -> Self:
-        source, target = (Vocabulary.load(folder / name) for name in (SOURCE, TARGET))
-        return cls(source, target, **config)
