@@ -1,6 +1,7 @@
 """What all tests share: which backend runs which test, and room for JAX' programs.
 
-The marker `backends` names the backends that run a test; tests/README.md says when.
+The marker `backends` names the backends that run a test, and `turns` marks a test that
+`--others today` runs every third day; tests/README.md says when to use them.
 """
 
 import datetime
@@ -20,6 +21,8 @@ COMPILING = ("jax", "tensorflow")
 # Days in which the others run those tests, too: no multiple of 7, or a project that is
 # tested on some days of the week alone would leave parts out for ever.
 PARTS = 13
+DAYS = 3  # from one turn to the next of a test with the marker `turns`
+TURNS = ("jax", "tensorflow", "torch")  # a test of all three runs one of them a day
 EVERYWHERE = ("interop", "text")  # folders whose environment has all backends
 BETWEEN = 100  # tests
 MOST = 30_000  # mappings of memory
@@ -53,7 +56,8 @@ def pytest_addoption(parser):
         default="none",
         metavar="PART",
         help="run tests that torch and NumPy hold on this backend, too: none of them, "
-        f"all, a part from 1 to {PARTS}, or today's part",
+        f"all, a part from 1 to {PARTS}, or today's part; `today` also leaves out the "
+        f"tests whose turn comes on another day of {DAYS}",
     )
 
 
@@ -89,6 +93,20 @@ def named(item):
     return mark.args
 
 
+def rests(item):
+    """Whether the turn of a test comes on another day, with `--others today`."""
+    if item.get_closest_marker("turns") is None:
+        return False
+    if item.config.getoption("others") != "today":
+        return False
+    backend = item.callspec.params.get("backend") if hasattr(item, "callspec") else None
+    of_one, own = item.nodeid, 0
+    if backend in TURNS:
+        of_one, own = item.nodeid.split("[")[0], TURNS.index(backend)
+    day = datetime.date.today().toordinal()
+    return (day + zlib.crc32(of_one.encode()) + own) % DAYS != 0
+
+
 def pytest_collection_modifyitems(config, items):
     part = part_of(config)
     chosen, others = [], []
@@ -99,7 +117,8 @@ def pytest_collection_modifyitems(config, items):
         # A test of one backend's own code cannot run on another one.
         own = zlib.crc32(item.nodeid.encode()) % PARTS + 1
         also = not names and (BACKEND in EAGER or part in ("all", own))
-        (chosen if BACKEND in names or also else others).append(item)
+        runs = (BACKEND in names or also) and not rests(item)
+        (chosen if runs else others).append(item)
     items[:] = chosen
     config.hook.pytest_deselected(items=others)
 

@@ -8,6 +8,7 @@ from calling import run_example
 DATA = os.environ.get("KERAS_ATTENTION_DATA")
 
 
+@pytest.mark.turns
 @pytest.mark.backends("torch", reason="trains for a minute; torch is quickest")
 @pytest.mark.skipif(
     not DATA, reason="KERAS_ATTENTION_DATA names no folder with MNIST's files"

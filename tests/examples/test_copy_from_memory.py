@@ -4,6 +4,7 @@ import pytest
 from calling import run_example
 
 
+@pytest.mark.turns
 @pytest.mark.backends("jax", reason="trains for a minute; JAX is its default")
 def test_a_memory_learns_to_copy(tmp_path):
     done = run_example("copy_from_memory.py", "--task", "copy", folder=tmp_path)

@@ -4,6 +4,7 @@ import pytest
 from calling import run_example
 
 
+@pytest.mark.turns
 @pytest.mark.backends("jax", reason="trains for a minute; JAX is its default")
 def test_dates_are_read_and_written(tmp_path):
     arguments = ("--epochs", "4", "--pairs", "6000", "--date", "May 3, 2021")

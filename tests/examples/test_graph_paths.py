@@ -4,6 +4,7 @@ import pytest
 from calling import run_example
 
 
+@pytest.mark.turns
 @pytest.mark.backends("jax", reason="trains for a while; JAX is its default")
 def test_a_memory_finds_the_way(tmp_path):
     done = run_example("graph_paths.py", "--minutes", 0.2, folder=tmp_path)

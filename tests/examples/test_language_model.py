@@ -6,6 +6,7 @@ from calling import ROOT, run_example
 SCRIPT = ROOT / "examples" / "language_model.py"
 
 
+@pytest.mark.turns
 @pytest.mark.backends("jax", reason="trains; JAX is its default")
 def test_it_learns_from_a_text_and_goes_on(tmp_path):
     lines = [f"{n} green bottles hang on the wall, {n} in all.\n" for n in range(900)]

@@ -14,6 +14,7 @@ TEXTS = [
 ]
 
 
+@pytest.mark.turns
 @pytest.mark.backends("jax", reason="compiles for long; JAX is its default")
 def test_from_files_to_a_picture(tmp_path):
     (tmp_path / "text").mkdir()

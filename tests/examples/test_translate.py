@@ -21,6 +21,7 @@ SMALL = ("--epochs", "2", "--units", "8")
 PICTURES = {"recurrent": ("alignment",), "transformer": ("encoder", "decoder", "cross")}
 
 
+@pytest.mark.turns
 @pytest.mark.backends("jax", reason="compiles for long; JAX is its default")
 @pytest.mark.parametrize("model", PICTURES)
 def test_from_files_to_pictures(model, tmp_path):

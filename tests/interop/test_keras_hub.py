@@ -26,6 +26,7 @@ def run(backend, tmp_path, *command):
     assert done.returncode == 0, f"{backend}:\n{done.stderr[-4000:]}"
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("backend", ["jax", "tensorflow", "torch"])
 def test_samplers_and_models_of_both(backend, tmp_path):
     """On torch, also the weights of `transformers`, where it is installed."""
@@ -34,6 +35,7 @@ def test_samplers_and_models_of_both(backend, tmp_path):
     run(backend, tmp_path, str(FOLDER / "hub_worker.py"), *more)
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_our_layer_in_place_of_the_one_of_keras(backend, tmp_path):
     worker = str(FOLDER / "hub_in_place.py")
