@@ -130,7 +130,9 @@ def two_paths() -> Drawing:
     d.text(553, 70, "from the loss", size=13)
     d.text(30, 20, "the linear path", anchor="start", color=DIRECT, bold=True)
     d.arrow((500, 130), (500, 44), (70, 44), head=False, color=DIRECT)
-    d.text(30, 352, "the path through the softmax", anchor="start", color=SCORED, bold=True)
+    d.text(
+        30, 352, "the path through the softmax", anchor="start", color=SCORED, bold=True
+    )
     d.arrow((540, 170), (540, 312), (460, 312), color=SCORED)
     d.box(20, 296, 440, 32, "α = softmax(e)")
     for n in range(3):
