@@ -16,10 +16,6 @@ DOCS = Path(__file__).resolve().parent
 INK, SOFT = "#222222", "#666666"
 BLUE, ORANGE, GREEN, GREY = "#dbe7ff", "#ffe3c2", "#d9f2d9", "#f0f0f0"
 _MARK = re.compile(r"([_^])\{([^}]*)\}")  # x_{i}: a subscript; x^{2}: a superscript
-_HEAD = (
-    '<marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
-    f'markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z" fill="{INK}"/></marker>'
-)
 
 
 class Drawing:
@@ -33,6 +29,7 @@ class Drawing:
     def __init__(self, width: int, height: int) -> None:
         self.width, self.height = width, height
         self.parts: list[str] = []
+        self.heads = {INK: "head"}  # from the color of an arrow to its marker's id
 
     def box(
         self,
@@ -74,18 +71,27 @@ class Drawing:
         )
 
     def arrow(
-        self, *points: tuple[float, float], dashed: bool = False, head: bool = True
+        self,
+        *points: tuple[float, float],
+        dashed: bool = False,
+        head: bool = True,
+        color: str = INK,
     ) -> None:
         """Adds a line through points, with a head at the last one."""
         path = "M" + "L".join(f"{x:g} {y:g}" for x, y in points)
-        self.path(path, dashed, head)
+        self.path(path, dashed, head, color)
 
-    def path(self, path: str, dashed: bool = False, head: bool = True) -> None:
+    def path(
+        self, path: str, dashed: bool = False, head: bool = True, color: str = INK
+    ) -> None:
         """Adds a line that SVG describes, such as a curve."""
         dash = ' stroke-dasharray="5 4"' if dashed else ""
-        end = ' marker-end="url(#head)"' if head else ""
+        end = ""
+        if head:
+            marker = self.heads.setdefault(color, f"head{len(self.heads)}")
+            end = f' marker-end="url(#{marker})"'
         self.parts.append(
-            f'<path d="{path}" fill="none" stroke="{INK}" stroke-width="1.4"'
+            f'<path d="{path}" fill="none" stroke="{color}" stroke-width="1.4"'
             f"{dash}{end}/>"
         )
 
@@ -114,14 +120,24 @@ class Drawing:
 
     def svg(self) -> str:
         """The picture as the text of a file."""
+        heads = "".join(_head(marker, color) for color, marker in self.heads.items())
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width}" '
             f'height="{self.height}" viewBox="0 0 {self.width} {self.height}" '
-            f'font-family="Helvetica, Arial, sans-serif">\n<defs>{_HEAD}</defs>\n'
+            f'font-family="Helvetica, Arial, sans-serif">\n<defs>{heads}</defs>\n'
             '<rect width="100%" height="100%" fill="white"/>\n'
             + "\n".join(self.parts)
             + "\n</svg>\n"
         )
+
+
+def _head(marker: str, color: str) -> str:
+    """The head of the arrows of a color."""
+    return (
+        f'<marker id="{marker}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
+        f'markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z" fill="{color}"/>'
+        "</marker>"
+    )
 
 
 def _shifted(text: str, size: int) -> str:

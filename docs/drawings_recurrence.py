@@ -1,6 +1,33 @@
-"""The drawings of the LSTM's cell and of the encoder and decoder."""
+"""The drawings of recurrent networks and of the first attention."""
 
 from drawings import BLUE, GREEN, GREY, ORANGE, SOFT, Drawing
+
+DIRECT, SCORED = "#1f5fd0", "#c2410c"  # the colors of two paths
+
+
+def stacked() -> Drawing:
+    """Two recurrent layers over three words."""
+    d = Drawing(600, 350)
+    rows = ((210, "1", BLUE), (110, "2", GREEN))
+    for y, layer, fill in rows:
+        d.text(54, y + 20, f"layer {layer}", bold=True)
+        for n in range(3):
+            x = 130 + 160 * n
+            d.box(x, y, 80, 40, f"h^{{({layer})}}_{{{n + 1}}}", fill=fill)
+            d.arrow((x + 40, y + 100), (x + 40, y + 40))
+            d.text(x + 50, y + 70, f"W^{{({layer})}}", size=13, anchor="start")
+            if n:
+                d.arrow((x - 80, y + 20), (x, y + 20))
+                d.text(x - 40, y + 6, f"U^{{({layer})}}", size=13)
+    for n, word in enumerate(("the", "cats", "that")):
+        x = 130 + 160 * n
+        d.box(x, 310, 80, 28, word, fill=GREY, size=13)
+        d.arrow((x + 40, 110), (x + 40, 50))
+        d.text(x + 50, 80, "W_{o}", size=13, anchor="start")
+        d.text(x + 40, 34, f"p(y_{{{n + 2}}} | …)", size=13)
+    d.text(54, 324, "read", color=SOFT)
+    d.text(54, 34, "predicted", color=SOFT)
+    return d
 
 
 def lstm() -> Drawing:
@@ -95,6 +122,34 @@ def attention() -> Drawing:
     return d
 
 
+def two_paths() -> Drawing:
+    """The way back from the context to the states, in two colors."""
+    d = Drawing(600, 370)
+    d.box(490, 130, 100, 40, "c = Σ α_{j} h_{j}", fill=ORANGE, size=13)
+    d.arrow((555, 82), (555, 130))
+    d.text(553, 70, "from the loss", size=13)
+    d.text(30, 20, "the linear path", anchor="start", color=DIRECT, bold=True)
+    d.arrow((500, 130), (500, 44), (70, 44), head=False, color=DIRECT)
+    d.text(
+        30, 352, "the path through the softmax", anchor="start", color=SCORED, bold=True
+    )
+    d.arrow((540, 170), (540, 312), (460, 312), color=SCORED)
+    d.box(20, 296, 440, 32, "α = softmax(e)")
+    for n in range(3):
+        x = 20 + 160 * n
+        d.box(x, 130, 100, 40, f"h_{{{n + 1}}}", fill=BLUE)
+        d.arrow((x + 50, 44), (x + 50, 130), color=DIRECT)
+        d.text(x + 58, 88, f"× α_{{{n + 1}}}", size=13, anchor="start", color=DIRECT)
+        d.box(x + 20, 220, 60, 30, f"e_{{{n + 1}}}")
+        d.arrow((x + 50, 296), (x + 50, 250), color=SCORED)
+        d.arrow((x + 50, 220), (x + 50, 170), color=SCORED)
+        if n:
+            d.arrow((x, 150), (x - 60, 150), dashed=True, color=SOFT)
+            d.text(x - 30, 273, "× ∂α_{j}/∂e_{k}", size=13, color=SCORED)
+    d.text(590, 352, "dashed: from state to state", size=13, color=SOFT, anchor="end")
+    return d
+
+
 def _encoder(d: Drawing, y: int, both_ways: bool) -> None:
     """Adds three states above the words that they read."""
     for n, word in enumerate(("jane", "visite", "l'afrique")):
@@ -123,7 +178,9 @@ def _decoder(d: Drawing, y: int) -> None:
 
 
 DRAWINGS = {
+    "guides/stacked-rnn.svg": stacked,
     "guides/lstm.svg": lstm,
     "guides/encoder-decoder.svg": encoder_decoder,
     "guides/attention.svg": attention,
+    "guides/two-paths.svg": two_paths,
 }

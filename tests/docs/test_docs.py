@@ -341,6 +341,8 @@ def test_drawings_keep_to_their_size(name):
     texts = list(root.iter(f"{namespace}text"))
     assert boxes
     assert texts
+    heads = {marker.get("id") for marker in root.iter(f"{namespace}marker")}
+    assert set(re.findall(r"url\(#(\w+)\)", drawing.svg())) <= heads
     for box in boxes:
         right, low = (
             float(box.get(side)) + float(box.get(size))
