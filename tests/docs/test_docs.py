@@ -57,6 +57,7 @@ WITH_CODE = [page for page in PAGES if any(True for _ in blocks(page, "python"))
 @pytest.mark.skipif(not TRAINS, reason="the pages train, this backend does not")
 # Keras' own conversion of a variable, when a model is saved.
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+@pytest.mark.turns
 @pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
 def test_examples_run_and_print_what_they_say(page, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
