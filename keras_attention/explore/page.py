@@ -7,7 +7,8 @@ import pathlib
 from functools import partial
 from typing import Any
 
-from keras_attention.explore import (
+from keras_attention.explore.gradio import gradio_or_error
+from keras_attention.explore.tabs import (
     hopfield,
     memory,
     own_model,
@@ -16,7 +17,7 @@ from keras_attention.explore import (
     temperature,
     translation,
 )
-from keras_attention.explore.gradio import gradio_or_error
+from keras_attention.explore.worker import Worker
 from keras_attention.visualization.html import page as html_page
 
 TABS = (
@@ -35,10 +36,11 @@ _ASSETS = pathlib.Path(__file__).parent / "assets"
 _SYSTEM = ("system-ui", "sans-serif")
 
 
-def build(model: pathlib.Path | None = None) -> Any:
+def build(worker: Worker, model: pathlib.Path | None = None) -> Any:
     """Builds the page.
 
     Args:
+        worker: the process that computes the views.
         model: a `.keras` file that gets a tab of its own; None for none.
 
     Returns:
@@ -50,10 +52,13 @@ def build(model: pathlib.Path | None = None) -> Any:
         with gr.Tabs():
             views = [(name, view.tab) for name, view in TABS]
             if model is not None:
-                views.insert(0, ("Your model", partial(own_model.add_tab, path=model)))
+                own = partial(
+                    own_model.tab, path=model, described=worker.describe(model)
+                )
+                views.insert(0, ("Your model", own))
             for number, (name, add) in enumerate(views):
                 with gr.Tab(name) as tab:
-                    first, given, output = add(gr)
+                    first, given, output = add(gr, worker.show)
                 # The first view is computed when the page opens, the others when
                 # their tabs do.
                 opened = blocks.load if number == 0 else tab.select
@@ -80,6 +85,7 @@ def appearance() -> dict[str, Any]:
 
 
 def launch(
+    worker: Worker,
     model: pathlib.Path | None = None,
     port: int | None = None,
     browser: bool = False,
@@ -88,6 +94,7 @@ def launch(
     """Serves the page at 127.0.0.1.
 
     Args:
+        worker: the process that computes the views.
         model: see `build`.
         port: the port; None for the first free one from 7860.
         browser: whether to open the page in the browser.
@@ -99,7 +106,7 @@ def launch(
     Raises:
         OSError: the port is in use.
     """
-    blocks = build(model)
+    blocks = build(worker, model)
     _, address, _ = blocks.launch(
         server_name="127.0.0.1",
         server_port=port,
