@@ -13,9 +13,9 @@ import pathlib
 import socket
 import sys
 
-from keras_attention.explore.examples import STORY_PRESET
+from keras_attention.explore.examples import STORIES
 from keras_attention.explore.gradio import gradio_or_error
-from keras_attention.explore.worker import Worker
+from keras_attention.explore.worker import StartError, Worker
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -48,7 +48,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"Port {args.port} cannot be used: {error}", file=sys.stderr)
         return 1
     # The networks load in their process while this one imports Gradio.
-    with Worker(STORY_PRESET if args.model is None else None) as worker:
+    first = ("story", *STORIES[0]) if args.model is None else ()
+    with Worker(*first) as worker:
         try:
             gradio_or_error()
         except ImportError as error:
@@ -56,7 +57,11 @@ def main(arguments: list[str] | None = None) -> int:
             return 1
         from keras_attention.explore import page
 
-        page.launch(worker, args.model, args.port, not args.no_browser)
+        try:
+            page.launch(worker, args.model, args.port, not args.no_browser)
+        except StartError as error:
+            print(error, file=sys.stderr)
+            return 1
     return 0
 
 

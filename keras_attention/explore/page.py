@@ -32,6 +32,7 @@ INTRO = (
     "# Look inside attention\n"
     "Small trained networks that you can play with. Nothing leaves this computer."
 )
+LOADING = "<p>The networks load. The first view appears in a few seconds.</p>"
 _ASSETS = pathlib.Path(__file__).parent / "assets"
 _SYSTEM = ("system-ui", "sans-serif")
 
@@ -60,9 +61,15 @@ def build(worker: Worker, model: pathlib.Path | None = None) -> Any:
                 with gr.Tab(name) as tab:
                     first, given, output = add(gr, worker.show)
                 # The first view is computed when the page opens, the others when
-                # their tabs do.
-                opened = blocks.load if number == 0 else tab.select
-                opened(first, given, output, api_visibility="private")
+                # their tabs do. The first one waits for the networks: Gradio's clock
+                # would take time from them, and its queue adds a little.
+                private = {"api_visibility": "private"}
+                if number == 0:
+                    output.value = LOADING
+                    hidden = {"show_progress": "hidden", "queue": False, **private}
+                    blocks.load(first, given, output, **hidden)
+                else:
+                    tab.select(first, given, output, **private)
     return blocks
 
 
@@ -105,8 +112,10 @@ def launch(
 
     Raises:
         OSError: the port is in use.
+        StartError: the worker could not start.
     """
     blocks = build(worker, model)
+    worker.check()
     _, address, _ = blocks.launch(
         server_name="127.0.0.1",
         server_port=port,

@@ -34,19 +34,23 @@ class ViewError(RuntimeError):
     """A view failed for another reason than its input; the cause tells which."""
 
 
+class StartError(RuntimeError):
+    """The process with the networks ended before it could compute anything."""
+
+
 class Worker:
     """Computes views in a process of its own.
 
-    The process starts at once, imports Keras, and loads one network. It ends with
-    `close`, or with the process that started it. If it ends otherwise, the next request
-    starts a new one.
+    The process starts at once and imports Keras. It ends with `close`, or with the
+    process that started it. If it ends otherwise, the next request starts a new one.
 
     Args:
-        preset: the network to load at once; None for none.
+        *first: the name and the inputs of a view that is computed at once, so that its
+            network is loaded when it is asked for; none by default.
     """
 
-    def __init__(self, preset: str | None = None) -> None:
-        self._preset = preset
+    def __init__(self, *first: Any) -> None:
+        self._first = first
         self._lock = threading.Lock()
         self._start()
 
@@ -74,9 +78,15 @@ class Worker:
         described: tuple[str, Fields] | str = self._answer(_describe, str(path))
         return described
 
-    def has_failed(self) -> bool:
-        """Whether the process has ended before it could compute anything."""
-        return self._begun.done() and self._begun.exception() is not None
+    def check(self) -> None:
+        """Raises a `StartError` if the process could not start, as far as is known."""
+        if self._begun.done():
+            error = self._begun.exception()
+            if isinstance(error, BrokenProcessPool):
+                raise StartError(
+                    "The process with the networks could not start. The terminal "
+                    "tells why."
+                ) from error
 
     def close(self) -> None:
         """Ends the process, whatever it does."""
@@ -112,7 +122,7 @@ class Worker:
             initargs=(signal.SIGINT, signal.SIG_IGN),
         )
         self._pool.submit(gc.disable)  # imports are faster without it
-        self._begun = self._pool.submit(_begin, self._preset)  # imports Keras
+        self._begun = self._pool.submit(_begin, *self._first)  # imports Keras
         children = multiprocessing.active_children()
         self._processes = [child for child in children if child not in others]
 
@@ -120,12 +130,12 @@ class Worker:
 # The process with the networks calls these functions.
 
 
-def _begin(preset: str | None) -> None:
+def _begin(*first: Any) -> None:
     threading.Thread(target=_end_with_the_page, daemon=True).start()
     from keras_attention.explore import views
 
-    if preset is not None:
-        views.networks.network(preset)
+    if first:
+        views.shown(*first)
     gc.freeze()
     gc.enable()
 

@@ -15,7 +15,8 @@ from keras_attention.explore.views.networks import network
 from keras_attention.visualization import View, memory_view
 
 SLOTS = 16  # that are shown
-MOST__TITLE = "A computer that learned to use its memory"
+MOST_EDGES = 60
+_TITLE = "A computer that learned to use its memory"
 
 
 def look(edges: str, question: str, model: Any = None) -> View:
