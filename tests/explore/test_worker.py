@@ -44,7 +44,9 @@ def test_two_requests_at_once_do_not_mix(killed):
     made, _ = killed
     stories = "Mary went to the kitchen.", "Daniel went back to the hallway."
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        views = list(pool.map(made.show, ["story"] * 2, stories, ["Where is Mary?"] * 2))
+        views = list(
+            pool.map(made.show, ["story"] * 2, stories, ["Where is Mary?"] * 2)
+        )
     for view, own, other in zip(views, stories, reversed(stories)):
         assert own in view
         assert other not in view
@@ -57,7 +59,7 @@ def test_bad_input_and_errors_are_told_without_a_traceback(killed, capsys):
     assert made.show("story", 5, None) == texts.message(worker.FAILED)
     told = capsys.readouterr().err
     assert "AttributeError: 'int' object has no attribute 'splitlines'" in told
-    assert "in sentences_of" in told  # the terminal has the traceback of the other process
+    assert "in sentences_of" in told  # the traceback of the other process
     assert made.show(*STORY).startswith("<attention-view")
 
 

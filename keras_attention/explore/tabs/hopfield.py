@@ -35,7 +35,10 @@ def tab(gr: Any, show: Callable[..., str]) -> tuple[Any, list[Any], Any]:
                     [str(n) for n in range(10)], value="3", label="Digit", min_width=90
                 )
                 hidden = gr.Dropdown(
-                    list(glyphs.HALVES), value=glyphs.HALVES[0], label="Hide", min_width=140
+                    list(glyphs.HALVES),
+                    value=glyphs.HALVES[0],
+                    label="Hide",
+                    min_width=140,
                 )
             drawing = gr.HTML(
                 glyphs.half(3, glyphs.HALVES[0]),

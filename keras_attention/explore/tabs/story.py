@@ -17,7 +17,9 @@ def tab(gr: Any, show: Callable[..., str]) -> tuple[Any, list[Any], Any]:
     )
     with gr.Row():
         with gr.Column(min_width=280):
-            story = gr.Textbox(examples.STORIES[0][0], label="Story", lines=6, max_lines=14)
+            story = gr.Textbox(
+                examples.STORIES[0][0], label="Story", lines=6, max_lines=14
+            )
             question = gr.Textbox(examples.STORIES[0][1], label="Question", max_lines=1)
             button = gr.Button("Answer", variant="primary")
         with gr.Column(min_width=280, scale=2):

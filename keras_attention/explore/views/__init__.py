@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from keras_attention.explore.views import (
@@ -15,6 +16,7 @@ from keras_attention.explore.views import (
     texts,
     translation,
 )
+from keras_attention.visualization import View
 
 __all__ = [
     "hopfield",
@@ -28,7 +30,7 @@ __all__ = [
     "texts",
     "translation",
 ]
-_LOOKS = {
+_LOOKS: dict[str, Callable[..., View]] = {
     "hopfield": hopfield.look,
     "memory": memory.look,
     "own_model": own_model.look_at_file,

@@ -20,6 +20,8 @@ _CAPTION = (
     "stored digits, weighted by a softmax of β times their likeness: attention. "
     "The energy falls at each step."
 )
+
+
 def look(cells: str, beta: float) -> View:
     """Completes a drawing, and shows each step with its energy.
 

@@ -22,7 +22,6 @@ from keras_attention.layers import record_attention
 from keras_attention.presets.preprocessors import sentences
 from keras_attention.visualization import View, alignment_view
 
-
 MOST_WRITTEN = 40  # tokens
 _TITLE = "Where does the network look while it writes?"
 
