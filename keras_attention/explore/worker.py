@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import pathlib
+import runpy
 import signal
 import threading
 import traceback
@@ -18,6 +19,7 @@ from typing import Any
 
 from keras_attention.explore.messages import message
 
+_BEFORE_KERAS = pathlib.Path(__file__).parent / "before_keras.py"
 Fields = list[tuple[str, str, int]]  # label, example, number of lines
 ENDED = (
     "The process with the networks has ended. Perhaps the memory of this computer is "
@@ -117,11 +119,9 @@ class Worker:
         self._pool = ProcessPoolExecutor(
             1,
             multiprocessing.get_context("spawn"),
-            # Ctrl-C ends the first process, which ends this one.
-            initializer=signal.signal,
-            initargs=(signal.SIGINT, signal.SIG_IGN),
+            initializer=runpy.run_path,
+            initargs=(str(_BEFORE_KERAS),),
         )
-        self._pool.submit(gc.disable)  # imports are faster without it
         self._begun = self._pool.submit(_begin, *self._first)  # imports Keras
         children = multiprocessing.active_children()
         self._processes = [child for child in children if child not in others]
