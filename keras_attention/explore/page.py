@@ -32,7 +32,7 @@ INTRO = (
     "# Look inside attention\n"
     "Small trained networks that you can play with. Nothing leaves this computer."
 )
-LOADING = "<p>The networks load. The first view appears in a few seconds.</p>"
+LOADING = "<p>The networks are loading. The first view appears in a few seconds.</p>"
 _ASSETS = pathlib.Path(__file__).parent / "assets"
 _SYSTEM = ("system-ui", "sans-serif")
 

@@ -6,12 +6,14 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
+from keras_attention.explore.worker import Fields
+
 
 def tab(
     gr: Any,
     show: Callable[..., str],
     path: pathlib.Path,
-    described: tuple[str, list[tuple[str, str, int]]] | str,
+    described: tuple[str, Fields] | str,
 ) -> tuple[Any, list[Any], Any]:
     """Adds the controls; returns the function, its inputs and its output.
 
