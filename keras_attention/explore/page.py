@@ -61,8 +61,8 @@ def build(worker: Worker, model: pathlib.Path | None = None) -> Any:
                 with gr.Tab(name) as tab:
                     first, given, output = add(gr, worker.show)
                 # The first view is computed when the page opens, the others when
-                # their tabs do. The first one waits for the networks: Gradio's clock
-                # would take time from them, and its queue adds a little.
+                # their tabs do. The first one waits for the networks, which the page
+                # says in place of Gradio's clock.
                 private = {"api_visibility": "private"}
                 if number == 0:
                     output.value = LOADING
