@@ -19,6 +19,8 @@ def gradio_or_error() -> Any:
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
     os.environ["HF_HUB_OFFLINE"] = "1"
+    # Gradio asks for matplotlib's backend at each event, which would import pyplot.
+    os.environ.setdefault("MPLBACKEND", "agg")
     collects = gc.isenabled()
     gc.disable()  # the import is faster without it
     sys.meta_path.insert(0, _StubFinder)

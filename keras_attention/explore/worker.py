@@ -54,6 +54,7 @@ class Worker:
     def __init__(self, *first: Any) -> None:
         self._first = first
         self._lock = threading.Lock()
+        self._closed = False
         self._start()
 
     def __enter__(self) -> Worker:
@@ -93,9 +94,10 @@ class Worker:
     def close(self) -> None:
         """Ends the process, whatever it does."""
         with self._lock:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._closed = True
             for process in self._processes:
                 process.terminate()
+            self._pool.shutdown(cancel_futures=True)
 
     def _answer(self, function: Any, *given: Any) -> Any:
         try:
@@ -111,6 +113,8 @@ class Worker:
             try:
                 return self._pool.submit(function, *given)
             except BrokenProcessPool:
+                if self._closed:
+                    raise
                 self._start()
                 return self._pool.submit(function, *given)
 
