@@ -13,7 +13,9 @@ import pathlib
 import socket
 import sys
 
+from keras_attention.explore.examples import STORIES
 from keras_attention.explore.gradio import gradio_or_error
+from keras_attention.explore.worker import StartError, Worker
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -41,18 +43,25 @@ def main(arguments: list[str] | None = None) -> int:
     if args.port is not None and not 1 <= args.port <= 65535:
         parser.error(f"--port must be from 1 to 65535. Received: {args.port}")
     try:
-        gradio_or_error()
-    except ImportError as error:
-        print(error, file=sys.stderr)
-        return 1
-    try:
         _check_port(args.port)
     except OSError as error:
         print(f"Port {args.port} cannot be used: {error}", file=sys.stderr)
         return 1
-    from keras_attention.explore import page
+    # The networks load in their process while this one imports Gradio.
+    first = ("story", *STORIES[0]) if args.model is None else ()
+    with Worker(*first) as worker:
+        try:
+            gradio_or_error()
+        except ImportError as error:
+            print(error, file=sys.stderr)
+            return 1
+        from keras_attention.explore import page
 
-    page.launch(args.model, args.port, not args.no_browser)
+        try:
+            page.launch(worker, args.model, args.port, not args.no_browser)
+        except StartError as error:
+            print(error, file=sys.stderr)
+            return 1
     return 0
 
 

@@ -10,6 +10,9 @@ import pathlib
 import numpy as np
 
 ROWS, COLUMNS = 14, 10
+SIZE = ROWS * COLUMNS
+STATES = {"#": 1.0, ".": -1.0, "?": 0.0}  # ink, paper, unknown
+HALVES = ("lower half", "upper half", "right half", "left half", "nothing", "all")
 _DRAWINGS = pathlib.Path(__file__).parent / "assets" / "digits.txt"
 
 
@@ -18,3 +21,25 @@ def digits() -> np.ndarray:
     rows = [line.split() for line in _DRAWINGS.read_text("utf-8").splitlines()]
     ink = np.array([[list(part) for part in row] for row in rows]) == "#"
     return np.where(ink.swapaxes(0, 1), 1.0, -1.0)  # (10, 14, 10)
+
+
+def half(digit: int, hidden: str) -> str:
+    """Returns a digit with a part that is unknown, as one character per neuron.
+
+    Args:
+        digit: from 0 to 9.
+        hidden: one of `HALVES`.
+    """
+    image = digits()[digit].copy()
+    middle, centre = ROWS // 2, COLUMNS // 2
+    parts = {
+        "lower half": np.s_[middle:],
+        "upper half": np.s_[:middle],
+        "right half": np.s_[:, centre:],
+        "left half": np.s_[:, :centre],
+        "all": np.s_[:],
+    }
+    if hidden in parts:
+        image[parts[hidden]] = 0.0
+    names = {value: name for name, value in STATES.items()}
+    return "".join(names[value] for value in image.ravel())

@@ -7,7 +7,8 @@ import pathlib
 from functools import partial
 from typing import Any
 
-from keras_attention.explore import (
+from keras_attention.explore.gradio import gradio_or_error
+from keras_attention.explore.tabs import (
     hopfield,
     memory,
     own_model,
@@ -16,7 +17,7 @@ from keras_attention.explore import (
     temperature,
     translation,
 )
-from keras_attention.explore.gradio import gradio_or_error
+from keras_attention.explore.worker import Worker
 from keras_attention.visualization.html import page as html_page
 
 TABS = (
@@ -31,14 +32,16 @@ INTRO = (
     "# Look inside attention\n"
     "Small trained networks that you can play with. Nothing leaves this computer."
 )
+LOADING = "<p>The networks are loading. The first view appears in a few seconds.</p>"
 _ASSETS = pathlib.Path(__file__).parent / "assets"
 _SYSTEM = ("system-ui", "sans-serif")
 
 
-def build(model: pathlib.Path | None = None) -> Any:
+def build(worker: Worker, model: pathlib.Path | None = None) -> Any:
     """Builds the page.
 
     Args:
+        worker: the process that computes the views.
         model: a `.keras` file that gets a tab of its own; None for none.
 
     Returns:
@@ -50,14 +53,23 @@ def build(model: pathlib.Path | None = None) -> Any:
         with gr.Tabs():
             views = [(name, view.tab) for name, view in TABS]
             if model is not None:
-                views.insert(0, ("Your model", partial(own_model.add_tab, path=model)))
+                own = partial(
+                    own_model.tab, path=model, described=worker.describe(model)
+                )
+                views.insert(0, ("Your model", own))
             for number, (name, add) in enumerate(views):
                 with gr.Tab(name) as tab:
-                    first, given, output = add(gr)
+                    first, given, output = add(gr, worker.show)
                 # The first view is computed when the page opens, the others when
-                # their tabs do.
-                opened = blocks.load if number == 0 else tab.select
-                opened(first, given, output, api_visibility="private")
+                # their tabs do. The first one waits for the networks, which the page
+                # says in place of Gradio's clock.
+                private = {"api_visibility": "private"}
+                if number == 0:
+                    output.value = LOADING
+                    hidden = {"show_progress": "hidden", "queue": False, **private}
+                    blocks.load(first, given, output, **hidden)
+                else:
+                    tab.select(first, given, output, **private)
     return blocks
 
 
@@ -80,6 +92,7 @@ def appearance() -> dict[str, Any]:
 
 
 def launch(
+    worker: Worker,
     model: pathlib.Path | None = None,
     port: int | None = None,
     browser: bool = False,
@@ -88,6 +101,7 @@ def launch(
     """Serves the page at 127.0.0.1.
 
     Args:
+        worker: the process that computes the views.
         model: see `build`.
         port: the port; None for the first free one from 7860.
         browser: whether to open the page in the browser.
@@ -98,8 +112,10 @@ def launch(
 
     Raises:
         OSError: the port is in use.
+        StartError: the worker could not start.
     """
-    blocks = build(model)
+    blocks = build(worker, model)
+    worker.check()
     _, address, _ = blocks.launch(
         server_name="127.0.0.1",
         server_port=port,

@@ -3,10 +3,15 @@
 Skipped without Gradio, Playwright or Chromium. tests/README.md has the command.
 """
 
+import contextlib
+import multiprocessing
 import os
 import pathlib
 import re
 import shutil
+import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -18,9 +23,10 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 if CHROMIUM is None:
     pytest.skip("needs Chromium", allow_module_level=True)
 
-from small_networks import small_networks, two_layers  # noqa: E402
+from small_networks import two_layers  # noqa: E402
 
-from keras_attention.explore import networks, page  # noqa: E402
+from keras_attention.explore import examples, page  # noqa: E402
+from keras_attention.explore.worker import Worker  # noqa: E402
 
 # Gradio and its web framework use what later versions deprecate.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -39,10 +45,15 @@ SHOTS = os.environ.get("KERAS_ATTENTION_SHOTS")  # a folder for screenshots
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory):
-    networks._loaded.update(small_networks())
+def worker():
+    with Worker() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def address(worker, tmp_path_factory):
     folder = tmp_path_factory.mktemp("own")
-    yield page.launch(two_layers(folder / "mine.keras"), wait=False)
+    yield page.launch(worker, two_layers(folder / "mine.keras"), wait=False)
     gradio.close_all()
 
 
@@ -140,7 +151,7 @@ def story(page):
     assert page.element.locator("tbody tr").count() == 2
     page.element.get_by_role("button", name="hop 2").click()
     assert "Hop 2 attends most to" in page.status()
-    assert page.element.locator(".is-dim").count() == 4
+    assert page.element.locator(".is-dim").count() == 2 * 4  # other hops
     before = page.data()
     page.panel.get_by_label("Question", exact=True).fill("where is daniel")
     page.panel.get_by_label("Question", exact=True).press("Enter")
@@ -361,14 +372,14 @@ def opens_from_disk(browser, path, size, scheme):
 
 
 def test_a_saved_file_is_what_to_html_writes(browser, address, tmp_path):
-    from keras_attention.explore import story as view
+    from keras_attention.explore.views import story as view
     from keras_attention.visualization import to_html
 
     page = Page(browser, address).view("Story")
     with page.page.expect_download() as download:
         page.element.get_by_role("button", name="Save as one HTML file").click()
     download.value.save_as(tmp_path / "saved.html")
-    to_html(tmp_path / "written.html", view.look(*view.EXAMPLES[0]))
+    to_html(tmp_path / "written.html", view.look(*examples.STORIES[0]))
     page.close()
     names = ("saved.html", "written.html")
     saved, written = ((tmp_path / name).read_text("utf-8") for name in names)
@@ -389,10 +400,10 @@ def test_two_people_do_not_mix(browser, address):
         one.close()
 
 
-def test_a_damaged_file_is_told_on_the_page(browser, tmp_path):
+def test_a_damaged_file_is_told_on_the_page(browser, worker, tmp_path):
     path = tmp_path / "damaged.keras"
     path.write_bytes(b"not a model")
-    blocks_address = page.launch(path, wait=False)
+    blocks_address = page.launch(worker, path, wait=False)
     context = browser.new_context()
     opened = context.new_page()
     opened.goto(blocks_address)
@@ -402,3 +413,46 @@ def test_a_damaged_file_is_told_on_the_page(browser, tmp_path):
     )
     assert "Traceback" not in opened.content()
     context.close()
+
+
+def test_a_killed_worker_is_told_on_the_page(browser, address):
+    page = Page(browser, address).view("Story")
+    answer = page.panel.get_by_role("button", name="Answer")
+    (process,) = multiprocessing.active_children()
+    os.kill(process.pid, signal.SIGSTOP)
+    with page.page.expect_request("**/queue/join*"):
+        answer.click()
+    page.page.wait_for_timeout(500)  # the worker has the request now
+    process.kill()
+    page.says("has ended")
+    assert "Traceback" not in page.page.content()
+    answer.click()
+    page.element.wait_for()
+    page.close()
+
+
+@contextlib.contextmanager
+def command(*arguments):
+    """The command, with its address."""
+    start = [sys.executable, "-W", "ignore", "-m", "keras_attention.explore"]
+    with subprocess.Popen(
+        [*start, "--no-browser", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process, re.search(r"http\S+", process.stdout.readline())[0]
+        finally:
+            process.kill()
+
+
+def test_the_command_shows_its_first_view_and_ends_with_ctrl_c(browser):
+    with command() as (process, address):
+        page = Page(browser, address)
+        page.view("Story")
+        page.close()
+        process.send_signal(signal.SIGINT)
+        told = process.communicate(timeout=60)  # the worker has ended, too, or it waits
+    assert process.returncode == 0
+    assert "Traceback" not in "".join(told)

@@ -1,12 +1,6 @@
 """The views of the live page, without Gradio."""
 
-import concurrent.futures
-import importlib.util
 import itertools
-import socket
-import subprocess
-import sys
-import time
 
 import keras
 import numpy as np
@@ -15,27 +9,24 @@ from small_networks import MADE, small_networks, two_layers
 
 import keras_attention
 from keras_attention import layers, presets
-from keras_attention.explore import (
-    __main__,
-    glyphs,
+from keras_attention.explore import examples, glyphs
+from keras_attention.explore.views import (
     hopfield,
     memory,
     networks,
     own_model,
-    page,
     sentence,
     story,
     temperature,
     texts,
     translation,
 )
-from keras_attention.explore import gradio as loader
 
 STORY = (
     "John got the apple there.\nJohn went to the hallway.\n\nMary went to the kitchen."
 )
-CAUSAL, MASKED = sentence.NETWORKS
-TRANSLATOR, DATES = translation.TASKS
+CAUSAL, MASKED = examples.READERS
+TRANSLATOR, DATES = examples.TASKS
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -97,7 +88,7 @@ def test_a_sentence_has_its_words_and_maps(loaded):
 )
 def test_a_translation_has_a_row_for_each_written_token(loaded, task, text, source):
     view = translation.look(task, text)
-    model = loaded[translation.TASKS[task].preset]
+    model = loaded[examples.TASKS[task].preset]
     groups = view.data["groups"]
     assert len(groups) == (2 if task == TRANSLATOR else 1)
     assert [key.lower() for key in groups[0]["keys"]] == [key.lower() for key in source]
@@ -110,28 +101,28 @@ def test_a_translation_has_a_row_for_each_written_token(loaded, task, text, sour
 
 def test_half_a_digit_is_completed():
     for digit in range(10):
-        view = hopfield.look(hopfield.half(digit, "lower half"), 40)
+        view = hopfield.look(glyphs.half(digit, "lower half"), 40)
         found = np.array(view.data["weights"])[-1].argmax()
         assert found == digit
     energies = view.data["energies"]
     assert all(a >= b - 1e-6 for a, b in itertools.pairwise(energies))
     assert len(np.unique(glyphs.digits().reshape(10, -1), axis=0)) == 10
-    for hidden in hopfield.HALVES:
-        assert len(hopfield.half(3, hidden)) == hopfield.SIZE
-    mixed = hopfield.look(hopfield.half(3, "nothing"), 0.5).data["weights"][-1]
+    for hidden in glyphs.HALVES:
+        assert len(glyphs.half(3, hidden)) == glyphs.SIZE
+    mixed = hopfield.look(glyphs.half(3, "nothing"), 0.5).data["weights"][-1]
     assert max(mixed) < 0.2  # a small β mixes all digits
 
 
 def test_a_route_is_followed_step_by_step(loaded):
-    view = memory.look(*memory.EXAMPLES[0])
+    view = memory.look(*examples.ROUTES[0])
     steps = view.data["steps"]
     assert steps[0] == "Bank –east→ Tower"
     assert steps[7:] == ["Bank –east→ ?", "–north→ ?", "–west→ ?", *["answer"] * 3]
     model = loaded["dnc_paths"]
-    edges = [tuple(memory._names(line)) for line in memory.EDGES.splitlines()]
-    answer = model.answer(edges, memory.EXAMPLES[0][1])
+    edges = [tuple(memory._names(line)) for line in examples.EDGES.splitlines()]
+    answer = model.answer(edges, examples.ROUTES[0][1])
     assert " | ".join(view.data["outputs"][-3:]) == answer
-    inputs = model.preprocessor.encode(edges, memory.EXAMPLES[0][1])
+    inputs = model.preprocessor.encode(edges, examples.ROUTES[0][1])
     usage = model.trace(inputs).usage[0, : len(steps), view.data["slots"]]
     np.testing.assert_allclose(np.array(view.data["usage"]), usage.T, atol=1e-3)
     right = [("A", "1", "B"), ("B", "1", "C")], ("A", "1", "1")
@@ -199,9 +190,9 @@ LONG = "word " * 10_000
         (translation.look, (TRANSLATOR, "hond " * 17), "at most 16 words"),
         (translation.look, (TRANSLATOR, "a" * 30_000), "at most 20,000 characters"),
         (translation.look, (TRANSLATOR, "xyzzy"), "never learned “xyzzy”"),
-        (hopfield.look, ("?" * hopfield.SIZE, 8), "Nothing is drawn"),
+        (hopfield.look, ("?" * glyphs.SIZE, 8), "Nothing is drawn"),
         (hopfield.look, ("#", 8), "drawing is damaged"),
-        (hopfield.look, ("#" * hopfield.SIZE, 0), "β must be above 0"),
+        (hopfield.look, ("#" * glyphs.SIZE, 0), "β must be above 0"),
         (memory.look, ("", "A | 1"), "write edges first"),
         (memory.look, ("A | 1", "A | 1"), "An edge is a place"),
         (memory.look, ("A | 1 | B", ""), "You wrote: nothing"),
@@ -276,22 +267,6 @@ def test_a_model_that_cannot_be_shown():
         own_model.look(own, "1 2")
 
 
-def test_visitors_wait_for_one_another():
-    inside, most = [], []
-
-    def look(name):
-        inside.append(name)
-        time.sleep(0.05)
-        most.append(len(inside))
-        inside.remove(name)
-        raise texts.InputError(name)
-
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        told = list(pool.map(lambda name: texts.shown(look, name), "ab"))
-    assert most == [1, 1]
-    assert ["a</p>" in told[0], "b</p>" in told[1]] == [True, True]
-
-
 def test_a_network_that_is_not_shipped_is_named(monkeypatch):
     monkeypatch.setattr(networks, "_loaded", {})
     monkeypatch.setattr(presets, "names", list)
@@ -299,65 +274,8 @@ def test_a_network_that_is_not_shipped_is_named(monkeypatch):
         networks.network("dnc_paths")
 
 
-def test_the_command_refuses_what_it_cannot_do(tmp_path, capsys, monkeypatch):
-    with pytest.raises(SystemExit):
-        __main__.main(["--model", str(tmp_path / "missing.keras")])
-    assert "--model must name a file" in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        __main__.main(["--port", "0"])
-    assert "--port must be from 1" in capsys.readouterr().err
-
-    def missing():
-        raise ImportError("needs Gradio")
-
-    monkeypatch.setattr(__main__, "gradio_or_error", missing)
-    assert __main__.main([]) == 1
-    assert capsys.readouterr().err == "needs Gradio\n"
-
-
-def test_only_a_port_that_is_taken_is_told_as_such(capsys, monkeypatch):
-    def fails(*given):
-        raise OSError("no space left")
-
-    monkeypatch.setattr(__main__, "gradio_or_error", lambda: None)
-    monkeypatch.setattr(page, "launch", fails)
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = str(taken.getsockname()[1])
-        assert __main__.main(["--port", port]) == 1
-        assert f"Port {port} cannot be used" in capsys.readouterr().err
-    with pytest.raises(OSError, match="no space left"):
-        __main__.main(["--port", port])
-
-
-def test_without_gradio_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "gradio", None)
-    with pytest.raises(ImportError, match=r"keras-attention-family\[explore\]"):
-        loader.gradio_or_error()
-
-
 def test_each_view_asks_for_a_network_of_the_list():
-    asked = {
-        story.PRESET,
-        memory.PRESET,
-        temperature.PRESET,
-        *sentence.NETWORKS.values(),
-    }
-    asked |= {task.preset for task in translation.TASKS.values()}
+    asked = {examples.STORY_PRESET, examples.ROUTE_PRESET, examples.WORDS_PRESET}
+    asked |= {reader.preset for reader in examples.READERS.values()}
+    asked |= {task.preset for task in examples.TASKS.values()}
     assert asked == {*MADE}
-
-
-def test_the_page_is_built():
-    """In a process of its own, because Gradio leaves event loops open."""
-    if importlib.util.find_spec("gradio") is None:
-        pytest.skip("needs gradio")
-    code = (
-        "from keras_attention.explore import page\n"
-        "blocks = page.build()\n"
-        "print(len([b for b in blocks.blocks.values() if type(b).__name__ == 'Tab']))"
-    )
-    command = [sys.executable, "-W", "ignore", "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == [str(len(page.TABS))]

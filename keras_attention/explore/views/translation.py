@@ -5,7 +5,7 @@ Shapes: S source tokens, T target tokens.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,37 +15,13 @@ from keras_attention.datasets.vocabulary import (
     SPECIAL_TOKENS,
     UNKNOWN,
 )
-from keras_attention.explore import texts
-from keras_attention.explore.networks import network
+from keras_attention.explore.examples import TASKS
+from keras_attention.explore.views import texts
+from keras_attention.explore.views.networks import network
 from keras_attention.layers import record_attention
 from keras_attention.presets.preprocessors import sentences
 from keras_attention.visualization import View, alignment_view
 
-
-class Task(NamedTuple):
-    """A network that writes one text from another.
-
-    Attributes:
-        preset: the name of the shipped network.
-        source: the name of what it reads.
-        target: the name of what it writes.
-        example: a text to read.
-    """
-
-    preset: str
-    source: str
-    target: str
-    example: str
-
-
-TASKS = {
-    "Dutch to English (Transformer)": Task(
-        "transformer_nl_en", "Dutch", "English", "Ik heb een grote hond in mijn huis."
-    ),
-    "dates (recurrent, Bahdanau's attention)": Task(
-        "seq2seq_dates", "date", "ISO date", "4 May 1979"
-    ),
-}
 MOST_WRITTEN = 40  # tokens
 _TITLE = "Where does the network look while it writes?"
 
@@ -134,28 +110,3 @@ def _text(vocabulary: Any, tokens: list[str]) -> str:
 def _shown(token: str) -> str:
     """Returns a token as a label: a space is seen, and the end is said in words."""
     return {SPECIAL_TOKENS[END]: "(end)", " ": "␣"}.get(token, token)
-
-
-def tab(gr: Any) -> tuple[Any, list[Any], Any]:
-    """Adds the controls; returns the function, its inputs and its output."""
-    gr.Markdown(
-        "Type a text. The network writes its translation token by token, and each row "
-        "of the table shows which parts of your text it looked at for that token."
-    )
-    tasks = list(TASKS)
-    task = gr.Radio(tasks, value=tasks[0], label="The network")
-    text = gr.Textbox(TASKS[tasks[0]].example, label="Text", max_lines=3)
-    button = gr.Button("Translate", variant="primary")
-    view = gr.HTML()
-
-    def translate(task: str, text: str) -> str:
-        return texts.shown(look, task, text)
-
-    def change(task: str) -> tuple[str, str]:
-        return TASKS[task].example, translate(task, TASKS[task].example)
-
-    given = [task, text]
-    pressed = [button.click, text.submit]
-    gr.on(pressed, translate, given, view, api_visibility="private")
-    task.input(change, task, [text, view], api_visibility="private")
-    return translate, given, view

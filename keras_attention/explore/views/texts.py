@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import html
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from keras_attention.datasets.vocabulary import Vocabulary
+from keras_attention.explore.messages import message
 from keras_attention.presets.preprocessors import sentences
 from keras_attention.visualization import View
 
 MOST_SENTENCES, MOST_CHARACTERS = 50, 20_000
-_one_at_a_time = threading.Lock()  # visitors share the networks
 
 
 class InputError(ValueError):
@@ -27,16 +25,9 @@ def shown(look: Callable[..., View], *given: Any) -> str:
         *given: the inputs.
     """
     try:
-        with _one_at_a_time:
-            view = look(*given)
-        return view.element(heading=True)
+        return look(*given).element(heading=True)
     except ValueError as error:
         return message(str(error))
-
-
-def message(text: str) -> str:
-    """Returns a message to the reader as HTML."""
-    return f'<p class="explore-message" role="alert">{html.escape(text)}</p>'
 
 
 def words_of(

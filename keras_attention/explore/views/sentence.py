@@ -11,21 +11,14 @@ import numpy as np
 from keras import ops
 
 from keras_attention.datasets.vocabulary import END, PADDING, START, UNKNOWN
-from keras_attention.explore import texts
-from keras_attention.explore.networks import network
+from keras_attention.explore import examples
+from keras_attention.explore.views import texts
+from keras_attention.explore.views.networks import network
 from keras_attention.layers import record_attention
 from keras_attention.presets.preprocessors import sentences
 from keras_attention.presets.preprocessors.blanks import BLANK
 from keras_attention.visualization import View, heads_view
 
-NETWORKS = {
-    "reads from left to right (CausalLM)": "causal_lm_tatoeba",
-    "fills a blank (MaskedLM)": "masked_lm_tatoeba",
-}
-EXAMPLES = {
-    "reads from left to right (CausalLM)": "The children are playing in the garden",
-    "fills a blank (MaskedLM)": "She is ___ a book in the kitchen.",
-}
 _TITLE = "What does each word attend to?"
 GUESSES = 4
 
@@ -34,7 +27,7 @@ def look(kind: str, text: str, model: Any = None) -> View:
     """Reads a sentence, and shows the attention of each word.
 
     Args:
-        kind: a key of `NETWORKS`.
+        kind: a key of `READERS`.
         text: the sentence; with `___` for a blank, if the network fills blanks.
         model: a `CausalLM` or `MaskedLM` with its preprocessor; by default the shipped
             one.
@@ -44,11 +37,11 @@ def look(kind: str, text: str, model: Any = None) -> View:
             that the network has learned.
     """
     texts.check_written("a sentence", text)
-    fills = kind == list(NETWORKS)[1]
-    model = network(NETWORKS[kind]) if model is None else model
+    reader = examples.READERS[kind]
+    model = network(reader.preset) if model is None else model
     tools = model.preprocessor
     words = texts.tokens_of("a sentence", text, tools.max_words, tools.vocabulary)
-    if fills and words.count(BLANK) != 1:
+    if reader.fills and words.count(BLANK) != 1:
         raise texts.InputError(
             "Please write ___ (three underscores) for one word that the network shall "
             "fill in."
@@ -61,9 +54,9 @@ def look(kind: str, text: str, model: Any = None) -> View:
     return heads_view(
         layers,
         tokens,
-        word=tokens.index(BLANK) if fills else len(tokens) - 1,
+        word=tokens.index(BLANK) if reader.fills else len(tokens) - 1,
         title=_TITLE,
-        caption=_caption(fills, _guesses(logits, tools)),
+        caption=_caption(reader.fills, _guesses(logits, tools)),
     )
 
 
@@ -95,27 +88,3 @@ def _caption(fills: bool, guesses: str) -> str:
         "Each word attends to itself and to the words before it. As the next word, the "
         f"network expects {guesses}. Point at the last word to see where it looked."
     )
-
-
-def tab(gr: Any) -> tuple[Any, list[Any], Any]:
-    """Adds the controls; returns the function, its inputs and its output."""
-    gr.Markdown(
-        "Type a sentence, then point at a word: the other words show how much it "
-        "attends to them, in each layer and head of a small language model."
-    )
-    kinds = list(NETWORKS)
-    kind = gr.Radio(kinds, value=kinds[0], label="The network")
-    text = gr.Textbox(EXAMPLES[kinds[0]], label="Sentence", max_lines=3)
-    button = gr.Button("Read", variant="primary")
-    view = gr.HTML()
-
-    def read(kind: str, text: str) -> str:
-        return texts.shown(look, kind, text)
-
-    def change(kind: str) -> tuple[str, str]:
-        return EXAMPLES[kind], read(kind, EXAMPLES[kind])
-
-    given = [kind, text]
-    gr.on([button.click, text.submit], read, given, view, api_visibility="private")
-    kind.input(change, kind, [text, view], api_visibility="private")
-    return read, given, view

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 from keras_attention import presets
-from keras_attention.explore.texts import InputError
+from keras_attention.explore.views.texts import InputError
 
 _loaded: dict[str, Any] = {}
-_lock = threading.Lock()
 
 
 def network(name: str) -> Any:
@@ -20,12 +18,11 @@ def network(name: str) -> Any:
     Raises:
         InputError: the installed package does not ship it.
     """
-    with _lock:
-        if name not in _loaded:
-            if name not in presets.names():
-                raise InputError(
-                    f"This view needs the trained network {name}, which this "
-                    "installation does not have."
-                )
-            _loaded[name] = presets.load(name)
-        return _loaded[name]
+    if name not in _loaded:
+        if name not in presets.names():
+            raise InputError(
+                f"This view needs the trained network {name}, which this "
+                "installation does not have."
+            )
+        _loaded[name] = presets.load(name)
+    return _loaded[name]

@@ -8,34 +8,12 @@ import numpy as np
 from keras import ops
 
 from keras_attention.datasets import babi
-from keras_attention.explore import texts
-from keras_attention.explore.networks import network
+from keras_attention.explore import examples
+from keras_attention.explore.views import texts
+from keras_attention.explore.views.networks import network
 from keras_attention.layers import record_attention
 from keras_attention.visualization import View, hops_view
 
-PRESET = "memn2n_babi_joint"
-EXAMPLES = [
-    (
-        "John got the apple there.\nJohn went to the hallway.\nMary went to the "
-        "kitchen.\nJohn dropped the apple.\nJohn moved to the garden.",
-        "Where is the apple?",
-    ),
-    (
-        "Mary moved to the bathroom.\nJohn went to the hallway.\nDaniel went back to "
-        "the hallway.\nSandra moved to the garden.",
-        "Where is Daniel?",
-    ),
-    (
-        "Sheep are afraid of wolves.\nCats are afraid of sheep.\nMice are afraid of "
-        "cats.\nGertrude is a sheep.",
-        "What is Gertrude afraid of?",
-    ),
-    (
-        "Mary got the milk there.\nMary moved to the bathroom.\nSandra went back to "
-        "the kitchen.\nMary gave the milk to Sandra.",
-        "Who gave the milk?",
-    ),
-]
 TITLE = "Which sentences does each hop read?"
 ANSWERS = 4  # the likeliest answers that are shown
 
@@ -52,7 +30,7 @@ def look(story: str, question: str, model: Any = None) -> View:
         InputError: the story or the question is empty or too long, or holds words that
             the network never learned.
     """
-    model = network(PRESET) if model is None else model
+    model = network(examples.STORY_PRESET) if model is None else model
     tools = model.preprocessor
 
     def split(text: str) -> tuple[str, ...]:
@@ -89,38 +67,3 @@ def _answers(logits: np.ndarray, vocabulary: Any) -> list[tuple[str, float]]:
     shares /= shares.sum()
     best = np.argsort(-shares)[:ANSWERS]
     return [(vocabulary.words[n], float(shares[n])) for n in best]
-
-
-def tab(gr: Any) -> tuple[Any, list[Any], Any]:
-    """Adds the controls; returns the function, its inputs and its output."""
-    gr.Markdown(
-        "Write a story, one sentence a line, and ask a question about it. A memory "
-        "network answers. It knows the small world of the bAbI stories: people who "
-        "walk, take, drop and give things."
-    )
-    with gr.Row():
-        with gr.Column(min_width=280):
-            story = gr.Textbox(EXAMPLES[0][0], label="Story", lines=6, max_lines=14)
-            question = gr.Textbox(EXAMPLES[0][1], label="Question", max_lines=1)
-            button = gr.Button("Answer", variant="primary")
-        with gr.Column(min_width=280, scale=2):
-            view = gr.HTML()
-
-    def answer(story: str, question: str) -> str:
-        return texts.shown(look, story, question)
-
-    gr.Examples(
-        [list(example) for example in EXAMPLES],
-        [story, question],
-        view,
-        answer,
-        run_on_click=True,
-        cache_examples=False,
-        label="Examples",
-        api_visibility="private",
-    )
-    given = [story, question]
-    gr.on(
-        [button.click, question.submit], answer, given, view, api_visibility="private"
-    )
-    return answer, given, view

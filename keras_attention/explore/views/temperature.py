@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from keras_attention.explore import texts
-from keras_attention.explore.networks import network
+from keras_attention.explore import examples
+from keras_attention.explore.views import texts
+from keras_attention.explore.views.networks import network
 from keras_attention.visualization import View, softmax_view
 
-PRESET = "skip_gram_tatoeba"
-EXAMPLE = "mother father sister brother water coffee monday tuesday"
 WIDTH = 16  # numbers a word that are shown and can be divided among heads
 BETA = 4.0
 MOST = 24
@@ -34,7 +33,7 @@ def look(text: str, model: Any = None) -> View:
     words = list(dict.fromkeys(texts.words_of("a few words", text, MOST)))
     if len(words) < 2:
         raise texts.InputError("Please write two different words at least.")
-    model = network(PRESET) if model is None else model
+    model = network(examples.WORDS_PRESET) if model is None else model
     rows = _rows(model, words)
     return softmax_view(
         _shortened(model.vectors()[rows]),
@@ -66,20 +65,3 @@ def _shortened(vectors: np.ndarray) -> np.ndarray:
     turned = (left * sizes)[:, :WIDTH]
     turned = np.pad(turned, ((0, 0), (0, WIDTH - turned.shape[1])))
     return turned / np.linalg.norm(turned, axis=1, keepdims=True)
-
-
-def tab(gr: Any) -> tuple[Any, list[Any], Any]:
-    """Adds the controls; returns the function, its inputs and its output."""
-    gr.Markdown(
-        "Write a few words. The bars show the attention of one of them to all others. "
-        "Drag β, the temperature and the number of heads to see what each does."
-    )
-    text = gr.Textbox(EXAMPLE, label="Words", max_lines=3)
-    button = gr.Button("Show", variant="primary")
-    view = gr.HTML()
-
-    def show(text: str) -> str:
-        return texts.shown(look, text)
-
-    gr.on([button.click, text.submit], show, text, view, api_visibility="private")
-    return show, [text], view

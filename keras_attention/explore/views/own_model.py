@@ -6,12 +6,13 @@ import pathlib
 import re
 import zipfile
 import zlib
+from functools import cache
 from typing import Any
 
 import keras
 import numpy as np
 
-from keras_attention.explore import texts
+from keras_attention.explore.views import texts
 from keras_attention.layers import record_attention
 from keras_attention.visualization import View, heads_view
 
@@ -64,6 +65,35 @@ def example(tensor: Any) -> str:
     line = " ".join((words * count)[:count])
     rows = (tensor.shape[1] or 3) if len(tensor.shape) == 3 else 1
     return "\n".join([line] * min(rows, 20))
+
+
+def described(path: str) -> tuple[str, list[tuple[str, str, int]]]:
+    """Returns the name of the model in a file, and for each input a field of the page.
+
+    A field is its label, its first text and its number of lines.
+
+    Raises:
+        InputError: see `load`.
+    """
+    model = _model(path)
+    return model.name, [
+        (
+            f"{tensor.name} {tuple(tensor.shape)} {tensor.dtype}",
+            example(tensor),
+            3 if len(tensor.shape) == 3 else 1,
+        )
+        for tensor in model.inputs
+    ]
+
+
+def look_at_file(path: str, *given: str) -> View:
+    """Shows the weights of the model in a file; see `look`."""
+    return look(_model(path), *given)
+
+
+@cache
+def _model(path: str) -> Any:
+    return load(pathlib.Path(path))
 
 
 def look(model: Any, *given: str) -> View:
@@ -183,36 +213,3 @@ def _number(name: str, dtype: str, word: str) -> float:
                 f"typed “{word[:40]}”."
             )
     return value
-
-
-def add_tab(gr: Any, path: pathlib.Path) -> tuple[Any, list[Any], Any]:
-    """Adds the controls; returns the function, its inputs and its output."""
-    try:
-        model = load(path)
-    except texts.InputError as error:
-        said = str(error)
-        return (lambda: texts.message(said)), [], gr.HTML()
-    gr.Markdown(
-        f"Your model **{model.name}**, from a file. Type ids for its inputs, with "
-        "spaces between them; the page shows what each attention layer attends to."
-    )
-    with gr.Row():
-        with gr.Column(min_width=280):
-            given = [
-                gr.Textbox(
-                    example(tensor),
-                    label=f"{tensor.name} {tuple(tensor.shape)} {tensor.dtype}",
-                    lines=3 if len(tensor.shape) == 3 else 1,
-                    max_lines=10,
-                )
-                for tensor in model.inputs
-            ]
-            button = gr.Button("Show", variant="primary")
-        with gr.Column(min_width=280, scale=2):
-            view = gr.HTML()
-
-    def show(*given: str) -> str:
-        return texts.shown(look, model, *given)
-
-    gr.on([button.click], show, given, view, api_visibility="private")
-    return show, given, view

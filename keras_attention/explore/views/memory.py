@@ -9,25 +9,13 @@ from typing import Any
 
 from keras import ops
 
-from keras_attention.explore import texts
-from keras_attention.explore.networks import network
+from keras_attention.explore import examples
+from keras_attention.explore.views import texts
+from keras_attention.explore.views.networks import network
 from keras_attention.visualization import View, memory_view
 
-PRESET = "dnc_paths"
 SLOTS = 16  # that are shown
 MOST_EDGES = 60
-EDGES = """Bank | east | Tower
-Bank | west | Temple
-Tower | north | Park
-Tower | west | Bank
-Temple | north | Museum
-Park | west | Museum
-Museum | south | Temple"""
-EXAMPLES = [
-    (EDGES, "Bank | east | north | west"),
-    (EDGES, "Park | west | south | north"),
-    ("A | 1 | B\nB | 1 | C\nC | 1 | A\nA | 2 | C", "A | 1 | 1 | 1 | 2"),
-]
 _TITLE = "A computer that learned to use its memory"
 
 
@@ -46,7 +34,7 @@ def look(edges: str, question: str, model: Any = None) -> View:
     given = [_names(line) for line in (edges or "").splitlines() if line.strip()]
     route = _names(question or "")
     _check(given, route)
-    model = network(PRESET) if model is None else model
+    model = network(examples.ROUTE_PRESET) if model is None else model
     tools = model.preprocessor
     _check_route(given, route, tools.max_length)
     inputs = tools.encode(given, route)
@@ -145,48 +133,3 @@ def _verdict(
         if found != here:
             return f"This is wrong: {line} leads to {here}."
     return "This is right."
-
-
-def tab(gr: Any) -> tuple[Any, list[Any], Any]:
-    """Adds the controls; returns the function, its inputs and its output."""
-    gr.Markdown(
-        "A Differentiable Neural Computer reads a graph, edge by edge, and is then "
-        "asked where a route leads. Go through the steps to see what is in its memory, "
-        "and where it writes and reads. All names are free."
-    )
-    with gr.Row():
-        with gr.Column(min_width=280):
-            edges = gr.Textbox(
-                EDGES,
-                label="Edges",
-                info="One a line: place | line | next place",
-                lines=7,
-                max_lines=14,
-            )
-            question = gr.Textbox(
-                EXAMPLES[0][1],
-                label="Route",
-                info="A place and the lines to take: place | line | line",
-                max_lines=2,
-            )
-            button = gr.Button("Follow the route", variant="primary")
-        with gr.Column(min_width=280, scale=2):
-            view = gr.HTML()
-
-    def follow(edges: str, question: str) -> str:
-        return texts.shown(look, edges, question)
-
-    given = [edges, question]
-    gr.Examples(
-        [list(example) for example in EXAMPLES],
-        given,
-        view,
-        follow,
-        run_on_click=True,
-        cache_examples=False,
-        label="Examples",
-        api_visibility="private",
-    )
-    pressed = [button.click, question.submit]
-    gr.on(pressed, follow, given, view, api_visibility="private")
-    return follow, given, view

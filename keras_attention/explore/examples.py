@@ -1,0 +1,98 @@
+"""What a visitor finds on the page: networks to choose, and texts to begin with.
+
+The controls and the views share it, so it imports nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Reader(NamedTuple):
+    """A network that reads a sentence.
+
+    Attributes:
+        preset: the name of the shipped network.
+        example: a sentence to read.
+        fills: whether the network fills a blank in the sentence.
+    """
+
+    preset: str
+    example: str
+    fills: bool
+
+
+class Task(NamedTuple):
+    """A network that writes one text from another.
+
+    Attributes:
+        preset: the name of the shipped network.
+        source: the name of what it reads.
+        target: the name of what it writes.
+        example: a text to read.
+    """
+
+    preset: str
+    source: str
+    target: str
+    example: str
+
+
+STORY_PRESET = "memn2n_babi_joint"
+STORIES = [
+    (
+        "John got the apple there.\nJohn went to the hallway.\nMary went to the "
+        "kitchen.\nJohn dropped the apple.\nJohn moved to the garden.",
+        "Where is the apple?",
+    ),
+    (
+        "Mary moved to the bathroom.\nJohn went to the hallway.\nDaniel went back to "
+        "the hallway.\nSandra moved to the garden.",
+        "Where is Daniel?",
+    ),
+    (
+        "Sheep are afraid of wolves.\nCats are afraid of sheep.\nMice are afraid of "
+        "cats.\nGertrude is a sheep.",
+        "What is Gertrude afraid of?",
+    ),
+    (
+        "Mary got the milk there.\nMary moved to the bathroom.\nSandra went back to "
+        "the kitchen.\nMary gave the milk to Sandra.",
+        "Who gave the milk?",
+    ),
+]
+
+READERS = {
+    "reads from left to right (CausalLM)": Reader(
+        "causal_lm_tatoeba", "The children are playing in the garden", False
+    ),
+    "fills a blank (MaskedLM)": Reader(
+        "masked_lm_tatoeba", "She is ___ a book in the kitchen.", True
+    ),
+}
+
+TASKS = {
+    "Dutch to English (Transformer)": Task(
+        "transformer_nl_en", "Dutch", "English", "Ik heb een grote hond in mijn huis."
+    ),
+    "dates (recurrent, Bahdanau's attention)": Task(
+        "seq2seq_dates", "date", "ISO date", "4 May 1979"
+    ),
+}
+
+ROUTE_PRESET = "dnc_paths"
+EDGES = """Bank | east | Tower
+Bank | west | Temple
+Tower | north | Park
+Tower | west | Bank
+Temple | north | Museum
+Park | west | Museum
+Museum | south | Temple"""
+ROUTES = [
+    (EDGES, "Bank | east | north | west"),
+    (EDGES, "Park | west | south | north"),
+    ("A | 1 | B\nB | 1 | C\nC | 1 | A\nA | 2 | C", "A | 1 | 1 | 1 | 2"),
+]
+
+WORDS_PRESET = "skip_gram_tatoeba"
+WORDS = "mother father sister brother water coffee monday tuesday"

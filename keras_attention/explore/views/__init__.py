@@ -1,0 +1,51 @@
+"""The views: what each network computes, as HTML. They need Keras, and no Gradio."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from keras_attention.explore.views import (
+    hopfield,
+    memory,
+    networks,
+    own_model,
+    sentence,
+    story,
+    temperature,
+    texts,
+    translation,
+)
+from keras_attention.visualization import View
+
+__all__ = [
+    "hopfield",
+    "memory",
+    "networks",
+    "own_model",
+    "sentence",
+    "shown",
+    "story",
+    "temperature",
+    "texts",
+    "translation",
+]
+_LOOKS: dict[str, Callable[..., View]] = {
+    "hopfield": hopfield.look,
+    "memory": memory.look,
+    "own_model": own_model.look_at_file,
+    "sentence": sentence.look,
+    "story": story.look,
+    "temperature": temperature.look,
+    "translation": translation.look,
+}
+
+
+def shown(view: str, *given: Any) -> str:
+    """Returns the HTML of a view, or of the message if the input is bad.
+
+    Args:
+        view: the name of the view's file in this folder.
+        *given: the inputs of its `look`.
+    """
+    return texts.shown(_LOOKS[view], *given)

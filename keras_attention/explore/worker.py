@@ -1,0 +1,169 @@
+"""The process that imports Keras and computes the views, one after the other.
+
+The page's own process never imports Keras: it builds the page with Gradio at the same
+time. Only text, numbers and truth values go from one process to the other.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import pathlib
+import runpy
+import signal
+import threading
+import traceback
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+from keras_attention.explore.messages import message
+
+_BEFORE_KERAS = pathlib.Path(__file__).parent / "before_keras.py"
+Fields = list[tuple[str, str, int]]  # label, example, number of lines
+ENDED = (
+    "The process with the networks has ended. Perhaps the memory of this computer is "
+    "full; the terminal may tell more. Please try again: the page starts a new one, "
+    "which takes a few seconds."
+)
+FAILED = (
+    "This view cannot be computed because of an error in the program. The terminal "
+    "tells more."
+)
+
+
+class ViewError(RuntimeError):
+    """A view failed for another reason than its input; the cause tells which."""
+
+
+class StartError(RuntimeError):
+    """The process with the networks ended before it could compute anything."""
+
+
+class Worker:
+    """Computes views in a process of its own.
+
+    The process starts at once and imports Keras. It ends with `close`, or with the
+    process that started it. If it ends otherwise, the next request starts a new one.
+
+    Args:
+        *first: the name and the inputs of a view that is computed at once, so that its
+            network is loaded when it is asked for; none by default.
+    """
+
+    def __init__(self, *first: Any) -> None:
+        self._first = first
+        self._lock = threading.Lock()
+        self._closed = False
+        self._start()
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def show(self, view: str, *given: Any) -> str:
+        """Returns the HTML of a view, or of a message to the reader.
+
+        Args:
+            view: the name of a file in `explore/views/`.
+            *given: the inputs of the view: strings, numbers and booleans.
+        """
+        shown: str = self._answer(_show, view, *given)
+        return shown
+
+    def describe(self, path: pathlib.Path) -> tuple[str, Fields] | str:
+        """Returns the name of a visitor's model and a field for each of its inputs.
+
+        If the file cannot be opened as a model, returns the HTML of a message.
+        """
+        described: tuple[str, Fields] | str = self._answer(_describe, str(path))
+        return described
+
+    def check(self) -> None:
+        """Raises a `StartError` if the process could not start, as far as is known."""
+        if self._begun.done():
+            error = self._begun.exception()
+            if isinstance(error, BrokenProcessPool):
+                raise StartError(
+                    "The process with the networks could not start. The terminal "
+                    "tells why."
+                ) from error
+
+    def close(self) -> None:
+        """Ends the process, whatever it does."""
+        with self._lock:
+            self._closed = True
+            for process in self._processes:
+                process.terminate()
+            self._pool.shutdown(cancel_futures=True)
+
+    def _answer(self, function: Any, *given: Any) -> Any:
+        try:
+            return self._submit(function, *given).result()
+        except BrokenProcessPool:
+            return message(ENDED)
+        except ViewError as error:
+            traceback.print_exception(error)
+            return message(FAILED)
+
+    def _submit(self, function: Any, *given: Any) -> Future[Any]:
+        with self._lock:
+            try:
+                return self._pool.submit(function, *given)
+            except BrokenProcessPool:
+                if self._closed:
+                    raise
+                self._start()
+                return self._pool.submit(function, *given)
+
+    def _start(self) -> None:
+        others = multiprocessing.active_children()
+        self._pool = ProcessPoolExecutor(
+            1,
+            multiprocessing.get_context("spawn"),
+            initializer=runpy.run_path,
+            initargs=(str(_BEFORE_KERAS),),
+        )
+        self._begun = self._pool.submit(_begin, *self._first)  # imports Keras
+        children = multiprocessing.active_children()
+        self._processes = [child for child in children if child not in others]
+
+
+# The process with the networks calls these functions.
+
+
+def _begin(*first: Any) -> None:
+    threading.Thread(target=_end_with_the_page, daemon=True).start()
+    from keras_attention.explore import views
+
+    if first:
+        views.shown(*first)
+    gc.freeze()
+    gc.enable()
+
+
+def _end_with_the_page() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        signal.raise_signal(signal.SIGTERM)
+
+
+def _show(view: str, *given: Any) -> str:
+    from keras_attention.explore import views
+
+    try:
+        return views.shown(view, *given)
+    except Exception as error:
+        raise ViewError(f"The view {view} failed.") from error
+
+
+def _describe(path: str) -> tuple[str, Fields] | str:
+    from keras_attention.explore import views
+
+    try:
+        return views.own_model.described(path)
+    except views.texts.InputError as error:
+        return message(str(error))
