@@ -233,6 +233,16 @@ class ConfiguredModel(Checked, keras.Model):
         found = quantized_parts(self)
         return {**config, QUANTIZED: found} if found else config
 
+    def get_compile_config(self) -> dict[str, Any]:
+        config: dict[str, Any] = super().get_compile_config()
+        # Keras saves what `jit_compile="auto"` was on this backend. Loaded on torch, a
+        # model from JAX would then be compiled, which takes a minute and more; loaded
+        # on JAX, a model from torch would not be.
+        auto = keras.Model(self.inputs, self.outputs).jit_compile
+        if config and config["jit_compile"] == auto:
+            config["jit_compile"] = "auto"
+        return config
+
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
         arguments = {k: v for k, v in config.items() if k != QUANTIZED}
