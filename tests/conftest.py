@@ -76,9 +76,16 @@ def part_of(config):
 
 def pytest_report_header(config):
     part = part_of(config)
+    lines = []
     if BACKEND in COMPILING and isinstance(part, int):
-        return f"of the tests held on torch: part {part} of {PARTS} (--others {part})"
-    return None
+        lines.append(
+            f"of the tests held on torch: part {part} of {PARTS} (--others {part})"
+        )
+    if config.getoption("others") == "today":
+        lines.append(
+            "of the long trainings: those of today (--others all: all of them)"
+        )
+    return lines
 
 
 def named(item):
@@ -93,18 +100,18 @@ def named(item):
     return mark.args
 
 
-def rests(item):
+def is_of_another_day(item):
     """Whether the turn of a test comes on another day, with `--others today`."""
     if item.get_closest_marker("turns") is None:
         return False
     if item.config.getoption("others") != "today":
         return False
     backend = item.callspec.params.get("backend") if hasattr(item, "callspec") else None
-    of_one, own = item.nodeid, 0
+    name, offset = item.nodeid, 0
     if backend in TURNS:
-        of_one, own = item.nodeid.split("[")[0], TURNS.index(backend)
+        name, offset = item.nodeid.split("[")[0], TURNS.index(backend)
     day = datetime.date.today().toordinal()
-    return (day + zlib.crc32(of_one.encode()) + own) % DAYS != 0
+    return (day + zlib.crc32(name.encode()) + offset) % DAYS != 0
 
 
 def pytest_collection_modifyitems(config, items):
@@ -117,7 +124,7 @@ def pytest_collection_modifyitems(config, items):
         # A test of one backend's own code cannot run on another one.
         own = zlib.crc32(item.nodeid.encode()) % PARTS + 1
         also = not names and (BACKEND in EAGER or part in ("all", own))
-        runs = (BACKEND in names or also) and not rests(item)
+        runs = (BACKEND in names or also) and not is_of_another_day(item)
         (chosen if runs else others).append(item)
     items[:] = chosen
     config.hook.pytest_deselected(items=others)

@@ -49,19 +49,22 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     # The networks load in their process while this one imports Gradio.
     first = ("story", *STORIES[0]) if args.model is None else ()
-    with Worker(*first) as worker:
-        try:
-            gradio_or_error()
-        except ImportError as error:
-            print(error, file=sys.stderr)
-            return 1
-        from keras_attention.explore import page
+    try:
+        with Worker(*first) as worker:
+            try:
+                gradio_or_error()
+            except ImportError as error:
+                print(error, file=sys.stderr)
+                return 1
+            from keras_attention.explore import page
 
-        try:
-            page.launch(worker, args.model, args.port, not args.no_browser)
-        except StartError as error:
-            print(error, file=sys.stderr)
-            return 1
+            try:
+                page.launch(worker, args.model, args.port, not args.no_browser)
+            except StartError as error:
+                print(error, file=sys.stderr)
+                return 1
+    except KeyboardInterrupt:  # before the page is served
+        return 130
     return 0
 
 

@@ -13,7 +13,7 @@ import runpy
 import signal
 import threading
 import traceback
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
@@ -36,6 +36,10 @@ class ViewError(RuntimeError):
     """A view failed for another reason than its input; the cause tells which."""
 
 
+class ClosedError(RuntimeError):
+    """A worker that was closed got a request."""
+
+
 class StartError(RuntimeError):
     """The process with the networks ended before it could compute anything."""
 
@@ -52,10 +56,9 @@ class Worker:
     """
 
     def __init__(self, *first: Any) -> None:
-        self._first = first
         self._lock = threading.Lock()
         self._closed = False
-        self._start()
+        self._start(*first)
 
     def __enter__(self) -> Worker:
         return self
@@ -102,7 +105,7 @@ class Worker:
     def _answer(self, function: Any, *given: Any) -> Any:
         try:
             return self._submit(function, *given).result()
-        except BrokenProcessPool:
+        except (BrokenProcessPool, CancelledError, ClosedError):
             return message(ENDED)
         except ViewError as error:
             traceback.print_exception(error)
@@ -110,15 +113,15 @@ class Worker:
 
     def _submit(self, function: Any, *given: Any) -> Future[Any]:
         with self._lock:
+            if self._closed:
+                raise ClosedError("The worker is closed.")
             try:
                 return self._pool.submit(function, *given)
             except BrokenProcessPool:
-                if self._closed:
-                    raise
                 self._start()
                 return self._pool.submit(function, *given)
 
-    def _start(self) -> None:
+    def _start(self, *first: Any) -> None:
         others = multiprocessing.active_children()
         self._pool = ProcessPoolExecutor(
             1,
@@ -126,9 +129,17 @@ class Worker:
             initializer=runpy.run_path,
             initargs=(str(_BEFORE_KERAS),),
         )
-        self._begun = self._pool.submit(_begin, *self._first)  # imports Keras
+        self._begun = self._pool.submit(_begin, *first)  # imports Keras
+        self._begun.add_done_callback(_tell_error)
         children = multiprocessing.active_children()
         self._processes = [child for child in children if child not in others]
+
+
+def _tell_error(begun: Future[Any]) -> None:
+    """Prints why the process failed to begin, unless it ended, which `check` tells."""
+    error = None if begun.cancelled() else begun.exception()
+    if error is not None and not isinstance(error, BrokenProcessPool):
+        traceback.print_exception(error)
 
 
 # The process with the networks calls these functions.
@@ -136,12 +147,14 @@ class Worker:
 
 def _begin(*first: Any) -> None:
     threading.Thread(target=_end_with_the_page, daemon=True).start()
-    from keras_attention.explore import views
+    try:
+        from keras_attention.explore import views
 
-    if first:
-        views.shown(*first)
-    gc.freeze()
-    gc.enable()
+        if first:
+            views.shown(*first)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _end_with_the_page() -> None:
@@ -152,9 +165,9 @@ def _end_with_the_page() -> None:
 
 
 def _show(view: str, *given: Any) -> str:
-    from keras_attention.explore import views
-
     try:
+        from keras_attention.explore import views
+
         return views.shown(view, *given)
     except Exception as error:
         raise ViewError(f"The view {view} failed.") from error
@@ -167,3 +180,5 @@ def _describe(path: str) -> tuple[str, Fields] | str:
         return views.own_model.described(path)
     except views.texts.InputError as error:
         return message(str(error))
+    except Exception as error:
+        raise ViewError(f"The model in {path} cannot be described.") from error

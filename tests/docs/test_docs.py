@@ -52,13 +52,28 @@ def blocks(page, language):
 
 
 WITH_CODE = [page for page in PAGES if any(True for _ in blocks(page, "python"))]
+LONG = {  # these take 15 seconds or more
+    "alignments",
+    "dnc",
+    "from-bags-to-hops",
+    "language-model",
+    "memory-networks",
+    "recurrence",
+    "supporting-facts",
+    "transformer",
+    "translate",
+    "your-own-model",
+}
+RUN = [
+    pytest.param(page, marks=pytest.mark.turns if page.stem in LONG else ())
+    for page in WITH_CODE
+]
 
 
 @pytest.mark.skipif(not TRAINS, reason="the pages train, this backend does not")
 # Keras' own conversion of a variable, when a model is saved.
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
-@pytest.mark.turns
-@pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
+@pytest.mark.parametrize("page", RUN, ids=name_of)
 def test_examples_run_and_print_what_they_say(page, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)

@@ -94,7 +94,7 @@ def test_the_worker_ends_with_the_page():
     """Even if the page's process is killed, and cannot end it."""
     code = (
         "import sys, time\n"
-        "sys.argv, sys.orig_argv = ['-m'], ['keras_attention.explore']\n"
+        "sys.argv, sys.orig_argv = ['-m'], ['-m', 'keras_attention.explore']\n"
         "from keras_attention.explore.worker import Worker\n"
         "made = Worker()\n"
         "print('alert' in made.show('story', '', ''), flush=True)\n"
@@ -105,4 +105,5 @@ def test_the_worker_ends_with_the_page():
     ) as page:
         assert page.stdout.readline() == "True\n"
         page.kill()
-        assert page.stdout.read() == ""  # the worker has it, too, until it ends
+        # The worker has the pipe, too, until it ends.
+        assert page.communicate(timeout=60)[0] == ""

@@ -31,13 +31,14 @@ from keras_attention.layers.base.serialization import (
     from_entries,
 )
 from keras_attention.models.base.batches import check_batches_divide
+from keras_attention.models.base.compilation import PortableCompilation
 
 # Seconds of calls with one signature before `fit` and `predict` on torch record it. A
 # recording takes about as long.
 RECORD_AFTER = 1.0
 
 
-class ConfiguredModel(Checked, keras.Model):
+class ConfiguredModel(PortableCompilation, Checked, keras.Model):
     """Base class of functional models that saves the arguments of the constructor.
 
     Args:
@@ -232,16 +233,6 @@ class ConfiguredModel(Checked, keras.Model):
         config = {**super().get_config(), **arguments}
         found = quantized_parts(self)
         return {**config, QUANTIZED: found} if found else config
-
-    def get_compile_config(self) -> dict[str, Any]:
-        config: dict[str, Any] = super().get_compile_config()
-        # Keras saves what `jit_compile="auto"` was on this backend. Loaded on torch, a
-        # model from JAX would then be compiled, which takes a minute and more; loaded
-        # on JAX, a model from torch would not be.
-        auto = keras.Model(self.inputs, self.outputs).jit_compile
-        if config and config["jit_compile"] == auto:
-            config["jit_compile"] = "auto"
-        return config
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
