@@ -2215,5 +2215,9 @@ ROWS = [
 ]
 
 
+# One row a class, for columns that are dear where each row is compiled.
+CORE = {row.cls: row.name for row in reversed(ROWS)}.values()
+
+
 def by_name(name: str) -> Row:
     return next(row for row in ROWS if row.name == name)

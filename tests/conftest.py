@@ -1,47 +1,39 @@
-"""What all tests share: which backend runs which test, and room for JAX' programs.
+"""What all tests share: which backend runs which test, and what a test may cost.
 
-The marker `backends` names the backends that run a test, and `turns` marks a test that
-`--others today` runs every third day; tests/README.md says when to use them.
+tests/README.md explains the rings and the markers.
 """
 
-import datetime
-import functools
 import gc
-import zlib
-from pathlib import Path
+import os
+import pathlib
 
 import keras
-import numpy as np
 import pytest
 
 BACKEND = keras.config.backend()
 # They compile nothing, so that a test is cheap: they run all that has no marker.
 EAGER = ("torch", "numpy")
 COMPILING = ("jax", "tensorflow")
-# Days in which the others run those tests, too: no multiple of 7, or a project that is
-# tested on some days of the week alone would leave parts out for ever.
-PARTS = 13
-DAYS = 3  # from one turn to the next of a test with the marker `turns`
-TURNS = ("jax", "tensorflow", "torch")  # a test of all three runs one of them a day
-EVERYWHERE = ("interop", "text")  # folders whose environment has all backends
+ALL_BACKENDS = ("interop", "text")  # folders whose tests start processes of each backend
+BOUND = {"torch": 4.0, "numpy": 4.0, "jax": 25.0, "tensorflow": 25.0}  # CPU seconds
 BETWEEN = 100  # tests
 MOST = 30_000  # mappings of memory
+START = pytest.StashKey[float]()
 count = 0
 
 
-if BACKEND == "numpy":
-    # Keras finds out the shape of a layer's output by a call with uninitialized arrays,
-    # whose numbers can overflow.
-    infer = keras.src.backend.compute_output_spec
-    keras.src.backend.compute_output_spec = np.errstate(all="ignore")(infer)
-
-
-if BACKEND == "jax":
-    from jax._src.interpreters import mlir
-
-    # JAX makes a context of MLIR for each program, which takes a seventh of the time of
-    # the contract tests. It holds types and constants, which programs can share.
-    mlir.make_ir_context = functools.cache(mlir.make_ir_context)
+def pytest_addoption(parser):
+    parser.addoption(
+        "--everywhere",
+        action="store_true",
+        help="run tests without the marker `backends` on JAX and TensorFlow, too",
+    )
+    parser.addoption(
+        "--resume",
+        type=pathlib.Path,
+        metavar="FILE",
+        help="leave out the tests that FILE names; append each test that passes",
+    )
 
 
 @pytest.fixture
@@ -50,46 +42,8 @@ def without_collection(monkeypatch):
     monkeypatch.setattr(gc, "collect", lambda *_: 0)
 
 
-def pytest_addoption(parser):
-    parser.addoption(
-        "--others",
-        default="none",
-        metavar="PART",
-        help="run tests that torch and NumPy hold on this backend, too: none of them, "
-        f"all, a part from 1 to {PARTS}, or today's part; `today` also leaves out the "
-        f"tests whose turn comes on another day of {DAYS}",
-    )
-
-
-def part_of(config):
-    """The part of the other backends' tests to run here: a number, "none" or "all"."""
-    given = config.getoption("others")
-    if given == "today":
-        return datetime.date.today().toordinal() % PARTS + 1
-    if given in ("none", "all"):
-        return given
-    if not given.isdigit() or not 1 <= int(given) <= PARTS:
-        message = f'`--others` must be "none", "all", "today" or from 1 to {PARTS}'
-        raise pytest.UsageError(f"{message}. Received: --others={given}")
-    return int(given)
-
-
-def pytest_report_header(config):
-    part = part_of(config)
-    lines = []
-    if BACKEND in COMPILING and isinstance(part, int):
-        lines.append(
-            f"of the tests held on torch: part {part} of {PARTS} (--others {part})"
-        )
-    if config.getoption("others") == "today":
-        lines.append(
-            "of the long trainings: those of today (--others all: all of them)"
-        )
-    return lines
-
-
-def named(item):
-    """What a test's marker names, checked; nothing if it has none."""
+def backends_of(item):
+    """The backends that a test names."""
     mark = item.get_closest_marker("backends")
     if mark is None:
         return ()
@@ -100,34 +54,70 @@ def named(item):
     return mark.args
 
 
-def is_of_another_day(item):
-    """Whether the turn of a test comes on another day, with `--others today`."""
-    if item.get_closest_marker("turns") is None:
-        return False
-    if item.config.getoption("others") != "today":
-        return False
-    backend = item.callspec.params.get("backend") if hasattr(item, "callspec") else None
-    name, offset = item.nodeid, 0
-    if backend in TURNS:
-        name, offset = item.nodeid.split("[")[0], TURNS.index(backend)
-    day = datetime.date.today().toordinal()
-    return (day + zlib.crc32(name.encode()) + offset) % DAYS != 0
+def runs_here(item):
+    """Whether this backend runs a test."""
+    names = backends_of(item)
+    if "all" in names or item.path.parent.name in ALL_BACKENDS:
+        return True
+    if names:
+        return BACKEND in names
+    return BACKEND in EAGER or item.config.getoption("everywhere")
 
 
 def pytest_collection_modifyitems(config, items):
-    part = part_of(config)
-    chosen, others = [], []
+    file = config.getoption("resume")
+    passed = {*file.read_text("utf-8").splitlines()} if file and file.exists() else ()
+    selected, others = [], []
     for item in items:
-        names = named(item)
-        if item.path.parent.name in EVERYWHERE or "all" in names:
-            names = (BACKEND,)
-        # A test of one backend's own code cannot run on another one.
-        own = zlib.crc32(item.nodeid.encode()) % PARTS + 1
-        also = not names and (BACKEND in EAGER or part in ("all", own))
-        runs = (BACKEND in names or also) and not is_of_another_day(item)
-        (chosen if runs else others).append(item)
-    items[:] = chosen
+        runs = runs_here(item) and item.nodeid not in passed
+        (selected if runs else others).append(item)
+    items[:] = selected
     config.hook.pytest_deselected(items=others)
+
+
+def pytest_runtest_logreport(report):
+    """Notes what need not run again, in the process that reports."""
+    file = pytest_config.getoption("resume")
+    ended = report.when == "call" if report.passed else report.skipped
+    if file and ended and "PYTEST_XDIST_WORKER" not in os.environ:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("a", encoding="utf-8") as notes:
+            notes.write(f"{report.nodeid}\n")
+
+
+def pytest_configure(config):
+    global pytest_config
+    pytest_config = config
+
+
+def cpu_seconds():
+    """What this process and those that it waited for have used."""
+    times = os.times()
+    return sum(times[:4])
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item):
+    item.stash[START] = cpu_seconds()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Fails a test that costs more than its ring has room for."""
+    result = yield
+    seconds = cpu_seconds() - item.stash[START]
+    is_marked = any(map(item.get_closest_marker, ("slow", "release")))
+    if seconds > BOUND[BACKEND] and not (
+        is_marked or item.config.getoption("everywhere")
+    ):
+        pytest.fail(
+            f"{item.nodeid} took {seconds:.1f} seconds of processor time. Without the "
+            f"marker `slow` or `release`, a test may take {BOUND[BACKEND]:g}. Make it "
+            "cheaper, or mark it; tests/README.md says how.",
+            pytrace=False,
+        )
+    return result
 
 
 def pytest_collection_finish(session):
@@ -147,8 +137,7 @@ def pytest_runtest_teardown(item, nextitem):
     count += 1
     if BACKEND != "jax" or count % BETWEEN:
         return
-    mlir.make_ir_context.cache_clear()  # or it would keep all constants
-    maps = Path("/proc/self/maps")
+    maps = pathlib.Path("/proc/self/maps")
     if not maps.exists() or maps.read_bytes().count(b"\n") > MOST:
         import jax
 

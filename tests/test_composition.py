@@ -1,9 +1,8 @@
 """Any attention in any holder: each pair fits, or is refused with a reason.
 
-A cell is an attention in a holder; `compositions.py` makes both. torch runs all cells.
-JAX and TensorFlow compile each of them, which takes seconds, and run those on a
-diagonal: each attention once, each holder three times. To run all of them anywhere:
-`pytest tests/test_composition.py --others all`.
+A cell is an attention in a holder; `compositions.py` makes both. The cells on a diagonal
+hold each attention once and each holder three times: all backends run them. torch runs
+the others, which the ring `first` leaves out.
 """
 
 import keras
@@ -36,13 +35,14 @@ CELLS = [(a, h) for a in ATTENTIONS for h in HOLDERS]
 
 
 def on_the_diagonal(attention, holder):
-    """Whether JAX and TensorFlow run a cell: one in each row, three in each column."""
+    """Whether all backends run a cell: one in each row, three in each column."""
     rows, columns = list(ATTENTIONS), list(HOLDERS)
     return rows.index(attention) % len(columns) == columns.index(holder)
 
 
 def as_parameter(cell):
-    marks = [pytest.mark.backends("all")] if on_the_diagonal(*cell) else []
+    diagonal = on_the_diagonal(*cell)
+    marks = pytest.mark.backends("all") if diagonal else pytest.mark.slow
     return pytest.param(*cell, id="-in-".join(cell), marks=marks)
 
 

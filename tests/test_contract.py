@@ -17,7 +17,7 @@ import keras
 import numpy as np
 import pytest
 from calling import at_once, plain
-from catalogue import ROWS
+from catalogue import CORE, ROWS
 from gradients import gradient, to_numpy
 from keras import ops
 
@@ -55,10 +55,28 @@ needs_training = pytest.mark.skipif(
 
 def rows(**wanted):
     """The rows for which these attributes hold, as parameters of a test."""
-    chosen = [
-        r for r in ROWS if all(bool(getattr(r, k)) == v for k, v in wanted.items())
+    parameters = [
+        parameter(row)
+        for row in ROWS
+        if all(bool(getattr(row, name)) == value for name, value in wanted.items())
     ]
-    return pytest.mark.parametrize("row", chosen, ids=lambda row: row.name)
+    return pytest.mark.parametrize("row", parameters)
+
+
+def parameter(row, *values, compiled=False, name=""):
+    """A row of a test, which JAX and TensorFlow run if it is one of the core.
+
+    Args:
+        row: the row.
+        values: further values of the test.
+        compiled: whether JAX and TensorFlow run the test on this row if it is a core
+            row.
+        name: what the test's name says besides the row's.
+    """
+    marks = [pytest.mark.core] if row.name in CORE else []
+    if compiled and marks:
+        marks.append(pytest.mark.backends("all"))
+    return pytest.param(row, *values, marks=marks, id=f"{row.name}{name}")
 
 
 def arrays(row, seed=0):
@@ -89,6 +107,22 @@ def wrapped(row, inputs, unknown=True, **more):
 def eager(row, made, inputs, **more):
     tensors = {name: ops.convert_to_tensor(array) for name, array in inputs.items()}
     return row.call(made, tensors, **more)
+
+
+def called(row, made, inputs, **more):
+    """The result of a built layer; on JAX of one program.
+
+    Eagerly, JAX compiles a program for each operation.
+    """
+    if BACKEND != "jax":
+        return eager(row, made, inputs, **more)
+    import jax
+
+    def call(tensors):
+        with keras.StatelessScope():
+            return row.call(made, tensors, **more)
+
+    return jax.jit(call)(inputs)
 
 
 def numpy(tensor):
@@ -159,7 +193,7 @@ def compiled(index):
 def test_symbolic_eager_and_compiled_agree(row):
     inputs = arrays(row)
     model, made, predicted, _ = compiled(ROWS.index(row))
-    found = eager(row, made, inputs)
+    found = called(row, made, inputs)
     close(numpy(found), predicted)
     assert len(model.output.shape) == found.ndim
     for known, real in zip(model.output.shape, found.shape):
@@ -169,7 +203,7 @@ def test_symbolic_eager_and_compiled_agree(row):
     static = wrapped(row, inputs, unknown=False)
     assert tuple(static.output.shape[1:]) == predicted.shape[1:] or row.is_model
     if row.attention:
-        with_scores = eager(row, made, inputs, return_attention_scores=True)
+        with_scores = called(row, made, inputs, return_attention_scores=True)
         symbolic = row.call(
             row.make(),
             {k: keras.KerasTensor(v.shape, str(v.dtype)) for k, v in inputs.items()},
@@ -204,12 +238,18 @@ def test_every_constructor_argument_survives(row):
         assert [tuple(w.shape) for w in again.weights] == shapes
 
 
-@pytest.mark.backends("all")
-def test_files_load_in_a_fresh_process(tmp_path):
-    """One process reads the files of all rows: most of its time it starts."""
-    for index, row in enumerate(ROWS):
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param([*CORE], id="core", marks=pytest.mark.backends("all")),
+        pytest.param([row.name for row in ROWS if row.name not in CORE], id="others"),
+    ],
+)
+def test_files_load_in_a_fresh_process(names, tmp_path):
+    """One process reads the files of many rows: most of its time it starts."""
+    for row in map(catalogue.by_name, names):
         inputs = arrays(row)
-        model, _, predicted, _ = compiled(index)
+        model, _, predicted, _ = compiled(ROWS.index(row))
         model.save(tmp_path / f"{row.name}.keras")
         np.savez(
             tmp_path / f"{row.name}.npz",
@@ -223,7 +263,7 @@ def test_files_load_in_a_fresh_process(tmp_path):
     given = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}  # this very checkout
     done = subprocess.run(command, env=given, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert len(done.stdout.split()) == len(ROWS)
+    assert len(done.stdout.split()) == len(names)
 
 
 @rows(masked=True)
@@ -259,14 +299,13 @@ def test_a_row_with_nothing_to_attend_to_is_zero(row, dtype):
 
 
 @needs_training
-@rows(attention=True)
 @pytest.mark.parametrize(
-    "dtype",
-    [
-        "float32",
-        "bfloat16",
-        # Elsewhere the one in which a mask that is a large number overflows.
-        pytest.param("float16", marks=pytest.mark.backends("all")),
+    ("row", "dtype"),
+    [  # in float16, a mask that is a large number overflows
+        parameter(row, dtype, compiled=dtype == "float16", name=f"-{dtype}")
+        for row in ROWS
+        for dtype in ("float32", "bfloat16", "float16")
+        if row.attention
     ],
 )
 def test_a_row_with_nothing_to_attend_to_has_no_gradient(row, dtype):
@@ -350,16 +389,13 @@ POLICIES = ["float16", "bfloat16", "mixed_float16", "mixed_bfloat16"]
 
 
 def rows_and_policies():
-    """Each row in each policy; where a model is compiled first, in one of them."""
+    """Each row in each policy; where a model is compiled first, a core row in one."""
     for index, row in enumerate(ROWS):
         for number, policy in enumerate(POLICIES):
             if row.recurrent and "mixed" not in policy:
                 continue  # Keras' orthogonal initializer needs a decomposition in it
-            chosen = number == index % len(POLICIES) or (
-                row.recurrent and number == 2 + index % 2
-            )
-            marks = [pytest.mark.backends("all")] if chosen else []
-            yield pytest.param(row, policy, marks=marks, id=f"{row.name}-{policy}")
+            first = 2 + index % 2 if row.recurrent else index % len(POLICIES)
+            yield parameter(row, policy, compiled=number == first, name=f"-{policy}")
 
 
 @pytest.mark.parametrize(("row", "policy"), [*rows_and_policies()])
@@ -465,64 +501,91 @@ def sources(inputs, target, weights):
         yield "DataLoader", {"x": torch.utils.data.DataLoader(items, batch_size=2)}
 
 
-@pytest.mark.backends("all")
-@needs_training
-@rows(trains=True)
-def test_fit(row):
-    """One step moves each weight, from every kind of data, as sample weights say.
+class Fits:
+    """A row's model, fitted to the same targets from the same weights each time."""
 
-    All of it has the same shapes, so that one compiled step serves.
-    """
-    inputs = arrays(row)
-    model = wrapped(row, inputs)
-    model.compile(keras.optimizers.SGD(0.1), "mse")
-    start = [plain(v.value).copy() for v in model.variables]  # also states of seeds
-    assert model.trainable_weights
-    shape = compiled(ROWS.index(row))[2].shape
-    target = np.random.default_rng(1).normal(size=shape).astype("float32")
-    # Keras wants a weight for each number of the loss: (B,), (B, T), …
-    ones = np.ones(shape[:-1], "float32")
+    def __init__(self, row):
+        self.inputs = arrays(row)
+        self.model = wrapped(row, self.inputs)
+        self.model.compile(keras.optimizers.SGD(0.1), "mse")
+        # Also states of seeds.
+        self.start = [plain(v.value).copy() for v in self.model.variables]
+        shape = compiled(ROWS.index(row))[2].shape
+        self.target = np.random.default_rng(1).normal(size=shape).astype("float32")
+        # Keras wants a weight for each number of the loss: (B,), (B, T), …
+        self.ones = np.ones(shape[:-1], "float32")
 
-    def fit(**data):
-        """What each trainable weight is after a step, and what it was."""
+    def fit(self, **data):
+        """The trainable weights after one epoch, and before it."""
         if BACKEND == "torch":  # whose dropout has no state of its own
             import torch
 
             torch.manual_seed(0)
-        for variable, value in zip(model.variables, start, strict=True):
+        for variable, value in zip(self.model.variables, self.start, strict=True):
             variable.assign(value)
-        before = [plain(v.value).copy() for v in model.trainable_weights]
+        weights = self.model.trainable_weights
+        before = [plain(v.value).copy() for v in weights]
         # TensorFlow makes the batches of a `PyDataset` on the CPU.
         is_array = isinstance(data["x"], dict)
         with no_device_named() if is_array else contextlib.nullcontext():
-            model.fit(**data, shuffle=False, verbose=0)
-        return [(plain(v.value), b) for v, b in zip(model.trainable_weights, before)]
+            self.model.fit(**data, shuffle=False, verbose=0)
+        return [(plain(v.value), old) for v, old in zip(weights, before)]
 
-    for given in (inputs, row.hidden(inputs)) if row.hidden else (inputs,):
-        moved = fit(x=given, y=target, sample_weight=ones)
-        for variable, (new, old) in zip(model.trainable_weights, moved, strict=True):
+
+@needs_training
+@pytest.mark.parametrize("row", [parameter(r, compiled=True) for r in ROWS if r.trains])
+def test_fit(row):
+    """A step moves each weight, also where one sample may attend to nothing."""
+    fits = Fits(row)
+    assert fits.model.trainable_weights
+    for inputs in filter(None, (fits.inputs, row.hidden and row.hidden(fits.inputs))):
+        moved = fits.fit(x=inputs, y=fits.target, sample_weight=fits.ones)
+        for variable, (new, old) in zip(fits.model.trainable_weights, moved):
             assert np.isfinite(new).all(), variable.path
             assert not np.array_equal(new, old), f"{variable.path} did not move"
+
+
+# One layer, one memory, one loop, one with dropout, and one whose outputs are ids.
+FITTED_FROM_ALL = ("multi_head", "memn2n", "attention_rnn", "transformer", "causal_lm")
+
+
+@pytest.mark.backends("all")
+@needs_training
+@pytest.mark.parametrize("name", FITTED_FROM_ALL)
+def test_fit_from_every_kind_of_data(name):
+    """Each kind teaches the same, as sample weights say."""
+    fits = Fits(catalogue.by_name(name))
+    data = {"x": fits.inputs, "y": fits.target}
     # A sample of weight 0 teaches nothing.
-    for new, old in fit(x=inputs, y=target, sample_weight=0 * ones):
+    for new, old in fits.fit(**data, sample_weight=0 * fits.ones):
         np.testing.assert_array_equal(new, old)
-    weights = 0 * ones
+    weights = 0 * fits.ones
     weights[1] = 2
-    given = {"x": inputs, "y": target, "sample_weight": weights}
-    expected = [new for new, _ in fit(**given)]
-    for name, data in sources(inputs, target, weights):
-        found = fit(**data)
-        assert any(not np.array_equal(new, old) for new, old in found), name
-        for (new, _), wanted in zip(found, expected, strict=True):
-            np.testing.assert_allclose(new, wanted, 1e-4, 1e-5, err_msg=name)
+    expected = [new for new, _ in fits.fit(**data, sample_weight=weights)]
+    for kind, source in sources(fits.inputs, fits.target, weights):
+        moved = fits.fit(**source)
+        assert any(not np.array_equal(new, old) for new, old in moved), kind
+        for (new, _), wanted in zip(moved, expected, strict=True):
+            np.testing.assert_allclose(new, wanted, 1e-4, 1e-5, err_msg=kind)
+
+
+QUANTIZED = [  # each row in one mode; in the ring release in all of them
+    pytest.param(
+        row,
+        mode,
+        id=f"{row.name}-{mode}",
+        marks=[pytest.mark.release] if (index + number) % 3 else [],
+    )
+    for index, row in enumerate(ROWS)
+    for number, mode in enumerate(("int8", "int4", "float8"))
+]
 
 
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize`")
 @pytest.mark.filterwarnings("ignore:.*`custom_gradient` for the numpy backend")
 @pytest.mark.filterwarnings("ignore:Invalid quantization mode")  # Embedding, float8
 @pytest.mark.filterwarnings("ignore:[\\s\\S]*use of `x.T`")  # Keras' embedding on torch
-@pytest.mark.parametrize("mode", ["int8", "int4", "float8"])
-@rows()
+@pytest.mark.parametrize(("row", "mode"), QUANTIZED)
 @pytest.mark.usefixtures("without_collection")
 def test_quantized_files_compute_the_same(row, mode, tmp_path):
     inputs = arrays(row)

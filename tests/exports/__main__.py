@@ -3,6 +3,8 @@
     python tests/exports                         measure the missing cells
     python tests/exports --only memn2n           of rows whose names begin so
     python tests/exports --only memn2n --again   and measure these once more
+    python tests/exports --to results.json       all of them into another file; fails
+                                                 if one is worse than in the page's
 
 A cell exports one row (`export_rows.py`) from one backend in one format. It runs the
 file in a process that cannot import Keras or this package, and compares the outputs
@@ -41,6 +43,24 @@ def main():
                 measure_all(given, backend, exporter, runner)
     if given.to == export_table.RESULTS:
         export_table.write()
+    elif worse := cells_that_are_worse(export_table.load(given.to)):
+        sys.exit(f"worse than in {export_table.RESULTS.name}: {', '.join(worse)}")
+
+
+def cells_that_are_worse(measured):
+    """The cells that were right, at any size or at a fixed one, and are not so now."""
+    order = ("free", "fixed")
+
+    def rank(cell):
+        right = [export_table.is_right(cell.get(size, {})) for size in order]
+        return right.index(True) if any(right) else len(order)
+
+    return [
+        f"{row} {column}"
+        for row, cells in export_table.load().items()
+        for column, cell in cells.items()
+        if column in measured.get(row, {}) and rank(measured[row][column]) > rank(cell)
+    ]
 
 
 def measure_all(given, backend, exporter, runner):

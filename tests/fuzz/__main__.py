@@ -3,9 +3,17 @@
     KERAS_BACKEND=jax python tests/fuzz --seed 0 --count 5000 --to found.json
     KERAS_BACKEND=jax python tests/fuzz --seed 0 --case 17
 
-The first command prints how many outcomes are right, clear, raw and wrong, and each
-raw and each wrong case. The second repeats one case and prints its traceback. See
-tests/README.md.
+The calls have wrong ranks, sizes and dtypes, NaN, invalid ids, empty batches, masks of
+wrong shapes, swapped arguments and bad constructor arguments. An outcome is one of:
+
+- right: an output that passes all oracles of `verdicts.py`;
+- clear: an error of this package, or one of Keras' own checks of arguments;
+- raw: an error of the backend or of Python;
+- wrong: an output that an oracle rejects.
+
+The first command counts them and prints each raw and each wrong case. It fails if a
+case is wrong or if more than 2 % are raw. If the report exists, it goes on with it. The
+second command repeats one case and prints its traceback.
 """
 
 import argparse
