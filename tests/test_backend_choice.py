@@ -193,6 +193,8 @@ def test_the_import_and_the_command_tell_the_error(variable, told, tmp_path):
     assert done.stderr.count("\n") == 1
 
 
+# Only this test shows what a failed import of Keras leaves behind.
+@pytest.mark.slow
 def test_a_failed_import_of_keras_is_told(tmp_path):
     code = (
         "import os\n"
