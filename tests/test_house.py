@@ -21,6 +21,7 @@ PACKAGE = pathlib.Path(keras_attention.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 # A room may use those before it, never those behind it.
 ORDER = [
+    "backend_choice",
     "numerics",
     "kernels",
     "ops",
