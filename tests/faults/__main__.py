@@ -7,7 +7,7 @@ Faults are drawn from all groups (kernels, masks, saving, rest), or with `--only
 the modules whose names begin so. A fault is caught if a test fails with it and passes
 without it. Those tests run first whose files mention what the faulty file defines; then
 all others of the lane, unless `--near` is given. A lane is a backend; its Python is
-that of its tox environment, `.tox/LANE` (`python -m tox run -e LANE --notest`).
+that of the tox environment `.tox/shared` (`python -m tox run -e shared`).
 """
 
 import argparse
@@ -123,8 +123,13 @@ def run(fault: sites.Fault, options: argparse.Namespace) -> dict:
 
 def first_failure(copy: pathlib.Path, lane: str, tests: list[str]) -> dict | None:
     """The test of a lane that fails first, if one does."""
-    python = ROOT / ".tox" / lane / "bin" / "python"
-    given = {**environment(lane, PROGRAMS), "OMP_NUM_THREADS": "1"}
+    python = ROOT / ".tox" / "shared" / "bin" / "python"
+    given = {
+        **environment(lane, PROGRAMS),
+        "OMP_NUM_THREADS": "1",
+        "ONE_BACKEND": "jax" if lane == "numpy" else lane,
+        "PYTHONPATH": str(copy / "tests" / "one_backend"),
+    }
     command = [str(python), "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
     try:
         done = subprocess.run(
