@@ -38,6 +38,7 @@ def loaded():
     networks._loaded.update(before)
 
 
+@pytest.mark.slow
 def test_a_story_has_the_weights_and_the_answer_of_the_network(loaded):
     view = story.look(STORY, "Where is Daniel?")
     model = loaded["memn2n_babi_joint"]

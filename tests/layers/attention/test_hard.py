@@ -360,6 +360,7 @@ def searches(number, seed=0):
     return {"query": query, "value": value}, words[rows, place].astype("int32")
 
 
+@pytest.mark.slow
 @needs_training
 @pytest.mark.parametrize("estimator", ["straight_through", "reinforce"])
 def test_it_learns_where_to_look(estimator, tmp_path):

@@ -201,6 +201,7 @@ def test_sizes_of_numpy_are_numbers():
         assert kept == (sizes.get(name, 2),) * 2
 
 
+@pytest.mark.slow
 @needs_training
 @pytest.mark.parametrize("kind", ["random", "empty", "full"])
 @pytest.mark.parametrize(

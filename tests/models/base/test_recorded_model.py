@@ -32,6 +32,7 @@ def network(**more):
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.backends("all")
 def test_fit_and_predict_as_the_model_itself():
     if BACKEND == "numpy":
@@ -80,6 +81,7 @@ def trained(eager, **more):
     return model, history.history["loss"]
 
 
+@pytest.mark.slow
 @pytest.mark.backends("torch")
 @pytest.mark.parametrize(
     "more", [{}, {"time_noise": 0.5}, {"linear_start": True}, {"tying": "layer_wise"}]
@@ -104,6 +106,7 @@ def test_the_models_record_their_own_steps(monkeypatch, more):
     assert len(fast._recorder._entries) == before + 1
 
 
+@pytest.mark.slow
 @pytest.mark.backends("torch")
 def test_a_switch_during_training_is_seen(monkeypatch):
     """`LinearStart` sets a variable; a recording reads it at each step."""

@@ -98,6 +98,7 @@ def test_loss_and_metrics_count_the_steps_asked_at_alone(inputs):
         np.testing.assert_allclose(history[name], [value], rtol=1e-5)
 
 
+@pytest.mark.slow
 @needs_training
 def test_one_right_answer_a_step(tokens):
     """Targets as numbers, and the gradient of what is asked for alone."""

@@ -240,6 +240,7 @@ def ask(knowledge):
 
 
 # It takes five seconds: only training shows that paths found by answers suffice.
+@pytest.mark.slow
 @pytest.mark.skipif(not TRAINS, reason="this backend does not train")
 def test_learns_three_hops_from_answers():
     known, strange = gallery(0, 30, "old"), gallery(1, 15, "new")

@@ -46,6 +46,7 @@ def short(examples, slots=24):
     return [example for example in examples if len(example.story) <= slots]
 
 
+@pytest.mark.slow
 @trains
 @pytest.mark.parametrize("adaptive", [False, True])
 def test_two_supporting_facts_are_learned(adaptive):
@@ -247,6 +248,7 @@ def test_what_depends_on_the_question_cannot_be_stored():
             MemNN(WORDS, 3, **more).remember(facts)
 
 
+@pytest.mark.slow
 @trains
 def test_new_names_are_found_and_answered():
     """Names and rooms of the test are in no story of the training."""
@@ -310,6 +312,7 @@ def test_bad_arguments(arguments, message):
         MemNN(**{"vocabulary_size": WORDS, **arguments})
 
 
+@pytest.mark.slow
 @trains
 @pytest.mark.skipif(
     "KERAS_ATTENTION_DATA" not in os.environ,

@@ -61,6 +61,7 @@ def targets():
     return target
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attention", ATTENTIONS)
 @pytest.mark.parametrize("name", MODELS)
 def test_it_writes_what_teacher_forcing_says(name, attention):
@@ -83,6 +84,7 @@ def test_it_writes_what_teacher_forcing_says(name, attention):
     np.testing.assert_allclose(attended.sum(1), 1, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attention", ATTENTIONS)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_file_writes_the_same(name, attention, tmp_path):

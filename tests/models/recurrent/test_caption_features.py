@@ -74,6 +74,7 @@ def make(kind):
     return of_features(**arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["soft", pytest.param("reinforce", marks=pytest.mark.backends("all"))]
 )
@@ -231,6 +232,7 @@ def application(name):
     return made(include_top=False, weights=None, input_shape=shape), shape
 
 
+@pytest.mark.slow
 @needs_training
 @pytest.mark.parametrize("name", ["VGG16"])
 def test_an_encoder_of_keras_applications(name, tmp_path):
@@ -305,6 +307,7 @@ def test_a_choice_is_credited_with_the_words_that_it_can_affect(order):
     assert model.get_layer("choices").credit == ("later" if later else "own")
 
 
+@pytest.mark.slow
 @needs_training
 def test_it_learns_which_region_to_name():
     """By REINFORCE. Two of five regions are marked: their words, from left to right.

@@ -227,6 +227,7 @@ def test_doubly_stochastic_is_part_of_the_loss():
     np.testing.assert_allclose(total, expected, rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["layer", "stochastic"])
 def test_a_file_writes_the_same(kind, tmp_path):
     model, image = make(kind), images()
@@ -249,6 +250,7 @@ def test_whole_numbers_are_images_too():
     np.testing.assert_array_equal(written, model.generate(pixels.astype("float32"), T))
 
 
+@pytest.mark.slow
 @needs_training
 def test_it_learns_to_tell_where_the_light_is():
     rng = np.random.default_rng(0)

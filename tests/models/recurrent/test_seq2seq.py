@@ -60,6 +60,7 @@ def test_greedy_is_the_argmax_of_teacher_forcing(kind):
     np.testing.assert_array_equal(forced(model, source, written).argmax(-1), written)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bahdanau", "luong", "none"])
 def test_beam_search(kind):
     model, source = make(kind), sources()
@@ -113,6 +114,7 @@ def test_what_stands_behind_a_stop_token_is_zero():
         assert (row[end:] == 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.backends("all")
 def test_a_seed_repeats_what_chance_wrote():
     model, source = make(), sources()
@@ -146,6 +148,7 @@ def test_weights_that_changed_count_and_a_bucket_is_compiled_once():
     np.testing.assert_array_equal(forced(model, source, after).argmax(-1), after)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["layer", "luong"])
 def test_a_file_writes_the_same(kind, tmp_path):
     model, source = make(kind), sources()
@@ -169,6 +172,7 @@ def test_where_it_looked_can_be_recorded():
     assert (weights[1, :, 4:] == 0).all()
 
 
+@pytest.mark.slow
 @needs_training
 def test_it_learns_to_turn_a_sequence_round():
     rng = np.random.default_rng(0)

@@ -56,6 +56,7 @@ def held(model):
     return [x for x in model.layers if isinstance(x, ScheduledSampling)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attention", ["bahdanau", "luong"])
 def test_predicts_and_writes_as_without(attention):
     plain, scheduled = (make(p, attention=attention) for p in (0.0, 0.5))

@@ -118,6 +118,7 @@ def test_what_is_tied_is_one_weight():
     assert own.count_params() == tied.count_params() + 7 * V + V
 
 
+@pytest.mark.slow
 @needs_training
 def test_it_learns_what_comes_next():
     keras.utils.set_random_seed(0)

@@ -94,6 +94,7 @@ def test_the_cache_gives_what_the_whole_sequence_gives(kind):
         np.testing.assert_allclose(steps[n], expected, atol=1e-5 * scale)
 
 
+@pytest.mark.slow
 @pytest.mark.backends("all")
 @pytest.mark.parametrize("kind", ["learned", "rotary"])
 def test_greedy_is_the_argmax_of_the_whole_sequence(kind):
@@ -107,6 +108,7 @@ def test_greedy_is_the_argmax_of_the_whole_sequence(kind):
         np.testing.assert_array_equal(best, written)
 
 
+@pytest.mark.slow
 def test_a_prompt_goes_on_alone_as_in_a_batch():
     model = make("relative")
     together = model.generate(PROMPTS, T)
@@ -126,6 +128,7 @@ def test_what_stands_behind_changes_no_logits():
     assert np.abs(first[:, 4:] - second[:, 4:]).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_several_sequences_for_each_prompt():
     model = make()
     greedy = model.generate(PROMPTS, T)
@@ -154,6 +157,7 @@ def test_other_samplers_drive_it():
     assert ((found >= 0) & (found < V)).all()
 
 
+@pytest.mark.slow
 def test_what_stands_behind_a_stop_token_is_zero():
     model = make()
     free = model.generate(PROMPTS, T)
@@ -167,6 +171,7 @@ def test_what_stands_behind_a_stop_token_is_zero():
         assert (row[end:] == 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.backends("all")
 def test_a_bucket_is_compiled_once_and_weights_that_changed_count():
     model, begun = make(), []
@@ -192,6 +197,7 @@ def test_a_bucket_is_compiled_once_and_weights_that_changed_count():
     gc.collect()
 
 
+@pytest.mark.slow
 @pytest.mark.backends("all")
 def test_a_file_goes_on_the_same(tmp_path):
     model = make(position=RotaryEmbedding(50.0), block=MODERN)
@@ -213,6 +219,7 @@ def test_what_its_heads_see_can_be_recorded():
         assert (np.triu(weights, 1) == 0).all()
 
 
+@pytest.mark.slow
 @needs_training
 def test_it_learns_to_count():
     rng = np.random.default_rng(0)

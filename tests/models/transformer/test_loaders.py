@@ -71,6 +71,7 @@ def test_bert_gives_the_numbers_of_its_equations(bert_folder, tmp_path):
     np.testing.assert_allclose(bert_logits(loaded, tokens), found, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_gpt2_writes_the_likeliest_tokens(gpt2_folder):
     """Of prompts of unequal length, in which 0 is a token like any other."""
     model, tensors = CausalLM.from_gpt2(gpt2_folder), gpt2_tensors()
@@ -94,6 +95,7 @@ def test_gpt2_writes_the_likeliest_tokens(gpt2_folder):
         model.generate(prompts, max_length=P)
 
 
+@pytest.mark.slow
 def test_a_pad_token_of_ones_own(gpt2_folder):
     plain = CausalLM.from_gpt2(gpt2_folder)
     model = CausalLM.from_gpt2(gpt2_folder, pad_token_id=V - 1)

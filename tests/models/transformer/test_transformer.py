@@ -83,6 +83,7 @@ def test_the_cache_gives_the_logits_of_teacher_forcing(kind):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.backends("all")
 @pytest.mark.parametrize("kind", ["paper", "rotary_grouped"])
 def test_greedy_is_the_argmax_of_teacher_forcing(kind):
@@ -93,6 +94,7 @@ def test_greedy_is_the_argmax_of_teacher_forcing(kind):
     np.testing.assert_array_equal(forced(model, source, written).argmax(-1), written)
 
 
+@pytest.mark.slow
 def test_beam_search():
     model, source = make(), sources()
     greedy = model.generate(source, T, stop_token_ids=None)
@@ -108,6 +110,7 @@ def test_beam_search():
         np.testing.assert_allclose(scores[:, k], found, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_other_samplers_and_stop_tokens():
     model, source = make(), sources()
     one = model.generate(source, T, "top_k", seed=5)
@@ -121,6 +124,7 @@ def test_other_samplers_and_stop_tokens():
         assert (row[end:] == 0).all()
 
 
+@pytest.mark.slow
 def test_padding_changes_nothing_and_nobody_looks_ahead():
     model, source = make(), sources()
     wider = np.pad(source, ((0, 0), (0, 20)))
@@ -217,6 +221,7 @@ def test_base_has_the_parameters_of_the_paper():
     assert round((6 * blocks + 37000 * 512) / 1e6) in (63, 64, 65)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm_first", [False, True])
 def test_it_is_the_transformer_of_torch(norm_first):
     """The same weights and masks give the same logits, as far as there are words."""
@@ -246,6 +251,7 @@ def test_it_is_the_transformer_of_torch(norm_first):
     np.testing.assert_array_equal(module.generate(source, T, "greedy"), written)
 
 
+@pytest.mark.slow
 @needs_training
 def test_it_learns_to_turn_a_sequence_round():
     rng = np.random.default_rng(0)

@@ -29,6 +29,7 @@ def found():
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", hopfield_theory.CHECKS)
 def test_no_case_violates(found, name):
     print(name, found[name])

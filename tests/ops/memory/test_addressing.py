@@ -354,6 +354,7 @@ def slopes(n, along, **options):
     return {k: references.differences(lambda x, k=k: total(k, x), n[k]) for k in NAMES}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("heads", [1, H])
 def test_gradient_of_an_access(heads):
     """At random numbers, at a memory of zeros, at a full one, and where slots tie.
