@@ -14,8 +14,9 @@ from functools import partial
 from unittest import mock
 
 os.environ["KERAS_BACKEND"] = "jax"
-flags = os.environ.get("XLA_FLAGS", "")
-os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count=8 {flags}"
+os.environ["XLA_FLAGS"] = (
+    f"--xla_force_host_platform_device_count=8 {os.environ.get('XLA_FLAGS', '')}"
+)
 
 import jax
 import keras

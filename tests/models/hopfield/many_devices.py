@@ -11,8 +11,9 @@ import sys
 import tempfile
 
 os.environ["KERAS_BACKEND"] = "jax"
-flags = os.environ.get("XLA_FLAGS", "")
-os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count=8 {flags}"
+os.environ["XLA_FLAGS"] = (
+    f"--xla_force_host_platform_device_count=8 {os.environ.get('XLA_FLAGS', '')}"
+)
 sys.path.append(str(pathlib.Path(__file__).parents[2]))
 
 import jax
