@@ -9,6 +9,9 @@ in a softmax, so a divergence shows. A row whose unmasked scores are all −∞ 
 if it also has masked keys.
 
 Half-precision scores are normalized in float32.
+
+XLA may compute scores again wherever they are used, each time with different rounding.
+Therefore no result may depend on whether a score equals a number computed from it.
 """
 
 from __future__ import annotations
@@ -154,10 +157,11 @@ def sparsemax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Ten
     z = below_zero(scores, mask, axis)
     k, ordered = _ranks(z, axis)
     inside = 1 + k * ordered > ops.cumsum(ordered, axis=axis)
-    size = ops.sum(ops.cast(inside, z.dtype), axis=axis, keepdims=True)
-    outside = z < _smallest(ordered, inside, axis)  # False for NaN, so NaN stays
-    tau = (ops.sum(ops.where(outside, 0, z), axis=axis, keepdims=True) - 1) / size
-    return finish(ops.where(outside, 0, z - tau), mask, scores)
+    size, chosen = _support(ordered, inside, axis)
+    tau = (ops.sum(chosen, axis=axis, keepdims=True) - 1) / size
+    # The same sum with the scores themselves, for the gradient.
+    excess = ops.sum(above(z, tau), axis=axis, keepdims=True) - 1
+    return finish(above(z, tau + excess / size), mask, scores)
 
 
 def entmax15(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tensor:
@@ -182,16 +186,11 @@ def entmax15(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tens
     tau = entmax15_threshold(
         k, ops.cumsum(ordered, axis=axis), ops.cumsum(ops.square(ordered), axis=axis)
     )
-    inside = tau <= ordered
-    size = ops.sum(ops.cast(inside, z.dtype), axis=axis, keepdims=True)
-    outside = z < _smallest(ordered, inside, axis)  # False for NaN, so NaN stays
-    chosen = ops.where(outside, 0, z)
-    tau = entmax15_threshold(
-        size,
-        ops.sum(chosen, axis=axis, keepdims=True),
-        ops.sum(ops.square(chosen), axis=axis, keepdims=True),
-    )
-    return finish(ops.where(outside, 0, ops.square(z - tau)), mask, scores)
+    size, chosen = _support(ordered, tau <= ordered, axis)
+    tau = threshold_of(chosen, size, axis)
+    # The same equation with the scores themselves, for the gradient.
+    tau = tau + threshold_of(above(z, tau), size, axis)
+    return finish(ops.square(above(z, tau)), mask, scores)
 
 
 def hardmax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tensor:
@@ -224,7 +223,9 @@ def first_largest(x: Tensor, axis: int = -1) -> Tensor:
     """Marks the largest entry along an axis, the first one in a tie.
 
     It does not use `argmax`, whose form in Keras contains an operation that ONNX files
-    from JAX and TensorFlow cannot hold.
+    from JAX and TensorFlow cannot hold. XLA would compute x twice, with different
+    rounding, and then no entry might equal the maximum. The sort of pairs of equal
+    numbers prevents this, because XLA stores its result.
 
     Args:
         x: numbers (..., S).
@@ -233,6 +234,8 @@ def first_largest(x: Tensor, axis: int = -1) -> Tensor:
     Returns:
         Booleans in the shape of x; False everywhere along an axis with a NaN.
     """
+    x = ops.stop_gradient(x)
+    x = ops.sort(ops.stack([x, x], axis=-1), axis=-1)[..., 0]  # stores the numbers
     largest = ops.equal(x, ops.max(x, axis=axis, keepdims=True))
     count = ops.cumsum(ops.cast(largest, "int32"), axis=axis)
     return ops.logical_and(largest, ops.equal(count, 1))
@@ -357,8 +360,24 @@ def _ranks(z: Tensor, axis: int) -> tuple[Tensor, Tensor]:
     return ops.cumsum(ops.ones_like(z), axis=axis), ordered
 
 
-def _smallest(ordered: Tensor, inside: Tensor, axis: int) -> Tensor:
-    return ops.min(ops.where(inside, ordered, 0), axis=axis, keepdims=True)
+def _support(ordered: Tensor, inside: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    """Returns the number of scores inside, at least 1, and the scores, 0 outside."""
+    size = ops.sum(ops.cast(inside, ordered.dtype), axis=axis, keepdims=True)
+    return ops.maximum(size, 1), ops.where(inside, ordered, 0)
+
+
+def above(z: Tensor, tau: Tensor) -> Tensor:
+    """Computes max(z − τ, 0); NaN stays."""
+    return ops.where(z <= tau, 0, z - tau)
+
+
+def threshold_of(chosen: Tensor, size: Tensor, axis: int) -> Tensor:
+    """Computes τ of entmax from `size` scores; all others are 0."""
+    return entmax15_threshold(
+        size,
+        ops.sum(chosen, axis=axis, keepdims=True),
+        ops.sum(ops.square(chosen), axis=axis, keepdims=True),
+    )
 
 
 def entmax15_threshold(size: Tensor, total: Tensor, squares: Tensor) -> Tensor:

@@ -13,9 +13,10 @@ from typing import Any
 from keras import ops
 
 from keras_attention.numerics.normalizers import (
+    above,
     below_zero,
-    entmax15_threshold,
     finish,
+    threshold_of,
 )
 from keras_attention.numerics.precision import to_float32
 
@@ -42,24 +43,23 @@ def sparsemax(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Ten
     """
     z = below_zero(scores, mask, axis)
 
-    def above(tau: Tensor) -> tuple[Tensor, Tensor]:
-        inside = z > tau
-        size = ops.sum(ops.cast(inside, z.dtype), axis=axis, keepdims=True)
-        total = ops.sum(ops.where(inside, z, 0), axis=axis, keepdims=True)
-        return (total - 1) / ops.maximum(size, 1), size
+    def next_tau(tau: Tensor) -> tuple[Tensor, Tensor]:
+        size = ops.sum(ops.cast(z > tau, z.dtype), axis=axis, keepdims=True)
+        excess = ops.sum(above(z, tau), axis=axis, keepdims=True) - 1
+        return tau + excess / ops.maximum(size, 1), size
 
     def one(tau: Tensor, size: Tensor, _: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        new, inside = above(tau)
+        new, inside = next_tau(tau)
         return new, inside, ops.any(inside < size)
 
-    tau, size = above(-ops.ones_like(ops.max(z, axis=axis, keepdims=True)))
+    tau, size = next_tau(-ops.ones_like(ops.max(z, axis=axis, keepdims=True)))
     tau, *_ = ops.while_loop(
         lambda tau, size, shrinks: shrinks,
         one,
         (tau, size, ops.any(size > 0)),
         maximum_iterations=ROUNDS,
     )
-    return finish(ops.where(z <= tau, 0, z - tau), mask, scores)
+    return finish(above(z, tau), mask, scores)
 
 
 def entmax15(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tensor:
@@ -82,9 +82,9 @@ def entmax15(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tens
     z = below_zero(to_float32(scores) / 2, mask, axis)
 
     def one(tau: Tensor, _: Tensor) -> tuple[Tensor, Tensor]:
-        above = ops.relu(z - tau)
-        excess = ops.sum(ops.square(above), axis=axis, keepdims=True) - 1
-        slope = 2 * ops.sum(above, axis=axis, keepdims=True)
+        inside = ops.relu(z - tau)
+        excess = ops.sum(ops.square(inside), axis=axis, keepdims=True) - 1
+        slope = 2 * ops.sum(inside, axis=axis, keepdims=True)
         return tau + ops.relu(excess) / slope, ops.any(excess > 1e-6)
 
     tau = -ops.ones_like(ops.max(z, axis=axis, keepdims=True))
@@ -94,15 +94,10 @@ def entmax15(scores: Tensor, mask: Tensor | None = None, axis: int = -1) -> Tens
         (tau, ops.any(tau < 0)),
         maximum_iterations=ROUNDS,
     )
-    outside = z <= tau  # False for NaN, so NaN stays
-    size = ops.sum(ops.where(outside, 0.0, ops.ones_like(z)), axis=axis, keepdims=True)
-    chosen = ops.where(outside, 0, z)
-    tau = entmax15_threshold(
-        size,
-        ops.sum(chosen, axis=axis, keepdims=True),
-        ops.sum(ops.square(chosen), axis=axis, keepdims=True),
-    )
-    return finish(ops.where(outside, 0, ops.square(z - tau)), mask, scores)
+    inside = ops.where(z <= tau, 0.0, ops.ones_like(z))
+    size = ops.maximum(ops.sum(inside, axis=axis, keepdims=True), 1)
+    tau = tau + threshold_of(above(z, tau), size, axis)
+    return finish(ops.square(above(z, tau)), mask, scores)
 
 
 KNOWN = {"sparsemax": sparsemax, "entmax15": entmax15}

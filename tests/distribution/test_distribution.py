@@ -11,17 +11,12 @@ import sys
 import keras
 import pytest
 from calling import ROOT, run_example
+from xla_flags import FLAGS
 
 from keras_attention import models
 from keras_attention.benchmarks.devices.cases import CASES
 from keras_attention.distribution import check, distribute, layout_map
 
-# Most of the time is compilation; a new JAX needs a look at these,
-# as in pyproject.toml.
-FLAGS = (
-    "--xla_cpu_parallel_codegen_split_count=1 --xla_backend_optimization_level=0 "
-    "--xla_cpu_use_fusion_emitters=false"
-)
 EIGHT = "--xla_force_host_platform_device_count=8"
 GUIDE = ROOT / "docs" / "guides" / "many-devices.md"
 jax_alone = pytest.mark.backends("jax", reason="Keras splits weights on JAX alone")

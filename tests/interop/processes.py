@@ -2,11 +2,7 @@
 
 import os
 
-# Quick to compile, slow to run: what these processes run is small.
-FLAGS = (
-    "--xla_cpu_parallel_codegen_split_count=1 --xla_backend_optimization_level=0 "
-    "--xla_cpu_use_fusion_emitters=false"
-)
+from xla_flags import FLAGS
 
 
 def environment(backend, folder):

@@ -11,12 +11,14 @@ from keras import ops
 
 from keras_attention.numerics import thresholds
 from keras_attention.ops import normalizers
+from keras_attention.ops.hopfield import patterns
 
 pytestmark = pytest.mark.backends("all")
 
 NAMES = list(references.NORMALIZERS)
 SHAPES = [(3, 5), (2, 3, 5)]
 SUM_TO_ONE = ["softmax", "sparsemax", "entmax15", "hardmax"]
+SPARSE = ["sparsemax", "entmax15", "hardmax"]
 
 
 def call(name, scores, mask=None, dtype="float32", axis=-1):
@@ -388,3 +390,33 @@ def test_float64(name):
     of = {**references.NORMALIZERS, "null_softmax": references.null_softmax}
     found = weigh(name, scores, mask, "float64")
     np.testing.assert_allclose(found, of[name](scores, mask), rtol=0, atol=1e-14)
+
+
+@pytest.mark.backends("jax")
+@pytest.mark.parametrize(
+    ("name", "normalizer"),
+    [
+        *((name, normalizers.KNOWN[name]) for name in SPARSE),
+        *((f"{name} by sums", known) for name, known in thresholds.KNOWN.items()),
+    ],
+)
+def test_scores_that_xla_computes_again(name, normalizer):
+    """XLA computes these scores in each of its loops, with different rounding.
+
+    If a score is compared with a number computed from it, a tenth of the rows lose
+    their largest weight.
+    """
+    import jax
+
+    @jax.jit
+    def weigh(query, key, count):
+        mask = (jax.numpy.arange(32) < count)[None]
+        return normalizer(2.1 * patterns.nearness(query, key, mask), mask)
+
+    reference = references.NORMALIZERS[name.removesuffix(" by sums")]
+    for seed in range(50):
+        points = references.normal(40, 6, seed=seed).astype("float32")
+        query, key = points[:8], points[8:]
+        distances = ((query[:, None].astype("float64") - key) ** 2).sum(-1)
+        expected = reference(-1.05 * distances, np.arange(32) < 30)
+        np.testing.assert_allclose(weigh(query, key, 30), expected, atol=2e-5)

@@ -12,9 +12,7 @@ import tempfile
 
 os.environ["KERAS_BACKEND"] = "jax"
 os.environ["XLA_FLAGS"] = (
-    "--xla_force_host_platform_device_count=8 "
-    "--xla_cpu_parallel_codegen_split_count=1 --xla_backend_optimization_level=0 "
-    "--xla_cpu_use_fusion_emitters=false"
+    f"--xla_force_host_platform_device_count=8 {os.environ.get('XLA_FLAGS', '')}"
 )
 sys.path.append(str(pathlib.Path(__file__).parents[2]))
 
