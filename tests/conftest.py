@@ -4,6 +4,7 @@ tests/README.md explains the rings and the markers.
 """
 
 import gc
+import hashlib
 import os
 import pathlib
 
@@ -15,6 +16,7 @@ if os.environ.get("KERAS_BACKEND") == "jax":
 import keras
 import pytest
 
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 BACKEND = keras.config.backend()
 # They compile nothing, so that a test is cheap: they run all that has no marker.
 EAGER = ("torch", "numpy")
@@ -37,7 +39,8 @@ def pytest_addoption(parser):
         "--resume",
         type=pathlib.Path,
         metavar="FILE",
-        help="leave out the tests that FILE names; append each test that passes",
+        help="leave out the tests that passed here in an earlier run of the same code, "
+        "which FILE notes",
     )
 
 
@@ -69,9 +72,32 @@ def runs_here(item):
     return BACKEND in EAGER or item.config.getoption("everywhere")
 
 
-def pytest_collection_modifyitems(config, items):
+def digest_of_code():
+    """Changes with each file that tests run or read."""
+    digest = hashlib.sha256()
+    for folder in ("keras_attention", "tests", "examples", "docs"):
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in (".py", ".md", ".json", ".npz"):
+                digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def passed_before(config):
+    """The tests that an earlier run of the same code has passed."""
     file = config.getoption("resume")
-    passed = {*file.read_text("utf-8").splitlines()} if file and file.exists() else ()
+    if file is None:
+        return set()
+    digest = digest_of_code()
+    passed = file.read_text("utf-8").splitlines() if file.exists() else []
+    if passed[:1] != [digest]:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{digest}\n", "utf-8")
+        return set()
+    return {*passed}
+
+
+def pytest_collection_modifyitems(config, items):
+    passed = passed_before(config)
     selected, others = [], []
     for item in items:
         runs = runs_here(item) and item.nodeid not in passed
@@ -81,11 +107,10 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_runtest_logreport(report):
-    """Notes what need not run again, in the process that reports."""
+    """Notes what need not run again."""
     file = pytest_config.getoption("resume")
     ended = report.when == "call" if report.passed else report.skipped
-    if file and ended and "PYTEST_XDIST_WORKER" not in os.environ:
-        file.parent.mkdir(parents=True, exist_ok=True)
+    if file and ended:
         with file.open("a", encoding="utf-8") as notes:
             notes.write(f"{report.nodeid}\n")
 
