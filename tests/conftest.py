@@ -115,6 +115,13 @@ def pytest_runtest_logreport(report):
             notes.write(f"{report.nodeid}\n")
 
 
+def pytest_sessionfinish(session, exitstatus):
+    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and (
+        session.config.getoption("resume")  # all have passed
+    ):
+        session.exitstatus = pytest.ExitCode.OK
+
+
 def pytest_configure(config):
     global pytest_config
     pytest_config = config
