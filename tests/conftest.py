@@ -21,7 +21,7 @@ BACKEND = keras.config.backend()
 # They compile nothing, so that a test is cheap: they run all that has no marker.
 EAGER = ("torch", "numpy")
 COMPILING = ("jax", "tensorflow")
-ALL_BACKENDS = ("interop", "text")  # folders whose tests start processes of each backend
+ALL_BACKENDS = ("interop", "text")  # folders whose tests start other backends
 BOUND = {"torch": 4.0, "numpy": 4.0, "jax": 40.0, "tensorflow": 40.0}  # CPU seconds
 BETWEEN = 100  # tests
 MOST = 30_000  # mappings of memory

@@ -1,8 +1,8 @@
 """Any attention in any holder: each pair fits, or is refused with a reason.
 
-A cell is an attention in a holder; `compositions.py` makes both. The cells on a diagonal
-hold each attention once and each holder three times: all backends run them. torch runs
-the others, which the ring `first` leaves out.
+A cell is an attention in a holder; `compositions.py` makes both. All backends run the
+cells on a diagonal: each attention once, each holder three times. torch runs the
+others, which the ring `first` leaves out.
 """
 
 import keras
