@@ -57,6 +57,12 @@ def short_and_long(short, long):
     ]
 
 
+def generate_few(patch, module, name="generate", most=24):
+    """Lets a function of a module of data make `most` examples at most."""
+    generate = getattr(module, name)
+    patch.setattr(module, name, lambda n, *a, **k: generate(min(n, most), *a, **k))
+
+
 def run_example(name, *arguments, folder, patch=None, **environment):
     """Runs a script of examples/ as a user does; returns the finished process.
 

@@ -95,7 +95,7 @@ def run(page, patch, whole):
         patch.setattr(keras.Model, "fit", cut)
     space = {"__name__": "__main__", "print": note}
     for line, code, run in blocks(page, "python"):
-        # Without `assert` statements (optimize=1) about a model that has hardly trained.
+        # Without `assert` statements (optimize=1) about what has hardly trained.
         compiled = compile(
             "\n" * (line - 1) + code, name_of(page), "exec", optimize=bool(trained)
         )

@@ -3,15 +3,13 @@
 import os
 
 import pytest
-from calling import run_example, short_and_long
+from calling import generate_few, run_example, short_and_long
 
 from keras_attention.datasets import canvases
 
 DATA = os.environ.get("KERAS_ATTENTION_DATA")
 LONG = ("--canvases", 3000, "--digits", 4, "--decoder", 8, "--epochs", 2)
 SHORT = ("--canvases", 32, "--digits", 1, "--decoder", 1, "--epochs", 1)
-FEW = 24  # canvases to test on, instead of 1,000, in the short run
-generate = canvases.generate
 
 
 @pytest.mark.skipif(
@@ -20,10 +18,9 @@ generate = canvases.generate
 @pytest.mark.parametrize(("options", "learns"), short_and_long(SHORT, LONG))
 def test_captions_are_written_and_drawn(options, learns, tmp_path, monkeypatch):
     """By chance 1 caption in about 170 is exact."""
-    patch = None
-    if not learns:
-        patch = monkeypatch
-        patch.setattr(canvases, "generate", lambda n, **x: generate(min(n, FEW), **x))
+    patch = None if learns else monkeypatch
+    if patch:
+        generate_few(patch, canvases)
     done = run_example("captions.py", *options, folder=tmp_path, patch=patch)
     assert done.returncode == 0, done.stderr[-2000:]
     figures = {

@@ -1,12 +1,16 @@
 """The example of copying as a user runs it."""
 
 import pytest
-from calling import run_example, short_and_long
+from calling import generate_few, run_example, short_and_long
+
+from keras_attention.datasets import algorithms
 
 
 @pytest.mark.parametrize(("options", "learns"), short_and_long(("--steps", 4), ()))
 def test_a_memory_learns_to_copy(options, learns, tmp_path, monkeypatch):
     patch = None if learns else monkeypatch
+    if patch:
+        generate_few(patch, algorithms, "copy")
     options = "copy_from_memory.py", "--task", "copy", *options
     done = run_example(*options, folder=tmp_path, patch=patch)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -33,6 +33,7 @@ def test_it_learns_from_a_text_and_goes_on(steps, learns, tmp_path, monkeypatch)
         assert (tmp_path / "language_model" / name).stat().st_size > 100
 
 
+@pytest.mark.slow
 def test_its_own_text_is_there():
     """What every Python ships is enough to learn from."""
     source = SCRIPT.read_text("utf-8")

@@ -20,7 +20,7 @@ PAIRS = [
 PICTURES = {"recurrent": ("alignment",), "transformer": ("encoder", "decoder", "cross")}
 
 
-@pytest.mark.parametrize(("epochs", "learns"), short_and_long(1, 2))
+@pytest.mark.parametrize(("epochs", "learns"), short_and_long(2, 2))
 @pytest.mark.parametrize("model", PICTURES)
 def test_from_files_to_pictures(model, epochs, learns, tmp_path, monkeypatch):
     (tmp_path / "multi30k").mkdir()

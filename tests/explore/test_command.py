@@ -41,6 +41,7 @@ def test_the_command_imports_no_keras():
     assert not HEAVY & imported
 
 
+@pytest.mark.slow
 def test_the_page_is_built_without_keras():
     """In a process of its own, because Gradio leaves event loops open."""
     code = AS_COMMAND

@@ -25,6 +25,7 @@ def refused(call, *parts):
         call()
 
 
+@pytest.mark.slow
 @pytest.mark.backends("all")
 def test_a_translation():
     model = models.Transformer.from_preset("transformer_nl_en")
@@ -48,6 +49,7 @@ def test_a_translation_of_bad_texts():
     assert found.startswith("I don't know")
 
 
+@pytest.mark.slow
 def test_a_completion():
     model = preset("causal_lm_tatoeba")
     text = "She wants to learn"
