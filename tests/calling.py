@@ -1,5 +1,7 @@
 """Calls of models and scripts that several tests need."""
 
+import contextlib
+import io
 import os
 import pathlib
 import runpy
@@ -9,6 +11,7 @@ import warnings
 
 import keras
 import numpy as np
+import pytest
 from keras import ops
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -39,8 +42,39 @@ def at_once(model, inputs):
     return jax.jit(call)(*([v.value for v in group] for group in state), inputs)
 
 
-def run_example(name, *arguments, folder, **environment):
-    """Runs a script of examples/ as a user does; returns the finished process."""
+def short_and_long(short, long):
+    """Parameters of a test of an example: its options, and whether it learns.
+
+    The short run shows that the script works, in the process of the tests on torch,
+    which compiles nothing. The long one learns, as a user runs it: in a process of its
+    own on JAX, the default.
+    """
+    here = pytest.mark.slow, pytest.mark.backends("torch")
+    alone = pytest.mark.release, pytest.mark.backends("jax")
+    return [
+        pytest.param(short, False, id="short", marks=here),
+        pytest.param(long, True, id="long", marks=alone),
+    ]
+
+
+def generate_few(patch, module, name="generate", most=24):
+    """Lets a function of a module of data make `most` examples at most."""
+    generate = getattr(module, name)
+    patch.setattr(module, name, lambda n, *a, **k: generate(min(n, most), *a, **k))
+
+
+def run_example(name, *arguments, folder, patch=None, **environment):
+    """Runs a script of examples/ as a user does; returns the finished process.
+
+    With `patch`, it runs in this process: one of its own takes seconds to import Keras.
+    """
+    if patch:
+        patch.chdir(folder)
+        for variable, value in environment.items():
+            patch.setenv(variable, value)
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            run_here(name, arguments, patch)
+        return subprocess.CompletedProcess(name, 0, output.getvalue(), "")
     command = [sys.executable, "-W", "ignore", str(ROOT / "examples" / name)]
     return subprocess.run(
         [*command, *map(str, arguments)],
@@ -54,21 +88,22 @@ def run_example(name, *arguments, folder, **environment):
 def refusal_of_example(name, *arguments, patch):
     """Runs a script of examples/ in this process until it ends by itself.
 
-    A process of its own takes seconds to import Keras; `run_example` holds that the
-    script works there.
-
     Returns:
         The exit status, which is 1 for a message that Python would print, and what
         Python would print.
     """
+    try:
+        run_here(name, arguments, patch)
+    except SystemExit as error:
+        said = isinstance(error.code, str)
+        return (1, error.code) if said else (error.code, "")
+    raise AssertionError(f"{name} ran to its end")
+
+
+def run_here(name, arguments, patch):
     script = str(ROOT / "examples" / name)
     patch.setattr(sys, "argv", [script, *map(str, arguments)])
     patch.setenv("KERAS_BACKEND", BACKEND)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        try:
-            runpy.run_path(script, run_name="__main__")
-        except SystemExit as error:
-            said = isinstance(error.code, str)
-            return (1, error.code) if said else (error.code, "")
-    raise AssertionError(f"{name} ran to its end")
+        runpy.run_path(script, run_name="__main__")

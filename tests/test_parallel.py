@@ -47,6 +47,7 @@ def run_together(commands, environments):
     return [json.loads(output.splitlines()[-1]) for output, _ in done]
 
 
+@pytest.mark.slow
 @pytest.mark.backends("tensorflow")
 def test_strategies_train_as_one_process(tmp_path):
     """Three processes start in 25 s; nothing else holds TensorFlow's strategies.
@@ -71,6 +72,7 @@ def test_strategies_train_as_one_process(tmp_path):
         np.testing.assert_allclose(losses, expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.backends("torch")
 def test_processes_train_as_one(tmp_path):
     """Two processes start in 10 s; nothing else holds torch's DDP and FSDP2."""

@@ -233,15 +233,16 @@ def test_what_is_left_of_a_missing_file(monkeypatch):
             training._questions(3, size, "real")
 
 
+@pytest.mark.slow
 @needs_training
 def test_a_run_depends_on_its_seed_alone(monkeypatch):
     """The second run with the same compiled network equals one with a fresh network."""
 
     def load(task, split, size):
-        return babi.simulate(1, 300, seed=0 if split == "train" else 1)
+        return babi.simulate(1, 100, seed=0 if split == "train" else 1)
 
     monkeypatch.setattr(babi, "load", load)
-    recipe = replace(RECIPE, epochs=3, linear_epochs=1, rate=0.02)
+    recipe = replace(RECIPE, epochs=2, linear_epochs=1, rate=0.02)
     trainer = training.Trainer(recipe, 1, "1k")
     other, one, again = trainer.run(5), trainer.run(1), trainer.run(1)
     fresh = training.Trainer(recipe, 1, "1k").run(1)
@@ -254,6 +255,7 @@ def test_a_run_depends_on_its_seed_alone(monkeypatch):
     assert 0 < one["errors"][1] < 100
 
 
+@pytest.mark.slow
 @needs_training
 def test_a_run_keeps_the_network_with_the_lowest_training_error(monkeypatch):
     def load(task, split, size):
@@ -378,6 +380,7 @@ def run_command(*arguments):
     return benchmarks.main(["babi", *(str(argument) for argument in arguments)])
 
 
+@pytest.mark.release
 @needs_training
 @needs_data
 def test_a_stopped_benchmark_goes_on(tmp_path, capsys):

@@ -28,6 +28,7 @@ def strokes(split):
     return mnist.Digits(images, labels)
 
 
+@pytest.mark.slow
 @pytest.mark.backends("torch")
 def test_runs_end_in_a_file_and_go_on_from_it(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(data.mnist, "load", strokes)

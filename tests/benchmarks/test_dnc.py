@@ -405,6 +405,7 @@ def small_copies(monkeypatch):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     keras.config.backend() not in ("jax", "tensorflow", "torch"),
     reason="this backend does not train",

@@ -148,6 +148,7 @@ def test_lessons_have_their_own_slots():
         np.testing.assert_array_equal(*map(keras.ops.convert_to_numpy, (one, other)))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not TRAINS, reason="does not train")
 def test_a_run_that_is_killed_as_its_memory_grows_goes_on(tmp_path):
     problem = problems.Bits(algorithms.copy, [{"length": 1, "bits": 1}] * 2)

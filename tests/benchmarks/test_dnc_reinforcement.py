@@ -187,6 +187,7 @@ def test_training_puzzles_ask_for_all_goals_and_are_never_those_of_the_test(by_p
     assert 64 < puzzles.count < 100
 
 
+@pytest.mark.slow
 def test_a_checkpoint_holds_the_weights_the_optimizer_and_the_progress(tmp_path):
     checkpoint = Checkpoint(tmp_path, {"task": "blocks"}, resume=True)
     trainers = []
@@ -227,6 +228,7 @@ def test_random_players():
     assert sum(map(len, passing)) < sum(map(len, made))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_place", [False, True])
 def test_the_table_of_a_test(by_place):
     """Of players whose results are known."""
@@ -345,6 +347,7 @@ def test_the_picture_of_a_played_puzzle(monkeypatch):
         assert {f"{letter}: {a} {said} {b}" for a, said, b in goal} <= shown
 
 
+@pytest.mark.release
 @pytest.mark.backends("torch")
 def test_an_agent_learns_by_reinforcement_alone():
     """About four seconds; nothing else shows that the parts together learn."""

@@ -39,6 +39,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.slow
 @needs_training
 def test_a_network_is_trained_lesson_by_lesson_and_tested():
     problem = problems.Bits(
@@ -108,6 +109,7 @@ def test_what_is_overwritten_before_it_was_read():
         assert found.tolist() == [lost], name
 
 
+@pytest.mark.slow
 @needs_training
 def test_a_memory_grows_and_is_trained_on_in_the_last_lesson():
     lessons = [{"length": 1, "bits": 1}, {"length": (1, 2), "bits": 1}]

@@ -54,6 +54,7 @@ def test_the_command_writes_what_it_measured(monkeypatch, tmp_path, capsys):
     assert curves[0]["y"] == [round(a, 4) for a in runs[0]["accuracy"].values()]
 
 
+@pytest.mark.release
 @needs_training
 def test_one_fact_is_learnt(monkeypatch):
     monkeypatch.setattr(forgetting, "LENGTHS", (1,))

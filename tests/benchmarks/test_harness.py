@@ -23,6 +23,9 @@ from keras_attention.benchmarks.speed import (
     worker,
 )
 
+# A collection between two timings takes most of the time of a test.
+pytestmark = pytest.mark.usefixtures("without_collection")
+
 STEPS = (
     harness.Step(flops=600.0, bytes=40.0, product=(1, 2, 3, 5)),
     harness.Step(flops=100.0, bytes=400.0, product=(1, 2, 3, 5)),
@@ -409,6 +412,7 @@ def parse(arguments):
     return parser.parse_args(arguments)
 
 
+@pytest.mark.release
 def test_from_the_command_line_to_the_file(tmp_path):
     import keras
 
@@ -450,6 +454,7 @@ def test_from_the_command_line_to_the_file(tmp_path):
 
 
 # Keras on torch asks NumPy for arrays in a way that NumPy deprecates.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 @pytest.mark.parametrize("call", memn2n.CALLS)
 def test_plain_memn2n_computes_what_ours_does(call):

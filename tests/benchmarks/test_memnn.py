@@ -114,6 +114,7 @@ def short_stories(count, questions, seed):
     return [example for example in examples if len(example.story) <= 8][:count]
 
 
+@pytest.mark.release
 @needs_training
 def test_a_reader_learns_where_the_last_one_went():
     train, test = (short_stories(200, "actor", seed) for seed in (0, 1))
@@ -214,6 +215,7 @@ def test_words_of_names_share_what_is_learned():
         np.testing.assert_allclose(table[kind], m + a * codes[kind], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_steps_of_a_large_memory(tmp_path, monkeypatch):
     """With a network that finds the facts with the most words of a text."""
     monkeypatch.setattr(large, "QUESTIONS", 12)

@@ -26,6 +26,7 @@ needs_training = pytest.mark.skipif(
 POINT = {"curve": "stories", "series": "without time noise", "backend": "torch"}
 
 
+@pytest.mark.release
 @on_torch
 def test_the_command_writes_what_it_measured(tmp_path, capsys):
     pytest.importorskip("matplotlib")
@@ -154,6 +155,7 @@ def test_a_function_is_built_in_its_first_call():
     assert [call(), call()] == [1, 1]
 
 
+@pytest.mark.slow
 @needs_training
 @pytest.mark.parametrize("name", scale.CURVES)
 def test_each_series_can_be_called(name):

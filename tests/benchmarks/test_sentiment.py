@@ -39,6 +39,7 @@ def folder(tmp_path, monkeypatch):
 
 
 # Keras' torch backend hands arrays to NumPy in a way that newer NumPy deprecates.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 @pytest.mark.skipif(not TRAINS, reason="this backend does not train")
 def test_command(folder, capsys):

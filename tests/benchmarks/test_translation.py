@@ -56,6 +56,7 @@ def data():
     return training.Data(pairs, *vocabularies)
 
 
+@pytest.mark.release
 def test_it_learns_to_translate(data):
     pytest.importorskip("sacrebleu")
     settings = {**SETTINGS, "source": "reversed"}
@@ -68,6 +69,7 @@ def test_it_learns_to_translate(data):
     assert about["signature"].startswith("nrefs:1")
 
 
+@pytest.mark.release
 def test_a_transformer_learns_to_translate(data):
     pytest.importorskip("sacrebleu")
     settings = {**ATTENDS, "num_layers": 2, "epochs": 60}
@@ -106,6 +108,7 @@ def test_both_have_the_same_rates(data):
         schedule.step()
 
 
+@pytest.mark.slow
 @pytest.mark.backends("torch", reason="times torch alone")
 def test_step_times(data, monkeypatch):
     monkeypatch.setattr(transformer, "PAIRS", 2)
@@ -155,6 +158,7 @@ def test_a_finished_run_is_not_done_again(tmp_path, monkeypatch, capsys):
     assert done[2:] == ["transformer"]
 
 
+@pytest.mark.slow
 def test_own_test_pairs_and_a_saved_network(data, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(command, "missing", lambda: [])
     monkeypatch.setattr(command, "_data", lambda settings: data)

@@ -66,6 +66,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not TRAINS, reason="this backend does not train")
 def test_a_small_run(folder, capsys):
     systems = ["ours", "gensim"] if HAS_GENSIM else ["ours"]

@@ -52,6 +52,7 @@ def symmetries(moves):
     return found
 
 
+@pytest.mark.slow
 def test_a_map_may_be_turned_and_mirrored(exchanges_of_paths):
     """Directions may be exchanged together with their abbreviations in answers."""
     phrases, groups, joint = exchanges_of_paths
@@ -65,6 +66,7 @@ def test_a_map_may_be_turned_and_mirrored(exchanges_of_paths):
     assert images(joint, MOVES) == symmetries(MOVES)
 
 
+@pytest.mark.slow
 def test_figures_are_phrases():
     phrases, groups, joint = babi.find_exchanges(babi.simulate(17, 1000, seed=1))
     assert ("red", "square") in phrases
@@ -74,6 +76,7 @@ def test_figures_are_phrases():
     assert images([*joint, *pairs], SIDES) == symmetries(SIDES)
 
 
+@pytest.mark.slow
 def test_names_that_also_stand_alone_make_no_phrase():
     """ "Mary and John" stands where "they" stands, but is about Mary and about John."""
     examples = babi.simulate(13, 300, seed=1)
@@ -84,6 +87,7 @@ def test_names_that_also_stand_alone_make_no_phrase():
     assert ("daniel", "john", "mary", "sandra") in groups
 
 
+@pytest.mark.slow
 def test_an_article_makes_no_phrase():
     """ "A swan" stands where "green" stands; exchanging "swan" alone does the same."""
     examples = babi.simulate(16, 300, seed=1)
@@ -93,6 +97,7 @@ def test_an_article_makes_no_phrase():
     assert ("frog", "lion", "rhino", "swan") in groups
 
 
+@pytest.mark.slow
 def test_a_direction_with_a_habit_is_not_turned(paths):
     """Without paths that begin in the north, only east and west are alike."""
     kept = [example for example in paths if example.answer[0] != "n"]

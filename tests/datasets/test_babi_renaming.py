@@ -24,6 +24,7 @@ def test_groups_of_task_1():
     assert set(groups) == {PEOPLE, PLACES, MOVES}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_word_with_a_habit_stands_apart(seed):
     """Mary is asked for only when she is in the kitchen; nothing else tells her."""
@@ -57,6 +58,7 @@ def test_words_that_are_tied_to_other_words_stand_apart():
     assert babi.interchangeable(examples) == (("emily", "gertrude", "winona"),)
 
 
+@pytest.mark.slow
 @needs_data
 def test_groups_of_real_tasks():
     # Path finding: the places are alike, the directions are not, since the answers

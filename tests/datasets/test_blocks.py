@@ -122,6 +122,7 @@ def key(puzzle):
     return puzzle.board, frozenset(facts)
 
 
+@pytest.mark.slow
 def test_no_puzzle_is_both_trained_and_tested():
     kind = {"goals": 2, "blocks": 3, "constraints": 1, "depth": (1, 2)}
     train = {key(p) for p in blocks.draw_puzzles(1500, **kind, seed=1)}

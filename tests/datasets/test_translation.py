@@ -401,6 +401,7 @@ def test_real_multi30k(split, count):
     assert not any(1 in english.encode(pair.source) for pair in pairs)
 
 
+@pytest.mark.slow
 @needs_tatoeba
 def test_real_tatoeba():
     pairs = translation.load("tatoeba", "all")

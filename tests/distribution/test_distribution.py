@@ -49,6 +49,7 @@ def found(tmp_path_factory):
     return json.loads(run(worker, folder=folder).splitlines()[-1])
 
 
+@pytest.mark.slow
 @jax_alone
 def test_losses_are_those_of_one_device(found):
     assert len(found["differences"]) == 3
@@ -225,6 +226,7 @@ def guide(tmp_path_factory):
     return text, code, run(script, folder=folder).splitlines()
 
 
+@pytest.mark.release
 @jax_alone
 def test_the_guide(guide):
     text, code, said = guide
@@ -238,6 +240,7 @@ def test_the_guide(guide):
     assert len([line for line in new.splitlines() if line]) == 5
 
 
+@pytest.mark.release
 @jax_alone
 @pytest.mark.skipif(not ORBAX, reason="needs orbax-checkpoint and Keras' callback")
 def test_the_guide_continues_a_run_with_orbax(guide):
@@ -246,6 +249,7 @@ def test_the_guide_continues_a_run_with_orbax(guide):
     assert said.count("True True") == 1
 
 
+@pytest.mark.release
 @jax_alone
 def test_two_processes_give_the_losses_of_one(tmp_path):
     """It takes 10 seconds: three processes that import Keras and compile."""

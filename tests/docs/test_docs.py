@@ -1,7 +1,9 @@
 """Holds the pages to the code: their examples run, their links and names are right."""
 
+import contextlib
 import importlib
 import importlib.util
+import inspect
 import json
 import re
 import sys
@@ -52,50 +54,127 @@ def blocks(page, language):
 
 
 WITH_CODE = [page for page in PAGES if any(True for _ in blocks(page, "python"))]
-LONG = {  # these take 15 seconds or more
-    "alignments",
-    "dnc",
-    "from-bags-to-hops",
-    "language-model",
-    "memory-networks",
-    "recurrence",
-    "supporting-facts",
-    "transformer",
-    "translate",
-    "your-own-model",
+SLOW = {  # more than a second, although each `fit` is cut
+    *("alignments", "classify", "composing", "dnc", "from-bags-to-hops", "hopfield"),
+    *("knowledge-base", "language-model", "memory-networks", "recurrence"),
+    *("supporting-facts", "transformer", "translate", "your-own-model"),
+    "your-own-stories",
 }
-RUN = [
-    pytest.param(page, marks=pytest.mark.turns if page.stem in LONG else ())
-    for page in WITH_CODE
-]
 
 
-@pytest.mark.skipif(not TRAINS, reason="the pages train, this backend does not")
-# Keras' own conversion of a variable, when a model is saved.
-@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
-@pytest.mark.parametrize("page", RUN, ids=name_of)
-def test_examples_run_and_print_what_they_say(page, tmp_path, monkeypatch):
-    pytest.importorskip("matplotlib")
-    monkeypatch.chdir(tmp_path)
+class TwoSteps(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        self.model.stop_training = batch > 0
+
+
+def run(page, patch, whole):
+    """Runs the code of a page from top to bottom.
+
+    Unless `whole`, each `fit` ends after two steps. What a page prints after that is
+    not compared with what it says, and later blocks assert nothing.
+    """
     source = page.read_text("utf-8").splitlines()
-    said = {}  # what each line has printed, in a loop several times
+    said, trained = {}, []  # what each line has printed, in a loop several times
+    fit, signature = keras.Model.fit, inspect.signature(keras.Model.fit)
+
+    def cut(*arguments, **options):
+        call = signature.bind(*arguments, **options)
+        call.apply_defaults()
+        call.arguments["epochs"] = call.arguments["initial_epoch"] + 1
+        callbacks = keras.tree.flatten(call.arguments["callbacks"] or [])
+        call.arguments["callbacks"] = [*callbacks, TwoSteps()]
+        trained.append(page)
+        return fit(*call.args, **call.kwargs)
 
     def note(*values):
         text = " ".join(str(value) for value in values)
-        said.setdefault(sys._getframe(1).f_lineno, []).append(text)
+        line = sys._getframe(1).f_lineno
+        said.setdefault(line, []).append(None if trained else text)
 
+    if not whole:
+        patch.setattr(keras.Model, "fit", cut)
     space = {"__name__": "__main__", "print": note}
     for line, code, run in blocks(page, "python"):
-        compiled = compile("\n" * (line - 1) + code, name_of(page), "exec")
+        # Without `assert` statements (optimize=1) about what has hardly trained.
+        compiled = compile(
+            "\n" * (line - 1) + code, name_of(page), "exec", optimize=bool(trained)
+        )
         if run:
             exec(compiled, space)
     for line, texts in said.items():
         claim = CLAIM.match(source[line - 1])
-        if claim:
+        if claim and texts[-1] is not None:
             assert texts[-1] == claim["claim"], f"{name_of(page)}:{line}"
-    told = "\n".join(text for texts in said.values() for text in texts)
-    for line, text, _ in blocks(page, "text"):
-        assert text.strip() in told, f"{name_of(page)}:{line} is not printed"
+    if not trained:
+        told = "\n".join(text for texts in said.values() for text in texts)
+        for line, text, _ in blocks(page, "text"):
+            assert text.strip() in told, f"{name_of(page)}:{line} is not printed"
+
+
+needs_pictures = pytest.mark.skipif(
+    not TRAINS or importlib.util.find_spec("matplotlib") is None,
+    reason="the pages train and draw",
+)
+# Keras' own conversion of a variable, when a model is saved.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:__array__ implementation:DeprecationWarning"
+)
+
+
+@needs_pictures
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.slow if page.stem in SLOW else ())
+        for page in WITH_CODE
+    ],
+    ids=name_of,
+)
+def test_code_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run(page, monkeypatch, whole=False)
+
+
+@pytest.mark.release
+@needs_pictures
+@pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
+def test_code_prints_what_the_page_says(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run(page, monkeypatch, whole=True)
+
+
+TRAINING = """```python
+import keras, numpy
+model = keras.Sequential([keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+for _ in range(2):
+    print(len(model.fit(numpy.ones((9, 1)), numpy.ones(9), 3, 4, 0).epoch))  # 4
+print(int(model.optimizer.iterations))  # 24
+```
+"""
+
+
+@pytest.mark.skipif(not TRAINS, reason="the page trains, this backend does not")
+@pytest.mark.parametrize(
+    ("text", "whole", "error"),
+    [
+        (TRAINING, True, None),
+        (TRAINING.replace("# 24", "# 4"), True, AssertionError),
+        (TRAINING.replace("print(int", "assert 4 == (int"), False, None),
+        (TRAINING + "```python\nassert False\n```\n", False, None),
+        (TRAINING + "```python\nassert False\n```\n", True, AssertionError),
+        (TRAINING + "```python\n1 / 0\n```\n", False, ZeroDivisionError),
+        ("```python\nprint(3)  # 4\n```\n" + TRAINING, False, AssertionError),
+        ("```python\nassert False\n```\n" + TRAINING, False, AssertionError),
+        ("```python\nprint(3)\n```\n```text\n4\n```\n", False, AssertionError),
+    ],
+)
+def test_what_a_run_of_a_page_rejects(text, whole, error, tmp_path, monkeypatch):
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text(text, "utf-8")
+    with contextlib.nullcontext() if error is None else pytest.raises(error):
+        run(page, monkeypatch, whole)
 
 
 @pytest.mark.parametrize("page", lines.PAGES)

@@ -1,9 +1,7 @@
 """The example of one's own facts as a user runs it, in a process of its own."""
 
 import pytest
-from calling import run_example
-
-pytestmark = pytest.mark.backends("jax")  # the default backend
+from calling import refusal_of_example, run_example
 
 FACTS = """\
 painting,made by,hangs in
@@ -17,6 +15,7 @@ The Heath,hangs in,Museum
 QUESTIONS = "who owns [The Mill]\tTown Hall\nwho owns [The Pond]\tMuseum\nwhy\tMuseum\n"
 
 
+@pytest.mark.backends("jax", reason="it is the default backend")
 def test_own_facts_and_questions(tmp_path):
     (tmp_path / "facts.csv").write_text(FACTS)
     (tmp_path / "questions.txt").write_text(QUESTIONS)
@@ -46,9 +45,11 @@ def test_own_facts_and_questions(tmp_path):
     assert "trained in" not in done.stdout
 
 
-def test_what_goes_wrong_is_said_before_training(tmp_path):
+def test_what_goes_wrong_is_said_before_training(tmp_path, monkeypatch):
     (tmp_path / "wrong.nt").write_text("<a> <b> <c>\n")
-    done = run_example("ask_a_knowledge_base.py", "wrong.nt", folder=tmp_path)
-    assert done.returncode == 1
-    assert "wrong.nt, line 1: a line must be a subject, a predicate" in done.stderr
+    monkeypatch.chdir(tmp_path)
+    options = "ask_a_knowledge_base.py", "wrong.nt"
+    status, message = refusal_of_example(*options, patch=monkeypatch)
+    assert status == 1
+    assert "wrong.nt, line 1: a line must be a subject, a predicate" in message
     assert not (tmp_path / "asked").exists()

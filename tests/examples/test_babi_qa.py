@@ -1,22 +1,21 @@
-"""The example as a user runs it, in a process of its own."""
+"""The example as a user runs it."""
 
 import pytest
-from calling import refusal_of_example, run_example
-
-# The README's two ways: the Quick start, and `--backend torch`.
-pytestmark = pytest.mark.backends("jax", "torch")
+from calling import refusal_of_example, run_example, short_and_long
 
 
-def test_from_training_to_a_story_of_ones_own(tmp_path):
+@pytest.mark.parametrize(("epochs", "learns"), short_and_long(2, 40))
+def test_from_training_to_a_story_of_ones_own(epochs, learns, tmp_path, monkeypatch):
     (tmp_path / "story.txt").write_text(
         "Where is Mary?\nMary went to the kitchen.\nJohn went to the zoo.\n"
         "Where is Mary?\nMary went back to the office.\n"
     )
-    options = ("--data", "simulated", "--epochs", "40", "--story", "story.txt")
-    done = run_example("babi_qa.py", *options, folder=tmp_path)
+    options = ("--data", "simulated", "--epochs", epochs, "--story", "story.txt")
+    patch = None if learns else monkeypatch
+    done = run_example("babi_qa.py", *options, folder=tmp_path, patch=patch)
     assert done.returncode == 0, done.stderr[-2000:]
     (line,) = [x for x in done.stdout.splitlines() if x.startswith("test accuracy: ")]
-    assert float(line.split()[2]) >= 90
+    assert float(line.split()[2]) >= (90 if learns else 10)
     assert "attention in %" in done.stdout
     assert "saved, loaded again, and the answer is the same" in done.stdout
     assert "There is no story before this question: Where is Mary?" in done.stdout

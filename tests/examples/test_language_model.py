@@ -1,22 +1,22 @@
-"""The example of a language model as a user runs it, in a process of its own."""
+"""The example of a language model as a user runs it."""
 
 import pytest
-from calling import ROOT, run_example
+from calling import ROOT, run_example, short_and_long
 
 SCRIPT = ROOT / "examples" / "language_model.py"
 
 
-@pytest.mark.turns
-@pytest.mark.backends("jax", reason="trains; JAX is its default")
-def test_it_learns_from_a_text_and_goes_on(tmp_path):
+@pytest.mark.parametrize(("steps", "learns"), short_and_long(3, 150))
+def test_it_learns_from_a_text_and_goes_on(steps, learns, tmp_path, monkeypatch):
     lines = [f"{n} green bottles hang on the wall, {n} in all.\n" for n in range(900)]
     (tmp_path / "text.txt").write_text("".join(lines), "utf-8")
-    sizes = {"steps": 150, "dim": 32, "layers": 1, "length": 32, "batch-size": 16}
+    sizes = {"steps": steps, "dim": 32, "layers": 1, "length": 32, "batch-size": 16}
     arguments = [f"--{name}={value}" for name, value in sizes.items()]
     done = run_example(
         *("language_model.py", *arguments, "--text", "text.txt", "--characters", 11),
         *("--prompt", "7 green bot", "--prompt", "8"),
         folder=tmp_path,
+        patch=None if learns else monkeypatch,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     characters, pairs, model = (
@@ -25,13 +25,15 @@ def test_it_learns_from_a_text_and_goes_on(tmp_path):
         if line.split(":")[0].split()[-1:] in (["characters"], ["model"])
         and line.split()[-1].replace(".", "").isdigit()
     )
-    assert model < pairs < characters
+    assert pairs < characters
+    assert model < pairs or not learns
     assert done.stdout.count("'7 green bot") == done.stdout.count("'8") == 2
     assert "loaded again: the same bits" in done.stdout
     for name in ("model.keras", "characters.txt"):
         assert (tmp_path / "language_model" / name).stat().st_size > 100
 
 
+@pytest.mark.slow
 def test_its_own_text_is_there():
     """What every Python ships is enough to learn from."""
     source = SCRIPT.read_text("utf-8")

@@ -3,7 +3,7 @@
 import gzip
 
 import pytest
-from calling import run_example
+from calling import run_example, short_and_long
 
 TEXTS = [
     f"{start} {word} {thing}\t{label}"
@@ -14,17 +14,17 @@ TEXTS = [
 ]
 
 
-@pytest.mark.turns
-@pytest.mark.backends("jax", reason="compiles for long; JAX is its default")
-def test_from_files_to_a_picture(tmp_path):
+@pytest.mark.parametrize(("epochs", "learns"), short_and_long(1, 2))
+def test_from_files_to_a_picture(epochs, learns, tmp_path, monkeypatch):
     (tmp_path / "text").mkdir()
     for split, lines in (("train", TEXTS), ("dev", TEXTS[::3]), ("test", TEXTS[::2])):
         path = tmp_path / "text" / f"sst2.{split}.tsv.gz"
         path.write_bytes(gzip.compress("\n".join(lines).encode()))
     done = run_example(
-        *("sentiment.py", "--epochs", 2, "--dim", 8),
+        *("sentiment.py", "--epochs", epochs, "--dim", 8),
         *("--text", "a fine film", "--text", "so dull"),
         folder=tmp_path,
+        patch=None if learns else monkeypatch,
         KERAS_ATTENTION_DATA=str(tmp_path),
     )
     assert done.returncode == 0, done.stderr[-2000:]

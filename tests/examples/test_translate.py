@@ -3,7 +3,7 @@
 import gzip
 
 import pytest
-from calling import run_example
+from calling import run_example, short_and_long
 
 NOUNS = {"dog": "Hund", "man": "Mann", "horse": "Gaul", "boy": "Junge"}
 PAIRS = [
@@ -17,14 +17,12 @@ PAIRS = [
 ]
 
 
-SMALL = ("--epochs", "2", "--units", "8")
 PICTURES = {"recurrent": ("alignment",), "transformer": ("encoder", "decoder", "cross")}
 
 
-@pytest.mark.turns
-@pytest.mark.backends("jax", reason="compiles for long; JAX is its default")
+@pytest.mark.parametrize(("epochs", "learns"), short_and_long(2, 2))
 @pytest.mark.parametrize("model", PICTURES)
-def test_from_files_to_pictures(model, tmp_path):
+def test_from_files_to_pictures(model, epochs, learns, tmp_path, monkeypatch):
     (tmp_path / "multi30k").mkdir()
     for stem, pairs in (("train", PAIRS), ("test_2016_flickr", PAIRS[:7])):
         for side, language in enumerate(("en", "de")):
@@ -32,8 +30,9 @@ def test_from_files_to_pictures(model, tmp_path):
             path = tmp_path / "multi30k" / f"{stem}.{language}.gz"
             path.write_bytes(gzip.compress(text.encode()))
     done = run_example(
-        *("translate.py", "--model", model, *SMALL),
+        *("translate.py", "--model", model, "--epochs", epochs, "--units", 8),
         folder=tmp_path,
+        patch=None if learns else monkeypatch,
         KERAS_ATTENTION_DATA=str(tmp_path),
     )
     assert done.returncode == 0, done.stderr[-2000:]

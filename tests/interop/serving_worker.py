@@ -1,7 +1,7 @@
 """What each process of test_serving.py does; its backend is in KERAS_BACKEND.
 
-python serving_worker.py export FOLDER   export, and write down the answers
-python serving_worker.py serve FOLDER    run each export where this package is missing
+python serving_worker.py export FOLDER MODEL…  export, and write down the answers
+python serving_worker.py serve FOLDER MODEL…   run each export without this package
 """
 
 import os
@@ -101,7 +101,7 @@ def prompts(name, batch, length):
     return rng.normal(size=(batch, 8, 8, 1)).astype("float32")
 
 
-def export(folder):
+def export(folder, *names):
     import keras
 
     from keras_attention import samplers, with_attention
@@ -109,8 +109,8 @@ def export(folder):
     backend = keras.config.backend()
     rng = np.random.default_rng(0)
     makers = {"layers": layers_model, "memn2n": memn2n, "seq2seq": seq2seq}
-    for name, make in makers.items():
-        model, inputs = make()
+    for name in (name for name in makers if name in names):
+        model, inputs = makers[name]()
         model = with_attention(with_random_weights(model, rng))
         save(folder / f"{backend}-{name}.npz", model, inputs)
         np.savez(folder / f"{backend}-{name}-inputs.npz", **inputs)
@@ -126,8 +126,8 @@ def export(folder):
             kinds = {"saved_model": "tf_saved_model", "onnx": "onnx"}
             model(inputs)  # for ONNX from JAX
             model.export(path, format=kinds[kind], verbose=False)
-    for name, backends in GENERATORS.items():
-        for sampler in backends.get(backend, ()):
+    for name in (name for name in GENERATORS if name in names):
+        for sampler in GENERATORS[name].get(backend, ()):
             model = generator(name)
             for weight in model.trainable_weights:  # large, for answers that differ
                 weight.assign(rng.normal(scale=1.5, size=weight.shape))
@@ -147,13 +147,13 @@ def save(path, model, inputs):
     np.savez(path, **model.predict(inputs, verbose=0))
 
 
-def serve(folder):
+def serve(folder, *names):
     for name in ("keras", "keras_attention", "jax", "torch"):
         sys.modules[name] = None  # importing it fails, as where it is not installed
     import tensorflow as tf
 
-    for name, backends in MAPS.items():
-        for backend, kinds in backends.items():
+    for name in (name for name in MAPS if name in names):
+        for backend, kinds in MAPS[name].items():
             stem = folder / f"{backend}-{name}"
             with np.load(f"{stem}-inputs.npz") as data:
                 inputs = {**data}
@@ -161,9 +161,9 @@ def serve(folder):
                 run = {"saved_model": run_saved_model, "onnx": run_onnx}[kind]
                 found = run(pathlib.Path(f"{stem}.{kind}"), inputs)
                 with np.load(f"{stem}.npz") as data:
-                    names = sorted(data.files)
+                    outputs = sorted(data.files)
                 if kind == "onnx":  # not all exporters keep names; the order is theirs
-                    found = dict(zip(names, found.values(), strict=True))
+                    found = dict(zip(outputs, found.values(), strict=True))
                 np.savez(f"{stem}.{kind}-served.npz", **found)
     for path in sorted(folder.glob("*.generation")):
         served = tf.saved_model.load(str(path))
@@ -197,5 +197,5 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
-    command, where = sys.argv[1], pathlib.Path(sys.argv[2])
-    {"export": export, "serve": serve}[command](where)
+    command, folder, *names = sys.argv[1:]
+    {"export": export, "serve": serve}[command](pathlib.Path(folder), *names)

@@ -12,7 +12,7 @@ GUIDES = pathlib.Path(__file__).resolve().parents[2] / "docs" / "guides"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 
 
-@pytest.mark.turns
+@pytest.mark.release  # in `all`, torch runs the page
 @pytest.mark.parametrize("backend", ["jax", "tensorflow", "torch"])
 def test_a_model_of_your_own(backend, tmp_path):
     page = (GUIDES / "your-own-model.md").read_text("utf-8")

@@ -26,8 +26,11 @@ def run(backend, tmp_path, *command):
     assert done.returncode == 0, f"{backend}:\n{done.stderr[-4000:]}"
 
 
-@pytest.mark.turns
-@pytest.mark.parametrize("backend", ["jax", "tensorflow", "torch"])
+release = pytest.mark.release
+OTHERS = [pytest.param(name, marks=release) for name in ("jax", "tensorflow")]
+
+
+@pytest.mark.parametrize("backend", [*OTHERS, "torch"])
 def test_samplers_and_models_of_both(backend, tmp_path):
     """On torch, also the weights of `transformers`, where it is installed."""
     is_there = importlib.util.find_spec("transformers") is not None
@@ -35,8 +38,13 @@ def test_samplers_and_models_of_both(backend, tmp_path):
     run(backend, tmp_path, str(FOLDER / "hub_worker.py"), *more)
 
 
-@pytest.mark.turns
-@pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_our_layer_in_place_of_the_one_of_keras(backend, tmp_path):
-    worker = str(FOLDER / "hub_in_place.py")
-    run(backend, tmp_path, worker, "compare", "gpt2", "xlnet", "whisper", "bert")
+@pytest.mark.parametrize(
+    ("backend", "models"),
+    [
+        pytest.param("torch", ("gpt2",)),
+        pytest.param("torch", ("xlnet", "whisper", "bert"), marks=release),
+        pytest.param("jax", ("gpt2", "xlnet", "whisper", "bert"), marks=release),
+    ],
+)
+def test_our_layer_in_place_of_the_one_of_keras(backend, models, tmp_path):
+    run(backend, tmp_path, str(FOLDER / "hub_in_place.py"), "compare", *models)

@@ -1,8 +1,9 @@
 """What each process of the interop tests does; its backend is in KERAS_BACKEND.
 
-python worker.py train FOLDER      train, save, export, and write down the answers
-python worker.py predict FOLDER    answer with every file that the others saved
-python worker.py serve FOLDER      run every export where this package is missing
+python worker.py train FOLDER          train, save, and write down the answers
+python worker.py predict FOLDER        answer with every file that the others saved
+python worker.py export FOLDER MODEL…  write the files of models in other formats
+python worker.py serve FOLDER          run every export where this package is missing
 """
 
 import os
@@ -128,16 +129,31 @@ def train(folder):
         model.save(folder / f"{stem}.keras")
         outputs = named(model.predict(inputs, verbose=0))
         save(folder / f"{stem}.npz", inputs=inputs, outputs=outputs, answers=answers)
+
+
+def export(folder, *names):
+    """Writes the files of some models in each format that can hold them."""
+    import keras
+
+    import keras_attention  # noqa: F401 - registers what the files hold
+
+    backend = keras.config.backend()
+    for name in names:
+        stem = f"{backend}-{name}"
+        model = keras.saving.load_model(folder / f"{stem}.keras")
         for kind in EXPORTS[name].get(backend, ()):
             path = folder / f"{stem}.{kind}"
             if kind == "openvino":  # a pair of files
                 path.mkdir()
                 path = path / "model.xml"
             more = {}
+            inputs = load(folder / f"{stem}.npz", "inputs")
             if name in FIXED.get(backend, ()):
                 sizes = [(n, str(a.dtype), a.shape) for n, a in inputs.items()]
                 sizes = {n: keras.InputSpec(dtype, shape) for n, dtype, shape in sizes}
                 more["input_signature"] = [sizes]
+            elif not model.built or backend == "jax":
+                model.predict(inputs, verbose=0)
             model.export(str(path), format=FORMATS[kind], verbose=False, **more)
 
 
@@ -500,7 +516,9 @@ def serve(folder):
             if path.stem.endswith("-memnn"):  # an export has no optional input
                 facts = np.full((len(inputs["question"]), 2), -1, "int32")
                 inputs["supporting_facts"] = facts
-            np.savez(folder / f"{path.name}-served.npz", **run(path, inputs))
+            served = folder / f"{path.name}-served.npz"
+            if not served.exists():
+                np.savez(served, **run(path, inputs))
 
 
 def run_onnx(path, inputs):
@@ -555,5 +573,6 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
-    command, where = sys.argv[1], pathlib.Path(sys.argv[2])
-    {"train": train, "predict": predict, "serve": serve}[command](where)
+    command, folder, *names = sys.argv[1:]
+    commands = {"train": train, "predict": predict, "export": export, "serve": serve}
+    commands[command](pathlib.Path(folder), *names)

@@ -112,6 +112,7 @@ def test_one_row_is_repeated_by_a_seed():
     np.testing.assert_array_equal(drawn(), drawn())
 
 
+@pytest.mark.release
 @pytest.mark.skipif(
     keras.config.backend() not in ("jax", "tensorflow", "torch"),
     reason="this backend does not train",

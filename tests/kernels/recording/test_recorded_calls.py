@@ -10,7 +10,7 @@ import weakref
 import keras
 import numpy as np
 import pytest
-from catalogue import ROWS
+from catalogue import CORE, ROWS
 from keras import layers
 
 import keras_attention
@@ -85,12 +85,27 @@ def assert_same(a, b, bound=0.0):
             )
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+SLOW = {
+    *("dnc", "dnc_cell", "fact_finder", "masked_lm", "memn2n", "memnn"),
+    *("recorded_model", "seq2seq", "transformer", "universal_transformer", "word_rnn"),
+}
+
+
+def ring(row):
+    """One row a class, and in the ring `release` all others."""
+    if row.name not in CORE:
+        return pytest.mark.release
+    return pytest.mark.slow if row.name in SLOW else ()
+
+
+@pytest.mark.parametrize(
+    "row", [pytest.param(row, id=row.name, marks=ring(row)) for row in ROWS]
+)
 def test_each_row(row):
     """Outputs, masks, gradients and states of other inputs and other weights.
 
-    About 60 s for all rows: only here each layer and model is recorded. Each row has
-    one of the two modes; a seed is drawn for both.
+    Only here each layer and model is recorded. Each row has one of the two modes; a
+    seed is drawn for both.
     """
     training = sum(map(ord, row.name)) % 2 == 0 and row.name not in NO_TRAINING
     keras.utils.set_random_seed(0)

@@ -174,6 +174,17 @@ def test_nothing_more_ends_the_search(inputs):
     np.testing.assert_array_equal(to_numpy(taught["found"]), given)
 
 
+def test_a_label_of_nothing_more_needs_its_record(inputs):
+    """The label −1 is scored where the last record has time 0, and nowhere else."""
+    question, records = inputs
+    records[:, -1, 0] = 0, 8, -1
+    labels = np.array([[-1, -1, -1]] * B, "int32")
+    facts = made(FactFinder, D)(question, records, labels, training=True)["facts"]
+    shown = to_numpy(facts) > -1e30  # (B, K, M)
+    np.testing.assert_array_equal(shown[0], [records[0, :, 0] >= 0] * K)
+    assert not shown[1:].any()
+
+
 def test_an_empty_memory_finds_nothing(inputs):
     question, records = inputs
     records[0, :, 0] = -1

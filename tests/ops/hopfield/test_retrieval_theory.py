@@ -13,6 +13,8 @@ import hopfield_theory
 import keras
 import pytest
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def found():
