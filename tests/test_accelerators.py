@@ -95,6 +95,7 @@ def test_additive_scores_are_right_on_the_path_of_a_gpu(monkeypatch):
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.backends("torch")
 def test_nothing_waits_for_an_accelerator():
     """Each row, and long calls, forward and backward in a process of its own.

@@ -482,6 +482,7 @@ def test_a_resumed_fit_has_the_lessons_of_the_whole_fit(first, tmp_path):
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 @trains
 @pytest.mark.parametrize("first", [True, False])
 def test_a_resumed_fit_has_the_probabilities_of_the_whole_fit(first, tmp_path):

@@ -242,6 +242,7 @@ def test_every_constructor_argument_survives(row):
 VARIED = ("multi_head", "memn2n", "attention_rnn", "transformer", "causal_lm")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "names",
     [

@@ -23,6 +23,7 @@ def whole_tracebacks():
         keras.config.enable_traceback_filtering()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("whole_tracebacks")
 def test_bad_calls_are_right_or_refused_clearly():
     cases = [mutations.draw(SEED, n, catalogue.ROWS) for n in range(SAMPLE)]
