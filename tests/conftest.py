@@ -13,6 +13,9 @@ import xla_flags
 if os.environ.get("KERAS_BACKEND") == "jax":
     xla_flags.set_flags()
 
+import keras_attention  # noqa: F401 - it says which backend is missing
+
+# isort: split
 import keras
 import pytest
 

@@ -1,0 +1,72 @@
+"""What conftest.py holds: where a test runs, and what it may cost."""
+
+import types
+
+import pytest
+from catalogue import CORE, ROWS
+
+
+@pytest.fixture
+def conftest(request):
+    manager = request.config.pluginmanager
+    return next(
+        plugin for plugin in manager.get_plugins() if hasattr(plugin, "runs_here")
+    )
+
+
+def item(conftest, *, cost=0.0, marks=(), folder="layers", everywhere=False):
+    """A test that has used `cost` seconds of processor time."""
+    marks = {mark.name: mark for mark in marks}
+    return types.SimpleNamespace(
+        nodeid="tests/test_some.py::test_it",
+        path=types.SimpleNamespace(parent=types.SimpleNamespace(name=folder)),
+        stash={conftest.START: conftest.cpu_seconds() - cost},
+        get_closest_marker=marks.get,
+        config=types.SimpleNamespace(getoption=lambda name: everywhere),
+    )
+
+
+def end(conftest, test):
+    call = conftest.pytest_runtest_call(test)
+    next(call)
+    with pytest.raises(StopIteration):
+        call.send(None)
+
+
+def test_a_dear_test_fails_unless_it_is_marked(conftest):
+    bound = conftest.BOUND[conftest.BACKEND]
+    end(conftest, item(conftest, cost=bound / 2))
+    end(conftest, item(conftest, cost=2 * bound, marks=[pytest.mark.slow.mark]))
+    told = "test_some.py::test_it took .* seconds of processor time.*tests/README.md"
+    with pytest.raises(pytest.fail.Exception, match=told):
+        end(conftest, item(conftest, cost=2 * bound))
+
+
+@pytest.mark.parametrize(
+    ("backend", "names", "everywhere", "runs"),
+    [
+        ("torch", (), False, True),
+        ("numpy", (), False, True),
+        ("jax", (), False, False),
+        ("jax", (), True, True),
+        ("jax", ("all",), False, True),
+        ("jax", ("torch",), True, False),
+        ("tensorflow", ("jax", "tensorflow"), False, True),
+    ],
+)
+def test_where_a_test_runs(conftest, monkeypatch, backend, names, everywhere, runs):
+    monkeypatch.setattr(conftest, "BACKEND", backend)
+    options = {"marks": [pytest.mark.backends(*names).mark] if names else []}
+    assert conftest.runs_here(item(conftest, everywhere=everywhere, **options)) == runs
+    assert conftest.runs_here(item(conftest, folder="interop", **options))
+
+
+def test_a_misspelt_backend_is_refused(conftest):
+    marks = [pytest.mark.backends("jaxx").mark]
+    with pytest.raises(pytest.UsageError, match=r"Received: \('jaxx',\)"):
+        conftest.runs_here(item(conftest, marks=marks))
+
+
+def test_the_core_has_one_row_a_class():
+    classes = [row.cls for row in ROWS if row.name in CORE]
+    assert sorted(map(repr, classes)) == sorted({repr(row.cls) for row in ROWS})
