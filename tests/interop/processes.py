@@ -1,7 +1,10 @@
 """The environment of the processes that the interop tests start."""
 
 import os
+import pathlib
+import sys
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))  # of scripts
 from xla_flags import FLAGS
 
 

@@ -187,6 +187,7 @@ def test_table_breaks_long_sentences():
     assert lines[2].endswith("word")
 
 
+@pytest.mark.slow
 def test_without_matplotlib_the_table_works_and_the_plot_names_the_extra():
     result = subprocess.run(
         [sys.executable, "-c", WITHOUT_MATPLOTLIB],

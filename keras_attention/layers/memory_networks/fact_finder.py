@@ -252,7 +252,7 @@ class FactFinder(Configured, keras.layers.Layer):
             shown = is_valid
             if training and supporting_facts is not None:
                 # If there is no record "nothing more", no memory matches the label −1.
-                named = ops.logical_or(supporting_facts[:, hop] >= 0, times[:, 0] == 0)
+                named = ops.logical_or(supporting_facts[:, hop] >= 0, times[:, -1] == 0)
                 shown = ops.logical_and(is_valid, named[:, None])
             facts.append(ranking.hide(score, shown))
             x = ops.take_along_axis(times, taken[:, None], axis=1)[:, 0]

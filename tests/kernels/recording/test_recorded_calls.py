@@ -86,8 +86,15 @@ def assert_same(a, b, bound=0.0):
 
 
 SLOW = {
-    *("dnc", "dnc_cell", "fact_finder", "masked_lm", "memn2n", "memnn"),
-    *("recorded_model", "seq2seq", "transformer", "universal_transformer", "word_rnn"),
+    *("dnc", "dnc_cell", "dnc_network", "fact_finder", "masked_lm", "memn2n"),
+    *(
+        "memnn",
+        "recorded_model",
+        "seq2seq",
+        "transformer",
+        "universal_transformer",
+        "word_rnn",
+    ),
 }
 
 
