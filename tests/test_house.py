@@ -1,6 +1,7 @@
 """Holds the package to its own house rules (docs/architecture.md), by reading it."""
 
 import ast
+import functools
 import importlib
 import inspect
 import io
@@ -89,9 +90,30 @@ def room(path):
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
+@functools.cache
+def parse(path):
+    return ast.parse(path.read_text("utf-8"))
+
+
+def in_each_room(check):
+    """Makes a test of each room from a check of a file; it names the file that fails."""
+
+    @functools.wraps(check)
+    def test(here):
+        for path in FILES:
+            if room(path) == here:
+                try:
+                    check(path)
+                except AssertionError as error:
+                    raise AssertionError(f"{name_of(path)}: {error}") from error
+
+    del test.__wrapped__  # pytest reads the arguments of what is wrapped
+    return pytest.mark.parametrize("here", sorted({*map(room, FILES)}))(test)
+
+
 def imports(path):
     """The modules that a file imports, with the line of each."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(parse(path)):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name, node.lineno
@@ -104,7 +126,7 @@ def imports(path):
                 yield node.module, node.lineno
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@in_each_room
 def test_imports_point_the_right_way(path):
     here = room(path)
     if here in ("__init__", "version"):
@@ -131,7 +153,7 @@ def test_imports_point_the_right_way(path):
             assert parts[0] != "keras", f"{where}: pictures see arrays alone"
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@in_each_room
 def test_folders_of_a_room_point_the_right_way(path):
     here = path.relative_to(PACKAGE).parts
     if here[0] not in FOLDERS or len(here) < 3:
@@ -178,7 +200,7 @@ def lines_of_code(text):
     return len(lines)
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@in_each_room
 def test_a_file_is_one_room(path):
     text = path.read_text("utf-8")
     assert len(text.splitlines()) <= 400
@@ -191,9 +213,9 @@ def test_a_file_is_one_room(path):
             assert word not in line, f"{path.name}:{number}: {line.strip()}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@in_each_room
 def test_nothing_is_swallowed(path):
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(parse(path)):
         if isinstance(node, ast.ExceptHandler):
             caught = getattr(node.type, "id", None)
             assert node.type is not None, f"line {node.lineno} catches everything"
@@ -204,9 +226,9 @@ def test_nothing_is_swallowed(path):
                 assert caught not in broad, f"line {node.lineno}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@in_each_room
 def test_what_is_public_is_documented(path):
-    tree = ast.parse(path.read_text("utf-8"))
+    tree = parse(path)
     assert ast.get_docstring(tree), "a file says what it is for"
     for node in tree.body:
         public = isinstance(node, (ast.FunctionDef, ast.ClassDef))
@@ -324,12 +346,12 @@ def test_every_attention_keeps_the_protocol(cls):
 CONVERSIONS = ("from_keras.py", "from_torch.py", "from_multi_head.py", "adapter.py")
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@in_each_room
 def test_no_holder_asks_for_an_attention_by_its_class(path):
     names = {cls.__name__ for cls in attentions()}
     if path.name in CONVERSIONS or room(path) == "benchmarks":
         return
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(parse(path)):
         asks = isinstance(node, ast.Call) and getattr(node.func, "id", "") in (
             "isinstance",
             "issubclass",
@@ -354,7 +376,7 @@ NAMED = [
 def defined(path):
     """The names that a file defines, and its own."""
     yield path.stem, 0
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(parse(path)):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             yield node.name, node.lineno
         elif isinstance(node, ast.arg):
@@ -365,14 +387,18 @@ def defined(path):
             yield node.attr, node.lineno
 
 
-@pytest.mark.parametrize("path", NAMED, ids=lambda p: "/".join(p.parts[-3:]))
-def test_words_that_are_gone(path):
-    for name, line in defined(path):
-        words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)
-        spoken = "_".join(words).lower()
-        for word in GONE.split():
-            found = re.search(rf"(^|_){word}($|_)", spoken)
-            assert not found, f"line {line}: {name}"
+@functools.cache
+def spoken(name):
+    """The words of a name."""
+    return "_".join(re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)).lower()
+
+
+@pytest.mark.parametrize("folder", [PACKAGE.name, "tests", "examples"])
+def test_words_that_are_gone(folder):
+    gone = re.compile(rf"(^|_)({'|'.join(GONE.split())})($|_)")
+    for path in (path for path in NAMED if folder in path.parts):
+        for name, line in defined(path):
+            assert not gone.search(spoken(name)), f"{path}, line {line}: {name}"
 
 
 def numbers(*shape):
