@@ -96,7 +96,7 @@ def parse(path):
 
 
 def in_each_room(check):
-    """Makes a test of each room from a check of a file; it names the file that fails."""
+    """Makes a test of each room from a check of a file, which it names."""
 
     @functools.wraps(check)
     def test(here):
