@@ -3,6 +3,7 @@
 Each backend has a process of its own; see `worker.py`.
 """
 
+import functools
 import pathlib
 import subprocess
 import sys
@@ -12,10 +13,17 @@ import pytest
 from processes import environment
 from worker import EXPORTS, TRAINERS, load, read_by
 
+pytestmark = pytest.mark.slow  # processes that import a backend
 WORKER = pathlib.Path(__file__).parent / "worker.py"
 READERS = (*TRAINERS, "numpy", "openvino")
-# A network that is trained, and one of layers: each backend and format, at open sizes.
-FEW = ("memn2n", "hopfield")
+# In the ring `all`: a trained network and one of layers, which each format can hold at
+# open sizes, and others that only travel. The ring `release` has all others.
+EXPORTED = ("memn2n", "hopfield")
+FEW = (*EXPORTED, "quantized", "transformer", "dnc_network")
+RINGS = {"few": FEW, "others": tuple(name for name in EXPORTS if name not in FEW)}
+both = pytest.mark.parametrize(
+    "ring", ["few", pytest.param("others", marks=pytest.mark.release)]
+)
 
 
 def work(command, folder, backend, *names):
@@ -27,31 +35,36 @@ def work(command, folder, backend, *names):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("trained")
-    for backend in TRAINERS:
-        work("train", folder, backend)
-    return folder
+    """A function that makes the folder with the models of a ring, once."""
 
+    @functools.cache
+    def train(ring):
+        folder = tmp_path_factory.mktemp(ring)
+        for backend in TRAINERS:
+            work("train", folder, backend, *RINGS[ring])
+        return folder
 
-def export(folder, *names):
-    for backend in TRAINERS:
-        work("export", folder, backend, *names)
-    work("serve", folder, "tensorflow")
-
-
-@pytest.fixture(scope="module")
-def few(trained):
-    export(trained, *FEW)
+    return train
 
 
 @pytest.fixture(scope="module")
-def others(trained):
-    export(trained, *(name for name in EXPORTS if name not in FEW))
+def exported(trained):
+    """The same with what the files of some of these models answer."""
+
+    @functools.cache
+    def export(ring, names):
+        folder = trained(ring)
+        for backend in TRAINERS:
+            work("export", folder, backend, *names)
+        work("serve", folder, "tensorflow")
+        return folder
+
+    return export
 
 
 @pytest.mark.parametrize("backend", TRAINERS)
 def test_what_jax_has_trained_answers_everywhere(trained, backend):
-    path = trained / f"{backend}-memn2n.npz"
+    path = trained("few") / f"{backend}-memn2n.npz"
     logits, answers = load(path, "outputs")["output"], np.load(path)["answers"]
     assert (logits.argmax(-1) == answers).mean() > 0.9
 
@@ -68,34 +81,37 @@ def assert_same(found, expected, near=True):
                 np.testing.assert_allclose(found[name], array, 1e-5, 1e-5, err_msg=name)
 
 
+@both
 @pytest.mark.parametrize("reader", READERS)
-def test_files_travel(trained, reader):
+def test_files_travel(trained, ring, reader):
     """Each backend reads each model, and files of every writer."""
-    work("predict", trained, reader)
+    folder = trained(ring)
+    work("predict", folder, reader, *RINGS[ring])
     near = reader != "openvino"  # which may compute in half precision
-    for stem in read_by(reader):
-        with np.load(trained / f"{stem}-read-by-{reader}.npz") as data:
-            assert_same({**data}, load(trained / f"{stem}.npz", "outputs"), near)
+    for stem in read_by(reader, RINGS[ring]):
+        with np.load(folder / f"{stem}-read-by-{reader}.npz") as data:
+            assert_same({**data}, load(folder / f"{stem}.npz", "outputs"), near)
 
 
-def test_each_pair_of_writer_and_reader_has_files():
+@pytest.mark.parametrize("names", RINGS.values(), ids=RINGS)
+def test_each_pair_of_writer_and_reader_has_files(names):
     for reader in READERS:
-        stems = [*read_by(reader)]
+        stems = [*read_by(reader, names)]
         assert {stem.split("-")[0] for stem in stems} == {*TRAINERS}
         if reader != "openvino":  # which predicts, but runs no loops
-            assert {stem.split("-")[1] for stem in stems} == {*EXPORTS}
+            assert {stem.split("-")[1] for stem in stems} == {*names}
 
 
 @pytest.mark.parametrize(
     ("model", "backend", "kind"),
     [
-        pytest.param(m, b, kind, marks=() if m in FEW else pytest.mark.release)
+        pytest.param(m, b, kind, marks=() if m in EXPORTED else pytest.mark.release)
         for m in EXPORTS
         for b in EXPORTS[m]
         for kind in EXPORTS[m][b]
     ],
 )
-def test_exports_run_without_this_package(trained, request, model, backend, kind):
+def test_exports_run_without_this_package(exported, model, backend, kind):
     """Each model in each format that can hold it, at sizes that no trace has seen.
 
     SavedModel holds all of them; docs/export.md says which holds what. ONNX holds
@@ -103,7 +119,8 @@ def test_exports_run_without_this_package(trained, request, model, backend, kind
     loops over as many slots as there are. torch's exporter has no such sort, and
     unrolls the loop; JAX' would have to compare sizes there that it does not know.
     """
-    request.getfixturevalue("few" if model in FEW else "others")
-    stem = f"{backend}-{model}"
-    with np.load(trained / f"{stem}.{kind}-served.npz") as data:
-        assert_same({**data}, load(trained / f"{stem}.npz", "outputs"))
+    ring = "few" if model in FEW else "others"
+    names = EXPORTED if model in EXPORTED else {*RINGS[ring]} - {*EXPORTED}
+    folder, stem = exported(ring, frozenset(names)), f"{backend}-{model}"
+    with np.load(folder / f"{stem}.{kind}-served.npz") as data:
+        assert_same({**data}, load(folder / f"{stem}.npz", "outputs"))

@@ -13,9 +13,13 @@ import pytest
 from processes import environment
 
 FOLDER = pathlib.Path(__file__).parent
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("keras_hub") is None, reason="keras_hub is not installed"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        importlib.util.find_spec("keras_hub") is None,
+        reason="keras_hub is not installed",
+    ),
+]
 
 
 def run(backend, tmp_path, *command):

@@ -12,6 +12,7 @@ import re
 import pytest
 from layer_exports import models, state_of, work
 
+pytestmark = pytest.mark.slow  # processes that import a backend
 LOOP = "torch exports a loop over time unrolled"
 SORT = "jnp.sort requires static axis length"
 RESHAPE = "reshape with symbolic dimensions requires mapping to input axes"

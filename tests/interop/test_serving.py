@@ -19,6 +19,7 @@ import pytest
 from processes import environment
 from serving_worker import GENERATORS, MAPS, SIZES
 
+pytestmark = pytest.mark.slow  # processes that import a backend
 WORKER = pathlib.Path(__file__).parent / "serving_worker.py"
 # Each backend, format and kind of export once; the others are of the ring `release`.
 FEW = ("layers", "causal_lm")

@@ -1,7 +1,7 @@
 """What each process of the interop tests does; its backend is in KERAS_BACKEND.
 
-python worker.py train FOLDER          train, save, and write down the answers
-python worker.py predict FOLDER        answer with every file that the others saved
+python worker.py train FOLDER MODEL…   train, save, and write down the answers
+python worker.py predict FOLDER MODEL… answer with files that the others saved
 python worker.py export FOLDER MODEL…  write the files of models in other formats
 python worker.py serve FOLDER          run every export where this package is missing
 """
@@ -78,14 +78,14 @@ UNREAD = {
 }
 
 
-def read_by(reader):
+def read_by(reader, names):
     """The files that a backend reads: each model, the writers taking turns.
 
     Readers that can all read everything begin with another writer, so that each file
     is read somewhere.
     """
     start = sum(map(ord, reader))
-    for number, name in enumerate(EXPORTS):
+    for number, name in enumerate(names):
         if (reader, name) not in UNREAD:
             yield f"{TRAINERS[(start + number) % len(TRAINERS)]}-{name}"
 
@@ -99,11 +99,11 @@ def questions(vocabulary, count, seed, memory_size, sentence_length=None):
     return vocabulary, vectors.inputs, vectors.answers
 
 
-def train(folder):
+def train(folder, *names):
     import keras
 
     backend = keras.config.backend()
-    for name, make in {
+    makers = {
         "memn2n": memn2n,
         "memnn": memnn,
         "key_value": key_value,
@@ -123,8 +123,9 @@ def train(folder):
         "word_rnn": word_rnn,
         "matrix_factorization": matrix_factorization,
         "attentive_factorization": attentive_factorization,
-    }.items():
-        stem = f"{backend}-{name}"
+    }
+    for name in names:
+        stem, make = f"{backend}-{name}", makers[name]
         model, inputs, answers = make(folder) if name == "memn2n" else make()
         model.save(folder / f"{stem}.keras")
         outputs = named(model.predict(inputs, verbose=0))
@@ -141,19 +142,18 @@ def export(folder, *names):
     for name in names:
         stem = f"{backend}-{name}"
         model = keras.saving.load_model(folder / f"{stem}.keras")
+        inputs = load(folder / f"{stem}.npz", "inputs")
+        model.predict(inputs, verbose=0)
         for kind in EXPORTS[name].get(backend, ()):
             path = folder / f"{stem}.{kind}"
             if kind == "openvino":  # a pair of files
                 path.mkdir()
                 path = path / "model.xml"
             more = {}
-            inputs = load(folder / f"{stem}.npz", "inputs")
             if name in FIXED.get(backend, ()):
                 sizes = [(n, str(a.dtype), a.shape) for n, a in inputs.items()]
                 sizes = {n: keras.InputSpec(dtype, shape) for n, dtype, shape in sizes}
                 more["input_signature"] = [sizes]
-            elif not model.built or backend == "jax":
-                model.predict(inputs, verbose=0)
             model.export(str(path), format=FORMATS[kind], verbose=False, **more)
 
 
@@ -494,13 +494,13 @@ def load(path, group):
         return {name.removeprefix(f"{group}/"): data[name] for name in names}
 
 
-def predict(folder):
+def predict(folder, *names):
     import keras
 
     import keras_attention  # noqa: F401 - registers what the files hold
 
     reader = keras.config.backend()
-    for stem in read_by(reader):
+    for stem in read_by(reader, names):
         path = folder / f"{stem}.keras"
         inputs = load(path.with_suffix(".npz"), "inputs")
         outputs = keras.saving.load_model(path).predict(inputs, verbose=0)

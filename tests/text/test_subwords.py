@@ -98,6 +98,7 @@ def test_a_file_with_fewer_characters_loads_as_before(tmp_path):
     assert old.decode(old.encode(rare()[0])) == rare()[0]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     "KERAS_ATTENTION_DATA" not in os.environ, reason="KERAS_ATTENTION_DATA is not set"
 )
