@@ -1,7 +1,7 @@
 """Flags with which JAX compiles the small programs of the tests faster.
 
-JAX 0.10 to 0.12 know them. XLA ends a process at a flag that it does not know, so they
-are for JAX alone: TensorFlow has an XLA of its own.
+JAX 0.10.2 and 0.12.0 know them. XLA ends a process at a flag that it does not know, so
+they are for JAX alone: TensorFlow has an XLA of its own.
 """
 
 import os
