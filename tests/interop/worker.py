@@ -1,9 +1,8 @@
 """What each process of the interop tests does; its backend is in KERAS_BACKEND.
 
-python worker.py train FOLDER MODEL…   train, save, and write down the answers
-python worker.py predict FOLDER MODEL… answer with files that the others saved
-python worker.py export FOLDER MODEL…  write the files of models in other formats
-python worker.py serve FOLDER          run every export where this package is missing
+python worker.py train FOLDER MODEL…    train, save, export, and write down the answers
+python worker.py predict FOLDER MODEL…  answer with files that the others saved
+python worker.py serve FOLDER           run every export where this package is missing
 """
 
 import os
@@ -130,20 +129,6 @@ def train(folder, *names):
         model.save(folder / f"{stem}.keras")
         outputs = named(model.predict(inputs, verbose=0))
         save(folder / f"{stem}.npz", inputs=inputs, outputs=outputs, answers=answers)
-
-
-def export(folder, *names):
-    """Writes the files of some models in each format that can hold them."""
-    import keras
-
-    import keras_attention  # noqa: F401 - registers what the files hold
-
-    backend = keras.config.backend()
-    for name in names:
-        stem = f"{backend}-{name}"
-        model = keras.saving.load_model(folder / f"{stem}.keras")
-        inputs = load(folder / f"{stem}.npz", "inputs")
-        model.predict(inputs, verbose=0)
         for kind in EXPORTS[name].get(backend, ()):
             path = folder / f"{stem}.{kind}"
             if kind == "openvino":  # a pair of files
@@ -516,9 +501,7 @@ def serve(folder):
             if path.stem.endswith("-memnn"):  # an export has no optional input
                 facts = np.full((len(inputs["question"]), 2), -1, "int32")
                 inputs["supporting_facts"] = facts
-            served = folder / f"{path.name}-served.npz"
-            if not served.exists():
-                np.savez(served, **run(path, inputs))
+            np.savez(folder / f"{path.name}-served.npz", **run(path, inputs))
 
 
 def run_onnx(path, inputs):
@@ -574,5 +557,5 @@ if __name__ == "__main__":
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
     command, folder, *names = sys.argv[1:]
-    commands = {"train": train, "predict": predict, "export": export, "serve": serve}
+    commands = {"train": train, "predict": predict, "serve": serve}
     commands[command](pathlib.Path(folder), *names)
