@@ -277,6 +277,9 @@ def pictures(model, text, english, other):
     (written,), maps = look(model, [text], english, other)
     read = translation.tokenize(text)
     wrote = [other.tokens[i] for i in written]
+    if not wrote:
+        print(f"no picture of {text!r}: the network writes no word for it yet")
+        return {}
     of_source = {"key_label": "English, read"}
     if not TRANSFORMER:
         found = alignments(maps)[0, : len(wrote), : len(read)]
