@@ -24,7 +24,8 @@ from keras import ops
 from keras_attention import models
 
 BACKEND = keras.config.backend()
-TRAINS = BACKEND in ("jax", "tensorflow", "torch")
+COMPILERS = ("jax", "tensorflow")
+TRAINS = BACKEND in (*COMPILERS, "torch")
 LOADER = pathlib.Path(__file__).parent / "load_files.py"
 OBJECTS = (  # arguments with a config
     "model",
@@ -63,19 +64,18 @@ def rows(**wanted):
     return pytest.mark.parametrize("row", parameters)
 
 
-def parameter(row, *values, compiled=False, name=""):
-    """A row of a test, which JAX and TensorFlow run if it is one of the core.
+def parameter(row, *values, compiled=(), name=""):
+    """A row as a parameter of a test.
 
     Args:
         row: the row.
         values: further values of the test.
-        compiled: whether JAX and TensorFlow run the test on this row if it is a core
-            row.
+        compiled: which of JAX and TensorFlow run the test if this is a core row.
         name: what the test's name says besides the row's.
     """
     marks = [pytest.mark.core] if row.name in CORE else []
     if compiled and marks:
-        marks.append(pytest.mark.backends("all"))
+        marks.append(pytest.mark.backends("torch", "numpy", *compiled))
     return pytest.param(row, *values, marks=marks, id=f"{row.name}{name}")
 
 
@@ -307,9 +307,12 @@ def test_a_row_with_nothing_to_attend_to_is_zero(row, dtype):
 @pytest.mark.parametrize(
     ("row", "dtype"),
     [  # in float16, a mask that is a large number overflows
-        parameter(row, dtype, compiled=dtype == "float16", name=f"-{dtype}")
+        parameter(row, dtype, compiled=compiled, name=f"-{dtype}")
         for row in ROWS
-        for dtype in ("float32", "bfloat16", "float16")
+        for dtype, compiled in (
+            *(("float32", ()), ("bfloat16", ())),
+            ("float16", COMPILERS),
+        )
         if row.attention
     ],
 )
@@ -394,13 +397,15 @@ POLICIES = ["float16", "bfloat16", "mixed_float16", "mixed_bfloat16"]
 
 
 def rows_and_policies():
-    """Each row in each policy; where a model is compiled first, a core row in one."""
+    """Each row in each policy; compiled, each core row in one, on one backend."""
     for index, row in enumerate(ROWS):
         for number, policy in enumerate(POLICIES):
             if row.recurrent and "mixed" not in policy:
                 continue  # Keras' orthogonal initializer needs a decomposition in it
             first = 2 + index % 2 if row.recurrent else index % len(POLICIES)
-            yield parameter(row, policy, compiled=number == first, name=f"-{policy}")
+            compiler = COMPILERS[index % 2]
+            compiled = (compiler,) if number == first else ()
+            yield parameter(row, policy, compiled=compiled, name=f"-{policy}")
 
 
 @pytest.mark.parametrize(("row", "policy"), [*rows_and_policies()])
@@ -538,7 +543,9 @@ class Fits:
 
 
 @needs_training
-@pytest.mark.parametrize("row", [parameter(r, compiled=True) for r in ROWS if r.trains])
+@pytest.mark.parametrize(
+    "row", [parameter(row, compiled=COMPILERS) for row in ROWS if row.trains]
+)
 def test_fit(row):
     """A step moves each weight, also where one sample may attend to nothing.
 

@@ -174,6 +174,7 @@ def test_weights_alone_are_differentiated_in_a_segment_that_is_computed_again():
     assert_close(found, wanted, 1e-4)
 
 
+@pytest.mark.release  # test_access.py differentiates a step twice
 def test_gradients_of_gradients():
     options = OPTIONS["plain"]
     given = jax.tree.map(lambda x: jnp.asarray(x, "float32"), numbers(options, 4))
