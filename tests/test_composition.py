@@ -1,9 +1,9 @@
 """Any attention in any holder: each pair fits, or is refused with a reason.
 
-A cell is an attention in a holder; `compositions.py` makes both. The cells on a diagonal
-hold each attention once and each holder three times: torch runs all of them, JAX and
-TensorFlow, which compile for seconds, one half each. torch runs the other cells, which
-the ring `first` leaves out.
+A cell is an attention in a holder; `compositions.py` makes both. The cells on a
+diagonal hold each attention once and each holder three times: torch runs all of them,
+JAX and TensorFlow, which compile for seconds, one half each. torch runs the other cells,
+which the ring `first` leaves out.
 """
 
 import keras
