@@ -2,7 +2,7 @@
 
 A cell is an attention in a holder; `compositions.py` makes both. The cells on a
 diagonal hold each attention once and each holder three times: torch runs all of them,
-JAX and TensorFlow, which compile for seconds, one half each. torch runs the other cells,
+JAX and TensorFlow, which compile for seconds, one half each. torch runs the others,
 which the ring `first` leaves out.
 """
 
