@@ -13,7 +13,10 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.backends("jax", reason="only JAX partitions programs")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.backends("jax", reason="only JAX partitions programs"),
+]
 
 WORKER = pathlib.Path(__file__).parent / "many_devices.py"
 CASES = (
