@@ -20,7 +20,7 @@ PAIRS = [
 PICTURES = {"recurrent": ("alignment",), "transformer": ("encoder", "decoder", "cross")}
 
 
-@pytest.mark.parametrize(("epochs", "learns"), short_and_long(2, 2))
+@pytest.mark.parametrize(("epochs", "learns"), short_and_long(30, 30))
 @pytest.mark.parametrize("model", PICTURES)
 def test_from_files_to_pictures(model, epochs, learns, tmp_path, monkeypatch):
     (tmp_path / "multi30k").mkdir()
@@ -30,7 +30,7 @@ def test_from_files_to_pictures(model, epochs, learns, tmp_path, monkeypatch):
             path = tmp_path / "multi30k" / f"{stem}.{language}.gz"
             path.write_bytes(gzip.compress(text.encode()))
     done = run_example(
-        *("translate.py", "--model", model, "--epochs", epochs, "--units", 8),
+        *("translate.py", "--model", model, "--epochs", epochs, "--units", 32),
         folder=tmp_path,
         patch=None if learns else monkeypatch,
         KERAS_ATTENTION_DATA=str(tmp_path),
