@@ -42,6 +42,22 @@ def at_once(model, inputs):
     return jax.jit(call)(*([v.value for v in group] for group in state), inputs)
 
 
+def few_compiled(names, values, most=1, **more):
+    """`pytest.mark.parametrize`, where JAX and TensorFlow run the first `most` values.
+
+    They compile a program for each shape and option. In the ring `release`, they run
+    all.
+    """
+    dear = pytest.mark.slow_on("jax", "tensorflow")
+    parameters = []
+    for n, value in enumerate(values):
+        if not hasattr(value, "marks"):
+            value = pytest.param(*([value] if isinstance(names, str) else value))
+        marks = [*value.marks, dear] if n >= most else value.marks
+        parameters.append(value._replace(marks=marks))
+    return pytest.mark.parametrize(names, parameters, **more)
+
+
 def short_and_long(short, long):
     """Parameters of a test of an example: its options, and whether it learns.
 

@@ -58,26 +58,29 @@ def without_collection(monkeypatch):
     monkeypatch.setattr(gc, "collect", lambda *_: 0)
 
 
-def backends_of(item):
-    """The backends that a test names."""
-    mark = item.get_closest_marker("backends")
+def names_of(item, marker):
+    """The backends that a marker of a test names."""
+    mark = item.get_closest_marker(marker)
     if mark is None:
         return ()
     known = (*EAGER, *COMPILING, "all")
     if not mark.args or not {*mark.args} <= {*known}:
-        message = f"`backends` must name some of {known}"
+        message = f"`{marker}` must name some of {known}"
         raise pytest.UsageError(f"{message}. Received: {mark.args} ({item.nodeid})")
     return mark.args
 
 
 def runs_here(item):
     """Whether this backend runs a test."""
-    names = backends_of(item)
+    everywhere = item.config.getoption("everywhere")
+    if not everywhere and BACKEND in names_of(item, "slow_on"):
+        return False
+    names = names_of(item, "backends")
     if "all" in names or item.path.parent.name in ALL_BACKENDS:
         return True
     if names:
         return BACKEND in names
-    return BACKEND in EAGER or item.config.getoption("everywhere")
+    return BACKEND in EAGER or everywhere
 
 
 def digest_of_code():

@@ -16,7 +16,7 @@ import sys
 import keras
 import numpy as np
 import pytest
-from catalogue import ROWS, CellRow
+from catalogue import CORE, ROWS, CellRow
 from gradients import gradient
 from keras import ops
 from long_calls import HEADS, long_calls
@@ -26,15 +26,18 @@ from keras_attention import kernels
 
 BACKEND = keras.config.backend()
 WORKER = pathlib.Path(__file__).parent / "accelerator_worker.py"
+MISTAKES = "Reads", "Makes", "Copies"  # of the worker
 PLATFORMS = ("cuda", "tpu")
+NAMES = {row.name for row in ROWS}
 # A search until states rest is not trained.
 NOT_TRAINED = ("hopfield_rest", "associative_memory")
 
 
-@pytest.mark.skipif(BACKEND != "jax", reason="JAX lowers for other platforms")
+@pytest.mark.slow_on("jax")
+@pytest.mark.backends("jax", reason="JAX lowers for other platforms")
 @rows()
 def test_programs_lower_for_accelerators(row):
-    """Forward and gradients; a part of the rows a day, since all take 25 s of a core.
+    """Forward and gradients; all rows take 25 s of a core.
 
     Rows are too small for what kernels do with long sequences, which is held below.
     """
@@ -97,20 +100,26 @@ def test_additive_scores_are_right_on_the_path_of_a_gpu(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.backends("torch")
-def test_nothing_waits_for_an_accelerator():
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param({*CORE}, id="core"),
+        pytest.param(NAMES - {*CORE}, id="others", marks=pytest.mark.release),
+    ],
+)
+def test_nothing_waits_for_an_accelerator(names):
     """Each row, and long calls, forward and backward in a process of its own.
 
     It takes 20 s for all rows: a device is registered for good, and tensors without
     values take long. Nothing else holds what torch does on another device.
     """
-    command = [sys.executable, "-W", "ignore", WORKER]
+    names = {*names, *MISTAKES, *(name for name, *_ in long_calls())}
+    command = [sys.executable, "-W", "ignore", WORKER, *names]
     paths = [str(WORKER.parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     given = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}  # this very checkout
     done = subprocess.run(command, env=given, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     errors = dict(map(json.loads, done.stdout.splitlines()))
-    mistakes = [errors.pop(name) for name in ("Reads", "Makes", "Copies")]
-    assert all(mistakes), mistakes
+    assert errors.keys() == names
+    assert all(errors.pop(name) for name in MISTAKES)
     assert not {name: error for name, error in errors.items() if error}
-    long = [name for name, *_ in long_calls()]
-    assert {*errors} == {*long, *(row.name for row in ROWS)}

@@ -444,6 +444,7 @@ def test_a_resumed_fit_is_the_whole_fit(name, first, tmp_path):
     check_resumed(name, tmp_path, first, [(2, 0), (3, 1), (5, 0)])
 
 
+@pytest.mark.slow_on("tensorflow")
 @pytest.mark.backends("all")
 @trains
 def test_a_resumed_fit_has_the_rate_of_the_whole_fit(tmp_path):

@@ -43,26 +43,36 @@ def test_a_dear_test_fails_unless_it_is_marked(conftest):
 
 
 @pytest.mark.parametrize(
-    ("backend", "names", "everywhere", "runs"),
+    ("backend", "marks", "everywhere", "runs"),
     [
-        ("torch", (), False, True),
-        ("numpy", (), False, True),
-        ("jax", (), False, False),
-        ("jax", (), True, True),
-        ("jax", ("all",), False, True),
-        ("jax", ("torch",), True, False),
-        ("tensorflow", ("jax", "tensorflow"), False, True),
+        ("torch", {}, False, True),
+        ("numpy", {}, False, True),
+        ("jax", {}, False, False),
+        ("jax", {}, True, True),
+        ("jax", {"backends": ["all"]}, False, True),
+        ("jax", {"backends": ["torch"]}, True, False),
+        ("tensorflow", {"backends": ["jax", "tensorflow"]}, False, True),
+        ("jax", {"backends": ["all"], "slow_on": ["jax"]}, False, False),
+        ("jax", {"backends": ["all"], "slow_on": ["jax"]}, True, True),
+        ("jax", {"backends": ["all"], "slow_on": ["tensorflow"]}, False, True),
     ],
 )
-def test_where_a_test_runs(conftest, monkeypatch, backend, names, everywhere, runs):
+def test_where_a_test_runs(conftest, monkeypatch, backend, marks, everywhere, runs):
     monkeypatch.setattr(conftest, "BACKEND", backend)
-    options = {"marks": [pytest.mark.backends(*names).mark] if names else []}
-    assert conftest.runs_here(item(conftest, everywhere=everywhere, **options)) == runs
-    assert conftest.runs_here(item(conftest, folder="interop", **options))
+    marks = [getattr(pytest.mark, name)(*names).mark for name, names in marks.items()]
+    test = item(conftest, marks=marks, everywhere=everywhere)
+    assert conftest.runs_here(test) == runs
 
 
-def test_a_misspelt_backend_is_refused(conftest):
-    marks = [pytest.mark.backends("jaxx").mark]
+def test_folders_that_start_other_backends_always_run(conftest):
+    for folder in conftest.ALL_BACKENDS:
+        marks = [pytest.mark.backends("jax").mark]
+        assert conftest.runs_here(item(conftest, folder=folder, marks=marks))
+
+
+@pytest.mark.parametrize("marker", ["backends", "slow_on"])
+def test_a_misspelt_backend_is_refused(conftest, marker):
+    marks = [getattr(pytest.mark, marker)("jaxx").mark]
     with pytest.raises(pytest.UsageError, match=r"Received: \('jaxx',\)"):
         conftest.runs_here(item(conftest, marks=marks))
 

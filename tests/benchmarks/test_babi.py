@@ -255,7 +255,7 @@ def test_a_run_depends_on_its_seed_alone(monkeypatch):
     assert 0 < one["errors"][1] < 100
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @needs_training
 def test_a_run_keeps_the_network_with_the_lowest_training_error(monkeypatch):
     def load(task, split, size):

@@ -120,6 +120,7 @@ def small(monkeypatch):
     monkeypatch.setattr(command, "SETTINGS", [one])
 
 
+@pytest.mark.slow_on("jax")
 @on_jax
 def test_command(small, tmp_path, capsys):
     out, path = tmp_path / "runs.jsonl", tmp_path / "results.json"
@@ -159,6 +160,7 @@ def write_mat(path, found):
     )
 
 
+@pytest.mark.slow_on("jax")
 @on_jax
 def test_bags_of_a_file(small, tmp_path, capsys):
     path, out = tmp_path / "own.mat", tmp_path / "results.json"
@@ -202,6 +204,7 @@ def test_files_of_the_user_are_checked_first(tmp_path, capsys):
         assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow_on("jax")
 @on_jax
 def test_networks_see_their_own_bags_alone(small):
     from keras_attention.benchmarks.bags.training import Learner, standards

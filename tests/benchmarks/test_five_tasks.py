@@ -138,7 +138,7 @@ def test_a_model_that_cannot_have_so_many_weights():
         models.sized(family, TASKS["copy"])
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @needs_training
 def test_the_command_tries_rates_and_goes_on(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(command, "WEIGHTS", 6000)

@@ -454,7 +454,7 @@ def test_from_the_command_line_to_the_file(tmp_path):
 
 
 # Keras on torch asks NumPy for arrays in a way that NumPy deprecates.
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 @pytest.mark.parametrize("call", memn2n.CALLS)
 def test_plain_memn2n_computes_what_ours_does(call):

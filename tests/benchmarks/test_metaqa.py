@@ -113,7 +113,7 @@ def write_three_hops(folder):
     path.write_text("\n".join(lines))
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.skipif(not TRAINS, reason="this backend does not train")
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 def test_three_hops(tmp_path, monkeypatch, capsys):

@@ -155,7 +155,7 @@ def test_a_function_is_built_in_its_first_call():
     assert [call(), call()] == [1, 1]
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @needs_training
 @pytest.mark.parametrize("name", scale.CURVES)
 def test_each_series_can_be_called(name):

@@ -82,6 +82,7 @@ def test_facts_with_names_that_no_network_has_seen():
     assert model.answer(moved, asked) == "Bergen"
 
 
+@pytest.mark.slow_on("jax", "tensorflow")
 @pytest.mark.backends("all")
 def test_dates():
     model = network("seq2seq_dates")
@@ -91,6 +92,7 @@ def test_dates():
     assert model.translate(texts) == ["1979-05-04"] * 2
 
 
+@pytest.mark.slow_on("jax", "tensorflow")
 @pytest.mark.backends("all")
 def test_a_route():
     model = network("dnc_paths")

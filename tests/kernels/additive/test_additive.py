@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import references
+from calling import few_compiled
 from gradients import gradient, second, tensor, to_numpy
 from keras import ops
 
@@ -71,7 +72,7 @@ def assert_right(query, key, scale, slope, error=2e-5, **arguments):
         np.testing.assert_allclose(found, wanted, rtol=0, atol=limit)
 
 
-@pytest.mark.parametrize("size", SIZES)
+@few_compiled("size", SIZES, 2)
 def test_scores_and_gradients_of_chunks(size):
     assert_right(*drawn(size))
 
@@ -103,7 +104,7 @@ def test_exact():
     assert_right(far, key - 50, scale, slope, exact=True)
 
 
-@pytest.mark.parametrize("graph", [False, True])
+@few_compiled("graph", [False, True], 2)
 def test_second_derivatives(graph):
     """Also of scores that a loss has linearly: nothing of them may be cut off."""
     arguments = {}
@@ -261,7 +262,7 @@ def test_exports_take_the_plain_form(tmp_path):
 
 @pytest.mark.backends("tensorflow", reason="of TensorFlow")
 @pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize("unknown", ["", "B", "BTS"])
+@few_compiled("unknown", ["BTS", "B", ""])
 def test_tensorflow_graphs(compiled, unknown):
     import tensorflow as tf
 

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import references
+from calling import few_compiled
 from gradients import gradient, second, tensor, to_numpy
 from keras import ops
 from kernels.additive.test_additive import drawn, expected
@@ -90,7 +91,7 @@ def test_second_derivatives():
         np.testing.assert_allclose(one, right, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("normalize", [False, True])
+@few_compiled("normalize", [False, True])
 def test_a_step_of_a_layer_is_the_layer_and_its_gradient_the_same(normalize):
     layer = BahdanauAttention(7, normalize=normalize)
     query, value = references.normal(2, 3, 5), references.normal(2, 11, 4, seed=1)

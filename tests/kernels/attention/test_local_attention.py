@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import references
+from calling import few_compiled
 from gradients import gradient, second, tensor, to_numpy
 from keras import ops
 
@@ -106,7 +107,7 @@ def is_banded(planned):
     return BACKEND == "numpy" or (planned and None not in planned)
 
 
-@pytest.mark.parametrize("case", CASES)
+@few_compiled("case", CASES, 4)
 def test_output_and_gradients_equal_the_reference(case, planned):
     given, mask = inputs(case)
     probe = references.normal(B, CASES[case][0], H, V, seed=8)
@@ -175,7 +176,7 @@ def test_gradients_of_gradients_are_those_of_the_plain_form(monkeypatch):
 
 
 @pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("position", [None, "rotary", "alibi"])
+@few_compiled("position", [None, "rotary", "alibi"])
 def test_the_layer_equals_its_explicit_form(position, causal, planned):
     x = references.normal(2, 31, 7, seed=3).astype("float32")
     mask = np.arange(31) < [[31], [9]]

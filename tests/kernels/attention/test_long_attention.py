@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import references
+from calling import few_compiled
 from gradients import gradient, second, tensor, to_numpy
 from keras import ops
 
@@ -79,7 +80,7 @@ def attention(given, mask, causal):
     return dot_product_attention(*given[:3], mask, None, causal, bias)
 
 
-@pytest.mark.parametrize("case", CASES)
+@few_compiled("case", CASES, 3)
 def test_output_and_gradients_equal_the_reference(case):
     given, mask, causal = inputs(case)
     probe = references.normal(B, T, H, V, seed=8)

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import references
+from calling import few_compiled
 from gradients import tensor, to_numpy
 
 from keras_attention import kernels
@@ -41,7 +42,7 @@ def test_equals_the_layer():
     )
 
 
-@pytest.mark.parametrize("kind", ["lora", "int8", "activation", "half", "penalty"])
+@few_compiled("kind", ["lora", "int8", "activation", "half", "penalty"], 2)
 def test_whatever_else_the_layer_does_is_done(kind):
     if kind == "int8" and keras.config.backend() == "numpy":
         pytest.skip("it warns that it has no gradient")

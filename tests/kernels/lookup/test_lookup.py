@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from calling import few_compiled
 from keras import ops
 
 from keras_attention import kernels
@@ -38,7 +39,7 @@ def expected(states, patterns):
     return weights @ patterns / weights.sum(-1, keepdims=True)
 
 
-@pytest.mark.parametrize(
+@few_compiled(
     ("count", "chunk"),
     [
         (2048, 2048),  # one block
@@ -48,6 +49,7 @@ def expected(states, patterns):
         (5000, 4096),  # more hidden rows than a block has
         (2050, 1025),
     ],
+    2,
 )
 def test_blocks_make_no_difference(count, chunk):
     states, table, patterns = case(count, chunk)
@@ -64,6 +66,7 @@ def test_hidden_rows_have_no_weight():
     np.testing.assert_allclose(found, expected(states, patterns), rtol=1e-4)
 
 
+@pytest.mark.slow_on("jax", "tensorflow")
 def test_weights_fade_smoothly():
     """Weights of every size down to 1e-12 are as precise as exp's."""
     states, table, patterns = case(4097, 2048)
@@ -85,7 +88,7 @@ def test_nan_shows_in_its_row_only():
 
 
 @on_tensorflow
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "float64"])
+@few_compiled("dtype", ["float32", "bfloat16", "float16", "float64"], 2)
 def test_xla_takes_the_kernel(dtype):
     """XLA takes it for float32 states; other states need more digits."""
     states, table, _ = case(2100, 2048)

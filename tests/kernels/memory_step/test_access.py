@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import references
+from calling import few_compiled
 from gradients import gradient, second, tensor, to_numpy
 from keras import ops
 
@@ -86,7 +87,7 @@ def without_reference(monkeypatch):
     return lambda: monkeypatch.setattr(reference, "access_memory", refused)
 
 
-@pytest.mark.parametrize("padded", [False, True])
+@few_compiled("padded", [False, True])
 @pytest.mark.parametrize("name", OPTIONS)
 def test_the_kernel_is_the_step(name, padded, without_reference):
     options = OPTIONS[name]
@@ -100,7 +101,7 @@ def test_the_kernel_is_the_step(name, padded, without_reference):
         np.testing.assert_allclose(to_numpy(one), to_numpy(other), rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("padded", [False, True])
+@few_compiled("padded", [False, True])
 @pytest.mark.parametrize("name", OPTIONS)
 def test_its_gradient_is_that_of_the_step(name, padded, without_reference):
     options = OPTIONS[name]
@@ -189,7 +190,7 @@ def test_gradients_can_be_differentiated_again():
         np.testing.assert_allclose(one, other, atol=1e-3 * (1 + np.abs(other).max()))
 
 
-@pytest.mark.parametrize(
+@few_compiled(
     "change", [{"sharp_links": True}, {"soft_allocation": True}, {"linkage": None}]
 )
 def test_other_forms_are_left_to_the_step(change):

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 import references
+from calling import few_compiled
 
 from keras_attention import kernels
 from keras_attention.kernels.memory_step import interface as parts
@@ -135,13 +136,16 @@ def assert_close(found, wanted, tolerance):
         )
 
 
-@pytest.mark.parametrize(
+@few_compiled(
     ("steps", "name", "padded"),
     [
-        *((7, name, True) for name in OPTIONS),
-        *((steps, "plain", False) for steps in (1, 4)),
+        (7, "both", True),
+        (4, "plain", False),
+        *((7, name, True) for name in OPTIONS if name != "both"),
+        (1, "plain", False),
         (7, "both", False),
     ],
+    2,
 )
 def test_the_loop_and_its_gradients_in_float64(steps, name, padded):
     options = OPTIONS[name]
@@ -159,6 +163,7 @@ def test_the_loop_and_its_gradients_in_float64(steps, name, padded):
         assert_close(found, wanted, 1e-9)
 
 
+@pytest.mark.slow_on("jax")
 def test_weights_alone_are_differentiated_in_a_segment_that_is_computed_again():
     options = OPTIONS["plain"]
     given = jax.tree.map(lambda x: jnp.asarray(x, "float32"), numbers(options, 6))
@@ -189,6 +194,7 @@ def test_gradients_of_gradients():
     assert_close(slope(ours), slope(plain), 1e-3)
 
 
+@pytest.mark.slow_on("jax")
 def test_a_mapped_loop():
     """`jax.vmap` over states and inputs."""
     options = OPTIONS["plain"]
@@ -225,7 +231,7 @@ class Twice(keras.layers.Layer):
         return h, [h]
 
 
-@pytest.mark.parametrize(
+@few_compiled(
     ("controller", "dtype", "tolerance"),
     [
         (keras.layers.LSTMCell, "mixed_bfloat16", 0.05),  # the memory is float32

@@ -1,9 +1,10 @@
 """Compares programs on eight devices with programs on one, and prints JSON.
 
-`test_many_devices.py` starts this file once. It reports for each case and for the
-function and its gradient: the largest errors, the operations that gather, whether the
-results are split as the inputs, and the temporary memory of a device. Only the cases
-of `SIZES` are large enough to compare memory. They are only compiled.
+`test_many_devices.py` starts this file once, with the names of the cases. It reports
+for each case and for the function and its gradient: the largest errors, the operations
+that gather, whether the results are split as the inputs, and the temporary memory of a
+device. Only the cases of `SIZES` are large enough to compare memory. They are only
+compiled.
 """
 
 import json
@@ -274,8 +275,9 @@ def memory(program):
 def main():
     keras.utils.set_random_seed(0)
     tiles.LEAST = 2**8  # so that short sequences are computed in tiles
-    found = {name: compare(*case) for name, *case in cases()}
-    for name in SIZES:
+    wanted = sys.argv[1:]
+    found = {name: compare(*case) for name, *case in cases() if name in wanted}
+    for name in SIZES.keys() & wanted:
         function, args, specs = large(name)
         many = compiled(function, args, [sharding_of(spec) for spec in specs])
         found[name] = {

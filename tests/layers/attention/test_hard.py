@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 import references
+from calling import few_compiled
 from gradients import gradient, tensor, to_numpy
 from keras import ops
 
@@ -45,7 +46,7 @@ def test_it_takes_the_likeliest_when_not_training(estimator):
 
 
 @pytest.mark.backends("all")
-@pytest.mark.parametrize("estimator", ["straight_through", "reinforce"])
+@few_compiled("estimator", ["straight_through", "reinforce"])
 def test_it_draws_as_often_as_the_softmax_says(estimator):
     q, v, k = (x[:, :1] if i == 0 else x for i, x in enumerate(inputs()))
     many = np.repeat(0.5 * q, N, axis=1)  # (B, N, D)
@@ -128,6 +129,7 @@ def mixed(credit, x, add):
     return add.cumsum(x, axis=1) if credit == "later" else x
 
 
+@pytest.mark.slow_on("jax", "tensorflow")
 @pytest.mark.parametrize(
     "credit",
     [pytest.param("all", marks=pytest.mark.backends("all")), "later", "own"],
@@ -256,6 +258,7 @@ def test_the_value_of_the_loss_is_that_of_the_labels():
     np.testing.assert_allclose(sums, 1, rtol=1e-5)
 
 
+@pytest.mark.slow_on("jax", "tensorflow")
 @pytest.mark.backends("all")
 def test_weights_of_labels():
     """As many labels as samples, so that a wrong broadcast would fit."""

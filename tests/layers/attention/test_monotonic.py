@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import references
+from calling import few_compiled
 from gradients import gradient, to_numpy
 from keras import ops
 from stepping import assert_steps_equal_the_whole, query_and_memory, with_weights
@@ -80,7 +81,7 @@ def test_hard_by_hand():
 
 
 @pytest.mark.backends("all")
-@pytest.mark.parametrize("mode", ["parallel", "recursive", "hard"])
+@few_compiled("mode", ["parallel", "recursive", "hard"])
 def test_step_by_step_equals_at_once(mode):
     q, v, k = inputs()
     layer = layers.MonotonicAttention(units=U, mode=mode, inference_mode=None)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import references
+from calling import few_compiled
 from gradients import to_numpy
 from keras import ops
 
@@ -21,7 +22,7 @@ LAYERS = {
 
 
 @pytest.mark.backends("all")
-@pytest.mark.parametrize("case", LAYERS)
+@few_compiled("case", LAYERS)
 def test_steps_equal_the_causal_call(case):
     layer = LAYERS[case]()
     x = ops.convert_to_tensor(references.normal(B, T, D).astype("float32"))

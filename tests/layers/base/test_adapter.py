@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 import references
+from calling import few_compiled
 from gradients import to_numpy
 from keras import ops
 
@@ -269,7 +270,7 @@ def test_steps_are_causal_self_attention(name):
 
 @carries_masks
 @pytest.mark.backends("all")  # each backend's tensors hold masks in their own way
-@pytest.mark.parametrize("name", ["MultiHeadAttention", "AdditiveAttention"])
+@few_compiled("name", ["MultiHeadAttention", "AdditiveAttention"])
 def test_masks_of_inputs_are_left_as_they_were(name):
     embedding = keras.layers.Embedding(5, D, mask_zero=True)
     query = embedding(np.array([[1, 2, 0]] * B))

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from calling import few_compiled
 
 from keras_attention import layers, models
 
@@ -57,6 +58,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow_on("jax", "tensorflow")
 @pytest.mark.backends("all")
 @pytest.mark.parametrize(("make", "inputs", "rule"), CASES.values(), ids=[*CASES])
 def test_a_bad_call_names_the_argument_and_the_rule(make, inputs, rule):
@@ -79,6 +81,7 @@ def test_a_model_names_the_input_and_the_rule(inputs, rule):
         model(inputs)
 
 
+@pytest.mark.slow_on("jax", "tensorflow")
 @pytest.mark.backends("all")
 def test_keys_of_facts_are_pairs():
     """JAX would read the entity twice, as the relation too."""
@@ -121,9 +124,7 @@ def test_errors_of_other_causes_pass_unchanged():
 
 
 @pytest.mark.backends("jax", "tensorflow", "torch")  # Keras has no masks on NumPy
-@pytest.mark.parametrize(
-    "make", [lambda: layers.MultiHeadAttention(1, 4), layers.Attention]
-)
+@few_compiled("make", [lambda: layers.MultiHeadAttention(1, 4), layers.Attention])
 def test_integers_keep_their_mask(make, tmp_path):
     array = np.array([[[1, 2, 3], [2, 1, 1], [0, 0, 0]]], "int32")
     layer, x = make(), keras.Input((None, 3), dtype="int32")

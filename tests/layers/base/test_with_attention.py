@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import references
+from calling import few_compiled
 from gradients import to_numpy
 
 from keras_attention import layers, record_attention, with_attention
@@ -57,7 +58,7 @@ MODELS = [two_layers, Own, sequence, nested]
 
 
 @pytest.mark.backends("all")
-@pytest.mark.parametrize("make", MODELS, ids=lambda make: make.__name__.lower())
+@few_compiled("make", MODELS, ids=lambda make: make.__name__.lower())
 def test_gives_outputs_and_what_is_recorded(make, tmp_path):
     if make is Own and keras.backend.backend() == "numpy":
         pytest.skip("Keras on NumPy builds a subclassed model with uninitialized ids")
@@ -87,6 +88,7 @@ def test_gives_outputs_and_what_is_recorded(make, tmp_path):
         np.testing.assert_allclose(again[name], array, 1e-6, 1e-6, err_msg=name)
 
 
+@pytest.mark.slow_on("jax", "tensorflow")
 @pytest.mark.backends("jax", "tensorflow", "torch")
 def test_trains():
     model = two_layers()

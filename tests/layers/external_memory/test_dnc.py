@@ -5,6 +5,7 @@ import sys
 import keras
 import numpy as np
 import pytest
+from calling import few_compiled
 from gradients import gradient, to_numpy
 from keras import ops
 
@@ -123,7 +124,7 @@ def test_a_mask_that_the_inputs_carry_is_used_beside_an_initial_state_too():
 
 
 @pytest.mark.backends("all")
-@pytest.mark.parametrize("name", CELLS)
+@few_compiled("name", CELLS)
 def test_step_by_step_is_at_once(name):
     x, _ = data()
     layer = whole(CELLS[name](output_units=V))
@@ -139,7 +140,7 @@ def test_step_by_step_is_at_once(name):
 
 
 @pytest.mark.backends("all")
-@pytest.mark.parametrize("name", CELLS)
+@few_compiled("name", CELLS)
 def test_keras_own_loop_returns_the_same(name):
     x, mask = data()
     cell = CELLS[name](output_units=V)
@@ -254,9 +255,7 @@ def test_segments_train_the_same_weights():
 
 
 @pytest.mark.backends("tensorflow", reason="its graphs may leave T open")
-@pytest.mark.parametrize(
-    ("checkpoint_steps", "steps"), [("auto", 4), (3, 6), (3, 7), (3, 2)]
-)
+@few_compiled(("checkpoint_steps", "steps"), [("auto", 4), (3, 6), (3, 7), (3, 2)])
 def test_segments_of_a_length_that_is_open(checkpoint_steps, steps):
     import tensorflow as tf
 
@@ -282,6 +281,7 @@ def test_segments_of_a_length_that_is_open(checkpoint_steps, steps):
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
+@pytest.mark.slow_on("jax")
 @pytest.mark.backends("jax", "torch", reason="nothing to count it with")
 def test_segments_keep_a_fraction_of_the_memory():
     held = {}
@@ -340,6 +340,7 @@ def test_bypass_dropout_drops_on_the_way_to_the_output_alone():
         keras.layers.RNN(layer.cell)(x, training=True)
 
 
+@pytest.mark.slow_on("jax", "tensorflow")
 @pytest.mark.backends("all")
 def test_the_trace_is_what_happened():
     x, mask = data()

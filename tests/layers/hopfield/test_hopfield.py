@@ -2,6 +2,7 @@ import keras
 import numpy as np
 import pytest
 import references
+from calling import few_compiled
 from gradients import gradient, to_numpy
 from heads import (
     DQ,
@@ -187,7 +188,7 @@ def test_a_causal_mask_holds_at_every_step():
 
 
 @pytest.mark.backends("all")
-@pytest.mark.parametrize("normalizer", ["softmax", "softmax1"])
+@few_compiled("normalizer", ["softmax", "softmax1"])
 def test_no_step_holds_the_weights(normalizer, monkeypatch):
     given = inputs()
     layer = hopfield(update_steps=3, normalizer=normalizer)
@@ -222,6 +223,7 @@ def at_rest(layer, query, stored):
     return found, steps
 
 
+@pytest.mark.slow_on("jax", "tensorflow")
 @pytest.mark.backends("all")
 def test_each_state_comes_to_rest_by_itself():
     query, stored = normal(2, 3, DQ), normal(2, 5, DQ, seed=4)

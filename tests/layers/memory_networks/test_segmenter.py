@@ -40,7 +40,7 @@ def test_a_segment_ends_where_its_score_is_positive():
     assert model.segment([]) == []
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @trains
 def test_sentences_are_learned_from_their_ends():
     train, test = (babi.simulate(1, n, seed=n) for n in (60, 20))

@@ -5,6 +5,7 @@ import inspect
 import keras
 import numpy as np
 import pytest
+from calling import few_compiled
 from gradients import to_numpy
 from heads import (
     DK,
@@ -71,7 +72,7 @@ def test_signature_is_that_of_keras_and_more():
 
 
 @pytest.mark.backends("all")
-@pytest.mark.parametrize(
+@few_compiled(
     "name", [pytest.param(name, marks=needs(*SETTINGS[name])) for name in SETTINGS]
 )
 def test_the_same_weights_give_the_numbers_of_keras(name):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from calling import few_compiled
 from gradients import to_numpy
 from heads import close, normal, shaken
 from keras import ops
@@ -53,9 +54,7 @@ PADDED[0, :2] = PADDED[1, 4] = False
 
 
 @pytest.mark.backends("all")
-@pytest.mark.parametrize(
-    "arguments", GRID, ids=lambda a: "-".join(map(str, a.values()))
-)
+@few_compiled("arguments", GRID, 2, ids=lambda a: "-".join(map(str, a.values())))
 def test_cached_equals_uncached(arguments):
     layer, x = built(**arguments), normal(B, T, D)
     expected = to_numpy(layer(x, x, value_mask=PADDED, use_causal_mask=True))
@@ -105,7 +104,7 @@ def test_any_number_of_steps_at_a_time(name, chunks):
 
 
 @pytest.mark.backends("all")
-@pytest.mark.parametrize("name", ["grouped", "window", "relative"])
+@few_compiled("name", ["grouped", "window", "relative"])
 def test_steps_run_in_a_compiled_loop(name):
     layer, x = built(**SETTINGS[name]), normal(B, T, D)
     expected = to_numpy(layer(x, x, use_causal_mask=True))
@@ -153,6 +152,7 @@ def test_a_prepared_memory_is_looked_at_by_the_fused_path(monkeypatch):
     assert len(calls) == 1
 
 
+@pytest.mark.slow_on("jax", "tensorflow")
 @pytest.mark.backends("all")
 def test_a_cache_in_half_precision():
     layer = layers.MultiHeadAttention(2, 4, dtype="mixed_bfloat16")

@@ -7,6 +7,7 @@ that takes its place. Only releases in which a defect was seen are held to it.
 import keras
 import numpy as np
 import pytest
+from calling import few_compiled
 from gradients import gradient, to_numpy
 from heads import DQ, DV, B, S, T, close, needs_training, normal
 from keras import ops
@@ -44,6 +45,7 @@ def inputs():
 # 1. A call takes the masks off its inputs.
 
 
+@pytest.mark.slow_on("jax", "tensorflow")
 @multi_head
 def test_layers_that_share_a_memory_see_its_mask(cls, right):
     query, memory = normal(B, T, DQ), embedded()
@@ -54,6 +56,7 @@ def test_layers_that_share_a_memory_see_its_mask(cls, right):
         close(weights.sum(-1), np.ones((B, 2, T)))
 
 
+@pytest.mark.slow_on("jax", "tensorflow")
 @multi_head
 def test_a_residual_around_self_attention_keeps_its_mask(cls, right):
     x = embedded()
@@ -67,6 +70,7 @@ def test_a_residual_around_self_attention_keeps_its_mask(cls, right):
 # 2. An explicit mask of the queries is not used.
 
 
+@pytest.mark.slow_on("jax", "tensorflow")
 @multi_head
 def test_an_explicit_mask_of_the_queries_counts(cls, right):
     seen = np.array([[True, False, True], [True, True, False]])
@@ -91,7 +95,7 @@ def test_nothing_to_attend_to_is_nothing_on_every_path(cls, right):
 
 
 @both(keras.layers.Attention, layers.Attention)
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@few_compiled("dtype", ["float32", "bfloat16", "float16"])
 def test_nothing_to_attend_to_has_no_weight(cls, right, dtype):
     query, value = (normal(B, n, DQ, seed=n).astype("float32") for n in (T, S))
     mask, layer = np.array([[False] * S, [True] * S]), cls(dtype=dtype)
@@ -123,6 +127,7 @@ def test_the_weights_have_the_shape_they_say(cls, right):
 # 5. Arguments are missing from the config, or change in it.
 
 
+@pytest.mark.slow_on("jax", "tensorflow")
 @multi_head
 def test_the_config_holds_what_was_given(cls, right):
     layer = cls(2, 3, flash_attention=False, attention_axes=-2)
@@ -175,6 +180,7 @@ def test_flash_attention_beside_dropout_or_weights(cls, right):
 # 7. A causal mask was dropped without a word; mended in Keras 3.15.
 
 
+@pytest.mark.slow_on("jax", "tensorflow")
 @needs_training
 @multi_head
 @pytest.mark.parametrize("explicit", [False, True])
@@ -227,6 +233,7 @@ def test_additive_attention_projects_queries_and_keys(cls, right):
 # 9. No recurrent layer of Keras has a memory to attend to.
 
 
+@pytest.mark.slow_on("jax", "tensorflow")
 @both(keras.layers.LSTM, layers.AttentionRNN)
 def test_a_recurrent_layer_attends_to_a_memory(cls, right):
     query, memory = inputs()
@@ -242,6 +249,7 @@ def test_a_recurrent_layer_attends_to_a_memory(cls, right):
 # 10. Recurrent layers are to hand no mask on: masks are handed over explicitly.
 
 
+@pytest.mark.slow_on("jax", "tensorflow")
 @pytest.mark.filterwarnings("ignore:.*destroy the mask")
 def test_padding_counts_for_nothing_when_recurrent_layers_drop_masks(monkeypatch):
     init = keras.layers.RNN.__init__

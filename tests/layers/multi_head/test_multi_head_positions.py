@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from calling import few_compiled
 from gradients import to_numpy
 from heads import BACKEND, DQ, B, T, built, close, normal, shaken
 from keras import ops
@@ -30,7 +31,7 @@ def assert_paths_agree(layer, x, **call):
 
 @pytest.mark.backends("all")
 @pytest.mark.parametrize("position", ["rotary", "alibi", "relative"])
-@pytest.mark.parametrize("causal", [False, True])
+@few_compiled("causal", [False, True])
 def test_tiles_equal_the_explicit_path(monkeypatch, position, causal):
     for name, size in {"LEAST": 1, "FEWEST": 2, "MOST": 2, "SEGMENTS": 2}.items():
         monkeypatch.setattr(tiled, name, size)
@@ -87,7 +88,7 @@ def test_a_layer_of_another_dtype(cls, dtype):
 
 @pytest.mark.backends("all")
 @pytest.mark.filterwarnings("ignore:overflow encountered in cast")  # NumPy's
-@pytest.mark.parametrize(
+@few_compiled(
     ("dtype", "lowest"),
     [("float16", -1e9), ("mixed_float16", -1e9), ("float32", -np.inf)],
 )

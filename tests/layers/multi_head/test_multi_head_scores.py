@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from calling import few_compiled
 from gradients import gradient, to_numpy
 from heads import (
     DQ,
@@ -55,7 +56,7 @@ def expected_of(layer, mask, bias=0):
 
 
 @pytest.mark.backends("all")
-@pytest.mark.parametrize("name", SETTINGS)
+@few_compiled("name", SETTINGS)
 def test_equals_the_reference_on_both_paths(name):
     layer = built(**SETTINGS[name])
     causal = np.tri(T, S, dtype=bool)
@@ -72,6 +73,7 @@ def test_a_bias_beside_the_sinks(shape, causal):
     assert_equals(layer, expected, bias=bias, use_causal_mask=causal)
 
 
+@pytest.mark.slow_on("jax", "tensorflow")
 @pytest.mark.backends("all")
 def test_masks_of_every_size_beside_the_sinks():
     x, value = np.zeros((B, T, 2, 4), "float32"), normal(B, T, 1, 3)

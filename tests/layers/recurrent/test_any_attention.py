@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from calling import few_compiled
 from gradients import to_numpy
 from keras import ops
 
@@ -183,9 +184,7 @@ def test_a_file_holds_the_attention_itself(kind, tmp_path):
 
 @pytest.mark.backends("all")
 @needs_training
-@pytest.mark.parametrize(
-    ("kind", "form"), [("heads", "fed"), ("keras_heads", "before")]
-)
+@few_compiled(("kind", "form"), [("heads", "fed"), ("keras_heads", "before")])
 def test_all_weights_learn_in_a_compiled_fit(kind, form):
     x, memory, mask = data()
     inputs, entries = keras.Input((T, D)), keras.Input((S, V))

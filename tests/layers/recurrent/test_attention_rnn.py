@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from calling import few_compiled
 from gradients import gradient, to_numpy
 from keras import ops
 
@@ -119,7 +120,7 @@ def test_the_equations(form):
 
 @pytest.mark.backends("all")
 @pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("form", FORMS)
+@few_compiled("form", FORMS)
 def test_step_by_step_is_at_once(form, cell):
     x, memory, key, hidden, _ = data()
     rnn = layer(form, cell, return_state=True)

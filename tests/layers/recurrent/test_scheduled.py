@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import references
+from calling import few_compiled
 from gradients import gradient, to_numpy
 from keras import ops
 
@@ -63,7 +64,7 @@ def hidden():
 
 
 @pytest.mark.backends("all")
-@pytest.mark.parametrize("kind", CELLS)
+@few_compiled("kind", CELLS)
 def test_without_a_word_of_its_own_it_is_teacher_forcing(kind):
     layer, call = make(0.0, kind), {"memory_mask": hidden()}
     forced = to_numpy(layer(*inputs(), **call))
@@ -126,6 +127,7 @@ def test_words_are_drawn_as_often_as_the_model_says():
     np.testing.assert_array_equal(first_words(make(0.4, seed=7), number, 5), found)
 
 
+@pytest.mark.slow_on("jax", "tensorflow")
 @pytest.mark.backends("all")
 def test_dropout_is_drawn_for_each_word_while_training_alone():
     layer, still = make(0.0, dropout=0.5, seed=1), make(0.0, seed=1)

@@ -233,6 +233,7 @@ def test_a_file_computes_the_same(kind, tmp_path):
         assert one.get_config() == other.get_config()
 
 
+@pytest.mark.slow_on("jax", "tensorflow")
 @needs_training
 @pytest.mark.backends("all")
 def test_fit():

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from calling import few_compiled
 from gradients import to_numpy
 from heads import close, normal, shaken
 
@@ -67,7 +68,7 @@ def made(**more):
 
 
 @pytest.mark.backends("all")
-@pytest.mark.parametrize(
+@few_compiled(
     "more",
     [
         {},

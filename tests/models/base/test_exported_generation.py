@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from calling import few_compiled
 
 from keras_attention.models import CausalLM, Seq2Seq, Transformer, WordRNN
 from keras_attention.samplers import BeamSampler
@@ -45,7 +46,7 @@ def test_what_cannot_be_exported(tmp_path):
 
 
 @pytest.mark.backends("tensorflow", reason="it writes SavedModels")
-@pytest.mark.parametrize("pad", [3, None])
+@few_compiled("pad", [3, None])
 def test_padding_of_ones_own(tmp_path, pad):
     import tensorflow as tf
 

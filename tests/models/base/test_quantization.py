@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from calling import few_compiled
 from gradients import to_numpy
 
 from keras_attention import models
@@ -28,7 +29,7 @@ INPUTS = {
 @pytest.mark.filterwarnings("ignore:The use of `x.T` on tensors:UserWarning")
 # Keras' own conversion of a variable, when a model is saved.
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
-@pytest.mark.parametrize("name", MADE)
+@few_compiled("name", MADE)
 @pytest.mark.usefixtures("without_collection")
 def test_integers_are_saved_and_loaded(name, tmp_path):
     keras.utils.set_random_seed(0)

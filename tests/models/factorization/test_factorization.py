@@ -97,7 +97,7 @@ def made():
     return made, *made.ratings.split(0.2, seed=1)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @needs_training
 def test_known_factors_are_found_again(made):
     """Unseen ratings are foretold within 5 % of what was added to them by chance."""
@@ -112,7 +112,7 @@ def test_known_factors_are_found_again(made):
     assert explained(model.user_vectors, truth.user_vectors) > 0.98
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @needs_training
 def test_a_user_is_what_they_said_of_other_items(made):
     """Users it was not trained on are as good as any; noise below is 0.5."""

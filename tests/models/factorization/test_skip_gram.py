@@ -77,7 +77,7 @@ def test_shared_negatives_equal_their_equations(tmp_path):
     np.testing.assert_array_equal(plain(loaded(inputs)), plain(logits))
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("shared", [None, 16])
 @pytest.mark.skipif(not TRAINS, reason="this backend does not train")
 def test_words_that_stand_alike_become_neighbours(shared):

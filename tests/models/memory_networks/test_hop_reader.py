@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from calling import few_compiled
 from keras import ops
 
 from keras_attention.datasets import triples
@@ -107,9 +108,7 @@ def read(model, facts, words, start, size, share):
 
 
 @pytest.mark.backends("all")
-@pytest.mark.parametrize(
-    ("hops", "size", "share"), [(1, 11, 0.1), (3, 31, 0.0), (3, 5, 0.3)]
-)
+@few_compiled(("hops", "size", "share"), [(1, 11, 0.1), (3, 31, 0.0), (3, 5, 0.3)])
 def test_equals_its_equations(hops, size, share):
     model, facts = network(hops, size), some_facts()
     questions, starts = some_questions()
@@ -240,7 +239,7 @@ def ask(knowledge):
 
 
 # It takes five seconds: only training shows that paths found by answers suffice.
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.skipif(not TRAINS, reason="this backend does not train")
 def test_learns_three_hops_from_answers():
     known, strange = gallery(0, 30, "old"), gallery(1, 15, "new")

@@ -177,7 +177,7 @@ def ask(knowledge):
     return questions
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.skipif(not TRAINS, reason="this backend does not train")
 def test_learns_paths_and_answers_about_entities_it_never_met():
     rng = np.random.default_rng(0)

@@ -248,6 +248,7 @@ def test_new_segments_are_on_the_disk_before_the_manifest(tmp_path, monkeypatch)
     assert steps == ["segment-000001", "m", "replace", "m"]
 
 
+@pytest.mark.slow_on("jax", "tensorflow")
 @pytest.mark.backends("torch", "jax", "tensorflow")
 def test_a_memory_does_not_answer_for_a_model_that_was_trained_since():
     model = network(nonlinear=True)

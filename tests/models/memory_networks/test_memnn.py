@@ -46,7 +46,7 @@ def short(examples, slots=24):
     return [example for example in examples if len(example.story) <= slots]
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @trains
 @pytest.mark.parametrize("adaptive", [False, True])
 def test_two_supporting_facts_are_learned(adaptive):
@@ -157,6 +157,7 @@ def test_facts_in_arrays_are_slots_of_the_story():
         )
 
 
+@pytest.mark.slow_on("jax", "tensorflow")
 @pytest.mark.backends("all")
 @trains
 def test_every_weight_is_taught_by_facts_and_answers():
@@ -248,7 +249,7 @@ def test_what_depends_on_the_question_cannot_be_stored():
             MemNN(WORDS, 3, **more).remember(facts)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @trains
 def test_new_names_are_found_and_answered():
     """Names and rooms of the test are in no story of the training."""

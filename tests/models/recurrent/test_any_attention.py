@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from calling import few_compiled
 from gradients import to_numpy
 from keras import ops
 
@@ -99,6 +100,7 @@ def test_a_file_writes_the_same(name, attention, tmp_path):
     )
 
 
+@pytest.mark.slow_on("jax", "tensorflow")
 @pytest.mark.backends("all")
 @needs_training
 @pytest.mark.parametrize(
@@ -126,6 +128,7 @@ def test_what_cannot_learn_and_what_is_no_attention_is_refused(name):
         MODELS[name](keras.layers.Dense(3))
 
 
+@pytest.mark.slow_on("jax", "tensorflow")
 @pytest.mark.backends("all")
 def test_scheduled_sampling_over_heads():
     keras.utils.set_random_seed(0)
@@ -175,7 +178,7 @@ class Silent(keras.layers.Layer):
 
 @pytest.mark.backends("all")
 @needs_training
-@pytest.mark.parametrize("name", MODELS)
+@few_compiled("name", MODELS)
 def test_generation_needs_no_weights(name):
     keras.utils.set_random_seed(0)
     model, inputs = MODELS[name](Silent())

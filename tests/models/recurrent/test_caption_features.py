@@ -74,6 +74,7 @@ def make(kind):
     return of_features(**arguments)
 
 
+@pytest.mark.slow_on("jax", "tensorflow")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["soft", pytest.param("reinforce", marks=pytest.mark.backends("all"))]
@@ -204,6 +205,7 @@ def test_an_encoder_is_trained_or_frozen_and_saved_so(tmp_path):
         assert (to_numpy(weight.value) != old).any(), weight.path
 
 
+@pytest.mark.slow_on("jax", "tensorflow")
 @carries_masks
 @pytest.mark.backends("all")
 def test_a_mask_of_the_encoder_hides_locations():
@@ -307,7 +309,7 @@ def test_a_choice_is_credited_with_the_words_that_it_can_affect(order):
     assert model.get_layer("choices").credit == ("later" if later else "own")
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @needs_training
 def test_it_learns_which_region_to_name():
     """By REINFORCE. Two of five regions are marked: their words, from left to right.

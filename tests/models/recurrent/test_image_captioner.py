@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from calling import few_compiled
 from keras import ops
 
 from keras_attention import record_attention, samplers
@@ -62,7 +63,7 @@ def looked(model, image, target):
 
 
 @pytest.mark.backends("all")
-@pytest.mark.parametrize("kind", KINDS)
+@few_compiled("kind", KINDS)
 def test_greedy_is_the_argmax_of_teacher_forcing(kind):
     model, image = make(kind), images()
     written = model.generate({"image": image}, T, stop_token_ids=None)
@@ -250,7 +251,7 @@ def test_whole_numbers_are_images_too():
     np.testing.assert_array_equal(written, model.generate(pixels.astype("float32"), T))
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @needs_training
 def test_it_learns_to_tell_where_the_light_is():
     rng = np.random.default_rng(0)

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from calling import few_compiled
 from keras import ops
 
 from keras_attention import record_attention, samplers
@@ -51,7 +52,7 @@ def forced(model, source, written):
 
 
 @pytest.mark.backends("all")
-@pytest.mark.parametrize("kind", KINDS)
+@few_compiled("kind", KINDS)
 def test_greedy_is_the_argmax_of_teacher_forcing(kind):
     model, source = make(kind), sources()
     written = model.generate({"source": source}, T, stop_token_ids=None)
@@ -78,6 +79,7 @@ def test_beam_search(kind):
     assert (np.diff(scores, axis=1) <= 1e-5).all()
 
 
+@pytest.mark.slow_on("jax", "tensorflow")
 @pytest.mark.backends("all")
 def test_coverage_penalty_reads_the_alignment():
     model, source = make(), sources()
@@ -114,6 +116,7 @@ def test_what_stands_behind_a_stop_token_is_zero():
         assert (row[end:] == 0).all()
 
 
+@pytest.mark.slow_on("jax", "tensorflow")
 @pytest.mark.slow
 @pytest.mark.backends("all")
 def test_a_seed_repeats_what_chance_wrote():
@@ -172,7 +175,7 @@ def test_where_it_looked_can_be_recorded():
     assert (weights[1, :, 4:] == 0).all()
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @needs_training
 def test_it_learns_to_turn_a_sequence_round():
     rng = np.random.default_rng(0)

@@ -88,6 +88,7 @@ def test_steps_behind_prompts_give_what_whole_sequences_give(kind):
         np.testing.assert_allclose(steps[n], own, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow_on("jax", "tensorflow")
 @pytest.mark.backends("all")
 def test_greedy_is_the_argmax_of_the_whole_sequence():
     model = make()
@@ -118,7 +119,7 @@ def test_what_is_tied_is_one_weight():
     assert own.count_params() == tied.count_params() + 7 * V + V
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @needs_training
 def test_it_learns_what_comes_next():
     keras.utils.set_random_seed(0)

@@ -5,6 +5,7 @@ import gc
 import keras
 import numpy as np
 import pytest
+from calling import few_compiled
 from gradients import to_numpy
 from keras import ops
 
@@ -96,7 +97,7 @@ def test_the_cache_gives_what_the_whole_sequence_gives(kind):
 
 @pytest.mark.slow
 @pytest.mark.backends("all")
-@pytest.mark.parametrize("kind", ["learned", "rotary"])
+@few_compiled("kind", ["learned", "rotary"])
 def test_greedy_is_the_argmax_of_the_whole_sequence(kind):
     model = make(kind)
     found = model.generate(PROMPTS, T)
@@ -197,6 +198,7 @@ def test_a_bucket_is_compiled_once_and_weights_that_changed_count():
     gc.collect()
 
 
+@pytest.mark.slow_on("jax", "tensorflow")
 @pytest.mark.slow
 @pytest.mark.backends("all")
 def test_a_file_goes_on_the_same(tmp_path):
@@ -219,7 +221,7 @@ def test_what_its_heads_see_can_be_recorded():
         assert (np.triu(weights, 1) == 0).all()
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @needs_training
 def test_it_learns_to_count():
     rng = np.random.default_rng(0)

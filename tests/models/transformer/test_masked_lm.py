@@ -93,7 +93,7 @@ def test_what_its_heads_see_can_be_recorded():
         assert (weights[1, :, :, 4:] == 0).all()
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @needs_training
 def test_it_learns_what_stands_on_either_side():
     """A palindrome: the word that is hidden stands on the other side, too."""

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from calling import few_compiled
 from keras import ops
 
 from keras_attention import losses, record_attention, samplers
@@ -85,7 +86,7 @@ def test_the_cache_gives_the_logits_of_teacher_forcing(kind):
 
 @pytest.mark.slow
 @pytest.mark.backends("all")
-@pytest.mark.parametrize("kind", ["paper", "rotary_grouped"])
+@few_compiled("kind", ["paper", "rotary_grouped"])
 def test_greedy_is_the_argmax_of_teacher_forcing(kind):
     model, source = make(kind, num_layers=2), sources()
     written = model.generate({"source": source}, T, stop_token_ids=None)
@@ -251,7 +252,7 @@ def test_it_is_the_transformer_of_torch(norm_first):
     np.testing.assert_array_equal(module.generate(source, T, "greedy"), written)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @needs_training
 def test_it_learns_to_turn_a_sequence_round():
     rng = np.random.default_rng(0)

@@ -131,7 +131,7 @@ def test_a_block_of_your_own():
     assert again.count_params() == model.count_params()
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @needs_training
 def test_it_learns_and_halts_earlier():
     """Which word the newest of five sentences holds; one second of training."""

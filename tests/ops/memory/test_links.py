@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 import references
+from calling import few_compiled
 from gradients import gradient, tensor, to_numpy
 from keras import ops
 
@@ -76,6 +77,7 @@ def test_links_equal_their_equations(heads):
         np.testing.assert_allclose(to_numpy(one), expected, rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow_on("jax")
 @pytest.mark.parametrize("sparse", [False, True])
 def test_one_hot_writes_lead_on_and_back(sparse):
     order = [3, 0, 5, 1]
@@ -102,6 +104,7 @@ def test_a_slot_written_again_is_linked_anew(sparse):
     np.testing.assert_allclose(to_numpy(linked)[0, 0], right, atol=1e-6)
 
 
+@pytest.mark.slow_on("jax")
 def test_sparse_links_of_all_slots_are_the_dense_ones():
     w, read = writes(5, power=2), spread(B, R, M)
     dense, _ = written(w)
@@ -113,7 +116,7 @@ def test_sparse_links_of_all_slots_are_the_dense_ones():
         np.testing.assert_allclose(to_numpy(one), to_numpy(other), rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize(("number", "threshold"), [(K, None), (K, 0.05), (K, 0.0)])
+@few_compiled(("number", "threshold"), [(K, None), (K, 0.05), (K, 0.0)])
 def test_sparse_links_equal_their_equations(number, threshold):
     w = writes(8, power=20)
     right, p = np.zeros((B, H, M, M)), np.zeros((B, H, M))
@@ -174,7 +177,7 @@ def test_gradients():
         np.testing.assert_allclose(found[1], by_read, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("slots", [1536, 1511])
+@few_compiled("slots", [1536, 1511])
 def test_pieces_without_links_are_left_out_and_no_other(slots):
     """Links in few of the pieces that a larger memory is cut into, as in dense ones.
 
