@@ -44,8 +44,8 @@ def on_the_diagonal(attention, holder):
 def as_parameter(cell):
     marks = pytest.mark.slow
     if on_the_diagonal(*cell):
-        compiler = ("jax", "tensorflow")[[*ATTENTIONS].index(cell[0]) % 2]
-        marks = pytest.mark.backends("torch", "numpy", compiler)
+        other = ("jax", "tensorflow")[[*ATTENTIONS].index(cell[0]) % 2]
+        marks = pytest.mark.backends("all"), pytest.mark.slow_on(other)
     return pytest.param(*cell, id="-in-".join(cell), marks=marks)
 
 

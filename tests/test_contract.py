@@ -75,7 +75,9 @@ def parameter(row, *values, compiled=(), name=""):
     """
     marks = [pytest.mark.core] if row.name in CORE else []
     if compiled and marks:
-        marks.append(pytest.mark.backends("torch", "numpy", *compiled))
+        marks.append(pytest.mark.backends("all"))
+        if others := {*COMPILERS} - {*compiled}:
+            marks.append(pytest.mark.slow_on(*others))
     return pytest.param(row, *values, marks=marks, id=f"{row.name}{name}")
 
 
