@@ -46,14 +46,14 @@ def few_compiled(names, values, most=1, **more):
     """`pytest.mark.parametrize`, where JAX and TensorFlow run the first `most` values.
 
     They compile a program for each shape and option. In the ring `release`, they run
-    all.
+    all values.
     """
-    dear = pytest.mark.slow_on("jax", "tensorflow")
+    later = pytest.mark.slow_on("jax", "tensorflow")
     parameters = []
     for n, value in enumerate(values):
         if not hasattr(value, "marks"):
             value = pytest.param(*([value] if isinstance(names, str) else value))
-        marks = [*value.marks, dear] if n >= most else value.marks
+        marks = [*value.marks, later] if n >= most else value.marks
         parameters.append(value._replace(marks=marks))
     return pytest.mark.parametrize(names, parameters, **more)
 

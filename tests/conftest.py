@@ -5,6 +5,7 @@ tests/README.md explains the rings and the markers.
 
 import gc
 import hashlib
+import importlib.metadata
 import os
 import pathlib
 
@@ -22,7 +23,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BACKEND = keras.config.backend()
-# They compile nothing, so that a test is cheap: they run all that has no marker.
+# They compile nothing, so they run every test without a marker.
 EAGER = ("torch", "numpy")
 COMPILING = ("jax", "tensorflow")
 ALL_BACKENDS = ("interop", "text")  # folders whose tests start other backends
@@ -41,14 +42,15 @@ def pytest_addoption(parser):
     parser.addoption(
         "--everywhere",
         action="store_true",
-        help="run tests without the marker `backends` on JAX and TensorFlow, too",
+        help="run all tests on every backend, except where `backends` names others; "
+        "without a limit to what they cost",
     )
     parser.addoption(
         "--resume",
         type=pathlib.Path,
         metavar="FILE",
-        help="leave out the tests that passed here in an earlier run of the same code, "
-        "which FILE notes",
+        help="leave out the tests that FILE lists as passed with the same code and "
+        "packages, and add those that pass",
     )
 
 
@@ -59,7 +61,7 @@ def without_collection(monkeypatch):
 
 
 def names_of(item, marker):
-    """The backends that a marker of a test names."""
+    """The backends that the closest marker of this name of a test names."""
     mark = item.get_closest_marker(marker)
     if mark is None:
         return ()
@@ -84,12 +86,14 @@ def runs_here(item):
 
 
 def digest_of_code():
-    """Changes with each file that tests run or read."""
-    digest = hashlib.sha256()
-    for folder in ("keras_attention", "tests", "examples", "docs"):
-        for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in (".py", ".md", ".json", ".npz"):
-                digest.update(path.read_bytes())
+    """Changes with each file that tests run or read, and each installed package."""
+    packages = (f"{d.name} {d.version}" for d in importlib.metadata.distributions())
+    digest = hashlib.sha256("\n".join(sorted(packages)).encode())
+    folders = ("keras_attention", "tests", "examples", "docs")
+    paths = [*ROOT.glob("*.*"), *(p for f in folders for p in (ROOT / f).rglob("*"))]
+    for path in sorted(paths):
+        if path.is_file() and "__pycache__" not in path.parts:
+            digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
@@ -104,7 +108,7 @@ def passed_before(config):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{digest}\n", "utf-8")
         return set()
-    return {*passed}
+    return {*passed[1:]}
 
 
 def pytest_collection_modifyitems(config, items):
@@ -152,7 +156,7 @@ def pytest_runtest_setup(item):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
-    """Fails a test that costs more than its ring has room for."""
+    """Fails a test without a marker that takes more than `BOUND`."""
     result = yield
     seconds = cpu_seconds() - item.stash[START]
     is_marked = any(map(item.get_closest_marker, ("slow", "release")))
@@ -175,11 +179,11 @@ def pytest_collection_finish(session):
 
 
 def pytest_runtest_teardown(item, nextitem):
-    """JAX keeps what it compiled, and all tests together are too much for a process.
+    """Discards JAX's programs before they are too many for a process.
 
-    Each program takes a few mappings of memory, of which a process may have 65,530:
-    the next one is then compiled into a segmentation fault. What is thrown away has to
-    be made again, so it is done where it is needed, if the system says so.
+    Each takes a few memory mappings, of which a process may have 65,530: then XLA ends
+    it with a segmentation fault. A discarded program must be compiled again, so this is
+    done at `MOST` mappings only, if the system counts them.
     """
     global count
     count += 1

@@ -1,4 +1,4 @@
-"""What can be held on a CPU of calls on a GPU or a TPU.
+"""What a CPU can show about calls on a GPU or a TPU.
 
 Nothing is computed there. JAX lowers programs for platforms that are not here. torch
 calls on a device without memory. `test_contract.py` holds that TensorFlow's graphs name
@@ -37,9 +37,9 @@ NOT_TRAINED = ("hopfield_rest", "associative_memory")
 @pytest.mark.backends("jax", reason="JAX lowers for other platforms")
 @rows()
 def test_programs_lower_for_accelerators(row):
-    """Forward and gradients; all rows take 25 s of a core.
+    """Forward and gradients.
 
-    Rows are too small for what kernels do with long sequences, which is held below.
+    Rows are too small for the kernels of long sequences, which the next test lowers.
     """
     from lowering import lowered
 
@@ -56,10 +56,7 @@ def test_programs_lower_for_accelerators(row):
 
 @pytest.mark.backends("jax")
 def test_long_calls_take_the_path_of_the_platform():
-    """Kernels have tiles in loops on a CPU, for its caches, and none elsewhere.
-
-    It takes 5 s, since each platform has programs of its own.
-    """
+    """Kernels have tiles in loops on a CPU, for its caches, and none elsewhere."""
     from lowering import lowered
 
     for name, made, call, inputs in long_calls(dtype="mixed_bfloat16"):
@@ -110,8 +107,8 @@ def test_additive_scores_are_right_on_the_path_of_a_gpu(monkeypatch):
 def test_nothing_waits_for_an_accelerator(names):
     """Each row, and long calls, forward and backward in a process of its own.
 
-    It takes 20 s for all rows: a device is registered for good, and tensors without
-    values take long. Nothing else holds what torch does on another device.
+    A device is registered with torch for good. Nothing else shows what torch does on
+    another device.
     """
     names = {*names, *MISTAKES, *(name for name, *_ in long_calls())}
     command = [sys.executable, "-W", "ignore", WORKER, *names]

@@ -80,3 +80,35 @@ def test_a_misspelt_backend_is_refused(conftest, marker):
 def test_the_core_has_one_row_a_class():
     classes = [row.cls for row in ROWS if row.name in CORE]
     assert sorted(map(repr, classes)) == sorted({repr(row.cls) for row in ROWS})
+
+
+def test_passed_tests_count_only_for_the_same_code(conftest, monkeypatch, tmp_path):
+    file = tmp_path / "passed" / "torch"
+    config = types.SimpleNamespace(getoption=lambda name: file)
+    monkeypatch.setattr(conftest, "pytest_config", config)
+    monkeypatch.setattr(conftest, "digest_of_code", lambda: "one")
+    assert conftest.passed_before(config) == set()
+    for name, when, passed, skipped in (
+        ("passes", "setup", True, False),
+        ("passes", "call", True, False),
+        ("is_skipped", "setup", False, True),
+        ("fails", "setup", True, False),
+        ("fails", "call", False, False),
+    ):
+        report = types.SimpleNamespace(
+            nodeid=name, when=when, passed=passed, skipped=skipped
+        )
+        conftest.pytest_runtest_logreport(report)
+    assert conftest.passed_before(config) == {"passes", "is_skipped"}
+    monkeypatch.setattr(conftest, "digest_of_code", lambda: "another")
+    assert conftest.passed_before(config) == set()
+    assert file.read_text() == "another\n"
+
+
+def test_the_digest_of_the_code_changes_with_a_package(conftest, monkeypatch):
+    before = conftest.digest_of_code()
+    assert conftest.digest_of_code() == before
+    package = types.SimpleNamespace(name="keras", version="99")
+    metadata = conftest.importlib.metadata
+    monkeypatch.setattr(metadata, "distributions", lambda: [package])
+    assert conftest.digest_of_code() != before

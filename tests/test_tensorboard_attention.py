@@ -109,8 +109,6 @@ def test_the_maps_and_energies_of_each_epoch(tmp_path):
 
 
 # On JAX, the weights are in the training step until the end of an epoch.
-@pytest.mark.slow_on("jax", "tensorflow")
-@pytest.mark.backends("all")
 def test_a_batch_shows_the_weights_after_it(tmp_path):
     model, (x, y) = make_model(), batch()
     callback = TensorBoardAttention(x[:1], tmp_path, update_freq="batch")

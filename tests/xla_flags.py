@@ -1,9 +1,9 @@
 """Flags with which JAX compiles the small programs of the tests faster.
 
-XLA ends a process at a flag that it does not know, so they are for JAX alone:
-TensorFlow has an XLA of its own. JAX 0.10.2 and 0.12.0 know the first two. The third,
-which JAX 0.12 does not know, saves a third of the time. It also hides that XLA computes
-scores again; the lane `newest` compiles without flags.
+XLA ends a process at an unknown flag, and TensorFlow has its own XLA, so only JAX gets
+them. JAX 0.10.2 and 0.12.0 know the first two. JAX 0.12 does not know the third, which
+saves a third of the time, but hides that fusions round differently. The lane `newest`
+therefore compiles without flags.
 """
 
 import importlib.metadata

@@ -160,7 +160,6 @@ def write_mat(path, found):
     )
 
 
-@pytest.mark.slow_on("jax")
 @on_jax
 def test_bags_of_a_file(small, tmp_path, capsys):
     path, out = tmp_path / "own.mat", tmp_path / "results.json"

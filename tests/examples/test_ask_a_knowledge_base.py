@@ -15,8 +15,7 @@ The Heath,hangs in,Museum
 QUESTIONS = "who owns [The Mill]\tTown Hall\nwho owns [The Pond]\tMuseum\nwhy\tMuseum\n"
 
 
-@pytest.mark.slow_on("jax")
-@pytest.mark.backends("jax", reason="it is the default backend")
+@pytest.mark.slow
 def test_own_facts_and_questions(tmp_path):
     (tmp_path / "facts.csv").write_text(FACTS)
     (tmp_path / "questions.txt").write_text(QUESTIONS)

@@ -9,17 +9,15 @@ from xla_flags import FLAGS
 
 
 def environment(backend, folder):
-    """That of a process on a backend; JAX keeps its programs in a folder.
+    """The environment variables of a process on a backend.
 
-    It is `folder`, if the environment names none that all tests share.
-
-    The flags are for JAX alone: TensorFlow has an XLA of its own, which ends a process
-    at a flag that it does not know.
+    JAX stores its programs in `folder`. Only JAX gets flags: TensorFlow has its own
+    XLA, which ends a process at an unknown flag.
     """
     given = {**os.environ, "KERAS_BACKEND": backend}
     if backend == "jax":
         given["XLA_FLAGS"] = FLAGS
-        given.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder / "programs"))
+        given["JAX_COMPILATION_CACHE_DIR"] = str(folder / "programs")
         given["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"
         given["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
         given["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"

@@ -82,8 +82,6 @@ def test_facts_with_names_that_no_network_has_seen():
     assert model.answer(moved, asked) == "Bergen"
 
 
-@pytest.mark.slow_on("jax", "tensorflow")
-@pytest.mark.backends("all")
 def test_dates():
     model = network("seq2seq_dates")
     assert type(model) is models.Seq2Seq
@@ -92,8 +90,6 @@ def test_dates():
     assert model.translate(texts) == ["1979-05-04"] * 2
 
 
-@pytest.mark.slow_on("jax", "tensorflow")
-@pytest.mark.backends("all")
 def test_a_route():
     model = network("dnc_paths")
     assert type(model) is models.DNCNetwork

@@ -104,13 +104,13 @@ def test_exact():
     assert_right(far, key - 50, scale, slope, exact=True)
 
 
-@few_compiled("graph", [False, True], 2)
+@pytest.mark.parametrize(
+    "graph", [False, pytest.param(True, marks=pytest.mark.backends("tensorflow"))]
+)
 def test_second_derivatives(graph):
     """Also of scores that a loss has linearly: nothing of them may be cut off."""
     arguments = {}
     if graph:
-        if BACKEND != "tensorflow":
-            pytest.skip("of TensorFlow")
         from tensorflow import function
 
         arguments["wrap"] = function

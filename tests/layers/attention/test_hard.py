@@ -129,11 +129,7 @@ def mixed(credit, x, add):
     return add.cumsum(x, axis=1) if credit == "later" else x
 
 
-@pytest.mark.slow_on("jax", "tensorflow")
-@pytest.mark.parametrize(
-    "credit",
-    [pytest.param("all", marks=pytest.mark.backends("all")), "later", "own"],
-)
+@pytest.mark.parametrize("credit", ["all", "later", "own"])
 def test_the_loss_has_the_gradient_of_the_expected_loss_on_average(credit):
     """All 2⁴ paths of two queries in each of two samples, by their probabilities.
 
@@ -258,8 +254,6 @@ def test_the_value_of_the_loss_is_that_of_the_labels():
     np.testing.assert_allclose(sums, 1, rtol=1e-5)
 
 
-@pytest.mark.slow_on("jax", "tensorflow")
-@pytest.mark.backends("all")
 def test_weights_of_labels():
     """As many labels as samples, so that a wrong broadcast would fit."""
     rng = np.random.default_rng(0)

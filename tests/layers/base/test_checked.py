@@ -58,8 +58,6 @@ CASES = {
 }
 
 
-@pytest.mark.slow_on("jax", "tensorflow")
-@pytest.mark.backends("all")
 @pytest.mark.parametrize(("make", "inputs", "rule"), CASES.values(), ids=[*CASES])
 def test_a_bad_call_names_the_argument_and_the_rule(make, inputs, rule):
     layer = make()
@@ -81,8 +79,6 @@ def test_a_model_names_the_input_and_the_rule(inputs, rule):
         model(inputs)
 
 
-@pytest.mark.slow_on("jax", "tensorflow")
-@pytest.mark.backends("all")
 def test_keys_of_facts_are_pairs():
     """JAX would read the entity twice, as the relation too."""
     model = models.KeyValueMemNN(20, relations=3, embedding_dim=4, memory_size=5)

@@ -340,8 +340,6 @@ def test_bypass_dropout_drops_on_the_way_to_the_output_alone():
         keras.layers.RNN(layer.cell)(x, training=True)
 
 
-@pytest.mark.slow_on("jax", "tensorflow")
-@pytest.mark.backends("all")
 def test_the_trace_is_what_happened():
     x, mask = data()
     layer = whole(DNCCell(lstm(), M, W, R, 2))

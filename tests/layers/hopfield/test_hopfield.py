@@ -223,8 +223,6 @@ def at_rest(layer, query, stored):
     return found, steps
 
 
-@pytest.mark.slow_on("jax", "tensorflow")
-@pytest.mark.backends("all")
 def test_each_state_comes_to_rest_by_itself():
     query, stored = normal(2, 3, DQ), normal(2, 5, DQ, seed=4)
     layer = layers.Hopfield(

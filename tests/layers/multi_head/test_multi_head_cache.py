@@ -152,8 +152,6 @@ def test_a_prepared_memory_is_looked_at_by_the_fused_path(monkeypatch):
     assert len(calls) == 1
 
 
-@pytest.mark.slow_on("jax", "tensorflow")
-@pytest.mark.backends("all")
 def test_a_cache_in_half_precision():
     layer = layers.MultiHeadAttention(2, 4, dtype="mixed_bfloat16")
     x = ops.convert_to_tensor(normal(B, T, D))

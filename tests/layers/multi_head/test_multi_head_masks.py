@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import references
+from calling import few_compiled
 from gradients import gradient, to_numpy
 from heads import (
     BACKEND,
@@ -97,7 +98,7 @@ def test_an_attention_mask_may_lack_axes(shape):
 
 
 @pytest.mark.backends("all")
-@pytest.mark.parametrize("dtype", references.DTYPES)
+@few_compiled("dtype", references.DTYPES)
 @pytest.mark.parametrize("position", [None, "relative", "rotary"])
 def test_a_query_with_nothing_to_see_gets_nothing_from_any_head(dtype, position):
     layer = layers.MultiHeadAttention(

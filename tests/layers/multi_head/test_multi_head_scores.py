@@ -73,8 +73,6 @@ def test_a_bias_beside_the_sinks(shape, causal):
     assert_equals(layer, expected, bias=bias, use_causal_mask=causal)
 
 
-@pytest.mark.slow_on("jax", "tensorflow")
-@pytest.mark.backends("all")
 def test_masks_of_every_size_beside_the_sinks():
     x, value = np.zeros((B, T, 2, 4), "float32"), normal(B, T, 1, 3)
     for shape in ((1, 1, 1, 1), (B, 1, T, 1), (B, 1, 1, T), (1, 2, T, T)):

@@ -127,8 +127,6 @@ def test_words_are_drawn_as_often_as_the_model_says():
     np.testing.assert_array_equal(first_words(make(0.4, seed=7), number, 5), found)
 
 
-@pytest.mark.slow_on("jax", "tensorflow")
-@pytest.mark.backends("all")
 def test_dropout_is_drawn_for_each_word_while_training_alone():
     layer, still = make(0.0, dropout=0.5, seed=1), make(0.0, seed=1)
     expected = to_numpy(still(*inputs()))

@@ -233,9 +233,7 @@ def test_a_file_computes_the_same(kind, tmp_path):
         assert one.get_config() == other.get_config()
 
 
-@pytest.mark.slow_on("jax", "tensorflow")
 @needs_training
-@pytest.mark.backends("all")
 def test_fit():
     """What a graph of JAX or TensorFlow makes of layers with and without a state."""
     x, memory = inputs = keras.Input((T, D)), keras.Input((S, D))

@@ -4,6 +4,7 @@ import catalogue
 import keras
 import numpy as np
 import pytest
+from calling import few_compiled
 from catalogue import ROWS
 
 from keras_attention import models
@@ -27,7 +28,7 @@ GENERATE = {**SOURCE, **PROMPT}
 
 @pytest.mark.backends("all")
 @pytest.mark.parametrize("wrong", [-1, 11])
-@pytest.mark.parametrize("name", GENERATE)
+@few_compiled("name", GENERATE, 2)
 def test_generate_refuses_an_id(name, wrong):
     given = "source" if name in SOURCE else "tokens"
     model, ids = GENERATE[name](), np.array([[4, wrong, 2], [3, 9, 5]])

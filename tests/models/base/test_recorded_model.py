@@ -32,9 +32,7 @@ def network(**more):
     return model
 
 
-@pytest.mark.slow_on("jax", "tensorflow")
 @pytest.mark.slow
-@pytest.mark.backends("all")
 def test_fit_and_predict_as_the_model_itself():
     if BACKEND == "numpy":
         pytest.skip("the numpy backend does not train")

@@ -157,8 +157,6 @@ def test_facts_in_arrays_are_slots_of_the_story():
         )
 
 
-@pytest.mark.slow_on("jax", "tensorflow")
-@pytest.mark.backends("all")
 @trains
 def test_every_weight_is_taught_by_facts_and_answers():
     x, y = random_inputs()

@@ -100,8 +100,6 @@ def test_a_file_writes_the_same(name, attention, tmp_path):
     )
 
 
-@pytest.mark.slow_on("jax", "tensorflow")
-@pytest.mark.backends("all")
 @needs_training
 @pytest.mark.parametrize(
     ("name", "attention"), [("seq2seq", "heads"), ("captioner", "keras_heads")]
@@ -128,8 +126,6 @@ def test_what_cannot_learn_and_what_is_no_attention_is_refused(name):
         MODELS[name](keras.layers.Dense(3))
 
 
-@pytest.mark.slow_on("jax", "tensorflow")
-@pytest.mark.backends("all")
 def test_scheduled_sampling_over_heads():
     keras.utils.set_random_seed(0)
     model = Seq2Seq(

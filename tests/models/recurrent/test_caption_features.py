@@ -74,11 +74,8 @@ def make(kind):
     return of_features(**arguments)
 
 
-@pytest.mark.slow_on("jax", "tensorflow")
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "kind", ["soft", pytest.param("reinforce", marks=pytest.mark.backends("all"))]
-)
+@pytest.mark.parametrize("kind", ["soft", "reinforce"])
 def test_generation_is_teacher_forcing(kind, tmp_path):
     """Greedy, step by step, in beams and from a file, also with hard attention."""
     model, x = make(kind), features()
@@ -205,9 +202,7 @@ def test_an_encoder_is_trained_or_frozen_and_saved_so(tmp_path):
         assert (to_numpy(weight.value) != old).any(), weight.path
 
 
-@pytest.mark.slow_on("jax", "tensorflow")
 @carries_masks
-@pytest.mark.backends("all")
 def test_a_mask_of_the_encoder_hides_locations():
     """Its padding is −1, and the features of padding are not 0."""
     keras.utils.set_random_seed(0)

@@ -79,8 +79,6 @@ def test_beam_search(kind):
     assert (np.diff(scores, axis=1) <= 1e-5).all()
 
 
-@pytest.mark.slow_on("jax", "tensorflow")
-@pytest.mark.backends("all")
 def test_coverage_penalty_reads_the_alignment():
     model, source = make(), sources()
     cache, static = model.begin({"source": ops.convert_to_tensor(source)})
@@ -116,9 +114,7 @@ def test_what_stands_behind_a_stop_token_is_zero():
         assert (row[end:] == 0).all()
 
 
-@pytest.mark.slow_on("jax", "tensorflow")
 @pytest.mark.slow
-@pytest.mark.backends("all")
 def test_a_seed_repeats_what_chance_wrote():
     model, source = make(), sources()
     for name in ("random", "top_k", "top_p"):

@@ -135,8 +135,6 @@ def shifted(inputs, labels):
     return {**inputs, "target": target}, labels
 
 
-@pytest.mark.slow_on("jax", "tensorflow")
-@pytest.mark.backends("all")
 @needs_training
 def test_the_decay_counts_steps():
     model, inputs = make(0.9), data(8)

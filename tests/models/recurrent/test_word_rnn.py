@@ -88,8 +88,6 @@ def test_steps_behind_prompts_give_what_whole_sequences_give(kind):
         np.testing.assert_allclose(steps[n], own, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.slow_on("jax", "tensorflow")
-@pytest.mark.backends("all")
 def test_greedy_is_the_argmax_of_the_whole_sequence():
     model = make()
     found = model.generate(PROMPTS, T)

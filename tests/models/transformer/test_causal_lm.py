@@ -198,9 +198,7 @@ def test_a_bucket_is_compiled_once_and_weights_that_changed_count():
     gc.collect()
 
 
-@pytest.mark.slow_on("jax", "tensorflow")
 @pytest.mark.slow
-@pytest.mark.backends("all")
 def test_a_file_goes_on_the_same(tmp_path):
     model = make(position=RotaryEmbedding(50.0), block=MODERN)
     model.save(tmp_path / "model.keras")

@@ -71,7 +71,7 @@ def assert_translates(model):
     np.testing.assert_array_equal(logits.argmax(-1), written)
 
 
-@pytest.mark.slow_on("jax", "tensorflow")
+@pytest.mark.slow_on("jax")
 @pytest.mark.parametrize(
     "kind",
     # In a compiled loop, steps of another's layer.
@@ -92,7 +92,7 @@ def test_a_transformer_writes_by_it(kind, tmp_path):
     assert_translates(reload(model, tmp_path))
 
 
-@pytest.mark.slow_on("jax", "tensorflow")
+@pytest.mark.slow_on("jax")
 @pytest.mark.parametrize(
     ("own", "cross"),
     [

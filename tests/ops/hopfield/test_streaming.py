@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from calling import few_compiled
 from keras import ops
 
 from keras_attention.ops.hopfield import energy, streaming
@@ -25,7 +26,7 @@ def table_of(patterns, chunk=CHUNK):
 
 
 @pytest.mark.parametrize("similarity", energy.SIMILARITIES)
-@pytest.mark.parametrize("normalizer", streaming.NORMALIZERS)
+@few_compiled("normalizer", streaming.NORMALIZERS, 2)
 def test_chunks_make_no_difference(normalizer, similarity):
     states, patterns = case()
     table = table_of(patterns)
