@@ -12,6 +12,7 @@ that of the tox environment `.tox/shared` (`python -m tox run -e shared`).
 
 import argparse
 import json
+import operator
 import pathlib
 import random
 import re
@@ -79,7 +80,7 @@ def defined(module: pathlib.Path) -> set[str]:
 
 
 def ordered(copy: pathlib.Path, faulty: pathlib.Path, near: bool) -> list[str]:
-    """The files of tests: first those of the same room that mention most of its names.
+    """The files of tests: those in its folder first, which mention most of its names.
 
     Args:
         copy: the checkout in which the fault stands.
@@ -87,15 +88,17 @@ def ordered(copy: pathlib.Path, faulty: pathlib.Path, near: bool) -> list[str]:
         near: whether files that mention nothing of it are left out.
     """
     words = re.compile(rf"\b({'|'.join(map(re.escape, defined(faulty)))})\b")
-    room = faulty.relative_to(copy / "keras_attention").parts[0]
-    counted, own = {}, {}
+    folders = faulty.relative_to(copy / "keras_attention").parts
+    counted, shared = {}, {}
     for path in sorted((copy / "tests").rglob("test_*.py")):
         name = path.relative_to(copy).as_posix()
         if not name.startswith(BESIDE):
             counted[name] = len({*words.findall(path.read_text("utf-8"))})
-            own[name] = path.parent.name == room or path.parent.name == "tests"
+            parts = path.relative_to(copy / "tests").parts
+            common = sum(map(operator.eq, parts, folders))
+            shared[name] = max(common, len(parts) == 1)
     counted["tests/test_contract.py"] += 1
-    names = sorted(counted, key=lambda name: (not own[name], -counted[name]))
+    names = sorted(counted, key=lambda name: (-shared[name], -counted[name]))
     return [name for name in names if counted[name] or not near]
 
 
