@@ -13,6 +13,7 @@ that of the tox environment `.tox/shared` (`python -m tox run -e shared`).
 import argparse
 import json
 import operator
+import os
 import pathlib
 import random
 import re
@@ -131,7 +132,8 @@ def first_failure(copy: pathlib.Path, lane: str, tests: list[str]) -> dict | Non
         **environment(lane, PROGRAMS),
         "OMP_NUM_THREADS": "1",
         "ONE_BACKEND": "jax" if lane == "numpy" else lane,
-        "PYTHONPATH": str(copy / "tests" / "one_backend"),
+        # The copy is for the processes that tests start.
+        "PYTHONPATH": os.pathsep.join([str(copy / "tests" / "one_backend"), str(copy)]),
     }
     command = [str(python), "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
     try:
