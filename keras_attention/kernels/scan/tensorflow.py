@@ -63,8 +63,6 @@ def scan(
         parallel_iterations=parallel,
     )
     stacked = [a.stack() for a in outputs]
-    for array, given in zip(stacked, tree.flatten(output)):
-        array.set_shape([flat[0].shape[0], *given.shape])
     return tree.pack_sequence_as(state, states), tree.pack_sequence_as(output, stacked)
 
 

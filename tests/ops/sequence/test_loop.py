@@ -100,6 +100,21 @@ def test_a_graph_of_unknown_length(xla):
         assert (slope.numpy() != 0).all()
 
 
+@pytest.mark.backends("tensorflow", reason="of TensorFlow's graphs")
+def test_a_graph_knows_the_shape_of_the_outputs():
+    import tensorflow as tf
+
+    x, kernel = data()
+
+    @tf.function
+    def run(x):
+        _, (after, _) = recurrence(x, kernel)
+        assert after.shape == reference(*data()).shape
+        return after
+
+    run(tf.constant(x))
+
+
 @pytest.mark.backends("jax", reason="of JAX' compiled functions")
 def test_compiled_on_jax():
     import jax
