@@ -17,7 +17,10 @@ grouped_query_attention_test, multi_head_attention_test = (
     for name in ("grouped_query_attention_test", "multi_head_attention_test")
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.usefixtures("without_collection"),
+]
 
 OVERRIDES = "overrides the private `_compute_attention`"
 CALLS = "calls the private `_compute_attention`"
