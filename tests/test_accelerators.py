@@ -33,7 +33,7 @@ NAMES = {row.name for row in ROWS}
 NOT_TRAINED = ("hopfield_rest", "associative_memory")
 
 
-@pytest.mark.slow_on("jax")
+@pytest.mark.release
 @pytest.mark.backends("jax", reason="JAX lowers for other platforms")
 @rows()
 def test_programs_lower_for_accelerators(row):

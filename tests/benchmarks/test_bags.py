@@ -120,7 +120,7 @@ def small(monkeypatch):
     monkeypatch.setattr(command, "SETTINGS", [one])
 
 
-@pytest.mark.slow_on("jax")
+@pytest.mark.release
 @on_jax
 def test_command(small, tmp_path, capsys):
     out, path = tmp_path / "runs.jsonl", tmp_path / "results.json"
@@ -203,7 +203,7 @@ def test_files_of_the_user_are_checked_first(tmp_path, capsys):
         assert message in capsys.readouterr().err
 
 
-@pytest.mark.slow_on("jax")
+@pytest.mark.release
 @on_jax
 def test_networks_see_their_own_bags_alone(small):
     from keras_attention.benchmarks.bags.training import Learner, standards

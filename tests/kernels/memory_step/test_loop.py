@@ -163,7 +163,7 @@ def test_the_loop_and_its_gradients_in_float64(steps, name, padded):
         assert_close(found, wanted, 1e-9)
 
 
-@pytest.mark.slow_on("jax")
+@pytest.mark.release
 def test_weights_alone_are_differentiated_in_a_segment_that_is_computed_again():
     options = OPTIONS["plain"]
     given = jax.tree.map(lambda x: jnp.asarray(x, "float32"), numbers(options, 6))
@@ -194,7 +194,7 @@ def test_gradients_of_gradients():
     assert_close(slope(ours), slope(plain), 1e-3)
 
 
-@pytest.mark.slow_on("jax")
+@pytest.mark.release
 def test_a_mapped_loop():
     """`jax.vmap` over states and inputs."""
     options = OPTIONS["plain"]
