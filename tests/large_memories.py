@@ -1,8 +1,14 @@
 """Networks of large memories, and what their answers and files are compared by."""
 
+import importlib
+import os
+import signal
+from unittest import mock
+
+import keras
 import numpy as np
 
-from keras_attention.models import MemNN
+from keras_attention.models import LargeMemory, MemNN
 
 
 def strong_network(vocabulary_size, embedding_dim, **arguments):
@@ -21,3 +27,29 @@ def same_answers(memory, expected, questions):
 def files_of(folder):
     files = (path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder): path.read_bytes() for path in files}
+
+
+def append_until_killed(folder, model, facts, name, calls):
+    """Appends facts to a memory; the process is killed in a call of a function.
+
+    Args:
+        folder: the memory.
+        model: the file of its network.
+        facts: the facts.
+        name: the function, with its module.
+        calls: the number of the call.
+    """
+    memory = LargeMemory.load(folder, keras.saving.load_model(model))
+    module, attribute = name.rsplit(".", 1)
+    function = getattr(importlib.import_module(module), attribute)
+    left = calls
+
+    def die_half_way(*arguments, **others):
+        nonlocal left
+        left -= 1
+        if left:
+            return function(*arguments, **others)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with mock.patch(name, die_half_way):
+        memory.append(facts)

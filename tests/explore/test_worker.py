@@ -4,6 +4,7 @@ import concurrent.futures
 import multiprocessing
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -22,7 +23,10 @@ def killed():
     """A worker whose process was killed while it had a request, and the answer."""
     before = children()
     with worker.Worker() as made, concurrent.futures.ThreadPoolExecutor(1) as pool:
+        submit, submitted = made._submit, threading.Event()
+        made._submit = lambda *given: (submit(*given), submitted.set())[0]
         asked = pool.submit(made.show, *STORY)
+        submitted.wait(60)
         (process,) = children() - before
         process.kill()
         yield made, asked.result()

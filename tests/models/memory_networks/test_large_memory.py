@@ -1,7 +1,7 @@
 """A large memory on the disk: saved, opened, built, appended, damaged, interrupted."""
 
 import json
-import os
+import multiprocessing
 import signal
 
 import keras
@@ -11,7 +11,7 @@ import pytest
 from large_memories import files_of, strong_network
 
 from keras_attention.models import ClusterHash, LargeMemory, MemNN, WordHash
-from keras_attention.models.memory_networks import memory_files, memory_folder
+from keras_attention.models.memory_networks import memory_folder
 from keras_attention.models.memory_networks.hashing import Hash
 from keras_attention.models.memory_networks.one_pass import last_of_one_pass
 from keras_attention.models.memory_networks.sentence_keys import (
@@ -248,43 +248,32 @@ def test_a_full_disk_loses_nothing(facts, tmp_path, size):
     same_answers(memory, model.remember(whole, WordHash(whole, 0.15)))
 
 
-# JAX, which Keras imports for NumPy too, warns of a fork. The content is the same on
-# all backends.
-@pytest.mark.skipif(
-    keras.config.backend() != "torch" or not hasattr(os, "fork"),
-    reason="forks",
-)
+@pytest.mark.slow
+@pytest.mark.backends("torch", reason="no backend has a part in it")
 @pytest.mark.parametrize(
-    ("module", "name"),
+    ("name", "calls"),
     [
-        (memory_folder, "write_array"),
-        (memory_files.json, "dump"),
-        (os, "replace"),
-        (memory_files.shutil, "rmtree"),
+        ("keras_attention.models.memory_networks.memory_folder.write_array", 3),
+        ("json.dump", 1),
+        ("os.replace", 1),
+        ("shutil.rmtree", 1),
     ],
 )
-def test_a_kill_in_an_append(facts, tmp_path, monkeypatch, module, name):
+def test_a_kill_in_an_append(facts, tmp_path, name, calls):
     """The memory opens as it was, or, after its manifest, with all new facts."""
     model, path = strong(), tmp_path / "m"
     model.remember(facts, WordHash(facts, 0.15)).save(path)
-    memory = LargeMemory.load(path, model)
-    done, calls = getattr(module, name), []
-
-    def die_half_way(*args, **kwargs):
-        calls.append(name)
-        if name == "write_array" and len(calls) < 3:
-            return done(*args, **kwargs)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    child = os.fork()
-    if not child:  # the child
-        monkeypatch.setattr(module, name, die_half_way)
-        memory.append(np.tile(facts, (2, 1)))
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    model.save(tmp_path / "m.keras")
+    given = path, tmp_path / "m.keras", np.tile(facts, (2, 1)), name, calls
+    process = multiprocessing.get_context("spawn").Process(
+        target=large_memories.append_until_killed, args=given
+    )
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
     assert len([*path.glob("segment-*")]) == 2  # one is of no use
     again = LargeMemory.load(path, model)
-    expected = np.tile(facts, (3, 1)) if name == "rmtree" else facts
+    expected = np.tile(facts, (3, 1)) if name == "shutil.rmtree" else facts
     same_answers(again, model.remember(expected, WordHash(expected, 0.15)))
     again.append(facts)
     expected = np.concatenate([expected, facts])
