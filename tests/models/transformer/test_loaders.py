@@ -71,6 +71,26 @@ def test_bert_gives_the_numbers_of_its_equations(bert_folder, tmp_path):
     np.testing.assert_allclose(bert_logits(loaded, tokens), found, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("load", "config", "tensors", "names"),
+    [
+        (CausalLM.from_gpt2, GPT2, gpt2_tensors, "resid_pdrop embd_pdrop attn_pdrop"),
+        (
+            MaskedLM.from_bert,
+            BERT,
+            bert_tensors,
+            "hidden_dropout_prob hidden_dropout_prob attention_probs_dropout_prob",
+        ),
+    ],
+)
+def test_the_dropout_of_the_config(tmp_path, load, config, tensors, names):
+    given = dict(zip(names.split(), (0.3, 0.3, 0.2)))
+    model = load(write_folder(tmp_path / "m", {**config, **given}, tensors()))
+    block = model.get_layer("block_0")
+    assert model.get_config()["dropout"] == block.dropout == 0.3
+    assert block.self_attention.dropout == 0.2
+
+
 @pytest.mark.slow
 def test_gpt2_writes_the_likeliest_tokens(gpt2_folder):
     """Of prompts of unequal length, in which 0 is a token like any other."""
