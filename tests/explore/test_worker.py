@@ -11,6 +11,7 @@ import pytest
 from keras_attention.explore import examples, worker
 from keras_attention.explore.views import texts
 
+pytestmark = pytest.mark.slow  # each process imports Keras
 STORY = ("story", *examples.STORIES[0])
 
 
@@ -94,7 +95,6 @@ def test_a_worker_that_cannot_start_is_told(monkeypatch, capfd):
     assert "none_of_this_name" in capfd.readouterr().err
 
 
-@pytest.mark.slow
 def test_the_worker_ends_with_the_page():
     """Even if the page's process is killed, and cannot end it."""
     code = (
