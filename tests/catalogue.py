@@ -2,13 +2,13 @@
 
 `test_contract.py` walks the rows on each backend. A new layer is a new row; a bug
 that was found is a new column. Sizes are unequal primes, so that axes that are mixed
-up show.
+up show. Classes with several rows have a function that makes their rows: `_rows_of`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -70,11 +70,15 @@ class Row:
 
     def make(self, **more: Any) -> Any:
         """A new one; layers among the arguments are made anew, in its dtype."""
-        given = {
+        arguments = {
             name: value(dtype=more.get("dtype")) if callable(value) else value
             for name, value in self.arguments.items()
         }
-        return self.cls(**{**given, **more})
+        return self.cls(**{**arguments, **more})
+
+    def but(self, **fields: Any) -> Row:
+        """The same row with other inputs or flags."""
+        return replace(self, **fields)
 
     @property
     def is_model(self) -> bool:
@@ -149,8 +153,80 @@ class MemoryRow(Row):
         return made
 
 
+def _rows_of(
+    cls: type,
+    arguments: dict[str, Any] | None = None,
+    kind: type[Row] = Row,
+    **fields: Any,
+) -> Callable[..., Row]:
+    """A function that makes rows of one class: `row(name, **constructor_arguments)`.
+
+    Args:
+        cls: the class.
+        arguments: default constructor arguments, which a row may replace.
+        kind: the class of the rows.
+        **fields: inputs and flags of all rows.
+    """
+
+    def row(name: str, **constructor_arguments: Any) -> Row:
+        merged = {**(arguments or {}), **constructor_arguments}
+        return kind(name, cls, merged, **fields)
+
+    return row
+
+
 def _floats(rng: np.random.Generator, *shape: int) -> np.ndarray:
     return rng.normal(size=shape).astype("float32")
+
+
+def _integers(rng: np.random.Generator, low: int, high: int, *shape: int) -> np.ndarray:
+    return rng.integers(low, high, shape).astype("int32")
+
+
+def _padding(steps: int, end: int) -> np.ndarray:
+    """A mask: the second sample ends before step `end`."""
+    mask = np.ones((B, steps), bool)
+    mask[1, end:] = False
+    return mask
+
+
+def _memory_mask() -> np.ndarray:
+    """A mask of keys that hides some of each sample."""
+    mask = _padding(S, 3)
+    mask[0, 1] = False
+    return mask
+
+
+def _change(mask: str, *names: str, value: float = 1e3) -> Callable:
+    """A `Row.masked`: it writes `value` into inputs where a mask is False."""
+
+    def masked(inputs: Arrays) -> tuple[Arrays, Arrays]:
+        is_valid = inputs[mask][:, :, None]
+        changed = {k: np.where(is_valid, inputs[k], np.float32(value)) for k in names}
+        return inputs, {**inputs, **changed}
+
+    return masked
+
+
+def _pad(name: str, *more: int) -> Callable:
+    """A `Row.masked`: it adds padding to each axis of an input but the first."""
+
+    def masked(inputs: Arrays) -> tuple[Arrays, Arrays]:
+        padded = np.pad(inputs[name], [(0, n) for n in (0, *more)])
+        return inputs, {**inputs, name: padded}
+
+    return masked
+
+
+def _hide(name: str, sample: int = 0) -> Callable[[Arrays], Arrays]:
+    """A `Row.hidden`: it sets a sample of a mask to False, or of an input to 0."""
+
+    def hidden(inputs: Arrays) -> Arrays:
+        changed = inputs[name].copy()
+        changed[sample] = 0
+        return {**inputs, name: changed}
+
+    return hidden
 
 
 def _patterns(rng: np.random.Generator) -> np.ndarray:
@@ -168,13 +244,11 @@ def _unequal_pair(rng: np.random.Generator) -> Arrays:
 
 def _memory(rng: np.random.Generator) -> Arrays:
     """Query, value, key and a mask of the value that leaves something to each."""
-    mask = np.ones((B, S), bool)
-    mask[0, 1] = mask[1, 3:] = False
     return {
         "query": _floats(rng, B, T, D),
         "value": _floats(rng, B, S, V),
         "key": _floats(rng, B, S, D),
-        "value_mask": mask,
+        "value_mask": _memory_mask(),
     }
 
 
@@ -191,79 +265,32 @@ def _hop(rng: np.random.Generator) -> Arrays:
     }
 
 
-def _change_masked(inputs: Arrays) -> tuple[Arrays, Arrays]:
-    changed = dict(inputs)
-    for name in ("value", "key"):
-        changed[name] = np.where(
-            inputs["value_mask"][:, :, None], inputs[name], np.float32(1e4)
-        )
-    return inputs, changed
-
-
-def _hide_all(inputs: Arrays) -> Arrays:
-    mask = inputs["value_mask"].copy()
-    mask[0] = False
-    return {**inputs, "value_mask": mask}
-
-
 def _each(rng: np.random.Generator) -> Arrays:
     return {"inputs": _floats(rng, B, T, D)}
 
 
-def _block(rng: np.random.Generator) -> Arrays:
-    """What goes through a block of three or six heads; the second's end is padding."""
-    mask = np.ones((B, T), bool)
-    mask[1, 2:] = False
-    return {"inputs": _floats(rng, B, T, 12), "mask": mask}
+def _steps(rng: np.random.Generator, width: int = D) -> Arrays:
+    """A sequence of which the second's end is padding."""
+    return {"inputs": _floats(rng, B, T, width), "mask": _padding(T, 2)}
 
 
-def _decoder_block(rng: np.random.Generator) -> Arrays:
-    mask = np.ones((B, S), bool)
-    mask[0, 1] = mask[1, 3:] = False
+def _sequence(rng: np.random.Generator, width: int = D) -> Arrays:
+    """A sequence, and a memory of which something is hidden."""
     return {
-        "inputs": _floats(rng, B, T, 12),
+        "inputs": _floats(rng, B, T, width),
         "memory": _floats(rng, B, S, V),
-        "memory_mask": mask,
+        "memory_mask": _memory_mask(),
     }
 
 
-def _hide_sample(inputs: Arrays) -> Arrays:
-    return {**inputs, "mask": inputs["mask"] & (np.arange(B) > 0)[:, None]}
-
-
-def _change_members(inputs: Arrays) -> tuple[Arrays, Arrays]:
-    is_valid = inputs["mask"][:, :, None]
-    changed = np.where(is_valid, inputs["inputs"], np.float32(1e3))
-    return inputs, {**inputs, "inputs": changed}
+# What goes through a block of three or six heads.
+_block = partial(_steps, width=12)
+_decoder_block = partial(_sequence, width=12)
 
 
 def _bags(rng: np.random.Generator) -> Arrays:
     """Bags of five and of three instances."""
-    mask = np.ones((B, S), bool)
-    mask[1, 3:] = False
-    return {"instances": _floats(rng, B, S, D), "instances_mask": mask}
-
-
-def _change_instances(inputs: Arrays) -> tuple[Arrays, Arrays]:
-    is_valid = inputs["instances_mask"][:, :, None]
-    changed = np.where(is_valid, inputs["instances"], np.float32(1e3))
-    return inputs, {**inputs, "instances": changed}
-
-
-def _empty_bag(inputs: Arrays) -> Arrays:
-    mask = inputs["instances_mask"] & (np.arange(B) < 1)[:, None]  # five are left
-    return {**inputs, "instances_mask": mask}
-
-
-def _hide_memory(inputs: Arrays) -> Arrays:
-    mask = inputs["memory_mask"] & (np.arange(B) > 0)[:, None]
-    return {**inputs, "memory_mask": mask}
-
-
-def _change_memory(inputs: Arrays) -> tuple[Arrays, Arrays]:
-    is_valid = inputs["memory_mask"][:, :, None]
-    changed = np.where(is_valid, inputs["memory"], np.float32(1e3))
-    return inputs, {**inputs, "memory": changed}
+    return {"instances": _floats(rng, B, S, D), "instances_mask": _padding(S, 3)}
 
 
 def _asked(rng: np.random.Generator) -> Arrays:
@@ -275,7 +302,7 @@ def _asked(rng: np.random.Generator) -> Arrays:
 
 def _asked_words(rng: np.random.Generator) -> Arrays:
     """The same of tokens, of which the last of the second sequence is padding."""
-    tokens = rng.integers(1, WORDS, (B, S)).astype("int32")
+    tokens = _integers(rng, 1, WORDS, B, S)
     tokens[1, 4] = 0
     mask = _asked(rng)["answer_mask"]
     mask[1, 4] = False
@@ -304,7 +331,7 @@ def _scores(rng: np.random.Generator) -> Arrays:
 
 
 def _sentences(rng: np.random.Generator) -> np.ndarray:
-    story = rng.integers(1, WORDS, (B, M, L)).astype("int32")
+    story = _integers(rng, 1, WORDS, B, M, L)
     story[0, 1, 2:] = story[1, 3:] = 0  # a short sentence; two empty slots
     return story
 
@@ -314,24 +341,8 @@ def _tokens(rng: np.random.Generator) -> Arrays:
 
 
 def _questions(rng: np.random.Generator) -> Arrays:
-    question = rng.integers(1, WORDS, (B, L)).astype("int32")
+    question = _integers(rng, 1, WORDS, B, L)
     return {"story": _sentences(rng), "question": question}
-
-
-def _pad_story(inputs: Arrays) -> tuple[Arrays, Arrays]:
-    """More empty slots and more padding in each sentence."""
-    story = np.pad(inputs["story"], ((0, 0), (0, 2), (0, 1)))
-    return inputs, {**inputs, "story": story}
-
-
-def _no_story(inputs: Arrays) -> Arrays:
-    story = inputs["story"].copy()
-    story[0] = 0
-    return {**inputs, "story": story}
-
-
-def _no_words(inputs: Arrays) -> Arrays:
-    return {"inputs": _no_story({"story": inputs["inputs"]})["story"]}
 
 
 def _filled(inputs: Arrays) -> np.ndarray:
@@ -347,7 +358,7 @@ def _triples(rng: np.random.Generator) -> Arrays:
     keys[:, :2, 0] = 1  # facts about the question's entity
     keys[1, 3] = values[1, 3] = 0
     return {
-        "question": rng.integers(1, WORDS, (B, L)).astype("int32"),
+        "question": _integers(rng, 1, WORDS, B, L),
         "keys": keys.astype("int32"),
         "values": values.astype("int32"),
     }
@@ -361,18 +372,12 @@ def _fill_empty_slots(inputs: Arrays) -> tuple[Arrays, Arrays]:
     return inputs, {**inputs, "question": question, "keys": keys}
 
 
-def _no_facts(inputs: Arrays) -> Arrays:
-    values = inputs["values"].copy()
-    values[0] = 0
-    return {**inputs, "values": values}
-
-
 def _records(rng: np.random.Generator) -> Arrays:
     """A question and a memory of M records, each a time and L features."""
     times = np.broadcast_to(np.arange(1, M + 1)[None, :, None], (B, M, 1))
     features = rng.integers(1, WORDS, (B, M, L))
     return {
-        "question": rng.integers(1, WORDS, (B, L)).astype("int32"),
+        "question": _integers(rng, 1, WORDS, B, L),
         "memory": np.concatenate([times, features], axis=-1).astype("int32"),
     }
 
@@ -435,33 +440,10 @@ def _told_less(rng: np.random.Generator) -> Arrays:
     return {**_told(rng), "story": _sentences(rng), "supporting_facts": facts}
 
 
-def _sequence(rng: np.random.Generator) -> Arrays:
-    """A sequence, and a memory of which something is hidden."""
-    mask = np.ones((B, S), bool)
-    mask[0, 1] = mask[1, 3:] = False
-    return {
-        "inputs": _floats(rng, B, T, D),
-        "memory": _floats(rng, B, S, V),
-        "memory_mask": mask,
-    }
-
-
-def _change_memory(inputs: Arrays) -> tuple[Arrays, Arrays]:
-    mask = inputs["memory_mask"][:, :, None]
-    changed = np.where(mask, inputs["memory"], np.float32(1e4))
-    return inputs, {**inputs, "memory": changed}
-
-
-def _no_memory(inputs: Arrays) -> Arrays:
-    mask = inputs["memory_mask"].copy()
-    mask[0] = False
-    return {**inputs, "memory_mask": mask}
-
-
 def _to_be_written(rng: np.random.Generator) -> Arrays:
     """Words of a target, and a memory of which something is hidden."""
     inputs = _sequence(rng)
-    target = rng.integers(1, WORDS, (B, T)).astype("int32")
+    target = _integers(rng, 1, WORDS, B, T)
     return {"target": target, **{k: inputs[k] for k in ("memory", "memory_mask")}}
 
 
@@ -472,77 +454,48 @@ def _chosen(rng: np.random.Generator) -> Arrays:
 
 
 def _sentence_pairs(rng: np.random.Generator) -> Arrays:
-    source = rng.integers(1, WORDS, (B, S)).astype("int32")
+    source = _integers(rng, 1, WORDS, B, S)
     source[1, 3:] = 0
-    return {"source": source, "target": rng.integers(1, U, (B, T)).astype("int32")}
+    return {"source": source, "target": _integers(rng, 1, U, B, T)}
 
 
 def _texts(rng: np.random.Generator) -> Arrays:
     return {"tokens": _sentence_pairs(rng)["source"]}
 
 
-def _pad_sentences(inputs: Arrays) -> tuple[Arrays, Arrays]:
-    return inputs, {"tokens": np.pad(inputs["tokens"], ((0, 0), (0, 2)))}
-
-
-def _no_sentence(inputs: Arrays) -> Arrays:
-    tokens = inputs["tokens"].copy()
-    tokens[0] = 0
-    return {"tokens": tokens}
-
-
 def _gaps(rng: np.random.Generator) -> Arrays:
     """Sentences, and places in them; not all of a row are different."""
-    tokens = _texts(rng)["tokens"]
-    places = rng.integers(0, tokens.shape[1], (B, T)).astype("int32")
-    return {"tokens": tokens, "mask_positions": places}
-
-
-def _pad_gaps(inputs: Arrays) -> tuple[Arrays, Arrays]:
-    return inputs, {**inputs, "tokens": np.pad(inputs["tokens"], ((0, 0), (0, 2)))}
-
-
-def _no_gaps(inputs: Arrays) -> Arrays:
-    return {**inputs, **_no_sentence(inputs)}
-
-
-def _pad_source(inputs: Arrays) -> tuple[Arrays, Arrays]:
-    return inputs, {**inputs, "source": np.pad(inputs["source"], ((0, 0), (0, 2)))}
-
-
-def _no_source(inputs: Arrays) -> Arrays:
-    source = inputs["source"].copy()
-    source[0] = 0
-    return {**inputs, "source": source}
+    return {**_texts(rng), "mask_positions": _integers(rng, 0, S, B, T)}
 
 
 def _around(rng: np.random.Generator) -> Arrays:
     """Words, and for each one that stood near it and some that did not."""
-    center, context = rng.integers(0, WORDS, B), rng.integers(0, WORDS, (B, S))
-    return {"center": center.astype("int32"), "context": context.astype("int32")}
+    return {
+        "center": _integers(rng, 0, WORDS, B),
+        "context": _integers(rng, 0, WORDS, B, S),
+    }
 
 
 def _rows_around(rng: np.random.Generator) -> Arrays:
     """Rows of words, and the words that each row stands among."""
-    center, context = rng.integers(0, WORDS, (B, T)), rng.integers(0, WORDS, (B, S))
-    return {"center": center.astype("int32"), "context": context.astype("int32")}
+    return {
+        "center": _integers(rng, 0, WORDS, B, T),
+        "context": _integers(rng, 0, WORDS, B, S),
+    }
 
 
 def _rated(rng: np.random.Generator) -> Arrays:
     """Users and items, by number."""
-    user, item = rng.integers(0, S, B), rng.integers(0, D, B)
-    return {"user": user.astype("int32"), "item": item.astype("int32")}
+    return {"user": _integers(rng, 0, S, B), "item": _integers(rng, 0, D, B)}
 
 
 def _history(rng: np.random.Generator) -> Arrays:
     """Items, and what their users said of others; the second of some alone."""
-    mask = np.ones((B, S), bool)
-    mask[1, 2:] = False
     return {
-        "item": rng.integers(0, WORDS, B).astype("int32"),
-        "history": rng.integers(0, WORDS, (B, S)).astype("int32"),
+        "item": _integers(rng, 0, WORDS, B),
+        "history": _integers(rng, 0, WORDS, B, S),
         "history_ratings": rng.uniform(1, 5, (B, S)).astype("float32"),
-        "history_mask": mask,
+        "history_mask": _padding(S, 2),
     }
 
 
@@ -552,12 +505,6 @@ def _change_history(inputs: Arrays) -> tuple[Arrays, Arrays]:
     other["history_ratings"] = inputs["history_ratings"] + 1
     changed = {k: np.where(is_valid, inputs[k], x) for k, x in other.items()}
     return inputs, {**inputs, **changed}
-
-
-def _no_history(inputs: Arrays) -> Arrays:
-    mask = inputs["history_mask"].copy()
-    mask[1] = False  # the other's is so long that dropout leaves some of it
-    return {**inputs, "history_mask": mask}
 
 
 def _memory_network(dtype: Any = None) -> Any:
@@ -611,7 +558,7 @@ def _decoder(dtype: Any = None) -> Any:
 
 def _pictures(rng: np.random.Generator) -> Arrays:
     """Images of 5 by 7 pixels, and a caption of which the end is padding."""
-    target = rng.integers(1, U, (B, T)).astype("int32")
+    target = _integers(rng, 1, U, B, T)
     target[1, 2:] = 0
     return {"image": _floats(rng, B, 5, 7, 3), "target": target}
 
@@ -623,24 +570,6 @@ def _regions(rng: np.random.Generator) -> Arrays:
     return {"features": features, "target": _pictures(rng)["target"]}
 
 
-def _pad_regions(inputs: Arrays) -> tuple[Arrays, Arrays]:
-    more = np.pad(inputs["features"], ((0, 0), (0, 2), (0, 0)))
-    return inputs, {**inputs, "features": more}
-
-
-def _no_regions(inputs: Arrays) -> Arrays:
-    features = inputs["features"].copy()
-    features[0] = 0
-    return {**inputs, "features": features}
-
-
-_ATTENTION = {"attention": True, "masked": _change_masked, "hidden": _hide_all}
-_HOP = {**_ATTENTION, "residual": True}
-_HEADS = {**_ATTENTION, "heads": True}
-_ANY_LENGTH = {"story": (0, 1, 2), "question": (0, 1)}
-_ANY_QUESTION = {"question": (0, 1), "keys": (0,), "values": (0,)}
-
-
 def _dnc_cell(dtype: Any = None, **more: Any) -> Any:
     cell = keras.layers.GRUCell(V, dtype=dtype)
     return layers.DNCCell(cell, M, dtype=dtype, **more)
@@ -649,13 +578,6 @@ def _dnc_cell(dtype: Any = None, **more: Any) -> Any:
 def _ntm_cell(dtype: Any = None, **more: Any) -> Any:
     cell = keras.layers.LSTMCell(V, dtype=dtype)
     return layers.NTMCell(cell, M, dtype=dtype, **more)
-
-
-def _steps(rng: np.random.Generator) -> Arrays:
-    """A sequence of which the second's end is padding."""
-    mask = np.ones((B, T), bool)
-    mask[1, 2:] = False
-    return {"inputs": _floats(rng, B, T, D), "mask": mask}
 
 
 def _one_step(make: Callable, **arguments: Any) -> Callable:
@@ -688,6 +610,48 @@ _NTM = {
     "clip": 5.0,
 }
 
+# Inputs and flags that many rows have in common.
+_SCORE = {"inputs": _unequal_pair, "trains": True}
+_ATTENTION = {
+    "attention": True,
+    "masked": _change("value_mask", "value", "key", value=1e4),
+    "hidden": _hide("value_mask"),
+}
+_TRAINED_ATTENTION = {**_ATTENTION, "inputs": _unequal_memory, "trains": True}
+_HEADS = {**_TRAINED_ATTENTION, "heads": True}
+_HOP = {**_ATTENTION, "inputs": _hop, "residual": True}
+_BLOCK = {"inputs": _block, "trains": True, "hidden": _hide("mask")}
+_MEMBERS = {**_BLOCK, "masked": _change("mask", "inputs")}
+_STEPS = {**_MEMBERS, "inputs": _steps, "recurrent": True}
+_MASKED_MEMORY = {
+    "trains": True,
+    "masked": _change("memory_mask", "memory", value=1e4),
+    "hidden": _hide("memory_mask"),
+}
+_TOKENS = {"inputs": _tokens, "unknown": {"inputs": (0, 1, 2)}}
+_ANY_LENGTH = {"story": (0, 1, 2), "question": (0, 1)}
+_STORY = {
+    "inputs": _questions,
+    "unknown": _ANY_LENGTH,
+    "trains": True,
+    "masked": _pad("story", 2, 1),
+    "hidden": _hide("story"),
+}
+_TEXTS = {"inputs": _texts, "unknown": {"tokens": (0, 1)}, "trains": True}
+_TRANSLATION = {
+    "inputs": _sentence_pairs,
+    "unknown": {"source": (0, 1), "target": (0, 1)},
+    "trains": True,
+    "masked": _pad("source", 2),
+    "hidden": _hide("source"),
+}
+
+# Scores, attention and pooling.
+_additive_score = _rows_of(layers.AdditiveScore, {"units": U}, **_SCORE)
+_concat_score = _rows_of(layers.ConcatScore, {"units": U}, **_SCORE)
+_trained_attention = _rows_of(layers.Attention, **_TRAINED_ATTENTION)
+_attention_pooling = _rows_of(layers.AttentionPooling, **_MEMBERS)
+
 ROWS = [
     Row("dot_score", layers.DotScore, {"scaled": True}, _pair),
     Row("cosine_score", layers.CosineScore, {"scale": 3.0}, _pair),
@@ -696,347 +660,194 @@ ROWS = [
         "general_score",
         layers.GeneralScore,
         {"kernel_initializer": "he_normal"},
-        _unequal_pair,
-        trains=True,
+        **_SCORE,
     ),
-    Row(
-        "additive_score",
-        layers.AdditiveScore,
-        {"units": U, "use_bias": False, "kernel_initializer": "he_normal"},
-        _unequal_pair,
-        trains=True,
-    ),
-    Row(
-        "concat_score",
-        layers.ConcatScore,
-        {"units": U, "kernel_initializer": "he_normal"},
-        _unequal_pair,
-        trains=True,
-    ),
+    _additive_score("additive_score", use_bias=False, kernel_initializer="he_normal"),
+    _concat_score("concat_score", kernel_initializer="he_normal"),
     Row("attention", layers.Attention, {}, _memory, **_ATTENTION),
-    Row(
+    _trained_attention(
         "attention_additive",
-        layers.Attention,
-        {
-            "score": partial(layers.AdditiveScore, U),
-            "normalizer": "entmax15",
-            "dropout": 0.3,
-            "seed": 1,
-        },
-        _unequal_memory,
-        trains=True,
-        **_ATTENTION,
+        score=partial(layers.AdditiveScore, U),
+        normalizer="entmax15",
+        dropout=0.3,
+        seed=1,
     ),
-    Row(
-        "attention_general",
-        layers.Attention,
-        {"score": "general"},
-        _unequal_memory,
-        trains=True,
-        **_ATTENTION,
-    ),
-    Row(
+    _trained_attention("attention_general", score="general"),
+    _attention_pooling(
         "attention_pooling",
-        layers.AttentionPooling,
-        {
-            "units": U,
-            "dropout": 0.3,
-            "kernel_initializer": "he_normal",
-            "seed": 1,
-        },
-        _block,
-        trains=True,
-        masked=_change_members,
-        hidden=_hide_sample,
+        units=U,
+        dropout=0.3,
+        kernel_initializer="he_normal",
+        seed=1,
     ),
-    Row(
+    _attention_pooling(
         "attention_pooling_heads",
-        layers.AttentionPooling,
-        {
-            "score": partial(layers.AdditiveScore, U),
-            "num_queries": 5,
-            "normalizer": "softmax1",
-            "num_heads": 3,
-        },
-        _block,
-        trains=True,
-        masked=_change_members,
-        hidden=_hide_sample,
+        score=partial(layers.AdditiveScore, U),
+        num_queries=5,
+        normalizer="softmax1",
+        num_heads=3,
     ),
-    Row(
+]
+
+# Memory networks.
+_WORD_SIZES = {"vocabulary_size": WORDS, "embedding_dim": D}
+_sentence_encoder = _rows_of(
+    layers.SentenceEncoder,
+    _WORD_SIZES,
+    **_TOKENS,
+    trains=True,
+    hidden=_hide("inputs"),
+    output_mask=_filled,
+)
+_memory_hop = _rows_of(layers.MemoryHop, **_HOP)
+_memn2n = _rows_of(models.MemN2N, _WORD_SIZES, **_STORY)
+_key_value_hop = _rows_of(layers.KeyValueHop, trains=True, **_HOP)
+_key_value_memnn = _rows_of(
+    models.KeyValueMemNN,
+    {"vocabulary_size": WORDS, "relations": RELATIONS},
+    inputs=_triples,
+    unknown={"question": (0, 1), "keys": (0,), "values": (0,)},
+    trains=True,
+    masked=_fill_empty_slots,
+    hidden=_hide("values"),
+)
+_sentence_features = _rows_of(layers.SentenceFeatures, **_TOKENS)
+_fact_finder = _rows_of(
+    layers.FactFinder,
+    {"features": WORDS, "embedding_dim": D},
+    OutputRow,
+    inputs=_supported,
+    trains=True,
+    output="facts",
+)
+_word_responder = _rows_of(layers.WordResponder, inputs=_found, trains=True)
+
+ROWS += [
+    _sentence_encoder(
         "sentence_encoder",
-        layers.SentenceEncoder,
-        {
-            "vocabulary_size": WORDS,
-            "embedding_dim": D,
-            "sentence_length": 4,
-            "embeddings_initializer": "he_normal",
-        },
-        _tokens,
-        unknown={"inputs": (0, 1, 2)},
-        trains=True,
-        hidden=_no_words,
-        output_mask=_filled,
+        sentence_length=4,
+        embeddings_initializer="he_normal",
     ),
-    Row(
-        "sentence_encoder_bag",
-        layers.SentenceEncoder,
-        {"vocabulary_size": WORDS, "embedding_dim": D, "encoding": "bag"},
-        _tokens,
-        unknown={"inputs": (0, 1, 2)},
-        trains=True,
-        hidden=_no_words,
-        output_mask=_filled,
-    ),
-    Row(
+    _sentence_encoder("sentence_encoder_bag", encoding="bag"),
+    _sentence_encoder(
         "sentence_encoder_learned",
-        layers.SentenceEncoder,
-        {
-            "vocabulary_size": WORDS,
-            "embedding_dim": D,
-            "encoding": "learned",
-            "sentence_length": 2,  # the last word shares a mask
-        },
-        _tokens,
-        unknown={"inputs": (0, 1, 2)},
-        trains=True,
-        hidden=_no_words,
-        output_mask=_filled,
+        encoding="learned",
+        sentence_length=2,  # the last word shares a mask
     ),
     Row(
         "memory_age",
         layers.MemoryAge,
         {"memory_size": M, "noise": 0.3, "seed": 1},
-        _tokens,
-        unknown={"inputs": (0, 1, 2)},
+        **_TOKENS,
     ),
-    Row("memory_hop", layers.MemoryHop, {}, _hop, **_HOP),
-    Row(
+    _memory_hop("memory_hop"),
+    _memory_hop(
         "memory_hop_linear",
-        layers.MemoryHop,
-        {
-            "transform": True,
-            "activation": "tanh",
-            "normalizer": "softmax1",
-            "linear_start": True,
-            "kernel_initializer": "he_normal",
-        },
-        _hop,
-        trains=True,
-        **_HOP,
-    ),
-    Row("memory_hop_null", layers.MemoryHop, {"slots": 7}, _hop, **_HOP),
-    Row(
-        "memn2n",
-        models.MemN2N,
-        {"vocabulary_size": WORDS, "embedding_dim": D},
-        _questions,
-        unknown=_ANY_LENGTH,
-        trains=True,
-        masked=_pad_story,
-        hidden=_no_story,
-    ),
+        transform=True,
+        activation="tanh",
+        normalizer="softmax1",
+        linear_start=True,
+        kernel_initializer="he_normal",
+    ).but(trains=True),
+    _memory_hop("memory_hop_null", slots=7),
+    _memn2n("memn2n"),
     WrappedRow(
-        "recorded_model",
-        models.RecordedModel,
-        {"model": _memory_network},
-        _questions,
-        unknown=_ANY_LENGTH,
-        trains=True,
-        masked=_pad_story,
-        hidden=_no_story,
+        "recorded_model", models.RecordedModel, {"model": _memory_network}, **_STORY
     ),
-    Row(
+    _memn2n(
         "memn2n_layer_wise",
-        models.MemN2N,
-        {
-            "vocabulary_size": WORDS,
-            "embedding_dim": D,
-            "hops": 2,
-            "memory_size": M,
-            "tying": "layer_wise",
-            "encoding": "bag",
-            "normalizer": "softmax1",
-            "time_noise": 0.3,
-            "linear_start": True,
-            "activation": "tanh",
-        },
-        _questions,
-        unknown=_ANY_LENGTH,
-        trains=True,
-        masked=_pad_story,
-        hidden=_no_story,
+        hops=2,
+        memory_size=M,
+        tying="layer_wise",
+        encoding="bag",
+        normalizer="softmax1",
+        time_noise=0.3,
+        linear_start=True,
+        activation="tanh",
     ),
-    Row(
+    _memn2n(
         "memn2n_word",
-        models.MemN2N,
-        {
-            "vocabulary_size": WORDS,
-            "embedding_dim": D,
-            "hops": 2,
-            "memory_size": M,
-            "encoding": "centered_position",
-            "time": "word",
-            "null_memories": False,
-        },
-        _questions,
-        unknown=_ANY_LENGTH,
-        trains=True,
-        masked=_pad_story,
-        hidden=_no_story,
+        hops=2,
+        memory_size=M,
+        encoding="centered_position",
+        time="word",
+        null_memories=False,
     ),
-    Row(
-        "key_value_hop",
-        layers.KeyValueHop,
-        {},
-        _hop,
-        trains=True,
-        **_HOP,
-    ),
-    Row(
+    _key_value_hop("key_value_hop"),
+    _key_value_hop(
         "key_value_hop_features",
-        layers.KeyValueHop,
-        {"features": 3, "normalizer": "softmax1", "kernel_initializer": "he_normal"},
-        _hop,
-        trains=True,
-        **_HOP,
+        features=3,
+        normalizer="softmax1",
+        kernel_initializer="he_normal",
     ),
-    Row(
-        "key_value_memnn",
-        models.KeyValueMemNN,
-        {"vocabulary_size": WORDS, "relations": RELATIONS, "memory_size": M},
-        _triples,
-        unknown=_ANY_QUESTION,
-        trains=True,
-        masked=_fill_empty_slots,
-        hidden=_no_facts,
-    ),
-    Row(
+    _key_value_memnn("key_value_memnn", memory_size=M),
+    _key_value_memnn(
         "key_value_memnn_two_hops",
-        models.KeyValueMemNN,
-        {
-            "vocabulary_size": WORDS,
-            "relations": RELATIONS,
-            "embedding_dim": D,
-            "hops": 2,
-            "memory_size": M,
-            "encoding": "bag",
-            "normalizer": "softmax1",
-            "kernel_initializer": "he_normal",
-        },
-        _triples,
-        unknown=_ANY_QUESTION,
-        trains=True,
-        masked=_fill_empty_slots,
-        hidden=_no_facts,
+        embedding_dim=D,
+        hops=2,
+        memory_size=M,
+        encoding="bag",
+        normalizer="softmax1",
+        kernel_initializer="he_normal",
     ),
-    Row(
-        "sentence_features",
-        layers.SentenceFeatures,
-        {"vocabulary_size": WORDS, "ngrams": 3, "buckets": 101},
-        _tokens,
-        unknown={"inputs": (0, 1, 2)},
+    _sentence_features(
+        "sentence_features", vocabulary_size=WORDS, ngrams=3, buckets=101
     ),
-    Row(
+    _sentence_features(
         "sentence_features_new_words",
-        layers.SentenceFeatures,
-        {"vocabulary_size": KNOWN, "ngrams": 2, "new_words": WORDS - KNOWN},
-        _tokens,
-        unknown={"inputs": (0, 1, 2)},
+        vocabulary_size=KNOWN,
+        ngrams=2,
+        new_words=WORDS - KNOWN,
     ),
     Row(
         "word_contexts",
         layers.WordContexts,
         {"vocabulary_size": KNOWN, "new_words": WORDS - KNOWN},
-        _tokens,
-        unknown={"inputs": (0, 1, 2)},
+        **_TOKENS,
     ),
-    Row(
-        "memory_writer",
-        layers.MemoryWriter,
-        {"nothing": WORDS},
-        _tokens,
-        unknown={"inputs": (0, 1, 2)},
-    ),
-    OutputRow(
-        "fact_finder",
-        layers.FactFinder,
-        {"features": WORDS, "embedding_dim": D},
-        _supported,
-        trains=True,
-        output="facts",
-    ),
-    OutputRow(
+    Row("memory_writer", layers.MemoryWriter, {"nothing": WORDS}, **_TOKENS),
+    _fact_finder("fact_finder"),
+    _fact_finder(
         "fact_finder_nonlinear",
-        layers.FactFinder,
-        {
-            "features": WORDS,
-            "embedding_dim": D,
-            "supports": 2,
-            "time": False,
-            "nonlinear": True,
-            "hop_versions": True,
-        },
-        _supported,
-        trains=True,
-        output="facts",
+        supports=2,
+        time=False,
+        nonlinear=True,
+        hop_versions=True,
     ),
-    OutputRow(
+    _fact_finder(
         "fact_finder_new_words",
-        layers.FactFinder,
-        {
-            "features": KNOWN,
-            "embedding_dim": D,
-            "new_words": WORDS - KNOWN,
-            "exact_match": True,
-        },
-        _supported_new,
-        trains=True,
-        output="facts",
-    ),
-    Row(
+        features=KNOWN,
+        new_words=WORDS - KNOWN,
+        exact_match=True,
+    ).but(inputs=_supported_new),
+    _word_responder(
         "word_responder",
-        layers.WordResponder,
-        {
-            "features": WORDS,
-            "vocabulary_size": U,
-            "embedding_dim": D,
-            "supports": 2,
-            "nonlinear": True,
-            "hop_versions": True,
-        },
-        _found,
-        trains=True,
+        features=WORDS,
+        vocabulary_size=U,
+        embedding_dim=D,
+        supports=2,
+        nonlinear=True,
+        hop_versions=True,
     ),
-    Row(
+    _word_responder(
         "word_responder_new_words",
-        layers.WordResponder,
-        {
-            "features": KNOWN,
-            "vocabulary_size": V,
-            "embedding_dim": D,
-            "new_words": WORDS - KNOWN,
-            "exact_match": True,
-        },
-        _found_new,
-        trains=True,
-    ),
+        features=KNOWN,
+        vocabulary_size=V,
+        embedding_dim=D,
+        new_words=WORDS - KNOWN,
+        exact_match=True,
+    ).but(inputs=_found_new),
     Row(
         "segmenter",
         layers.Segmenter,
-        {"vocabulary_size": WORDS, "embedding_dim": D},
+        _WORD_SIZES,
         _candidates,
         unknown={"inputs": (0, 1)},
         trains=True,
     ),
     # tests/models/memory_networks/test_memnn.py has what two outputs train together.
     OutputRow(
-        "memnn",
-        models.MemNN,
-        {"vocabulary_size": WORDS, "embedding_dim": D},
-        _told,
-        unknown=_ANY_LENGTH,
-        output="facts",
+        "memnn", models.MemNN, _WORD_SIZES, _told, unknown=_ANY_LENGTH, output="facts"
     ),
     OutputRow(
         "memnn_adaptive",
@@ -1053,7 +864,7 @@ ROWS = [
         },
         _told_less,
         unknown=_ANY_LENGTH,
-        masked=_pad_story,
+        masked=_pad("story", 2, 1),
         output="answer",
     ),
     OutputRow(
@@ -1067,112 +878,91 @@ ROWS = [
         },
         _told_new,
         unknown=_ANY_LENGTH,
-        masked=_pad_story,
+        masked=_pad("story", 2, 1),
         output="answer",
     ),
-    Row(
-        "bahdanau_attention",
-        layers.BahdanauAttention,
-        {"units": U, "use_bias": False, "normalize": True, "normalizer": "sparsemax"},
-        _unequal_memory,
-        trains=True,
-        **_ATTENTION,
+]
+
+# Recurrent attention, external memory, sequences to sequences, captions.
+_bahdanau_attention = _rows_of(
+    layers.BahdanauAttention, {"units": U}, **_TRAINED_ATTENTION
+)
+_luong_attention = _rows_of(layers.LuongAttention, **_TRAINED_ATTENTION)
+_monotonic_attention = _rows_of(layers.MonotonicAttention, **_TRAINED_ATTENTION)
+_hard_attention = _rows_of(layers.HardAttention, chosen_by=42, **_TRAINED_ATTENTION)
+_DECODER_SIZES = {"target_vocabulary_size": U, "embedding_dim": D, "units": V}
+_seq2seq = _rows_of(
+    models.Seq2Seq,
+    {"source_vocabulary_size": WORDS, **_DECODER_SIZES},
+    recurrent=True,
+    **_TRANSLATION,
+)
+_image_captioner = _rows_of(
+    models.ImageCaptioner,
+    {"image_shape": (5, 7, 3), **_DECODER_SIZES},
+    inputs=_pictures,
+    unknown={"image": (0,), "target": (0, 1)},
+    trains=True,
+    recurrent=True,
+)
+_feature_captioner = _rows_of(
+    models.ImageCaptioner,
+    {"image_shape": (None, D), **_DECODER_SIZES},
+    inputs=_regions,
+    unknown={"features": (0, 1), "target": (0, 1)},
+    trains=True,
+    recurrent=True,
+    masked=_pad("features", 2, 0),
+    hidden=_hide("features"),
+)
+
+ROWS += [
+    _bahdanau_attention(
+        "bahdanau_attention", use_bias=False, normalize=True, normalizer="sparsemax"
     ),
-    Row(
+    _bahdanau_attention(
         "bahdanau_attention_coverage",
-        layers.BahdanauAttention,
-        {
-            "units": U,
-            "coverage": True,
-            "dropout": 0.3,
-            "exact": True,
-            "kernel_initializer": "he_normal",
-            "seed": 1,
-        },
-        _unequal_memory,
-        trains=True,
-        **_ATTENTION,
+        coverage=True,
+        dropout=0.3,
+        exact=True,
+        kernel_initializer="he_normal",
+        seed=1,
     ),
     Row(
         "location_score",
         layers.LocationScore,
         {"max_length": 7, "kernel_initializer": "he_normal"},
-        _unequal_pair,
-        trains=True,
+        **_SCORE,
     ),
-    Row(
-        "luong_attention",
-        layers.LuongAttention,
-        {"scale": True, "dropout": 0.3, "seed": 1},
-        _unequal_memory,
-        trains=True,
-        **_ATTENTION,
-    ),
-    Row(
+    _luong_attention("luong_attention", scale=True, dropout=0.3, seed=1),
+    _luong_attention(
         "luong_attention_local_m",
-        layers.LuongAttention,
-        {
-            "score": "location",
-            "locality": "local-m",
-            "window": 2,
-            "max_length": 7,
-            "kernel_initializer": "he_normal",
-        },
-        _unequal_memory,
-        trains=True,
-        **_ATTENTION,
+        score="location",
+        locality="local-m",
+        window=2,
+        max_length=7,
+        kernel_initializer="he_normal",
     ),
-    Row(
+    _luong_attention(
         "luong_attention_local_p",
-        layers.LuongAttention,
-        {
-            "score": "concat",
-            "locality": "local-p",
-            "window": 3,
-            "units": U,
-            "normalizer": "entmax15",
-        },
-        _unequal_memory,
-        trains=True,
-        **_ATTENTION,
+        score="concat",
+        locality="local-p",
+        window=3,
+        units=U,
+        normalizer="entmax15",
     ),
     # Biased, so that each walk stops somewhere.
-    Row(
-        "monotonic_attention",
-        layers.MonotonicAttention,
-        {"units": U, "score_bias": 3.0},
-        _unequal_memory,
-        trains=True,
-        **_ATTENTION,
-    ),
-    Row(
+    _monotonic_attention("monotonic_attention", units=U, score_bias=3.0),
+    _monotonic_attention(
         "monotonic_attention_recursive",
-        layers.MonotonicAttention,
-        {
-            "score": "general",
-            "mode": "recursive",
-            "inference_mode": None,
-            "sigmoid_noise": 0.3,
-            "seed": 1,
-        },
-        _unequal_memory,
-        trains=True,
-        **_ATTENTION,
+        score="general",
+        mode="recursive",
+        inference_mode=None,
+        sigmoid_noise=0.3,
+        seed=1,
     ),
-    Row(
-        "additive_score_normalized",
-        layers.AdditiveScore,
-        {"units": U, "normalize": True, "exact": True},
-        _unequal_pair,
-        trains=True,
-    ),
-    Row(
-        "concat_score_exact",
-        layers.ConcatScore,
-        {"units": U, "exact": True},
-        _unequal_pair,
-        trains=True,
-    ),
+    _additive_score("additive_score_normalized", normalize=True, exact=True),
+    _concat_score("concat_score_exact", exact=True),
     Row(
         "attention_rnn",
         layers.AttentionRNN,
@@ -1182,9 +972,7 @@ ROWS = [
             "return_sequences": True,
         },
         _sequence,
-        trains=True,
-        masked=_change_memory,
-        hidden=_no_memory,
+        **_MASKED_MEMORY,
     ),
     OutputRow(
         "attention_rnn_after",
@@ -1198,10 +986,8 @@ ROWS = [
             "return_state": True,
         },
         _sequence,
-        trains=True,
-        masked=_change_memory,
-        hidden=_no_memory,
         output=0,
+        **_MASKED_MEMORY,
     ),
     CellRow(
         "dnc_cell",
@@ -1245,77 +1031,28 @@ ROWS = [
             "return_sequences": True,
             "checkpoint_steps": 3,  # all steps: TensorFlow traces each length once
         },
-        _steps,
-        trains=True,
-        recurrent=True,
-        masked=_change_members,
-        hidden=_hide_sample,
+        **_STEPS,
     ),
     OutputRow(
         "dnc_state",
         layers.DNC,
         {"cell": partial(_ntm_cell, word_width=3), "return_state": True},
-        _steps,
-        trains=True,
-        recurrent=True,
-        masked=_change_members,
-        hidden=_hide_sample,
         output=0,
+        **_STEPS,
     ),
-    Row(
-        "seq2seq",
-        models.Seq2Seq,
-        {
-            "source_vocabulary_size": WORDS,
-            "target_vocabulary_size": U,
-            "embedding_dim": D,
-            "units": V,
-        },
-        _sentence_pairs,
-        unknown={"source": (0, 1), "target": (0, 1)},
-        trains=True,
-        recurrent=True,
-        masked=_pad_source,
-        hidden=_no_source,
-    ),
-    Row(
+    _seq2seq("seq2seq"),
+    _seq2seq(
         "seq2seq_luong",
-        models.Seq2Seq,
-        {
-            "source_vocabulary_size": WORDS,
-            "target_vocabulary_size": U,
-            "embedding_dim": D,
-            "units": V,
-            "cell": "lstm",
-            "attention": "luong",
-            "bidirectional": False,
-            "dropout": 0.3,
-        },
-        _sentence_pairs,
-        unknown={"source": (0, 1), "target": (0, 1)},
-        trains=True,
-        recurrent=True,
-        masked=_pad_source,
-        hidden=_no_source,
+        cell="lstm",
+        attention="luong",
+        bidirectional=False,
+        dropout=0.3,
     ),
-    Row(
-        "hard_attention",
-        layers.HardAttention,
-        {"units": U, "seed": 1, "expected_rate": 0.5},
-        _unequal_memory,
-        trains=True,
-        chosen_by=42,
-        **_ATTENTION,
-    ),
+    _hard_attention("hard_attention", units=U, seed=1, expected_rate=0.5),
     # What its weights' loss trains is in tests/layers/attention/test_hard.py.
-    Row(
-        "hard_attention_reinforce",
-        layers.HardAttention,
-        {"score": "general", "estimator": "reinforce", "seed": 1},
-        _unequal_memory,
-        chosen_by=42,
-        **_ATTENTION,
-    ),
+    _hard_attention(
+        "hard_attention_reinforce", score="general", estimator="reinforce", seed=1
+    ).but(trains=False),
     Row("carry_choices", layers.CarryChoices, {"credit": "later"}, _chosen),
     Row(
         "scheduled_sampling",
@@ -1331,128 +1068,70 @@ ROWS = [
         },
         _to_be_written,
         unknown={"target": (0, 1), "memory": (0, 1)},
-        trains=True,
-        masked=_change_memory,
-        hidden=_no_memory,
+        **_MASKED_MEMORY,
     ),
-    Row(
-        "seq2seq_scheduled",
-        models.Seq2Seq,
-        {
-            "source_vocabulary_size": WORDS,
-            "target_vocabulary_size": U,
-            "embedding_dim": D,
-            "units": V,
-            "sampling_probability": 0.25,
-        },
-        _sentence_pairs,
-        unknown={"source": (0, 1), "target": (0, 1)},
-        trains=True,
-        recurrent=True,
-        masked=_pad_source,
-        hidden=_no_source,
-    ),
-    Row(
-        "image_captioner",
-        models.ImageCaptioner,
-        {
-            "image_shape": (5, 7, 3),
-            "target_vocabulary_size": U,
-            "embedding_dim": D,
-            "units": V,
-            "filters": (3, 5),
-        },
-        _pictures,
-        unknown={"image": (0,), "target": (0, 1)},
-        trains=True,
-        recurrent=True,
-    ),
-    Row(
+    _seq2seq("seq2seq_scheduled", sampling_probability=0.25),
+    _image_captioner("image_captioner", filters=(3, 5)),
+    _image_captioner(
         "image_captioner_after",
-        models.ImageCaptioner,
-        {
-            "image_shape": (5, 7, 3),
-            "target_vocabulary_size": U,
-            "embedding_dim": D,
-            "units": V,
-            "cell": "gru",
-            "attention": partial(layers.BahdanauAttention, U),
-            "order": "after",
-            "dropout": 0.3,
-            "encoder": partial(keras.layers.Conv2D, 5, 3, strides=2),
-        },
-        _pictures,
-        unknown={"image": (0,), "target": (0, 1)},
-        trains=True,
-        recurrent=True,
+        cell="gru",
+        attention=partial(layers.BahdanauAttention, U),
+        order="after",
+        dropout=0.3,
+        encoder=partial(keras.layers.Conv2D, 5, 3, strides=2),
     ),
     # Its penalty counts samples of weight 0, too: test_image_captioner.py.
-    Row(
+    _image_captioner(
         "image_captioner_doubly_stochastic",
-        models.ImageCaptioner,
-        {
-            "image_shape": (5, 7, 3),
-            "target_vocabulary_size": U,
-            "embedding_dim": D,
-            "units": V,
-            "filters": (3,),
-            "doubly_stochastic": 0.5,
-        },
-        _pictures,
-        unknown={"image": (0,), "target": (0, 1)},
-        recurrent=True,
-    ),
-    Row(
-        "image_captioner_features",
-        models.ImageCaptioner,
-        {
-            "image_shape": (None, D),
-            "target_vocabulary_size": U,
-            "embedding_dim": D,
-            "units": V,
-            "encoder": None,
-        },
-        _regions,
-        unknown={"features": (0, 1), "target": (0, 1)},
-        trains=True,
-        recurrent=True,
-        masked=_pad_regions,
-        hidden=_no_regions,
-    ),
+        filters=(3,),
+        doubly_stochastic=0.5,
+    ).but(trains=False),
+    _feature_captioner("image_captioner_features", encoder=None),
     # What its loss trains is in tests/models/recurrent/test_caption_features.py.
-    Row(
+    _feature_captioner(
         "image_captioner_hard",
-        models.ImageCaptioner,
-        {
-            "image_shape": (None, D),
-            "target_vocabulary_size": U,
-            "embedding_dim": D,
-            "units": V,
-            "cell": "gru",
-            "attention": partial(*(layers.HardAttention, None, U, "reinforce"), seed=1),
-            "encoder": None,
-        },
-        _regions,
-        unknown={"features": (0, 1), "target": (0, 1)},
-        recurrent=True,
-        masked=_pad_regions,
-        hidden=_no_regions,
-        chosen_by=42,
-    ),
+        cell="gru",
+        attention=partial(layers.HardAttention, None, U, "reinforce", seed=1),
+        encoder=None,
+    ).but(trains=False, chosen_by=42),
+]
+
+# Positions, heads and transformer blocks.
+_rotary = _rows_of(layers.RotaryEmbedding, inputs=_heads)
+_multi_head = _rows_of(
+    layers.MultiHeadAttention, {"num_heads": 3, "key_dim": 2}, **_HEADS
+)
+_transformer_encoder = _rows_of(
+    layers.TransformerEncoderBlock, {"num_heads": 3, "intermediate_dim": U}, **_BLOCK
+)
+_depth_recurrence = _rows_of(
+    layers.DepthRecurrence, {"block": _encoder_block}, **_BLOCK
+)
+_transformer_decoder = _rows_of(
+    layers.TransformerDecoderBlock, inputs=_decoder_block, **_MASKED_MEMORY
+)
+_transformer_classifier = _rows_of(
+    models.TransformerClassifier,
+    {"vocabulary_size": WORDS, "num_classes": V, "num_layers": 1, "dim": 6},
+    masked=_pad("tokens", 2),
+    hidden=_hide("tokens"),
+    **_TEXTS,
+)
+_universal_transformer = _rows_of(
+    models.UniversalTransformer, {"vocabulary_size": WORDS, "dim": 6}, **_STORY
+)
+
+ROWS += [
     Row("sine_position", layers.SinePositionEncoding, {"max_wavelength": 50.0}, _each),
-    Row("rotary", layers.RotaryEmbedding, {"max_wavelength": 50.0}, _heads),
-    Row(
+    _rotary("rotary", max_wavelength=50.0),
+    _rotary(
         "rotary_yarn",
-        layers.RotaryEmbedding,
-        {
-            "scaling": "yarn",
-            "factor": 4.0,
-            "original_length": 64,
-            "fast": 8.0,
-            "slow": 2.0,
-            "interleaved": True,
-        },
-        _heads,
+        scaling="yarn",
+        factor=4.0,
+        original_length=64,
+        fast=8.0,
+        slow=2.0,
+        interleaved=True,
     ),
     Row("alibi", layers.AlibiBias, {}, _scores, unknown={"scores": (0, 2, 3)}),
     Row(
@@ -1468,81 +1147,45 @@ ROWS = [
         unknown={"scores": (0, 2, 3)},
         trains=True,
     ),
-    Row(
-        "multi_head",
-        layers.MultiHeadAttention,
-        {"num_heads": 3, "key_dim": 2},
-        _unequal_memory,
-        trains=True,
-        **_HEADS,
-    ),
-    Row(
+    _multi_head("multi_head"),
+    _multi_head(
         "multi_head_grouped",
-        layers.MultiHeadAttention,
-        {
-            "num_heads": 6,
-            "key_dim": 4,
-            "value_dim": 5,
-            "num_key_value_heads": 2,
-            "dropout": 0.3,
-            "seed": 1,
-            "use_bias": False,
-            "use_gate": True,
-            "sliding_window": 4,
-            "position": "rotary",
-        },
-        _unequal_memory,
-        trains=True,
-        **_HEADS,
+        num_heads=6,
+        key_dim=4,
+        value_dim=5,
+        num_key_value_heads=2,
+        dropout=0.3,
+        seed=1,
+        use_bias=False,
+        use_gate=True,
+        sliding_window=4,
+        position="rotary",
     ),
-    Row(
+    _multi_head(
         "multi_head_relative",
-        layers.MultiHeadAttention,
-        {
-            "num_heads": 3,
-            "key_dim": 2,
-            "position": "relative",
-            "normalizer": "softmax1",
-            "output_shape": (V,),
-        },
-        _unequal_memory,
-        trains=True,
-        **_HEADS,
+        position="relative",
+        normalizer="softmax1",
+        output_shape=(V,),
     ),
-    Row(
+    _multi_head(
         "multi_head_alibi",
-        layers.MultiHeadAttention,
-        {
-            "num_heads": 3,
-            "key_dim": 2,
-            "num_key_value_heads": 1,
-            "position": "alibi",
-            "use_bias": False,
-        },
-        _unequal_memory,
-        trains=True,
-        **_HEADS,
+        num_key_value_heads=1,
+        position="alibi",
+        use_bias=False,
     ),
     # What is penalized moves with samples of weight 0, too.
-    Row(
+    _multi_head(
         "multi_head_regularized",
-        layers.MultiHeadAttention,
-        {
-            "num_heads": 3,
-            "key_dim": 2,
-            "attention_axes": (1,),
-            "flash_attention": False,
-            "kernel_initializer": "he_normal",
-            "bias_initializer": "zeros",
-            "kernel_regularizer": "l2",
-            "bias_regularizer": "l1",
-            "activity_regularizer": "l2",
-            "kernel_constraint": "max_norm",
-            "bias_constraint": "max_norm",
-        },
-        _unequal_memory,
-        **_HEADS,
-    ),
+        attention_axes=(1,),
+        flash_attention=False,
+        kernel_initializer="he_normal",
+        bias_initializer="zeros",
+        kernel_regularizer="l2",
+        bias_regularizer="l1",
+        activity_regularizer="l2",
+        kernel_constraint="max_norm",
+        bias_constraint="max_norm",
+    ).but(trains=False),
     Row(
         "position_embedding",
         layers.PositionEmbedding,
@@ -1550,29 +1193,15 @@ ROWS = [
         _each,
         trains=True,
     ),
-    Row(
-        "encoder_block",
-        layers.TransformerEncoderBlock,
-        {"num_heads": 3, "intermediate_dim": U, "dropout": 0.3, "epsilon": 1e-3},
-        _block,
-        trains=True,
-        hidden=_hide_sample,
-    ),
-    Row(
+    _transformer_encoder("encoder_block", dropout=0.3, epsilon=1e-3),
+    _transformer_encoder(
         "encoder_block_pre",
-        layers.TransformerEncoderBlock,
-        {
-            "num_heads": 6,
-            "intermediate_dim": U,
-            "activation": "silu",
-            "gated": True,
-            "norm_first": True,
-            "normalization": "rms",
-            "attention": {"position": "rotary", "num_key_value_heads": 2},
-        },
-        _block,
-        trains=True,
-        hidden=_hide_sample,
+        num_heads=6,
+        activation="silu",
+        gated=True,
+        norm_first=True,
+        normalization="rms",
+        attention={"position": "rotary", "num_key_value_heads": 2},
     ),
     Row(
         "adaptive_halting",
@@ -1581,213 +1210,110 @@ ROWS = [
         _each,
         trains=True,
     ),
-    Row(
-        "depth_recurrence",
-        layers.DepthRecurrence,
-        {
-            "block": _encoder_block,
-            "steps": 2,
-            "position": "learned",
-            "max_length": T,
-        },
-        _block,
-        trains=True,
-        hidden=_hide_sample,
+    _depth_recurrence("depth_recurrence", steps=2, position="learned", max_length=T),
+    _depth_recurrence("depth_recurrence_halting", steps=3, halting=_halting).but(
+        masked=_change("mask", "inputs")
     ),
-    Row(
-        "depth_recurrence_halting",
-        layers.DepthRecurrence,
-        {"block": _encoder_block, "steps": 3, "halting": _halting},
-        _block,
-        trains=True,
-        masked=_change_members,
-        hidden=_hide_sample,
+    # Its ponder cost is a loss that has no weights.
+    _depth_recurrence("depth_recurrence_adaptive", steps=2, halting="adaptive").but(
+        trains=False
     ),
-    Row(
-        "depth_recurrence_adaptive",  # its ponder cost is a loss that has no weights
-        layers.DepthRecurrence,
-        {"block": _encoder_block, "steps": 2, "halting": "adaptive"},
-        _block,
-        hidden=_hide_sample,
-    ),
-    Row(
+    _transformer_decoder(
         "decoder_block",
-        layers.TransformerDecoderBlock,
-        {
-            "num_heads": 3,
-            "intermediate_dim": U,
-            "dropout": 0.3,
-            "activation": "silu",
-            "gated": True,
-            "epsilon": 1e-3,
-            "attention": {"position": "relative", "dropout": 0.1},
-        },
-        _decoder_block,
-        trains=True,
-        masked=_change_memory,
-        hidden=_hide_memory,
+        num_heads=3,
+        intermediate_dim=U,
+        dropout=0.3,
+        activation="silu",
+        gated=True,
+        epsilon=1e-3,
+        attention={"position": "relative", "dropout": 0.1},
     ),
-    Row(
+    _transformer_decoder(
         "decoder_block_pre",
-        layers.TransformerDecoderBlock,
-        {
-            "num_heads": 3,
-            "intermediate_dim": U,
+        num_heads=3,
+        intermediate_dim=U,
+        norm_first=True,
+        normalization="rms",
+    ),
+    _transformer_decoder(
+        "decoder_block_of_other_attentions",
+        intermediate_dim=U,
+        attention=_dot_attention,
+        cross_attention=partial(layers.Hopfield, 3),
+    ),
+    _multi_head(
+        "multi_head_sinks",
+        num_heads=4,
+        num_key_value_heads=2,
+        position="rotary",
+        query_key_normalization="rms",
+        attention_sinks=True,
+    ),
+    _multi_head("multi_head_soft_cap", query_key_normalization="layer", soft_cap=0.7),
+    _transformer_classifier(
+        "transformer_classifier",
+        num_heads=3,
+        intermediate_dim=U,
+        dropout=0.3,
+        position="learned",
+        max_length=9,
+    ),
+    _transformer_classifier(
+        "transformer_classifier_hopfield",
+        intermediate_dim=U,
+        attention=_hopfield,
+    ),
+    _transformer_classifier(
+        "transformer_classifier_pre",
+        num_layers=2,
+        num_heads=3,
+        intermediate_dim=U,
+        position="relative",
+        block={
             "norm_first": True,
             "normalization": "rms",
+            "activation": "gelu",
+            "attention": {"dropout": 0.1},
         },
-        _decoder_block,
-        trains=True,
-        masked=_change_memory,
-        hidden=_hide_memory,
     ),
-    Row(
-        "decoder_block_of_other_attentions",
-        layers.TransformerDecoderBlock,
-        {
-            "intermediate_dim": U,
-            "attention": _dot_attention,
-            "cross_attention": partial(layers.Hopfield, 3),
-        },
-        _decoder_block,
-        trains=True,
-        masked=_change_memory,
-        hidden=_hide_memory,
-    ),
-    Row(
-        "multi_head_sinks",
-        layers.MultiHeadAttention,
-        {
-            "num_heads": 4,
-            "key_dim": 2,
-            "num_key_value_heads": 2,
-            "position": "rotary",
-            "query_key_normalization": "rms",
-            "attention_sinks": True,
-        },
-        _unequal_memory,
-        trains=True,
-        **_HEADS,
-    ),
-    Row(
-        "multi_head_soft_cap",
-        layers.MultiHeadAttention,
-        {
-            "num_heads": 3,
-            "key_dim": 2,
-            "query_key_normalization": "layer",
-            "soft_cap": 0.7,
-        },
-        _unequal_memory,
-        trains=True,
-        **_HEADS,
-    ),
-    Row(
-        "transformer_classifier",
-        models.TransformerClassifier,
-        {
-            "vocabulary_size": WORDS,
-            "num_classes": V,
-            "num_layers": 1,
-            "dim": 6,
-            "num_heads": 3,
-            "intermediate_dim": U,
-            "dropout": 0.3,
-            "position": "learned",
-            "max_length": 9,
-        },
-        _texts,
-        unknown={"tokens": (0, 1)},
-        trains=True,
-        masked=_pad_sentences,
-        hidden=_no_sentence,
-    ),
-    Row(
-        "transformer_classifier_hopfield",
-        models.TransformerClassifier,
-        {
-            "vocabulary_size": WORDS,
-            "num_classes": V,
-            "num_layers": 1,
-            "dim": 6,
-            "intermediate_dim": U,
-            "attention": _hopfield,
-        },
-        _texts,
-        unknown={"tokens": (0, 1)},
-        trains=True,
-        masked=_pad_sentences,
-        hidden=_no_sentence,
-    ),
-    Row(
-        "transformer_classifier_pre",
-        models.TransformerClassifier,
-        {
-            "vocabulary_size": WORDS,
-            "num_classes": V,
-            "num_layers": 2,
-            "dim": 6,
-            "num_heads": 3,
-            "intermediate_dim": U,
-            "position": "relative",
-            "block": {
-                "norm_first": True,
-                "normalization": "rms",
-                "activation": "gelu",
-                "attention": {"dropout": 0.1},
-            },
-        },
-        _texts,
-        unknown={"tokens": (0, 1)},
-        trains=True,
-        masked=_pad_sentences,
-        hidden=_no_sentence,
-    ),
-    Row(
+    _universal_transformer(
         "universal_transformer",
-        models.UniversalTransformer,
-        {
-            "vocabulary_size": WORDS,
-            "dim": 6,
-            "num_heads": 3,
-            "intermediate_dim": U,
-            "steps": 2,
-            "memory_size": M,
-            "time_noise": 0.3,
-            "dropout": 0.3,
-            "position": "learned",
-            "encoding": "position",
-            "block": {"norm_first": True},
-        },
-        _questions,
-        unknown=_ANY_LENGTH,
-        trains=True,
-        masked=_pad_story,
-        hidden=_no_story,
+        num_heads=3,
+        intermediate_dim=U,
+        steps=2,
+        memory_size=M,
+        time_noise=0.3,
+        dropout=0.3,
+        position="learned",
+        encoding="position",
+        block={"norm_first": True},
     ),
-    Row(
+    _universal_transformer(
         "universal_transformer_halting",
-        models.UniversalTransformer,
-        {
-            "vocabulary_size": WORDS,
-            "dim": 6,
-            "halting": _halting,
-            "block": _encoder_block,
-        },
-        _questions,
-        unknown=_ANY_LENGTH,
-        trains=True,
-        masked=_pad_story,
-        hidden=_no_story,
+        halting=_halting,
+        block=_encoder_block,
     ),
+]
+
+# Word vectors, recurrent language models, recommendations.
+_word_rnn = _rows_of(models.WordRNN, _WORD_SIZES, recurrent=True, **_TEXTS)
+_matrix_factorization = _rows_of(
+    models.MatrixFactorization,
+    {"num_users": S, "num_items": D, "dim": T},
+    inputs=_rated,
+)
+_attentive_factorization = _rows_of(
+    models.AttentiveFactorization,
+    {"num_items": WORDS, "dim": D},
+    inputs=_history,
+    unknown={"history": (0, 1), "history_ratings": (0, 1), "history_mask": (0, 1)},
+)
+
+ROWS += [
     Row(
         "skip_gram",
         models.SkipGram,
-        {
-            "vocabulary_size": WORDS,
-            "dim": D,
-            "words": tuple("abcdefghijklmnopq"),
-        },
+        {"vocabulary_size": WORDS, "dim": D, "words": tuple("abcdefghijklmnopq")},
         _around,
         unknown={"center": (0,), "context": (0, 1)},
         trains=True,
@@ -1800,314 +1326,156 @@ ROWS = [
         unknown={"center": (0, 1), "context": (0, 1)},
         trains=True,
     ),
-    Row(
-        "word_rnn",
-        models.WordRNN,
-        {
-            "vocabulary_size": WORDS,
-            "embedding_dim": D,
-            "units": U,
-            "cell": "gru",
-            "num_layers": 2,
-            "dropout": 0.3,
-        },
-        _texts,
-        unknown={"tokens": (0, 1)},
-        trains=True,
-        recurrent=True,
-    ),
-    Row(
-        "word_rnn_tied",
-        models.WordRNN,
-        {
-            "vocabulary_size": WORDS,
-            "embedding_dim": D,
-            "units": D,
-            "tie_embeddings": True,
-        },
-        _texts,
-        unknown={"tokens": (0, 1)},
-        trains=True,
-        recurrent=True,
-    ),
-    Row(
-        "matrix_factorization",
-        models.MatrixFactorization,
-        {
-            "num_users": S,
-            "num_items": D,
-            "dim": T,
-            "mean": 3.5,
-        },
-        _rated,
-        trains=True,
-    ),
-    Row(  # no row that trains: a regularizer moves weights also without a sample
+    _word_rnn("word_rnn", units=U, cell="gru", num_layers=2, dropout=0.3),
+    _word_rnn("word_rnn_tied", units=D, tie_embeddings=True),
+    _matrix_factorization("matrix_factorization", mean=3.5).but(trains=True),
+    # No row that trains: a regularizer moves weights also without a sample.
+    _matrix_factorization(
         "matrix_factorization_products",
-        models.MatrixFactorization,
-        {
-            "num_users": S,
-            "num_items": D,
-            "dim": T,
-            "biases": False,
-            "regularization": 0.01,
-        },
-        _rated,
+        biases=False,
+        regularization=0.01,
     ),
-    Row(
-        "attentive_factorization",
-        models.AttentiveFactorization,
-        {
-            "num_items": WORDS,
-            "dim": D,
-            "mean": 3.5,
-            "dropout": 0.3,
-        },
-        _history,
-        unknown={"history": (0, 1), "history_ratings": (0, 1), "history_mask": (0, 1)},
+    _attentive_factorization("attentive_factorization", mean=3.5, dropout=0.3).but(
         trains=True,
         masked=_change_history,
-        hidden=_no_history,
+        # The history of sample 0 is so long that dropout leaves some of it.
+        hidden=_hide("history_mask", sample=1),
     ),
-    Row(
-        "attentive_factorization_regularized",
-        models.AttentiveFactorization,
-        {"num_items": WORDS, "dim": D, "regularization": 0.01},
-        _history,
-        unknown={"history": (0, 1), "history_ratings": (0, 1), "history_mask": (0, 1)},
+    _attentive_factorization(
+        "attentive_factorization_regularized", regularization=0.01
     ),
-    Row(
+]
+
+# Transformers that are language models or translate.
+_TRANSFORMER_SIZES = {"vocabulary_size": WORDS, "num_layers": 1, "dim": 6}
+_causal_lm = _rows_of(models.CausalLM, _TRANSFORMER_SIZES, **_TEXTS)
+_masked_lm = _rows_of(
+    models.MaskedLM,
+    _TRANSFORMER_SIZES,
+    inputs=_gaps,
+    unknown={"tokens": (0, 1), "mask_positions": (0, 1)},
+    trains=True,
+    masked=_pad("tokens", 2),
+    hidden=_hide("tokens"),
+)
+_transformer = _rows_of(
+    models.Transformer,
+    {
+        "source_vocabulary_size": WORDS,
+        "target_vocabulary_size": U,
+        "num_layers": 1,
+        "dim": 6,
+    },
+    **_TRANSLATION,
+)
+
+ROWS += [
+    _causal_lm(
         "causal_lm",
-        models.CausalLM,
-        {
-            "vocabulary_size": WORDS,
-            "num_layers": 2,
-            "dim": 6,
-            "num_heads": 3,
-            "intermediate_dim": U,
-            "dropout": 0.3,
-            "max_length": 9,
-        },
-        _texts,
-        unknown={"tokens": (0, 1)},
-        trains=True,
+        num_layers=2,
+        num_heads=3,
+        intermediate_dim=U,
+        dropout=0.3,
+        max_length=9,
     ),
-    Row(
-        "causal_lm_hopfield",
-        models.CausalLM,
-        {
-            "vocabulary_size": WORDS,
-            "num_layers": 1,
-            "dim": 6,
-            "intermediate_dim": U,
-            "attention": _hopfield,
-        },
-        _texts,
-        unknown={"tokens": (0, 1)},
-        trains=True,
-    ),
-    Row(
+    _causal_lm("causal_lm_hopfield", intermediate_dim=U, attention=_hopfield),
+    _causal_lm(
         "causal_lm_rotary",
-        models.CausalLM,
-        {
-            "vocabulary_size": WORDS,
-            "num_layers": 1,
-            "dim": 8,
-            "num_heads": 2,
-            "intermediate_dim": U,
-            "position": "rotary",
-            "tie_embeddings": False,
-            "block": {
-                "normalization": "rms",
-                "gated": True,
-                "activation": "silu",
-                "attention": {"num_key_value_heads": 1, "sliding_window": 3},
-            },
-            "pad_token_id": None,
+        dim=8,
+        num_heads=2,
+        intermediate_dim=U,
+        position="rotary",
+        tie_embeddings=False,
+        block={
+            "normalization": "rms",
+            "gated": True,
+            "activation": "silu",
+            "attention": {"num_key_value_heads": 1, "sliding_window": 3},
         },
-        _texts,
-        unknown={"tokens": (0, 1)},
-        trains=True,
+        pad_token_id=None,
     ),
-    Row(
+    _masked_lm(
         "masked_lm",
-        models.MaskedLM,
-        {
-            "vocabulary_size": WORDS,
-            "num_layers": 2,
-            "dim": 6,
-            "num_heads": 3,
-            "intermediate_dim": U,
-            "dropout": 0.3,
-            "max_length": 9,
-        },
-        _gaps,
-        unknown={"tokens": (0, 1), "mask_positions": (0, 1)},
-        trains=True,
-        masked=_pad_gaps,
-        hidden=_no_gaps,
+        num_layers=2,
+        num_heads=3,
+        intermediate_dim=U,
+        dropout=0.3,
+        max_length=9,
     ),
-    Row(
-        "masked_lm_hopfield",
-        models.MaskedLM,
-        {
-            "vocabulary_size": WORDS,
-            "num_layers": 1,
-            "dim": 6,
-            "intermediate_dim": U,
-            "attention": _hopfield,
-        },
-        _gaps,
-        unknown={"tokens": (0, 1), "mask_positions": (0, 1)},
-        trains=True,
-        masked=_pad_gaps,
-        hidden=_no_gaps,
-    ),
-    Row(
+    _masked_lm("masked_lm_hopfield", intermediate_dim=U, attention=_hopfield),
+    _masked_lm(
         "masked_lm_pre",
-        models.MaskedLM,
-        {
-            "vocabulary_size": WORDS,
-            "num_layers": 1,
-            "dim": 6,
-            "num_heads": 2,
-            "intermediate_dim": U,
-            "position": "alibi",
-            "tie_embeddings": False,
-            "block": {"norm_first": True},
-        },
-        _gaps,
-        unknown={"tokens": (0, 1), "mask_positions": (0, 1)},
-        trains=True,
-        masked=_pad_gaps,
-        hidden=_no_gaps,
+        num_heads=2,
+        intermediate_dim=U,
+        position="alibi",
+        tie_embeddings=False,
+        block={"norm_first": True},
     ),
-    Row(
+    _masked_lm(
         "masked_lm_head",
-        models.MaskedLM,
-        {
-            "vocabulary_size": WORDS,
-            "num_layers": 1,
-            "dim": 6,
-            "num_heads": 2,
-            "intermediate_dim": U,
-            "max_length": 9,
-            "head": _head,
-        },
-        _gaps,
-        unknown={"tokens": (0, 1), "mask_positions": (0, 1)},
-        trains=True,
-        masked=_pad_gaps,
-        hidden=_no_gaps,
+        num_heads=2,
+        intermediate_dim=U,
+        max_length=9,
+        head=_head,
     ),
-    Row(
-        "transformer",
-        models.Transformer,
-        {
-            "source_vocabulary_size": WORDS,
-            "target_vocabulary_size": U,
-            "num_layers": 1,
-            "dim": 6,
-            "num_heads": 3,
-            "intermediate_dim": V,
-            "dropout": 0.3,
-        },
-        _sentence_pairs,
-        unknown={"source": (0, 1), "target": (0, 1)},
-        trains=True,
-        masked=_pad_source,
-        hidden=_no_source,
-    ),
-    Row(
+    _transformer("transformer", num_heads=3, intermediate_dim=V, dropout=0.3),
+    _transformer(
         "transformer_of_other_attentions",
-        models.Transformer,
-        {
-            "source_vocabulary_size": WORDS,
-            "target_vocabulary_size": U,
-            "num_layers": 1,
-            "dim": 6,
-            "intermediate_dim": V,
-            "attention": _dot_attention,
-            "cross_attention": _hopfield,
-        },
-        _sentence_pairs,
-        unknown={"source": (0, 1), "target": (0, 1)},
-        trains=True,
-        masked=_pad_source,
-        hidden=_no_source,
+        intermediate_dim=V,
+        attention=_dot_attention,
+        cross_attention=_hopfield,
     ),
-    Row(
+    _transformer(
         "transformer_pre",
-        models.Transformer,
-        {
-            "source_vocabulary_size": WORDS,
-            "target_vocabulary_size": WORDS,
-            "num_layers": 2,
-            "dim": 6,
-            "num_heads": 3,
-            "intermediate_dim": V,
-            "position": "rotary",
-            "tie_embeddings": "all",
-            "block": {
-                "norm_first": True,
-                "normalization": "rms",
-                "gated": True,
-                "activation": "silu",
-                "attention": {"num_key_value_heads": 1, "use_bias": False},
-            },
+        target_vocabulary_size=WORDS,
+        num_layers=2,
+        num_heads=3,
+        intermediate_dim=V,
+        position="rotary",
+        tie_embeddings="all",
+        block={
+            "norm_first": True,
+            "normalization": "rms",
+            "gated": True,
+            "activation": "silu",
+            "attention": {"num_key_value_heads": 1, "use_bias": False},
         },
-        _sentence_pairs,
-        unknown={"source": (0, 1), "target": (0, 1)},
-        trains=True,
-        masked=_pad_source,
-        hidden=_no_source,
     ),
-    Row(
+]
+
+# Hopfield layers, a network with external memory, an associative memory.
+_hopfield_layer = _rows_of(layers.Hopfield, **_HEADS)
+
+ROWS += [
+    _hopfield_layer(
         "hopfield",
-        layers.Hopfield,
-        {
-            "num_heads": 3,
-            "key_dim": 2,
-            "update_steps": 3,
-            "beta": [0.3, 1.0, 2.0],
-            "trainable_beta": True,
-        },
-        _unequal_memory,
-        trains=True,
-        **_HEADS,
+        num_heads=3,
+        key_dim=2,
+        update_steps=3,
+        beta=[0.3, 1.0, 2.0],
+        trainable_beta=True,
     ),
-    Row(
+    _hopfield_layer(
         "hopfield_sparse",
-        layers.Hopfield,
-        {
-            "num_heads": 2,
-            "key_dim": 4,
-            "value_dim": 5,
-            "update_steps": 2,
-            "normalizer": "entmax15",
-            "projections": {
-                "use_bias": False,
-                "output_shape": [V],
-                "query_key_normalization": "rms",
-            },
-            "dropout": 0.3,
+        num_heads=2,
+        key_dim=4,
+        value_dim=5,
+        update_steps=2,
+        normalizer="entmax15",
+        projections={
+            "use_bias": False,
+            "output_shape": [V],
+            "query_key_normalization": "rms",
         },
-        _unequal_memory,
-        trains=True,
-        **_HEADS,
+        dropout=0.3,
     ),
-    Row(
+    _hopfield_layer(
         "hopfield_rest",
-        layers.Hopfield,
-        {
-            "update_steps": None,
-            "beta": 2.0,
-            "projections": False,
-            "tolerance": 1e-3,
-        },
-        _memory,
-        **_HEADS,
-    ),
+        update_steps=None,
+        beta=2.0,
+        projections=False,
+        tolerance=1e-3,
+    ).but(inputs=_memory, trains=False),
     Row(
         "hopfield_pooling",
         layers.HopfieldPooling,
@@ -2123,10 +1491,7 @@ ROWS = [
             "projections": {"output_shape": [V]},
             "dropout": 0.3,
         },
-        _block,
-        trains=True,
-        masked=_change_members,
-        hidden=_hide_sample,
+        **_MEMBERS,
     ),
     Row(
         "hopfield_layer",
@@ -2143,9 +1508,7 @@ ROWS = [
             "projections": {"use_bias": False},
             "dropout": 0.3,
         },
-        _block,
-        trains=True,
-        hidden=_hide_sample,
+        **_BLOCK,
     ),
     Row(
         "hopfield_classifier",
@@ -2165,8 +1528,8 @@ ROWS = [
         _bags,
         unknown={"instances": (0, 1), "instances_mask": (0, 1)},
         trains=True,
-        masked=_change_instances,
-        hidden=_empty_bag,
+        masked=_change("instances_mask", "instances"),
+        hidden=_hide("instances_mask", sample=1),  # five instances are left
     ),
     Row(
         "dnc_network",
