@@ -115,10 +115,6 @@ needs_pictures = pytest.mark.skipif(
     not TRAINS or importlib.util.find_spec("matplotlib") is None,
     reason="the pages train and draw",
 )
-# Keras' own conversion of a variable, when a model is saved.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:__array__ implementation:DeprecationWarning"
-)
 
 
 # Elsewhere, other weights are drawn, and a network that has hardly trained may write
@@ -257,6 +253,8 @@ def leads_somewhere(dotted):
 NAMING = [page for page in TEXTS if any(named_in(page.read_text("utf-8")))]
 
 
+# Some names are those of modules that import torch.
+@pytest.mark.backends("torch")
 @pytest.mark.parametrize("page", NAMING, ids=name_of)
 def test_names_in_code_exist(page):
     names, paths = named_in(page.read_text("utf-8"))

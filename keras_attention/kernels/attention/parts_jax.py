@@ -9,8 +9,10 @@ head, V width of a value.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
+
+import jax
 
 from keras_attention.kernels.attention import bands_jax, dropout_jax, tiles_jax
 from keras_attention.kernels.attention.bands import Band
@@ -34,15 +36,13 @@ def attention(
     dropout: dropout_jax.Dropout | None = None,
 ) -> Tensor:
     """Computes `tiles_jax.attention`."""
-    if not has_devices():
-        return tiles_jax.attention(
-            query, key, value, mask, scale, is_causal, bias, dropout
-        )
     query, scale = _scaled(query, scale)
     words = (None, None) if dropout is None else dropout[:2]
     options = scale, is_causal, None if dropout is None else dropout.rate
-    given = query, key, value, mask, bias, *words
-    return _by_parts(_tiles, options, not is_causal, *given)
+    tensors = query, key, value, mask, bias, *words
+    if not has_devices():
+        return _compiled(_tiles, options, *tensors)
+    return _by_parts(_tiles, options, not is_causal, *tensors)
 
 
 def local_attention(
@@ -54,9 +54,9 @@ def local_attention(
     band: Band,
 ) -> Tensor:
     """Computes `bands_jax.attention`."""
-    if not has_devices():
-        return bands_jax.attention(query, key, value, mask, scale, band)
     query, scale = _scaled(query, scale)
+    if not has_devices():
+        return _compiled(_bands, (scale, band), query, key, value, mask)
     return _by_parts(_bands, (scale, band), False, query, key, value, mask)
 
 
@@ -79,6 +79,12 @@ def _tiles(options: tuple, *given: Tensor | None) -> Tensor:
 def _bands(options: tuple, *given: Tensor | None) -> Tensor:
     query, key, value, mask = given
     return bands_jax.attention(query, key, value, mask, *options)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _compiled(kernel: Callable, options: tuple, *tensors: Tensor | None) -> Tensor:
+    """Calls a kernel. Outside of `jax.jit`, it would be compiled at every call."""
+    return kernel(options, *tensors)
 
 
 def _by_parts(

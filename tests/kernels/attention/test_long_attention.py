@@ -1,10 +1,9 @@
 """Attention tile by tile, against a float64 reference: small tiles of small tensors."""
 
-import keras
 import numpy as np
 import pytest
 import references
-from calling import few_compiled
+from calling import BACKEND, few_compiled
 from gradients import gradient, second, tensor, to_numpy
 from keras import ops
 
@@ -15,7 +14,6 @@ from keras_attention.ops import dot_product_attention
 pytestmark = pytest.mark.backends("all")  # each backend has its own kernel
 
 B, T, S, H, G, E, V = 2, 7, 11, 4, 2, 5, 3
-BACKEND = keras.config.backend()
 # Of each case: how mask and bias are shaped, or None; and whether it is causal.
 CASES = {
     "causal": (None, None, True),
@@ -147,3 +145,17 @@ def test_memory_grows_with_the_length(monkeypatch):
         return analysis.temp_size_in_bytes
 
     assert scratch(8192) < 3 * scratch(4096)
+
+
+@pytest.mark.backends("jax")
+@pytest.mark.parametrize("window", [None, 5])
+def test_a_second_call_compiles_nothing(caplog, window):
+    import jax
+
+    x = tensor(np.ones((1, 600, 2, 4)), "float32")
+    dot_product_attention(x, x, x, sliding_window=window)
+    with jax.log_compiles():
+        dot_product_attention(x, x, x, sliding_window=window)
+        assert "Compiling" not in caplog.text
+        jax.jit(lambda x: x + 1)(np.ones(23))
+    assert "Compiling" in caplog.text  # JAX's word
