@@ -4,8 +4,12 @@ import functools
 import itertools
 from collections import defaultdict
 
+import pytest
+from calling import needs_data
+
 from keras_attention.datasets import babi
 
+SOURCES = ["simulated", pytest.param("real", marks=needs_data)]
 GO = {"went", "moved", "journeyed", "travelled"}
 GET = {"got", "took", "grabbed", "picked"}
 DROP = {"dropped", "left", "discarded", "put"}

@@ -1,9 +1,11 @@
-"""Calls of models and scripts that several tests need."""
+"""Marks, and calls of models and scripts, that several tests need."""
 
 import contextlib
+import importlib.util
 import io
 import os
 import pathlib
+import re
 import runpy
 import subprocess
 import sys
@@ -16,6 +18,20 @@ from keras import ops
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BACKEND = keras.config.backend()
+TRAINS = BACKEND in ("jax", "tensorflow", "torch")
+needs_training = pytest.mark.skipif(not TRAINS, reason=f"{BACKEND} does not train")
+carries_masks = pytest.mark.skipif(
+    BACKEND == "numpy", reason="NumPy arrays carry no mask"
+)
+DATA = os.environ.get("KERAS_ATTENTION_DATA")
+needs_data = pytest.mark.skipif(not DATA, reason="KERAS_ATTENTION_DATA is not set")
+
+
+def needs_file(*parts):
+    """Skips a test where the folder of data has no such file or folder."""
+    path = pathlib.Path(DATA or "", *parts)
+    reason = f"KERAS_ATTENTION_DATA names no folder with {path.name}"
+    return pytest.mark.skipif(not (DATA and path.exists()), reason=reason)
 
 
 def plain(tensor):
@@ -77,6 +93,35 @@ def generate_few(patch, module, name="generate", most=24):
     """Lets a function of a module of data make `most` examples at most."""
     generate = getattr(module, name)
     patch.setattr(module, name, lambda n, *a, **k: generate(min(n, most), *a, **k))
+
+
+def refused(call, *parts):
+    """The message of a call's error, which must have these parts in this order."""
+    with pytest.raises(ValueError, match=".*".join(map(re.escape, parts))) as caught:
+        call()
+    return str(caught.value)
+
+
+def printed_by(*command, **options):
+    """What a process of Python prints, which must end well."""
+    command = [sys.executable, *map(str, command)]
+    done = subprocess.run(command, capture_output=True, text=True, **options)
+    assert done.returncode == 0, f"{command}:\n{done.stderr[-4000:]}"
+    return done.stdout
+
+
+def in_checkout():
+    """The environment of a process that imports the package from this checkout."""
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def module_of_docs(name):
+    """A module of docs/, which is not part of the package."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def run_example(name, *arguments, folder, patch=None, **environment):

@@ -2,20 +2,19 @@
 
 import keras
 import numpy as np
-import pytest
 import references
 from gradients import to_numpy
+from keras import ops
 
 from keras_attention import layers
 
 B, T, S, DQ, DV, DK = 2, 3, 5, 7, 11, 13
-BACKEND = keras.config.backend()
-needs_training = pytest.mark.skipif(
-    BACKEND not in ("jax", "tensorflow", "torch"), reason=f"{BACKEND} does not train"
-)
-carries_masks = pytest.mark.skipif(
-    BACKEND == "numpy", reason="NumPy arrays carry no mask"
-)
+MASKS = {
+    "query_mask": np.array([[True, False, True], [True, True, False]]),
+    "value_mask": np.array([[True, True, False, True, True], [False] * 5]),
+    "key_mask": np.array([[False, True, True, True, True], [True] * 5]),
+    "attention_mask": np.random.default_rng(0).random((B, T, S)) < 0.7,
+}
 
 
 def normal(*shape, seed=0):
@@ -49,6 +48,34 @@ def built(*given, **arguments):
     layer = layers.MultiHeadAttention(**{"num_heads": 3, "key_dim": 4, **arguments})
     layer.build(*(x.shape for x in given or inputs()))
     return shaken(layer)
+
+
+def compare(query, key, mask):
+    scores = ops.matmul(query, ops.swapaxes(key, 1, 2))
+    if mask is not None:
+        scores = ops.where(mask, scores, -1e9)
+    return ops.softmax(scores)
+
+
+@keras.saving.register_keras_serializable("tests")
+class UsersAttention(keras.layers.Layer):
+    """As a user writes one with the call of `keras.layers.MultiHeadAttention`."""
+
+    def build(self, query_shape, value_shape):
+        self.kernel = self.add_weight((query_shape[-1], value_shape[-1]), name="kernel")
+
+    def call(
+        self,
+        query,
+        value,
+        key=None,
+        attention_mask=None,
+        return_attention_scores=False,
+    ):
+        key = value if key is None else key
+        weights = compare(ops.matmul(query, self.kernel), key, attention_mask)
+        output = ops.matmul(weights, value)
+        return (output, weights) if return_attention_scores else output
 
 
 def weights_of(layer):

@@ -13,22 +13,15 @@ and none where numbers are whole or a pattern must come back exactly.
 import json
 import math
 
-import hopfield_neurons
 import hopfield_references as plain
 import numpy as np
 from gradients import to_numpy
-from hopfield_neurons import SHAPES, tensors
+from hopfield_neurons import CHECKS, SHAPES, check, tensors
 from keras import ops
 
 from keras_attention.ops.hopfield import energy, retrieval
 
 TOLERANCE = 1e-9
-CHECKS = dict(hopfield_neurons.CHECKS)
-
-
-def check(function):
-    CHECKS[function.__name__] = function
-    return function
 
 
 def backend(function, states, patterns, beta, *names, mask=None):

@@ -35,6 +35,53 @@ def normal(*shape, seed=0):
     return np.random.default_rng(seed).normal(size=shape)
 
 
+def spread(random, *shape):
+    """Positive numbers that sum to one over the last axis."""
+    y = random.random(shape)
+    return y / y.sum(axis=-1, keepdims=True)
+
+
+def normals(*shapes, dtype="float64"):
+    """An array of each shape, all of them different."""
+    return [normal(*s, seed=i).astype(dtype) for i, s in enumerate(shapes)]
+
+
+def holed(batch, length):
+    """The mask of a memory with one hole, and one of nothing."""
+    mask = np.ones((batch, length), bool)
+    mask[0, 3] = mask[1] = False
+    return mask
+
+
+def holed_pairs(batch, queries, keys):
+    """The whole second story is masked, one query of the first, and one of its keys."""
+    mask = np.ones((batch, queries, keys), bool)
+    mask[1] = mask[0, 1] = mask[0, :, 3] = False
+    return mask
+
+
+def sentence_position(j, count, width, encoding="position"):
+    """lⱼ of the j-th of so many words, as many numbers as an embedding has."""
+    k = np.arange(1, width + 1)
+    if encoding == "bag":
+        return np.ones(width)
+    if encoding == "position":
+        return (1 - j / count) - (k / width) * (1 - 2 * j / count)
+    return 1 + 4 * (k - (width + 1) / 2) * (j - (count + 1) / 2) / (width * count)
+
+
+def sentences(tokens, table, encoding="position", length=None):
+    """Σⱼ lⱼ ∘ A xⱼ of each sentence, word by word; j counts words only."""
+    width = table.shape[1]
+    out = np.zeros((*tokens.shape[:-1], width))
+    for i in np.ndindex(tokens.shape[:-1]):
+        words = tokens[i][tokens[i] != 0]
+        for j, word in enumerate(words, 1):
+            count = length or len(words)
+            out[i] += sentence_position(j, count, width, encoding) * table[word]
+    return out
+
+
 def rounded(x, dtype):
     """What is left of the numbers x in a dtype, in float64."""
     return to_numpy(tensor(x, dtype))
@@ -166,6 +213,39 @@ SCORES = {
     "cosine": each_pair(_cosine),
     "rbf": each_pair(lambda q, k: -np.sum((q - k) ** 2)),
 }
+
+
+def heads_attention(query, key, value, probe, allowed, bias=0.0):
+    """The output of scaled dot-product attention, and gradients of Σ probe · output.
+
+    Args:
+        query, key, value, probe: (B, T or S, H or G, E); G heads of keys and values.
+        allowed: where a query may attend, (B, H, T, S).
+        bias: of the scores.
+
+    Returns:
+        The output, and the gradients of query, key, value and the scores.
+    """
+    by_heads = (np.swapaxes(x, 1, 2) for x in (query, key, value, probe))
+    query, key, value, slope = by_heads
+    groups, share = key.shape[1], query.shape[1] // key.shape[1]
+    key, value = (np.repeat(x, share, axis=1) for x in (key, value))
+    scale = np.sqrt(query.shape[-1])
+    scores = query @ np.swapaxes(key, 2, 3) / scale + bias
+    weights = np.where(allowed, np.exp(scores), 0)
+    total = weights.sum(-1, keepdims=True)
+    weights = weights / np.where(total, total, 1)
+    part = weights * (slope @ np.swapaxes(value, 2, 3))
+    part = part - weights * part.sum(-1, keepdims=True)  # the gradient of the scores
+    grouped = [
+        x.reshape(len(x), groups, share, *x.shape[2:]).sum(2)
+        for x in (
+            np.swapaxes(part, 2, 3) @ query / scale,
+            np.swapaxes(weights, 2, 3) @ slope,
+        )
+    ]
+    results = [weights @ value, part @ key / scale, *grouped]
+    return [*(np.swapaxes(x, 1, 2) for x in results), part]
 
 
 def attention(query, key, value, score="dot", normalizer="softmax", mask=None):

@@ -8,10 +8,9 @@ from keras import ops
 
 def query_and_memory(batch, queries, keys, width, values, key_width=None):
     """A query, a value and a key of random float32 numbers."""
-    shapes = [(batch, queries, width), (batch, keys, values)]
-    shapes.append((batch, keys, key_width or width))
-    arrays = (references.normal(*s, seed=i) for i, s in enumerate(shapes))
-    return [x.astype("float32") for x in arrays]
+    shapes = (batch, queries, width), (batch, keys, values)
+    more = batch, keys, key_width or width
+    return references.normals(*shapes, more, dtype="float32")
 
 
 def with_weights(layer, *arrays, numbers=True):

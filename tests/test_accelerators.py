@@ -8,14 +8,12 @@ no device. docs/accelerators.md says what was not run.
 import functools
 import importlib
 import json
-import os
 import pathlib
-import subprocess
-import sys
 
 import keras
 import numpy as np
 import pytest
+from calling import in_checkout, printed_by
 from catalogue import CORE, ROWS, CellRow
 from gradients import gradient
 from keras import ops
@@ -111,12 +109,8 @@ def test_nothing_waits_for_an_accelerator(names):
     another device.
     """
     names = {*names, *MISTAKES, *(name for name, *_ in long_calls())}
-    command = [sys.executable, "-W", "ignore", WORKER, *names]
-    paths = [str(WORKER.parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
-    given = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}  # this very checkout
-    done = subprocess.run(command, env=given, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-    errors = dict(map(json.loads, done.stdout.splitlines()))
+    text = printed_by("-W", "ignore", WORKER, *names, env=in_checkout())
+    errors = dict(map(json.loads, text.splitlines()))
     assert errors.keys() == names
     assert all(errors.pop(name) for name in MISTAKES)
     assert not {name: error for name, error in errors.items() if error}

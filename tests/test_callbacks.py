@@ -4,14 +4,12 @@ import keras
 import numpy as np
 import pytest
 import references
+from calling import needs_training
 
 from keras_attention import callbacks, layers, models
 from keras_attention.callbacks.epoch_states import EpochStates
 
 B, M, D = 8, 5, 3
-trains = pytest.mark.skipif(
-    keras.config.backend() == "numpy", reason="the NumPy backend does not train"
-)
 
 
 def data():
@@ -53,7 +51,7 @@ def fit(model, epochs, *more, **keywords):
 
 
 @pytest.mark.backends("all")
-@trains
+@needs_training
 def test_compiled_step_sees_the_switch():
     """One fit with the switch thrown between its epochs = two fits around it."""
     switched, never, by_hand = model_of(), model_of(), model_of()
@@ -80,7 +78,7 @@ def test_compiled_step_sees_the_switch():
     )
 
 
-@trains
+@needs_training
 def test_the_same_callback_in_two_fits():
     callback = callbacks.LinearStart(epochs=1)
     for model in (model_of(), model_of()):
@@ -89,14 +87,14 @@ def test_the_same_callback_in_two_fits():
         assert not any(bool(v.numpy()) for v in switches(model))
 
 
-@trains
+@needs_training
 def test_no_epochs_without_softmax():
     model, plain = model_of(), model_of(linear_start=False)
     losses = fit(model, 2, callbacks.LinearStart(epochs=0)).history["loss"]
     np.testing.assert_allclose(losses, fit(plain, 2).history["loss"], rtol=1e-5)
 
 
-@trains
+@needs_training
 @pytest.mark.parametrize(
     ("patience", "losses", "expected"),
     [
@@ -119,7 +117,7 @@ def test_switch_when_the_loss_stops_falling(patience, losses, expected):
     assert [bool(v.numpy()) for v in switches(model)] == [expected is None] * 2
 
 
-@trains
+@needs_training
 def test_errors_of_linear_start():
     with pytest.raises(
         ValueError,
@@ -170,7 +168,7 @@ class Rates(keras.callbacks.Callback):
         self.rates.append(float(self.model.optimizer.learning_rate))
 
 
-@trains
+@needs_training
 @pytest.mark.parametrize(
     ("every", "start", "halvings"),
     [(2, 0, [0, 0, 1, 1, 2, 2, 3]), (2, 3, [0, 0, 0, 0, 0, 1, 1])],
@@ -183,7 +181,7 @@ def test_rates_are_halved(every, start, halvings):
 
 
 @pytest.mark.backends("all")
-@trains
+@needs_training
 def test_compiled_step_sees_the_rate():
     """A step of half the rate moves a weight half as far: SGD on the same batch."""
     x, y = data()
@@ -244,7 +242,7 @@ def learner():
     return model
 
 
-@trains
+@needs_training
 def test_the_lesson_rises_when_the_score_passes_the_bar():
     make = Noted()
     train = callbacks.Lessons(make, lessons=3, batches=2, seed=7)
@@ -271,7 +269,7 @@ def test_the_lesson_rises_when_the_score_passes_the_bar():
 
 
 @pytest.mark.backends("all")
-@trains
+@needs_training
 def test_each_epoch_sees_the_batches_of_its_lesson():
     """A model that cannot learn: its loss is the square of the lesson."""
     model = keras.Sequential(
@@ -284,7 +282,7 @@ def test_each_epoch_sees_the_batches_of_its_lesson():
     np.testing.assert_allclose(history["loss"], [0, 1, 4, 9, 9], rtol=1e-6)
 
 
-@trains
+@needs_training
 def test_a_training_that_was_cut_off_goes_on_with_its_lesson(tmp_path):
     def run(*more):
         data = callbacks.Lessons(Noted(), lessons=9, batches=2, seed=3)
@@ -350,7 +348,7 @@ def test_lessons_that_do_not_fit(make, message):
         make()
 
 
-@trains
+@needs_training
 def test_a_curriculum_needs_its_score():
     data = two()
     with pytest.raises(
@@ -436,7 +434,7 @@ def check_resumed(name, folder, first, cuts):
             np.testing.assert_array_equal(one, other)
 
 
-@trains
+@needs_training
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("name", RESUMED)
 def test_a_resumed_fit_is_the_whole_fit(name, first, tmp_path):
@@ -446,12 +444,12 @@ def test_a_resumed_fit_is_the_whole_fit(name, first, tmp_path):
 
 @pytest.mark.slow_on("tensorflow")
 @pytest.mark.backends("all")
-@trains
+@needs_training
 def test_a_resumed_fit_has_the_rate_of_the_whole_fit(tmp_path):
     check_resumed("halve", tmp_path, False, [(4, 1)])
 
 
-@trains
+@needs_training
 @pytest.mark.parametrize("first", [True, False])
 def test_a_resumed_fit_has_the_lessons_of_the_whole_fit(first, tmp_path):
     def run(folder, cut=None):
@@ -484,7 +482,7 @@ def test_a_resumed_fit_has_the_lessons_of_the_whole_fit(first, tmp_path):
 
 
 @pytest.mark.slow
-@trains
+@needs_training
 @pytest.mark.parametrize("first", [True, False])
 def test_a_resumed_fit_has_the_probabilities_of_the_whole_fit(first, tmp_path):
     """The sampled words differ; the probability of each step does not."""

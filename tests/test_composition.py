@@ -9,7 +9,7 @@ compile. torch runs the other cells in the ring `all`.
 import keras
 import numpy as np
 import pytest
-from calling import ROOT, at_once
+from calling import ROOT, at_once, needs_training
 from compositions import ATTENTIONS, HOLDERS, INPUTS_MASK, LENGTH, START, B, T
 from gradients import to_numpy
 from keras import ops
@@ -17,9 +17,7 @@ from keras import ops
 from keras_attention import record_attention
 from keras_attention.layers.base.adapter import as_attention
 
-BACKEND = keras.config.backend()
-TRAINS = BACKEND in ("jax", "tensorflow", "torch")
-pytestmark = pytest.mark.skipif(not TRAINS, reason=f"{BACKEND} does not train")
+pytestmark = needs_training
 SELF = ("TransformerEncoderBlock", "TransformerDecoderBlock-self")
 
 # The cells that are refused, and the reason in the message. docs/guides/composing.md

@@ -7,25 +7,28 @@ files that travel from one backend to another) is in `tests/interop`.
 import contextlib
 import functools
 import inspect
-import os
 import pathlib
-import subprocess
-import sys
 
 import catalogue
 import keras
 import numpy as np
 import pytest
-from calling import at_once, plain
+from calling import (
+    BACKEND,
+    at_once,
+    carries_masks,
+    in_checkout,
+    needs_training,
+    plain,
+    printed_by,
+)
 from catalogue import CORE, ROWS
 from gradients import gradient, to_numpy
 from keras import ops
 
 from keras_attention import models
 
-BACKEND = keras.config.backend()
 COMPILERS = ("jax", "tensorflow")
-TRAINS = BACKEND in (*COMPILERS, "torch")
 LOADER = pathlib.Path(__file__).parent / "load_files.py"
 OBJECTS = (  # arguments with a config
     "model",
@@ -48,9 +51,6 @@ OBJECTS = (  # arguments with a config
     "activity_regularizer",
     "kernel_constraint",
     "bias_constraint",
-)
-needs_training = pytest.mark.skipif(
-    not TRAINS, reason=f"the {BACKEND} backend does not train"
 )
 
 
@@ -266,12 +266,8 @@ def test_files_load_in_a_fresh_process(names, tmp_path):
             carried=carried_mask(at_once(model, inputs)[1]),
             **inputs,
         )
-    command = [sys.executable, "-W", "ignore", LOADER, tmp_path]
-    paths = [str(LOADER.parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
-    given = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}  # this very checkout
-    done = subprocess.run(command, env=given, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert len(done.stdout.split()) == len(names)
+    text = printed_by("-W", "ignore", LOADER, tmp_path, env=in_checkout())
+    assert len(text.split()) == len(names)
 
 
 @rows(masked=True)
@@ -446,11 +442,6 @@ def in_float32(index):
         weight.assign(draw.normal(size=weight.shape))
     weights = [numpy(weight.value) for weight in model.weights]
     return weights, numpy(at_once(model, inputs)[0])
-
-
-carries_masks = pytest.mark.skipif(
-    BACKEND == "numpy", reason="NumPy arrays carry no mask"
-)
 
 
 @carries_masks

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import references
+from calling import needs_training
 from keras import ops
 
 from keras_attention.layers import BahdanauAttention
@@ -97,10 +98,7 @@ def test_coverage_loss_by_hand():
 
 
 @pytest.mark.backends("all")
-@pytest.mark.skipif(
-    keras.config.backend() not in ("jax", "tensorflow", "torch"),
-    reason="this backend does not train",
-)
+@needs_training
 def test_coverage_loss_in_compile():
     query, value = keras.Input((3, 5)), keras.Input((7, 2))
     layer = BahdanauAttention(11, coverage=True)

@@ -3,11 +3,10 @@
 import keras
 import numpy as np
 import pytest
+from calling import needs_training
 from gradients import to_numpy
 
 from keras_attention.schedules import WarmupInverseSqrt
-
-TRAINS = keras.config.backend() in ("jax", "tensorflow", "torch")
 
 
 def paper(n, dim, warmup_steps):
@@ -33,7 +32,7 @@ def test_it_is_highest_at_the_end_of_the_rise():
 
 
 @pytest.mark.backends("all")
-@pytest.mark.skipif(not TRAINS, reason="this backend does not train")
+@needs_training
 def test_an_optimizer_follows_it():
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, use_bias=False)])
     model.set_weights([np.zeros((1, 1))])

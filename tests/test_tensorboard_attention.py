@@ -6,13 +6,13 @@ import zlib
 import keras
 import numpy as np
 import pytest
+from calling import needs_training
 
 from keras_attention import layers, ops, record_attention
 from keras_attention.callbacks import TensorBoardAttention
 from keras_attention.callbacks.event_file import EventFile, png
 
-TRAINS = keras.config.backend() in ("jax", "tensorflow", "torch")
-pytestmark = pytest.mark.skipif(not TRAINS, reason="this backend does not train")
+pytestmark = needs_training
 
 B, T, D, H = 7, 5, 6, 2
 

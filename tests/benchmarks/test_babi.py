@@ -7,9 +7,9 @@ import subprocess
 import sys
 from dataclasses import replace
 
-import keras
 import numpy as np
 import pytest
+from calling import needs_data, needs_training
 
 from keras_attention.benchmarks import __main__ as benchmarks
 from keras_attention.benchmarks.babi import command, published, report, training
@@ -18,14 +18,6 @@ from keras_attention.benchmarks.errors import UsageError
 from keras_attention.benchmarks.store import Store
 from keras_attention.datasets import DataNotFoundError, babi
 
-BACKEND = keras.config.backend()
-needs_data = pytest.mark.skipif(
-    not os.environ.get("KERAS_ATTENTION_DATA"),
-    reason="KERAS_ATTENTION_DATA names no folder with the bAbI archive",
-)
-needs_training = pytest.mark.skipif(
-    BACKEND not in ("jax", "tensorflow", "torch"), reason="does not train"
-)
 RECIPE = RECIPES["paper-pe-ls-rn"]
 HERE = {"recipe": "paper-pe-ls-rn", "size": "1k", "data": "real", "backend": "jax"}
 

@@ -3,16 +3,14 @@
 import json
 import struct
 
-import keras
 import numpy as np
 import pytest
+from calling import BACKEND, needs_training
 
 from keras_attention.benchmarks import __main__
 from keras_attention.benchmarks.bags import command, made, nested, report
 from keras_attention.datasets import bags
 
-BACKEND = keras.config.backend()
-TRAINS = BACKEND in ("jax", "tensorflow", "torch")
 on_jax = pytest.mark.backends("jax", reason="trains many networks with JAX")
 
 
@@ -230,7 +228,7 @@ def test_networks_see_their_own_bags_alone(small):
     assert scale[4] == 1  # this feature does not vary
 
 
-@pytest.mark.skipif(not TRAINS, reason="this backend does not train")
+@needs_training
 def test_what_is_made_is_learned(monkeypatch, capsys, tmp_path):
     monkeypatch.setitem(
         made.MAKERS,

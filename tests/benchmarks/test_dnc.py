@@ -8,6 +8,7 @@ import signal
 import keras
 import numpy as np
 import pytest
+from calling import needs_training
 
 from keras_attention.benchmarks import __main__ as benchmarks
 from keras_attention.benchmarks.dnc import (
@@ -25,10 +26,6 @@ from keras_attention.benchmarks.dnc import (
 from keras_attention.benchmarks.errors import UsageError
 from keras_attention.datasets import algorithms, babi, blocks, graphs
 
-# Keras' torch backend hands arrays to NumPy in a way that newer NumPy deprecates.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:__array__ implementation:DeprecationWarning"
-)
 TINY = {"units": 5, "memory_slots": 3, "word_width": 2, "read_heads": 1}
 RESULTS = pathlib.Path(__file__).parents[2] / "docs" / "results"
 
@@ -406,10 +403,7 @@ def small_copies(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    keras.config.backend() not in ("jax", "tensorflow", "torch"),
-    reason="this backend does not train",
-)
+@needs_training
 def test_an_unfinished_run_is_reported_but_not_stored(tmp_path, monkeypatch):
     small_copies(monkeypatch)
     out, page = tmp_path / "r.jsonl", tmp_path / "r.md"

@@ -1,11 +1,11 @@
 """Graph tasks of the DNC benchmark: hints, maps, families and the linear path."""
 
-import os
 import signal
 
 import keras
 import numpy as np
 import pytest
+from calling import needs_data, needs_training
 
 from keras_attention.benchmarks.dnc import (
     checkpoints,
@@ -19,11 +19,6 @@ from keras_attention.benchmarks.dnc import (
 from keras_attention.benchmarks.dnc import walks as walk_tasks
 from keras_attention.datasets import algorithms, graphs
 
-# Keras' torch backend hands arrays to NumPy in a way that newer NumPy deprecates.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:__array__ implementation:DeprecationWarning"
-)
-TRAINS = keras.config.backend() in ("jax", "tensorflow", "torch")
 SMALL = {"units": 3, "memory_slots": 4, "word_width": 2, "read_heads": 2}
 
 
@@ -81,10 +76,7 @@ def test_a_hinted_family_has_the_basic_relations_as_targets():
     assert scores == pytest.approx({"answers": 39 / 40, "relatives": 1})
 
 
-@pytest.mark.skipif(
-    not os.environ.get("KERAS_ATTENTION_DATA"),
-    reason="KERAS_ATTENTION_DATA names no folder with the map",
-)
+@needs_data
 def test_the_map_is_only_in_the_tests():
     problem = tasks.TASKS["underground"].problem()
     assert all("network" not in lesson for lesson in problem.lessons)
@@ -122,7 +114,7 @@ def test_a_cell_with_inputs_is_saved_and_starts_with_its_bias(tmp_path):
         networks.set_bias(cell, {"read_masks": 1.0})
 
 
-@pytest.mark.skipif(not TRAINS, reason="does not train")
+@needs_training
 def test_lessons_have_their_own_slots():
     problem = problems.Bits(algorithms.copy, [{"length": 1, "bits": 1}] * 2)
     settings = {**tasks.TRAINING, "steps": 2, "batch_size": 4, "rounding": 7}
@@ -149,7 +141,7 @@ def test_lessons_have_their_own_slots():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not TRAINS, reason="does not train")
+@needs_training
 def test_a_run_that_is_killed_as_its_memory_grows_goes_on(tmp_path):
     problem = problems.Bits(algorithms.copy, [{"length": 1, "bits": 1}] * 2)
     settings = {**tasks.TRAINING, "steps": 2, "batch_size": 4, "rounding": 7}

@@ -24,9 +24,6 @@ from keras_attention.datasets import blocks
 from keras_attention.datasets.blocks.puzzles import fact_of, numbered_by_place
 from keras_attention.visualization import plot_puzzle
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:__array__ implementation:DeprecationWarning"
-)
 NETWORK = {
     "letter_width": 6,
     "features": 9,

@@ -7,6 +7,7 @@ import signal
 import keras
 import numpy as np
 import pytest
+from calling import needs_training
 
 from keras_attention.benchmarks.dnc import (
     checkpoints,
@@ -20,12 +21,6 @@ from keras_attention.benchmarks.dnc import (
 from keras_attention.benchmarks.errors import UsageError
 from keras_attention.datasets import algorithms
 
-# Keras' torch backend hands arrays to NumPy in a way that newer NumPy deprecates.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:__array__ implementation:DeprecationWarning"
-)
-TRAINS = keras.config.backend() in ("jax", "tensorflow", "torch")
-needs_training = pytest.mark.skipif(not TRAINS, reason="does not train")
 TINY = {"units": 5, "memory_slots": 3, "word_width": 2, "read_heads": 1}
 
 

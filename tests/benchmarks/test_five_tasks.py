@@ -5,6 +5,7 @@ import json
 import keras
 import numpy as np
 import pytest
+from calling import needs_training
 
 from keras_attention.benchmarks import __main__
 from keras_attention.benchmarks.five_tasks import command, models, report, training
@@ -13,11 +14,6 @@ from keras_attention.benchmarks.five_tasks.tasks import (
     TASKS,
     as_questions,
     as_sequences,
-)
-
-needs_training = pytest.mark.skipif(
-    keras.config.backend() not in ("jax", "tensorflow", "torch"),
-    reason="this backend does not train",
 )
 
 

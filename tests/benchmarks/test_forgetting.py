@@ -2,17 +2,12 @@
 
 import json
 
-import keras
 import numpy as np
 import pytest
+from calling import needs_training
 
 from keras_attention.benchmarks import __main__, forgetting
 from keras_attention.datasets import recall
-
-needs_training = pytest.mark.skipif(
-    keras.config.backend() not in ("jax", "tensorflow", "torch"),
-    reason="this backend does not train",
-)
 
 
 def test_padding_changes_no_answer():

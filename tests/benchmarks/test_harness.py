@@ -2,11 +2,10 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from calling import printed_by
 
 from keras_attention.benchmarks import __main__ as command_line
 from keras_attention.benchmarks import harness
@@ -422,21 +421,8 @@ def test_from_the_command_line_to_the_file(tmp_path):
     path = tmp_path / "speed.json"
     arguments = ["--case", "attention_explicit", "--size", "T=16", "--quick"]
     arguments += ["--backend", backend, "--pairs", "2", "--threads", "1"]
-    result = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "keras_attention.benchmarks",
-            "speed",
-            *arguments,
-            "--json",
-            str(path),
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "attention_explicit" in result.stdout
+    command = "-m", "keras_attention.benchmarks", "speed", *arguments
+    assert "attention_explicit" in printed_by(*command, "--json", path)
     (run,) = json.loads(path.read_text())["backends"]
     assert run["status"] == "measured"
     assert run["versions"]["keras"] == keras.__version__
@@ -453,9 +439,7 @@ def test_from_the_command_line_to_the_file(tmp_path):
         assert bool(measured["memory"]["xla_scratch"]) == (backend == "jax")
 
 
-# Keras on torch asks NumPy for arrays in a way that NumPy deprecates.
 @pytest.mark.release
-@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 @pytest.mark.parametrize("call", memn2n.CALLS)
 def test_plain_memn2n_computes_what_ours_does(call):
     pytest.importorskip("torch")

@@ -3,17 +3,13 @@
 import itertools
 import json
 
-import keras
 import numpy as np
 import pytest
+from calling import needs_training
 
 from keras_attention.benchmarks import __main__, lengths
 from keras_attention.datasets import translation
 
-needs_training = pytest.mark.skipif(
-    keras.config.backend() not in ("jax", "tensorflow", "torch"),
-    reason="this backend does not train",
-)
 WORDS = {"een": "one", "twee": "two", "drie": "three", "vier": "four"}
 PAIRS = [
     translation.Pair(" ".join(words), " ".join(WORDS[word] for word in words))

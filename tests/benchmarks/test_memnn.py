@@ -5,6 +5,7 @@ import json
 import keras
 import numpy as np
 import pytest
+from calling import needs_training
 
 from keras_attention.benchmarks import __main__ as benchmarks
 from keras_attention.benchmarks.memnn import (
@@ -24,15 +25,6 @@ from keras_attention.benchmarks.memnn import (
 )
 from keras_attention.datasets import babi, simulated_world
 from keras_attention.models import MemNN
-
-# Keras' torch backend hands arrays to NumPy in a way that newer NumPy deprecates.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:__array__ implementation:DeprecationWarning"
-)
-needs_training = pytest.mark.skipif(
-    keras.config.backend() not in ("jax", "tensorflow", "torch"),
-    reason="does not train",
-)
 
 
 def test_the_papers_column_has_its_mean():

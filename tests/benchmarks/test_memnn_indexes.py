@@ -10,13 +10,9 @@ from keras_attention.benchmarks.memnn import hashing, indexes
 from keras_attention.models import MemNN
 from keras_attention.models.base import vector_files
 
-pytestmark = [
-    # Keras' torch backend hands arrays to NumPy in a way that newer NumPy deprecates.
-    pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning"),
-    pytest.mark.skipif(
-        importlib.util.find_spec("faiss") is None, reason="faiss is not installed"
-    ),
-]
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("faiss") is None, reason="faiss is not installed"
+)
 
 
 def test_indexes_are_measured_on_both_hops(monkeypatch):

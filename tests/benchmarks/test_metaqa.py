@@ -5,6 +5,7 @@ import json
 import keras
 import numpy as np
 import pytest
+from calling import needs_training
 
 from keras_attention.benchmarks import (
     __main__,
@@ -14,7 +15,6 @@ from keras_attention.benchmarks import (
 )
 from keras_attention.datasets import triples
 
-TRAINS = keras.config.backend() in ("jax", "tensorflow", "torch")
 FACTS = [
     (f"Film {i}", relation, f"{who} {i // share}")
     for i in range(40)
@@ -22,9 +22,11 @@ FACTS = [
 ]
 
 
-def write(folder):
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
     """Films with one director and one year each; two films are called Film 0."""
-    root = folder / "kb" / "metaqa"
+    monkeypatch.setenv("KERAS_ATTENTION_DATA", str(tmp_path))
+    root = tmp_path / "kb" / "metaqa"
     root.mkdir(parents=True)
     lines = ["|".join(fact) for fact in [*FACTS, ("Film 0", "directed_by", "Bo 1")]]
     (root / "kb.txt").write_text("\n".join(lines))
@@ -34,15 +36,12 @@ def write(folder):
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n".join(questions))
+    return tmp_path
 
 
-# Keras' torch backend hands arrays to NumPy in a way that newer NumPy deprecates.
-@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
-@pytest.mark.skipif(not TRAINS, reason="this backend does not train")
-def test_command(tmp_path, monkeypatch, capsys):
-    write(tmp_path)
-    monkeypatch.setenv("KERAS_ATTENTION_DATA", str(tmp_path))
-    path = tmp_path / "results.json"
+@needs_training
+def test_command(folder, capsys):
+    path = folder / "results.json"
     arguments = ["metaqa", "--seeds", "3", "--epochs", "6", "--json", str(path)]
     assert __main__.main([*arguments, "--without-brackets"]) == 0
     results = json.loads(path.read_text("utf-8"))
@@ -61,18 +60,15 @@ def test_command(tmp_path, monkeypatch, capsys):
     assert "KV-MemNN" in printed
 
 
-@pytest.mark.skipif(not TRAINS, reason="this backend does not train")
-@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
-def test_own_questions(tmp_path, monkeypatch, capsys):
-    write(tmp_path)
-    monkeypatch.setenv("KERAS_ATTENTION_DATA", str(tmp_path))
-    own, out = tmp_path / "own.txt", tmp_path / "runs.jsonl"
+@needs_training
+def test_own_questions(folder, capsys):
+    own, out = folder / "own.txt", folder / "runs.jsonl"
     own.write_text(
         "tell me, please, who it was that directed [Film 7]\tAnn 3\n"
         "when was [Film 12] shown\t19 2\n"
         "when was [No such film] shown\t19 2\n"
     )
-    path = tmp_path / "results.json"
+    path = folder / "results.json"
     arguments = ["metaqa", "--seeds", "3", "--epochs", "1", "--out", str(out)]
     assert (
         __main__.main([*arguments, "--questions", str(own), "--json", str(path)]) == 0
@@ -114,8 +110,7 @@ def write_three_hops(folder):
 
 
 @pytest.mark.release
-@pytest.mark.skipif(not TRAINS, reason="this backend does not train")
-@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+@needs_training
 def test_three_hops(tmp_path, monkeypatch, capsys):
     write_three_hops(tmp_path)
     monkeypatch.setenv("KERAS_ATTENTION_DATA", str(tmp_path))
@@ -166,22 +161,16 @@ def test_the_split_of_three_hops():
         (None, "own.txt"),
     ],
 )
-def test_own_questions_are_checked_first(
-    content, message, tmp_path, monkeypatch, capsys
-):
-    write(tmp_path)
-    monkeypatch.setenv("KERAS_ATTENTION_DATA", str(tmp_path))
-    own = tmp_path / "own.txt"
+def test_own_questions_are_checked_first(content, message, folder, capsys):
+    own = folder / "own.txt"
     if content is not None:
         own.write_text(content)
     assert __main__.main(["metaqa", "--questions", str(own)]) == 2
     assert message in capsys.readouterr().err
 
 
-def test_a_stopped_benchmark_goes_on(tmp_path, monkeypatch, capsys):
-    write(tmp_path)
-    monkeypatch.setenv("KERAS_ATTENTION_DATA", str(tmp_path))
-    out, summary = tmp_path / "runs.jsonl", tmp_path / "all.json"
+def test_a_stopped_benchmark_goes_on(folder, monkeypatch, capsys):
+    out, summary = folder / "runs.jsonl", folder / "all.json"
     done = []
 
     def run(seed, data, hops, training):
@@ -216,7 +205,7 @@ def test_a_stopped_benchmark_goes_on(tmp_path, monkeypatch, capsys):
     assert __main__.main([*common, "--seeds", "2", "--without-brackets"]) == 0
     assert done == [2]  # a run of its own
 
-    with (tmp_path / "kb" / "metaqa" / "1-hop" / "vanilla" / "qa_dev.txt").open(
+    with (folder / "kb" / "metaqa" / "1-hop" / "vanilla" / "qa_dev.txt").open(
         "a"
     ) as file:
         file.write("\nwho directed [Film 3]\tAnn 1")

@@ -9,6 +9,7 @@ import types
 import keras
 import numpy as np
 import pytest
+from calling import needs_training
 
 from keras_attention.benchmarks import __main__, scale
 from keras_attention.benchmarks.scale import command, report, worker
@@ -18,10 +19,6 @@ from keras_attention.benchmarks.scale.curve import Curve, Series, once
 # process shows that a point is measured from the command line to the file.
 on_torch = pytest.mark.skipif(
     keras.config.backend() != "torch", reason="one backend is enough"
-)
-needs_training = pytest.mark.skipif(
-    keras.config.backend() not in ("jax", "tensorflow", "torch"),
-    reason="this backend does not train",
 )
 POINT = {"curve": "stories", "series": "without time noise", "backend": "torch"}
 

@@ -3,14 +3,13 @@
 import gzip
 import json
 
-import keras
 import numpy as np
 import pytest
+from calling import needs_training
 
 from keras_attention.benchmarks import __main__, sentiment
 from keras_attention.datasets import sentences
 
-TRAINS = keras.config.backend() in ("jax", "tensorflow", "torch")
 BAD, GOOD = ("dull", "poor", "flat", "weak"), ("fine", "warm", "wise", "bold")
 LINES = [
     f"{start} {word} {thing}\t{label}"
@@ -38,10 +37,8 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-# Keras' torch backend hands arrays to NumPy in a way that newer NumPy deprecates.
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
-@pytest.mark.skipif(not TRAINS, reason="this backend does not train")
+@needs_training
 def test_command(folder, capsys):
     out, path = folder / "runs.jsonl", folder / "results.json"
     arguments = ["sentiment", "--seeds", "3", "--epochs", "5"]

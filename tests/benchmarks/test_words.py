@@ -3,15 +3,14 @@
 import importlib.util
 import json
 
-import keras
 import numpy as np
 import pytest
+from calling import needs_training
 
 from keras_attention.benchmarks import __main__
 from keras_attention.benchmarks.errors import UsageError
 from keras_attention.benchmarks.words import questions, training
 
-TRAINS = keras.config.backend() in ("jax", "tensorflow", "torch")
 HAS_GENSIM = importlib.util.find_spec("gensim") is not None
 
 
@@ -67,7 +66,7 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not TRAINS, reason="this backend does not train")
+@needs_training
 def test_a_small_run(folder, capsys):
     systems = ["ours", "gensim"] if HAS_GENSIM else ["ours"]
     path = folder / "results.json"

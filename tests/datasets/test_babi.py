@@ -1,18 +1,13 @@
 """bAbI: the format, the archive, the vocabulary and the vectors."""
 
-import os
 import tarfile
 import warnings
 
 import numpy as np
 import pytest
+from calling import needs_data
 
 from keras_attention.datasets import DamagedDataError, DataNotFoundError, babi
-
-DATA = os.environ.get("KERAS_ATTENTION_DATA")
-needs_data = pytest.mark.skipif(
-    not DATA, reason="KERAS_ATTENTION_DATA names no folder with the bAbI archive"
-)
 
 TEXT = """\
 1 Zoe walked to the attic.

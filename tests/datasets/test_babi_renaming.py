@@ -1,17 +1,13 @@
 """Words that may be exchanged: found where they are, and exchanged everywhere."""
 
 import itertools
-import os
 
 import numpy as np
 import pytest
+from calling import needs_data
 
 from keras_attention.datasets import babi
 
-needs_data = pytest.mark.skipif(
-    not os.environ.get("KERAS_ATTENTION_DATA"),
-    reason="KERAS_ATTENTION_DATA names no folder with the bAbI archive",
-)
 PEOPLE = ("daniel", "john", "mary", "sandra")
 PLACES = ("bathroom", "bedroom", "garden", "hallway", "kitchen", "office")
 GROUP = ("apple", "football", "milk")

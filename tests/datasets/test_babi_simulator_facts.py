@@ -2,18 +2,12 @@
 order."""
 
 import itertools
-import os
 
 import pytest
-from babi_readers import action, questions, read
+from babi_readers import SOURCES, action, questions, read
 
 from keras_attention.datasets import babi
 
-DATA = os.environ.get("KERAS_ATTENTION_DATA")
-needs_data = pytest.mark.skipif(
-    not DATA, reason="KERAS_ATTENTION_DATA names no folder with the bAbI archive"
-)
-SOURCES = ["simulated", pytest.param("real", marks=needs_data)]
 # Those of tasks 7 and 8 are as many as a person took, gave, got and put down objects.
 NUMBER = {
     **dict.fromkeys((1, 4, 5, 6, 9, 10, 12, 20), 1),

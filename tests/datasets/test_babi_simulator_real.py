@@ -1,17 +1,13 @@
 """The simulator of the 20 bAbI tasks, held against the real files."""
 
-import os
-
 import pytest
 from babi_readers import read, real_examples, roles, shape, stories
+from calling import needs_data
 from distances import chance, total_variation
 
 from keras_attention.datasets import babi
 
-DATA = os.environ.get("KERAS_ATTENTION_DATA")
-pytestmark = pytest.mark.skipif(
-    not DATA, reason="KERAS_ATTENTION_DATA names no folder with the bAbI archive"
-)
+pytestmark = needs_data
 # How often the reader answers as the file does; see `AMBIGUOUS` for task 5.
 READ_RIGHT = {5: 0.995}
 

@@ -1,13 +1,12 @@
 """Rules that were inferred from the released bAbI files hold in the simulated ones."""
 
-import os
-
 import pytest
 from babi_readers import (
     COLORS,
     GIVE,
     OBJECTS,
     PEOPLE,
+    SOURCES,
     TIMES,
     action,
     only,
@@ -16,11 +15,6 @@ from babi_readers import (
     things,
 )
 
-DATA = os.environ.get("KERAS_ATTENTION_DATA")
-needs_data = pytest.mark.skipif(
-    not DATA, reason="KERAS_ATTENTION_DATA names no folder with the bAbI archive"
-)
-SOURCES = ["simulated", pytest.param("real", marks=needs_data)]
 # Who comes first takes an object that is given.
 CASTS = {5: ("mary", "fred", "bill", "jeff"), 7: ("john", "mary", "sandra", "daniel")}
 

@@ -1,18 +1,14 @@
 """Bags: padding, what is made, and the files of Tiger, Elephant and Musk1."""
 
-import os
 import struct
 import zlib
 
 import numpy as np
 import pytest
+from calling import needs_data
 
 from keras_attention.datasets import DamagedDataError, DataNotFoundError, bags, mnist
 
-DATA = os.environ.get("KERAS_ATTENTION_DATA")
-needs_data = pytest.mark.skipif(
-    not DATA, reason="KERAS_ATTENTION_DATA names no folder with files of bags"
-)
 SETS = [np.arange(6).reshape(3, 2), np.full((1, 2), 7), np.full((2, 2), -1)]
 
 

@@ -1,21 +1,16 @@
 """Digits on canvases: captions that are true, boxes, scores of attention, files."""
 
 import gzip
-import os
 
 import numpy as np
 import pytest
+from calling import needs_data
 
 from keras_attention.datasets import (
     DamagedDataError,
     DataNotFoundError,
     canvases,
     mnist,
-)
-
-DATA = os.environ.get("KERAS_ATTENTION_DATA")
-needs_data = pytest.mark.skipif(
-    not DATA, reason="KERAS_ATTENTION_DATA names no folder with MNIST's files"
 )
 
 

@@ -1,16 +1,11 @@
 """Maps of railways: parts of a map, directions of its lines, and names."""
 
-import os
-
 import numpy as np
 import pytest
+from calling import needs_data
 
 from keras_attention.datasets import DataNotFoundError, graphs
 
-needs_data = pytest.mark.skipif(
-    not os.environ.get("KERAS_ATTENTION_DATA"),
-    reason="KERAS_ATTENTION_DATA names no folder with the map",
-)
 STATIONS = """"id","latitude","longitude","name","display_name","zone"
 1,51.5,-0.3,"West",NULL,2
 2,51.5,-0.2,"Middle",NULL,1

@@ -2,10 +2,10 @@
 
 import gzip
 import hashlib
-import os
 
 import numpy as np
 import pytest
+from calling import needs_file
 
 from keras_attention.datasets import (
     DamagedDataError,
@@ -15,11 +15,7 @@ from keras_attention.datasets import (
 )
 from keras_attention.datasets.sentences import Sentence, Vocabulary
 
-DATA = os.environ.get("KERAS_ATTENTION_DATA")
-needs_sst2 = pytest.mark.skipif(
-    not DATA or not os.path.isfile(os.path.join(DATA, "text", "sst2.train.tsv.gz")),
-    reason="KERAS_ATTENTION_DATA names no folder with SST-2",
-)
+needs_sst2 = needs_file("text", "sst2.train.tsv.gz")
 TEXT = "a kite that flies , and well\t1\nthe string is short\t0\n\nno kite\t0"
 FOUND = [
     Sentence("a kite that flies , and well", 1),

@@ -6,6 +6,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from calling import DATA, needs_file
 
 from keras_attention.datasets import (
     DamagedDataError,
@@ -16,15 +17,8 @@ from keras_attention.datasets import (
 )
 from keras_attention.datasets.translation import Pair, Vocabulary, corpora
 
-DATA = os.environ.get("KERAS_ATTENTION_DATA")
-needs_multi30k = pytest.mark.skipif(
-    not DATA or not os.path.isdir(os.path.join(DATA, "multi30k")),
-    reason="KERAS_ATTENTION_DATA names no folder with Multi30k",
-)
-needs_tatoeba = pytest.mark.skipif(
-    not DATA or not os.path.isfile(os.path.join(DATA, "tatoeba", "nld-eng.zip")),
-    reason="KERAS_ATTENTION_DATA names no folder with Tatoeba's nld-eng.zip",
-)
+needs_multi30k = needs_file("multi30k")
+needs_tatoeba = needs_file("tatoeba", "nld-eng.zip")
 ENGLISH = "A green kite.\nTwo kites, one string.\n Where is the kite? \n"
 GERMAN = "Ein grüner Drachen.\nZwei Drachen, eine Schnur.\nWo ist der Drachen?\n"
 TABBED = "Kite!\tVlieger!\tCC #1 (zoe) & #2 (max)\nA kite.\tEen vlieger.\tCC #3\n"

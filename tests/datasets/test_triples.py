@@ -2,18 +2,13 @@
 
 import contextlib
 import gzip
-import os
 
 import numpy as np
 import pytest
+from calling import needs_data
 
 from keras_attention.datasets import DamagedDataError, DataNotFoundError, triples
 from keras_attention.datasets.triples import Fact
-
-DATA = os.environ.get("KERAS_ATTENTION_DATA")
-needs_data = pytest.mark.skipif(
-    not DATA, reason="KERAS_ATTENTION_DATA names no folder with MetaQA's files"
-)
 
 TEXT = """\
 The Pond|painted_by|Ann Lee

@@ -5,12 +5,10 @@ import json
 import os
 import pathlib
 import re
-import subprocess
-import sys
 
 import keras
 import pytest
-from calling import ROOT, run_example
+from calling import ROOT, printed_by, run_example
 from xla_flags import FLAGS
 
 from keras_attention import models
@@ -25,20 +23,13 @@ jax_alone = pytest.mark.backends("jax", reason="Keras splits weights on JAX alon
 def run(*arguments, folder):
     """Runs Python on eight virtual devices."""
     paths = [str(ROOT), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]
-    done = subprocess.run(
-        [sys.executable, *map(str, arguments)],
-        cwd=folder,
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-            "XLA_FLAGS": f"{EIGHT} {FLAGS}",
-            "JAX_PLATFORMS": "cpu",
-        },
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    return done.stdout
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "XLA_FLAGS": f"{EIGHT} {FLAGS}",
+        "JAX_PLATFORMS": "cpu",
+    }
+    return printed_by(*arguments, cwd=folder, env=environment)
 
 
 @pytest.fixture(scope="module")

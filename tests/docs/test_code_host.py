@@ -1,25 +1,16 @@
 """Holds the pages to what a code host shows of them: links, headings, pictures."""
 
-import importlib.util
 import json
-from pathlib import Path
 
 import pytest
+from calling import ROOT, module_of_docs
 
-ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PICTURES = json.loads((DOCS / "pictures.json").read_text("utf-8"))
 MEGABYTES = 3  # of all pictures together
 
 
-def load(name):
-    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-code_host, lines, pictures = load("code_host"), load("lines"), load("pictures")
+code_host, lines, pictures = map(module_of_docs, ("code_host", "lines", "pictures"))
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,13 @@ import inspect
 import json
 import re
 import sys
-from pathlib import Path
 from xml.etree import ElementTree
 
 import keras
 import numpy as np
 import pytest
-from calling import TRAINS
+from calling import ROOT, TRAINS, module_of_docs
 
-ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 TEXTS = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
@@ -31,17 +29,8 @@ def name_of(page):
     return page.relative_to(ROOT).as_posix()
 
 
-def load(name):
-    """A module of docs/, which is not part of the package."""
-    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-lines = load("lines")
-DRAWINGS = load("drawings").drawings()
-DRAWN = {(DOCS / name).resolve() for name in (*PICTURES, *DRAWINGS)}  # by the build
+lines = module_of_docs("lines")
+DRAWINGS = module_of_docs("drawings").drawings()
 
 
 def blocks(page, language):
@@ -399,7 +388,7 @@ def alike(kept, call):
 
 @pytest.mark.parametrize("page", DRAWS)
 def test_pictures_are_those_of_the_code(page):
-    saved = load("pictures").drawn_by(page, before=DRAWS[page])
+    saved = module_of_docs("pictures").drawn_by(page, before=DRAWS[page])
     assert saved
     for name, call in saved.items():
         kept = {**PICTURES[name]}
@@ -458,7 +447,7 @@ def test_formulas_are_closed():
 
 
 def test_each_kept_picture_is_drawn_by_a_page():
-    pictures = load("pictures")
+    pictures = module_of_docs("pictures")
     drawn = {
         f"guides/{name}"
         for guide in pictures.GUIDES
@@ -469,7 +458,7 @@ def test_each_kept_picture_is_drawn_by_a_page():
 
 
 def test_a_picture_that_no_page_draws_is_dropped(tmp_path, monkeypatch):
-    pictures = load("pictures")
+    pictures = module_of_docs("pictures")
     kept = tmp_path / "pictures.json"
     kept.write_text('{"guides/old.png": {}}', "utf-8")
     monkeypatch.setattr(pictures, "KEPT", kept)

@@ -1,31 +1,23 @@
 """Holds the notebooks to the guides: the same code, and links that lead somewhere."""
 
 import base64
-import importlib.util
 import json
 import re
 import sys
-from pathlib import Path
 
 import keras
 import pytest
+from calling import ROOT, TRAINS, module_of_docs
 
-ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 GUIDES = sorted((DOCS / "guides").glob("*.md"))
-TRAINS = keras.config.backend() in ("jax", "tensorflow", "torch")
 
 
 @pytest.fixture(scope="module")
 def notebooks():
     sys.path.insert(0, str(DOCS))  # it imports its neighbours
     try:
-        spec = importlib.util.spec_from_file_location(
-            "notebooks", DOCS / "notebooks.py"
-        )
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        yield module
+        yield module_of_docs("notebooks")
     finally:
         sys.path.remove(str(DOCS))
 

@@ -1,30 +1,21 @@
 """Holds the site's order and its check to what they promise."""
 
 import html
-import importlib.util
 import json
 import re
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
+from calling import ROOT, module_of_docs
 
-ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 CONFIG = (ROOT / "mkdocs.yml").read_text("utf-8")
 NAVIGATION = re.findall(r"^ +- .*?: ([\w/-]+\.md)$", CONFIG, re.M)
 CHAPTERS = re.findall(r'^ +- "?\d+\. .*?: ([\w/-]+\.md)$', CONFIG, re.M)
 
 
-def load(name):
-    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-check = load("check").check
+check = module_of_docs("check").check
 
 SOUND = {
     "index.html": '<a href="a/page.html#place">x</a> <a href="https://else.where">y</a>'

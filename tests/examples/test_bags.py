@@ -1,21 +1,16 @@
 """The example of bags as a user runs it, for two epochs."""
 
-import os
 import pathlib
 
 import pytest
-from calling import refusal_of_example, run_example
-
-DATA = os.environ.get("KERAS_ATTENTION_DATA", "")
-TIGER = pathlib.Path(DATA) / "mil" / "tiger.mat"
+from calling import DATA, needs_file, refusal_of_example, run_example
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    not (DATA and TIGER.is_file()), reason="KERAS_ATTENTION_DATA has no tiger.mat"
-)
+@needs_file("mil", "tiger.mat")
 def test_from_a_file_to_where_it_looked(tmp_path, monkeypatch):
-    options = ("bags.py", "--data", TIGER, "--folds", 1, "--epochs", 2)
+    data = pathlib.Path(DATA, "mil", "tiger.mat")
+    options = ("bags.py", "--data", data, "--folds", 1, "--epochs", 2)
     at = {"folder": tmp_path, "patch": monkeypatch}
     done = run_example(*options, **at, KERAS_ATTENTION_DATA="")
     assert "200 bags of 1 to 13 instances" in done.stdout

@@ -1,20 +1,15 @@
 """The example of captions as a user runs it."""
 
-import os
-
 import pytest
-from calling import generate_few, run_example, short_and_long
+from calling import generate_few, needs_data, run_example, short_and_long
 
 from keras_attention.datasets import canvases
 
-DATA = os.environ.get("KERAS_ATTENTION_DATA")
 LONG = ("--canvases", 3000, "--digits", 4, "--decoder", 8, "--epochs", 2)
 SHORT = ("--canvases", 32, "--digits", 1, "--decoder", 1, "--epochs", 1)
 
 
-@pytest.mark.skipif(
-    not DATA, reason="KERAS_ATTENTION_DATA names no folder with MNIST's files"
-)
+@needs_data
 @pytest.mark.parametrize(("options", "learns"), short_and_long(SHORT, LONG))
 def test_captions_are_written_and_drawn(options, learns, tmp_path, monkeypatch):
     """By chance 1 caption in about 170 is exact."""

@@ -1,23 +1,18 @@
 """The example of half-hidden digits as a user runs it, on few of them."""
 
 import gzip
-import os
-import pathlib
 
 import numpy as np
 import pytest
-from calling import refusal_of_example, run_example
+from calling import needs_file, refusal_of_example, run_example
 
 pytest.importorskip("matplotlib")
 
-DATA = os.environ.get("KERAS_ATTENTION_DATA", "")
-DIGITS = pathlib.Path(DATA) / "mnist" / "t10k-images-idx3-ubyte.gz"
+DIGITS = "t10k-images-idx3-ubyte.gz"
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    not (DATA and DIGITS.is_file()), reason="KERAS_ATTENTION_DATA has no digits"
-)
+@needs_file("mnist", DIGITS)
 def test_from_files_to_a_picture(tmp_path, monkeypatch):
     options = ["--stored", "300", "--queries", "24", "--b", "1", "20", "--steps", "9"]
     options = "retrieve_digits.py", *options
@@ -37,7 +32,7 @@ def test_damaged_digits_are_named(tmp_path, monkeypatch):
     folder.mkdir()
     images = np.zeros((3, 28, 28), np.uint8).tobytes()
     start = bytes((0, 0, 8, 3)) + np.array([3, 28, 28], ">u4").tobytes()
-    (folder / DIGITS.name).write_bytes(gzip.compress(start + images[:-1]))
+    (folder / DIGITS).write_bytes(gzip.compress(start + images[:-1]))
     (folder / "t10k-labels-idx1-ubyte.gz").write_bytes(b"")
     monkeypatch.setenv("KERAS_ATTENTION_DATA", str(tmp_path))
     monkeypatch.chdir(tmp_path)

@@ -1,14 +1,12 @@
 """Guides with exports: all their code runs, also what needs an exporter's package."""
 
-import pathlib
 import re
-import subprocess
-import sys
 
 import pytest
+from calling import ROOT, printed_by
 from processes import environment
 
-GUIDES = pathlib.Path(__file__).resolve().parents[2] / "docs" / "guides"
+GUIDES = ROOT / "docs" / "guides"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 
 
@@ -17,15 +15,8 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 def test_a_model_of_your_own(backend, tmp_path):
     page = (GUIDES / "your-own-model.md").read_text("utf-8")
     (tmp_path / "guide.py").write_text("\n".join(BLOCK.findall(page)), "utf-8")
-    done = subprocess.run(
-        [sys.executable, "guide.py"],
-        env=environment(backend, tmp_path),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
+    text = printed_by("guide.py", env=environment(backend, tmp_path), cwd=tmp_path)
     # Loaded in another process; served by onnxruntime; the mask at a residual.
-    said = done.stdout.splitlines()
-    assert said.count("True") == 2, done.stdout
+    said = text.splitlines()
+    assert said.count("True") == 2, text
     assert "True False" in said

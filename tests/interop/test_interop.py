@@ -5,11 +5,10 @@ Each backend has a process of its own; see `worker.py`.
 
 import functools
 import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from calling import printed_by
 from processes import environment
 from worker import EXPORTS, TRAINERS, load, read_by
 
@@ -26,10 +25,7 @@ both = pytest.mark.parametrize(
 
 
 def work(command, folder, backend, *names):
-    arguments = [sys.executable, str(WORKER), command, str(folder), *names]
-    given = environment(backend, folder)
-    done = subprocess.run(arguments, env=given, capture_output=True, text=True)
-    assert done.returncode == 0, f"{command} on {backend}:\n{done.stderr[-4000:]}"
+    printed_by(WORKER, command, folder, *names, env=environment(backend, folder))
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,9 @@ Each test runs in one process per backend.
 
 import importlib.util
 import pathlib
-import subprocess
-import sys
 
 import pytest
+from calling import printed_by
 from processes import environment
 
 FOLDER = pathlib.Path(__file__).parent
@@ -22,14 +21,6 @@ pytestmark = [
 ]
 
 
-def run(backend, tmp_path, *command):
-    given = environment(backend, tmp_path)
-    done = subprocess.run(
-        [sys.executable, *command], env=given, capture_output=True, text=True
-    )
-    assert done.returncode == 0, f"{backend}:\n{done.stderr[-4000:]}"
-
-
 release = pytest.mark.release
 OTHERS = [pytest.param(name, marks=release) for name in ("jax", "tensorflow")]
 
@@ -39,7 +30,7 @@ def test_samplers_and_models_of_both(backend, tmp_path):
     """On torch, also the weights of `transformers`, where it is installed."""
     is_there = importlib.util.find_spec("transformers") is not None
     more = ["transformers"] if backend == "torch" and is_there else []
-    run(backend, tmp_path, str(FOLDER / "hub_worker.py"), *more)
+    printed_by(FOLDER / "hub_worker.py", *more, env=environment(backend, tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -51,4 +42,5 @@ def test_samplers_and_models_of_both(backend, tmp_path):
     ],
 )
 def test_our_layer_in_place_of_the_one_of_keras(backend, models, tmp_path):
-    run(backend, tmp_path, str(FOLDER / "hub_in_place.py"), "compare", *models)
+    command = FOLDER / "hub_in_place.py", "compare", *models
+    printed_by(*command, env=environment(backend, tmp_path))

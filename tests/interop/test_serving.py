@@ -16,6 +16,7 @@ import urllib.request
 
 import numpy as np
 import pytest
+from calling import printed_by
 from processes import environment
 from serving_worker import GENERATORS, MAPS, SIZES
 
@@ -27,10 +28,7 @@ EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "serve.py"
 
 
 def work(command, folder, backend, names):
-    arguments = [sys.executable, str(WORKER), command, str(folder), *names]
-    given = environment(backend, folder)
-    done = subprocess.run(arguments, env=given, capture_output=True, text=True)
-    assert done.returncode == 0, f"{command} on {backend}:\n{done.stderr[-4000:]}"
+    printed_by(WORKER, command, folder, *names, env=environment(backend, folder))
 
 
 def export(folder, names):
@@ -72,15 +70,21 @@ def load(path):
         return {**data}
 
 
+def assert_same(expected, served, tolerance):
+    assert served.keys() == expected.keys()
+    for name, array in expected.items():
+        np.testing.assert_allclose(
+            served[name], array, tolerance, tolerance, err_msg=name
+        )
+
+
 @pytest.mark.parametrize(("backend", "model", "kind"), [*cases(MAPS)])
 def test_exports_return_the_maps(exported, backend, model, kind):
     """Outputs and maps as `predict` gives them, at sizes that were not traced."""
     expected = load(exported / f"{backend}-{model}.npz")
     found = load(exported / f"{backend}-{model}.{kind}-served.npz")
-    assert found.keys() == expected.keys()
     assert len(found) > 1
-    for name, array in expected.items():
-        np.testing.assert_allclose(found[name], array, 1e-5, 1e-5, err_msg=name)
+    assert_same(expected, found, 1e-5)
 
 
 @pytest.mark.parametrize(
@@ -92,9 +96,7 @@ def test_files_with_maps_travel(exported, backend, model):
     """Each map keeps its name in a file that torch has saved."""
     expected = load(exported / f"torch-{model}.npz")
     found = load(exported / f"torch-{model}-read-by-{backend}.npz")
-    assert found.keys() == expected.keys()
-    for name, array in expected.items():
-        np.testing.assert_allclose(found[name], array, 1e-5, 1e-5, err_msg=name)
+    assert_same(expected, found, 1e-5)
 
 
 @pytest.mark.parametrize(("backend", "model", "sampler"), [*cases(GENERATORS)])
@@ -104,9 +106,7 @@ def test_exported_generation_is_generate(exported, backend, model, sampler):
     expected = load(exported / f"{stem}.npz")
     found = load(exported / f"{stem}-served.npz")
     assert len(expected) == len(SIZES)
-    assert found.keys() == expected.keys()
-    for name, array in expected.items():
-        np.testing.assert_array_equal(found[name], array, err_msg=name)
+    assert_same(expected, found, 0)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 import references
+from calling import TRAINS, needs_training
 from gradients import gradient, tensor, to_numpy
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,27 +19,16 @@ pytestmark = pytest.mark.backends("all")  # each backend has its own kernel
 PAIRS = list(itertools.product(references.SCORES, references.NORMALIZERS))
 B, T, S, D, V = 2, 3, 5, 7, 11
 H = 3
-NO_GRADIENTS = keras.config.backend() == "numpy"
 
 
-def inputs(seed=0):
-    shapes = [(B, T, D), (B, S, D), (B, S, V)]
-    return [references.normal(*shape, seed=seed + i) for i, shape in enumerate(shapes)]
-
-
-def holed_mask():
-    """The whole second story is masked, one query of the first, and one of its keys."""
-    mask = np.ones((B, T, S), bool)
-    mask[1] = False
-    mask[0, 1] = False
-    mask[0, :, 3] = False
-    return mask
+def inputs():
+    return references.normals((B, T, D), (B, S, D), (B, S, V))
 
 
 @pytest.mark.parametrize(("score", "normalizer"), PAIRS)
 def test_attend_equals_reference(score, normalizer):
     query, key, value = inputs()
-    for mask in (None, holed_mask(), np.tri(T, S, dtype=bool)):
+    for mask in (None, references.holed_pairs(B, T, S), np.tri(T, S, dtype=bool)):
         output, weights = attend(
             *(tensor(x) for x in (query, key, value)),
             score,
@@ -89,7 +79,7 @@ def test_scale_of_the_fused_path():
 @pytest.mark.parametrize("path", ["explicit", "fused"])
 def test_gradient_equals_finite_differences(path):
     given_, probe = inputs(), references.normal(B, T, V, seed=9)
-    mask = holed_mask()
+    mask = references.holed_pairs(B, T, S)
     found = gradient(lambda *x: _loss(path, x, mask, tensor(probe)), *given_)
     for i, slope in enumerate(found):
 
@@ -119,7 +109,7 @@ def _output(path, x, mask, causal=False):
 @pytest.mark.parametrize("dtype", references.DTYPES)
 @pytest.mark.parametrize("path", ["explicit", "fused"])
 def test_what_is_masked_counts_for_exactly_nothing(path, dtype):
-    mask, given_ = holed_mask(), inputs()
+    mask, given_ = references.holed_pairs(B, T, S), inputs()
     output = to_numpy(_output(path, [tensor(x, dtype) for x in given_], mask))
     assert np.all(output[~mask.any(-1)] == 0)
     assert np.all(output[0, [0, 2]] != 0)
@@ -127,7 +117,7 @@ def test_what_is_masked_counts_for_exactly_nothing(path, dtype):
     key[0, 3], value[0, 3], key[1], value[1] = 1e4, 1e4, 1e4, 1e4
     changed = to_numpy(_output(path, [tensor(x, dtype) for x in given_], mask))
     np.testing.assert_array_equal(changed, output)
-    if not NO_GRADIENTS:
+    if TRAINS:
         slopes = gradient(lambda *x: _loss(path, x, mask), *inputs(), dtype=dtype)
         assert all(np.all(np.isfinite(slope)) for slope in slopes)
         assert np.all(slopes[0][~mask.any(-1)] == 0)
@@ -138,12 +128,12 @@ def test_what_is_masked_counts_for_exactly_nothing(path, dtype):
         assert slopes[2][0, 0].any()
 
 
-@pytest.mark.skipif(NO_GRADIENTS, reason="the NumPy backend has no gradients")
+@needs_training
 @pytest.mark.parametrize("path", ["explicit", "fused"])
 def test_rows_with_nothing_are_still_where_scores_overflow(path):
     query, key, value = inputs()
     query[1], key[1] = 1e19, 1e19  # their product is more than float32 holds
-    mask = holed_mask()
+    mask = references.holed_pairs(B, T, S)
     given_ = [query, key, value]
     assert np.all(to_numpy(_output(path, [tensor(x) for x in given_], mask))[1] == 0)
     for slope in gradient(lambda *x: _loss(path, x, mask), *given_):
@@ -170,7 +160,7 @@ def test_causal_does_not_look_ahead(queries, keys, masked):
             np.testing.assert_array_equal(seen, np.tri(queries, keys) > 0)
 
 
-@pytest.mark.parametrize("mask", [None, holed_mask()])
+@pytest.mark.parametrize("mask", [None, references.holed_pairs(B, T, S)])
 def test_dropout_scales_what_is_left(mask):
     query, key, _ = (tensor(x) for x in inputs())
     value = tensor(np.broadcast_to(np.eye(S), (B, S, S)))

@@ -31,17 +31,6 @@ def test_sentence_position_by_hand():
     np.testing.assert_allclose(weights, [[0.5, 1.0]], atol=1e-7)
 
 
-def test_sentence_position_equals_the_formula():
-    lengths = np.array([[7], [3]])  # two sentences, each with its own J
-    words = np.stack([np.arange(1, 8), np.arange(1, 8)])
-    weights = to_numpy(positions.sentence_position(words, lengths, 5))
-    assert weights.shape == (2, 7, 5)
-    for n, w, d in np.ndindex(weights.shape):
-        j, J, k = w + 1, lengths[n, 0], d + 1
-        expected = (1 - j / J) - (k / 5) * (1 - 2 * j / J)
-        assert weights[n, w, d] == pytest.approx(expected, abs=1e-5)
-
-
 def test_centered_position_by_hand():
     # J = 3, d = 2: 1 + 4 (k − 3/2) (j − 2) / 6.
     weights = positions.sentence_position(np.arange(1, 4), 3, 2, "centered_position")
@@ -53,16 +42,23 @@ def test_centered_position_by_hand():
     np.testing.assert_allclose(to_numpy(weights), [[1, 1]], atol=1e-6)
 
 
-def test_centered_position_equals_the_formula():
-    lengths = np.array([[7], [3]])
+def assert_equals_the_formula(encoding):
+    lengths = np.array([[7], [3]])  # two sentences, each with its own J
     words = np.stack([np.arange(1, 8), np.arange(1, 8)])
-    weights = positions.sentence_position(words, lengths, 5, "centered_position")
-    weights = to_numpy(weights)
+    weights = to_numpy(positions.sentence_position(words, lengths, 5, encoding))
     assert weights.shape == (2, 7, 5)
-    for n, w, d in np.ndindex(weights.shape):
-        j, J, k = w + 1, lengths[n, 0], d + 1
-        expected = 1 + 4 * (k - (5 + 1) / 2) * (j - (J + 1) / 2) / (5 * J)
-        assert weights[n, w, d] == pytest.approx(expected, abs=1e-5)
+    for n, w in np.ndindex(2, 7):
+        expected = references.sentence_position(w + 1, lengths[n, 0], 5, encoding)
+        np.testing.assert_allclose(weights[n, w], expected, rtol=0, atol=1e-5)
+    return weights
+
+
+def test_sentence_position_equals_the_formula():
+    assert_equals_the_formula("position")
+
+
+def test_centered_position_equals_the_formula():
+    weights = assert_equals_the_formula("centered_position")
     np.testing.assert_allclose(weights[0].mean(), 1, atol=1e-6)
 
 
@@ -101,15 +97,7 @@ def test_position_weighted_sum_equals_the_sum_over_words(encoding, data):
         tensor(table),
         encoding,
     )
-    expected = np.zeros((2, 3, 3))
-    k = np.arange(1, 4)
-    for b, m, w in zip(*np.nonzero(there)):
-        J = lengths[b, m, 0]
-        part = j[b, m, w] / J
-        l_j = (1 - part) - k / 3 * (1 - 2 * part)
-        if encoding == "centered_position":
-            l_j = 1 + 4 * (k - 2) * (j[b, m, w] - (J + 1) / 2) / (3 * J)
-        expected[b, m] += l_j * table[tokens[b, m, w]]
+    expected = references.sentences(tokens, table, encoding)
     np.testing.assert_allclose(to_numpy(found), expected, rtol=1e-4, atol=1e-5)
 
 

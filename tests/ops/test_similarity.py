@@ -2,17 +2,10 @@
 
 import numpy as np
 import pytest
-from keras import ops
+from calling import plain
+from hopfield_references import unit
 
 from keras_attention.ops import similarity
-
-
-def plain(x):
-    return ops.convert_to_numpy(x)
-
-
-def unit(x):
-    return x / np.linalg.norm(x, axis=-1, keepdims=True)
 
 
 @pytest.fixture

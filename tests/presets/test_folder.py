@@ -2,12 +2,12 @@
 
 import json
 import pathlib
-import re
 
 import h5py
 import keras
 import numpy as np
 import pytest
+from calling import refused
 
 from keras_attention import models, presets
 from keras_attention.datasets import babi
@@ -26,12 +26,6 @@ def made(**more):
     model = models.MemN2N(len(vocabulary), **{"embedding_dim": 5, "hops": 2, **more})
     model.preprocessor = presets.StoryPreprocessor(vocabulary, 10, 7)
     return model
-
-
-def refused(call, *parts):
-    with pytest.raises(ValueError, match=".*".join(map(re.escape, parts))) as caught:
-        call()
-    return str(caught.value)
 
 
 @pytest.mark.backends("all")

@@ -1,12 +1,12 @@
 """The presets of memories and of dates: right answers, and what they refuse."""
 
 import functools
-import re
 
 import h5py
 import keras
 import numpy as np
 import pytest
+from calling import refused
 
 from keras_attention import models, presets
 from keras_attention.datasets import babi, dates, triples
@@ -46,11 +46,6 @@ EDGES = [
 @functools.cache
 def network(name):
     return shipped.load(name)
-
-
-def refused(call, *parts):
-    with pytest.raises(ValueError, match=".*".join(map(re.escape, parts))):
-        call()
 
 
 @pytest.mark.backends("all")

@@ -1,9 +1,8 @@
 """The presets of sentences, messages and images: strings go in and come out."""
 
-import re
-
 import numpy as np
 import pytest
+from calling import refused
 
 from keras_attention import models, presets
 from keras_attention.datasets import DataNotFoundError, canvases
@@ -18,11 +17,6 @@ def preset(name):
     if name not in loaded:
         loaded[name] = presets.load(name)
     return loaded[name]
-
-
-def refused(call, *parts):
-    with pytest.raises(ValueError, match=".*".join(map(re.escape, parts))):
-        call()
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from calling import needs_training
 
 pytest.importorskip("keras_hub", reason="the extra `text` is not installed")
 pytest.importorskip("tensorflow_text", reason="the extra `text` is not installed")
@@ -113,10 +114,7 @@ def test_one_row_is_repeated_by_a_seed():
 
 
 @pytest.mark.release
-@pytest.mark.skipif(
-    keras.config.backend() not in ("jax", "tensorflow", "torch"),
-    reason="this backend does not train",
-)
+@needs_training
 def test_a_model_learns_from_it():
     tokens = sentences(64)
     data = tf.data.Dataset.from_tensor_slices(tokens).batch(32).map(TokenMasking(V, P))

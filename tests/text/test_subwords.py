@@ -1,10 +1,10 @@
 """Sub-words: learned, kept in a file, and what `vectorize` asks of a vocabulary."""
 
-import os
 import unicodedata
 
 import numpy as np
 import pytest
+from calling import needs_data
 
 pytest.importorskip("keras_hub", reason="the extra `text` is not installed")
 pytest.importorskip("tensorflow_text", reason="the extra `text` is not installed")
@@ -99,9 +99,7 @@ def test_a_file_with_fewer_characters_loads_as_before(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    "KERAS_ATTENTION_DATA" not in os.environ, reason="KERAS_ATTENTION_DATA is not set"
-)
+@needs_data
 def test_multi30k_has_no_unknown_pieces():
     german = [pair.target for pair in translation.load("multi30k", "train")]
     subwords = Subwords.from_sentences(german, size=4000)

@@ -3,12 +3,12 @@
 import json
 import os
 import pathlib
-import subprocess
 import sys
 
 import keras
 import numpy as np
 import pytest
+from calling import printed_by
 
 pytest.importorskip("keras_hub", reason="the extra `text` is not installed")
 pytest.importorskip("tensorflow_text", reason="the extra `text` is not installed")
@@ -34,13 +34,7 @@ on_tensorflow = pytest.mark.skipif(
 
 
 def work(command, folder, *options, **more):
-    done = subprocess.run(
-        [sys.executable, *options, str(WORKER), command, str(folder)],
-        env={**os.environ, **more},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, f"{command}:\n{done.stderr[-4000:]}"
+    printed_by(*options, WORKER, command, folder, env={**os.environ, **more})
 
 
 @pytest.fixture(scope="module")

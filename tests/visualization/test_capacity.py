@@ -5,7 +5,7 @@ import pytest
 
 from keras_attention.visualization import plot_capacity
 
-matplotlib = pytest.importorskip("matplotlib")
+pytest.importorskip("matplotlib")
 
 
 def test_points_lie_over_curves():

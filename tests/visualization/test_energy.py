@@ -5,10 +5,11 @@ import textwrap
 
 import numpy as np
 import pytest
+from figures import assert_in_sight
 
 from keras_attention.visualization import plot_energy
 
-matplotlib = pytest.importorskip("matplotlib")
+pytest.importorskip("matplotlib")
 
 RNG = np.random.default_rng(0)
 STATES = RNG.normal(size=(2, 5, 7, 3))
@@ -60,12 +61,7 @@ def test_curves_end_where_nothing_moves_any_more():
 
 def test_nothing_lies_outside_the_picture():
     figure, axes, curves = drawn(STATES[:1], ENERGIES[:1], NAMES[1:], SIZES[:1])
-    for ax in (*axes, *curves):
-        box = ax.get_tightbbox()
-        assert box.x0 >= 0
-        assert box.y0 >= 0
-        assert box.x1 <= figure.bbox.width
-        assert box.y1 <= figure.bbox.height
+    assert_in_sight(figure, [*axes, *curves])
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,12 @@
 """The picture of several heads."""
 
-import io
-
 import numpy as np
 import pytest
+from figures import assert_in_sight
 
 from keras_attention.visualization import plot_heads
 
-matplotlib = pytest.importorskip("matplotlib")
+pytest.importorskip("matplotlib")
 
 
 def weights(heads, length, keys):
@@ -51,17 +50,7 @@ def test_nothing_overlaps_or_is_cut_off(heads, length):
         ["i", "ii", "iii", "iv", "five"],
         titles=titles,
     )
-    buffer = io.BytesIO()
-    figure.savefig(buffer)
-    assert buffer.getvalue()[:4] == b"\x89PNG"
-    width, height = figure.canvas.get_width_height()
-    renderer = figure.canvas.get_renderer()
-    boxes = [ax.get_tightbbox(renderer) for ax in figure.axes]
-    boxes += [text.get_window_extent(renderer) for text in figure.texts]
-    for index, box in enumerate(boxes):
-        assert 0 <= box.x0 <= box.x1 <= width
-        assert 0 <= box.y0 <= box.y1 <= height
-        assert not any(box.overlaps(other) for other in boxes[index + 1 :])
+    assert_in_sight(figure)
 
 
 @pytest.mark.parametrize(

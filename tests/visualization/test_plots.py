@@ -1,11 +1,11 @@
 """Pictures and tables of attention weights."""
 
-import io
-import subprocess
 import sys
 
 import numpy as np
 import pytest
+from calling import printed_by
+from figures import assert_in_sight, assert_saved
 
 from keras_attention.visualization import (
     hops_table,
@@ -111,17 +111,8 @@ def test_nothing_overlaps_or_is_cut_off(count):
     story = [" ".join(words[: 2 + row % 11] * (1 + row % 3)) for row in range(count)]
     question = " ".join(words * 3)
     figure = plot_hops(weights, story, question, "hall", supporting=[1])
-    buffer = io.BytesIO()
-    figure.savefig(buffer)
-    assert buffer.getvalue()[:4] == b"\x89PNG"
-    width, height = figure.canvas.get_width_height()
-    boxes = boxes_of(figure, of=bool)
-    for index, box in enumerate(boxes):
-        assert box.x0 >= 0
-        assert box.y0 >= 0
-        assert box.x1 <= width
-        assert box.y1 <= height
-        assert not any(box.overlaps(other) for other in boxes[index + 1 :])
+    texts = [text for text in figure.axes[0].texts if text.get_text()]
+    assert_in_sight(figure, texts)
     left = figure.axes[0].get_window_extent().x0
     assert all(b.x1 < left for b in boxes_of(figure, lambda text: text[:5] == "a man"))
 
@@ -189,14 +180,9 @@ def test_table_breaks_long_sentences():
 
 @pytest.mark.slow
 def test_without_matplotlib_the_table_works_and_the_plot_names_the_extra():
-    result = subprocess.run(
-        [sys.executable, "-c", WITHOUT_MATPLOTLIB],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "Ada ran." in result.stdout
-    assert 'pip install "keras-attention-family[viz]"' in result.stdout
+    text = printed_by("-c", WITHOUT_MATPLOTLIB)
+    assert "Ada ran." in text
+    assert 'pip install "keras-attention-family[viz]"' in text
 
 
 @pytest.mark.parametrize(
@@ -260,9 +246,7 @@ def test_an_image_has_a_panel_a_word():
         assert ground.shape == (14, 21)
         assert over.shape == (14, 21, 4)
     assert "A 5" in [text.get_text() for text in figure.texts]
-    buffer = io.BytesIO()
-    figure.savefig(buffer)
-    assert buffer.getvalue()[:4] == b"\x89PNG"
+    assert_saved(figure)
 
 
 def test_weights_lie_over_their_places():
@@ -283,14 +267,7 @@ def test_panels_do_not_overlap_and_are_not_cut_off(count):
     pytest.importorskip("matplotlib")
     weights = np.full((count, 4), 0.25)
     figure = plot_image_attention(np.ones((5, 7)), weights, ["word"] * count, (2, 2))
-    width, height = figure.canvas.get_width_height()
-    renderer = figure.canvas.get_renderer()
-    boxes = [ax.get_tightbbox(renderer) for ax in figure.axes]
-    boxes += [text.get_window_extent(renderer) for text in figure.texts]
-    for index, box in enumerate(boxes):
-        assert 0 <= box.x0 <= box.x1 <= width
-        assert 0 <= box.y0 <= box.y1 <= height
-        assert not any(box.overlaps(other) for other in boxes[index + 1 :])
+    assert_in_sight(figure)
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,11 @@ import io
 
 import numpy as np
 import pytest
+from figures import assert_in_sight
 
 from keras_attention.visualization import plot_puzzle
 
-matplotlib = pytest.importorskip("matplotlib")
+pytest.importorskip("matplotlib")
 
 BOARDS = [[[1, 2], [4, 3], [5]], [[1], [4, 3, 2], [5]]]
 CONSTRAINTS = ["A: 1 above 2", "Q: 5 below 3", "Q: 2 right 1"]
@@ -59,14 +60,7 @@ def test_boards_writes_and_reads_are_drawn():
 
 def test_nothing_is_drawn_outside_of_the_figure():
     figure = plot_puzzle(BOARDS[:1], ["A long constraint: 1 above 2"], [[1]], [[1]])
-    figure.canvas.draw()
-    width, height = figure.get_size_inches() * figure.dpi
-    for text in figure.texts:
-        box = text.get_window_extent()
-        assert box.x0 >= 0
-        assert box.x1 <= width
-        assert box.y0 >= 0
-        assert box.y1 <= height
+    assert_in_sight(figure, figure.texts)
 
 
 @pytest.mark.parametrize(

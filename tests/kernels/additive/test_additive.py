@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 import references
-from calling import few_compiled
+from calling import BACKEND, few_compiled
 from gradients import gradient, second, tensor, to_numpy
 from keras import ops
 
@@ -14,7 +14,6 @@ from keras_attention.ops import attend, scores
 
 pytestmark = pytest.mark.backends("all")  # each backend has its own kernel
 
-BACKEND = keras.config.backend()
 SIZES = [  # B, T, S, U
     (3, 17, 23, 37),  # one chunk, filled up
     (2, 64, 128, 32),  # chunks without a rest

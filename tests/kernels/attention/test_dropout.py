@@ -22,7 +22,7 @@ SEED = jax.random.PRNGKey(3)
 
 def inputs():
     shapes = (B, T, H, E), (B, S, G, E), (B, S, G, V)
-    given = [references.normal(*shape, seed=i) for i, shape in enumerate(shapes)]
+    given = references.normals(*shapes)
     mask = np.random.default_rng(9).random((B, 1, 1, S)) < 0.7
     mask[0] = False
     bias = references.normal(1, H, T, S, seed=5)

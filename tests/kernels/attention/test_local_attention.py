@@ -1,10 +1,9 @@
 """Attention in a sliding window, block by block, against a float64 reference."""
 
-import keras
 import numpy as np
 import pytest
 import references
-from calling import few_compiled
+from calling import BACKEND, few_compiled
 from gradients import gradient, second, tensor, to_numpy
 from keras import ops
 
@@ -16,7 +15,6 @@ from keras_attention.ops import dot_product_attention
 pytestmark = pytest.mark.backends("all")  # each backend has its own kernel
 
 B, H, G, E, V = 2, 4, 2, 5, 3
-BACKEND = keras.config.backend()
 # Of each case: T, S and the window; whether it is causal, and whether keys are hidden.
 CASES = {
     "causal": (29, 29, 5, True, False),
@@ -59,7 +57,7 @@ def inputs(case):
     """Query, key and value, and the mask, which hides all keys of some windows."""
     queries, keys, _, _, padded = CASES[case]
     shapes = (B, queries, H, E), (B, keys, G, E), (B, keys, G, V)
-    given = [references.normal(*shape, seed=i) for i, shape in enumerate(shapes)]
+    given = references.normals(*shapes)
     if not padded:
         return given, None
     mask = np.random.default_rng(9).random((B, 1, 1, keys)) < 0.7
@@ -76,24 +74,7 @@ def allowed(case, mask):
 
 def expected(case, probe, given, mask):
     """The output, and the gradients of Σ probe · output, in float64."""
-    query, key, value = (np.swapaxes(x, 1, 2) for x in given)
-    key, value = (np.repeat(x, H // G, axis=1) for x in (key, value))
-    scores = query @ np.swapaxes(key, 2, 3) / np.sqrt(E)
-    weights = np.where(allowed(case, mask), np.exp(scores), 0)
-    total = weights.sum(-1, keepdims=True)
-    weights = weights / np.where(total, total, 1)
-    slope = np.swapaxes(probe, 1, 2)
-    part = weights * (slope @ np.swapaxes(value, 2, 3))
-    part = part - weights * part.sum(-1, keepdims=True)  # the gradient of the scores
-    grouped = [
-        x.reshape(B, G, H // G, key.shape[2], -1).sum(2)
-        for x in (
-            np.swapaxes(part, 2, 3) @ query / np.sqrt(E),
-            np.swapaxes(weights, 2, 3) @ slope,
-        )
-    ]
-    heads = [weights @ value, part @ key / np.sqrt(E), *grouped]
-    return [np.swapaxes(x, 1, 2) for x in heads]
+    return references.heads_attention(*given, probe, allowed(case, mask))[:-1]
 
 
 def attention(case, given, mask):

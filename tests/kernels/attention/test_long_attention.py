@@ -38,7 +38,7 @@ def inputs(case):
     """Query, key, value and bias, and the mask, of which the first rows are False."""
     mask, bias, causal = CASES[case]
     shapes = [(B, T, H, E), (B, S, G, E), (B, S, G, V), *([bias] if bias else [])]
-    given = [references.normal(*shape, seed=i) for i, shape in enumerate(shapes)]
+    given = references.normals(*shapes)
     if mask is not None:
         mask = np.random.default_rng(9).random(mask) < 0.6
         mask[0, :, 0] = False
@@ -47,29 +47,12 @@ def inputs(case):
 
 def expected(probe, given, mask, causal):
     """The output, and the gradients of Σ probe · output, in float64."""
-    query, key, value = (np.swapaxes(x, 1, 2) for x in given[:3])
-    key, value = (np.repeat(x, H // G, axis=1) for x in (key, value))
     bias = given[3] if len(given) > 3 else np.zeros((1, 1, 1, 1))
-    scores = query @ np.swapaxes(key, 2, 3) / np.sqrt(E) + bias
     allowed = np.tri(T, S, dtype=bool) if causal else np.ones((T, S), bool)
-    allowed = np.broadcast_to(allowed if mask is None else allowed & mask, scores.shape)
-    weights = np.where(allowed, np.exp(scores), 0)
-    total = weights.sum(-1, keepdims=True)
-    weights = weights / np.where(total, total, 1)
-    slope = np.swapaxes(probe, 1, 2)
-    part = weights * (slope @ np.swapaxes(value, 2, 3))
-    part = part - weights * part.sum(-1, keepdims=True)  # the gradient of the scores
+    allowed = np.broadcast_to(allowed if mask is None else allowed & mask, (B, H, T, S))
+    *results, part = references.heads_attention(*given[:3], probe, allowed, bias)
     repeated = tuple(i for i, size in enumerate(bias.shape) if size == 1)
-    grouped = [
-        x.reshape(B, G, H // G, S, -1).sum(2)
-        for x in (
-            np.swapaxes(part, 2, 3) @ query / np.sqrt(E),
-            np.swapaxes(weights, 2, 3) @ slope,
-        )
-    ]
-    heads = [weights @ value, part @ key / np.sqrt(E), *grouped]
-    found = [np.swapaxes(x, 1, 2) for x in heads]
-    return [*found, part.sum(repeated, keepdims=True)][: len(given) + 1]
+    return [*results, part.sum(repeated, keepdims=True)][: len(given) + 1]
 
 
 def attention(given, mask, causal):

@@ -15,7 +15,6 @@ from keras_attention import samplers
 from keras_attention.models import Seq2Seq
 from keras_attention.ops.sequence import decoding
 
-BACKEND = keras.config.backend()
 on_torch = pytest.mark.backends("torch", reason="only torch records steps")
 
 
@@ -46,6 +45,16 @@ def call(functions, function, *args, key="f"):
     args = [np.asarray(x, "float32") if isinstance(x, list) else x for x in args]
     out = functions(key, function, *args)
     return keras.tree.map_structure(ops.convert_to_numpy, out)
+
+
+def identity_twice():
+    """A layer, its functions, and a loop that calls it two times."""
+    layer = keras.layers.Dense(3, use_bias=False, kernel_initializer="identity")
+    return (
+        layer,
+        compiled(layer),
+        lambda x: decoding.generate(lambda i, x: layer(x), x, 0, 2),
+    )
 
 
 def sums(x, y):
@@ -129,12 +138,7 @@ def test_a_loop_that_is_done_stops_there():
 
 
 def test_weights_are_read_anew():
-    layer = keras.layers.Dense(3, use_bias=False, kernel_initializer="identity")
-    functions = compiled(layer)
-
-    def run(x):
-        return decoding.generate(lambda i, x: layer(x), x, 0, 2)
-
+    layer, functions, run = identity_twice()
     for scale in (1.0, 2.0, 3.0):
         layer.set_weights([scale * np.eye(3, dtype="float32")])
         found = call(functions, run, [[1.0, 2.0, 3.0]])
@@ -150,12 +154,7 @@ def test_weights_are_read_anew():
 
 @on_torch
 def test_weights_of_a_stateless_scope_count(recorded):
-    layer = keras.layers.Dense(3, use_bias=False, kernel_initializer="identity")
-    functions = compiled(layer)
-
-    def run(x):
-        return decoding.generate(lambda i, x: layer(x), x, 0, 2)
-
+    layer, functions, run = identity_twice()
     twice = ops.convert_to_tensor(2 * np.eye(3, dtype="float32"))
     with keras.StatelessScope(state_mapping=[(layer.kernel, twice)]):
         found = call(functions, run, [[1.0, 2.0, 3.0]])
@@ -168,12 +167,7 @@ def test_weights_of_a_stateless_scope_count(recorded):
 def test_a_weight_in_the_place_of_another_is_noticed(recorded):
     import torch
 
-    layer = keras.layers.Dense(3, use_bias=False, kernel_initializer="identity")
-    functions = compiled(layer)
-
-    def run(x):
-        return decoding.generate(lambda i, x: layer(x), x, 0, 2)
-
+    layer, functions, run = identity_twice()
     call(functions, run, [[1.0, 2.0, 3.0]])
     layer.kernel._value = torch.nn.Parameter(2 * torch.eye(3))
     found = call(functions, run, [[1.0, 2.0, 3.0]])

@@ -1,10 +1,12 @@
 """A step of the memory with its gradient written out, against the one step."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
 import references
-from calling import few_compiled
+from calling import BACKEND, few_compiled
 from gradients import gradient, second, tensor, to_numpy
 from keras import ops
 
@@ -17,7 +19,6 @@ from keras_attention.kernels.memory_step.reference import MemoryState
 pytestmark = pytest.mark.backends("all")  # each backend has its own kernel
 
 B, M, W, R = 4, 7, 5, 3
-BACKEND = keras.config.backend()
 SHAPES = ((B, M, W), (B, M), (B, 1, M), (B, R, M), (B, 1, M), (B, 1, M, M))
 
 if BACKEND not in ("jax", "torch", "tensorflow"):
@@ -36,10 +37,7 @@ OPTIONS = {
 def numbers(options=reference.GRAVES):
     """ξ and memories: of random numbers, empty, full, and with slots that tie."""
     x = np.random.default_rng(3)
-
-    def spread(*shape):
-        y = x.random(shape)
-        return y / y.sum(axis=-1, keepdims=True)
+    spread = functools.partial(references.spread, x)
 
     widths = parts.interface_widths(W, R, 1, options)
     interface = x.normal(size=(B, sum(widths)))
@@ -63,7 +61,7 @@ def numbers(options=reference.GRAVES):
 
 
 def along():
-    return [references.normal(*s, seed=i) for i, s in enumerate(((B, R, W), *SHAPES))]
+    return references.normals((B, R, W), *SHAPES)
 
 
 def total(access, mask=None, options=reference.GRAVES):

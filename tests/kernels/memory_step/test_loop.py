@@ -47,14 +47,11 @@ class State(NamedTuple):
 def numbers(options, steps):
     """Weights, a state and inputs."""
     x = np.random.default_rng(5)
+    spread = partial(references.spread, x)
     width = sum(parts.interface_widths(W, R, 1, options))
 
     def normal(*shape, scale=1.0):
         return scale * x.normal(size=shape)
-
-    def spread(*shape):
-        y = x.random(shape)
-        return y / y.sum(axis=-1, keepdims=True)
 
     weights = {
         "kernel": normal(D + R * W, U, scale=0.3),
@@ -107,7 +104,7 @@ def total(run, options, mask=None):
     def score(weights, state, x):
         now = {"x": x} if mask is None else {"x": x, "mask": mask}
         found = jax.tree.leaves(run(memory_step(weights, options), state, now))
-        along = [references.normal(*y.shape, seed=i) for i, y in enumerate(found)]
+        along = references.normals(*(y.shape for y in found))
         return sum(jnp.sum(jnp.asarray(a, y.dtype) * y) for a, y in zip(along, found))
 
     return score

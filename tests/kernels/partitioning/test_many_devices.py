@@ -6,13 +6,10 @@ device.
 """
 
 import json
-import os
 import pathlib
-import subprocess
-import sys
 
 import pytest
-from calling import few_compiled
+from calling import few_compiled, printed_by
 
 pytestmark = [
     pytest.mark.slow,
@@ -40,10 +37,7 @@ def report(request):
     """What the worker says of the cases that this run has selected."""
     tests = [item for item in request.session.items if item.path == request.path]
     names = {test.callspec.params["name"] for test in tests}
-    command = [sys.executable, str(WORKER), *names]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ)
-    assert done.returncode == 0, done.stderr[-4000:]
-    report = json.loads(done.stdout)
+    report = json.loads(printed_by(WORKER, *names))
     assert report.keys() == names
     return report
 

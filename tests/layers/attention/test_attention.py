@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 import references
 from gradients import gradient, tensor, to_numpy
+from heads import MASKS
 from keras import ops
+from stepping import query_and_memory
 
 from keras_attention import layers
 from keras_attention.ops import normalizers
@@ -48,18 +50,7 @@ def mask_of(x):
 
 
 def inputs():
-    shapes = [(B, T, D), (B, S, V), (B, S, D)]
-    query, value, key = (references.normal(*s, seed=i) for i, s in enumerate(shapes))
-    return tuple(x.astype("float32") for x in (query, value, key))
-
-
-def holed_mask():
-    """The whole second story is masked, one query of the first, and one of its keys."""
-    mask = np.ones((B, T, S), bool)
-    mask[1] = False
-    mask[0, 1] = False
-    mask[0, :, 3] = False
-    return mask
+    return query_and_memory(B, T, S, D, V)
 
 
 def expected_for(mask=None, score="dot", query=None):
@@ -102,12 +93,6 @@ def test_equals_reference_with_and_without_returned_weights(score):
     )
 
 
-MASKS = {
-    "query_mask": np.array([[True, False, True], [True, True, False]]),
-    "value_mask": np.array([[True, True, False, True, True], [False] * 5]),
-    "key_mask": np.array([[False, True, True, True, True], [True] * 5]),
-    "attention_mask": np.random.default_rng(0).random((B, T, S)) < 0.7,
-}
 AS_RANK_3 = {
     "query_mask": lambda m: m[:, :, None],
     "value_mask": lambda m: m[:, None, :],
@@ -220,7 +205,7 @@ def test_layers_that_share_a_memory_all_respect_its_mask(kind, symbolic):
 @pytest.mark.parametrize("normalizer", list(references.NORMALIZERS))
 @pytest.mark.parametrize("score", SCORES)
 def test_what_is_masked_counts_for_exactly_nothing(score, normalizer):
-    mask = holed_mask()
+    mask = references.holed_pairs(B, T, S)
     dead = ~mask.any(-1)
     q, v, k = inputs()
     k_changed, v_changed = k.copy(), v.copy()
@@ -260,7 +245,7 @@ PAIRS = [
     ],
 )
 def test_gradient_of_what_is_masked_is_exactly_zero(score, normalizer, dropout, dtype):
-    mask = holed_mask()
+    mask = references.holed_pairs(B, T, S)
     layer = layers.Attention(SCORES[score](), normalizer, dropout, seed=1, dtype=dtype)
     layer.build((B, T, D), (B, S, V), (B, S, D))
 

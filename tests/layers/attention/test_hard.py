@@ -6,25 +6,21 @@ import keras
 import numpy as np
 import pytest
 import references
-from calling import few_compiled
+from calling import TRAINS, few_compiled, needs_training
 from gradients import gradient, tensor, to_numpy
 from keras import ops
+from stepping import query_and_memory
 
 from keras_attention import layers
 from keras_attention.losses import ReinforceLoss
 from keras_attention.ops import choices
 
-BACKEND = keras.config.backend()
 B, T, S, D, V, U, N = 2, 3, 5, 7, 11, 13, 4001
 HOLED = np.array([[True, False, True, True, True], [False, True, True, True, False]])
-TRAINS = BACKEND in ("jax", "tensorflow", "torch")
-needs_training = pytest.mark.skipif(not TRAINS, reason="this backend does not train")
 
 
 def inputs():
-    shapes = [(B, T, D), (B, S, V), (B, S, D)]
-    arrays = (references.normal(*s, seed=i) for i, s in enumerate(shapes))
-    return [x.astype("float32") for x in arrays]
+    return query_and_memory(B, T, S, D, V)
 
 
 def drawing(layer, uniforms):

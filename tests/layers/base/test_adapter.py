@@ -7,51 +7,17 @@ import keras
 import numpy as np
 import pytest
 import references
-from calling import few_compiled
-from gradients import to_numpy
+from calling import carries_masks, few_compiled, needs_training
+from gradients import tensor, to_numpy
+from heads import UsersAttention, compare
 from keras import ops
 
 from keras_attention import layers, record_attention
 from keras_attention.layers.base.adapter import KerasAttention, as_attention
 
-BACKEND = keras.config.backend()
 B, T, S, D = 2, 3, 5, 7
 IS_VALID = np.ones((B, S), bool)  # of the memory; the second one is empty
 IS_VALID[0, [1, 3]] = IS_VALID[1] = False
-needs_training = pytest.mark.skipif(
-    BACKEND not in ("jax", "tensorflow", "torch"), reason=f"{BACKEND} does not train"
-)
-carries_masks = pytest.mark.skipif(
-    BACKEND == "numpy", reason="NumPy arrays carry no mask"
-)
-
-
-def compare(query, key, mask):
-    scores = ops.matmul(query, ops.swapaxes(key, 1, 2))
-    if mask is not None:
-        scores = ops.where(mask, scores, -1e9)
-    return ops.softmax(scores)
-
-
-@keras.saving.register_keras_serializable("tests")
-class OfTensors(keras.layers.Layer):
-    """As a user writes one with the call of `keras.layers.MultiHeadAttention`."""
-
-    def build(self, query_shape, value_shape):
-        self.kernel = self.add_weight((query_shape[-1], value_shape[-1]), name="kernel")
-
-    def call(
-        self,
-        query,
-        value,
-        key=None,
-        attention_mask=None,
-        return_attention_scores=False,
-    ):
-        key = value if key is None else key
-        weights = compare(ops.matmul(query, self.kernel), key, attention_mask)
-        output = ops.matmul(weights, value)
-        return (output, weights) if return_attention_scores else output
 
 
 @keras.saving.register_keras_serializable("tests")
@@ -80,7 +46,7 @@ class Bare(keras.layers.Layer):
         return ops.matmul(compare(query, key, None), value)
 
 
-class Failing(OfTensors):
+class Failing(UsersAttention):
     def call(self, query, value, key=None, attention_mask=None):
         raise ArithmeticError("of the user")
 
@@ -90,7 +56,7 @@ FOUND = {
     "GroupQueryAttention": lambda: keras.layers.GroupQueryAttention(3, 4, 2),
     "Attention": lambda: keras.layers.Attention(use_scale=True),
     "AdditiveAttention": lambda: keras.layers.AdditiveAttention(),
-    "OfTensors": OfTensors,
+    "UsersAttention": UsersAttention,
     "OfAList": OfAList,
 }
 HEADS = {"MultiHeadAttention": 2, "GroupQueryAttention": 4}
@@ -99,9 +65,7 @@ every = pytest.mark.parametrize("name", FOUND)
 
 
 def inputs(width=D):
-    shapes = (B, T, D), (B, S, width), (B, S, width)
-    arrays = (references.normal(*s, seed=n) for n, s in enumerate(shapes))
-    return [ops.convert_to_tensor(x.astype("float32")) for x in arrays]
+    return [*map(tensor, references.normals((B, T, D), *[(B, S, width)] * 2))]
 
 
 def built(name):
@@ -332,7 +296,7 @@ def test_a_file_holds_the_layer_and_not_the_adapter(name, tmp_path):
     )
     config = keras.saving.serialize_keras_object(attention)
     assert saved["class_name"] == config["class_name"]
-    if name in ("OfTensors", "OfAList"):
+    if name in ("UsersAttention", "OfAList"):
         assert saved["registered_name"] == f"tests>{name}"
     else:
         assert saved["module"] == "keras.layers"

@@ -5,7 +5,7 @@ import sys
 import keras
 import numpy as np
 import pytest
-from calling import few_compiled
+from calling import BACKEND, few_compiled, needs_training
 from gradients import gradient, to_numpy
 from keras import ops
 
@@ -13,11 +13,7 @@ from keras_attention.layers import DNC, DNCCell, NTMCell
 from keras_attention.layers.external_memory.memory_cell import MemoryCell
 from keras_attention.ops.memory import links
 
-BACKEND = keras.config.backend()
 B, T, D, U, M, W, R, V = 2, 7, 3, 5, 6, 4, 2, 3
-needs_training = pytest.mark.skipif(
-    BACKEND not in ("jax", "tensorflow", "torch"), reason="this backend does not train"
-)
 CELLS = {
     "dense": lambda **more: DNCCell(lstm(), M, W, R, **more),
     "deallocating": lambda **more: DNCCell(

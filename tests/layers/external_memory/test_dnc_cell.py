@@ -4,6 +4,7 @@ import dnc_reference as plain
 import keras
 import numpy as np
 import pytest
+from calling import needs_training
 from gradients import gradient, tensor, to_numpy
 from keras import ops
 
@@ -24,10 +25,6 @@ FORMS = {
     "sparse": {"links": 3},
     "of more slots in training": {"memory_slots": (M, 100 * M)},
 }
-needs_training = pytest.mark.skipif(
-    keras.config.backend() not in ("jax", "tensorflow", "torch"),
-    reason="this backend does not train",
-)
 
 
 def made(form, steps=T, **more):

@@ -2,19 +2,9 @@ import keras
 import numpy as np
 import pytest
 import references
-from calling import few_compiled
+from calling import few_compiled, needs_training
 from gradients import gradient, to_numpy
-from heads import (
-    DQ,
-    DV,
-    close,
-    inputs,
-    needs_training,
-    normal,
-    projected,
-    shaken,
-    weights_of,
-)
+from heads import DQ, DV, close, inputs, normal, projected, shaken, weights_of
 from keras import ops
 
 from keras_attention import layers, record_attention

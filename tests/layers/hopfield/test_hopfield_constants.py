@@ -3,8 +3,9 @@
 import keras
 import numpy as np
 import pytest
+from calling import needs_training
 from gradients import to_numpy
-from heads import close, needs_training, normal, shaken
+from heads import close, normal, shaken
 from keras import ops
 
 from keras_attention import kernels, layers, record_attention

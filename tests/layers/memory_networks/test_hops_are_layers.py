@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+import references
 from gradients import to_numpy
 from heads import normal
 
@@ -31,14 +32,6 @@ def given():
     return normal(B, D), normal(B, M, D, seed=1), normal(B, M, D, seed=2)
 
 
-def holed():
-    """A memory with one hole, and one of nothing."""
-    mask = np.ones((B, M), bool)
-    mask[0, 3] = False
-    mask[1] = False
-    return mask
-
-
 def same(found, expected, tolerance=1e-6):
     np.testing.assert_allclose(
         to_numpy(found), to_numpy(expected), rtol=0, atol=tolerance
@@ -49,7 +42,8 @@ def same(found, expected, tolerance=1e-6):
 @pytest.mark.parametrize("normalizer", ["softmax", "softmax1", "sparsemax"])
 def test_a_hop_is_one_head_with_a_residual(normalizer, masked):
     u, c, m = given()
-    call = {"value_mask": holed() if masked else None, "return_attention_scores": True}
+    mask = references.holed(B, M) if masked else None
+    call = {"value_mask": mask, "return_attention_scores": True}
     state, p = layers.MemoryHop(normalizer=normalizer)(u, c, m, **call)
     found, weights = one_head(normalizer=normalizer)(u, c, m, **call)
     same(u + to_numpy(found), state)
@@ -127,7 +121,7 @@ def test_self_attention_in_which_the_question_alone_may_look_is_a_hop():
 def test_updating_the_memory_too_is_self_attention():
     """Every hop rewrites all of the sequence: a layer of a Transformer's encoder."""
     sequence = normal(B, 1 + M, D) / 2
-    mask = np.concatenate([np.ones((B, 1), bool), holed()], axis=1)
+    mask = np.concatenate([np.ones((B, 1), bool), references.holed(B, M)], axis=1)
     hop, attention, head = layers.MemoryHop(), layers.Attention("dot"), one_head()
     by_hops = by_layers = by_dots = sequence
     for _ in range(HOPS):

@@ -1,30 +1,19 @@
 """The hop of a key-value memory network against its equations in NumPy."""
 
-import keras
 import numpy as np
 import pytest
 import references
+from calling import TRAINS
 from gradients import gradient, to_numpy
 from keras import ops
 
 from keras_attention import layers, record_attention
 
 B, T, M, D, F = 2, 3, 5, 7, 4  # F: features that the matrix mixes
-NO_GRADIENTS = keras.config.backend() == "numpy"
 
 
 def hop_inputs():
-    shapes = [(B, D), (B, M, D), (B, M, D)]
-    q, v, k = (references.normal(*s, seed=i) for i, s in enumerate(shapes))
-    return q.astype("float32"), v.astype("float32"), k.astype("float32")
-
-
-def holed():
-    """A memory with one hole, and one of nothing."""
-    mask = np.ones((B, M), bool)
-    mask[0, 3] = False
-    mask[1] = False
-    return mask
+    return references.normals((B, D), (B, M, D), (B, M, D), dtype="float32")
 
 
 def make(features=None, normalizer="softmax", **more):
@@ -58,7 +47,7 @@ def hop_once(q, v, k, mask, r, normalizer="softmax"):
 @pytest.mark.parametrize("normalizer", ["softmax", "sparsemax"])
 def test_hop_equals_its_equations(features, normalizer, masked):
     q, v, k = hop_inputs()
-    mask = holed() if masked else None
+    mask = references.holed(B, M) if masked else None
     hop = make(features, normalizer)
     assert len(hop.trainable_weights) == (2 if features == F else 1)
     found, p = hop(q, v, k, value_mask=mask, return_attention_scores=True)
@@ -99,8 +88,8 @@ def test_many_queries_are_single_ones_side_by_side():
 
 
 def test_a_prepared_memory_gives_the_same():
-    tensors = [ops.convert_to_tensor(x) for x in (*hop_inputs(), holed())]
-    q, v, k, mask = tensors
+    arrays = *hop_inputs(), references.holed(B, M)
+    q, v, k, mask = map(ops.convert_to_tensor, arrays)
     hop = make(F)
     expected = hop(q, v, k, value_mask=mask, return_attention_scores=True)
     *found, state = hop.attend(q, hop.prepare(v, k, mask))
@@ -112,7 +101,7 @@ def test_a_prepared_memory_gives_the_same():
 @pytest.mark.parametrize("dtype", references.DTYPES)
 def test_hop_over_nothing(dtype):
     q, v, k = hop_inputs()
-    mask = holed()
+    mask = references.holed(B, M)
     hop = make(F, dtype=dtype)
     found, p = hop(q, v, k, value_mask=mask, return_attention_scores=True)
     alone = references.rounded(q, dtype)[1] @ matrix(hop)  # R q
@@ -121,7 +110,7 @@ def test_hop_over_nothing(dtype):
     changed = [np.where(mask[:, :, None], x, np.float32(1e4)) for x in (v, k)]
     again = hop(q, *changed, value_mask=mask)
     np.testing.assert_array_equal(to_numpy(again), to_numpy(found))
-    if NO_GRADIENTS:
+    if not TRAINS:
         return
     slopes = gradient(
         lambda *x: ops.sum(hop(*x, value_mask=mask)), q, v, k, dtype=dtype

@@ -4,13 +4,13 @@ import keras
 import numpy as np
 import pytest
 import references
+from calling import TRAINS, needs_training
 from gradients import gradient, to_numpy
 from keras import ops
 
 from keras_attention import layers
 
 B, M, L, D, V = 2, 5, 7, 3, 13
-NO_GRADIENTS = keras.config.backend() == "numpy"
 ENCODINGS = ["bag", "position", "centered_position"]
 
 
@@ -25,25 +25,6 @@ def story(seed=0):
     tokens[0, 2, [1, 4]] = 0
     tokens[1, 3] = 0
     return tokens
-
-
-def encode(tokens, table, encoding, length=None):
-    """Σⱼ lⱼ ∘ A xⱼ, word by word; j counts words only."""
-    out = np.zeros((*tokens.shape[:-1], table.shape[1]))
-    d = table.shape[1]
-    k = np.arange(1, d + 1)
-    for i in np.ndindex(tokens.shape[:-1]):
-        words = tokens[i][tokens[i] != 0]
-        J = length or len(words)
-        for j, word in enumerate(words, start=1):
-            l_j = {
-                "bag": 1,
-                "position": (1 - j / J) - (k / d) * (1 - 2 * j / J),
-                "centered_position": 1
-                + 4 * (k - (d + 1) / 2) * (j - (J + 1) / 2) / (d * J),
-            }
-            out[i] += l_j[encoding] * table[word]
-    return out
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -65,7 +46,7 @@ def test_sentence_equals_its_equation(encoding, length, size, training):
     found = encoder(tokens, training=training)
     table = to_numpy(encoder.embedding.embeddings)
     assert table.shape == (size, D)
-    expected = encode(tokens, table, encoding, length)
+    expected = references.sentences(tokens, table, encoding, length)
     np.testing.assert_allclose(to_numpy(found), expected, rtol=1e-4, atol=1e-6)
     assert np.all(to_numpy(found)[1, 3] == 0)
 
@@ -87,7 +68,7 @@ def test_padding_counts_for_nothing_wherever(encoding, length, training):
     np.testing.assert_array_equal(again, rows)
 
 
-@pytest.mark.skipif(NO_GRADIENTS, reason="the NumPy backend does not train")
+@needs_training
 @pytest.mark.parametrize("size", [V, 257])
 @pytest.mark.parametrize("encoding", ["position", "centered_position"])
 def test_training_moves_the_words_that_were_read(encoding, size):
@@ -100,7 +81,7 @@ def test_training_moves_the_words_that_were_read(encoding, size):
     model.fit(tokens, np.ones((1, M, D)), verbose=0)
 
     def loss(a):
-        m = encode(tokens, np.concatenate([a, table[6:]]), encoding)
+        m = references.sentences(tokens, np.concatenate([a, table[6:]]), encoding)
         return np.mean((m - 1) ** 2)
 
     moved = to_numpy(encoder.embedding.embeddings) - table
@@ -173,17 +154,7 @@ def relu(x):
 
 
 def hop_inputs():
-    shapes = [(B, D), (B, M, D), (B, M, D)]
-    u, c, m = (references.normal(*s, seed=i) for i, s in enumerate(shapes))
-    return u.astype("float32"), c.astype("float32"), m.astype("float32")
-
-
-def holed():
-    """A memory with one hole, and one of nothing."""
-    mask = np.ones((B, M), bool)
-    mask[0, 3] = False
-    mask[1] = False
-    return mask
+    return references.normals((B, D), (B, M, D), (B, M, D), dtype="float32")
 
 
 def hop_once(u, c, m, mask, kernel=None, f=lambda x: x, normalizer="softmax"):
@@ -204,7 +175,7 @@ def hop_once(u, c, m, mask, kernel=None, f=lambda x: x, normalizer="softmax"):
 )
 def test_hop_equals_its_equations(transform, activation, normalizer, linear, masked):
     u, c, m = hop_inputs()
-    mask = holed() if masked else None
+    mask = references.holed(B, M) if masked else None
     hop = layers.MemoryHop(transform, activation, normalizer, linear_start=linear)
     state, p = hop(u, c, m, value_mask=mask, return_attention_scores=True)
     kernel = hop.state_dense.get_weights()[0] if transform else None
@@ -227,7 +198,7 @@ def test_hop_equals_its_equations(transform, activation, normalizer, linear, mas
 @pytest.mark.parametrize("slots", [1, M, 11])
 def test_hop_over_null_memories(slots, masked):
     u, c, m = hop_inputs()
-    mask = holed() if masked else None
+    mask = references.holed(B, M) if masked else None
     filled = mask if masked else np.ones((B, M), bool)
     hop = layers.MemoryHop(slots=slots)
     state, p = hop(u, c, m, value_mask=mask, return_attention_scores=True)
@@ -289,7 +260,7 @@ def test_hop_with_many_states_and_by_default_one_memory():
 @pytest.mark.parametrize("dtype", references.DTYPES)
 def test_hop_over_nothing(dtype, linear, slots):
     u, c, m = hop_inputs()
-    mask = holed()
+    mask = references.holed(B, M)
     hop = layers.MemoryHop(slots=slots, linear_start=linear, dtype=dtype)
     state, p = hop(u, c, m, value_mask=mask, return_attention_scores=True)
     np.testing.assert_array_equal(to_numpy(state)[1], references.rounded(u, dtype)[1])
@@ -299,7 +270,7 @@ def test_hop_over_nothing(dtype, linear, slots):
         x[0, 3], x[1] = 1e4, 1e4
     changed = hop(u, c_changed, m_changed, value_mask=mask)
     np.testing.assert_array_equal(to_numpy(changed), to_numpy(state))
-    if NO_GRADIENTS:
+    if not TRAINS:
         return
     slopes = gradient(
         lambda *x: ops.sum(hop(*x, value_mask=mask)), u, c, m, dtype=dtype

@@ -3,15 +3,11 @@
 import keras
 import numpy as np
 import pytest
+from calling import needs_training
 from gradients import to_numpy
 
 from keras_attention.datasets import babi
 from keras_attention.layers import Segmenter
-
-trains = pytest.mark.skipif(
-    keras.config.backend() not in ("jax", "tensorflow", "torch"),
-    reason="this backend does not train",
-)
 
 
 def test_a_segment_ends_where_its_score_is_positive():
@@ -41,7 +37,7 @@ def test_a_segment_ends_where_its_score_is_positive():
 
 
 @pytest.mark.release
-@trains
+@needs_training
 def test_sentences_are_learned_from_their_ends():
     train, test = (babi.simulate(1, n, seed=n) for n in (60, 20))
     vocabulary = babi.Vocabulary.from_examples([*train, *test])

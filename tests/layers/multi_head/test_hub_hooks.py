@@ -9,16 +9,13 @@ import keras
 import numpy as np
 import pytest
 import references
+from calling import needs_training
 from gradients import to_numpy
 from keras import ops
 
 from keras_attention import layers
 
 B, T, S, D, H, E, V = 2, 3, 5, 7, 3, 4, 2
-needs_training = pytest.mark.skipif(
-    keras.config.backend() not in ("jax", "tensorflow", "torch"),
-    reason="this backend does not train",
-)
 
 
 def cached(base):
@@ -138,15 +135,22 @@ def banded(base):
     return Banded
 
 
-def causal_by_itself(base):
-    """The causal mask is its own, as Moonshine's is: here, one step more is seen."""
+def causal_alone(base):
+    """Only the causal mask is its own: one step more is seen."""
 
-    class CausalByItself(base):
+    class CausalAlone(base):
         def _compute_causal_mask(self, query, value=None):
             rows = ops.shape(query)[1]
             columns = rows if value is None else ops.shape(value)[1]
             return (ops.arange(columns)[None] <= ops.arange(rows)[:, None] + 1)[None]
 
+    return CausalAlone
+
+
+def causal_by_itself(base):
+    """The causal mask is its own, as Moonshine's is: here, one step more is seen."""
+
+    class CausalByItself(causal_alone(base)):
         def _compute_attention(self, *tensors, **options):
             return super()._compute_attention(*tensors, **options)
 
@@ -457,18 +461,6 @@ def test_a_mask_of_its_own_is_not_left_out_step_by_step():
     block(x)
     with pytest.raises(ValueError, match="`_compute_attention_mask` is overridden"):
         block.step(x[:, 0], block.initial_cache(B, T), 0)
-
-
-def causal_alone(base):
-    """Only the causal mask is its own: one step more is seen."""
-
-    class CausalAlone(base):
-        def _compute_causal_mask(self, query, value=None):
-            rows = ops.shape(query)[1]
-            columns = rows if value is None else ops.shape(value)[1]
-            return (ops.arange(columns)[None] <= ops.arange(rows)[:, None] + 1)[None]
-
-    return CausalAlone
 
 
 def test_a_causal_mask_alone_is_used():

@@ -5,7 +5,7 @@ import inspect
 import keras
 import numpy as np
 import pytest
-from calling import few_compiled
+from calling import few_compiled, needs_training
 from gradients import to_numpy
 from heads import (
     DK,
@@ -18,7 +18,6 @@ from heads import (
     built,
     close,
     inputs,
-    needs_training,
     normal,
     reference,
     shaken,

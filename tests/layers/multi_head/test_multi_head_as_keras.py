@@ -22,8 +22,6 @@ pytestmark = [
     pytest.mark.usefixtures("without_collection"),
 ]
 
-OVERRIDES = "overrides the private `_compute_attention`"
-CALLS = "calls the private `_compute_attention`"
 NO_ERROR = "wants an error where flash attention cannot serve; here it gives way"
 EXPECTED_OF_GROUPED = {
     "test_flash_attention_with_errors": NO_ERROR,

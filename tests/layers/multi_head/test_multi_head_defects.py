@@ -7,9 +7,9 @@ that takes its place. Only releases in which a defect was seen are held to it.
 import keras
 import numpy as np
 import pytest
-from calling import few_compiled
+from calling import few_compiled, needs_training
 from gradients import gradient, to_numpy
-from heads import DQ, DV, B, S, T, close, needs_training, normal
+from heads import DQ, DV, B, S, T, close, normal
 from keras import ops
 
 from keras_attention import layers, models

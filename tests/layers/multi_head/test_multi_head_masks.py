@@ -4,13 +4,13 @@ import keras
 import numpy as np
 import pytest
 import references
-from calling import few_compiled
+from calling import BACKEND, few_compiled, needs_training
 from gradients import gradient, to_numpy
 from heads import (
-    BACKEND,
     DK,
     DQ,
     DV,
+    MASKS,
     B,
     S,
     T,
@@ -18,7 +18,6 @@ from heads import (
     built,
     close,
     inputs,
-    needs_training,
     normal,
     reference,
 )
@@ -28,12 +27,6 @@ from keras_attention import kernels, layers
 
 # Masks.
 
-MASKS = {
-    "query_mask": np.array([[True, False, True], [True, True, False]]),
-    "value_mask": np.array([[True, True, False, True, True], [False] * 5]),
-    "key_mask": np.array([[False, True, True, True, True], [True] * 5]),
-    "attention_mask": np.random.default_rng(0).random((B, T, S)) < 0.7,
-}
 AS_PAIRS = {
     "query_mask": lambda m: m[:, None, :, None],
     "value_mask": lambda m: m[:, None, None, :],

@@ -3,9 +3,9 @@
 import keras
 import numpy as np
 import pytest
-from calling import few_compiled
+from calling import BACKEND, few_compiled
 from gradients import to_numpy
-from heads import BACKEND, DQ, B, T, built, close, normal, shaken
+from heads import DQ, B, T, built, close, normal, shaken
 from keras import ops
 
 from keras_attention import kernels, layers

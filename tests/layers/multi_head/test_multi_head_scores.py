@@ -2,21 +2,9 @@
 
 import numpy as np
 import pytest
-from calling import few_compiled
+from calling import few_compiled, needs_training
 from gradients import gradient, to_numpy
-from heads import (
-    DQ,
-    B,
-    S,
-    T,
-    assert_equals,
-    built,
-    close,
-    inputs,
-    needs_training,
-    normal,
-    reference,
-)
+from heads import DQ, B, S, T, assert_equals, built, close, inputs, normal, reference
 from keras import ops
 
 from keras_attention import layers, record_attention

@@ -8,22 +8,13 @@ import numpy as np
 import pytest
 import references
 from gradients import tensor, to_numpy
+from heads import close, normal
 
 from keras_attention import layers
 from keras_attention.ops import positions
 
-B, T, H, E, D = 2, 11, 3, 10, 7
+B, T, H, E = 2, 11, 3, 10
 BFLOAT16_STEP = 2.0**-8  # half of what bfloat16 tells apart just below 1, twice
-
-
-def normal(*shape, seed=0):
-    return references.normal(*shape, seed=seed).astype("float32")
-
-
-def close(found, expected, tolerance=1e-5):
-    np.testing.assert_allclose(
-        to_numpy(found), expected, rtol=tolerance, atol=tolerance
-    )
 
 
 # Sine waves.

@@ -3,18 +3,13 @@
 import keras
 import numpy as np
 import pytest
-from calling import few_compiled
+from calling import few_compiled, needs_training
 from gradients import to_numpy
 from keras import ops
 
 from keras_attention import layers, record_attention
 
-BACKEND = keras.config.backend()
 B, T, S, D, U, V, A = 2, 3, 7, 3, 5, 5, 4
-
-needs_training = pytest.mark.skipif(
-    BACKEND not in ("jax", "tensorflow", "torch"), reason="this backend does not train"
-)
 
 
 @keras.saving.register_keras_serializable("tests")

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from calling import few_compiled
+from calling import few_compiled, needs_training
 from gradients import gradient, to_numpy
 from keras import ops
 
@@ -17,12 +17,8 @@ from keras_attention.layers import (
     MonotonicAttention,
 )
 
-BACKEND = keras.config.backend()
 B, T, S, D, U, V, A = 2, 5, 7, 3, 11, 13, 4
 
-needs_training = pytest.mark.skipif(
-    BACKEND not in ("jax", "tensorflow", "torch"), reason="this backend does not train"
-)
 CELLS = {
     "simple": lambda: keras.layers.SimpleRNNCell(U),
     "lstm": lambda: keras.layers.LSTMCell(U),

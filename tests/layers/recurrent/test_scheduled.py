@@ -7,6 +7,7 @@ import references
 from calling import few_compiled
 from gradients import gradient, to_numpy
 from keras import ops
+from writing import sharper
 
 from keras_attention import layers, record_attention
 
@@ -46,9 +47,7 @@ def make(probability, kind="before", **more):
         **more,
     )
     layer(*inputs())
-    for weight in layer.trainable_weights:  # sharper, so that sequences differ
-        weight.assign(3.0 * ops.convert_to_tensor(weight))
-    return layer
+    return sharper(layer, 3.0)
 
 
 def inputs():

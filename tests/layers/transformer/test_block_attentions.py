@@ -3,44 +3,16 @@
 import keras
 import numpy as np
 import pytest
+from calling import needs_training
 from gradients import to_numpy
-from heads import close, normal, shaken
+from heads import UsersAttention, close, normal, shaken
 from keras import ops
 
 from keras_attention import layers, record_attention
 
-BACKEND = keras.config.backend()
 B, T, S, D, F = 2, 5, 7, 12, 11
 VALID = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], bool)
 MEMORY = np.array([[1, 0, 1, 1, 0, 1, 0], [1, 1, 1, 1, 1, 1, 1]], bool)
-
-needs_training = pytest.mark.skipif(
-    BACKEND not in ("jax", "tensorflow", "torch"), reason="this backend does not train"
-)
-
-
-@keras.saving.register_keras_serializable("tests")
-class OwnAttention(keras.layers.Layer):
-    """As a user writes one, with the call of `keras.layers.MultiHeadAttention`."""
-
-    def build(self, query_shape, value_shape):
-        self.kernel = self.add_weight((query_shape[-1], value_shape[-1]), name="kernel")
-
-    def call(
-        self,
-        query,
-        value,
-        key=None,
-        attention_mask=None,
-        return_attention_scores=False,
-    ):
-        key = value if key is None else key
-        scores = ops.matmul(ops.matmul(query, self.kernel), ops.swapaxes(key, 1, 2))
-        if attention_mask is not None:
-            scores = ops.where(attention_mask, scores, -1e9)
-        weights = ops.softmax(scores)
-        output = ops.matmul(weights, value)
-        return (output, weights) if return_attention_scores else output
 
 
 # What each is made of, and the H axis of its weights.
@@ -57,7 +29,7 @@ STATELESS = {
     "keras_heads": (lambda: keras.layers.MultiHeadAttention(3, 4), (3,)),
     "keras_groups": (lambda: keras.layers.GroupQueryAttention(4, 4, 2), (4,)),
     "keras_additive": (lambda: keras.layers.AdditiveAttention(), ()),
-    "own": (OwnAttention, ()),
+    "own": (UsersAttention, ()),
 }
 STATEFUL = {
     "monotonic": (lambda: layers.MonotonicAttention(units=6), ()),

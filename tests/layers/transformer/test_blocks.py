@@ -3,8 +3,9 @@
 import keras
 import numpy as np
 import pytest
+from calling import carries_masks
 from gradients import to_numpy
-from heads import carries_masks, close, normal, reference, shaken
+from heads import close, normal, reference, shaken
 from keras import ops
 
 from keras_attention import layers, record_attention

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from calling import few_compiled
+from calling import carries_masks, few_compiled
 from gradients import to_numpy
 from heads import close, normal, shaken
 
@@ -135,7 +135,7 @@ def test_one_mask_for_all_samples(halting):
         close(to_numpy(found), to_numpy(wanted))
 
 
-@pytest.mark.skipif(keras.config.backend() == "numpy", reason="arrays carry no mask")
+@carries_masks
 def test_run_takes_the_mask_that_inputs_carry():
     layer, x = made(halting="adaptive"), normal(B, T, D).astype("float32")
     wanted = layer.run(x, mask=VALID)

@@ -27,8 +27,6 @@ INPUTS = {
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize`")
 # Keras transposes scales of one axis.
 @pytest.mark.filterwarnings("ignore:The use of `x.T` on tensors:UserWarning")
-# Keras' own conversion of a variable, when a model is saved.
-@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 @few_compiled("name", MADE)
 @pytest.mark.usefixtures("without_collection")
 def test_integers_are_saved_and_loaded(name, tmp_path):

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from calling import BACKEND, needs_training
 from keras import layers, ops
 
 import keras_attention
@@ -12,7 +13,6 @@ from keras_attention.models.base import configured_model
 from keras_attention.models.base.recorded_model import RecordedModel
 
 B, D, M, L, V = 3, 5, 4, 6, 17
-BACKEND = keras.config.backend()
 
 
 def stories(count=12):
@@ -180,7 +180,7 @@ def test_an_item_of_a_list_or_dict_counts():
     assert fast.refusals == []
 
 
-@pytest.mark.skipif(BACKEND == "numpy", reason="the numpy backend does not train")
+@needs_training
 def test_run_eagerly_records_nothing():
     calls = []
 
@@ -196,7 +196,7 @@ def test_run_eagerly_records_nothing():
     assert len(calls) >= 12
 
 
-@pytest.mark.skipif(BACKEND == "numpy", reason="the numpy backend does not train")
+@needs_training
 def test_an_overridden_step_is_refused():
     class Own(keras.Sequential):
         def train_step(self, data):
@@ -241,7 +241,7 @@ def test_the_model_cannot_be_replaced():
 
 
 @pytest.mark.backends("all")
-@pytest.mark.skipif(BACKEND == "numpy", reason="the numpy backend does not train")
+@needs_training
 def test_an_error_in_a_step_keeps_its_message():
     def wrong(true, predicted):
         raise ValueError("a message of the user")

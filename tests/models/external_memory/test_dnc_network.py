@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from calling import TRAINS, carries_masks, needs_training, plain
 from keras import ops
 
 from keras_attention.kernels.memory_step.reference import content_weights
@@ -10,9 +11,6 @@ from keras_attention.layers import DNCCell, NTMCell
 from keras_attention.models import DNCNetwork
 
 B, T, D, V, M, W, R, U, WORDS = 3, 7, 5, 4, 6, 8, 2, 11, 13
-BACKEND = keras.config.backend()
-TRAINS = BACKEND in ("jax", "tensorflow", "torch")
-needs_training = pytest.mark.skipif(not TRAINS, reason=f"{BACKEND} does not train")
 
 
 def cell(slots=M, heads=R, **more):
@@ -27,10 +25,6 @@ def network(**more):
     for weight in model.trainable_weights:
         weight.assign(2 * weight)
     return model
-
-
-def array(tensor):
-    return np.asarray(ops.convert_to_numpy(tensor))
 
 
 def answers(model, inputs):
@@ -56,10 +50,10 @@ def tokens(inputs):
 
 def test_answers_are_a_dense_layer_of_what_the_memory_returns(inputs):
     model = network()
-    logits = array(model(inputs))
-    outputs = array(model.get_layer("dnc")(inputs["inputs"]))  # (B, T, ·)
+    logits = plain(model(inputs))
+    outputs = plain(model.get_layer("dnc")(inputs["inputs"]))  # (B, T, ·)
     assert outputs.shape[-1] == U + R * W  # the controller, beside what was read
-    kernel, bias = (array(w) for w in model.get_layer("logits").weights)
+    kernel, bias = (plain(w) for w in model.get_layer("logits").weights)
     expected = outputs @ kernel + bias
     asked = inputs["answer_mask"]
     np.testing.assert_allclose(logits[asked], expected[asked], rtol=1e-5, atol=1e-5)
@@ -68,10 +62,10 @@ def test_answers_are_a_dense_layer_of_what_the_memory_returns(inputs):
     np.testing.assert_allclose(model.predict(inputs, verbose=0), logits, 1e-5, 1e-5)
 
 
-@pytest.mark.skipif(BACKEND == "numpy", reason="NumPy arrays carry no mask")
+@carries_masks
 def test_the_steps_asked_at_are_the_mask_of_the_answers(inputs):
     mask = network()(inputs)._keras_mask
-    np.testing.assert_array_equal(array(mask), inputs["answer_mask"])
+    np.testing.assert_array_equal(plain(mask), inputs["answer_mask"])
 
 
 @pytest.mark.backends("all")
@@ -119,7 +113,7 @@ def test_one_right_answer_a_step(tokens):
 
 def test_words_begin_as_large_as_other_inputs():
     model = DNCNetwork(cell(), V, vocabulary_size=200, embedding_dim=100)
-    numbers = array(model.get_layer("embedding").embeddings)
+    numbers = plain(model.get_layer("embedding").embeddings)
     assert numbers.std() == pytest.approx(1, rel=0.02)
     assert abs(numbers.mean()) < 0.03
 
@@ -195,7 +189,7 @@ def test_the_trace_is_of_what_the_network_reads(inputs):
     assert trace.read_weights.shape == (B, T, R, M)
     assert trace.write_weights.shape == (B, T, 1, M)
     read = np.einsum("btrm,btmw->btrw", trace.read_weights, trace.memory)
-    outputs = array(model.get_layer("dnc")(inputs["inputs"]))[:, :, U:]
+    outputs = plain(model.get_layer("dnc")(inputs["inputs"]))[:, :, U:]
     np.testing.assert_allclose(read.reshape(B, T, R * W), outputs, 1e-5, 1e-5)
     alone = model.trace(inputs["inputs"])
     np.testing.assert_array_equal(alone.memory, trace.memory)
@@ -234,7 +228,7 @@ def test_blank_slots_are_as_similar_to_a_key_in_any_number_of_slots():
         left = np.full((1, slots, W), 0.01 / slots, "float32")  # of a blurred write
         tensors = map(ops.convert_to_tensor, (left, key, strength))
         content = content_weights(*tensors, epsilon=one.cell.options.epsilon)
-        found[name] = array(content.cosine)[0, 0, 0]
+        found[name] = plain(content.cosine)[0, 0, 0]
     assert abs(found["M"] - found["scaled"]) < 1e-6
     assert found["not"] < 0.5 * found["M"]
 

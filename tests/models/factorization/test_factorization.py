@@ -3,15 +3,12 @@
 import keras
 import numpy as np
 import pytest
+from calling import needs_training
 from gradients import to_numpy
 
 from keras_attention import models
 from keras_attention.datasets import ratings
 
-BACKEND = keras.config.backend()
-needs_training = pytest.mark.skipif(
-    BACKEND not in ("jax", "tensorflow", "torch"), reason="this backend does not train"
-)
 P, Q, D = 5, 7, 3  # users, items, width
 
 

@@ -3,18 +3,13 @@
 import keras
 import numpy as np
 import pytest
-from keras import ops
+from calling import needs_training, plain
 
 from keras_attention.datasets import words
 from keras_attention.losses import NegativeSamplingLoss
 from keras_attention.models import SkipGram, TransformerClassifier
 
-TRAINS = keras.config.backend() in ("jax", "tensorflow", "torch")
 NAMES = ("<pad>", "man", "woman", "king", "queen", "apple")
-
-
-def plain(x):
-    return ops.convert_to_numpy(x)
 
 
 def sigmoid(x):
@@ -79,7 +74,7 @@ def test_shared_negatives_equal_their_equations(tmp_path):
 
 @pytest.mark.release
 @pytest.mark.parametrize("shared", [None, 16])
-@pytest.mark.skipif(not TRAINS, reason="this backend does not train")
+@needs_training
 def test_words_that_stand_alike_become_neighbours(shared):
     """Fruit and vehicles never meet, and each has its own words around it."""
     fruit, cars = ("apple", "pear", "plum"), ("car", "bus", "van")

@@ -5,7 +5,7 @@ import sys
 import keras
 import numpy as np
 import pytest
-from keras import ops
+from calling import needs_training, plain
 
 from keras_attention.benchmarks.speed.worker import resident_growth
 from keras_attention.models import AssociativeMemory, Trajectory
@@ -25,10 +25,6 @@ def signs(rows, seed=0, width=D):
     return np.sign(floats(rows, seed, width)).astype("float32")
 
 
-def numpy(x):
-    return np.asarray(ops.convert_to_numpy(x))
-
-
 def memory_of(patterns, **more):
     memory = AssociativeMemory(**{"chunk_size": 8, **more})
     memory.store(patterns)
@@ -40,8 +36,8 @@ def test_what_was_stored_comes_back():
     memory = memory_of(patterns[:9], beta=8.0, similarity="distance")
     memory.store(patterns[9:])
     assert len(memory) == S
-    np.testing.assert_array_equal(numpy(memory.patterns), patterns)
-    found = numpy(memory.retrieve(patterns + 0.1 * floats(S, 1)))
+    np.testing.assert_array_equal(plain(memory.patterns), patterns)
+    found = plain(memory.retrieve(patterns + 0.1 * floats(S, 1)))
     assert np.abs(found - patterns).max() < 0.05
 
 
@@ -54,11 +50,11 @@ def test_a_step_is_that_of_the_equations(normalizer, similarity):
     given = {"beta": 0.7, "normalizer": normalizer, "similarity": similarity}
     memory = memory_of(patterns, **given)
     expected = energy.hopfield_update(queries, patterns, **given)
-    found = numpy(memory.retrieve(queries, steps=1))
-    np.testing.assert_allclose(found, numpy(expected), rtol=1e-4, atol=1e-5)
+    found = plain(memory.retrieve(queries, steps=1))
+    np.testing.assert_allclose(found, plain(expected), rtol=1e-4, atol=1e-5)
     expected = energy.hopfield_energy(queries, patterns, **given)
-    found = numpy(memory.energy(queries))
-    np.testing.assert_allclose(found, numpy(expected), rtol=1e-4, atol=1e-5)
+    found = plain(memory.energy(queries))
+    np.testing.assert_allclose(found, plain(expected), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("order", ["asynchronous", "synchronous"])
@@ -67,14 +63,14 @@ def test_neurons_go_by_their_equations(kind, order):
     patterns, queries = signs(3), signs(5, 1)
     memory = memory_of(patterns, kind=kind, order=order)
     update = getattr(energy, f"{kind}_update")
-    expected = numpy(update(queries, patterns, order=order))
-    np.testing.assert_array_equal(numpy(memory.retrieve(queries, steps=1)), expected)
-    expected = numpy(getattr(energy, f"{kind}_energy")(queries, patterns))
-    np.testing.assert_allclose(numpy(memory.energy(queries)), expected, rtol=1e-5)
+    expected = plain(update(queries, patterns, order=order))
+    np.testing.assert_array_equal(plain(memory.retrieve(queries, steps=1)), expected)
+    expected = plain(getattr(energy, f"{kind}_energy")(queries, patterns))
+    np.testing.assert_allclose(plain(memory.energy(queries)), expected, rtol=1e-5)
     if order == "asynchronous":  # which comes to rest
         found = memory.retrieve(queries)
         again = memory.retrieve(found, steps=1)
-        np.testing.assert_array_equal(numpy(again), numpy(found))
+        np.testing.assert_array_equal(plain(again), plain(found))
 
 
 @pytest.mark.backends("all")
@@ -90,7 +86,7 @@ def test_each_query_stops_by_itself():
     assert way.energies.shape == (way.steps.max() + 1, 6)
     assert np.diff(way.energies, axis=0).max() < 1e-5
     np.testing.assert_array_equal(way.states[0], queries)
-    np.testing.assert_array_equal(way.states[-1], numpy(found))
+    np.testing.assert_array_equal(way.states[-1], plain(found))
     for q, steps in enumerate(way.steps):
         moved = np.linalg.norm(np.diff(way.states[:, q], axis=0), axis=-1)
         assert (moved[: steps - 1] > TOLERANCE).all()
@@ -98,15 +94,15 @@ def test_each_query_stops_by_itself():
         assert not moved[steps:].any()
         mates = floats(6, 7 + q)
         mates[q] = queries[q]
-        np.testing.assert_array_equal(numpy(memory.retrieve(mates))[q], numpy(found)[q])
+        np.testing.assert_array_equal(plain(memory.retrieve(mates))[q], plain(found)[q])
 
 
 def test_the_way_of_blocks_of_unequal_length():
     memory = memory_of(floats(S), beta=1.0)
-    one = numpy(memory.retrieve(floats(1, 2)))  # is at rest
+    one = plain(memory.retrieve(floats(1, 2)))  # is at rest
     queries = np.concatenate([one.repeat(64, 0), floats(3, 1)])
     found, way = memory.retrieve(queries, return_trajectory=True)
-    np.testing.assert_array_equal(way.states[-1], numpy(found))
+    np.testing.assert_array_equal(way.states[-1], plain(found))
     assert way.at_rest.all()
     assert way.steps[:64].max() < way.steps[64:].max()
     found, way = memory.retrieve(queries, steps=2, return_trajectory=True)
@@ -117,12 +113,12 @@ def test_the_way_of_blocks_of_unequal_length():
 def test_axes_in_front_and_none_at_all():
     memory = memory_of(floats(S))
     queries = floats(6, 1)
-    flat = numpy(memory.retrieve(queries))
+    flat = plain(memory.retrieve(queries))
     cube = queries.reshape(2, 3, D)
-    np.testing.assert_array_equal(numpy(memory.retrieve(cube)), flat.reshape(2, 3, D))
-    costs = numpy(memory.energy(queries))
+    np.testing.assert_array_equal(plain(memory.retrieve(cube)), flat.reshape(2, 3, D))
+    costs = plain(memory.energy(queries))
     assert len(set(costs.tolist())) == 6
-    np.testing.assert_array_equal(numpy(memory.energy(cube)), costs.reshape(2, 3))
+    np.testing.assert_array_equal(plain(memory.energy(cube)), costs.reshape(2, 3))
     assert tuple(memory.retrieve(queries[:0]).shape) == (0, D)
     _, way = memory.retrieve(queries[:0], return_trajectory=True)
     assert way.states.shape == (1, 0, D)
@@ -152,14 +148,14 @@ def test_queries_of_other_dtypes(kind):
     memory = memory_of(signs(S), kind=kind, normalizer="sparsemax", similarity="dot")
     queries = signs(5, 1)
     expected, way = memory.retrieve(queries, return_trajectory=True)
-    costs, dtype = numpy(memory.energy(queries)), expected.dtype
+    costs, dtype = plain(memory.energy(queries)), expected.dtype
     for other in ("float64", "int64", "int8"):
         given = queries.astype(other)
         found, same = memory.retrieve(given, return_trajectory=True)
         assert found.dtype == dtype
-        np.testing.assert_array_equal(numpy(found), numpy(expected))
+        np.testing.assert_array_equal(plain(found), plain(expected))
         np.testing.assert_array_equal(same.states, way.states)
-        np.testing.assert_array_equal(numpy(memory.energy(given)), costs)
+        np.testing.assert_array_equal(plain(memory.energy(given)), costs)
     assert isinstance(way, Trajectory)
 
 
@@ -171,9 +167,7 @@ def network(memory):
 
 
 @pytest.mark.backends("all")
-@pytest.mark.skipif(
-    keras.config.backend() == "numpy", reason="NumPy does not train a model"
-)
+@needs_training
 @pytest.mark.filterwarnings("ignore:Gradients do not exist")
 @pytest.mark.parametrize("eagerly", [False, True])
 def test_what_is_behind_a_memory_is_trained(eagerly):
@@ -195,7 +189,7 @@ def test_quantization_leaves_a_memory_as_it_is():
     model, _, behind = network(memory)
     model.quantize("int8")
     assert behind.quantization_mode == "int8"
-    np.testing.assert_array_equal(numpy(memory.patterns), patterns)
+    np.testing.assert_array_equal(plain(memory.patterns), patterns)
     assert model.predict(floats(2, width=3), verbose=0).shape == (2, 2)
 
 
@@ -204,7 +198,7 @@ def test_forget():
     memory = memory_of(patterns)
     memory.forget([0, 5, 5])
     np.testing.assert_array_equal(
-        numpy(memory.patterns), np.delete(patterns, [0, 5], axis=0)
+        plain(memory.patterns), np.delete(patterns, [0, 5], axis=0)
     )
     memory.forget(S - 3)
     assert len(memory) == S - 3
@@ -219,13 +213,13 @@ def test_forget():
         assert len(str(raised.value)) < 250  # no numbers of it
     memory.forget({0})
     memory.forget(i for i in (1, 2))
-    np.testing.assert_array_equal(numpy(memory.patterns)[:2], patterns[[2, 6]])
+    np.testing.assert_array_equal(plain(memory.patterns)[:2], patterns[[2, 6]])
     memory.forget(range(S - 6))
     assert len(memory) == 0
     assert memory
     memory.store(floats(2, width=3))  # of another width, as in a new one
     memory.forget()
-    assert numpy(memory.patterns).shape == (0, 0)
+    assert plain(memory.patterns).shape == (0, 0)
 
 
 @pytest.mark.parametrize("what", ["retrieve", "energy", "pattern_separation"])
@@ -254,7 +248,7 @@ def test_wrong_patterns_lose_nothing():
     for given, message in wrong:
         with pytest.raises(ValueError, match=message):
             memory.store(given)
-    np.testing.assert_array_equal(numpy(memory.patterns), patterns)
+    np.testing.assert_array_equal(plain(memory.patterns), patterns)
     with pytest.raises(ValueError, match=r"`queries` must be as wide .*, 11"):
         memory.retrieve(floats(2, width=3))
     queries = patterns.copy()
@@ -266,7 +260,7 @@ def test_wrong_patterns_lose_nothing():
         binary.store(np.where(neurons > 0, 1, 0))
     with pytest.raises(ValueError, match="`queries` must be -1 and 1"):
         binary.retrieve(0 * neurons)
-    np.testing.assert_array_equal(numpy(binary.patterns), neurons)
+    np.testing.assert_array_equal(plain(binary.patterns), neurons)
 
 
 @pytest.mark.parametrize(
@@ -306,18 +300,18 @@ def test_wrong_numbers_of_steps():
 def test_theory():
     patterns = floats(S)
     memory = memory_of(patterns, beta=0.5)
-    expected = numpy(retrieval.pattern_separation(patterns))
-    np.testing.assert_allclose(numpy(memory.pattern_separation()), expected, rtol=1e-4)
-    expected = numpy(retrieval.retrieval_error_bound(patterns, 0.5, 0.1))
-    found = numpy(memory.retrieval_error_bound(0.1))
+    expected = plain(retrieval.pattern_separation(patterns))
+    np.testing.assert_allclose(plain(memory.pattern_separation()), expected, rtol=1e-4)
+    expected = plain(retrieval.retrieval_error_bound(patterns, 0.5, 0.1))
+    found = plain(memory.retrieval_error_bound(0.1))
     np.testing.assert_allclose(found, expected, rtol=1e-4)
     scores = 0.5 * patterns @ patterns.T
     weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
-    expected = numpy(retrieval.metastable_size(weights.astype("float32"), 0.8))
+    expected = plain(retrieval.metastable_size(weights.astype("float32"), 0.8))
     np.testing.assert_array_equal(
-        numpy(memory.metastable_size(patterns, mass=0.8)), expected
+        plain(memory.metastable_size(patterns, mass=0.8)), expected
     )
-    assert numpy(memory_of(patterns[:1]).pattern_separation()).tolist() == [np.inf]
+    assert plain(memory_of(patterns[:1]).pattern_separation()).tolist() == [np.inf]
     with pytest.raises(ValueError, match=r"`distance` must be .*distance=-1"):
         memory.retrieval_error_bound(-1.0)
     cosine = memory_of(patterns, similarity="cosine")
@@ -358,18 +352,18 @@ def test_a_file_has_the_patterns(tmp_path, stored):
     memory.save(path)
     again = keras.saving.load_model(path)
     assert again.get_config() == memory.get_config()
-    np.testing.assert_array_equal(numpy(again.patterns), numpy(memory.patterns))
+    np.testing.assert_array_equal(plain(again.patterns), plain(memory.patterns))
     assert len(again) == stored
     memory.save_weights(tmp_path / "memory.weights.h5")
     other = memory_of(floats(3, 9))
     other.load_weights(tmp_path / "memory.weights.h5")
-    np.testing.assert_array_equal(numpy(other.patterns), numpy(memory.patterns))
+    np.testing.assert_array_equal(plain(other.patterns), plain(memory.patterns))
     again.store(floats(2, 4))
     assert len(again) == stored + 2
     if stored:
         np.testing.assert_array_equal(
-            numpy(memory_of(again.patterns, beta=2.0).retrieve(floats(3, 1))),
-            numpy(again.retrieve(floats(3, 1))),
+            plain(memory_of(again.patterns, beta=2.0).retrieve(floats(3, 1))),
+            plain(again.retrieve(floats(3, 1))),
         )
 
 
@@ -379,8 +373,8 @@ def test_half_precision_and_what_is_too_large_for_it():
     assert keras.backend.standardize_dtype(memory.patterns.dtype) == "float16"
     found = memory.retrieve(patterns[:3])
     assert keras.backend.standardize_dtype(found.dtype) == "float16"
-    expected = numpy(memory_of(patterns).retrieve(patterns[:3]))
-    np.testing.assert_allclose(numpy(found), expected, rtol=5e-3, atol=5e-3)
+    expected = plain(memory_of(patterns).retrieve(patterns[:3]))
+    np.testing.assert_allclose(plain(found), expected, rtol=5e-3, atol=5e-3)
     with pytest.raises(ValueError, match="`patterns` must be finite in float16"):
         memory.store(1e5 * patterns)
     assert len(memory) == S
@@ -397,5 +391,5 @@ def test_no_matrix_of_all_scores_is_held():
     memory.store(floats(200_000, width=64))
     queries = floats(64, 1, width=64)
     memory.retrieve(queries, steps=1)  # is compiled
-    grown = resident_growth(lambda: numpy(memory.retrieve(queries, steps=1)))
+    grown = resident_growth(lambda: plain(memory.retrieve(queries, steps=1)))
     assert grown is None or grown < 16e6

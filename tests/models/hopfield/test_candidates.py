@@ -5,7 +5,7 @@ import importlib.util
 import keras
 import numpy as np
 import pytest
-from keras import ops
+from calling import plain
 
 from keras_attention.models import AssociativeMemory, VectorIndex
 from keras_attention.models.hopfield import candidates
@@ -15,10 +15,6 @@ S, D = 211, 13
 
 def floats(rows, seed=0):
     return np.random.default_rng(seed).normal(size=(rows, D)).astype("float32")
-
-
-def numpy(x):
-    return np.asarray(ops.convert_to_numpy(x))
 
 
 def memory_of(patterns, **arguments):
@@ -66,7 +62,7 @@ def test_a_step_is_the_softmax_over_the_candidates():
     patterns, queries = floats(S), floats(70, 1)  # more than one block
     memory, index = memory_of(patterns, beta=0.7), Nearest(patterns, 9)
     found = memory.retrieve(queries, steps=1, index=index, max_left_out=1)
-    for one, query in zip(numpy(found), queries, strict=True):
+    for one, query in zip(plain(found), queries, strict=True):
         expected = softmax_over(patterns, query, 0.7, index.candidates((), query))
         np.testing.assert_allclose(one, expected, rtol=1e-4, atol=1e-5)
 
@@ -78,7 +74,7 @@ def test_with_a_large_beta_an_index_retrieves_what_all_patterns_give():
     memory, index = memory_of(patterns, beta=4.0), Nearest(patterns, 40)
     expected, walk = memory.retrieve(queries, return_trajectory=True)
     found, own = memory.retrieve(queries, return_trajectory=True, index=index)
-    np.testing.assert_allclose(numpy(found), numpy(expected), atol=1e-3)
+    np.testing.assert_allclose(plain(found), plain(expected), atol=1e-3)
     np.testing.assert_array_equal(own.steps, walk.steps)
     # Each step asks again, only for the queries that still moved.
     assert index.asked == own.steps.sum()
@@ -92,8 +88,8 @@ def test_the_bound_is_one(beta, count):
     for seed in range(5):
         patterns, queries = floats(S, seed), floats(17, seed + 100)
         memory, index = memory_of(patterns, beta=beta), Nearest(patterns, count)
-        bounds = numpy(memory.left_out_weight(queries, index))
-        found = numpy(
+        bounds = plain(memory.left_out_weight(queries, index))
+        found = plain(
             memory.retrieve(queries, steps=1, index=index, max_left_out=1)
         ).astype("float64")
         radius = np.linalg.norm(patterns, axis=1).max()
@@ -114,7 +110,7 @@ def test_the_bound_is_one(beta, count):
 def test_small_betas_are_refused_with_the_weight():
     patterns, queries = floats(S), floats(7, 1)
     memory, index = memory_of(patterns, beta=0.1), Nearest(patterns, 20)
-    bound = 100 * numpy(memory.left_out_weight(queries, index)).max()
+    bound = 100 * plain(memory.left_out_weight(queries, index)).max()
     message = (
         rf"beta=0\.1 and 20 candidates of {S} patterns, which leave out at most "
         rf"{bound:.3g} % of the weight; max_left_out=0\.01 allows 1 %"
@@ -137,7 +133,7 @@ def test_lists_of_many_lengths_and_all_patterns(monkeypatch):
     monkeypatch.setattr(candidates, "NUMBERS", 2**9)  # few states at a time
     patterns, queries = floats(S), floats(23, 1)
     memory, index = memory_of(patterns, beta=0.7), Varying(patterns, 0)
-    found = numpy(memory.retrieve(queries, steps=1, index=index, max_left_out=1))
+    found = plain(memory.retrieve(queries, steps=1, index=index, max_left_out=1))
     again = Varying(patterns, 0)
     for one, query in zip(found, queries, strict=True):
         chosen = again.candidates((), query)
@@ -163,7 +159,7 @@ def test_a_vector_index_of_the_patterns(monkeypatch):
     index = VectorIndex(memory.patterns, "flat", count=40)
     expected = memory.retrieve(queries)
     np.testing.assert_allclose(
-        numpy(memory.retrieve(queries, index=index)), numpy(expected), atol=1e-3
+        plain(memory.retrieve(queries, index=index)), plain(expected), atol=1e-3
     )
     # The patterns are compared with the index once, and again if they changed.
     checks = []
@@ -203,7 +199,7 @@ def test_errors(arguments, given, message):
     given = {"index": Nearest(patterns, 9), **given}
     with pytest.raises(ValueError, match=message):
         memory.retrieve(patterns[:2], **given)
-    np.testing.assert_array_equal(numpy(memory.patterns), patterns)
+    np.testing.assert_array_equal(plain(memory.patterns), patterns)
 
 
 def test_an_empty_memory():
@@ -220,4 +216,4 @@ def test_half_precision_patterns():
     found = memory.retrieve(queries, index=index)
     assert keras.backend.standardize_dtype(found.dtype) == "float16"
     expected = memory.retrieve(queries)
-    np.testing.assert_allclose(numpy(found), numpy(expected), atol=2e-2)
+    np.testing.assert_allclose(plain(found), plain(expected), atol=2e-2)

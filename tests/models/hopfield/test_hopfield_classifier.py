@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import references
+from calling import needs_training
 from gradients import to_numpy
 
 import keras_attention
@@ -11,8 +12,6 @@ from keras_attention import models
 from keras_attention.datasets import bags
 from keras_attention.models.hopfield.instance_dropout import InstanceDropout
 
-TRAINS = keras.config.backend() in ("jax", "tensorflow", "torch")
-needs_training = pytest.mark.skipif(not TRAINS, reason="this backend does not train")
 F, D, SIZES = 5, 8, {"dims": (11, 8), "num_heads": 2, "key_dim": 3}
 B, S = 3, 7
 MASK = np.arange(S) < np.array([[7], [1], [4]])

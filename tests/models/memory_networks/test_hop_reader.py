@@ -3,33 +3,14 @@
 import keras
 import numpy as np
 import pytest
-from calling import few_compiled
-from keras import ops
+import references
+from calling import few_compiled, needs_training
+from gradients import to_numpy
 
 from keras_attention.datasets import triples
 from keras_attention.models import HopReader, KeyValueMemNN, MemNN
 
 WORDS, RELATIONS, ENTITIES, D, L = 17, 7, 23, 3, 5
-TRAINS = keras.config.backend() in ("jax", "tensorflow", "torch")
-
-
-def array(variable):
-    return np.asarray(ops.convert_to_numpy(variable), "float64")
-
-
-def softmax(scores):
-    e = np.exp(scores - scores.max())
-    return e / e.sum()
-
-
-def encode(table, words):
-    """Σⱼ lⱼ ∘ A xⱼ, word by word."""
-    out, k = np.zeros(D), np.arange(1, D + 1) / D
-    words = words[words != 0]
-    for j, word in enumerate(words, 1):
-        part = j / len(words)
-        out += ((1 - part) - k * (1 - 2 * part)) * table[word]
-    return out
 
 
 def network(hops, size, seed=1):
@@ -69,12 +50,12 @@ def some_questions(number=7):
 
 def read(model, facts, words, start, size, share):
     """Reads hop by hop, in float64 and with dicts of entities."""
-    weights = {w.path: array(w) for w in model.weights}
+    weights = {w.path: to_numpy(w) for w in model.weights}
     keyed, own, roles = (
         weights[f"{n}/embeddings"]
         for n in ("key_relations", "own_entity", "answer_relations")
     )
-    query = encode(weights["words/embedding/embeddings"], words)
+    query = references.sentences(words, weights["words/embedding/embeddings"])
     codes, reached, counts = {}, {start}, []
     for hop in range(1, model.hops + 1):
         near = [
@@ -93,7 +74,7 @@ def read(model, facts, words, start, size, share):
         if not near:
             return {}, counts
         weight = {}
-        for (_, _, v), p in zip(near, softmax(scores[kept])):
+        for (_, _, v), p in zip(near, references.softmax(scores[kept])):
             weight[v] = weight.get(v, 0) + p
         query = query @ weights[f"hop_{hop}/query/kernel"]
         scale = float(weights[f"hop_{hop}/scale"])
@@ -102,7 +83,7 @@ def read(model, facts, words, start, size, share):
         reached = {e for e, w in weight.items() if w >= share * most}
     logits = np.array([query @ roles[r] + 4 * codes[v] for _, r, v in near])
     found = {}
-    for (_, _, v), p in zip(near, softmax(logits)):
+    for (_, _, v), p in zip(near, references.softmax(logits)):
         found[v] = found.get(v, 0) + p
     return found, counts
 
@@ -145,9 +126,9 @@ def test_one_hop_reads_as_the_model_does():
     questions, starts = some_questions()
     reader = HopReader(model, facts)
     inputs, _ = reader.along(questions, starts, [[1]] * 7, [[0]] * 7)
-    found = array(reader.network(inputs))  # (N, 2, M + 2)
+    found = to_numpy(reader.network(inputs))  # (N, 2, M + 2)
     inputs = {name: x if name == "question" else x[:, 0] for name, x in inputs.items()}
-    np.testing.assert_allclose(found[:, 1], array(model(inputs)), atol=1e-6)
+    np.testing.assert_allclose(found[:, 1], to_numpy(model(inputs)), atol=1e-6)
 
 
 def test_sizes_may_be_numpy_numbers():
@@ -240,7 +221,7 @@ def ask(knowledge):
 
 # It takes five seconds: only training shows that paths found by answers suffice.
 @pytest.mark.release
-@pytest.mark.skipif(not TRAINS, reason="this backend does not train")
+@needs_training
 def test_learns_three_hops_from_answers():
     known, strange = gallery(0, 30, "old"), gallery(1, 15, "new")
     train, test = ask(known), ask(strange)

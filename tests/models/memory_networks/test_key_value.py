@@ -3,18 +3,15 @@
 import keras
 import numpy as np
 import pytest
-from keras import ops
+import references
+from calling import needs_training
+from gradients import to_numpy
 
 from keras_attention import record_attention
 from keras_attention.datasets import triples
 from keras_attention.models import KeyValueMemNN
 
 WORDS, RELATIONS, D, M, L, B = 17, 11, 3, 5, 7, 2
-TRAINS = keras.config.backend() in ("jax", "tensorflow", "torch")
-
-
-def array(variable):
-    return np.asarray(ops.convert_to_numpy(variable), "float64")
 
 
 @pytest.fixture
@@ -34,23 +31,6 @@ def inputs():
     }
 
 
-def encode(table, tokens):
-    """Σⱼ lⱼ ∘ A xⱼ, word by word."""
-    out = np.zeros((len(tokens), D))
-    k = np.arange(1, D + 1) / D
-    for row, sentence in zip(out, tokens):
-        words = sentence[sentence != 0]
-        for j, word in enumerate(words, 1):
-            part = j / len(words)
-            row += ((1 - part) - k * (1 - 2 * part)) * table[word]
-    return out
-
-
-def softmax(scores):
-    e = np.exp(scores - scores.max())
-    return e / e.sum()
-
-
 def unit(entity):
     """4 times the unit vector of an entity; none for padding and the question's own."""
     return 4.0 * (np.arange(2, M + 2) == entity)
@@ -58,14 +38,13 @@ def unit(entity):
 
 def answer(model, question, keys, values):
     """The probabilities of one question, fact by fact."""
-    weights = {w.path: array(w) for w in model.weights}
+    weights = {w.path: to_numpy(w) for w in model.weights}
     keyed, own, roles = (
         weights[f"{n}/embeddings"]
         for n in ("key_relations", "own_entity", "answer_relations")
     )
-    state = np.concatenate(
-        [encode(weights["words/embedding/embeddings"], question[None])[0], np.zeros(M)]
-    )
+    asked = references.sentences(question, weights["words/embedding/embeddings"])
+    state = np.concatenate([asked, np.zeros(M)])
     facts = [(e, r, v) for (e, r), v in zip(keys, values) if v]
     found = np.zeros(M + 2)
     if not facts:
@@ -74,12 +53,12 @@ def answer(model, question, keys, values):
     k = [np.concatenate([keyed[r] + own[int(e == 1)], unit(e)]) for e, r, _ in facts]
     v = [np.concatenate([np.zeros(D), unit(o)]) for *_, o in facts]
     for hop in range(1, model.hops + 1):
-        state = state + softmax(np.array(k) @ state) @ np.array(v)
+        state = state + references.softmax(np.array(k) @ state) @ np.array(v)
         matrix = np.diag([float(weights[f"hop_{hop}/scale"])] * (D + M))
         matrix[:D, :D] = weights[f"hop_{hop}/query/kernel"]
         state = state @ matrix
     y = np.array([np.concatenate([roles[r], unit(o)]) for _, r, o in facts])
-    for (*_, o), part in zip(facts, softmax(y @ state)):
+    for (*_, o), part in zip(facts, references.softmax(y @ state)):
         found[o] += part
     return found
 
@@ -100,7 +79,7 @@ def test_equals_its_equations(inputs, hops):
         answer(model, *(inputs[name][i] for name in ("question", "keys", "values")))
         for i in range(B + 1)
     ]
-    found = array(model(inputs))
+    found = to_numpy(model(inputs))
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(found.sum(1), 1, rtol=1e-5)
     assert found[2].tolist() == [1, 0, 0, 0, 0, 0, 0]
@@ -118,7 +97,7 @@ def test_other_numbers_change_nothing_but_themselves(inputs):
         "keys": np.stack([order[inputs["keys"][..., 0]], inputs["keys"][..., 1]], -1),
         "values": order[inputs["values"]],
     }
-    found, expected = array(model(other)), array(model(inputs))
+    found, expected = to_numpy(model(other)), to_numpy(model(inputs))
     np.testing.assert_allclose(found[:, order], expected, rtol=1e-4, atol=1e-6)
     assert np.ptp(expected) > 0.1
 
@@ -178,7 +157,7 @@ def ask(knowledge):
 
 
 @pytest.mark.release
-@pytest.mark.skipif(not TRAINS, reason="this backend does not train")
+@needs_training
 def test_learns_paths_and_answers_about_entities_it_never_met():
     rng = np.random.default_rng(0)
     known, strange = gallery(rng, 60, "old"), gallery(rng, 20, "new")

@@ -5,6 +5,8 @@ import itertools
 import keras
 import numpy as np
 import pytest
+import references
+from gradients import to_numpy
 from keras import ops
 
 from keras_attention.models import MemN2N
@@ -12,29 +14,12 @@ from keras_attention.models import MemN2N
 V, D, M, L, B = 17, 7, 5, 3, 2
 
 
-def array(variable):
-    return np.asarray(ops.convert_to_numpy(variable), "float64")
-
-
 def encode(table, tokens, encoding="position", age=None):
-    """Σⱼ lⱼ ∘ A xⱼ, word by word; an age is one more word, behind a sentence's last."""
-    d = table.shape[1]
-    k = np.arange(1, d + 1)
-    out = np.zeros((*tokens.shape[:-1], d))
-    for where in np.ndindex(tokens.shape[:-1]):
-        words = [w for w in tokens[where] if w]
-        if age is not None and words:
-            words.append(V - 1 + age[where])
-        J = len(words)
-        for j, word in enumerate(words, 1):
-            l_j = {
-                "bag": 1,
-                "position": (1 - j / J) - (k / d) * (1 - 2 * j / J),
-                "centered_position": 1
-                + 4 * (k - (d + 1) / 2) * (j - (J + 1) / 2) / (d * J),
-            }
-            out[where] += l_j[encoding] * table[word]
-    return out
+    """An age is one more word, behind a sentence's last."""
+    if age is not None:
+        times = np.where(tokens.any(-1), V - 1 + age, 0)
+        tokens = np.concatenate([tokens, times[..., None]], -1)
+    return references.sentences(tokens, table, encoding)
 
 
 def ages(story):
@@ -48,8 +33,7 @@ def read(state, keys, values, filled, slots):
     for b, there in enumerate(filled):
         m, c = np.zeros((2, max(slots, there.sum()), state.shape[1]))
         m[: there.sum()], c[: there.sum()] = keys[b, there], values[b, there]
-        e = np.exp(m @ state[b] - (m @ state[b]).max())
-        out[b] = e / e.sum() @ c
+        out[b] = references.softmax(m @ state[b]) @ c
     return out
 
 
@@ -63,7 +47,7 @@ def inputs():
 
 def table(model, name):
     layer = model.get_layer(name)
-    return array(layer.weights[0])
+    return to_numpy(layer.weights[0])
 
 
 def enlarge(model):
@@ -96,7 +80,7 @@ def test_adjacent_tying(inputs, slots, null):
         )
         state = state + found
     expected = state @ words[3].T  # Wᵀ = C3
-    np.testing.assert_allclose(array(model(inputs)), expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(to_numpy(model(inputs)), expected, rtol=1e-4, atol=1e-4)
     assert len(model.trainable_weights) == 8
 
 
@@ -124,7 +108,7 @@ def test_layer_wise_tying(inputs, null):
         found = read(state, m, c, filled, null_slots(M, null))
         state = np.maximum(state @ hop + found, 0)
     expected = state @ table(model, "answer")
-    np.testing.assert_allclose(array(model(inputs)), expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(to_numpy(model(inputs)), expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("encoding", ["bag", "position", "centered_position"])
@@ -158,7 +142,7 @@ def test_time_is_a_word(inputs, tying, encoding):
         for _ in range(2):
             state = state @ table(model, "hop") + read(state, m, c, filled, 7)
         expected = state @ table(model, "answer")
-    logits = array(model(inputs))
+    logits = to_numpy(model(inputs))
     assert logits.shape == (B, V)
     np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-4)
 
@@ -171,30 +155,30 @@ def test_padding_changes_nothing(inputs, time, null):
         V, D, memory_size=M, time=time, encoding="centered_position", null_memories=null
     )
     enlarge(model)
-    expected = array(model(inputs))
+    expected = to_numpy(model(inputs))
     for story in (
         ((0, 0), (0, 2), (0, 1)),
         ((0, 0), (2, 0), (1, 0)),
         ((0, 0), (3, 4), (2, 1)),
     ):
         padded = {**inputs, "story": np.pad(inputs["story"], story)}
-        np.testing.assert_allclose(array(model(padded)), expected, 1e-4, 1e-5)
+        np.testing.assert_allclose(to_numpy(model(padded)), expected, 1e-4, 1e-5)
 
 
 def test_more_slots_give_more_room_for_nothing(inputs):
     """Times are words that are not read here, so that slots differ in nothing else."""
     small, large = (MemN2N(V, D, memory_size=m, time="word") for m in (M, 53))
     for a, b in zip(small.trainable_weights, large.trainable_weights):
-        words = array(b)
-        words[: V + M] = 5 * array(a)
+        words = to_numpy(b)
+        words[: V + M] = 5 * to_numpy(a)
         a.assign(words[: V + M])
         b.assign(words)
-    one, other = array(small(inputs)), array(large(inputs))
+    one, other = to_numpy(small(inputs)), to_numpy(large(inputs))
     assert np.abs(one - other).max() > 0.01
     bare = MemN2N(V, D, memory_size=53, time="word", null_memories=False)
     bare.set_weights(large.get_weights())
     full = {name: x[:1] for name, x in inputs.items()}  # all five slots are filled
-    np.testing.assert_allclose(array(bare(full)), one[:1], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(to_numpy(bare(full)), one[:1], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +209,7 @@ def test_a_longer_story_than_the_memory_shares_the_greatest_age(inputs):
     def swapped(i, j):
         order = np.arange(M)
         order[[i, j]] = j, i
-        return array(model({"story": story[:, order], "question": question}))
+        return to_numpy(model({"story": story[:, order], "question": question}))
 
     question = inputs["question"][:1]
     expected = swapped(0, 0)

@@ -1,19 +1,14 @@
 """MemNN: what it learns, what it is taught by, and what it keeps of it."""
 
-import os
-
 import keras
 import numpy as np
 import pytest
+from calling import needs_data, needs_training
 
 from keras_attention.datasets import babi
 from keras_attention.losses import SupportingFactLoss
 from keras_attention.models import MemNN
 
-trains = pytest.mark.skipif(
-    keras.config.backend() not in ("jax", "tensorflow", "torch"),
-    reason="this backend does not train",
-)
 B, M, L, K, WORDS = 4, 5, 3, 2, 17
 
 
@@ -42,12 +37,18 @@ def arrays(examples, vocabulary, slots):
     return vectors.inputs, facts, vectors.answers
 
 
+def teach(model, examples, vocabulary):
+    x, facts, answers = arrays(examples, vocabulary, 24)
+    targets = {"facts": facts, "answer": answers}
+    model.fit({**x, "supporting_facts": facts}, targets, epochs=12, verbose=0)
+
+
 def short(examples, slots=24):
     return [example for example in examples if len(example.story) <= slots]
 
 
 @pytest.mark.release
-@trains
+@needs_training
 @pytest.mark.parametrize("adaptive", [False, True])
 def test_two_supporting_facts_are_learned(adaptive):
     """The simulated task 2, with task 1 where the number of facts may vary."""
@@ -58,20 +59,14 @@ def test_two_supporting_facts_are_learned(adaptive):
     vocabulary = babi.Vocabulary.from_examples(train + test)
     keras.utils.set_random_seed(1)
     model = MemNN(len(vocabulary), 20, supports=K, adaptive=adaptive)
-    x, facts, answers = arrays(train, vocabulary, 24)
-    compiled(model, 0.02).fit(
-        {**x, "supporting_facts": facts},
-        {"facts": facts, "answer": answers},
-        epochs=12,
-        verbose=0,
-    )
+    teach(compiled(model, 0.02), train, vocabulary)
     x, facts, answers = arrays(test, vocabulary, 24)
     found = model.predict(x, batch_size=100, verbose=0)
     assert (found["answer"].argmax(-1) == answers).mean() > 0.95
     assert (found["found"] == facts).all(-1).mean() > 0.95
 
 
-@trains
+@needs_training
 def test_a_fact_that_is_not_there_teaches_nothing():
     """Where the number of facts is fixed, −1 and an empty slot cost nothing."""
     keras.utils.set_random_seed(0)
@@ -95,7 +90,7 @@ def fitted(x, y, adaptive):
     return [np.array(keras.ops.convert_to_numpy(w.value)) for w in model.weights]
 
 
-@trains
+@needs_training
 @pytest.mark.parametrize("adaptive", [False, True])
 def test_a_fact_past_the_story_counts_as_none(adaptive):
     x, y = random_inputs()
@@ -110,7 +105,7 @@ def test_a_fact_past_the_story_counts_as_none(adaptive):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
-@trains
+@needs_training
 def test_a_label_that_is_no_class_costs_nothing():
     rng = np.random.default_rng(0)
     loss = SupportingFactLoss(2.0, reduction="none")
@@ -133,7 +128,7 @@ def test_a_label_that_is_no_class_costs_nothing():
     assert costs([[9, 2, -1]] * 4, hops) == [0] * 4
 
 
-@trains
+@needs_training
 def test_facts_in_arrays_are_slots_of_the_story():
     x, y = random_inputs()
     model = compiled(MemNN(WORDS, 6, supports=K))
@@ -157,7 +152,7 @@ def test_facts_in_arrays_are_slots_of_the_story():
         )
 
 
-@trains
+@needs_training
 def test_every_weight_is_taught_by_facts_and_answers():
     x, y = random_inputs()
     model = MemNN(WORDS, 7, ngrams=2, buckets=53, nonlinear=True, hop_versions=True)
@@ -176,7 +171,7 @@ def test_every_weight_is_taught_by_facts_and_answers():
         np.testing.assert_array_equal(keras.ops.convert_to_numpy(weight.value), old)
 
 
-@trains
+@needs_training
 def test_metrics_and_evaluation_without_the_facts():
     """`evaluate` goes by the facts found, given or not."""
     x, y = random_inputs()
@@ -248,7 +243,7 @@ def test_what_depends_on_the_question_cannot_be_stored():
 
 
 @pytest.mark.release
-@trains
+@needs_training
 def test_new_names_are_found_and_answered():
     """Names and rooms of the test are in no story of the training."""
     train, test = (short(babi.simulate(1, n, seed=n)) for n in (500, 150))
@@ -312,24 +307,15 @@ def test_bad_arguments(arguments, message):
 
 
 @pytest.mark.slow
-@trains
-@pytest.mark.skipif(
-    "KERAS_ATTENTION_DATA" not in os.environ,
-    reason="KERAS_ATTENTION_DATA does not say where bAbI is",
-)
+@needs_training
+@needs_data
 def test_yes_or_no_on_the_real_task():
     """Task 6 wants the nonlinear R: a sum of scores cannot say whether two agree."""
     train, test = (short(babi.load(6, split)) for split in ("train", "test"))
     vocabulary = babi.Vocabulary.from_examples(train + test)
     keras.utils.set_random_seed(0)
     model = MemNN(len(vocabulary), 50, supports=K, adaptive=True, nonlinear=True)
-    x, facts, answers = arrays(train, vocabulary, 24)
-    compiled(model).fit(
-        {**x, "supporting_facts": facts},
-        {"facts": facts, "answer": answers},
-        epochs=12,
-        verbose=0,
-    )
+    teach(compiled(model), train, vocabulary)
     x, _, answers = arrays(test, vocabulary, 24)
     found = model.predict(x, batch_size=200, verbose=0)
     assert (found["answer"].argmax(-1) == answers).mean() > 0.95

@@ -3,30 +3,23 @@
 import keras
 import numpy as np
 import pytest
+from calling import BACKEND, carries_masks, needs_training
 from gradients import to_numpy
 from keras import ops
+from writing import (
+    START,
+    STOP,
+    after_start,
+    assert_greedy_is_argmax,
+    attention_weights,
+    sharper,
+)
 
-from keras_attention import layers, losses, record_attention, samplers
+from keras_attention import layers, losses, samplers
 from keras_attention.models import ImageCaptioner
 
-BACKEND = keras.config.backend()
 B, T, S, D, V = 3, 5, 7, 6, 13
-START, STOP = 2, 3
 SIZES = {"target_vocabulary_size": V, "embedding_dim": 4, "units": 6}
-
-needs_training = pytest.mark.skipif(
-    BACKEND not in ("jax", "tensorflow", "torch"), reason="this backend does not train"
-)
-carries_masks = pytest.mark.skipif(
-    BACKEND == "numpy", reason="NumPy arrays carry no mask"
-)
-
-
-def sharper(model):
-    """Sharper than at the start, so that captions differ."""
-    for weight in model.trainable_weights:
-        weight.assign(1.5 * ops.convert_to_tensor(weight))
-    return model
 
 
 def features(seed=0):
@@ -49,15 +42,7 @@ def hard(estimator="reinforce"):
 def of_features(attention="bahdanau", **more):
     keras.utils.set_random_seed(0)
     given = {"image_shape": (None, D), "attention": attention, "encoder": None}
-    return sharper(ImageCaptioner(**SIZES, **{**given, **more}))
-
-
-def looked(model, name, x, target):
-    inputs = {name: x, "target": target}
-    with record_attention() as maps:
-        model({k: ops.convert_to_tensor(v) for k, v in inputs.items()})
-    (weights,) = maps.values()
-    return weights
+    return sharper(ImageCaptioner(**SIZES, **{**given, **more}), 1.5)
 
 
 KINDS = {
@@ -79,14 +64,11 @@ def make(kind):
 def test_generation_is_teacher_forcing(kind, tmp_path):
     """Greedy, step by step, in beams and from a file, also with hard attention."""
     model, x = make(kind), features()
-    written = model.generate(x, T, stop_token_ids=None)
-    start = np.full((B, 1), START)
-    target = np.concatenate([start, written[:, :-1]], 1).astype("int32")
-    logits = model.predict({"features": x, "target": target}, verbose=0)
-    np.testing.assert_array_equal(logits.argmax(-1), written)
+    written, logits = assert_greedy_is_argmax(model, T, features=x)
+    target = after_start(written)
     if BACKEND in ("jax", "tensorflow"):
         return  # the rest is not about compiled code
-    weights = looked(model, "features", x, target)
+    weights = attention_weights(model, features=x, target=target)
     there = (x != 0).any(-1)
     assert not weights[~np.broadcast_to(there[:, None], weights.shape)].any()
     np.testing.assert_allclose(weights.sum(-1), 1, rtol=1e-6)
@@ -209,14 +191,14 @@ def test_a_mask_of_the_encoder_hides_locations():
     encoder = keras.Sequential(
         [keras.Input((None, D)), keras.layers.Masking(-1.0), keras.layers.Dense(4)]
     )
-    model = sharper(ImageCaptioner((None, D), **SIZES, encoder=encoder))
+    model = sharper(ImageCaptioner((None, D), **SIZES, encoder=encoder), 1.5)
     x, target = features(), targets()
     there = (x != 0).any(-1)
     x[~there] = -1
     logits = model.predict({"image": x, "target": target}, verbose=0)
     alone = model.predict({"image": x[2:, :2], "target": target[2:]}, verbose=0)
     np.testing.assert_allclose(alone, logits[2:], atol=1e-5)
-    weights = looked(model, "image", x, target)
+    weights = attention_weights(model, image=x, target=target)
     assert not weights[~np.broadcast_to(there[:, None], weights.shape)].any()
     _, (prepared,) = model.begin({"image": ops.convert_to_tensor(x)})
     np.testing.assert_array_equal(to_numpy(prepared.mask), there)
@@ -322,7 +304,7 @@ def test_it_learns_which_region_to_name():
     x = np.concatenate([x, mark], -1).astype("float32")
     named = 4 + np.take_along_axis(words, marked, 1)
     labels = np.concatenate([named, np.full((560, 1), STOP)], 1).astype("int32")
-    target = np.pad(labels[:, :-1], ((0, 0), (1, 0)), constant_values=START)
+    target = after_start(labels)
     keras.utils.set_random_seed(0)
     model = ImageCaptioner(
         *((5, 13), 10, 16, 32),

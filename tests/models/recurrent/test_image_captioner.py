@@ -3,21 +3,25 @@
 import keras
 import numpy as np
 import pytest
-from calling import few_compiled
+from calling import few_compiled, needs_training
 from keras import ops
+from writing import (
+    START,
+    STOP,
+    after_start,
+    assert_greedy_is_argmax,
+    assert_one_beam_is_greedy,
+    attention_weights,
+    sharper,
+)
 
-from keras_attention import record_attention, samplers
+from keras_attention import samplers
 from keras_attention.layers import BahdanauAttention
 from keras_attention.models import ImageCaptioner
 
-BACKEND = keras.config.backend()
 B, T, V = 3, 7, 13
 SHAPE, GRID = (9, 14, 3), (3, 4)
-START, STOP = 2, 3
 
-needs_training = pytest.mark.skipif(
-    BACKEND not in ("jax", "tensorflow", "torch"), reason="this backend does not train"
-)
 KINDS = {
     "paper": {},
     "after": {"order": "after", "cell": "gru"},
@@ -34,10 +38,7 @@ def make(kind="paper", seed=0):
     model = ImageCaptioner(
         SHAPE, V, embedding_dim=4, units=6, filters=(3, 5), **arguments
     )
-    # Sharper than at the start, so that captions differ and some of them end.
-    for weight in model.weights:
-        weight.assign(1.5 * ops.convert_to_tensor(weight))
-    return model
+    return sharper(model, 1.5)
 
 
 def images(seed=0):
@@ -46,30 +47,11 @@ def images(seed=0):
     return random.normal(scale=0.1, size=(B, *SHAPE)).astype("float32")
 
 
-def forced(model, image, written):
-    """Logits (B, T, V) of what was written, with teacher forcing."""
-    target = np.concatenate([np.full((len(written), 1), START), written[:, :-1]], 1)
-    inputs = {"image": image, "target": target.astype("int32")}
-    return model.predict(inputs, verbose=0)
-
-
-def looked(model, image, target):
-    """The weights (B, T, S) of a call."""
-    inputs = {"image": image, "target": target}
-    with record_attention() as maps:
-        model({name: ops.convert_to_tensor(x) for name, x in inputs.items()})
-    (weights,) = maps.values()
-    return weights
-
-
 @pytest.mark.backends("all")
 @few_compiled("kind", KINDS)
 def test_greedy_is_the_argmax_of_teacher_forcing(kind):
     model, image = make(kind), images()
-    written = model.generate({"image": image}, T, stop_token_ids=None)
-    assert written.shape == (B, T)
-    assert written.dtype == np.int32
-    np.testing.assert_array_equal(forced(model, image, written).argmax(-1), written)
+    assert_greedy_is_argmax(model, T, image=image)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -77,7 +59,7 @@ def test_step_by_step_is_teacher_forcing(kind):
     model, image = make(kind), images()
     target = np.random.default_rng(1).integers(4, V, (B, T)).astype("int32")
     logits = model.predict({"image": image, "target": target}, verbose=0)
-    weights = looked(model, image, target)
+    weights = attention_weights(model, image=image, target=target)
     cache, static = model.begin({"image": ops.convert_to_tensor(image)})
     prompt = ops.convert_to_tensor(target)
     before = np.zeros((B, 12))
@@ -91,9 +73,7 @@ def test_step_by_step_is_teacher_forcing(kind):
 
 def test_beam_search():
     model, image = make(), images()
-    greedy = model.generate(image, T, stop_token_ids=None)
-    one = model.generate(image, T, samplers.BeamSampler(1), stop_token_ids=None)
-    np.testing.assert_array_equal(one, greedy)
+    assert_one_beam_is_greedy(model, T, image=image)
     sampler = samplers.BeamSampler(3, length_penalty=0.6, coverage_penalty=0.2)
     assert model.generate(image, T, sampler, stop_token_ids=STOP).shape == (B, T)
 
@@ -167,7 +147,7 @@ def test_what_is_blank_is_not_looked_at():
     assert not features[-1].any()
     there = (features != 0).any(-1).reshape(B, 1, 12)
     target = np.full((B, T), START, "int32")
-    weights = looked(model, image, target)
+    weights = attention_weights(model, image=image, target=target)
     assert not weights[~np.broadcast_to(there, weights.shape)].any()
     np.testing.assert_allclose(weights[:-1].sum(-1), 1, atol=1e-5)
     seen = weights.astype("float64").sum(1)
@@ -194,7 +174,7 @@ def test_logits_equal_their_equation(kind):
     # The context is the weighted average of the places.
     (prepared,) = static
     value = np.asarray(ops.convert_to_numpy(prepared.value))
-    weights = looked(model, image, token)[:, 0]
+    weights = attention_weights(model, image=image, target=token)[:, 0]
     context = (weights[:, :, None] * value).sum(1)
     np.testing.assert_allclose(hidden[:, 6:], context, atol=1e-5)
 
@@ -206,8 +186,8 @@ def test_doubly_stochastic_equals_its_equation():
     image = images()
     target = np.random.default_rng(1).integers(4, V, (B, T)).astype("int32")
     target[1, 3:] = 0
-    weights = looked(model, image, target).astype("float64")  # (B, T, S)
-    seen = (weights * (target != 0)[:, :, None]).sum(1)  # (B, S)
+    weights = attention_weights(model, image=image, target=target)  # (B, T, S)
+    seen = (weights.astype("float64") * (target != 0)[:, :, None]).sum(1)  # (B, S)
     expected = penalty * ((1 - seen) ** 2).sum(1).mean()
     (found,) = model.losses
     np.testing.assert_allclose(ops.convert_to_numpy(found), expected, rtol=1e-5)
@@ -223,7 +203,7 @@ def test_doubly_stochastic_is_part_of_the_loss():
     total = model.evaluate(inputs, labels, verbose=0)
     logits = model.predict(inputs, verbose=0).astype("float64")
     chances = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-    seen = looked(model, image, target).astype("float64").sum(1)
+    seen = attention_weights(model, image=image, target=target).astype("float64").sum(1)
     expected = -chances[..., 5].mean() + 0.5 * ((1 - seen) ** 2).sum(1).mean()
     np.testing.assert_allclose(total, expected, rtol=1e-4)
 
@@ -260,7 +240,7 @@ def test_it_learns_to_tell_where_the_light_is():
     for n in range(440):
         image[n, 4 * row[n] : 4 * row[n] + 4, 4 * column[n] : 4 * column[n] + 4] = 1
     labels = np.stack([4 + row, 8 + column, np.full(440, STOP)], 1).astype("int32")
-    target = np.pad(labels[:, :-1], ((0, 0), (1, 0)), constant_values=START)
+    target = after_start(labels)
     keras.utils.set_random_seed(0)
     model = ImageCaptioner(
         (16, 16, 1), 12, embedding_dim=8, units=16, filters=(4, 8), order="after"

@@ -3,20 +3,32 @@
 import keras
 import numpy as np
 import pytest
-from calling import few_compiled
+from calling import BACKEND, few_compiled, needs_training
 from keras import ops
+from writing import (
+    SOURCES,
+    START,
+    STOP,
+    TARGETS,
+    B,
+    S,
+    assert_ends,
+    assert_greedy_is_argmax,
+    assert_learns_to_reverse,
+    assert_one_beam_is_greedy,
+    assert_scores_are_chances,
+    attention_weights,
+    counted,
+    sharper,
+    sources,
+)
 
-from keras_attention import record_attention, samplers
+from keras_attention import samplers
 from keras_attention.layers import BahdanauAttention, HardAttention
 from keras_attention.models import Seq2Seq
 
-BACKEND = keras.config.backend()
-B, S, T, SOURCES, TARGETS = 3, 7, 9, 11, 13
-START, STOP = 2, 3
+T = 9
 
-needs_training = pytest.mark.skipif(
-    BACKEND not in ("jax", "tensorflow", "torch"), reason="this backend does not train"
-)
 KINDS = {
     "bahdanau": {},
     "luong": {"attention": "luong", "cell": "lstm"},
@@ -32,51 +44,22 @@ def make(kind="bahdanau", seed=0):
     if arguments.get("attention") == "a layer":
         arguments["attention"] = BahdanauAttention(5, coverage=True)
     model = Seq2Seq(SOURCES, TARGETS, embedding_dim=4, units=6, **arguments)
-    # Sharper than at the start, so that sequences differ and some of them end.
-    for weight in model.weights:
-        weight.assign(2.5 * ops.convert_to_tensor(weight))
-    return model
-
-
-def sources(seed=0):
-    source = np.random.default_rng(seed).integers(4, SOURCES, (B, S)).astype("int32")
-    source[1, 4:] = 0
-    return source
-
-
-def forced(model, source, written):
-    """Logits (B, T, V) of what was written, with teacher forcing."""
-    target = np.concatenate([np.full((len(written), 1), START), written[:, :-1]], 1)
-    inputs = {"source": source, "target": target.astype("int32")}
-    return model.predict(inputs, verbose=0)
+    return sharper(model, 2.5)
 
 
 @pytest.mark.backends("all")
 @few_compiled("kind", KINDS)
 def test_greedy_is_the_argmax_of_teacher_forcing(kind):
     model, source = make(kind), sources()
-    written = model.generate({"source": source}, T, stop_token_ids=None)
-    assert written.shape == (B, T)
-    assert written.dtype == np.int32
-    np.testing.assert_array_equal(forced(model, source, written).argmax(-1), written)
+    assert_greedy_is_argmax(model, T, source=source)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bahdanau", "luong", "none"])
 def test_beam_search(kind):
     model, source = make(kind), sources()
-    greedy = model.generate(source, T, stop_token_ids=None)
-    one = model.generate(source, T, samplers.BeamSampler(1), stop_token_ids=None)
-    np.testing.assert_array_equal(one, greedy)
-    sampler = samplers.BeamSampler(4, return_all_beams=True)
-    beams, scores = model.generate(source, T, sampler, stop_token_ids=None)
-    assert beams.shape == (B, 4, T)
-    for k in range(4):
-        logits = forced(model, source, beams[:, k]).astype("float64")
-        chances = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-        found = np.take_along_axis(chances, beams[:, k, :, None], -1).sum((1, 2))
-        np.testing.assert_allclose(scores[:, k], found, rtol=1e-4)
-    assert (np.diff(scores, axis=1) <= 1e-5).all()
+    assert_one_beam_is_greedy(model, T, source=source)
+    assert_scores_are_chances(model, T, source=source)
 
 
 def test_coverage_penalty_reads_the_alignment():
@@ -107,11 +90,7 @@ def test_what_stands_behind_a_stop_token_is_zero():
     free = model.generate(source, 16, stop_token_ids=None)
     stop = int(free[0, 2])
     written = model.generate(source, 16, stop_token_ids=[stop])
-    for row, all_of_it in zip(written, free):
-        places = np.flatnonzero(all_of_it == stop)
-        end = places[0] + 1 if len(places) else 16
-        np.testing.assert_array_equal(row[:end], all_of_it[:end])
-        assert (row[end:] == 0).all()
+    assert_ends(written, free, stop)
 
 
 @pytest.mark.slow
@@ -127,14 +106,7 @@ def test_a_seed_repeats_what_chance_wrote():
 @pytest.mark.backends("all")
 def test_weights_that_changed_count_and_a_bucket_is_compiled_once():
     model, source = make(), sources()
-    begun = []
-    begin = model.begin
-
-    def counting(inputs):
-        begun.append(1)
-        return begin(inputs)
-
-    object.__setattr__(model, "begin", counting)
+    begun = counted(model)
     before = model.generate(source, T, stop_token_ids=None)
     first = len(begun)
     model.generate(source[:, :5], T - 2, stop_token_ids=None)  # the same bucket
@@ -142,9 +114,8 @@ def test_weights_that_changed_count_and_a_bucket_is_compiled_once():
         assert len(begun) == first
     for weight in model.weights:
         weight.assign(-1 * ops.convert_to_tensor(weight))
-    after = model.generate(source, T, stop_token_ids=None)
+    after, _ = assert_greedy_is_argmax(model, T, source=source)
     assert not np.array_equal(before, after)
-    np.testing.assert_array_equal(forced(model, source, after).argmax(-1), after)
 
 
 @pytest.mark.slow
@@ -163,10 +134,8 @@ def test_a_file_writes_the_same(kind, tmp_path):
 
 def test_where_it_looked_can_be_recorded():
     model, source = make(), sources()
-    inputs = {"source": source, "target": np.full((B, T), START, "int32")}
-    with record_attention() as maps:
-        model({name: ops.convert_to_tensor(x) for name, x in inputs.items()})
-    (weights,) = maps.values()
+    target = np.full((B, T), START, "int32")
+    weights = attention_weights(model, source=source, target=target)
     assert weights.shape == (B, T, S)
     assert (weights[1, :, 4:] == 0).all()
 
@@ -174,19 +143,10 @@ def test_where_it_looked_can_be_recorded():
 @pytest.mark.release
 @needs_training
 def test_it_learns_to_turn_a_sequence_round():
-    rng = np.random.default_rng(0)
-    source = rng.integers(4, SOURCES, (1600, 5)).astype("int32")
-    labels = np.pad(source[:, ::-1], ((0, 0), (0, 1)), constant_values=STOP)
-    target = np.pad(labels[:, :-1], ((0, 0), (1, 0)), constant_values=START)
     keras.utils.set_random_seed(0)
     model = Seq2Seq(SOURCES, TARGETS, embedding_dim=16, units=32)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)
-    model.compile(keras.optimizers.Adam(0.01), loss)
-    inputs = {"source": source[:1500], "target": target[:1500]}
-    model.fit(inputs, labels[:1500], batch_size=50, epochs=8, verbose=0)
-    written = model.generate(source[1500:], 6, stop_token_ids=STOP)
-    exact = (written == labels[1500:]).all(1).mean()
-    assert exact >= 0.9  # by chance 1 in 16,807
+    assert_learns_to_reverse(model, loss, 0.01, epochs=8)
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,15 @@
 import keras
 import numpy as np
 import pytest
+from calling import needs_training
 from keras import ops
+from writing import SOURCES, START, TARGETS, B, S, after_start, sharper
 
 from keras_attention import callbacks
 from keras_attention.layers import ScheduledSampling
 from keras_attention.models import Seq2Seq
 
-BACKEND = keras.config.backend()
-B, S, T, SOURCES, TARGETS = 3, 7, 9, 11, 13
-START = 2
-needs_training = pytest.mark.skipif(
-    BACKEND not in ("jax", "tensorflow", "torch"), reason="this backend does not train"
-)
+T = 9
 
 
 def make(probability, **more):
@@ -27,9 +24,7 @@ def make(probability, **more):
         sampling_probability=probability,
         **more,
     )
-    for weight in model.trainable_weights:
-        weight.assign(2.5 * ops.convert_to_tensor(weight))
-    return model
+    return sharper(model, 2.5)
 
 
 def data(number=B):
@@ -131,8 +126,7 @@ def test_a_compiled_fit_sees_the_variable():
 
 
 def shifted(inputs, labels):
-    target = np.pad(labels[:, :-1], ((0, 0), (1, 0)), constant_values=START)
-    return {**inputs, "target": target}, labels
+    return {**inputs, "target": after_start(labels)}, labels
 
 
 @needs_training

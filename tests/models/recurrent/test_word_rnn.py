@@ -3,18 +3,16 @@
 import keras
 import numpy as np
 import pytest
+from calling import needs_training
 from gradients import to_numpy
 from keras import ops
+from writing import sharper
 
 from keras_attention.models import WordRNN
 
-BACKEND = keras.config.backend()
 V, T = 13, 6
 PROMPTS = [[5, 6, 7], [8], [9, 3, 4, 5, 6, 7, 8]]
 
-needs_training = pytest.mark.skipif(
-    BACKEND not in ("jax", "tensorflow", "torch"), reason="this backend does not train"
-)
 KINDS = {
     "simple": {"cell": "simple"},
     "gru": {"cell": "gru", "num_layers": 2, "dropout": 0.5},
@@ -26,10 +24,7 @@ def make(kind="gru", **more):
     keras.utils.set_random_seed(0)
     arguments = {"embedding_dim": 5, "units": 7, **KINDS[kind], **more}
     model = WordRNN(V, **arguments)
-    for weight in model.weights:  # sharper than at the start, so that sequences differ
-        if "seed" not in weight.path:
-            weight.assign(2 * ops.convert_to_tensor(weight))
-    return model
+    return sharper(model, 2)
 
 
 def logits_of(model, tokens):

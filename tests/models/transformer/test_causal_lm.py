@@ -5,21 +5,18 @@ import gc
 import keras
 import numpy as np
 import pytest
-from calling import few_compiled
+from calling import BACKEND, few_compiled, needs_training
 from gradients import to_numpy
 from keras import ops
+from writing import assert_ends, counted, log_chances, sharper
 
 from keras_attention import record_attention, samplers
 from keras_attention.layers import RotaryEmbedding
 from keras_attention.models import CausalLM
 
-BACKEND = keras.config.backend()
 V, T = 13, 9
 PROMPTS = [[5, 6, 7], [8], [9, 3, 4, 5, 6, 7, 8, 9, 10, 11]]
 
-needs_training = pytest.mark.skipif(
-    BACKEND not in ("jax", "tensorflow", "torch"), reason="this backend does not train"
-)
 MODERN = {
     "normalization": "rms",
     "gated": True,
@@ -49,10 +46,7 @@ def make(kind="learned", seed=0, **more):
         "max_length": 29,
     }
     model = CausalLM(V, **{**arguments, **KINDS[kind], **more})
-    # Sharper than at the start, so that sequences differ.
-    for weight in model.weights:
-        weight.assign(2 * ops.convert_to_tensor(weight))
-    return model
+    return sharper(model, 2)
 
 
 def logits_of(model, tokens):
@@ -146,10 +140,9 @@ def test_several_sequences_for_each_prompt():
     assert (beams.shape, scores.shape) == ((3, 2, 4, T), (3, 2, 4))
     for prompt, rows, score in zip(PROMPTS, beams[:, 0], scores[:, 0]):
         tokens = np.concatenate([whole(prompt, row) for row in rows])
-        found = logits_of(model, tokens)[:, len(prompt) - 1 : -1].astype("float64")
-        found -= np.log(np.exp(found).sum(-1, keepdims=True))
-        found = np.take_along_axis(found, rows[..., None], -1).sum((1, 2))
-        np.testing.assert_allclose(score, found, rtol=1e-4, atol=1e-4)
+        logits = logits_of(model, tokens)[:, len(prompt) - 1 : -1]
+        chances = log_chances(logits, rows)
+        np.testing.assert_allclose(score, chances, rtol=1e-4, atol=1e-4)
 
 
 def test_other_samplers_drive_it():
@@ -165,24 +158,14 @@ def test_what_stands_behind_a_stop_token_is_zero():
     stop = int(free[0, 2])
     prompts = [*PROMPTS[:2], [stop, *PROMPTS[2][1:]]]  # one in a prompt ends nothing
     free, written = (model.generate(prompts, T, stop_token_ids=s) for s in (None, stop))
-    for row, all_of_it in zip(written, free):
-        places = np.flatnonzero(all_of_it == stop)
-        end = places[0] + 1 if len(places) else T
-        np.testing.assert_array_equal(row[:end], all_of_it[:end])
-        assert (row[end:] == 0).all()
+    assert_ends(written, free, stop)
 
 
 @pytest.mark.slow
 @pytest.mark.backends("all")
 def test_a_bucket_is_compiled_once_and_weights_that_changed_count():
-    model, begun = make(), []
-    begin = model.begin
-
-    def counting(*given):
-        begun.append(1)
-        return begin(*given)
-
-    object.__setattr__(model, "begin", counting)
+    model = make()
+    begun = counted(model)
     before = model.generate(PROMPTS, T)
     first = len(begun)
     model.generate([[4], [5, 6], [7]], T + 3)  # the same buckets

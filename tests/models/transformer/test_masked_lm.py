@@ -3,18 +3,14 @@
 import keras
 import numpy as np
 import pytest
+from calling import needs_training
 from gradients import to_numpy
 from keras import ops
 
 from keras_attention import record_attention
 from keras_attention.models import MaskedLM
 
-BACKEND = keras.config.backend()
 V, B, T, P, D = 13, 3, 7, 2, 8
-
-needs_training = pytest.mark.skipif(
-    BACKEND not in ("jax", "tensorflow", "torch"), reason="this backend does not train"
-)
 
 
 def make(**more):

@@ -3,21 +3,32 @@
 import keras
 import numpy as np
 import pytest
-from calling import few_compiled
+from calling import BACKEND, few_compiled, needs_training, plain
 from keras import ops
+from writing import (
+    SOURCES,
+    START,
+    TARGETS,
+    B,
+    after_start,
+    assert_ends,
+    assert_greedy_is_argmax,
+    assert_learns_to_reverse,
+    assert_one_beam_is_greedy,
+    assert_scores_are_chances,
+    counted,
+    forced,
+    sharper,
+    sources,
+)
 
 from keras_attention import losses, record_attention, samplers
 from keras_attention.layers import PositionEmbedding, RotaryEmbedding
 from keras_attention.models import Transformer
 
-BACKEND = keras.config.backend()
-B, S, T, SOURCES, TARGETS = 3, 7, 9, 11, 13
-START, STOP = 2, 3
+T = 9
 SMALL = {"num_layers": 1, "dim": 12, "num_heads": 2, "intermediate_dim": 5}
 
-needs_training = pytest.mark.skipif(
-    BACKEND not in ("jax", "tensorflow", "torch"), reason="this backend does not train"
-)
 KINDS = {
     "paper": {},
     "learned": {"position": "learned", "tie_embeddings": None},
@@ -39,48 +50,23 @@ KINDS = {
 }
 
 
-def make(kind="paper", seed=0, sharper=2, **more):
-    keras.utils.set_random_seed(seed)
+def make(kind="paper", factor=2, **more):
+    keras.utils.set_random_seed(0)
     model = Transformer(SOURCES, TARGETS, **{**SMALL, **KINDS[kind], **more})
-    # Sharper than at the start, so that sequences differ and some of them end.
-    for weight in model.trainable_weights:
-        if len(weight.shape) > 1:
-            weight.assign(sharper * ops.convert_to_tensor(weight))
-    return model
-
-
-def sources(seed=0):
-    source = np.random.default_rng(seed).integers(4, SOURCES, (B, S)).astype("int32")
-    source[1, 4:] = 0
-    return source
-
-
-def after_start(written):
-    target = np.concatenate([np.full((len(written), 1), START), written[:, :-1]], 1)
-    return target.astype("int32")
-
-
-def forced(model, source, written):
-    """Logits (B, T, V) of what was written, with teacher forcing."""
-    inputs = {"source": source, "target": after_start(written)}
-    return model.predict(inputs, verbose=0)
-
-
-def numpy(tensor):
-    return np.asarray(ops.convert_to_numpy(tensor))
+    return sharper(model, factor, rank=2)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_cache_gives_the_logits_of_teacher_forcing(kind):
-    model, source = make(kind, sharper=1), sources()
+    model, source = make(kind, factor=1), sources()
     written = np.random.default_rng(1).integers(1, TARGETS, (B, T))
-    expected = forced(model, source, written)
+    expected = forced(model, written, source=source)
     prompt = ops.convert_to_tensor(after_start(written))
     cache, static = model.begin({"source": ops.convert_to_tensor(source)}, T)
     for index in range(1, T + 1):
         logits, _, cache = model.next(prompt, cache, index, static)
         np.testing.assert_allclose(
-            numpy(logits), expected[:, index - 1], rtol=1e-5, atol=1e-5
+            plain(logits), expected[:, index - 1], rtol=1e-5, atol=1e-5
         )
 
 
@@ -89,26 +75,14 @@ def test_the_cache_gives_the_logits_of_teacher_forcing(kind):
 @few_compiled("kind", ["paper", "rotary_grouped"])
 def test_greedy_is_the_argmax_of_teacher_forcing(kind):
     model, source = make(kind, num_layers=2), sources()
-    written = model.generate({"source": source}, T, stop_token_ids=None)
-    assert written.shape == (B, T)
-    assert written.dtype == np.int32
-    np.testing.assert_array_equal(forced(model, source, written).argmax(-1), written)
+    assert_greedy_is_argmax(model, T, source=source)
 
 
 @pytest.mark.slow
 def test_beam_search():
     model, source = make(), sources()
-    greedy = model.generate(source, T, stop_token_ids=None)
-    one = model.generate(source, T, samplers.BeamSampler(1), stop_token_ids=None)
-    np.testing.assert_array_equal(one, greedy)
-    sampler = samplers.BeamSampler(4, return_all_beams=True)
-    beams, scores = model.generate(source, T, sampler, stop_token_ids=None)
-    assert beams.shape == (B, 4, T)
-    for k in range(4):
-        logits = forced(model, source, beams[:, k]).astype("float64")
-        chances = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-        found = np.take_along_axis(chances, beams[:, k, :, None], -1).sum((1, 2))
-        np.testing.assert_allclose(scores[:, k], found, rtol=1e-4)
+    assert_one_beam_is_greedy(model, T, source=source)
+    assert_scores_are_chances(model, T, source=source)
 
 
 @pytest.mark.slow
@@ -118,11 +92,7 @@ def test_other_samplers_and_stop_tokens():
     np.testing.assert_array_equal(one, model.generate(source, T, "top_k", seed=5))
     free = model.generate(source, T, stop_token_ids=None)
     stop = int(free[0, 2])
-    for row, whole in zip(model.generate(source, T, stop_token_ids=[stop]), free):
-        places = np.flatnonzero(whole == stop)
-        end = places[0] + 1 if len(places) else T
-        np.testing.assert_array_equal(row[:end], whole[:end])
-        assert (row[end:] == 0).all()
+    assert_ends(model.generate(source, T, stop_token_ids=[stop]), free, stop)
 
 
 @pytest.mark.slow
@@ -147,14 +117,7 @@ def test_padding_changes_nothing_and_nobody_looks_ahead():
 @pytest.mark.backends("all")
 def test_a_bucket_is_compiled_once():
     model, source = make(), sources()
-    begun = []
-    begin = model.begin
-
-    def counting(*arguments):
-        begun.append(1)
-        return begin(*arguments)
-
-    object.__setattr__(model, "begin", counting)
+    begun = counted(model)
     before = model.generate(source, T, stop_token_ids=None)
     first = len(begun)
     fewer = model.generate(source[:, :5], T - 2, stop_token_ids=None)
@@ -169,8 +132,8 @@ def test_a_file_writes_the_same(kind, tmp_path):
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
     assert type(again) is Transformer
-    target = after_start(np.full((B, T), 5))
-    one, other = (forced(each, source, target) for each in (model, again))
+    written = np.full((B, T), 5)
+    one, other = (forced(each, written, source=source) for each in (model, again))
     np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
 
 
@@ -255,27 +218,16 @@ def test_it_is_the_transformer_of_torch(norm_first):
 @pytest.mark.release
 @needs_training
 def test_it_learns_to_turn_a_sequence_round():
-    rng = np.random.default_rng(0)
-    source = rng.integers(4, SOURCES, (1600, 5)).astype("int32")
-    labels = np.pad(source[:, ::-1], ((0, 0), (0, 1)), constant_values=STOP)
-    target = np.pad(labels[:, :-1], ((0, 0), (1, 0)), constant_values=START)
     keras.utils.set_random_seed(0)
     model = Transformer(SOURCES, SOURCES, 1, 32, 4, 64, tie_embeddings="all")
     loss = losses.SmoothedCrossentropy(0.1, ignore_class=0)
-    model.compile(keras.optimizers.Adam(0.004), loss)
-    inputs = {"source": source[:1500], "target": target[:1500]}
-    model.fit(inputs, labels[:1500], batch_size=50, epochs=12, verbose=0)
-    written = model.generate(source[1500:], 6, stop_token_ids=STOP)
-    exact = (written == labels[1500:]).all(1).mean()
-    assert exact >= 0.9  # by chance 1 in 16,807
+    assert_learns_to_reverse(model, loss, 0.004, epochs=12)
 
 
 def test_a_source_and_a_target_may_reach_the_last_position():
     model = make(position=PositionEmbedding(20))
     source = np.resize(np.arange(4, SOURCES), (2, 18))
-    written = model.generate(source, 20, stop_token_ids=None)
-    logits = forced(model, source, written)
-    np.testing.assert_array_equal(written, logits.argmax(-1))
+    assert_greedy_is_argmax(model, 20, source=source)
 
 
 def test_each_embedding_has_positions_of_its_own():

@@ -4,14 +4,13 @@ import keras
 import numpy as np
 import pytest
 import references
+from calling import needs_training
 from gradients import to_numpy
 from keras import ops
 
 import keras_attention
 from keras_attention import models
 
-TRAINS = keras.config.backend() in ("jax", "tensorflow", "torch")
-needs_training = pytest.mark.skipif(not TRAINS, reason="this backend does not train")
 WORDS, CLASSES, D = 17, 5, 8
 SIZES = {"num_layers": 1, "dim": D, "num_heads": 2, "intermediate_dim": 13}
 TOKENS = np.array([[3, 4, 5, 0], [6, 7, 0, 0], [8, 9, 10, 11]])
@@ -114,8 +113,6 @@ def test_lora_on_each_sublayer_that_has_it():
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize`")
 # … and on NumPy that there is no gradient, which nobody asked for.
 @pytest.mark.filterwarnings("ignore:`custom_gradient`:UserWarning")
-# Keras' own conversion of a variable, when a model is saved.
-@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 @pytest.mark.usefixtures("without_collection")
 def test_integers_give_nearly_the_same_and_are_saved(tmp_path):
     model = made(position="learned")

@@ -3,14 +3,13 @@
 import keras
 import numpy as np
 import pytest
+from calling import needs_training
 from gradients import to_numpy
 
 import keras_attention
 from keras_attention import layers, models
 
 WORDS, D, B, M, L = 17, 8, 3, 5, 4
-TRAINS = keras.config.backend() in ("jax", "tensorflow", "torch")
-needs_training = pytest.mark.skipif(not TRAINS, reason="this backend does not train")
 
 
 def made(**more):

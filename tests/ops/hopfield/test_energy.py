@@ -5,6 +5,7 @@ import keras
 import numpy as np
 import pytest
 import references
+from calling import needs_training
 from gradients import gradient, tensor, to_numpy
 from keras import ops
 
@@ -26,9 +27,6 @@ CURVES = {
     "polynomial": (plain.polynomial(3), lambda stored, width: 0),
     "exponential": (np.exp, lambda stored, width: 0),
 }
-needs_gradients = pytest.mark.skipif(
-    keras.config.backend() == "numpy", reason="NumPy has no gradients"
-)
 
 
 def given(seed=0):
@@ -97,7 +95,7 @@ def test_state_that_may_retrieve_nothing(normalizer, similarity):
     np.testing.assert_allclose(found, expected[similarity], rtol=1e-5)
 
 
-@needs_gradients
+@needs_training
 @pytest.mark.parametrize("similarity", ["dot", "distance"])
 @pytest.mark.parametrize("normalizer", [*energy.NORMALIZERS[:4]])
 def test_gradient_of_the_energy_is_minus_the_step(normalizer, similarity):
@@ -121,7 +119,7 @@ def test_gradient_of_the_energy_is_minus_the_step(normalizer, similarity):
     assert np.isfinite(slopes[1]).all()
 
 
-@needs_gradients
+@needs_training
 @pytest.mark.parametrize("similarity", energy.SIMILARITIES)
 def test_gradients_of_the_update_are_finite(similarity):
     states, patterns, beta, mask = given()

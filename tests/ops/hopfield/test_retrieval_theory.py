@@ -5,13 +5,11 @@ The claims are in hopfield_theory.py, which runs in float64 in a process of its 
 
 import json
 import os
-import pathlib
-import subprocess
 import sys
 
 import hopfield_theory
-import keras
 import pytest
+from calling import BACKEND, printed_by
 
 pytestmark = pytest.mark.slow
 
@@ -20,15 +18,13 @@ pytestmark = pytest.mark.slow
 def found():
     environment = {
         **os.environ,
-        "KERAS_BACKEND": keras.config.backend(),
+        "KERAS_BACKEND": BACKEND,
         "JAX_ENABLE_X64": "1",
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
-    script = pathlib.Path(hopfield_theory.__file__)
-    command = [sys.executable, "-W", "ignore", str(script)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    script = hopfield_theory.__file__
+    text = printed_by("-W", "ignore", script, env=environment)
+    return json.loads(text.splitlines()[-1])
 
 
 @pytest.mark.slow

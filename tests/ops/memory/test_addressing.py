@@ -242,11 +242,7 @@ STATE = NAMES[:6]
 def numbers(batch, heads, seed=0):
     """State and interface under their names, in the range that each may have."""
     x = np.random.default_rng(seed)
-
-    def spread(*shape):
-        y = x.random(shape)
-        return y / y.sum(axis=-1, keepdims=True)
-
+    spread = functools.partial(references.spread, x)
     linked = 0.9 * spread(batch, heads, M, M) * (1 - np.eye(M)) / 2
     return {
         "memory": x.normal(size=(batch, M, W)),

@@ -5,14 +5,12 @@ devices belongs to a process.
 """
 
 import json
-import os
 import pathlib
-import subprocess
-import sys
 
 import keras
 import numpy as np
 import pytest
+from calling import printed_by
 
 from keras_attention import ops
 
@@ -26,11 +24,7 @@ CASES = (
 
 @pytest.fixture(scope="module")
 def report():
-    done = subprocess.run(
-        [sys.executable, str(WORKER)], capture_output=True, text=True, env=os.environ
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    return json.loads(done.stdout)
+    return json.loads(printed_by(WORKER))
 
 
 @ON_JAX

@@ -1,8 +1,8 @@
 """`ops.loop` against plain loops in NumPy, with gradients, on every backend."""
 
-import keras
 import numpy as np
 import pytest
+from calling import needs_training
 from gradients import gradient, to_numpy
 from keras import ops
 
@@ -10,12 +10,7 @@ from keras_attention.ops.sequence import loop
 
 pytestmark = pytest.mark.backends("all")  # each backend has its own kernel
 
-BACKEND = keras.config.backend()
 T, B, D = 5, 2, 3
-
-needs_training = pytest.mark.skipif(
-    BACKEND not in ("jax", "tensorflow", "torch"), reason="this backend does not train"
-)
 
 
 def data(seed=0):
