@@ -208,11 +208,11 @@ def _change(mask: str, *names: str, value: float = 1e3) -> Callable:
     return masked
 
 
-def _pad(name: str, *more: int) -> Callable:
+def _pad(name: str, *widths: int) -> Callable:
     """A `Row.masked`: it adds padding to each axis of an input but the first."""
 
     def masked(inputs: Arrays) -> tuple[Arrays, Arrays]:
-        padded = np.pad(inputs[name], [(0, n) for n in (0, *more)])
+        padded = np.pad(inputs[name], [(0, n) for n in (0, *widths)])
         return inputs, {**inputs, name: padded}
 
     return masked

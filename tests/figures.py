@@ -10,7 +10,7 @@ def assert_saved(figure):
 
 
 def assert_in_sight(figure, artists=None, slack=0):
-    """Nothing is cut off, or overlaps something else by more than so many pixels.
+    """Nothing is cut off, and no two artists overlap by more than `slack` pixels.
 
     Args:
         figure: of matplotlib.

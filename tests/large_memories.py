@@ -29,7 +29,7 @@ def files_of(folder):
     return {path.relative_to(folder): path.read_bytes() for path in files}
 
 
-def append_until_killed(folder, model, facts, name, calls):
+def append_until_killed(folder, model, facts, name, nth):
     """Appends facts to a memory; the process is killed in a call of a function.
 
     Args:
@@ -37,18 +37,18 @@ def append_until_killed(folder, model, facts, name, calls):
         model: the file of its network.
         facts: the facts.
         name: the function, with its module.
-        calls: the number of the call.
+        nth: in which call of the function.
     """
     memory = LargeMemory.load(folder, keras.saving.load_model(model))
     module, attribute = name.rsplit(".", 1)
     function = getattr(importlib.import_module(module), attribute)
-    left = calls
+    remaining = nth
 
-    def die_half_way(*arguments, **others):
-        nonlocal left
-        left -= 1
-        if left:
-            return function(*arguments, **others)
+    def die_half_way(*arguments, **keywords):
+        nonlocal remaining
+        remaining -= 1
+        if remaining:
+            return function(*arguments, **keywords)
         os.kill(os.getpid(), signal.SIGKILL)
 
     with mock.patch(name, die_half_way):

@@ -42,12 +42,12 @@ def spread(random, *shape):
 
 
 def normals(*shapes, dtype="float64"):
-    """An array of each shape, all of them different."""
+    """An array of each shape, each from its own seed."""
     return [normal(*s, seed=i).astype(dtype) for i, s in enumerate(shapes)]
 
 
 def holed(batch, length):
-    """The mask of a memory with one hole, and one of nothing."""
+    """Masks of two memories: the first has a hole, of the second nothing is seen."""
     mask = np.ones((batch, length), bool)
     mask[0, 3] = mask[1] = False
     return mask
@@ -67,6 +67,7 @@ def sentence_position(j, count, width, encoding="position"):
         return np.ones(width)
     if encoding == "position":
         return (1 - j / count) - (k / width) * (1 - 2 * j / count)
+    assert encoding == "centered_position"
     return 1 + 4 * (k - (width + 1) / 2) * (j - (count + 1) / 2) / (width * count)
 
 
@@ -219,7 +220,8 @@ def heads_attention(query, key, value, probe, allowed, bias=0.0):
     """The output of scaled dot-product attention, and gradients of Σ probe · output.
 
     Args:
-        query, key, value, probe: (B, T or S, H or G, E); G heads of keys and values.
+        query, key: (B, T or S, H or G, E); G heads of keys and values.
+        value, probe: (B, S or T, G or H, V).
         allowed: where a query may attend, (B, H, T, S).
         bias: of the scores.
 

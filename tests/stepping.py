@@ -9,8 +9,8 @@ from keras import ops
 def query_and_memory(batch, queries, keys, width, values, key_width=None):
     """A query, a value and a key of random float32 numbers."""
     shapes = (batch, queries, width), (batch, keys, values)
-    more = batch, keys, key_width or width
-    return references.normals(*shapes, more, dtype="float32")
+    key_shape = batch, keys, key_width or width
+    return references.normals(*shapes, key_shape, dtype="float32")
 
 
 def with_weights(layer, *arrays, numbers=True):

@@ -17,12 +17,12 @@ def sources():
     return source
 
 
-def sharper(made, factor, rank=0):
-    """Multiplies the weights of at least a rank, so that what is written differs."""
-    for weight in made.trainable_weights:
+def sharper(model, factor, rank=0):
+    """Multiplies weights that have at least `rank` axes, so that sequences differ."""
+    for weight in model.trainable_weights:
         if len(weight.shape) >= rank:
             weight.assign(factor * ops.convert_to_tensor(weight))
-    return made
+    return model
 
 
 def after_start(written):
@@ -68,7 +68,7 @@ def assert_one_beam_is_greedy(model, length, **inputs):
 
 
 def assert_scores_are_chances(model, length, count=4, tolerance=1e-4, **inputs):
-    """The score of each of so many beams, the best one first."""
+    """The score of a beam is the logarithm of its chance; the best comes first."""
     sampler = samplers.BeamSampler(count, return_all_beams=True)
     beams, scores = model.generate(inputs, length, sampler, stop_token_ids=None)
     assert beams.shape == (*scores.shape, length)
@@ -80,7 +80,7 @@ def assert_scores_are_chances(model, length, count=4, tolerance=1e-4, **inputs):
 
 
 def assert_ends(written, free, stop):
-    """Up to the first stop token as without one, and 0 behind it."""
+    """Up to its first stop token, a row equals the free one; zeros follow."""
     for row, whole in zip(written, free, strict=True):
         places = np.flatnonzero(whole == stop)
         end = places[0] + 1 if len(places) else len(whole)
@@ -101,7 +101,7 @@ def counted(model):
 
 
 def assert_learns_to_reverse(model, loss, rate, epochs):
-    """Of five words, at least nine in ten; by chance 1 in 16,807."""
+    """At least nine in ten sources are reversed; by chance 1 in 16,807."""
     source = np.random.default_rng(0).integers(4, SOURCES, (1600, 5)).astype("int32")
     labels = np.pad(source[:, ::-1], ((0, 0), (0, 1)), constant_values=STOP)
     model.compile(keras.optimizers.Adam(rate), loss)

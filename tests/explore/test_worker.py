@@ -25,9 +25,15 @@ def killed():
     before = children()
     with worker.Worker() as made, concurrent.futures.ThreadPoolExecutor(1) as pool:
         submit, submitted = made._submit, threading.Event()
-        made._submit = lambda *given: (submit(*given), submitted.set())[0]
+
+        def submitting(*request):
+            future = submit(*request)
+            submitted.set()
+            return future
+
+        made._submit = submitting
         asked = pool.submit(made.show, *STORY)
-        submitted.wait(60)
+        assert submitted.wait(60)
         (process,) = children() - before
         process.kill()
         yield made, asked.result()

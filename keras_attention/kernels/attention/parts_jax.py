@@ -1,4 +1,4 @@
-"""Attention on JAX whose batch or heads are split over devices.
+"""Attention on JAX, compiled; its batch or heads may be split over devices.
 
 Each device computes its samples and heads; see `kernels/partitioning/jax.py`.
 
@@ -13,6 +13,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 import jax
+from jax import numpy as jnp
 
 from keras_attention.kernels.attention import bands_jax, dropout_jax, tiles_jax
 from keras_attention.kernels.attention.bands import Band
@@ -37,6 +38,7 @@ def attention(
 ) -> Tensor:
     """Computes `tiles_jax.attention`."""
     query, scale = _scaled(query, scale)
+    mask = None if mask is None else jnp.asarray(mask)  # perhaps a variable
     words = (None, None) if dropout is None else dropout[:2]
     options = scale, is_causal, None if dropout is None else dropout.rate
     tensors = query, key, value, mask, bias, *words
@@ -55,6 +57,7 @@ def local_attention(
 ) -> Tensor:
     """Computes `bands_jax.attention`."""
     query, scale = _scaled(query, scale)
+    mask = None if mask is None else jnp.asarray(mask)  # perhaps a variable
     if not has_devices():
         return _compiled(_bands, (scale, band), query, key, value, mask)
     return _by_parts(_bands, (scale, band), False, query, key, value, mask)
@@ -83,7 +86,7 @@ def _bands(options: tuple, *given: Tensor | None) -> Tensor:
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _compiled(kernel: Callable, options: tuple, *tensors: Tensor | None) -> Tensor:
-    """Calls a kernel. Outside of `jax.jit`, it would be compiled at every call."""
+    """Calls a kernel in `jax.jit`, so that a second such call compiles nothing."""
     return kernel(options, *tensors)
 
 

@@ -22,11 +22,11 @@ SEED = jax.random.PRNGKey(3)
 
 def inputs():
     shapes = (B, T, H, E), (B, S, G, E), (B, S, G, V)
-    given = references.normals(*shapes)
+    arrays = references.normals(*shapes)
     mask = np.random.default_rng(9).random((B, 1, 1, S)) < 0.7
     mask[0] = False
     bias = references.normal(1, H, T, S, seed=5)
-    return [jnp.asarray(x, "float32") for x in (*given, bias)], jnp.asarray(mask)
+    return [jnp.asarray(x, "float32") for x in (*arrays, bias)], jnp.asarray(mask)
 
 
 class Seed:
@@ -36,15 +36,15 @@ class Seed:
         return SEED
 
 
-def attend(given, mask):
-    query, key, value, bias = given
+def attend(arrays, mask):
+    query, key, value, bias = arrays
     options = mask, E**-0.5, True, bias, RATE, Seed()
     return kernels.dropout_attention(query, key, value, *options)
 
 
-def expected(given, mask):
+def expected(arrays, mask):
     """The same with a stored mask, in which the words of all pairs are compared."""
-    query, key, value, bias = given
+    query, key, value, bias = arrays
     words = dropout_jax.sample(query, key, RATE, SEED)
     kept = dropout_jax.drop(jnp.ones((B, H, T, S)), words)
     q, k, v = (jnp.swapaxes(x, 1, 2) for x in (query, key, value))
@@ -67,7 +67,7 @@ def form(request, monkeypatch):
 
 @pytest.mark.usefixtures("form")
 def test_output_and_gradients_are_those_of_a_stored_mask():
-    given, mask = inputs()
+    arrays, mask = inputs()
     probe = jnp.asarray(references.normal(B, T, H, V, seed=8), "float32")
 
     def found(function):
@@ -76,13 +76,13 @@ def test_output_and_gradients_are_those_of_a_stored_mask():
             return (out * probe).sum(), out
 
         form = jax.grad(loss, argnums=(0, 1, 2, 3), has_aux=True)
-        slopes, out = jax.jit(form)(*given)
+        slopes, out = jax.jit(form)(*arrays)
         return [out, *slopes]
 
     for ours, wanted in zip(found(attend), found(expected), strict=True):
         np.testing.assert_allclose(ours, wanted, rtol=1e-4, atol=1e-5)
         assert np.isfinite(ours).all()
-    assert not np.asarray(attend(given, mask))[0].any()  # no key to attend to
+    assert not np.asarray(attend(arrays, mask))[0].any()  # no key to attend to
 
 
 def test_the_rate_and_the_independence_of_the_pairs():

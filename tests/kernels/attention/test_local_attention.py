@@ -57,12 +57,12 @@ def inputs(case):
     """Query, key and value, and the mask, which hides all keys of some windows."""
     queries, keys, _, _, padded = CASES[case]
     shapes = (B, queries, H, E), (B, keys, G, E), (B, keys, G, V)
-    given = references.normals(*shapes)
+    arrays = references.normals(*shapes)
     if not padded:
-        return given, None
+        return arrays, None
     mask = np.random.default_rng(9).random((B, 1, 1, keys)) < 0.7
     mask[0, ..., : keys // 2] = False
-    return given, mask
+    return arrays, mask
 
 
 def allowed(case, mask):
@@ -72,16 +72,16 @@ def allowed(case, mask):
     return np.broadcast_to(seen if mask is None else seen & mask, (B, H, queries, keys))
 
 
-def expected(case, probe, given, mask):
+def expected(case, probe, arrays, mask):
     """The output, and the gradients of Σ probe · output, in float64."""
-    return references.heads_attention(*given, probe, allowed(case, mask))[:-1]
+    return references.heads_attention(*arrays, probe, allowed(case, mask))[:-1]
 
 
-def attention(case, given, mask):
+def attention(case, arrays, mask):
     _, _, window, causal, _ = CASES[case]
     mask = None if mask is None else ops.convert_to_tensor(mask)
     options = {"is_causal": causal, "sliding_window": window}
-    return dot_product_attention(*given, mask, **options)
+    return dot_product_attention(*arrays, mask, **options)
 
 
 def is_banded(planned):
@@ -90,49 +90,49 @@ def is_banded(planned):
 
 @few_compiled("case", CASES, 4)
 def test_output_and_gradients_equal_the_reference(case, planned):
-    given, mask = inputs(case)
+    arrays, mask = inputs(case)
     probe = references.normal(B, CASES[case][0], H, V, seed=8)
 
     def loss(probe, *x):  # its gradient by the probe is the output
         return ops.sum(attention(case, x, mask) * probe)
 
-    found = gradient(loss, probe, *given)
+    found = gradient(loss, probe, *arrays)
     assert is_banded(planned)
-    for slope, wanted in zip(found, expected(case, probe, given, mask), strict=True):
+    for slope, wanted in zip(found, expected(case, probe, arrays, mask), strict=True):
         np.testing.assert_allclose(slope, wanted, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.backends("numpy", "torch", reason="they have a way of their own there")
 @pytest.mark.parametrize("case", CASES)
 def test_where_there_are_no_gradients(case, planned):
-    given, mask = inputs(case)
-    found = to_numpy(attention(case, [tensor(x) for x in given], mask))
+    arrays, mask = inputs(case)
+    found = to_numpy(attention(case, [tensor(x) for x in arrays], mask))
     assert is_banded(planned)
-    wanted = expected(case, np.zeros((B, CASES[case][0], H, V)), given, mask)[0]
+    wanted = expected(case, np.zeros((B, CASES[case][0], H, V)), arrays, mask)[0]
     np.testing.assert_allclose(found, wanted, atol=1e-5)
 
 
 def test_half_precision():
     dtype, case = "bfloat16", "padding"
-    given, mask = inputs(case)
+    arrays, mask = inputs(case)
     probe = references.normal(B, CASES[case][0], H, V, seed=8)
     probe = references.rounded(probe, dtype)
 
     def loss(probe, *x):
         return ops.sum(ops.cast(attention(case, x, mask) * probe, "float32"))
 
-    given = [references.rounded(x, dtype) for x in given]
-    found = gradient(loss, probe, *given, dtype=dtype)
-    for slope, wanted in zip(found, expected(case, probe, given, mask), strict=True):
+    arrays = [references.rounded(x, dtype) for x in arrays]
+    found = gradient(loss, probe, *arrays, dtype=dtype)
+    for slope, wanted in zip(found, expected(case, probe, arrays, mask), strict=True):
         error = 32 * references.ROUNDING[dtype] * np.abs(wanted).max()
         np.testing.assert_allclose(slope, wanted, atol=error)
 
 
 def test_one_bad_query_does_not_affect_the_others():
     case = "causal"
-    given, mask = inputs(case)
-    given[0][0, 7] = np.nan
-    found = to_numpy(attention(case, [tensor(x) for x in given], mask))
+    arrays, mask = inputs(case)
+    arrays[0][0, 7] = np.nan
+    found = to_numpy(attention(case, [tensor(x) for x in arrays], mask))
     bad = np.isnan(found).all((2, 3))
     assert bad[0, 7]
     assert bad.sum() == np.isnan(found).any((2, 3)).sum() == 1
@@ -141,14 +141,14 @@ def test_one_bad_query_does_not_affect_the_others():
 @pytest.mark.skipif(BACKEND == "torch", reason="torch's own kernel has none")
 def test_gradients_of_gradients_are_those_of_the_plain_form(monkeypatch):
     case = "padding"
-    given, mask = inputs(case)
-    along = [references.normal(*x.shape, seed=30 + i) for i, x in enumerate(given)]
+    arrays, mask = inputs(case)
+    along = [references.normal(*x.shape, seed=30 + i) for i, x in enumerate(arrays)]
 
     def loss(*x):
         return ops.sum(attention(case, x, mask) ** 2)
 
     def found():
-        return second(loss, given, along)
+        return second(loss, arrays, along)
 
     blocks = found()
     monkeypatch.setattr(tiled, "LEAST", 10**9)
@@ -174,21 +174,21 @@ def test_the_layer_equals_its_explicit_form(position, causal, planned):
 
 
 def test_a_mask_of_pairs_takes_the_plain_path(planned):
-    given, _ = inputs("causal")
+    arrays, _ = inputs("causal")
     mask = np.random.default_rng(2).random((1, 1, 29, 29)) < 0.6
-    found = to_numpy(attention("causal", [tensor(x) for x in given], mask))
+    found = to_numpy(attention("causal", [tensor(x) for x in arrays], mask))
     assert planned == [None] or BACKEND == "numpy"
-    wanted = expected("causal", np.zeros((B, 29, H, V)), given, mask)[0]
+    wanted = expected("causal", np.zeros((B, 29, H, V)), arrays, mask)[0]
     np.testing.assert_allclose(found, wanted, atol=1e-5)
 
 
 @pytest.mark.backends("numpy", "torch", reason="the check is the same")
 def test_a_window_of_nothing_is_an_error():
-    given, _ = inputs("causal")
+    arrays, _ = inputs("causal")
     for wrong in (0, 2.5, True, "a"):
         for bias in (None, np.zeros((29, 29), "float32")):
             with pytest.raises(ValueError, match=f"sliding_window.* 1.*={wrong!r}"):
-                dot_product_attention(*given, bias=bias, sliding_window=wrong)
+                dot_product_attention(*arrays, bias=bias, sliding_window=wrong)
 
 
 @pytest.mark.backends("jax", reason="JAX tells before it computes")
@@ -212,6 +212,6 @@ def test_memory_grows_with_the_length(monkeypatch):
 
 @pytest.mark.parametrize("window", [None, 4])
 def test_an_empty_batch(window):
-    given = [tensor(np.zeros((0, 29, heads, E), "float32")) for heads in (H, G, G)]
-    found = dot_product_attention(*given, is_causal=True, sliding_window=window)
+    arrays = [tensor(np.zeros((0, 29, heads, E), "float32")) for heads in (H, G, G)]
+    found = dot_product_attention(*arrays, is_causal=True, sliding_window=window)
     assert tuple(found.shape) == (0, 29, H, E)

@@ -8,6 +8,7 @@ from gradients import gradient, second, tensor, to_numpy
 from keras import ops
 
 from keras_attention import kernels
+from keras_attention.kernels.attention import bands
 from keras_attention.kernels.attention import tiles as tiled
 from keras_attention.ops import dot_product_attention
 
@@ -38,76 +39,76 @@ def inputs(case):
     """Query, key, value and bias, and the mask, of which the first rows are False."""
     mask, bias, causal = CASES[case]
     shapes = [(B, T, H, E), (B, S, G, E), (B, S, G, V), *([bias] if bias else [])]
-    given = references.normals(*shapes)
+    arrays = references.normals(*shapes)
     if mask is not None:
         mask = np.random.default_rng(9).random(mask) < 0.6
         mask[0, :, 0] = False
-    return given, mask, causal
+    return arrays, mask, causal
 
 
-def expected(probe, given, mask, causal):
+def expected(probe, arrays, mask, causal):
     """The output, and the gradients of Σ probe · output, in float64."""
-    bias = given[3] if len(given) > 3 else np.zeros((1, 1, 1, 1))
+    bias = arrays[3] if len(arrays) > 3 else np.zeros((1, 1, 1, 1))
     allowed = np.tri(T, S, dtype=bool) if causal else np.ones((T, S), bool)
     allowed = np.broadcast_to(allowed if mask is None else allowed & mask, (B, H, T, S))
-    *results, part = references.heads_attention(*given[:3], probe, allowed, bias)
+    *results, part = references.heads_attention(*arrays[:3], probe, allowed, bias)
     repeated = tuple(i for i, size in enumerate(bias.shape) if size == 1)
-    return [*results, part.sum(repeated, keepdims=True)][: len(given) + 1]
+    return [*results, part.sum(repeated, keepdims=True)][: len(arrays) + 1]
 
 
-def attention(given, mask, causal):
+def attention(arrays, mask, causal):
     mask = None if mask is None else ops.convert_to_tensor(mask)
-    bias = given[3] if len(given) > 3 else None
-    return dot_product_attention(*given[:3], mask, None, causal, bias)
+    bias = arrays[3] if len(arrays) > 3 else None
+    return dot_product_attention(*arrays[:3], mask, None, causal, bias)
 
 
 @few_compiled("case", CASES, 3)
 def test_output_and_gradients_equal_the_reference(case):
-    given, mask, causal = inputs(case)
+    arrays, mask, causal = inputs(case)
     probe = references.normal(B, T, H, V, seed=8)
 
     def loss(probe, *x):  # its gradient by the probe is the output
         return ops.sum(attention(x, mask, causal) * probe)
 
-    found = gradient(loss, probe, *given)
-    for slope, wanted in zip(found, expected(probe, given, mask, causal), strict=True):
+    found = gradient(loss, probe, *arrays)
+    for slope, wanted in zip(found, expected(probe, arrays, mask, causal), strict=True):
         np.testing.assert_allclose(slope, wanted, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.backends("numpy", "torch", reason="they have a way of their own there")
 @pytest.mark.parametrize("case", CASES)
 def test_where_there_are_no_gradients(case):
-    given, mask, causal = inputs(case)
-    found = to_numpy(attention([tensor(x) for x in given], mask, causal))
-    wanted = expected(np.zeros((B, T, H, V)), given, mask, causal)[0]
+    arrays, mask, causal = inputs(case)
+    found = to_numpy(attention([tensor(x) for x in arrays], mask, causal))
+    wanted = expected(np.zeros((B, T, H, V)), arrays, mask, causal)[0]
     np.testing.assert_allclose(found, wanted, atol=1e-5)
 
 
 def test_half_precision():
     dtype = "bfloat16"
-    given, mask, causal = inputs("padding")
+    arrays, mask, causal = inputs("padding")
     probe = references.rounded(references.normal(B, T, H, V, seed=8), dtype)
 
     def loss(probe, *x):
         return ops.sum(ops.cast(attention(x, mask, causal) * probe, "float32"))
 
-    given = [references.rounded(x, dtype) for x in given]
-    found = gradient(loss, probe, *given, dtype=dtype)
-    for slope, wanted in zip(found, expected(probe, given, mask, causal), strict=True):
+    arrays = [references.rounded(x, dtype) for x in arrays]
+    found = gradient(loss, probe, *arrays, dtype=dtype)
+    for slope, wanted in zip(found, expected(probe, arrays, mask, causal), strict=True):
         error = 32 * references.ROUNDING[dtype] * np.abs(wanted).max()
         np.testing.assert_allclose(slope, wanted, atol=error)
 
 
 @pytest.mark.skipif(BACKEND == "torch", reason="torch's own kernel has none")
 def test_gradients_of_gradients_are_those_of_the_plain_form(monkeypatch):
-    given, mask, causal = inputs("padding")
-    along = [references.normal(*x.shape, seed=30 + i) for i, x in enumerate(given)]
+    arrays, mask, causal = inputs("padding")
+    along = [references.normal(*x.shape, seed=30 + i) for i, x in enumerate(arrays)]
 
     def loss(*x):
         return ops.sum(attention(x, mask, causal) ** 2)
 
     def found():
-        return second(loss, given, along)
+        return second(loss, arrays, along)
 
     tiles = found()
     monkeypatch.setattr(tiled, "LEAST", T * S + 1)
@@ -135,7 +136,9 @@ def test_memory_grows_with_the_length(monkeypatch):
 def test_a_second_call_compiles_nothing(caplog, window):
     import jax
 
-    x = tensor(np.ones((1, 600, 2, 4)), "float32")
+    x = tensor(np.ones((1, 800, 2, 4)), "float32")
+    if window:
+        assert bands.plan(x, x, x, None, False, window) is not None
     dot_product_attention(x, x, x, sliding_window=window)
     with jax.log_compiles():
         dot_product_attention(x, x, x, sliding_window=window)

@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import os
 import signal
 
 import keras
@@ -250,8 +251,9 @@ def test_a_full_disk_loses_nothing(facts, tmp_path, size):
 
 @pytest.mark.slow
 @pytest.mark.backends("torch", reason="no backend has a part in it")
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL is a signal of POSIX")
 @pytest.mark.parametrize(
-    ("name", "calls"),
+    ("name", "nth"),
     [
         ("keras_attention.models.memory_networks.memory_folder.write_array", 3),
         ("json.dump", 1),
@@ -259,14 +261,14 @@ def test_a_full_disk_loses_nothing(facts, tmp_path, size):
         ("shutil.rmtree", 1),
     ],
 )
-def test_a_kill_in_an_append(facts, tmp_path, name, calls):
+def test_a_kill_in_an_append(facts, tmp_path, name, nth):
     """The memory opens as it was, or, after its manifest, with all new facts."""
     model, path = strong(), tmp_path / "m"
     model.remember(facts, WordHash(facts, 0.15)).save(path)
     model.save(tmp_path / "m.keras")
-    given = path, tmp_path / "m.keras", np.tile(facts, (2, 1)), name, calls
+    arguments = path, tmp_path / "m.keras", np.tile(facts, (2, 1)), name, nth
     process = multiprocessing.get_context("spawn").Process(
-        target=large_memories.append_until_killed, args=given
+        target=large_memories.append_until_killed, args=arguments
     )
     process.start()
     process.join()

@@ -15,7 +15,7 @@ V, D, M, L, B = 17, 7, 5, 3, 2
 
 
 def encode(table, tokens, encoding="position", age=None):
-    """An age is one more word, behind a sentence's last."""
+    """`references.sentences`, where an age is one more word behind the last."""
     if age is not None:
         times = np.where(tokens.any(-1), V - 1 + age, 0)
         tokens = np.concatenate([tokens, times[..., None]], -1)

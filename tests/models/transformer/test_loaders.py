@@ -84,8 +84,8 @@ def test_bert_gives_the_numbers_of_its_equations(bert_folder, tmp_path):
     ],
 )
 def test_the_dropout_of_the_config(tmp_path, load, config, tensors, names):
-    given = dict(zip(names.split(), (0.3, 0.3, 0.2)))
-    model = load(write_folder(tmp_path / "m", {**config, **given}, tensors()))
+    rates = dict(zip(names.split(), (0.3, 0.3, 0.2)))
+    model = load(write_folder(tmp_path / "m", {**config, **rates}, tensors()))
     block = model.get_layer("block_0")
     assert model.get_config()["dropout"] == block.dropout == 0.3
     assert block.self_attention.dropout == 0.2
