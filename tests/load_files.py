@@ -21,7 +21,8 @@ for path in sorted(pathlib.Path(sys.argv[1]).glob("*.keras")):
     names = [type(x).__name__ for x in (model, *model.layers)]
     assert names == classes.tolist(), (path.name, names)
     output, mask = at_once(model, inputs)
-    np.testing.assert_allclose(plain(output), expected, rtol=1e-5, atol=1e-5)
+    # Graphs of TensorFlow, compiled twice, differ by 1.2e-6.
+    np.testing.assert_allclose(plain(output), expected, rtol=1e-6, atol=4e-6)
     mask = np.zeros(0) if mask is None else plain(mask)
     np.testing.assert_array_equal(mask, carried, err_msg=path.name)
     print(path.name)
