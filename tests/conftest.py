@@ -47,7 +47,7 @@ def pytest_addoption(parser):
     )
     parser.addoption(
         "--resume",
-        type=pathlib.Path,
+        type=lambda file: pathlib.Path(file).absolute(),  # tests change the folder
         metavar="FILE",
         help="leave out the tests that FILE lists as passed with the same code and "
         "packages, and add those that pass",
