@@ -104,6 +104,7 @@ def allocation_weights(
     if compare_slots:
         logs = ops.expand_dims(ops.log(usage), 2)
         comes_first = comes_before(usage, usage.shape[-1])
+        # Not 0: the ONNX of a loop on JAX would hold an integer beside floats.
         before = ops.exp(ops.sum(ops.where(comes_first, logs, 0.0), axis=1))
         return (1 - usage) * before, ComparedSlots(usage, before)
     order = stable_argsort(ops.stop_gradient(usage))  # φ, (B, M)
