@@ -164,7 +164,7 @@ class WordResponder(Configured, keras.layers.Layer):
         else:
             each = bag(self.found[0], facts, vectors.get("found_0"))  # (B, K, D)
             state = state + ops.sum(each, axis=1)
-            texts = []
+            texts = []  # of the facts; only matches and new words need them
             if self.matches or contexts is not None:
                 texts = [ops.concatenate(ops.unstack(facts, self.supports, 1), axis=1)]
         if self.map is not None:
