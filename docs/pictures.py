@@ -110,8 +110,10 @@ def drawn_by(guide, before=None):
 
 def measured():
     """What was measured once and is drawn in the pages of results."""
-    from keras_attention.benchmarks import capacity, forgetting, lengths_report
-    from keras_attention.benchmarks.scale import report
+    from speed.scale import report
+    from studies.capacity import command as capacity
+    from studies.forgetting import command as forgetting
+    from studies.lengths import report as lengths_report
 
     def runs_of(name):
         return json.loads((DOCS / "results" / name).read_text("utf-8"))["runs"]

@@ -7,7 +7,7 @@ Trains a `HopfieldClassifier` on nine tenths of the bags of Tiger or Elephant, t
 on the last tenth, and shows the attention over the regions of an image. Download the
 files by hand, since they have no stable URL. Without them, the script prints a note and
 generates bags of bit patterns instead. For the full protocol, with settings chosen
-inside each fold, run `python -m keras_attention.benchmarks bags`.
+inside each fold, run `python examples/studies/bags`.
 """
 
 import argparse

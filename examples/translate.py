@@ -11,7 +11,7 @@ It learns from the 29,000 captions of Multi30k (downloaded; for non-commercial r
 and education only), or from 47,000 pairs of Tatoeba, English and Dutch. The figures
 show the test sentences of at least eight words with the most reordering, since German
 and Dutch place verbs differently.
-`python -m keras_attention.benchmarks translation` uses subwords instead and computes
+`python examples/studies/translation` uses subwords instead and computes
 BLEU.
 
 The model is Bahdanau et al., "Neural machine translation by jointly learning to align

@@ -2,7 +2,7 @@
 
     python -m pip install ".[jax,viz]"
     export KERAS_BACKEND=jax
-    python -m keras_attention.benchmarks dnc underground --networks networks
+    python examples/studies/dnc underground --networks networks
     python examples/underground.py networks/underground-*.keras
 
 The third command trains a differentiable neural computer on random graphs (up to 30
@@ -62,8 +62,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import keras
 import numpy as np
 
-# The import registers the controller of the saved network.
-import keras_attention.benchmarks.dnc.networks  # noqa: F401
 from keras_attention.datasets import DataNotFoundError, graphs
 from keras_attention.visualization import plot_lookups, plot_route
 

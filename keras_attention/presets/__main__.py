@@ -1,21 +1,16 @@
-"""Lists, trains and measures presets.
+"""Lists the presets, and prints their cards.
 
-python -m keras_attention.presets list              names, classes and figures
-python -m keras_attention.presets card NAME         how it was trained; its limits
-python -m keras_attention.presets measure           all figures again
-python -m keras_attention.presets train NAME        the network again
+python -m keras_attention.presets list         names, classes and figures
+python -m keras_attention.presets card NAME    how it was trained; its limits
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import pathlib
 import sys
-import time
 
-from keras_attention.datasets import DataNotFoundError
-from keras_attention.presets import recipe, report, shipped
+from keras_attention.presets import shipped
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -28,57 +23,20 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list")
     commands.add_parser("card").add_argument("name")
-    commands.add_parser("measure").add_argument("names", nargs="*")
-    training = commands.add_parser("train")
-    training.add_argument("name")
-    training.add_argument("--seed", type=int, help="default: that of the card")
-    training.add_argument("--out", type=pathlib.Path, help="default: presets/NAME")
-    writing = commands.add_parser(
-        "page", help="replaces the table of presets and what follows"
-    )
-    writing.add_argument("file", type=pathlib.Path)
     args = parser.parse_args(arguments)
-    try:
-        return _run(args)
-    except (DataNotFoundError, ValueError) as error:
-        print(error, file=sys.stderr)
-        return 1
-
-
-def _run(args: argparse.Namespace) -> int:
     if args.command == "list":
         for name in shipped.names():
             card = shipped.card(name)
-            print(f"{name:28} {card['class']:22} {_text(card['figures'])}")
-    elif args.command == "card":
-        print(json.dumps(shipped.card(args.name), indent=1, ensure_ascii=False))
-    elif args.command == "train":
-        card = recipe.train(args.name, args.seed, args.out)
-        print(f"{args.name}: {_text(card['figures'])}")
-    elif args.command == "page":
-        page = report.page([shipped.card(name) for name in shipped.names()])
-        text = args.file.read_text("utf-8")
-        args.file.write_text(text.partition(report.HEAD)[0] + page, "utf-8")
-    else:
-        return _measure(args.names or shipped.names())
+            figures = ", ".join(f"{k} {v:g}" for k, v in card["figures"].items())
+            print(f"{name:28} {card['class']:22} {figures}")
+        return 0
+    try:
+        card = shipped.card(args.name)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(json.dumps(card, indent=1, ensure_ascii=False))
     return 0
-
-
-def _measure(names: list[str]) -> int:
-    differs = 0
-    for name in names:
-        start = time.perf_counter()
-        card, now = recipe.measure(name)
-        found = recipe.differences(card, now)
-        differs += bool(found)
-        said = "; ".join(f"{k}: {v}" for k, v in found.items()) or "as on the card"
-        seconds = time.perf_counter() - start
-        print(f"{name:28} {_text(now)}: {said}, {seconds:.0f} s", flush=True)
-    return 1 if differs else 0
-
-
-def _text(figures: dict[str, float]) -> str:
-    return ", ".join(f"{name} {value:g}" for name, value in figures.items())
 
 
 if __name__ == "__main__":

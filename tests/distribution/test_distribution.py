@@ -12,8 +12,8 @@ from calling import ROOT, printed_by, run_example
 from xla_flags import FLAGS
 
 from keras_attention import models
-from keras_attention.benchmarks.devices.cases import CASES
 from keras_attention.distribution import check, distribute, layout_map
+from speed.devices.cases import CASES
 
 EIGHT = "--xla_force_host_platform_device_count=8"
 GUIDE = ROOT / "docs" / "guides" / "many-devices.md"

@@ -9,13 +9,13 @@ import keras
 import numpy as np
 
 from keras_attention import layers, models
-from keras_attention.benchmarks.devices.cases import CASES, SIZES
-from keras_attention.benchmarks.devices.training import losses, model_parallel
 from keras_attention.distribution import check, distribute, layout_map
+from speed.devices.cases import CASES, SIZES
+from speed.devices.training import losses, model_parallel
 
 MESH = keras.distribution.DeviceMesh((2, 4), ("batch", "model"))
 # Layouts by width, by heads and grouped heads, and of stored patterns. All models are
-# trained by `python -m keras_attention.benchmarks devices`.
+# trained by `python tests/speed devices`.
 TRAINED = ("MemN2N", "CausalLM, rotary", "HopfieldLayer")
 
 

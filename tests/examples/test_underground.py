@@ -4,9 +4,9 @@ import keras
 import pytest
 from calling import refusal_of_example, run_example
 
-from keras_attention.benchmarks.dnc.walks import Softmaxes
 from keras_attention.layers import DNCCell
 from keras_attention.models import DNCNetwork
+from studies.dnc.walks import Softmaxes
 
 STATIONS = "id,latitude,longitude,name,zone\n" + "".join(
     f"{n},51.5{n},-0.{n},Stop {n},1\n" for n in range(1, 6)

@@ -12,7 +12,8 @@ from calling import refused
 from keras_attention import models, presets
 from keras_attention.datasets import babi
 from keras_attention.presets import __main__ as command
-from keras_attention.presets import recipe, report, shipped
+from keras_attention.presets import shipped
+from studies.presets import recipe, report
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 STORY = ["Mary moved to the garden.", "John went back to the kitchen."]
@@ -248,7 +249,7 @@ def test_all_presets_are_small_together_and_on_the_page():
     assert sum(path.stat().st_size for path in files) <= 8_000_000
     text = (ROOT / "docs" / "guides" / "presets.md").read_text("utf-8")
     cards = [presets.card(name) for name in presets.names()]
-    assert text.endswith(report.page(cards)), "python -m keras_attention.presets page"
+    assert text.endswith(report.page(cards)), "python examples/studies/presets page"
 
 
 def test_the_command(capsys, tmp_path, monkeypatch):

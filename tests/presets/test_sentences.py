@@ -7,7 +7,7 @@ import pytest
 
 from keras_attention.datasets.vocabulary import Vocabulary
 from keras_attention.presets.preprocessors import sentences
-from keras_attention.presets.recipes import _sentences as shared
+from studies.presets.recipes import _sentences as shared
 
 TEXTS = ["The dog saw Tom.", "Tom saw the dog!", "I saw I do.", "Dogs run."]
 

@@ -11,9 +11,6 @@ from typing import Any, Self
 
 import numpy as np
 
-# The import registers the controller of the benchmark's networks, which a preset may
-# have.
-import keras_attention.benchmarks.dnc.networks  # noqa: F401
 from keras_attention.datasets.graphs import encoding, maps
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export

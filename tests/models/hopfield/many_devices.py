@@ -21,9 +21,9 @@ import keras
 import numpy as np
 import references
 
-from keras_attention.benchmarks.devices import retrieval
 from keras_attention.models import AssociativeMemory
 from keras_attention.ops import streaming
+from speed.devices import retrieval
 
 S, D, CHUNK = 301, 6, 16
 CASES = (

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from calling import needs_training, plain
 
-from keras_attention.benchmarks.speed.worker import resident_growth
 from keras_attention.models import AssociativeMemory, Trajectory
 from keras_attention.models.hopfield.associative_memory import TOLERANCE
 from keras_attention.ops.hopfield import energy, retrieval
+from speed.compare.worker import resident_growth
 
 S, D = 23, 11
 BINARY = ("classical", "polynomial", "exponential")

@@ -190,7 +190,7 @@ def test_base_has_the_parameters_of_the_paper():
 def test_it_is_the_transformer_of_torch(norm_first):
     """The same weights and masks give the same logits, as far as there are words."""
     torch = pytest.importorskip("torch")
-    from keras_attention.benchmarks.translation import torch_peer
+    from studies.translation import torch_peer
 
     block = {"norm_first": norm_first}
     model = make(block=block, dropout=0.0, num_layers=2)

@@ -1,0 +1,162 @@
+"""Tables of our errors and the published ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from keras_attention.datasets.babi import TASKS
+from studies.babi import published
+from studies.babi.recipes import QUESTIONS, Recipe
+
+FAILED = 5.0  # a task counts as failed if its error in per cent is larger
+
+Run = dict[str, Any]
+
+
+def best(runs: list[Run]) -> Run:
+    """Selects the run with the lowest training error, or the lowest loss among ties."""
+    return min(runs, key=lambda run: (run["train_error"], run["train_loss"]))
+
+
+def errors_of_best(runs: list[Run]) -> dict[int, float]:
+    """Returns the test error of each task in the run with the lowest training error."""
+    found: dict[int, float] = {}
+    for group in _groups(runs):
+        found |= {int(k): error for k, error in best(group)["errors"].items()}
+    return dict(sorted(found.items()))
+
+
+def errors(runs: list[Run]) -> dict[int, list[float]]:
+    """Returns the test errors of all runs for each task, in the order of the seeds."""
+    found: dict[int, list[float]] = {}
+    for run in sorted(runs, key=lambda run: run["seed"]):
+        for task, error in run["errors"].items():
+            found.setdefault(int(task), []).append(error)
+    return dict(sorted(found.items()))
+
+
+def table(runs: list[Run], recipe: Recipe, size: str) -> str:
+    """Formats a row per task: error of the best run, mean ± sd, published error.
+
+    The best run has the lowest training error. Tasks with incomplete training data are
+    listed below the means.
+    """
+    paper = published.columns(size).get(recipe.column_for(size))
+    chosen, every = errors_of_best(runs), errors(runs)
+    short = incomplete(runs, size)
+    whole = [task for task in every if task not in short]
+    seeds = len({run["seed"] for run in runs})
+    head = f"test error in % ({seeds} runs)"
+    column = recipe.column_for(size)
+    published_as = f"paper's {column}" if paper else "no published column"
+    lines = [f"{head:30s}    best        mean ± sd   {published_as}"]
+
+    def row(task: int) -> str:
+        theirs = paper[task - 1] if paper else float("nan")
+        return _row(f"{task:2d} {TASKS[task]}", chosen[task], every[task], theirs)
+
+    lines += [row(task) for task in whole]
+    if whole:
+        lines += _means(chosen, every, whole, paper)
+    for task, count in short.items():
+        lines.append(f"{row(task)}   trained on {count:,} questions")
+    seconds = sum(run["fit_seconds"] for run in runs)
+    lines.append(f"fit took {seconds:.0f} s in all, {seconds / len(runs):.1f} s a run")
+    return "\n".join(lines)
+
+
+def summary(runs: list[Run], recipe: Recipe, size: str) -> dict[str, Any]:
+    """Returns the JSON report, with the settings once and all runs.
+
+    The means cover the tasks with complete training data.
+    """
+    short = incomplete(runs, size)
+    chosen, every = errors_of_best(runs), errors(runs)
+    whole = [task for task in every if task not in short]
+    means = [float(np.mean(column)) for column in _by_seed(every, whole)]
+    best_of = [chosen[task] for task in whole]
+    paper = published.columns(size).get(recipe.column_for(size))
+    return {
+        "what": f"bAbI v1-2, {recipe.mode}, {size} training questions a task",
+        "training_data": sorted({run["data"] for run in runs}),
+        "trained_on_less": short,
+        "recipe": recipe.name,
+        "settings": runs[0]["settings"],
+        "backend": sorted({run["backend"] for run in runs}),
+        "keras": sorted({run["keras"] for run in runs}),
+        "best_by_training_error": chosen,
+        "best_mean": round(float(np.mean(best_of)), 2) if whole else None,
+        "best_failed": sum(error > FAILED for error in best_of),
+        "mean": round(float(np.mean(means)), 2) if whole else None,
+        "sd": round(float(np.std(means, ddof=1)), 2) if len(means) > 1 else None,
+        "paper": {"column": recipe.column_for(size), "errors": paper},
+        "runs": [
+            {
+                k: v
+                for k, v in run.items()
+                if k not in ("settings", "recipe", "size", "data")
+            }
+            for run in sorted(runs, key=lambda r: (r["task"] or 0, r["seed"]))
+        ],
+    }
+
+
+def incomplete(runs: list[Run], size: str) -> dict[int, int]:
+    """Returns the number of training questions of each task with too few of them."""
+    found = {}
+    for run in runs:
+        for task, count in run.get("questions", {}).items():
+            if count < QUESTIONS[size]:
+                found[int(task)] = count
+    return dict(sorted(found.items()))
+
+
+def _means(
+    chosen: dict[int, float],
+    every: dict[int, list[float]],
+    tasks: list[int],
+    paper: tuple[float, ...] | None,
+) -> list[str]:
+    """Formats two rows: the mean error and the number of failed tasks."""
+    columns = _by_seed(every, tasks)
+    best_of = [chosen[task] for task in tasks]
+    theirs = [paper[task - 1] for task in tasks] if paper else [np.nan]
+    beside = float(sum(error > FAILED for error in theirs)) if paper else float(np.nan)
+    failed = [float(np.sum(np.array(column) > FAILED)) for column in columns]
+    return [
+        _row(
+            "mean" if len(tasks) == len(every) else f"mean of these {len(tasks)}",
+            float(np.mean(best_of)),
+            [float(np.mean(column)) for column in columns],
+            float(np.mean(theirs)),
+        ),
+        _row(
+            f"failed (above {FAILED:.0f} %)",
+            float(sum(error > FAILED for error in best_of)),
+            failed,
+            beside,
+        ),
+    ]
+
+
+def _groups(runs: list[Run]) -> list[list[Run]]:
+    """Groups comparable runs: runs of one task, or all joint runs."""
+    groups: dict[int | None, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(run["task"], []).append(run)
+    return list(groups.values())
+
+
+def _by_seed(
+    every: dict[int, list[float]], tasks: list[int]
+) -> list[tuple[float, ...]]:
+    """Returns the errors of the given tasks, one tuple for each run of all tasks."""
+    return list(zip(*(every[task] for task in tasks)))
+
+
+def _row(name: str, chosen: float, found: list[float], theirs: float) -> str:
+    spread = f"{np.std(found, ddof=1):5.1f}" if len(found) > 1 else "    –"
+    beside = "         –" if np.isnan(theirs) else f"{theirs:10.1f}"
+    return f"{name:30s}{chosen:8.1f}{np.mean(found):9.1f} ± {spread}{beside}"

@@ -1,0 +1,162 @@
+"""Text lines, the JSON report and the results page of the block puzzles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from studies import reports
+from studies.blocks.texts import DISTINCT, INTRODUCTION, PAPER, PICTURE, TABLES
+from studies.reports import table
+from studies.store import Run
+
+NAMES = {
+    "dnc": "DNC",
+    "lstm": "LSTM",
+    "random": "random",
+    "random that stops": "random, stops at the goal",
+}
+
+
+def line(run: Run) -> str:
+    """Formats a finished run as a line of text."""
+    tests = run["result"]["tests"]
+    shares = ", ".join(
+        f"{what} {100 * _mean(tests, what):.1f}"
+        for what in ("met", "fewest", "satisfied")
+    )
+    return f"{NAMES[run['model']]}, seed {run['seed']}: {shares}"
+
+
+def whole(runs: list[Run]) -> dict[str, Any]:
+    """Returns the JSON report."""
+    order = [*NAMES]
+    return {
+        **reports.head("blocks"),
+        "runs": sorted(runs, key=lambda run: (order.index(run["model"]), run["seed"])),
+    }
+
+
+def page(results: dict[str, Any]) -> str:
+    """Writes the results page in Markdown from the output of `whole`."""
+    runs = results["runs"]
+    parts = [INTRODUCTION, *distinct(runs), summary(runs), TABLES]
+    if any("picture" in run["result"] for run in runs):
+        parts.append(PICTURE)
+    for what, title in (("met", "Goals met"), ("fewest", "Goals met in fewest moves")):
+        parts.append(f"### {title}, by the number of constraints")
+        parts.append(shares_table(runs, "constraints", what))
+        parts.append(f"### {title}, by the number of goals in memory")
+        parts.append(shares_table(runs, "goals", what))
+    for run in runs:
+        if run["model"] == "dnc":
+            parts.append(f"### DNC, seed {run['seed']}: goals met, by both")
+            parts.append(both_table(run))
+    parts += [PAPER, commands(runs)]
+    return "\n\n".join(parts) + "\n"
+
+
+def distinct(runs: list[Run]) -> list[str]:
+    """Tells how many puzzles of the test differ, if the runs contain it."""
+    tests = runs[0]["result"]["tests"] if runs else []
+    if not tests or "distinct" not in tests[0]:
+        return []
+    sizes = sorted({row["constraints"] for row in tests})
+    # The most in one test, since tests with other numbers of goals may repeat them.
+    most = [
+        max(row["distinct"] for row in tests if row["constraints"] == size)
+        for size in sizes
+    ]
+    return [DISTINCT.format(", ".join(map(str, most)), tests[0]["puzzles"])]
+
+
+def summary(runs: list[Run]) -> str:
+    """Formats one row per run with its mean shares and its training."""
+    rows = []
+    for run in runs:
+        result, tests = run["result"], run["result"]["tests"]
+        trained = "history" in result
+        rows.append(
+            [
+                NAMES[run["model"]],
+                str(run["seed"]),
+                *(_percent(_mean(tests, w)) for w in ("met", "fewest", "satisfied")),
+                f"{result['weights']:,}" if trained else "",
+                f"{result['episodes']:,}" if trained else "",
+                f"{result['lesson']} of {len(run['settings']['lessons'])}"
+                if trained
+                else "",
+                f"{result['used'] / 60:.0f} min" if trained else "",
+                f"{result['actions'] / result['used']:,.0f}" if trained else "",
+            ]
+        )
+    titles = ["player", "seed", "met", "fewest moves", "constraints satisfied"]
+    titles += ["weights", "episodes", "lesson", "CPU", "actions per second"]
+    return table(titles, rows)
+
+
+def shares_table(runs: list[Run], by: str, what: str) -> str:
+    """Formats one row per run and one column per number of goals or constraints."""
+    numbers = sorted({row[by] for run in runs for row in run["result"]["tests"]})
+    rows = [
+        [
+            f"{NAMES[run['model']]}, seed {run['seed']}",
+            *(
+                _percent(_mean(run["result"]["tests"], what, _having(by, number)))
+                for number in numbers
+            ),
+        ]
+        for run in runs
+    ]
+    return table([by, *map(str, numbers)], rows)
+
+
+def both_table(run: Run) -> str:
+    """Formats the goals met, by the number of goals and the number of constraints."""
+    tests = run["result"]["tests"]
+    sizes = sorted({row["constraints"] for row in tests})
+    rows = []
+    for number in sorted({row["goals"] for row in tests}):
+        own = [row for row in tests if row["goals"] == number]
+        shares = [_percent(_mean(own, "met", _having("constraints", n))) for n in sizes]
+        rows.append([str(number), *shares])
+    return table(["goals, constraints", *map(str, sizes)], rows)
+
+
+def commands(runs: list[Run]) -> str:
+    """Returns the commands that repeat these runs."""
+    lines = []
+    for run in runs:
+        backend, settings = run["backend"], run["settings"]
+        parts = [f"KERAS_BACKEND={backend}"] if backend else []
+        model = f'"{run["model"]}"' if " " in run["model"] else run["model"]
+        parts += ["python examples/studies/blocks --model", model]
+        parts += ["--seeds", str(run["seed"])]
+        if "minutes" in settings:
+            parts += ["--minutes", f"{settings['minutes']:g}"]
+        lines.append(" ".join(parts))
+    versions = sorted(
+        {f"Keras {run['keras']} on {run['backend']}" for run in runs if run["backend"]}
+    )
+    found = ["```bash", *lines, "```"]
+    if versions:
+        found += ["", f"The networks used {', '.join(versions)}."]
+    return "\n".join(found)
+
+
+def _having(by: str, number: int) -> Callable[[dict[str, Any]], bool]:
+    return lambda row: bool(row[by] == number)
+
+
+def _mean(
+    tests: list[dict[str, Any]],
+    what: str,
+    chosen: Callable[[dict[str, Any]], bool] = lambda row: True,
+) -> float:
+    return float(np.mean([row[what] for row in tests if chosen(row)]))
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}"

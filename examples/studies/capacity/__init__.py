@@ -1,0 +1,1 @@
+"""How many patterns memories of neurons hold, compared with theory."""

@@ -1,0 +1,230 @@
+"""Text lines, the JSON report and the results page."""
+
+from __future__ import annotations
+
+import itertools
+import shlex
+import statistics
+from typing import Any
+
+from studies import reports
+from studies.five_tasks.models import FAMILIES, TOLERANCE
+from studies.five_tasks.tasks import TASKS
+from studies.five_tasks.texts import EQUAL, HARDWARE, INTRODUCTION, TRIED, USES
+from studies.five_tasks.training import MINUTES, SEEDS, TRIED_SEED
+from studies.store import Run
+
+SOLVED = 0.95  # share of right answers of a task that counts as solved
+ABOVE = 1.25  # a task is partly learned above this multiple of the guess
+
+
+def line(run: Run) -> str:
+    """Formats a run as a line of text."""
+    result = run["result"]
+    start = f"{FAMILIES[run['model']].name}, {run['task']}, seed {run['seed']}"
+    if "skipped" in result:
+        return f"{start}: skipped, {result['skipped']}"
+    return (
+        f"{start}, rate {run['rate']:g}: {100 * result['answers']:.1f} % of the "
+        f"answers, {100 * result['stories']:.1f} % of the stories, "
+        f"{result['weights']:,} weights, {result['steps']:,} steps, "
+        f"{result['cpu_seconds']:.0f} s of CPU time"
+    )
+
+
+def whole(runs: list[Run]) -> dict[str, Any]:
+    """Returns the JSON report."""
+    return {
+        **reports.head("five-tasks"),
+        "runs": sorted(
+            runs,
+            key=lambda run: (
+                [*FAMILIES].index(run["model"]),
+                [*TASKS].index(run["task"]),
+                run["seed"],
+                run["rate"],
+            ),
+        ),
+    }
+
+
+def page(results: dict[str, Any]) -> str:
+    """Writes the results page in Markdown from the output of `whole`."""
+    runs = results["runs"]
+    tried = [run for run in runs if run["seed"] == TRIED_SEED]
+    own = [run for run in runs if run["seed"] != TRIED_SEED]
+    settings = (own or tried)[0]["settings"]
+    tasks = "\n".join(
+        f"- {name}: {task.description}. Guess: {task.rule}, {100 * task.guess:.1f} %."
+        for name, task in TASKS.items()
+    )
+    families = "\n".join(f"- {f.name}: {f.description}" for f in FAMILIES.values())
+    parts = [
+        INTRODUCTION.format(
+            seconds=60 * settings["minutes"],
+            weights=f"{settings['weights']:,}",
+            tolerance=100 * TOLERANCE,
+            batch=settings["batch_size"],
+            tested=settings["tested"],
+            tasks=tasks,
+            families=families,
+        )
+    ]
+    if own:
+        parts += [
+            "## Right answers\n\n" + _scores(own, "answers"),
+            "## Stories with only right answers\n\n" + _scores(own, "stories"),
+            "## What each model learned\n\n" + _summary(own),
+        ]
+        if tried and _is_whole(own):
+            parts.append(f"{HARDWARE}\n\n## What each model is good for\n\n{USES}")
+        parts.append("## Runs\n\n" + _training(own))
+    if tried:
+        text = TRIED.format(validated=settings["validated"])
+        if _is_whole(own):
+            text += f"\n\n{EQUAL}"
+        parts.append(f"## Learning rates\n\n{text}\n\n{_tried(tried)}")
+    versions = sorted({f"Keras {run['keras']} on {run['backend']}" for run in runs})
+    parts.append(
+        f"```bash\n{_command(own, tried)}\n```\n\n"
+        f"All runs used {', '.join(versions)}. "
+        "`examples/studies/five_tasks/results/five-tasks.json` contains all runs of "
+        "this page."
+    )
+    return "\n\n".join(parts) + "\n"
+
+
+def _command(own: list[Run], tried: list[Run]) -> str:
+    """Returns the command of these runs, with the options that are not the default."""
+    runs = own or tried
+    parts = [f"KERAS_BACKEND={runs[0]['backend']} python examples/studies/five_tasks"]
+    names: dict[str, tuple[str, list[Any]]] = {
+        "models": ("model", [*FAMILIES]),
+        "tasks": ("task", [*TASKS]),
+        "seeds": ("seed", list(SEEDS)),
+    }
+    for option, (field, default) in names.items():
+        values = {run[field] for run in runs}
+        if values != set(default):
+            order = [value for value in default if value in values]
+            order += sorted(values - set(default))
+            parts += [f"--{option}", *(shlex.quote(str(value)) for value in order)]
+    if runs[0]["settings"]["minutes"] != MINUTES:
+        parts += ["--minutes", f"{runs[0]['settings']['minutes']:g}"]
+    if not tried:
+        parts += ["--rate", f"{runs[0]['rate']:g}"]
+    parts.append("--out runs.jsonl --json five-tasks.json --page five-tasks.md")
+    return " ".join(parts)
+
+
+def _is_whole(runs: list[Run]) -> bool:
+    """Returns whether these are the runs of the command without options."""
+    made = {(run["model"], run["task"], run["seed"]) for run in runs}
+    usual = all(run["settings"]["minutes"] == MINUTES for run in runs)
+    return usual and made == set(itertools.product(FAMILIES, TASKS, SEEDS))
+
+
+def _of(runs: list[Run], model: str, task: str) -> list[Run]:
+    return [run for run in runs if (run["model"], run["task"]) == (model, task)]
+
+
+def _results(runs: list[Run], model: str, task: str, score: str) -> list[float]:
+    found = [run["result"] for run in _of(runs, model, task)]
+    return [100 * result[score] for result in found if score in result]
+
+
+def _scores(runs: list[Run], score: str) -> str:
+    """Formats the mean of the seeds, ± their standard deviation, in per cent."""
+    rows = []
+    for name in _models(runs):
+        cells = []
+        for task in TASKS:
+            found = _results(runs, name, task, score)
+            cell = f"{statistics.mean(found):.1f}" if found else ""
+            if len(found) > 1:
+                cell += f" ± {statistics.stdev(found):.1f}"
+            if not found and _of(runs, name, task):
+                cell = "skipped"
+            cells.append(cell)
+        rows.append([FAMILIES[name].name, *cells])
+    return reports.table(["model", *TASKS], rows)
+
+
+def _summary(runs: list[Run]) -> str:
+    """Sorts the tasks of each model by its mean share of right answers."""
+    rows = []
+    for name in _models(runs):
+        solved, partly, not_learned = [], [], []
+        for title, task in TASKS.items():
+            found = _results(runs, name, title, "answers")
+            if not found:
+                continue
+            mean = statistics.mean(found) / 100
+            if mean >= SOLVED:
+                solved.append(title)
+            elif mean > ABOVE * task.guess:
+                partly.append(f"{title} ({100 * mean:.0f} %)")
+            else:
+                not_learned.append(title)
+        groups = (solved, partly, not_learned)
+        rows.append([FAMILIES[name].name, *(", ".join(group) for group in groups)])
+    titles = [
+        "model",
+        f"at least {100 * SOLVED:.0f} % right",
+        f"more than {ABOVE:g} times the guess",
+        "not learned",
+    ]
+    return reports.table(titles, rows)
+
+
+def _training(runs: list[Run]) -> str:
+    """Formats the weights, rates and steps of each model, and what was skipped."""
+    rows = []
+    for name in _models(runs):
+        own = [run for run in runs if run["model"] == name]
+        done = [run["result"] for run in own if "skipped" not in run["result"]]
+        rates = sorted({run["rate"] for run in own})
+        seeds = sorted({run["seed"] for run in own})
+        rows.append(
+            [
+                FAMILIES[name].name,
+                _range([result["weights"] for result in done]),
+                ", ".join(f"{rate:g}" for rate in rates),
+                _range([result["steps"] for result in done]),
+                ", ".join(map(str, seeds)),
+            ]
+        )
+    table = reports.table(["model", "weights", "learning rate", "steps", "seeds"], rows)
+    skipped = sorted(
+        {
+            f"- {FAMILIES[run['model']].name}, {run['task']}: "
+            f"{run['result']['skipped']}"
+            for run in runs
+            if "skipped" in run["result"]
+        }
+    )
+    return table + ("\n\nSkipped:\n\n" + "\n".join(skipped) if skipped else "")
+
+
+def _tried(runs: list[Run]) -> str:
+    rates = sorted({run["rate"] for run in runs})
+    rows = []
+    for name in _models(runs):
+        cells = []
+        for rate in rates:
+            found = [r for r in runs if (r["model"], r["rate"]) == (name, rate)]
+            answers = found[0]["result"].get("answers") if found else None
+            cells.append("" if answers is None else f"{100 * answers:.1f}")
+        rows.append([FAMILIES[name].name, *cells])
+    return reports.table(["model", *(f"{rate:g}" for rate in rates)], rows)
+
+
+def _models(runs: list[Run]) -> list[str]:
+    return [name for name in FAMILIES if any(run["model"] == name for run in runs)]
+
+
+def _range(numbers: list[int]) -> str:
+    if not numbers:
+        return ""
+    low, high = min(numbers), max(numbers)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"

@@ -1,0 +1,1 @@
+"""The last state of a recurrent network, compared with attention over all states."""

@@ -1,0 +1,1 @@
+"""The quality of translations over sentence length, with and without attention."""

@@ -1,0 +1,1 @@
+"""Questions as people write them, linked to the films of a knowledge base."""

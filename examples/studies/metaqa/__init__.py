@@ -1,0 +1,1 @@
+"""KeyValueMemNN on MetaQA, compared with a logistic regression."""

@@ -1,0 +1,129 @@
+"""Text lines, a table and the JSON report of MetaQA runs."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import pathlib
+import platform
+from typing import Any
+
+import numpy as np
+
+from keras_attention.version import __version__
+from studies.store import Run
+
+RECIPE: dict[str, Any] = {"embedding_dim": 64, "encoding": "position"}
+MEMORY_SIZE = {1: 64, 2: 128, 3: 128}  # three hops: of each hop
+# Miller et al. (2016), table 2: test hits@1 in per cent with the knowledge base, after
+# training on the questions of WikiMovies, about ten times as many as ours.
+PUBLISHED = {"KV-MemNN": 93.9, "MemN2N": 78.5}
+# Sun, Bedrax-Weiss & Cohen (2019), quoted from memory: hits@1 in per cent on MetaQA's
+# three-hop test questions, with the whole knowledge base and all training questions.
+PUBLISHED_3 = {"KV-MemNN": 48.9, "GraftNet": 77.7, "PullNet": 91.4}
+
+
+def published(hops: int) -> tuple[str, dict[str, float]]:
+    """Returns published hits@1 in per cent, and where they stand."""
+    if hops == 3:
+        return "Sun et al. (2019), trained on all of MetaQA", PUBLISHED_3
+    return "Miller et al. (2016), table 2; trained on WikiMovies", PUBLISHED
+
+
+def percent(right: np.ndarray) -> float:
+    """Returns the share of true values in `right`, in per cent; NaN for none at all."""
+    return round(100 * float(right.mean()), 2) if len(right) else math.nan
+
+
+def model_of(hops: int) -> dict[str, Any]:
+    """Returns the network's arguments, except those that depend on the data."""
+    return {**RECIPE, "hops": hops, "memory_size": MEMORY_SIZE[hops]}
+
+
+def facts_of(data: dict[str, Any]) -> dict[str, dict[str, int]]:
+    """Returns statistics of the memories of each split."""
+    return {name: data[name].facts for name in ("dev", "test") if name in data}
+
+
+def summary(result: dict[str, Any]) -> str:
+    """Formats a run as a line of text."""
+    return (
+        f"seed {result['seed']}: hits@1 {result['network']:.2f} %, regression "
+        f"{result['regression']:.2f} %, fit took {result['fit_seconds']:.0f} s"
+    )
+
+
+def table(
+    runs: list[dict[str, Any]], hops: int, own: pathlib.Path | None = None
+) -> str:
+    """Formats the hits@1 of the network and the regression.
+
+    Published results follow, unless the questions are those of the file `own`.
+    """
+    seeds = "".join(f"  seed {r['seed']:<2d}" for r in runs)
+    split = {1: "test", 2: "held-back dev", 3: "part of dev"}[hops]
+    split = split if own is None else own.name
+    lines = [f"{f'hits@1 in %, {hops}-hop {split}':44s}{seeds}    mean"]
+
+    def row(name: str, numbers: list[float]) -> None:
+        each = "".join(f"{number:9.2f}" for number in numbers)
+        lines.append(f"{name:44s}{each}{np.mean(numbers):8.2f}")
+
+    row("KeyValueMemNN", [r["network"] for r in runs])
+    row("regression on bigrams", [r["regression"] for r in runs])
+    row("knowing the relations, and guessing", [r["ceiling"] for r in runs])
+    row("KeyValueMemNN, right relations", [r["right_path"]["network"] for r in runs])
+    row("regression, right relations", [r["right_path"]["regression"] for r in runs])
+    row(
+        "KeyValueMemNN, where guessing hits all",
+        [r["one_set"]["network"] for r in runs],
+    )
+    row(
+        "regression, where guessing hits all",
+        [r["one_set"]["regression"] for r in runs],
+    )
+    source, figures = published(hops)
+    for name, figure in figures.items() if own is None else ():
+        lines.append(f"published, {source}: {name:10s}{figure:6.1f}")
+    return "\n".join(lines)
+
+
+def report(
+    lines: list[Run],
+    data: dict[str, Any],
+    hops: int,
+    brackets: bool,
+    training: dict[str, Any],
+    own: pathlib.Path | None = None,
+) -> dict[str, Any]:
+    """Returns the JSON report of `lines`, the lines of the runs file.
+
+    Other processes may have written some of these lines.
+    """
+    runs = [line["result"] for line in lines]
+    source, figures = published(hops)
+    return {
+        "what": f"MetaQA, {hops}-hop questions, hits@1 in per cent",
+        "entities": "given by brackets" if brackets else "found by their names",
+        "model": {"class": "KeyValueMemNN", **model_of(hops)},
+        "training": training,
+        "data": facts_of(data),
+        **({} if own is None else {"questions": str(own)}),
+        "runs": runs,
+        "mean": {
+            name: round(float(np.mean([r[name] for r in runs])), 2)
+            for name in ("network", "regression", "ceiling")
+        },
+        "published": {
+            "source": source,
+            **figures,
+        },
+        "versions": {
+            "keras_attention": __version__,
+            "keras": sorted({line["keras"] for line in lines}),
+            "backend": sorted({line["backend"] for line in lines}),
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+        "date": datetime.date.today().isoformat(),
+    }

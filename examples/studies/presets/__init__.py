@@ -1,0 +1,1 @@
+"""How the presets were trained and are measured: a recipe each."""

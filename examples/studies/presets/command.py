@@ -1,0 +1,66 @@
+"""Trains and measures presets.
+
+python examples/studies/presets measure        all figures again
+python examples/studies/presets train NAME     the network again
+python examples/studies/presets page FILE      the cards, as a page
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import sys
+import time
+
+from keras_attention.datasets import DataNotFoundError
+from keras_attention.presets import shipped
+from studies.presets import recipe, report
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the three commands."""
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("measure").add_argument("names", nargs="*")
+    training = commands.add_parser("train")
+    training.add_argument("name")
+    training.add_argument("--seed", type=int, help="default: that of the card")
+    training.add_argument("--out", type=pathlib.Path, help="default: presets/NAME")
+    writing = commands.add_parser(
+        "page", help="replaces the table of presets and what follows"
+    )
+    writing.add_argument("file", type=pathlib.Path)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Runs a command; returns its exit status."""
+    try:
+        if args.command == "train":
+            card = recipe.train(args.name, args.seed, args.out)
+            print(f"{args.name}: {_text(card['figures'])}")
+        elif args.command == "page":
+            page = report.page([shipped.card(name) for name in shipped.names()])
+            text = args.file.read_text("utf-8")
+            args.file.write_text(text.partition(report.HEAD)[0] + page, "utf-8")
+        else:
+            return _measure(args.names or shipped.names())
+    except (DataNotFoundError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _measure(names: list[str]) -> int:
+    differs = 0
+    for name in names:
+        start = time.perf_counter()
+        card, now = recipe.measure(name)
+        found = recipe.differences(card, now)
+        differs += bool(found)
+        said = "; ".join(f"{k}: {v}" for k, v in found.items()) or "as on the card"
+        seconds = time.perf_counter() - start
+        print(f"{name:28} {_text(now)}: {said}, {seconds:.0f} s", flush=True)
+    return 1 if differs else 0
+
+
+def _text(figures: dict[str, float]) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in figures.items())

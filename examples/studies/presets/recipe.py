@@ -1,0 +1,126 @@
+"""How a preset was trained and how it is measured."""
+
+from __future__ import annotations
+
+import importlib
+import pathlib
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from keras_attention.presets import folder, shipped
+from studies.clocks import own_backend
+from studies.presets import recipes
+
+TOLERANCE = 0.05  # by which a figure, of percents or alike, may differ when measured
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to train and to measure one preset.
+
+    Attributes:
+        what: what the network does, in one sentence.
+        data: what it was trained on, and where that comes from.
+        licence: the licence of the data.
+        limits: what it cannot do.
+        use: one line of code that uses it.
+        train: `train(seed)` trains the network and returns the model with its
+            `preprocessor`.
+        measure: `measure(model)` returns figures by name, of test data that training
+            did not see.
+        seed: the seed of the shipped network.
+    """
+
+    what: str
+    data: str
+    licence: str
+    limits: str
+    use: str
+    train: Callable[[int], Any]
+    measure: Callable[[Any], dict[str, float]]
+    seed: int = 0
+
+
+def names() -> list[str]:
+    """Returns the names of all recipes."""
+    here = pathlib.Path(recipes.__file__).parent
+    return sorted(p.stem for p in here.glob("*.py") if not p.stem.startswith("_"))
+
+
+def recipe(name: str) -> Recipe:
+    """Returns the recipe of a preset.
+
+    Raises:
+        ValueError: there is none. The message lists the names.
+    """
+    if name not in names():
+        listed = ", ".join(names())
+        raise ValueError(f"`name` must be one of: {listed}. Received: name={name!r}")
+    return importlib.import_module(f"{recipes.__name__}.{name}").RECIPE
+
+
+def train(name: str, seed: int | None = None, out: pathlib.Path | None = None) -> Any:
+    """Trains a network, and writes it with a card of what its float16 weights reach.
+
+    Args:
+        name: the name of a recipe.
+        seed: the seed; by default that of the shipped network.
+        out: where to write the preset; by default the folder presets/NAME.
+
+    Returns:
+        The card.
+    """
+    found = recipe(name)
+    seed = found.seed if seed is None else seed
+    out = pathlib.Path("presets") / name if out is None else out
+    model = found.train(seed)
+    with tempfile.TemporaryDirectory() as beside:
+        # The figures are those of the weights as they are stored.
+        folder.write(model, beside, "float16")
+        size = _kilobytes(pathlib.Path(beside)) + 1  # for the card
+        figures = found.measure(folder.read(pathlib.Path(beside), type(model)))
+    made = {
+        "name": name,
+        "class": type(model).__name__,
+        "what": found.what,
+        "data": found.data,
+        "licence": found.licence,
+        "limits": found.limits,
+        "use": found.use,
+        "command": f"python examples/studies/presets train {name} --seed {seed}",
+        "seed": seed,
+        "figures": figures,
+        "parameters": int(model.count_params()),
+        "backend": own_backend(),
+        "kilobytes": size,
+    }
+    folder.write(model, out, "float16", made)
+    return made
+
+
+def measure(name: str) -> tuple[dict[str, float], dict[str, float]]:
+    """Measures a shipped network again.
+
+    Returns:
+        The figures of its card, and those measured now.
+    """
+    return shipped.card(name)["figures"], recipe(name).measure(shipped.load(name))
+
+
+def differences(card: dict[str, float], now: dict[str, float]) -> dict[str, str]:
+    """Returns what differs between figures by more than `TOLERANCE`, by name."""
+    return {
+        name: f"{card.get(name)} on the card, now {now.get(name)}"
+        for name in sorted({*card, *now})
+        if name not in card
+        or name not in now
+        or not abs(card[name] - now[name]) <= TOLERANCE
+    }
+
+
+def _kilobytes(path: pathlib.Path) -> int:
+    """Returns the size of a folder in kB."""
+    sizes = [file.stat().st_size for file in path.rglob("*") if file.is_file()]
+    return round(sum(sizes) / 1000)

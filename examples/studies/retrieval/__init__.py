@@ -1,0 +1,1 @@
+"""Half-hidden digits, retrieved by a modern memory."""

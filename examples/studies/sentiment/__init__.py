@@ -1,0 +1,1 @@
+"""A Transformer on SST-2, compared with a logistic regression."""

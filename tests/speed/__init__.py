@@ -1,0 +1,1 @@
+"""Measurements of speed, memory and scale: `python tests/speed COMMAND …`."""

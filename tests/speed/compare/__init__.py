@@ -1,0 +1,96 @@
+"""The speed cases by name, and their selection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from speed.compare import (
+    additive,
+    attention,
+    attention_core,
+    attention_rnn,
+    attention_window,
+    decoding,
+    dnc,
+    fit,
+    generation,
+    hopfield,
+    memn2n,
+    multi_head,
+    retrieval,
+)
+from speed.harness import Case
+from studies.command_line import UsageError
+
+BACKENDS = ("jax", "torch", "tensorflow")
+CASES = {
+    "attention_explicit": attention.explicit_cases(),
+    "attention_core": attention_core.cases(),
+    "attention_long": attention_core.long_cases(),
+    "attention_window": attention_window.cases(),
+    "multi_head": multi_head.cases(),
+    "additive": additive.cases(),
+    "additive_long": additive.long_cases(),
+    "attention_rnn": attention_rnn.cases(),
+    "decoding": decoding.cases(),
+    "generation": generation.cases(),
+    "memn2n_step": memn2n.cases(),
+    "fit_epoch": fit.cases(),
+    "retrieval": retrieval.cases(),
+    "hopfield": hopfield.cases(),
+    "dnc": dnc.cases(),
+    "dnc_slots": dnc.slots_cases(),
+}
+
+
+def select(
+    names: Sequence[str] | None = None,
+    sizes: Sequence[str] = (),
+    quick: bool = False,
+    known: Mapping[str, Sequence[Case]] | None = None,
+) -> list[Case]:
+    """Selects cases by name and size.
+
+    Args:
+        names: Names of cases. Defaults to all cases.
+        sizes: Strings "KEY=VALUE". Cases whose value for KEY is not VALUE are left out.
+        quick: Whether to select only the cases of a quick run.
+        known: Cases by name. Defaults to `CASES`.
+
+    Returns:
+        A list of `Case`.
+
+    Raises:
+        UsageError: If a name is unknown, a size has no "=", or no case is left.
+    """
+    known = CASES if known is None else known
+    for name in names or ():
+        if name not in known:
+            raise UsageError(
+                f"unknown case {name!r}. Known cases: {', '.join(sorted(known))}"
+            )
+    wanted = dict(_split(size) for size in sizes)
+    chosen = [
+        case
+        for name in names or known
+        for case in known[name]
+        if _fits(case, wanted) and (case.quick or not quick)
+    ]
+    if not chosen:
+        raise UsageError(
+            "no case is left with "
+            f"case={list(names or known)}, size={list(sizes)}, quick={quick}"
+        )
+    return chosen
+
+
+def _fits(case: Case, wanted: dict[str, str]) -> bool:
+    values = ((str(case.sizes.get(key, value)), value) for key, value in wanted.items())
+    return all(has == value for has, value in values)
+
+
+def _split(size: str) -> tuple[str, str]:
+    key, separator, value = size.partition("=")
+    if not separator:
+        raise UsageError(f"a size must look like T=256. Received: size={size!r}")
+    return key, value

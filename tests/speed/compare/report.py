@@ -1,0 +1,160 @@
+"""Reports of a speed run: machine facts, a table and the JSON file."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+from typing import Any
+
+from speed.harness import SEED
+
+SCHEMA = 1
+IDLE_LOAD = 0.25  # mean load of the processors over the last minute
+HEADINGS = (
+    "case",
+    "backend",
+    "sizes",
+    "against",
+    "ours ms",
+    "theirs ms",
+    "ratio",
+    "IQR",
+    "null band",
+    "verdict",
+    "floor ms",
+    "ours, per second",
+)
+LEGEND = """\
+ratio: their time over ours, the median of interleaved pairs; above 1 ours is faster.
+IQR: the middle half of the pairs' ratios. null band: the 5th to 95th percentile of
+the same for ours against itself, which is noise. verdict: whether the median's 95 %
+interval stands clear of that of the null run. floor: the least time the work could
+take at this machine's rates for its products and copies. per second: what our median
+time means for a user."""
+
+
+def machine(threads: int) -> dict[str, Any]:
+    """Returns the machine and its load as a dict."""
+    load = os.getloadavg()[0]
+    cores = os.cpu_count() or 1
+    return {
+        "system": platform.platform(),
+        "processor": _processor(),
+        "cores": cores,
+        "threads": threads,
+        "load_before": load,
+        "idle": load <= IDLE_LOAD * cores,
+    }
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def idle_line(facts: dict[str, Any]) -> str:
+    """Describes the load average."""
+    state = "idle" if facts["idle"] else "BUSY, the times below are in doubt"
+    return (
+        f"load average {facts['load_before']:.2f} on {facts['cores']} processors: "
+        f"{state}"
+    )
+
+
+def build(
+    options: dict[str, Any], facts: dict[str, Any], runs: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Builds the JSON-compatible report.
+
+    Args:
+        options: A dict with the options of the run.
+        facts: The output of `machine`.
+        runs: One dict per backend.
+
+    Returns:
+        A dict.
+    """
+    return {
+        "schema": SCHEMA,
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "seed": SEED,
+        "options": options,
+        "machine": facts,
+        "backends": runs,
+    }
+
+
+def table(runs: list[dict[str, Any]]) -> str:
+    """Formats all results as aligned text. Failed measurements come last."""
+    rows: list[tuple[str, ...]] = [HEADINGS]
+    remarks = []
+    for run in runs:
+        if run["status"] != "measured":
+            remarks.append(f"{run['backend']}: {run['status']}: {run['reason']}")
+        for result in run["results"]:
+            if result["status"] == "measured":
+                rows.append(_row(result))
+            else:
+                sizes = _sizes(result["sizes"])
+                remarks.append(
+                    f"{result['backend']}: {result['case']} {sizes}: "
+                    f"{result['status']}: {result['reason']}"
+                )
+    lines = [*_align(rows), "", LEGEND] if len(rows) > 1 else []
+    return "\n".join(lines + ([""] if lines and remarks else []) + remarks)
+
+
+def _row(result: dict[str, Any]) -> tuple[str, ...]:
+    ratio, null = result["ratio"], result["null"]
+    return (
+        result["case"],
+        result["backend"],
+        _sizes(result["sizes"]),
+        result["against"],
+        _number(result["ours_ms"]),
+        _number(result["theirs_ms"]),
+        f"{ratio['median']:.2f}",
+        f"{ratio['q1']:.2f}-{ratio['q3']:.2f}",
+        f"{null['p5']:.2f}-{null['p95']:.2f}",
+        result["verdict"],
+        _number(result["floor_ms"]),
+        _rate(result),
+    )
+
+
+def _rate(result: dict[str, Any]) -> str:
+    if result["amount"] is None:
+        return ""
+    count, name = result["amount"]
+    return f"{1e3 * count / result['ours_ms']:,.0f} {name}"
+
+
+def _sizes(sizes: dict[str, Any]) -> str:
+    return " ".join(
+        value if isinstance(value, str) else f"{key}{value}"
+        for key, value in sizes.items()
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:#.3g}"
+
+
+def _align(rows: list[Any]) -> list[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(HEADINGS))]
+    numeric = {4, 5, 6, 7, 8, 10}
+    lines = [
+        "  ".join(
+            cell.rjust(width) if i in numeric else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+    return [lines[0], "-" * max(map(len, lines)), *lines[1:]]

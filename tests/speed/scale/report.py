@@ -1,0 +1,138 @@
+"""Reports of the command `scale`: lines, tables, the JSON file and the pictures."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from speed.scale import CURVES
+
+SCHEMA = 1
+DIGITS = 4  # significant digits in the file
+KEY = ("curve", "series", "backend", "size")
+NAMES = {"jax": "JAX", "torch": "torch", "tensorflow": "TensorFlow"}
+
+Point = dict[str, Any]
+
+
+def document(facts: dict[str, Any], points: Sequence[Point]) -> dict[str, Any]:
+    """Returns the content of the file, with the given points."""
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return {
+        "schema": SCHEMA,
+        "benchmark": "scale",
+        "date": now,
+        "machine": facts,
+        "versions": {},
+        "points": list(points),
+    }
+
+
+def add(found: dict[str, Any], point: Point) -> None:
+    """Adds a point to the document. It replaces an older measurement."""
+    point = {**point}
+    versions = point.pop("versions", {})
+    found["versions"] |= {point["backend"]: versions} if versions else {}
+    for name in ("first_call_s", "seconds"):
+        if name in point:
+            point[name] = float(f"{point[name]:.{DIGITS}g}")
+    place = {tuple(one[k] for k in KEY): n for n, one in enumerate(found["points"])}
+    key = tuple(point[k] for k in KEY)
+    if key in place:
+        found["points"][place[key]] = point
+    else:
+        found["points"].append(point)
+
+
+def text(found: dict[str, Any]) -> str:
+    """Returns the document as JSON with one line per point."""
+    head = {name: x for name, x in found.items() if name != "points"}
+    lines = ",\n".join(
+        "  " + json.dumps(point, ensure_ascii=False) for point in found["points"]
+    )
+    opened = json.dumps(head, indent=1, ensure_ascii=False)[: -len("\n}")]
+    return f'{opened},\n "points": [\n{lines}\n ]\n}}\n'
+
+
+def line(point: Point) -> str:
+    """Formats a point as a line of text."""
+    who = f"{point['backend']}: {point['curve']}, {point['series']}, {point['size']:,}"
+    return f"{who}: {cell(point)}"
+
+
+def cell(point: Point) -> str:
+    """Formats the time and the memory of a point, or why it was not run."""
+    if point["status"] != "measured":
+        return f"{point['status']}: {point['reason']}"
+    return f"{seconds(point['seconds'])}, {memory(point['memory_bytes'])}"
+
+
+def seconds(value: float) -> str:
+    """Formats a duration."""
+    return f"{_short(value)} s" if value >= 1 else f"{_short(1e3 * value)} ms"
+
+
+def memory(value: int | None) -> str:
+    """Formats a number of bytes."""
+    if value is None:
+        return "unknown"
+    return f"{_short(value / 1e9)} GB" if value >= 1e9 else f"{_short(value / 1e6)} MB"
+
+
+def _short(value: float) -> str:
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.2g}" if value < 10 else f"{value:.3g}"
+
+
+def table(points: Sequence[Point]) -> str:
+    """Formats the points as a Markdown table per curve: a row per size."""
+    parts = []
+    for name, own in _by_curve(points).items():
+        curve = CURVES[name]
+        columns = list(dict.fromkeys((p["backend"], p["series"]) for p in own))
+        cells = {(p["size"], p["backend"], p["series"]): cell(p) for p in own}
+        heads = [f"{NAMES[backend]}, {series}" for backend, series in columns]
+        rows = [[curve.size, *heads], ["---"] * (1 + len(heads))]
+        for size in sorted({p["size"] for p in own}):
+            found = [cells.get((size, *column), "") for column in columns]
+            rows.append([f"{size:,}", *found])
+        lines = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        parts.append(f"{name}: {curve.title}\n\n{lines}")
+    return "\n\n".join(parts)
+
+
+def pictures(
+    points: Sequence[Point],
+) -> dict[str, tuple[list[dict[str, Any]], dict[str, str]]]:
+    """Returns the arguments of `visualization.plot_growth` for each curve."""
+    found = {}
+    for name, own in _by_curve(points).items():
+        curve = CURVES[name]
+        pictured = {one.name for one in curve.series if one.pictured}
+        series: dict[tuple[str, str], dict[str, Any]] = {}
+        for point in own:
+            if point["status"] != "measured" or point["series"] not in pictured:
+                continue
+            label = f"{NAMES[point['backend']]}, {point['series']}"
+            one = series.setdefault(
+                (point["backend"], point["series"]),
+                {"name": label, "group": point["backend"]},
+            )
+            for key, value in (
+                ("x", point["size"]),
+                ("seconds", point["seconds"]),
+                ("bytes", point["memory_bytes"] or 0),
+            ):
+                one.setdefault(key, []).append(value)
+        if series:
+            labels = {"x_label": curve.size, "title": curve.title}
+            found[name] = (list(series.values()), labels)
+    return found
+
+
+def _by_curve(points: Sequence[Point]) -> dict[str, list[Point]]:
+    names = dict.fromkeys(point["curve"] for point in points)
+    return {n: [p for p in points if p["curve"] == n] for n in CURVES if n in names}
