@@ -27,10 +27,11 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 
 DOCS = Path(__file__).resolve().parent
+ROOT = DOCS.parent
 sys.path.insert(0, str(DOCS))  # where these files look for each other
+sys.path += [str(ROOT / "examples"), str(ROOT / "tests")]  # for `studies` and `speed`
 import drawings  # noqa: E402
 
-ROOT = DOCS.parent
 KEPT = DOCS / "pictures.json"
 GUIDES = (
     "words.md",
@@ -115,10 +116,13 @@ def measured():
     from studies.forgetting import command as forgetting
     from studies.lengths import report as lengths_report
 
-    def runs_of(name):
-        return json.loads((DOCS / "results" / name).read_text("utf-8"))["runs"]
+    def raw(file):
+        return json.loads((ROOT / file).read_text("utf-8"))
 
-    points = json.loads((DOCS / "results" / "scale.json").read_text("utf-8"))["points"]
+    def runs_of(topic):
+        return raw(f"examples/studies/{topic}/results/{topic}.json")["runs"]
+
+    points = raw("tests/speed/results/scale.json")["points"]
     grown = {
         f"results/scale-{name}.png": {
             "function": "plot_growth",
@@ -127,13 +131,13 @@ def measured():
         }
         for name, (series, labels) in report.pictures(points).items()
     }
-    played = [run["result"] for run in runs_of("blocks.json")]
+    played = [run["result"] for run in runs_of("blocks")]
     played = [result["picture"] for result in played if "picture" in result]
     if played:
         grown["results/blocks.png"] = {"function": "plot_puzzle", **played[0]}
-    heads = json.loads((DOCS / "results" / "translation-heads.json").read_text("utf-8"))
+    heads = raw("examples/studies/translation/results/translation-heads.json")
     cross = heads["layers"]["decoder_block_1/cross_attention"]
-    translated = runs_of("lengths.json")
+    translated = runs_of("lengths")
     (shown, *_) = (run["result"]["example"] for run in translated)
     return grown | {
         "guides/dutch.png": {
@@ -153,12 +157,12 @@ def measured():
         },
         "results/capacity.png": {
             "function": "plot_capacity",
-            "arguments": [capacity.series(runs_of("capacity.json"))],
+            "arguments": [capacity.series(runs_of("capacity"))],
             "more": capacity.LABELS,
         },
         "results/forgetting.png": {
             "function": "plot_curves",
-            "arguments": [forgetting.series(runs_of("forgetting.json"))],
+            "arguments": [forgetting.series(runs_of("forgetting"))],
             "more": forgetting.LABELS,
         },
     }

@@ -37,7 +37,6 @@ ORDER = [
     "text",
     "datasets",
     "visualization",
-    "benchmarks",
     "presets",
     "explore",
 ]
@@ -48,7 +47,6 @@ WHEN_ASKED = {
     "text",
     "datasets",
     "visualization",
-    "benchmarks",
     "presets",
     "explore",
 }
@@ -143,14 +141,20 @@ def test_imports_point_the_right_way(path):
                 before = ORDER.index(target) < ORDER.index(here)
                 before |= (name_of(path), target) in EXCEPTIONS
                 assert before, f"{where}: wrong way"
-                wants_extras = target == "text" and here != "benchmarks"
-                assert not wants_extras, f"{where}: wants extras"
+                assert target != "text", f"{where}: wants extras"
         in_kernels = "kernels" in path.parts
         if parts[0] in BACKENDS:
-            assert in_kernels or here in ("benchmarks", "text"), f"{where}: a backend"
+            assert in_kernels or here == "text", f"{where}: a backend"
         assert parts[:2] != ["keras", "src"] or in_kernels, f"{where}: private Keras"
         if here == "visualization":
             assert parts[0] != "keras", f"{where}: pictures see arrays alone"
+
+
+@in_each_room
+def test_the_package_imports_nothing_beside_it(path):
+    for module, line in imports(path):
+        beside = module.split(".")[0] in ("studies", "speed", "tests", "examples")
+        assert not beside, f"line {line} imports {module}"
 
 
 @in_each_room
@@ -205,7 +209,7 @@ def test_a_file_is_one_room(path):
     text = path.read_text("utf-8")
     assert len(text.splitlines()) <= 400
     assert lines_of_code(text) <= 300
-    if "kernels" not in path.parts and room(path) not in ("benchmarks", "text"):
+    if "kernels" not in path.parts and room(path) != "text":
         assert "config.backend()" not in text, "asks which backend runs"
         assert "backend.backend()" not in text, "asks which backend runs"
     for number, line in enumerate(text.splitlines(), 1):
@@ -243,7 +247,7 @@ def public_modules():
             yield f"keras_attention.{dotted}"
 
 
-@pytest.mark.parametrize("name", [n for n in public_modules() if "benchmarks" not in n])
+@pytest.mark.parametrize("name", [*public_modules()])
 def test_what_is_listed_is_there(name):
     module = importlib.import_module(name)
     for public in getattr(module, "__all__", ()):
@@ -349,7 +353,7 @@ CONVERSIONS = ("from_keras.py", "from_torch.py", "from_multi_head.py", "adapter.
 @in_each_room
 def test_no_holder_asks_for_an_attention_by_its_class(path):
     names = {cls.__name__ for cls in attentions()}
-    if path.name in CONVERSIONS or room(path) == "benchmarks":
+    if path.name in CONVERSIONS:
         return
     for node in ast.walk(parse(path)):
         asks = isinstance(node, ast.Call) and getattr(node.func, "id", "") in (

@@ -311,8 +311,6 @@ def test_letters_of_shapes_are_in_the_notation():
         known.update(entry.strip("`$*") for entry in letters(text))
     known.update(("Dq", "Dk", "d", "...", "·"))
     for path in sorted((ROOT / "keras_attention").rglob("*.py")):
-        if path.relative_to(ROOT).parts[1] == "benchmarks":
-            continue
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
             for shape in re.findall(r"# .*?\(((?:[\w.·]+, ?)+[\w.·]*)\)", line):
                 # A product of sizes, such as B·K, is one axis of that many.

@@ -5,7 +5,7 @@ import os
 
 import numpy as np
 import pytest
-from calling import printed_by
+from calling import ROOT, in_checkout, printed_by
 
 from speed import command_line, harness
 from speed.compare import (
@@ -418,8 +418,9 @@ def test_from_the_command_line_to_the_file(tmp_path):
     path = tmp_path / "speed.json"
     arguments = ["--case", "attention_explicit", "--size", "T=16", "--quick"]
     arguments += ["--backend", backend, "--pairs", "2", "--threads", "1"]
-    command = "tests/speed", "compare", *arguments
-    assert "attention_explicit" in printed_by(*command, "--json", path)
+    command = ROOT / "tests" / "speed", "compare", *arguments
+    text = printed_by(*command, "--json", path, env=in_checkout())
+    assert "attention_explicit" in text
     (run,) = json.loads(path.read_text())["backends"]
     assert run["status"] == "measured"
     assert run["versions"]["keras"] == keras.__version__
