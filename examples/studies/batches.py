@@ -1,4 +1,4 @@
-"""Helpers for batches of unequal sizes."""
+"""Batches of unequal sizes, for `fit`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,26 @@ from typing import Any, TypeVar
 
 import keras
 
+from keras_attention.datasets import translation
+
 Batch = TypeVar("Batch")
+
+
+class Batches(keras.utils.PyDataset):
+    """The batches of `translation.buckets`, in a new order in each epoch."""
+
+    def __init__(self, buckets: translation.Buckets) -> None:
+        super().__init__()
+        self.buckets = buckets
+
+    def __len__(self) -> int:
+        return len(self.buckets)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.buckets[index]
+
+    def on_epoch_end(self) -> None:
+        self.buckets.shuffle(self.buckets.epoch + 1)
 
 
 def differ_first(batches: list[Batch], size_of: Callable[[Batch], Any]) -> None:

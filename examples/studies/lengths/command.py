@@ -27,6 +27,7 @@ from keras_attention.datasets import DataNotFoundError, translation
 from keras_attention.layers.base.recording import record_attention
 from keras_attention.models import Seq2Seq
 from studies import command_line, reports
+from studies.batches import Batches
 from studies.command_line import UsageError
 from studies.lengths.report import KINDS, LABELS, page, series, table
 from studies.store import opened
@@ -153,23 +154,6 @@ class Data:
         inputs = {name: array[short] for name, array in inputs.items()}
         size, widths = settings["batch_size"], (*WIDTHS, longest)
         return Batches(translation.buckets(inputs, labels[short], size, widths, seed))
-
-
-class Batches(keras.utils.PyDataset):
-    """Buckets for `fit`, shuffled again after each epoch."""
-
-    def __init__(self, buckets: translation.Buckets) -> None:
-        super().__init__()
-        self.buckets = buckets
-
-    def __len__(self) -> int:
-        return len(self.buckets)
-
-    def __getitem__(self, index: int) -> Any:
-        return self.buckets[index]
-
-    def on_epoch_end(self) -> None:
-        self.buckets.shuffle(self.buckets.epoch + 1)
 
 
 def train(data: Data, kind: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:

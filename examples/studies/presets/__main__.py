@@ -1,10 +1,11 @@
-"""Starts the study: `python examples/studies/presets …`."""
+"""Starts the study of this folder."""
 
 import pathlib
 import sys
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[2])  # for `studies`
+FOLDER = pathlib.Path(__file__).resolve().parent
+sys.path[0] = str(FOLDER.parents[1])  # of the package `studies`
 from studies.command_line import main
 
 if __name__ == "__main__":
-    sys.exit(main(["presets", *sys.argv[1:]]))
+    sys.exit(main([FOLDER.name, *sys.argv[1:]]))

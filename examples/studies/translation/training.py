@@ -15,6 +15,7 @@ import numpy as np
 from keras_attention.datasets import translation
 from keras_attention.models import Seq2Seq
 from keras_attention.samplers import BeamSampler, ExcludingSampler, get
+from studies.batches import Batches as Buckets
 from studies.batches import differ_first
 
 SAMPLERS = ("greedy", "beam")
@@ -80,23 +81,19 @@ def data(languages: Sequence[str], subwords: int, most: int | None = None) -> Da
     return Data(pairs, *vocabularies)
 
 
-class Batches(keras.utils.PyDataset):
+class Batches(Buckets):
     """The buckets of a split as a data set for `fit`. Each epoch has a new order."""
 
     def __init__(self, buckets: translation.Buckets) -> None:
-        super().__init__()
-        self.buckets = buckets
+        super().__init__(buckets)
         self._arrange()
-
-    def on_epoch_end(self) -> None:
-        self.buckets.shuffle(self.buckets.epoch + 1)
-        self._arrange()
-
-    def __len__(self) -> int:
-        return len(self.order)
 
     def __getitem__(self, index: int) -> Any:
-        return self.buckets[self.order[index]]
+        return super().__getitem__(self.order[index])
+
+    def on_epoch_end(self) -> None:
+        super().on_epoch_end()
+        self._arrange()
 
     def _arrange(self) -> None:
         self.order = list(range(len(self.buckets)))

@@ -15,6 +15,7 @@ import numpy as np
 from keras_attention.datasets import translation
 from keras_attention.datasets.vocabulary import Vocabulary, tokenize
 from keras_attention.presets.preprocessors import sentences
+from studies.batches import Batches
 
 MAX_WORDS = 16  # of a sentence; about 1 % of Tatoeba's are longer
 WIDTHS = (8, MAX_WORDS + 2)  # of padded batches
@@ -64,28 +65,15 @@ def unknown_words() -> Iterator[None]:
         yield
 
 
-class Batches(keras.utils.PyDataset):
-    """Batches of similar length, in a new order in each epoch."""
-
-    def __init__(
-        self,
-        inputs: Any,
-        labels: np.ndarray,
-        size: int,
-        seed: int,
-        widths: Sequence[int] = WIDTHS,
-    ) -> None:
-        super().__init__()
-        self.buckets = translation.buckets(inputs, labels, size, widths, seed)
-
-    def __len__(self) -> int:
-        return len(self.buckets)
-
-    def __getitem__(self, index: int) -> Any:
-        return self.buckets[index]
-
-    def on_epoch_end(self) -> None:
-        self.buckets.shuffle(self.buckets.epoch + 1)
+def batches(
+    inputs: Any,
+    labels: np.ndarray,
+    size: int,
+    seed: int,
+    widths: Sequence[int] = WIDTHS,
+) -> Batches:
+    """Returns batches of similar length, in a new order in each epoch."""
+    return Batches(translation.buckets(inputs, labels, size, widths, seed))
 
 
 def fit(

@@ -48,7 +48,7 @@ def train(
     short = (inputs["source"] > 0).sum(1) <= longest
     short &= (labels > 0).sum(1) <= longest + 1
     inputs = {name: array[short] for name, array in inputs.items()}
-    batches = shared.Batches(inputs, labels[short], BATCH, seed, widths)
+    batches = shared.batches(inputs, labels[short], BATCH, seed, widths)
     model = Transformer(len(source), len(target), **settings)
     loss = SmoothedCrossentropy(0.1)  # padding has weight 0
     shared.fit(model, batches, epochs, RATE, loss)

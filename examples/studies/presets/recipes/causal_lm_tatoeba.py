@@ -31,7 +31,7 @@ def train(seed: int) -> Any:
     texts = shared.english("train")
     vocabulary = sentences.cased_vocabulary(texts, SIZE)
     inputs, labels = _vectors(texts, vocabulary)
-    batches = shared.Batches(inputs, labels, BATCH, seed)
+    batches = shared.batches(inputs, labels, BATCH, seed)
     model = CausalLM(len(vocabulary), **MODEL)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     shared.fit(model, batches, EPOCHS, RATE, loss)  # padding has weight 0

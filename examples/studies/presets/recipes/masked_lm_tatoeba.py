@@ -49,7 +49,7 @@ class Batches(keras.utils.PyDataset):
     def __init__(self, tokens: np.ndarray, vocabulary: Any, seed: int) -> None:
         super().__init__()
         inputs = {"tokens": tokens}
-        self._batches = shared.Batches(inputs, tokens, BATCH, seed)
+        self._batches = shared.batches(inputs, tokens, BATCH, seed)
         self._is_word = is_word(vocabulary)
         self._rng = np.random.default_rng(seed)
 

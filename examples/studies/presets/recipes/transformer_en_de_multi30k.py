@@ -11,15 +11,8 @@ from typing import Any
 from keras_attention.datasets import translation
 from studies.presets.recipe import Recipe
 from studies.presets.recipes import _translators as translators
+from studies.translation.transformer import MODEL
 
-MODEL: dict[str, Any] = {
-    "num_layers": 2,
-    "dim": 128,
-    "num_heads": 4,
-    "intermediate_dim": 512,
-    "dropout": 0.1,
-    "block": {"norm_first": True},
-}
 SIZES = (5000, 6000)  # words of English and of German
 EPOCHS = 8
 WIDTHS = (14, 20, 34)  # of padded batches
