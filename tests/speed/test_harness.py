@@ -355,6 +355,9 @@ def test_what_torch_takes_is_told_on_torch_alone(capsys):
         command_line.main(["memory", "core", "--of", "torch", "--backend", "jax"]) == 2
     )
     assert "--of torch needs --backend torch" in capsys.readouterr().err
+    asked = ["memory", "window", "--mask", "causal", "--backend", "jax"]
+    assert command_line.main(asked) == 2
+    assert "no --of, no --mask" in capsys.readouterr().err
 
 
 # Their length is the point, so a quick run leaves them out.
