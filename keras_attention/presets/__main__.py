@@ -15,7 +15,7 @@ import sys
 import time
 
 from keras_attention.datasets import DataNotFoundError
-from keras_attention.presets import recipe, report, shipped
+from keras_attention.presets import cards, recipe, report
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -47,20 +47,20 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     if args.command == "list":
-        for name in shipped.names():
-            card = shipped.card(name)
+        for name in cards.names():
+            card = cards.card(name)
             print(f"{name:28} {card['class']:22} {_text(card['figures'])}")
     elif args.command == "card":
-        print(json.dumps(shipped.card(args.name), indent=1, ensure_ascii=False))
+        print(json.dumps(cards.card(args.name), indent=1, ensure_ascii=False))
     elif args.command == "train":
         card = recipe.train(args.name, args.seed, args.out)
         print(f"{args.name}: {_text(card['figures'])}")
     elif args.command == "page":
-        page = report.page([shipped.card(name) for name in shipped.names()])
+        page = report.page([cards.card(name) for name in cards.names()])
         text = args.file.read_text("utf-8")
         args.file.write_text(text.partition(report.HEAD)[0] + page, "utf-8")
     else:
-        return _measure(args.names or shipped.names())
+        return _measure(args.names or cards.names())
     return 0
 
 

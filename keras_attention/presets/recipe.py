@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from keras_attention.benchmarks.clocks import own_backend
-from keras_attention.presets import folder, recipes, shipped
+from keras_attention.models.base import preset_folder as folder
+from keras_attention.presets import cards, recipes
 
 TOLERANCE = 0.05  # by which a figure, of percents or alike, may differ when measured
 
@@ -105,7 +106,7 @@ def measure(name: str) -> tuple[dict[str, float], dict[str, float]]:
     Returns:
         The figures of its card, and those measured now.
     """
-    return shipped.card(name)["figures"], recipe(name).measure(shipped.load(name))
+    return cards.card(name)["figures"], recipe(name).measure(cards.load(name))
 
 
 def differences(card: dict[str, float], now: dict[str, float]) -> dict[str, str]:

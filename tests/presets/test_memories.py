@@ -10,7 +10,7 @@ from calling import refused
 
 from keras_attention import models, presets
 from keras_attention.datasets import babi, dates, triples
-from keras_attention.presets import shipped
+from keras_attention.presets import cards
 
 STORY = [
     "Sandra travelled to the kitchen.",
@@ -45,7 +45,7 @@ EDGES = [
 
 @functools.cache
 def network(name):
-    return shipped.load(name)
+    return cards.load(name)
 
 
 @pytest.mark.backends("all")

@@ -12,7 +12,7 @@ import numpy as np
 from keras_attention.datasets.vocabulary import END, START
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.presets.preprocessor import run
+from keras_attention.models.base.preprocessor import run
 from keras_attention.presets.preprocessors import sentences
 from keras_attention.presets.preprocessors.vocabularies import WordPreprocessor
 

@@ -15,7 +15,7 @@ from keras import ops
 from keras_attention.datasets.vocabulary import Vocabulary
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.presets.preprocessor import Preprocessor
+from keras_attention.models.base.preprocessor import Preprocessor
 from keras_attention.presets.preprocessors.sentences import check_vocabulary, written
 
 VOCABULARY = "vocabulary.txt"

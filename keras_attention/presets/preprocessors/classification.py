@@ -13,7 +13,7 @@ import numpy as np
 
 from keras_attention.datasets.vocabulary import Vocabulary
 from keras_attention.layers.base.serialization import export
-from keras_attention.presets.preprocessor import run
+from keras_attention.models.base.preprocessor import run
 from keras_attention.presets.preprocessors import sentences
 from keras_attention.presets.preprocessors.vocabularies import WordPreprocessor
 

@@ -15,7 +15,7 @@ import numpy as np
 from keras_attention.datasets import babi, triples
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.presets.preprocessor import Preprocessor, run
+from keras_attention.models.base.preprocessor import Preprocessor, run
 
 VOCABULARY, RELATIONS = "vocabulary.txt", "relations.json"
 SHARE = 0.2  # of the likeliest answer's probability, which all answers have

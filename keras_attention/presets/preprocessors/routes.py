@@ -17,7 +17,7 @@ import keras_attention.benchmarks.dnc.networks  # noqa: F401
 from keras_attention.datasets.graphs import encoding, maps
 from keras_attention.layers.base.arguments import positive
 from keras_attention.layers.base.serialization import export
-from keras_attention.presets.preprocessor import Preprocessor, run
+from keras_attention.models.base.preprocessor import Preprocessor, run
 
 ROUNDING = 16  # T is a multiple of this number, so that few lengths are compiled
 BETWEEN = " | "

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from keras_attention.datasets.vocabulary import Vocabulary
 from keras_attention.layers.base.arguments import positive
-from keras_attention.presets.preprocessor import Preprocessor
+from keras_attention.models.base.preprocessor import Preprocessor
 from keras_attention.presets.preprocessors import sentences
 
 VOCABULARY = "vocabulary.txt"
