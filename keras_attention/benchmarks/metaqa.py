@@ -41,6 +41,7 @@ from keras_attention.benchmarks.metaqa_report import (
 )
 from keras_attention.benchmarks.store import opened
 from keras_attention.datasets import DataNotFoundError, triples
+from keras_attention.text import EntityLinker
 
 TRAINING: dict[str, Any] = {
     "optimizer": "Adam",
@@ -153,7 +154,7 @@ def load(
         splits = {name: without_brackets(qs) for name, qs in splits.items()}
     if hops == 3:
         return metaqa_hops.load(hops, knowledge, splits)
-    linker = triples.EntityLinker(knowledge.entities)
+    linker = EntityLinker(knowledge.entities)
     vocabulary = triples.question_vocabulary(splits["dev"], linker)
     data: dict[str, Any] = {
         "vocabulary_size": len(vocabulary),

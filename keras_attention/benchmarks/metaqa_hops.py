@@ -23,6 +23,7 @@ from keras_attention import callbacks, models
 from keras_attention.benchmarks.metaqa_regression import Path, regression
 from keras_attention.benchmarks.metaqa_report import model_of, percent
 from keras_attention.datasets import triples
+from keras_attention.text import EntityLinker
 
 HELD, TESTED, ALL = 2_000, 2_274, 14_274
 
@@ -55,7 +56,7 @@ def load(
     splits: Mapping[str, Sequence[triples.Question]],
 ) -> dict[str, Any]:
     """Turns the splits "dev" and, if given, "test" into `HopData`."""
-    linker = triples.EntityLinker(knowledge.entities)
+    linker = EntityLinker(knowledge.entities)
     vocabulary = triples.question_vocabulary(splits["dev"], linker)
     data: dict[str, Any] = {
         "vocabulary_size": len(vocabulary),

@@ -27,8 +27,8 @@ from keras_attention.benchmarks.batches import differ_first
 from keras_attention.benchmarks.errors import UsageError
 from keras_attention.benchmarks.store import Run, Store, opened
 from keras_attention.datasets import DataNotFoundError, sentences
-from keras_attention.datasets.vocabulary import PADDING, START, UNKNOWN
 from keras_attention.models import TransformerClassifier
+from keras_attention.text.vocabulary import PADDING, START, UNKNOWN
 
 MODEL: dict[str, Any] = {
     "num_layers": 1,

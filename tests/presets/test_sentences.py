@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from keras_attention.datasets.vocabulary import Vocabulary
 from keras_attention.presets.preprocessors import sentences
 from keras_attention.presets.recipes import _sentences as shared
+from keras_attention.text import Vocabulary
 
 TEXTS = ["The dog saw Tom.", "Tom saw the dog!", "I saw I do.", "Dogs run."]
 

@@ -7,11 +7,11 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_attention.datasets.vocabulary import END, START
 from keras_attention.models import CausalLM
 from keras_attention.presets.preprocessors import CompletionPreprocessor, sentences
 from keras_attention.presets.recipe import Recipe
 from keras_attention.presets.recipes import _sentences as shared
+from keras_attention.text.vocabulary import END, START
 
 MODEL: dict[str, Any] = {
     "num_layers": 2,

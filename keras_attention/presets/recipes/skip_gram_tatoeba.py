@@ -8,11 +8,11 @@ import keras
 
 from keras_attention.benchmarks.words import questions
 from keras_attention.datasets import words
-from keras_attention.datasets.vocabulary import SPECIAL_TOKENS
 from keras_attention.losses import NegativeSamplingLoss
 from keras_attention.models import SkipGram
 from keras_attention.presets.recipe import Recipe
 from keras_attention.presets.recipes import _sentences as shared
+from keras_attention.text.vocabulary import SPECIAL_TOKENS
 
 MIN_COUNT, DIM, EPOCHS, RATE = 5, 64, 20, 0.01
 
