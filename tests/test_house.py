@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import graphlib
 import importlib
 import inspect
 import io
@@ -154,6 +155,32 @@ def test_imports_point_the_right_way(path):
         assert parts[:2] != ["keras", "src"] or in_kernels, f"{where}: private Keras"
         if here == "visualization":
             assert parts[0] != "keras", f"{where}: pictures see arrays alone"
+
+
+def imported(path, modules):
+    """The modules of `modules` that a file imports, also in its functions."""
+    for node in ast.walk(parse(path)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            names = [n if n in modules else node.module for n in names]
+        else:
+            continue
+        yield from modules.keys() & {*names}
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    modules = {}
+    for path in FILES:
+        if room(path) != "benchmarks":
+            parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+            modules[".".join(parts).removesuffix(".__init__")] = path
+    graph = {name: imported(path, modules) for name, path in modules.items()}
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        pytest.fail(" is imported by ".join(error.args[1]))
 
 
 @in_each_room
